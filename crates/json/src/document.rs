@@ -1,0 +1,268 @@
+//! A text that has been read, and views of the values in it.
+
+use std::borrow::Cow;
+
+use crate::number::Decimal;
+use crate::text::unescape;
+
+/// Marks a string that holds escapes, in [`Node::next`]: texts stay below 2^31 bytes, and so do indices.
+const ESCAPED: u32 = 1 << 31;
+
+/// Where one value stands, and where the next one that is not inside it is noted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Node {
+    start: u32,
+    end: u32,
+    next: u32,
+}
+
+impl Node {
+    pub fn new(start: usize, end: usize, next: usize) -> Self {
+        Self { start: start as u32, end: end as u32, next: next as u32 }
+    }
+
+    pub fn with_escapes(mut self, escapes: bool) -> Self {
+        self.next |= if escapes { ESCAPED } else { 0 };
+        self
+    }
+
+    pub fn close(&mut self, end: usize, next: usize) {
+        self.end = end as u32;
+        self.next = next as u32;
+    }
+
+    pub fn start(&self) -> usize {
+        self.start as usize
+    }
+
+    pub fn end(&self) -> usize {
+        self.end as usize
+    }
+
+    /// Index of the next sibling, or of what follows the container.
+    pub fn next(&self) -> usize {
+        (self.next & !ESCAPED) as usize
+    }
+
+    /// Whether this is a string with escapes.
+    pub fn has_escapes(&self) -> bool {
+        self.next & ESCAPED != 0
+    }
+
+    #[inline]
+    pub fn raw<'a>(&self, text: &'a str) -> &'a str {
+        // INVARIANT: the reader notes offsets of this text, at character borders.
+        text.get(self.start()..self.end()).unwrap_or_default()
+    }
+
+    /// The text between the quotes. Only for strings.
+    pub fn inner<'a>(&self, text: &'a str) -> &'a str {
+        text.get(self.start() + 1..self.end() - 1).unwrap_or_default()
+    }
+}
+
+/// A whole text that has been read: the text itself, and where its values stand.
+#[derive(Debug, Clone)]
+pub struct Document<'a> {
+    text: &'a str,
+    nodes: Vec<Node>,
+    comments: Vec<(usize, usize)>,
+}
+
+/// The six kinds of JSON values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// `null`.
+    Null,
+    /// `true` or `false`.
+    Bool,
+    /// A number.
+    Number,
+    /// A string.
+    String,
+    /// An array.
+    List,
+    /// An object.
+    Object,
+}
+
+impl Kind {
+    /// The word for people: "a string", "a list".
+    pub fn with_article(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool => "a boolean",
+            Self::Number => "a number",
+            Self::String => "a string",
+            Self::List => "a list",
+            Self::Object => "an object",
+        }
+    }
+}
+
+impl<'a> Document<'a> {
+    pub(crate) fn new(text: &'a str, nodes: Vec<Node>, comments: Vec<(usize, usize)>) -> Self {
+        Self { text, nodes, comments }
+    }
+
+    /// The text as it was read.
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// The outermost value.
+    pub fn root(&self) -> Value<'_> {
+        Value { document: self, at: 0 }
+    }
+
+    /// Where comments stand, in order, as byte offsets.
+    pub fn comments(&self) -> &[(usize, usize)] {
+        &self.comments
+    }
+}
+
+/// One value of a [`Document`].
+#[derive(Debug, Clone, Copy)]
+pub struct Value<'d> {
+    document: &'d Document<'d>,
+    at: usize,
+}
+
+impl<'d> Value<'d> {
+    #[inline]
+    fn node(&self) -> Node {
+        // INVARIANT: values are made from indices of this document's nodes only.
+        let nothing = Node::new(0, 0, 0);
+        self.document.nodes.get(self.at).copied().unwrap_or(nothing)
+    }
+
+    /// The value exactly as it is written.
+    #[inline]
+    pub fn raw(&self) -> &'d str {
+        self.node().raw(self.document.text)
+    }
+
+    /// Byte offsets of the value in its document.
+    pub fn span(&self) -> (usize, usize) {
+        let node = self.node();
+        (node.start(), node.end())
+    }
+
+    /// Which kind of value this is.
+    #[inline]
+    pub fn kind(&self) -> Kind {
+        let first = self.document.text.as_bytes().get(self.node().start());
+        match first {
+            Some(b'"') => Kind::String,
+            Some(b'{') => Kind::Object,
+            Some(b'[') => Kind::List,
+            Some(b't' | b'f') => Kind::Bool,
+            Some(b'n') | None => Kind::Null,
+            Some(_) => Kind::Number,
+        }
+    }
+
+    /// What a string stands for; none for other kinds. Copies only if there are escapes.
+    #[inline]
+    pub fn as_str(&self) -> Option<Cow<'d, str>> {
+        if self.kind() != Kind::String {
+            return None;
+        }
+        let node = self.node();
+        let inner = node.inner(self.document.text);
+        Some(if node.has_escapes() { unescape(inner) } else { Cow::Borrowed(inner) })
+    }
+
+    /// A number by its text; none for other kinds.
+    pub fn as_number(&self) -> Option<Decimal<'d>> {
+        match self.kind() {
+            Kind::Number => Decimal::of_bytes(self.raw().as_bytes()),
+            _ => None,
+        }
+    }
+
+    /// A boolean; none for other kinds.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self.kind() {
+            Kind::Bool => Some(self.raw() == "true"),
+            _ => None,
+        }
+    }
+
+    /// The elements of a list; nothing for other kinds.
+    pub fn elements(&self) -> Elements<'d> {
+        let (at, end) = self.inside(Kind::List);
+        Elements { document: self.document, at, end }
+    }
+
+    /// The members of an object in their order; nothing for other kinds.
+    pub fn members(&self) -> Members<'d> {
+        let (at, end) = self.inside(Kind::Object);
+        Members { document: self.document, at, end }
+    }
+
+    /// The member of an object by its name.
+    pub fn get(&self, name: &str) -> Option<Value<'d>> {
+        self.members().find(|(key, _)| key.is_str(name)).map(|(_, value)| value)
+    }
+
+    /// Whether this is a string that stands for `text`.
+    #[inline]
+    pub fn is_str(&self, text: &str) -> bool {
+        self.as_str().is_some_and(|own| own == text)
+    }
+
+    /// The indices of the first node inside and of the first behind.
+    #[inline]
+    fn inside(&self, kind: Kind) -> (usize, usize) {
+        if self.kind() != kind {
+            return (0, 0);
+        }
+        (self.at + 1, self.node().next())
+    }
+}
+
+/// Walks over the elements of a list.
+#[derive(Debug, Clone)]
+pub struct Elements<'d> {
+    document: &'d Document<'d>,
+    at: usize,
+    end: usize,
+}
+
+impl<'d> Iterator for Elements<'d> {
+    type Item = Value<'d>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Value<'d>> {
+        if self.at >= self.end {
+            return None;
+        }
+        let value = Value { document: self.document, at: self.at };
+        self.at = value.node().next();
+        Some(value)
+    }
+}
+
+/// Walks over the members of an object: keys (always strings) and values.
+#[derive(Debug, Clone)]
+pub struct Members<'d> {
+    document: &'d Document<'d>,
+    at: usize,
+    end: usize,
+}
+
+impl<'d> Iterator for Members<'d> {
+    type Item = (Value<'d>, Value<'d>);
+
+    #[inline]
+    fn next(&mut self) -> Option<(Value<'d>, Value<'d>)> {
+        if self.at >= self.end {
+            return None;
+        }
+        let key = Value { document: self.document, at: self.at };
+        let value = Value { document: self.document, at: self.at + 1 };
+        self.at = value.node().next();
+        Some((key, value))
+    }
+}

@@ -1,0 +1,19 @@
+//! The one JSON reader.
+//!
+//! It scans a text whole, once, and notes where each value stands; it copies nothing and builds no tree.
+//! Whatever two parsers could read differently is refused with its place. Nothing here knows of MCP or of policies.
+
+mod document;
+mod fault;
+mod number;
+mod read;
+mod scan;
+mod split;
+mod text;
+
+pub use document::{Document, Elements, Kind, Members, Value};
+pub use fault::{Fault, FaultKind, Place};
+pub use number::{Decimal, MAX_DIGITS};
+pub use read::{Limits, read, read_commented};
+pub use split::{Part, split};
+pub use text::quote;

@@ -1,0 +1,299 @@
+//! Numbers by their text: the grammar, and comparison as exact decimals, never as floats.
+
+use std::cmp::Ordering;
+
+use crate::fault::FaultKind;
+
+/// The most digits a number may be written with, not counting its exponent.
+pub const MAX_DIGITS: usize = 1_000;
+/// Numbers beyond ten to this power are refused.
+const MAX_POWER: i64 = 308;
+
+/// The lengths of the parts of a written number.
+pub(crate) struct Shape {
+    /// How much of the text belongs to the number, faulty or not.
+    pub length: usize,
+    digits: usize,
+    has_exponent: bool,
+    well_formed: bool,
+}
+
+/// Finds out how far a number reaches and whether it is written as JSON writes numbers.
+#[inline]
+pub(crate) fn shape(text: &[u8]) -> Shape {
+    let count = |from: usize| {
+        let rest = text.get(from..).unwrap_or_default();
+        rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
+    };
+    let byte = |at: usize| text.get(at).copied();
+    let sign = usize::from(byte(0) == Some(b'-'));
+    let integer = count(sign);
+    let mut well_formed = integer == 1 || (integer > 1 && byte(sign) != Some(b'0'));
+    let mut length = sign + integer;
+    let mut fraction = 0;
+    if byte(length) == Some(b'.') {
+        fraction = count(length + 1);
+        well_formed &= fraction > 0;
+        length += 1 + fraction;
+    }
+    let has_exponent = matches!(byte(length), Some(b'e' | b'E'));
+    if has_exponent {
+        let sign = usize::from(matches!(byte(length + 1), Some(b'+' | b'-')));
+        let exponent = count(length + 1 + sign);
+        well_formed &= exponent > 0;
+        length += 1 + sign + exponent;
+    }
+    // `01`, `1.2.3` and `1x` are one bad number, not a number and something else.
+    while matches!(byte(length), Some(b'.' | b'+' | b'-' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z')) {
+        well_formed = false;
+        length += 1;
+    }
+    Shape { length, digits: integer + fraction, has_exponent, well_formed }
+}
+
+impl Shape {
+    /// Says what is wrong with the number that `text` begins with.
+    #[inline]
+    pub fn fault(&self, text: &[u8]) -> Option<FaultKind> {
+        if !self.well_formed {
+            return Some(FaultKind::BadNumber);
+        }
+        if !self.has_exponent && self.digits <= 300 {
+            return None;
+        }
+        if self.digits > MAX_DIGITS {
+            return Some(FaultKind::LongNumber);
+        }
+        let text = text.get(..self.length).unwrap_or_default();
+        match Decimal::of_bytes(text) {
+            None => Some(FaultKind::LongNumber),
+            Some(number) if number.is_too_large() => Some(FaultKind::LargeNumber),
+            Some(_) => None,
+        }
+    }
+}
+
+/// A number as it is written, compared by value: `1`, `1.0` and `1e0` are equal, `-0` is `0`.
+#[derive(Debug, Clone, Copy)]
+pub struct Decimal<'a> {
+    negative: bool,
+    integer: &'a [u8],
+    fraction: &'a [u8],
+    exponent: i64,
+}
+
+impl<'a> Decimal<'a> {
+    /// Reads a number written as JSON writes numbers, within the reader's bounds.
+    pub fn new(text: &'a str) -> Option<Self> {
+        let bytes = text.as_bytes();
+        let shape = shape(bytes);
+        let is_whole_text = shape.length == bytes.len();
+        if !is_whole_text || shape.fault(bytes).is_some() {
+            return None;
+        }
+        Self::of_bytes(bytes)
+    }
+
+    /// Takes apart a number whose grammar has been checked; none if its exponent is beyond reason.
+    pub(crate) fn of_bytes(text: &'a [u8]) -> Option<Self> {
+        let negative = text.first() == Some(&b'-');
+        let text = text.strip_prefix(b"-").unwrap_or(text);
+        let (mantissa, exponent) = match memchr::memchr2(b'e', b'E', text) {
+            Some(at) => (text.get(..at)?, exponent(text.get(at + 1..)?)?),
+            None => (text, 0),
+        };
+        let (integer, fraction) = match memchr::memchr(b'.', mantissa) {
+            Some(at) => (mantissa.get(..at)?, mantissa.get(at + 1..)?),
+            None => (mantissa, &[][..]),
+        };
+        Some(Self { negative, integer, fraction, exponent })
+    }
+
+    /// The significant digits, from the first that is not zero.
+    fn digits(&self) -> impl Iterator<Item = u8> + use<'a> {
+        let all = self.integer.iter().chain(self.fraction);
+        all.copied().skip_while(|digit| *digit == b'0')
+    }
+
+    /// The power of ten of the first significant digit; none for zero.
+    fn power(&self) -> Option<i64> {
+        let all = self.integer.iter().chain(self.fraction);
+        let zeros = all.take_while(|digit| **digit == b'0').count();
+        if zeros == self.integer.len() + self.fraction.len() {
+            return None;
+        }
+        let first = self.integer.len() as i64 - 1 - zeros as i64;
+        Some(first.saturating_add(self.exponent))
+    }
+
+    fn is_too_large(&self) -> bool {
+        match self.power() {
+            None => false,
+            Some(power) if power != MAX_POWER => power > MAX_POWER,
+            Some(_) => {
+                let mut digits = self.digits();
+                digits.next() != Some(b'1') || digits.any(|digit| digit != b'0')
+            }
+        }
+    }
+
+    /// Whether the value is below zero; `-0` is not.
+    pub fn is_negative(&self) -> bool {
+        self.negative && self.power().is_some()
+    }
+
+    /// Whether the value has no fraction, however it is written.
+    pub fn is_whole(&self) -> bool {
+        self.last_power().is_none_or(|power| power >= 0)
+    }
+
+    /// The power of ten of the last digit that is not zero; none for zero.
+    fn last_power(&self) -> Option<i64> {
+        let all = self.integer.iter().chain(self.fraction);
+        let zeros = all.rev().take_while(|digit| **digit == b'0').count() as i64;
+        self.power()?;
+        Some((zeros - self.fraction.len() as i64).saturating_add(self.exponent))
+    }
+
+    /// The value in billionths, if it is not negative and has at most 18 digits before and 9 after the point.
+    pub fn billionths(&self) -> Option<i128> {
+        let Some(power) = self.power() else { return Some(0) };
+        let last = self.last_power()?;
+        if self.negative || power > 17 || last < -9 {
+            return None;
+        }
+        let count = usize::try_from(power - last + 1).ok()?;
+        let digits = self.digits().chain(std::iter::repeat(b'0')).take(count);
+        let value = digits.fold(0_i128, |value, digit| value * 10 + i128::from(digit - b'0'));
+        Some(value * 10_i128.pow(u32::try_from(last + 9).ok()?))
+    }
+
+    fn compare_magnitude(&self, other: &Self) -> Ordering {
+        match (self.power(), other.power()) {
+            (None, None) => Ordering::Equal,
+            (None, Some(_)) => Ordering::Less,
+            (Some(_), None) => Ordering::Greater,
+            (Some(ours), Some(theirs)) if ours != theirs => ours.cmp(&theirs),
+            (Some(_), Some(_)) => {
+                let length = |number: &Self| number.integer.len() + number.fraction.len();
+                let longest = length(self).max(length(other));
+                let padded = |number: &Self| number.digits().chain(std::iter::repeat(b'0')).take(longest);
+                padded(self).cmp(padded(other))
+            }
+        }
+    }
+}
+
+/// Reads the digits behind the `e`; none if they do not fit.
+fn exponent(text: &[u8]) -> Option<i64> {
+    let text = str::from_utf8(text).ok()?;
+    text.strip_prefix('+').unwrap_or(text).parse().ok()
+}
+
+impl Ord for Decimal<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self.is_negative(), other.is_negative()) {
+            (false, true) => Ordering::Greater,
+            (true, false) => Ordering::Less,
+            (false, false) => self.compare_magnitude(other),
+            (true, true) => other.compare_magnitude(self),
+        }
+    }
+}
+
+impl PartialOrd for Decimal<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Decimal<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Decimal<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decimal(text: &str) -> Decimal<'_> {
+        Decimal::new(text).unwrap_or_else(|| panic!("{text} is a number"))
+    }
+
+    #[test]
+    fn spellings_of_one_value_are_equal() {
+        for (a, b) in [("1", "1.0"), ("1", "1e0"), ("-0", "0"), ("100", "1E2"), ("0e99", "-0.00"), ("12e-1", "1.20")] {
+            assert_eq!(decimal(a), decimal(b), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn neighbours_no_float_can_tell_apart_are_ordered() {
+        let ascending = [
+            "-1e308",
+            "-9007199254740993",
+            "-9007199254740992",
+            "-1e-400",
+            "0",
+            "1e-400",
+            "0.1",
+            "0.10000000000000000001",
+            "99.9",
+            "100",
+            "100.00000000000000000001",
+            "9007199254740992",
+            "9007199254740993",
+            "1e307",
+            "1e308",
+        ];
+        for pair in ascending.windows(2) {
+            assert!(decimal(pair[0]) < decimal(pair[1]), "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_bounds_is_no_number() {
+        let long = "1".repeat(1001);
+        for text in [
+            "1e309",
+            "1.1e308",
+            "-1e400",
+            "1e99999999999999999999",
+            &long,
+            "01",
+            "+1",
+            ".5",
+            "1.",
+            "1e",
+            "0x1",
+            "",
+            "-",
+        ] {
+            assert!(Decimal::new(text).is_none(), "{text}");
+        }
+        assert!(Decimal::new(&format!("0.{}", "1".repeat(999))).is_some());
+        assert!(Decimal::new("1000e305").is_some());
+        assert!(Decimal::new("0e400").is_some());
+    }
+
+    #[test]
+    fn billionths_are_exact_or_nothing() {
+        assert_eq!(decimal("0.99").billionths(), Some(990_000_000));
+        assert_eq!(decimal("1e17").billionths(), Some(10_i128.pow(26)));
+        assert_eq!(decimal("1e18").billionths(), None);
+        assert_eq!(decimal("1.0000000001").billionths(), None);
+        assert_eq!(decimal("1.0000000010").billionths(), Some(1_000_000_001));
+        assert_eq!(decimal("-0").billionths(), Some(0));
+        assert_eq!(decimal("-1").billionths(), None);
+        assert_eq!(decimal("999999999999999999.999999999").billionths(), Some(10_i128.pow(27) - 1));
+    }
+
+    #[test]
+    fn whole_is_a_matter_of_value() {
+        assert!(decimal("5.0").is_whole() && decimal("1e3").is_whole() && decimal("10e-1").is_whole());
+        assert!(!decimal("5.5").is_whole() && !decimal("1e-1").is_whole());
+    }
+}

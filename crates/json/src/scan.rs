@@ -1,0 +1,200 @@
+//! A cursor over a text: white space, comments, strings, numbers and words, each checked in full.
+
+use crate::fault::{Fault, FaultKind};
+use crate::number;
+
+/// Whether `//` and `/* */` may stand between values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Comments {
+    Refused,
+    Allowed,
+}
+
+/// How many bytes of a string are looked at one by one before a vector search pays.
+const SHORT_STRING: usize = 24;
+
+pub(crate) struct Cursor<'a> {
+    pub bytes: &'a [u8],
+    pub at: usize,
+    comments: Comments,
+    /// Where comments stand, for whoever writes the text out again.
+    pub comment_spans: Vec<(usize, usize)>,
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(bytes: &'a [u8], comments: Comments) -> Self {
+        Self { bytes, at: 0, comments, comment_spans: Vec::new() }
+    }
+
+    #[inline]
+    pub fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    /// Skips white space, and comments where they are allowed; gives the next byte.
+    #[inline]
+    pub fn next_token(&mut self) -> Result<Option<u8>, Fault> {
+        loop {
+            match self.peek() {
+                Some(b' ' | b'\n' | b'\r' | b'\t') => self.at += 1,
+                Some(b'/') => self.skip_comment()?,
+                other => return Ok(other),
+            }
+        }
+    }
+
+    #[cold]
+    fn skip_comment(&mut self) -> Result<(), Fault> {
+        let start = self.at;
+        let rest = self.bytes.get(start + 1..).unwrap_or_default();
+        let length = match rest.first() {
+            Some(b'/') => memchr::memchr(b'\n', rest).unwrap_or(rest.len()),
+            Some(b'*') => match memchr::memmem::find(rest.get(1..).unwrap_or_default(), b"*/") {
+                Some(end) => end + 3,
+                None => return Err(Fault::new(FaultKind::OpenComment, start, start + 2)),
+            },
+            _ => return Err(Fault::new(FaultKind::Expected("a value"), start, start + 1)),
+        };
+        self.at = start + 1 + length;
+        if self.comments == Comments::Refused {
+            return Err(Fault::new(FaultKind::Comment, start, self.at));
+        }
+        self.comment_spans.push((start, self.at));
+        Ok(())
+    }
+
+    /// Reads a string from its opening quote to behind its closing one. Says whether it holds escapes.
+    #[inline]
+    pub fn string(&mut self) -> Result<bool, Fault> {
+        self.at += 1;
+        let mut escapes = false;
+        loop {
+            match self.plain_run()? {
+                b'"' => {
+                    self.at += 1;
+                    return Ok(escapes);
+                }
+                _ => {
+                    escapes = true;
+                    self.escape()?;
+                }
+            }
+        }
+    }
+
+    /// Moves behind a string without judging its escapes.
+    pub fn skip_string(&mut self) -> Result<(), Fault> {
+        self.at += 1;
+        while self.plain_run()? == b'\\' {
+            self.at += 2;
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// Moves to the next quote or backslash; what lies between holds no control character.
+    #[inline]
+    fn plain_run(&mut self) -> Result<u8, Fault> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        for (offset, &byte) in rest.iter().take(SHORT_STRING).enumerate() {
+            if byte == b'"' || byte == b'\\' {
+                self.at += offset;
+                return Ok(byte);
+            }
+            if byte < 0x20 {
+                let at = self.at + offset;
+                return Err(Fault::new(FaultKind::ControlCharacter, at, at + 1));
+            }
+        }
+        self.long_run(rest)
+    }
+
+    fn long_run(&mut self, rest: &[u8]) -> Result<u8, Fault> {
+        let Some(offset) = memchr::memchr2(b'"', b'\\', rest) else {
+            return Err(Fault::new(FaultKind::Ended("the string is closed"), self.bytes.len(), self.bytes.len()));
+        };
+        let run = rest.get(..offset).unwrap_or_default();
+        // No early exit, so that the compiler makes it a vector loop.
+        if run.iter().fold(false, |found, &byte| found | (byte < 0x20)) {
+            let at = self.at + run.iter().position(|&byte| byte < 0x20).unwrap_or(0);
+            return Err(Fault::new(FaultKind::ControlCharacter, at, at + 1));
+        }
+        self.at += offset;
+        Ok(rest.get(offset).copied().unwrap_or(b'"'))
+    }
+
+    #[cold]
+    fn escape(&mut self) -> Result<(), Fault> {
+        let start = self.at;
+        self.at += 1;
+        match self.peek() {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
+                self.at += 1;
+                Ok(())
+            }
+            Some(b'u') => self.unicode_escape(start),
+            Some(_) => Err(Fault::new(FaultKind::BadEscape, start, start + 2)),
+            None => Err(Fault::new(FaultKind::Ended("the escape is whole"), start, start + 1)),
+        }
+    }
+
+    fn unicode_escape(&mut self, start: usize) -> Result<(), Fault> {
+        let lone = Fault::new(FaultKind::LoneSurrogate, start, start + 6);
+        match self.hex(start)? {
+            0xD800..=0xDBFF => {
+                if self.bytes.get(self.at..self.at + 2) != Some(b"\\u") {
+                    return Err(lone);
+                }
+                let second = self.at;
+                self.at += 1;
+                match self.hex(second)? {
+                    0xDC00..=0xDFFF => Ok(()),
+                    _ => Err(lone),
+                }
+            }
+            0xDC00..=0xDFFF => Err(lone),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads the four digits behind the `u` at the cursor.
+    fn hex(&mut self, start: usize) -> Result<u32, Fault> {
+        let digits = self.bytes.get(self.at + 1..self.at + 5);
+        let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let unit = digits
+            .and_then(|digits| str::from_utf8(digits).ok())
+            .and_then(|digits| u32::from_str_radix(digits, 16).ok())
+            .ok_or_else(|| Fault::new(FaultKind::BadEscape, start, start + 2))?;
+        self.at += 5;
+        Ok(unit)
+    }
+
+    /// Reads a number in JSON's grammar, within the bounds of what is compared.
+    #[inline]
+    pub fn number(&mut self) -> Result<(), Fault> {
+        let start = self.at;
+        let rest = self.bytes.get(start..).unwrap_or_default();
+        let shape = number::shape(rest);
+        self.at += shape.length;
+        match shape.fault(rest) {
+            None => Ok(()),
+            Some(kind) => Err(Fault::new(kind, start, self.at.max(start + 1))),
+        }
+    }
+
+    /// Moves behind a number without judging its size.
+    pub fn skip_number(&mut self) {
+        self.at += number::shape(self.bytes.get(self.at..).unwrap_or_default()).length;
+    }
+
+    /// Reads one of the words `true`, `false`, `null`.
+    #[inline]
+    pub fn word(&mut self, word: &'static str) -> Result<(), Fault> {
+        let end = self.at + word.len();
+        if self.bytes.get(self.at..end) == Some(word.as_bytes()) {
+            self.at = end;
+            return Ok(());
+        }
+        Err(Fault::new(FaultKind::Expected("a value"), self.at, self.at + 1))
+    }
+}

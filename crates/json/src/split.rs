@@ -1,0 +1,136 @@
+//! Splits an object into its members without looking into them.
+//!
+//! For what upstreams answer: the envelope is ours to read, the payload is the caller's.
+
+use std::borrow::Cow;
+
+use crate::fault::{Fault, FaultKind};
+use crate::read::Limits;
+use crate::scan::{Comments, Cursor};
+use crate::text::unescape;
+
+/// One member of a split object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part<'a> {
+    /// What the key stands for.
+    pub key: Cow<'a, str>,
+    /// The value as it is written; brackets and strings are balanced, the rest is not looked at.
+    pub value: &'a str,
+}
+
+/// Gives the members of the one object in the text.
+///
+/// # Errors
+/// Not UTF-8, not an object, a repeated key, brackets or strings that do not close, anything beyond the limits.
+pub fn split<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Vec<Part<'a>>, Fault> {
+    if bytes.len() > limits.bytes {
+        return Err(Fault::new(FaultKind::TooLarge { limit: limits.bytes }, limits.bytes, bytes.len()));
+    }
+    let text = str::from_utf8(bytes)
+        .map_err(|error| Fault::new(FaultKind::NotUtf8, error.valid_up_to(), error.valid_up_to() + 1))?;
+    let mut splitter = Splitter { text, cursor: Cursor::new(bytes, Comments::Refused), depth: limits.depth };
+    splitter.object()
+}
+
+struct Splitter<'a> {
+    text: &'a str,
+    cursor: Cursor<'a>,
+    depth: usize,
+}
+
+impl<'a> Splitter<'a> {
+    fn object(&mut self) -> Result<Vec<Part<'a>>, Fault> {
+        let mut parts: Vec<Part<'a>> = Vec::with_capacity(4);
+        self.take(b'{', "an object")?;
+        if self.cursor.next_token()? == Some(b'}') {
+            self.cursor.at += 1;
+            return self.end(parts);
+        }
+        loop {
+            let part = self.part()?;
+            if parts.iter().any(|earlier| earlier.key == part.key) {
+                let kind = FaultKind::RepeatedKey(part.key.into_owned());
+                return Err(Fault::new(kind, self.cursor.at, self.cursor.at));
+            }
+            parts.push(part);
+            match self.cursor.next_token()? {
+                Some(b',') => self.cursor.at += 1,
+                Some(b'}') => {
+                    self.cursor.at += 1;
+                    return self.end(parts);
+                }
+                found => return Err(self.unexpected(found, "a comma or `}`")),
+            }
+        }
+    }
+
+    fn part(&mut self) -> Result<Part<'a>, Fault> {
+        let found = self.cursor.next_token()?;
+        if found != Some(b'"') {
+            return Err(self.unexpected(found, "a key in double quotes"));
+        }
+        let start = self.cursor.at + 1;
+        self.cursor.string()?;
+        let key = unescape(self.text.get(start..self.cursor.at - 1).unwrap_or_default());
+        self.take(b':', "a colon")?;
+        self.cursor.next_token()?;
+        let start = self.cursor.at;
+        self.skip_value()?;
+        let value = self.text.get(start..self.cursor.at).unwrap_or_default();
+        Ok(Part { key, value })
+    }
+
+    /// Moves behind one value: strings are read, brackets are counted, all else is passed over.
+    fn skip_value(&mut self) -> Result<(), Fault> {
+        let mut depth = 0_usize;
+        loop {
+            match self.cursor.next_token()? {
+                None => return Err(self.unexpected(None, "the value ends")),
+                Some(b'"') => self.cursor.skip_string()?,
+                Some(b'{' | b'[') => {
+                    depth += 1;
+                    // The envelope itself is one level.
+                    if depth >= self.depth {
+                        let kind = FaultKind::TooDeep { limit: self.depth };
+                        return Err(Fault::new(kind, self.cursor.at, self.cursor.at + 1));
+                    }
+                    self.cursor.at += 1;
+                }
+                Some(b'}' | b']') if depth > 0 => {
+                    depth -= 1;
+                    self.cursor.at += 1;
+                }
+                Some(b',' | b':') if depth > 0 => self.cursor.at += 1,
+                Some(b't') => self.cursor.word("true")?,
+                Some(b'f') => self.cursor.word("false")?,
+                Some(b'n') => self.cursor.word("null")?,
+                Some(b'-' | b'0'..=b'9') => self.cursor.skip_number(),
+                found => return Err(self.unexpected(found, "a value")),
+            }
+            if depth == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn take(&mut self, byte: u8, due: &'static str) -> Result<(), Fault> {
+        let found = self.cursor.next_token()?;
+        if found != Some(byte) {
+            return Err(self.unexpected(found, due));
+        }
+        self.cursor.at += 1;
+        Ok(())
+    }
+
+    fn end(&mut self, parts: Vec<Part<'a>>) -> Result<Vec<Part<'a>>, Fault> {
+        match self.cursor.next_token()? {
+            None => Ok(parts),
+            Some(_) => Err(Fault::new(FaultKind::TrailingText, self.cursor.at, self.cursor.at + 1)),
+        }
+    }
+
+    fn unexpected(&self, found: Option<u8>, due: &'static str) -> Fault {
+        let kind = if found.is_none() { FaultKind::Ended(due) } else { FaultKind::Expected(due) };
+        Fault::new(kind, self.cursor.at, self.cursor.at + usize::from(found.is_some()))
+    }
+}

@@ -1,0 +1,160 @@
+//! What the reader takes, what it refuses, and where it says the fault is.
+
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+use gatelodge_json::{FaultKind, Kind, Limits, Place, read, read_commented, split};
+
+fn refusal(text: impl AsRef<[u8]>) -> (FaultKind, usize) {
+    let fault = read(text.as_ref(), &Limits::REQUEST).expect_err("refused");
+    (fault.kind, fault.start)
+}
+
+#[test]
+fn a_repeated_key_is_refused_at_any_depth_and_in_any_spelling() {
+    let repeated = |key: &str| FaultKind::RepeatedKey(key.into());
+    assert_eq!(refusal(r#"{"a":1,"a":2}"#), (repeated("a"), 7));
+    assert_eq!(refusal(r#"{"a":1,"\u0061":2}"#), (repeated("a"), 7));
+    assert_eq!(refusal(r#"{"x":[{"b":{"é":1,"\u00e9":2}}]}"#), (repeated("é"), 19));
+    assert_eq!(refusal(r#"{"😀":1,"\ud83d\ude00":2}"#), (repeated("😀"), 10));
+    assert_eq!(refusal(r#"{"":1,"":2}"#), (repeated(""), 6));
+    let many: String = (0..500).map(|n| format!("\"k{n}\":{n},")).collect();
+    assert_eq!(refusal(format!("{{{many}\"k250\":0}}")).0, repeated("k250"));
+}
+
+#[test]
+fn keys_that_only_look_alike_are_different_here() {
+    for text in [r#"{"a":1,"A":2}"#, r#"{"a":1,"a ":2}"#, r#"{"a.b":1,"a":{"b":2}}"#, "{\"e\u{301}\":1,\"é\":2}"] {
+        read(text.as_bytes(), &Limits::REQUEST).expect(text);
+    }
+}
+
+#[test]
+fn what_is_not_json_is_refused_with_its_place() {
+    let cases: &[(&str, FaultKind, usize)] = &[
+        ("", FaultKind::Empty, 0),
+        (" \n", FaultKind::Empty, 0),
+        ("\u{feff}{}", FaultKind::ByteOrderMark, 0),
+        ("{} {}", FaultKind::TrailingText, 3),
+        ("{}\0", FaultKind::TrailingText, 2),
+        ("{} // x", FaultKind::Comment, 3),
+        ("[1,]", FaultKind::TrailingComma, 3),
+        (r#"{"a":1,}"#, FaultKind::TrailingComma, 7),
+        ("[1", FaultKind::Ended("a comma or `]`"), 2),
+        ("[}", FaultKind::Expected("a value"), 1),
+        (r#"{"a":}"#, FaultKind::Expected("a value"), 5),
+        (r#"{"a"}"#, FaultKind::Expected("a colon"), 4),
+        ("{a:1}", FaultKind::Expected("a key in double quotes"), 1),
+        ("{'a':1}", FaultKind::Expected("a key in double quotes"), 1),
+        ("tru", FaultKind::Expected("a value"), 0),
+        ("NaN", FaultKind::Expected("a value"), 0),
+        ("Infinity", FaultKind::Expected("a value"), 0),
+        ("-Infinity", FaultKind::BadNumber, 0),
+        ("[01]", FaultKind::BadNumber, 1),
+        ("[1.]", FaultKind::BadNumber, 1),
+        ("[0x1]", FaultKind::BadNumber, 1),
+        ("[1e400]", FaultKind::LargeNumber, 1),
+        ("\"a\nb\"", FaultKind::ControlCharacter, 2),
+        ("\"abc", FaultKind::Ended("the string is closed"), 4),
+        (r#""\x""#, FaultKind::BadEscape, 1),
+        (r#""\u12g4""#, FaultKind::BadEscape, 1),
+        (r#""\u+123""#, FaultKind::BadEscape, 1),
+        (r#""ab\ud800""#, FaultKind::LoneSurrogate, 3),
+        (r#""\udc00\ud800""#, FaultKind::LoneSurrogate, 1),
+        (r#""\ud800\u0041""#, FaultKind::LoneSurrogate, 1),
+        (r#""\ud800\n""#, FaultKind::LoneSurrogate, 1),
+    ];
+    for (text, kind, at) in cases {
+        assert_eq!(refusal(text), (kind.clone(), *at), "{text:?}");
+    }
+    assert_eq!(refusal(b"\"\xff\""), (FaultKind::NotUtf8, 1));
+    assert_eq!(refusal(b"\"\xed\xa0\x80\""), (FaultKind::NotUtf8, 1));
+    assert_eq!(refusal(b"{\x00\"\x00a\x00"), (FaultKind::Expected("a key in double quotes"), 1));
+    assert_eq!(refusal(format!("\"{}\u{1}\"", "x".repeat(100))), (FaultKind::ControlCharacter, 101));
+}
+
+#[test]
+fn limits_hold_to_the_unit() {
+    let limits = Limits { bytes: 10, depth: 2, members: 2 };
+    let kind = |text: &str| read(text.as_bytes(), &limits).err().map(|fault| fault.kind);
+    assert_eq!(kind("\"12345678\""), None);
+    assert_eq!(kind("\"123456789\""), Some(FaultKind::TooLarge { limit: 10 }));
+    assert_eq!(kind("[[1]]"), None);
+    assert_eq!(kind("[[[1]]]"), Some(FaultKind::TooDeep { limit: 2 }));
+    let limits = Limits { bytes: 100, ..limits };
+    let kind = |text: &str| read(text.as_bytes(), &limits).err().map(|fault| fault.kind);
+    assert_eq!(kind(r#"{"a":1,"b":2}"#), None);
+    assert_eq!(kind(r#"{"a":1,"b":2,"c":3}"#), Some(FaultKind::TooManyMembers { limit: 2 }));
+    assert_eq!(kind(r#"{"a":[1,2,3],"b":{"c":1,"d":2}}"#), None);
+}
+
+#[test]
+fn a_hundred_thousand_levels_are_refused_without_harm() {
+    for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+        let text = format!("{}1{}", open.repeat(100_000), close.repeat(100_000));
+        assert_eq!(refusal(&text).0, FaultKind::TooDeep { limit: 64 });
+    }
+}
+
+#[test]
+fn every_value_keeps_its_text() {
+    let text = r#" {"z":1.10, "a":[1e2,-0 , 12345678901234567890123],"s":"A\n😀","t":true,"n":null,"o":{}} "#;
+    let document = read(text.as_bytes(), &Limits::REQUEST).expect("reads");
+    assert_eq!(document.text(), text);
+    let root = document.root();
+    let keys: Vec<_> = root.members().filter_map(|(key, _)| key.as_str()).collect();
+    assert_eq!(keys, ["z", "a", "s", "t", "n", "o"]);
+    let raws: Vec<_> = root.members().map(|(_, value)| value.raw()).collect();
+    assert_eq!(raws, ["1.10", "[1e2,-0 , 12345678901234567890123]", r#""A\n😀""#, "true", "null", "{}"]);
+    let kinds: Vec<_> = root.members().map(|(_, value)| value.kind()).collect();
+    assert_eq!(kinds, [Kind::Number, Kind::List, Kind::String, Kind::Bool, Kind::Null, Kind::Object]);
+    assert_eq!(root.get("s").and_then(|value| value.as_str()).as_deref(), Some("A\n😀"));
+    let list: Vec<_> = root.get("a").expect("a").elements().map(|value| value.raw()).collect();
+    assert_eq!(list, ["1e2", "-0", "12345678901234567890123"]);
+}
+
+#[test]
+fn comments_are_read_where_they_are_allowed_and_repeats_all_given() {
+    let text = "// head\n{\"a\": 1, /* in */ \"a\": 2, \"b\": {\"c\": 1, \"c\": 2}}\n// tail";
+    let (document, repeats) = read_commented(text.as_bytes(), &Limits::DOCUMENT).expect("reads");
+    assert_eq!(document.comments().len(), 3);
+    let places: Vec<_> = repeats.iter().map(|fault| fault.place(text.as_bytes())).collect();
+    assert_eq!(places, [Place { line: 2, column: 19 }, Place { line: 2, column: 41 }]);
+    let open = read_commented(b"{} /* never", &Limits::DOCUMENT).expect_err("refused");
+    assert_eq!((open.kind, open.start), (FaultKind::OpenComment, 3));
+}
+
+#[test]
+fn a_reply_is_split_and_its_payload_left_alone() {
+    let text = r#" {"jsonrpc":"2.0", "id":7,"result":{"x":[1e999,"\ud800",{"a":1,"a":2}]} , "extra":-1.50}"#;
+    let parts = split(text.as_bytes(), &Limits::REPLY).expect("splits");
+    let pairs: Vec<_> = parts.iter().map(|part| (part.key.as_ref(), part.value)).collect();
+    assert_eq!(
+        pairs,
+        [
+            ("jsonrpc", "\"2.0\""),
+            ("id", "7"),
+            ("result", r#"{"x":[1e999,"\ud800",{"a":1,"a":2}]}"#),
+            ("extra", "-1.50")
+        ]
+    );
+}
+
+#[test]
+fn a_reply_that_does_not_close_or_repeats_an_envelope_key_is_refused() {
+    for text in [
+        "",
+        "[]",
+        "{",
+        r#"{"id":1"#,
+        r#"{"id":[}"#,
+        r#"{"id":"1}"#,
+        r#"{"id":1}x"#,
+        r#"{"id":1,"\u0069d":2}"#,
+        r#"{"id":}"#,
+        r#"{"id":1,}"#,
+    ] {
+        assert!(split(text.as_bytes(), &Limits::REPLY).is_err(), "{text}");
+    }
+    let deep = format!("{{\"result\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
+    assert_eq!(split(deep.as_bytes(), &Limits::REPLY).expect_err("refused").kind, FaultKind::TooDeep { limit: 64 });
+}
