@@ -83,6 +83,9 @@ pub struct Decimal<'a> {
 }
 
 impl<'a> Decimal<'a> {
+    /// Zero.
+    pub const ZERO: Self = Self { negative: false, integer: b"0", fraction: b"", exponent: 0 };
+
     /// Reads a number written as JSON writes numbers, within the reader's bounds.
     pub fn new(text: &'a str) -> Option<Self> {
         let bytes = text.as_bytes();

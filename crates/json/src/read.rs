@@ -35,10 +35,8 @@ const FEW_MEMBERS: usize = 8;
 pub fn read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Document<'a>, Fault> {
     let mut reader = Reader::new(bytes, limits, Comments::Refused)?;
     reader.value()?;
-    match reader.repeats.pop() {
-        Some(repeat) => Err(repeat),
-        None => Ok(reader.document()),
-    }
+    let first = reader.repeats.drain(..).min_by_key(|fault| fault.start);
+    first.map_or_else(|| Ok(reader.document()), Err)
 }
 
 /// Reads one JSON value that may hold comments; repeated keys are given beside it, so that all can be shown at once.

@@ -86,6 +86,11 @@ impl<'a> Cursor<'a> {
     pub fn skip_string(&mut self) -> Result<(), Fault> {
         self.at += 1;
         while self.plain_run()? == b'\\' {
+            // A line break behind a backslash would leave the string when it is sent on as one line.
+            let behind = self.at + 1;
+            if self.bytes.get(behind).is_some_and(|&byte| byte < 0x20) {
+                return Err(Fault::new(FaultKind::ControlCharacter, behind, behind + 1));
+            }
             self.at += 2;
         }
         self.at += 1;

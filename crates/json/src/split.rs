@@ -9,6 +9,9 @@ use crate::read::Limits;
 use crate::scan::{Comments, Cursor};
 use crate::text::unescape;
 
+/// The most members an object may be split into. An envelope has four; each key is compared with each.
+const MAX_PARTS: usize = 256;
+
 /// One member of a split object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part<'a> {
@@ -16,6 +19,8 @@ pub struct Part<'a> {
     pub key: Cow<'a, str>,
     /// The value as it is written; brackets and strings are balanced, the rest is not looked at.
     pub value: &'a str,
+    /// Offset of the value's first byte in the text.
+    pub start: usize,
 }
 
 /// Gives the members of the one object in the text.
@@ -28,18 +33,22 @@ pub fn split<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Vec<Part<'a>>, Faul
     }
     let text = str::from_utf8(bytes)
         .map_err(|error| Fault::new(FaultKind::NotUtf8, error.valid_up_to(), error.valid_up_to() + 1))?;
-    let mut splitter = Splitter { text, cursor: Cursor::new(bytes, Comments::Refused), depth: limits.depth };
+    let cursor = Cursor::new(bytes, Comments::Refused);
+    let mut splitter = Splitter { text, cursor, limits: *limits, open: Vec::new() };
     splitter.object()
 }
 
 struct Splitter<'a> {
     text: &'a str,
     cursor: Cursor<'a>,
-    depth: usize,
+    limits: Limits,
+    /// What closes the lists and objects that are open inside a value, outermost first.
+    open: Vec<u8>,
 }
 
 impl<'a> Splitter<'a> {
     fn object(&mut self) -> Result<Vec<Part<'a>>, Fault> {
+        let limit = self.limits.members.min(MAX_PARTS);
         let mut parts: Vec<Part<'a>> = Vec::with_capacity(4);
         self.take(b'{', "an object")?;
         if self.cursor.next_token()? == Some(b'}') {
@@ -47,12 +56,15 @@ impl<'a> Splitter<'a> {
             return self.end(parts);
         }
         loop {
-            let part = self.part()?;
-            if parts.iter().any(|earlier| earlier.key == part.key) {
-                let kind = FaultKind::RepeatedKey(part.key.into_owned());
-                return Err(Fault::new(kind, self.cursor.at, self.cursor.at));
+            let (key, start) = self.key()?;
+            let end = self.cursor.at;
+            if parts.iter().any(|earlier| earlier.key == key) {
+                return Err(Fault::new(FaultKind::RepeatedKey(key.into_owned()), start, end));
             }
-            parts.push(part);
+            if parts.len() >= limit {
+                return Err(Fault::new(FaultKind::TooManyMembers { limit }, start, end));
+            }
+            parts.push(self.part(key)?);
             match self.cursor.next_token()? {
                 Some(b',') => self.cursor.at += 1,
                 Some(b'}') => {
@@ -64,53 +76,63 @@ impl<'a> Splitter<'a> {
         }
     }
 
-    fn part(&mut self) -> Result<Part<'a>, Fault> {
+    /// Reads a key; gives what it stands for and where it begins.
+    fn key(&mut self) -> Result<(Cow<'a, str>, usize), Fault> {
         let found = self.cursor.next_token()?;
         if found != Some(b'"') {
             return Err(self.unexpected(found, "a key in double quotes"));
         }
-        let start = self.cursor.at + 1;
+        let start = self.cursor.at;
         self.cursor.string()?;
-        let key = unescape(self.text.get(start..self.cursor.at - 1).unwrap_or_default());
+        Ok((unescape(self.text.get(start + 1..self.cursor.at - 1).unwrap_or_default()), start))
+    }
+
+    fn part(&mut self, key: Cow<'a, str>) -> Result<Part<'a>, Fault> {
         self.take(b':', "a colon")?;
         self.cursor.next_token()?;
         let start = self.cursor.at;
         self.skip_value()?;
         let value = self.text.get(start..self.cursor.at).unwrap_or_default();
-        Ok(Part { key, value })
+        Ok(Part { key, value, start })
     }
 
-    /// Moves behind one value: strings are read, brackets are counted, all else is passed over.
+    /// Moves behind one value: strings are read, brackets are matched, all else is passed over.
     fn skip_value(&mut self) -> Result<(), Fault> {
-        let mut depth = 0_usize;
+        self.open.clear();
         loop {
-            match self.cursor.next_token()? {
+            let found = self.cursor.next_token()?;
+            let closes = self.open.last().copied();
+            match found {
                 None => return Err(self.unexpected(None, "the value ends")),
                 Some(b'"') => self.cursor.skip_string()?,
-                Some(b'{' | b'[') => {
-                    depth += 1;
-                    // The envelope itself is one level.
-                    if depth >= self.depth {
-                        let kind = FaultKind::TooDeep { limit: self.depth };
-                        return Err(Fault::new(kind, self.cursor.at, self.cursor.at + 1));
-                    }
+                Some(b'{') => self.open(b'}')?,
+                Some(b'[') => self.open(b']')?,
+                Some(bracket) if Some(bracket) == closes => {
+                    self.open.pop();
                     self.cursor.at += 1;
                 }
-                Some(b'}' | b']') if depth > 0 => {
-                    depth -= 1;
-                    self.cursor.at += 1;
-                }
-                Some(b',' | b':') if depth > 0 => self.cursor.at += 1,
+                Some(b',' | b':') if closes.is_some() => self.cursor.at += 1,
                 Some(b't') => self.cursor.word("true")?,
                 Some(b'f') => self.cursor.word("false")?,
                 Some(b'n') => self.cursor.word("null")?,
                 Some(b'-' | b'0'..=b'9') => self.cursor.skip_number(),
                 found => return Err(self.unexpected(found, "a value")),
             }
-            if depth == 0 {
+            if self.open.is_empty() {
                 return Ok(());
             }
         }
+    }
+
+    fn open(&mut self, closes: u8) -> Result<(), Fault> {
+        self.open.push(closes);
+        // The envelope itself is one level.
+        if self.open.len() >= self.limits.depth {
+            let kind = FaultKind::TooDeep { limit: self.limits.depth };
+            return Err(Fault::new(kind, self.cursor.at, self.cursor.at + 1));
+        }
+        self.cursor.at += 1;
+        Ok(())
     }
 
     fn take(&mut self, byte: u8, due: &'static str) -> Result<(), Fault> {

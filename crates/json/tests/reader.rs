@@ -17,6 +17,7 @@ fn a_repeated_key_is_refused_at_any_depth_and_in_any_spelling() {
     assert_eq!(refusal(r#"{"x":[{"b":{"é":1,"\u00e9":2}}]}"#), (repeated("é"), 19));
     assert_eq!(refusal(r#"{"😀":1,"\ud83d\ude00":2}"#), (repeated("😀"), 10));
     assert_eq!(refusal(r#"{"":1,"":2}"#), (repeated(""), 6));
+    assert_eq!(refusal(r#"{"b":1,"a":1,"b":2,"a":2}"#), (repeated("b"), 13), "the first of several");
     let many: String = (0..500).map(|n| format!("\"k{n}\":{n},")).collect();
     assert_eq!(refusal(format!("{{{many}\"k250\":0}}")).0, repeated("k250"));
 }
@@ -147,6 +148,9 @@ fn a_reply_that_does_not_close_or_repeats_an_envelope_key_is_refused() {
         "{",
         r#"{"id":1"#,
         r#"{"id":[}"#,
+        r#"{"id":[}}"#,
+        r#"{"id":[{]}}"#,
+        "{\"id\":\"a\\\n\"}",
         r#"{"id":"1}"#,
         r#"{"id":1}x"#,
         r#"{"id":1,"\u0069d":2}"#,
@@ -157,4 +161,21 @@ fn a_reply_that_does_not_close_or_repeats_an_envelope_key_is_refused() {
     }
     let deep = format!("{{\"result\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
     assert_eq!(split(deep.as_bytes(), &Limits::REPLY).expect_err("refused").kind, FaultKind::TooDeep { limit: 64 });
+}
+
+#[test]
+fn an_envelope_of_very_many_members_is_refused_before_it_costs() {
+    let many: String = (0..200_000).map(|n| format!("\"k{n}\":{n},")).collect();
+    let fault = split(format!("{{{many}\"id\":1}}").as_bytes(), &Limits::REPLY).expect_err("refused");
+    assert_eq!(fault.kind, FaultKind::TooManyMembers { limit: 256 });
+}
+
+#[test]
+fn the_parts_of_a_reply_know_where_they_stand() {
+    let text = r#"{"id" : 7, "\u0072esult":{"a":[1]}}"#;
+    for part in split(text.as_bytes(), &Limits::REPLY).expect("splits") {
+        assert!(text[part.start..].starts_with(part.value));
+    }
+    let repeated = split(br#"{"id":1,"id":2}"#, &Limits::REPLY).expect_err("refused");
+    assert_eq!((repeated.start, repeated.end), (8, 12));
 }

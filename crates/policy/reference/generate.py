@@ -1,0 +1,68 @@
+"""Seeded cases: one policy document and calls for it, as JSON text, since the
+spelling of numbers and strings is part of what is tested.
+Run as a command it prints cases, one request line each.
+"""
+
+import random
+import sys
+from json.encoder import encode_basestring_ascii
+
+from gen_calls import CallMaker
+from gen_faults import plant
+from gen_policy import PolicyMaker
+from jsontext import utf8_string, write_json
+
+CALLS = 40
+FAULTY = 20  # one policy of so many
+
+
+class Case:
+    def __init__(self, policy, calls, fault):
+        self.policy = policy   # text
+        self.calls = calls     # texts
+        self.fault = fault     # the kind of a planted fault, or None
+
+    def line(self):
+        return request_line(self.policy, self.calls)
+
+
+def request_line(policy, calls):
+    return '{"policy":' + policy + ',"calls":[' + ",".join(calls) + "]}\n"
+
+
+def _escape_all(text):
+    """Every character as an escape, which means the same string."""
+    units = text.encode("utf-16-be")
+    return '"' + "".join("\\u%02x%02X" % (units[n], units[n + 1])
+                         for n in range(0, len(units), 2)) + '"'
+
+
+def _writer(rng):
+    roll = rng.random()
+    if roll < 0.5:
+        return encode_basestring_ascii
+    if roll < 0.94:
+        return utf8_string
+    return _escape_all
+
+
+def make_case(seed, index, calls=CALLS):
+    """The case of this index; the same for the same seed, whatever ran before."""
+    rng = random.Random(f"{seed}/{index}")
+    maker = PolicyMaker(rng)
+    doc = maker.document()
+    fault = None
+    block, place = divmod(index, FAULTY)
+    if place == block % FAULTY:  # each time another place, so that each worker has some
+        fault, faulty = plant(rng, doc, block)
+        calls = 2  # a refused policy judges none
+    caller = CallMaker(rng, doc, maker.paths)
+    made = [write_json(caller.call(), _writer(rng)) for _ in range(calls)]
+    return Case(write_json(faulty if fault else doc, _writer(rng)), made, fault)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or not sys.argv[2].isdigit():
+        sys.exit("usage: python generate.py SEED COUNT")
+    for n in range(int(sys.argv[2])):
+        sys.stdout.write(make_case(sys.argv[1], n).line())

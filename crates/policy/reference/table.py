@@ -1,0 +1,64 @@
+"""The final table of counts, and which cells had too few hits. Cells that
+cannot occur are named, each with its reason.
+"""
+
+OPS = ["eq", "neq", "in", "not_in", "lt", "lte", "gt", "gte", "contains", "starts_with",
+       "ends_with", "regex", "exists", "length_lte", "subset_of", "path_within", "host_in"]
+POLARITIES = ["require", "deny_if", "approve_if"]
+ANSWERS = ["true", "false", "absent", "mismatch"]
+CODES = ["allow", "approve", "hidden", "not_listed", "not_offered", "denied", "not_accepted",
+         "definition_changed", "invalid_arguments", "require", "deny_if", "type_mismatch",
+         "amount", "limit"]
+IMPOSSIBLE_CELLS = {
+    ("exists", polarity, "absent"):
+        "exists asks about absence: what is not there is its true or its false"
+    for polarity in POLARITIES}
+IMPOSSIBLE_CODES = {
+    "no_policy": "every request brings its policy",
+    "approval_pending": "the answer is the decision approve, which has no code",
+    "approval_denied": "given after a person's verdict, not by the pure function",
+    "approval_expired": "given after a question has waited, not by the pure function",
+    "approval_unavailable": "given where nobody can be asked, not by the pure function",
+    "store_unavailable": "no store takes part",
+    "upstream_unreachable": "no upstream takes part",
+    "upstream_timeout": "no upstream takes part",
+    "upstream_gone": "no upstream takes part",
+}
+
+
+def thin(codes, cells, fault_kinds, faults, least):
+    """Texts about what had fewer than `least` hits, or hits where none can be."""
+    found = [f"code {c}: {codes.get(c, 0)}" for c in CODES if codes.get(c, 0) < least]
+    found += [f"code {c}: cannot occur, but did" for c in codes if c not in CODES]
+    for op in OPS:
+        for polarity in POLARITIES:
+            for answer in ANSWERS:
+                cell = (op, polarity, answer)
+                hits = cells.get(cell, 0)
+                if cell in IMPOSSIBLE_CELLS:
+                    if hits:
+                        found.append(f"cell {' '.join(cell)}: cannot occur, but did")
+                elif hits < least:
+                    found.append(f"cell {' '.join(cell)}: {hits}")
+    # Faults are planted in one policy of twenty, so one of each kind is enough.
+    found += [f"planted fault {kind}: none" for kind in fault_kinds
+              if least and not faults.get(kind)]
+    return found
+
+
+def text(codes, cells, faults):
+    lines = ["codes and decisions"]
+    lines += [f"  {code:<20}{codes.get(code, 0):>12,}" for code in CODES]
+    lines += ["", "conditions" + " " * 15 + "".join(f"{a:>12}" for a in ANSWERS)]
+    for op in OPS:
+        for polarity in POLARITIES:
+            hits = ["-" if (op, polarity, a) in IMPOSSIBLE_CELLS
+                    else f"{cells.get((op, polarity, a), 0):,}" for a in ANSWERS]
+            lines.append(f"  {op:<12}{polarity:<11}" + "".join(f"{h:>12}" for h in hits))
+    lines += ["", f"policies with a planted fault: {sum(faults.values()):,}"
+                  f" of {len(faults)} kinds", "", "cannot occur"]
+    for cell, reason in IMPOSSIBLE_CELLS.items():
+        lines.append(f"  {' '.join(cell)}: {reason}")
+    for code, reason in IMPOSSIBLE_CODES.items():
+        lines.append(f"  code {code}: {reason}")
+    return "\n".join(lines)

@@ -1,0 +1,138 @@
+//! What a decision may look at.
+
+use std::collections::BTreeMap;
+
+use gatelodge_json::Value;
+
+use crate::limit::words;
+use crate::schema::Schema;
+
+/// One request of a caller, with all facts about it.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    /// What is asked for.
+    pub subject: Subject<'a>,
+    /// The arguments, an object; none counts as an empty one.
+    pub arguments: Option<Value<'a>>,
+    /// The server's name.
+    pub server: Option<&'a str>,
+    /// Who asks.
+    pub caller: Caller<'a>,
+    /// The session, for clients that have one.
+    pub session: Option<&'a str>,
+}
+
+/// Who asks: the grant, and what the client says of itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Caller<'a> {
+    /// The grant's label.
+    pub grant_label: Option<&'a str>,
+    /// The grant's labels.
+    pub grant_labels: Option<&'a BTreeMap<String, String>>,
+    /// The client's name, as it claims.
+    pub client_name: Option<&'a str>,
+    /// The client's version, as it claims.
+    pub client_version: Option<&'a str>,
+}
+
+/// What a request is about.
+#[derive(Debug, Clone, Copy)]
+pub enum Subject<'a> {
+    /// A call of a tool.
+    Tool(Tool<'a>),
+    /// Reading or watching a resource.
+    Resource {
+        /// The resource's URI.
+        uri: &'a str,
+    },
+    /// Getting a prompt.
+    Prompt {
+        /// The prompt's name.
+        name: &'a str,
+    },
+    /// Completing an argument of what is referred to.
+    Completion(Reference<'a>),
+    /// Any other method, in either direction.
+    Method {
+        /// The method's name.
+        name: &'a str,
+    },
+}
+
+/// A tool as the call names it and as the server's accepted definition describes it.
+#[derive(Debug, Clone, Copy)]
+pub struct Tool<'a> {
+    /// The name in the call.
+    pub name: &'a str,
+    /// The category of the accepted definition, or the operator's override.
+    pub category: Category,
+    /// How the definition that is offered stands to the accepted one.
+    pub definition: Definition,
+    /// The accepted input schema, if it can be used.
+    pub schema: Option<&'a Schema>,
+}
+
+impl Tool<'_> {
+    /// The category that counts: without an accepted definition there is none.
+    pub(crate) fn category(&self) -> Category {
+        match self.definition {
+            Definition::Accepted | Definition::Changed => self.category,
+            Definition::New | Definition::NotOffered => Category::Unknown,
+        }
+    }
+}
+
+/// What a completion refers to.
+#[derive(Debug, Clone, Copy)]
+pub enum Reference<'a> {
+    /// A prompt, by its name.
+    Prompt(&'a str),
+    /// A resource or a template, by its URI.
+    Resource(&'a str),
+    /// Missing, or not understood.
+    Unknown,
+}
+
+words! {
+    /// What a tool can do.
+    Category {
+        /// It looks.
+        Read = "read",
+        /// It changes things that can be changed back.
+        Write = "write",
+        /// It runs something.
+        Execute = "execute",
+        /// It removes things for good.
+        Destructive = "destructive",
+        /// It moves money.
+        Financial = "financial",
+        /// Not classified.
+        Unknown = "unknown",
+    }
+}
+
+impl Category {
+    /// How much harm a call can do.
+    pub fn level(self) -> &'static str {
+        match self {
+            Self::Read => "low",
+            Self::Write => "medium",
+            Self::Execute | Self::Unknown => "high",
+            Self::Destructive | Self::Financial => "critical",
+        }
+    }
+}
+
+words! {
+    /// How the definition that a server offers stands to the one that was accepted.
+    Definition {
+        /// The same.
+        Accepted = "yes",
+        /// Nobody has accepted one.
+        New = "new",
+        /// Another one than was accepted.
+        Changed = "changed",
+        /// The server offers no such tool.
+        NotOffered = "not_offered",
+    }
+}

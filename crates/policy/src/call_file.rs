@@ -1,0 +1,243 @@
+//! A call as people write it down: for `policy explain`, for case files, for comparing engines.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use gatelodge_json::{Kind, Value};
+use jiff::Timestamp;
+
+use crate::call::{Call, Caller, Category, Definition, Reference, Subject, Tool};
+use crate::fault::{Code, Fault};
+use crate::parse::offer;
+use crate::schema::Schema;
+
+const FIELDS: [&str; 13] = [
+    "tool",
+    "resource",
+    "prompt",
+    "method",
+    "arguments",
+    "category",
+    "server",
+    "grant",
+    "client",
+    "session",
+    "input_schema",
+    "accepted",
+    "at",
+];
+const SUBJECTS: [&str; 4] = ["tool", "resource", "prompt", "method"];
+
+/// A call that was read from a file.
+#[derive(Debug)]
+pub struct CallFile<'a> {
+    subject: (&'static str, Cow<'a, str>),
+    reference: Option<(bool, Cow<'a, str>)>,
+    arguments: Option<Value<'a>>,
+    category: Category,
+    definition: Definition,
+    schema: Option<Schema>,
+    server: Option<Cow<'a, str>>,
+    grant_label: Option<Cow<'a, str>>,
+    grant_labels: BTreeMap<String, String>,
+    client_name: Option<Cow<'a, str>>,
+    client_version: Option<Cow<'a, str>>,
+    session: Option<Cow<'a, str>>,
+    at: Option<Timestamp>,
+}
+
+impl<'a> CallFile<'a> {
+    /// Takes a call from an object of a call file.
+    ///
+    /// # Errors
+    /// All faults, with their places in the text that the value is of.
+    pub fn new(value: Value<'a>) -> Result<Self, Vec<Fault>> {
+        let mut reader = Reader { faults: Vec::new() };
+        let file = reader.file(value);
+        match file {
+            Some(file) if reader.faults.is_empty() => Ok(file),
+            _ => Err(reader.faults),
+        }
+    }
+
+    /// When the call is made, if the file says so.
+    pub fn at(&self) -> Option<Timestamp> {
+        self.at
+    }
+
+    /// The call.
+    pub fn call(&self) -> Call<'_> {
+        let name = self.subject.1.as_ref();
+        let subject = match (self.subject.0, name) {
+            ("tool", name) => {
+                let (category, definition, schema) = (self.category, self.definition, self.schema.as_ref());
+                Subject::Tool(Tool { name, category, definition, schema })
+            }
+            ("resource", uri) => Subject::Resource { uri },
+            ("prompt", name) => Subject::Prompt { name },
+            (_, "completion/complete") => Subject::Completion(match &self.reference {
+                Some((true, prompt)) => Reference::Prompt(prompt),
+                Some((false, uri)) => Reference::Resource(uri),
+                None => Reference::Unknown,
+            }),
+            (_, name) => Subject::Method { name },
+        };
+        let caller = Caller {
+            grant_label: self.grant_label.as_deref(),
+            grant_labels: Some(&self.grant_labels),
+            client_name: self.client_name.as_deref(),
+            client_version: self.client_version.as_deref(),
+        };
+        let (server, session) = (self.server.as_deref(), self.session.as_deref());
+        Call { subject, arguments: self.arguments, server, caller, session }
+    }
+}
+
+struct Reader {
+    faults: Vec<Fault>,
+}
+
+impl Reader {
+    fn file<'a>(&mut self, root: Value<'a>) -> Option<CallFile<'a>> {
+        if root.kind() != Kind::Object {
+            self.wrong_type(root, "a call", "an object");
+            return None;
+        }
+        self.check_names(root, &FIELDS, "a call");
+        let grant = self.object(root.get("grant"), "grant", &["label", "labels"]);
+        let client = self.object(root.get("client"), "client", &["name", "version"]);
+        let server = self.object(root.get("server"), "server", &["name"]);
+        let arguments = self.arguments(root.get("arguments"));
+        let text = |reader: &mut Self, from: Option<Value<'a>>, name: &str| {
+            let value = from.and_then(|from| from.get(name))?;
+            reader.text(value, name)
+        };
+        Some(CallFile {
+            subject: self.subject(root)?,
+            reference: arguments.and_then(reference),
+            arguments,
+            category: self.word(root, "category", Category::WORDS, Category::from_word).unwrap_or(Category::Unknown),
+            definition: self
+                .word(root, "accepted", Definition::WORDS, Definition::from_word)
+                .unwrap_or(Definition::Accepted),
+            schema: root.get("input_schema").and_then(|schema| Schema::of_value(schema).ok()),
+            server: text(self, server, "name"),
+            grant_label: text(self, grant, "label"),
+            grant_labels: self.labels(grant),
+            client_name: text(self, client, "name"),
+            client_version: text(self, client, "version"),
+            session: root
+                .get("session")
+                .filter(|value| value.kind() != Kind::Null)
+                .and_then(|value| self.text(value, "session")),
+            at: self.at(root),
+        })
+    }
+
+    fn subject<'a>(&mut self, root: Value<'a>) -> Option<(&'static str, Cow<'a, str>)> {
+        let mut found = SUBJECTS.iter().filter_map(|name| root.get(name).map(|value| (*name, value)));
+        let Some((name, value)) = found.next() else {
+            let (start, _) = root.span();
+            let fault = Fault::error(Code::MissingField, start..start + 1, "the call names nothing to judge");
+            self.faults.push(fault.help("write one of `tool`, `resource`, `prompt` and `method`"));
+            return None;
+        };
+        if let Some((second, value)) = found.next() {
+            let message = format!("`{second}` stands beside `{name}`");
+            self.faults.push(Fault::error(Code::FieldClash, span(value), message).help("a call is about one of them"));
+        }
+        Some((name, self.text(value, name)?))
+    }
+
+    fn arguments<'a>(&mut self, value: Option<Value<'a>>) -> Option<Value<'a>> {
+        let value = value.filter(|value| value.kind() != Kind::Null)?;
+        if value.kind() != Kind::Object {
+            self.wrong_type(value, "`arguments`", "an object");
+        }
+        Some(value)
+    }
+
+    fn labels(&mut self, grant: Option<Value<'_>>) -> BTreeMap<String, String> {
+        let mut labels = BTreeMap::new();
+        let Some(written) = grant.and_then(|grant| grant.get("labels")) else { return labels };
+        if written.kind() != Kind::Object {
+            self.wrong_type(written, "`labels`", "an object");
+        }
+        for (key, value) in written.members() {
+            if let Some(label) = self.text(value, "label") {
+                labels.insert(key.as_str().unwrap_or_default().into_owned(), label.into_owned());
+            }
+        }
+        labels
+    }
+
+    fn at(&mut self, root: Value<'_>) -> Option<Timestamp> {
+        let value = root.get("at")?;
+        let text = self.text(value, "at")?;
+        let at = text.parse().ok();
+        if at.is_none() {
+            let fault = Fault::error(Code::BadValue, span(value), format!("`{text}` is no time"));
+            self.faults.push(fault.help("write it as `2026-11-15T12:00:00Z`"));
+        }
+        at
+    }
+
+    fn object<'a>(&mut self, value: Option<Value<'a>>, name: &str, known: &[&str]) -> Option<Value<'a>> {
+        let value = value.filter(|value| value.kind() != Kind::Null)?;
+        if value.kind() != Kind::Object {
+            self.wrong_type(value, &format!("`{name}`"), "an object");
+        }
+        self.check_names(value, known, &format!("`{name}`"));
+        Some(value)
+    }
+
+    fn text<'a>(&mut self, value: Value<'a>, name: &str) -> Option<Cow<'a, str>> {
+        let text = value.as_str();
+        if text.is_none() {
+            self.wrong_type(value, &format!("`{name}`"), "a string");
+        }
+        text
+    }
+
+    fn word<T>(&mut self, root: Value<'_>, name: &str, words: &[&str], find: fn(&str) -> Option<T>) -> Option<T> {
+        let value = root.get(name)?;
+        let text = self.text(value, name)?;
+        let found = find(&text);
+        if found.is_none() {
+            let fault = Fault::error(Code::UnknownWord, span(value), format!("`{text}` is not a word for `{name}`"));
+            self.faults.push(fault.help(offer(&text, words)));
+        }
+        found
+    }
+
+    fn check_names(&mut self, value: Value<'_>, known: &[&str], what: &str) {
+        for (key, _) in value.members() {
+            let name = key.as_str().unwrap_or_default();
+            if !known.contains(&name.as_ref()) {
+                let fault = Fault::error(Code::UnknownField, span(key), format!("`{name}` is not a field of {what}"));
+                self.faults.push(fault.help(offer(&name, known)));
+            }
+        }
+    }
+
+    fn wrong_type(&mut self, value: Value<'_>, what: &str, wanted: &str) {
+        let message = format!("{what} must be {wanted}, not {}", value.kind().with_article());
+        self.faults.push(Fault::error(Code::WrongType, span(value), message));
+    }
+}
+
+fn span(value: Value<'_>) -> std::ops::Range<usize> {
+    let (start, end) = value.span();
+    start..end
+}
+
+/// What a completion's `ref` names: whether it is a prompt, and which.
+fn reference(arguments: Value<'_>) -> Option<(bool, Cow<'_, str>)> {
+    let reference = arguments.get("ref")?;
+    let kind = reference.get("type")?.as_str()?;
+    match kind.as_ref() {
+        "ref/prompt" => Some((true, reference.get("name")?.as_str()?)),
+        "ref/resource" => Some((false, reference.get("uri")?.as_str()?)),
+        _ => None,
+    }
+}

@@ -1,0 +1,309 @@
+//! Conditions: an operator held against what a path finds, with three answers besides true.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use gatelodge_json::{Decimal, Kind, Value};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use regex::Regex;
+
+use crate::call::{Call, Subject};
+use crate::directory::Directory;
+use crate::host::{HostPattern, host_in};
+use crate::limit::words;
+use crate::path::{Path, Root, Segment};
+use crate::scalar::{Number, Operand, Scalars};
+
+/// One `{"path", "op", "value"}`.
+#[derive(Debug)]
+pub(crate) struct Condition {
+    pub path: Path,
+    pub operator: Operator,
+    pub test: Test,
+    /// The value as JSON, for people.
+    pub expected: Box<str>,
+    /// Where it stands in the document.
+    pub span: Range<usize>,
+}
+
+words! {
+    /// The operators, by their words.
+    Operator {
+        /// Equal.
+        Eq = "eq",
+        /// Not equal.
+        Neq = "neq",
+        /// Equal to a member.
+        In = "in",
+        /// Equal to no member.
+        NotIn = "not_in",
+        /// Less.
+        Lt = "lt",
+        /// Less or equal.
+        Lte = "lte",
+        /// More.
+        Gt = "gt",
+        /// More or equal.
+        Gte = "gte",
+        /// A string in a string, or a scalar in a list.
+        Contains = "contains",
+        /// The beginning of a string.
+        StartsWith = "starts_with",
+        /// The end of a string.
+        EndsWith = "ends_with",
+        /// Found anywhere in a string.
+        Regex = "regex",
+        /// Present and not null, or not.
+        Exists = "exists",
+        /// Code points of a string, or elements of a list.
+        LengthLte = "length_lte",
+        /// Every element of a list is a member.
+        SubsetOf = "subset_of",
+        /// A file path in a directory.
+        PathWithin = "path_within",
+        /// The host of a URL is a member.
+        HostIn = "host_in",
+    }
+}
+
+/// What an operator tests, with its value made ready.
+#[derive(Debug)]
+pub(crate) enum Test {
+    /// `eq`, `in`; with `negated`, `neq`, `not_in`.
+    Member {
+        members: Scalars,
+        negated: bool,
+    },
+    Less(Number),
+    LessOrEqual(Number),
+    More(Number),
+    MoreOrEqual(Number),
+    Contains(Scalars),
+    StartsWith(String),
+    EndsWith(String),
+    Regex(Box<Regex>),
+    Exists(bool),
+    LengthAtMost(u64),
+    SubsetOf(Scalars),
+    PathWithin(Directory),
+    HostIn(Vec<HostPattern>),
+}
+
+words! {
+    /// What a condition or a predicate says of a call.
+    Answer {
+        /// It holds.
+        True = "true",
+        /// It does not hold.
+        False = "false",
+        /// What it looks at is not there.
+        Absent = "absent",
+        /// What it looks at cannot be compared.
+        Mismatch = "mismatch",
+    }
+}
+
+/// Whether all elements under a `[*]` must hold, or one is enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Polarity {
+    /// `require`.
+    All,
+    /// `deny_if`, `approve_if`.
+    Any,
+}
+
+impl Answer {
+    fn of(holds: bool) -> Self {
+        if holds { Self::True } else { Self::False }
+    }
+
+    /// False wins over mismatch, mismatch over absent, absent over true.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let rank = |answer| match answer {
+            Self::False => 0,
+            Self::Mismatch => 1,
+            Self::Absent => 2,
+            Self::True => 3,
+        };
+        if rank(other) < rank(self) { other } else { self }
+    }
+
+    /// Mismatch wins over true, true over absent, absent over false.
+    fn or(self, other: Self) -> Self {
+        let rank = |answer| match answer {
+            Self::Mismatch => 0,
+            Self::True => 1,
+            Self::Absent => 2,
+            Self::False => 3,
+        };
+        if rank(other) < rank(self) { other } else { self }
+    }
+}
+
+/// When a call is judged, and in which zone its `time` facts are told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment<'a> {
+    pub at: Timestamp,
+    pub zone: &'a TimeZone,
+}
+
+impl Condition {
+    pub fn answer(&self, call: &Call<'_>, moment: Moment<'_>, polarity: Polarity) -> Answer {
+        if self.path.root != Root::Args {
+            let found = fact(&self.path.root, call, moment);
+            return self.test.answer(found.as_ref());
+        }
+        let segments = self.path.segments.as_slice();
+        match (call.subject, call.arguments) {
+            (Subject::Resource { uri }, _) => self.of_resource(uri, segments),
+            (_, Some(arguments)) => self.walk(arguments, segments, polarity),
+            (_, None) => self.of_empty(segments),
+        }
+    }
+
+    /// Goes down the path; null counts as not there, and so does everything beneath it.
+    fn walk(&self, value: Value<'_>, segments: &[Segment], polarity: Polarity) -> Answer {
+        if value.kind() == Kind::Null {
+            return self.test.answer(None);
+        }
+        let Some((segment, rest)) = segments.split_first() else {
+            return self.test.answer(Some(&Operand::of(value)));
+        };
+        let next = match (segment, value.kind()) {
+            (Segment::Name(name), Kind::Object) => value.get(name),
+            (Segment::Index(index), Kind::List) => value.elements().nth(*index),
+            (Segment::Every, Kind::List) => return self.every(value, rest, polarity),
+            _ => return Answer::Mismatch,
+        };
+        match next {
+            Some(next) => self.walk(next, rest, polarity),
+            None => self.test.answer(None),
+        }
+    }
+
+    /// Over an empty list nothing holds.
+    fn every(&self, list: Value<'_>, rest: &[Segment], polarity: Polarity) -> Answer {
+        let answers = list.elements().map(|element| self.walk(element, rest, polarity));
+        match polarity {
+            Polarity::All => answers.reduce(Answer::and),
+            Polarity::Any => answers.reduce(Answer::or),
+        }
+        .unwrap_or(Answer::False)
+    }
+
+    /// A resource's arguments are `{"uri": …}`.
+    fn of_resource(&self, uri: &str, segments: &[Segment]) -> Answer {
+        match segments {
+            [Segment::Name(name)] if **name == *"uri" => self.test.answer(Some(&Operand::Text(uri.into()))),
+            [Segment::Name(name), ..] if **name == *"uri" => Answer::Mismatch,
+            other => self.of_empty(other),
+        }
+    }
+
+    /// Arguments that are not there are an empty object.
+    fn of_empty(&self, segments: &[Segment]) -> Answer {
+        match segments.first() {
+            None => self.test.answer(Some(&Operand::Other)),
+            Some(Segment::Name(_)) => self.test.answer(None),
+            Some(Segment::Index(_) | Segment::Every) => Answer::Mismatch,
+        }
+    }
+}
+
+const HOURS: [&str; 24] = [
+    "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20",
+    "21", "22", "23",
+];
+
+/// Looks a fact up; none if it is not known.
+fn fact<'a>(root: &Root, call: &Call<'a>, moment: Moment<'_>) -> Option<Operand<'a>> {
+    let text = |text: &'a str| Operand::Text(Cow::Borrowed(text));
+    let time = || moment.at.to_zoned(moment.zone.clone());
+    match (root, call.subject) {
+        (Root::Args, _) => None,
+        (Root::ToolName, Subject::Tool(tool)) => Some(text(tool.name)),
+        (Root::ToolCategory, Subject::Tool(tool)) => Some(text(tool.category().as_str())),
+        (Root::ToolLevel, Subject::Tool(tool)) => Some(text(tool.category().level())),
+        (Root::ToolName | Root::ToolCategory | Root::ToolLevel, _) => None,
+        (Root::ServerName, _) => call.server.map(text),
+        (Root::GrantLabel, _) => call.caller.grant_label.map(text),
+        (Root::GrantLabels(key), _) => {
+            call.caller.grant_labels.and_then(|labels| labels.get(&**key)).map(|label| text(label))
+        }
+        (Root::ClientName, _) => call.caller.client_name.map(text),
+        (Root::ClientVersion, _) => call.caller.client_version.map(text),
+        (Root::TimeHour, _) => {
+            let hour = HOURS.get(usize::try_from(time().hour()).unwrap_or_default())?;
+            Decimal::new(hour).map(Operand::Number)
+        }
+        (Root::TimeWeekday, _) => Some(text(weekday(time().weekday()))),
+        (Root::TimeDate, _) => Some(Operand::Text(time().date().to_string().into())),
+    }
+}
+
+fn weekday(day: jiff::civil::Weekday) -> &'static str {
+    use jiff::civil::Weekday;
+    match day {
+        Weekday::Monday => "mon",
+        Weekday::Tuesday => "tue",
+        Weekday::Wednesday => "wed",
+        Weekday::Thursday => "thu",
+        Weekday::Friday => "fri",
+        Weekday::Saturday => "sat",
+        Weekday::Sunday => "sun",
+    }
+}
+
+impl Test {
+    /// Holds the operator against what was found; none if nothing was there.
+    fn answer(&self, found: Option<&Operand<'_>>) -> Answer {
+        if let Self::Exists(expected) = self {
+            return Answer::of(found.is_some() == *expected);
+        }
+        let Some(operand) = found else { return Answer::Absent };
+        self.holds(operand).map_or(Answer::Mismatch, Answer::of)
+    }
+
+    /// Whether the operator holds; none if the operand is of a kind it cannot compare.
+    fn holds(&self, operand: &Operand<'_>) -> Option<bool> {
+        match (self, operand) {
+            (Self::Member { members, negated }, operand) => members.has(operand).map(|is_member| is_member != *negated),
+            (Self::Less(bound), Operand::Number(number)) => Some(*number < bound.value()),
+            (Self::LessOrEqual(bound), Operand::Number(number)) => Some(*number <= bound.value()),
+            (Self::More(bound), Operand::Number(number)) => Some(*number > bound.value()),
+            (Self::MoreOrEqual(bound), Operand::Number(number)) => Some(*number >= bound.value()),
+            (Self::Contains(wanted), Operand::List(list)) => {
+                Some(list.elements().any(|element| wanted.has_element(element)))
+            }
+            (Self::Contains(wanted), Operand::Text(text)) => wanted.first_text().map(|part| text.contains(part)),
+            (Self::StartsWith(start), Operand::Text(text)) => Some(text.starts_with(start)),
+            (Self::EndsWith(end), Operand::Text(text)) => Some(text.ends_with(end)),
+            (Self::Regex(regex), Operand::Text(text)) => Some(regex.is_match(text)),
+            (Self::LengthAtMost(max), Operand::Text(text)) => Some(text.chars().count() as u64 <= *max),
+            (Self::LengthAtMost(max), Operand::List(list)) => Some(list.elements().count() as u64 <= *max),
+            (Self::SubsetOf(set), Operand::List(list)) => {
+                let is_empty = list.elements().next().is_none();
+                Some(!is_empty && list.elements().all(|element| set.has_element(element)))
+            }
+            (Self::PathWithin(directory), Operand::Text(text)) => directory.contains(text),
+            (Self::HostIn(members), Operand::Text(text)) => host_in(text, members),
+            (
+                Self::Less(_)
+                | Self::LessOrEqual(_)
+                | Self::More(_)
+                | Self::MoreOrEqual(_)
+                | Self::Contains(_)
+                | Self::StartsWith(_)
+                | Self::EndsWith(_)
+                | Self::Regex(_)
+                | Self::Exists(_)
+                | Self::LengthAtMost(_)
+                | Self::SubsetOf(_)
+                | Self::PathWithin(_)
+                | Self::HostIn(_),
+                _,
+            ) => None,
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! `decide`: a policy, a call and a time give an answer. It cannot fail; what cannot be judged is denied.
+//!
+//! The order of the steps is the order of what is reported; the first refusal is the answer.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::call::{Call, Definition, Reference, Subject, Tool};
+use crate::condition::{Answer, Moment, Polarity};
+use crate::decision::{Code, Decision, Question, Reason, Terms};
+use crate::method;
+use crate::reserve;
+use crate::set::{Action, Block, Default, Policy, Predicate, Standing, Table};
+use crate::uri;
+
+/// Judges one call.
+pub fn decide(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Decision {
+    let judged = match call.subject {
+        Subject::Tool(tool) => judge_tool(policy, call, &tool, at),
+        Subject::Resource { uri } => judge_resource(policy, call, uri, at),
+        Subject::Prompt { name } => judge_listed(policy, call, &policy.prompts, name, at),
+        Subject::Completion(reference) => judge_completion(policy, reference),
+        Subject::Method { name } => method::judge(policy, name),
+    };
+    match judged {
+        Ok(terms) => Decision::Allow(terms),
+        Err(reason) => Decision::Deny(reason),
+    }
+}
+
+fn judge_tool(policy: &Policy, call: &Call<'_>, tool: &Tool<'_>, at: Timestamp) -> Result<Terms, Reason> {
+    let own = match policy.standing(tool) {
+        Standing::Hidden(pointer) => {
+            return Err(Reason::new(Code::Hidden, Some(pointer), "the tool is hidden by the policy"));
+        }
+        Standing::Listed(block) => Some(block),
+        Standing::Unlisted => unlisted(policy)?,
+    };
+    if tool.definition == Definition::NotOffered {
+        return Err(Reason::new(Code::NotOffered, None, "the server does not offer this tool"));
+    }
+    let blocks = Blocks { own, all: policy.all_tools.as_ref() };
+    refuse_denied(blocks)?;
+    refuse_unaccepted(tool)?;
+    let moment = Moment { at, zone: &policy.time_zone };
+    for block in blocks.iter() {
+        refuse_invalid(block, tool, call)?;
+        refuse_by_predicates(block, call, moment)?;
+    }
+    terms(policy, blocks, call, tool.name, moment)
+}
+
+fn judge_resource(policy: &Policy, call: &Call<'_>, uri: &str, at: Timestamp) -> Result<Terms, Reason> {
+    refuse_treacherous(policy, uri)?;
+    judge_listed(policy, call, &policy.resources, uri, at)
+}
+
+/// Judges a resource or a prompt by the block of its name.
+fn judge_listed(policy: &Policy, call: &Call<'_>, table: &Table, name: &str, at: Timestamp) -> Result<Terms, Reason> {
+    let own = match table.find(name) {
+        Some(block) => Some(block),
+        None => unlisted(policy)?,
+    };
+    let blocks = Blocks { own, all: None };
+    refuse_denied(blocks)?;
+    let moment = Moment { at, zone: &policy.time_zone };
+    for block in blocks.iter() {
+        refuse_by_predicates(block, call, moment)?;
+    }
+    terms(policy, blocks, call, name, moment)
+}
+
+/// A completion passes where what it refers to is visible and not denied.
+fn judge_completion(policy: &Policy, reference: Reference<'_>) -> Result<Terms, Reason> {
+    let found = match reference {
+        Reference::Prompt(name) => policy.prompts.find(name),
+        Reference::Resource(uri) => {
+            refuse_treacherous(policy, uri)?;
+            policy.find_resource_or_template(uri)
+        }
+        Reference::Unknown => {
+            return Err(Reason::new(Code::NotListed, None, "the completion does not say what it refers to"));
+        }
+    };
+    let own = match found {
+        Some(block) => Some(block),
+        None => unlisted(policy)?,
+    };
+    refuse_denied(Blocks { own, all: None })?;
+    let rule = own.map_or(&policy.default_pointer, |block| &block.pointer);
+    Ok(Terms { rule: Some(Arc::clone(rule)), ..Terms::default() })
+}
+
+/// The blocks that hold for a call: its own, then `all_tools`.
+#[derive(Clone, Copy)]
+pub(crate) struct Blocks<'p> {
+    pub own: Option<&'p Block>,
+    pub all: Option<&'p Block>,
+}
+
+impl<'p> Blocks<'p> {
+    pub fn iter(self) -> impl Iterator<Item = &'p Block> {
+        self.own.into_iter().chain(self.all)
+    }
+}
+
+/// What nothing speaks of has no block; under `default: deny` it is refused.
+fn unlisted(policy: &Policy) -> Result<Option<&Block>, Reason> {
+    match policy.default {
+        Default::Allow => Ok(None),
+        Default::Deny => {
+            let message = "the policy does not list it, and its default is deny";
+            Err(Reason::new(Code::NotListed, Some(&policy.default_pointer), message))
+        }
+    }
+}
+
+pub(crate) fn refuse_treacherous(policy: &Policy, uri: &str) -> Result<(), Reason> {
+    if policy.resources.exact.contains_key(uri) || !uri::is_treacherous(uri) {
+        return Ok(());
+    }
+    let message = "the URI could mean another resource than it says; it must be listed exactly";
+    Err(Reason::new(Code::Denied, None, message))
+}
+
+fn refuse_denied(blocks: Blocks<'_>) -> Result<(), Reason> {
+    match blocks.iter().find(|block| block.action == Action::Deny) {
+        None => Ok(()),
+        Some(block) => {
+            let message = block.reason.clone().unwrap_or_else(|| "the policy denies every call".into());
+            Err(Reason::new(Code::Denied, Some(&block.pointer), message))
+        }
+    }
+}
+
+fn refuse_unaccepted(tool: &Tool<'_>) -> Result<(), Reason> {
+    match tool.definition {
+        Definition::Accepted | Definition::NotOffered => Ok(()),
+        Definition::New => Err(Reason::new(Code::NotAccepted, None, "nobody has accepted the definition of this tool")),
+        Definition::Changed => {
+            let message = "the definition of this tool is no longer the one that was accepted";
+            Err(Reason::new(Code::DefinitionChanged, None, message))
+        }
+    }
+}
+
+fn refuse_invalid(block: &Block, tool: &Tool<'_>, call: &Call<'_>) -> Result<(), Reason> {
+    match violation(block, tool, call) {
+        None => Ok(()),
+        Some(message) => {
+            let pointer: Arc<str> = format!("{}/validate_arguments", block.pointer).into();
+            Err(Reason::new(Code::InvalidArguments, Some(&pointer), message))
+        }
+    }
+}
+
+/// What is wrong with the arguments, where the block asks for their validation.
+pub(crate) fn violation(block: &Block, tool: &Tool<'_>, call: &Call<'_>) -> Option<String> {
+    if !block.validate_arguments {
+        return None;
+    }
+    match tool.schema {
+        None => Some("the tool has no input schema that the arguments could be held against".into()),
+        Some(schema) => schema.violation(call.arguments).map(|what| format!("the arguments are not valid: {what}")),
+    }
+}
+
+fn refuse_by_predicates(block: &Block, call: &Call<'_>, moment: Moment<'_>) -> Result<(), Reason> {
+    for predicate in &block.require {
+        match predicate.answer(call, moment, Polarity::All) {
+            Answer::True => {}
+            Answer::False | Answer::Absent => return Err(refused_by(Code::Require, predicate)),
+            Answer::Mismatch => return Err(refused_by(Code::TypeMismatch, predicate)),
+        }
+    }
+    for predicate in &block.deny_if {
+        match predicate.answer(call, moment, Polarity::Any) {
+            Answer::True => return Err(refused_by(Code::DenyIf, predicate)),
+            Answer::False | Answer::Absent => {}
+            Answer::Mismatch => return Err(refused_by(Code::TypeMismatch, predicate)),
+        }
+    }
+    for predicate in &block.approve_if {
+        if predicate.answer(call, moment, Polarity::Any) == Answer::Mismatch {
+            return Err(refused_by(Code::TypeMismatch, predicate));
+        }
+    }
+    Ok(())
+}
+
+fn refused_by(code: Code, predicate: &Predicate) -> Reason {
+    let message = match (code, &predicate.on_deny) {
+        // The rule's own words speak of another fault.
+        (Code::TypeMismatch, _) => "a value cannot be compared with what the rule expects".into(),
+        (_, Some(text)) => Arc::clone(text),
+        (Code::DenyIf, None) => "the arguments are ones that the policy denies".into(),
+        (_, None) => "the arguments do not satisfy the policy".into(),
+    };
+    Reason::new(code, Some(&predicate.pointer), message)
+}
+
+fn terms(
+    policy: &Policy,
+    blocks: Blocks<'_>,
+    call: &Call<'_>,
+    name: &str,
+    moment: Moment<'_>,
+) -> Result<Terms, Reason> {
+    let charges = reserve::charges(blocks, call, name)?;
+    let rule = blocks.own.map_or(&policy.default_pointer, |block| &block.pointer);
+    let question = blocks.iter().find_map(|block| question(block, call, moment));
+    Ok(Terms { rule: Some(Arc::clone(rule)), charges, question })
+}
+
+/// The first thing in a block that asks for a person.
+fn question(block: &Block, call: &Call<'_>, moment: Moment<'_>) -> Option<Question> {
+    if block.action == Action::Approve {
+        return Some(Question { rule: Arc::clone(&block.pointer), message: block.reason.clone() });
+    }
+    let asks = |predicate: &&Predicate| predicate.answer(call, moment, Polarity::Any) == Answer::True;
+    let predicate = block.approve_if.iter().find(asks)?;
+    Some(Question { rule: Arc::clone(&predicate.pointer), message: predicate.on_deny.clone() })
+}

@@ -1,0 +1,65 @@
+//! `path_within`: absolute file paths, normalised by their text alone. No file system is asked.
+
+/// An absolute directory, as its segments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Directory(Vec<Box<str>>);
+
+impl Directory {
+    /// Reads an absolute directory; none if it is relative or holds NUL or a backslash.
+    pub fn new(text: &str) -> Option<Self> {
+        let segments = normalise(text)?;
+        Some(Self(segments.into_iter().map(Into::into).collect()))
+    }
+
+    /// Whether the path is this directory or lies in it; none if it is not an absolute path.
+    pub fn contains(&self, path: &str) -> Option<bool> {
+        let segments = normalise(path)?;
+        let starts_alike = self.0.iter().zip(&segments).all(|(ours, theirs)| **ours == **theirs);
+        Some(starts_alike && segments.len() >= self.0.len())
+    }
+}
+
+/// Resolves `//`, `.` and `..`; above the root there is the root.
+fn normalise(path: &str) -> Option<Vec<&str>> {
+    let rest = path.strip_prefix('/')?;
+    if rest.contains(['\0', '\\']) {
+        return None;
+    }
+    let mut segments = Vec::new();
+    for segment in rest.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => {
+                segments.pop();
+            }
+            other => segments.push(other),
+        }
+    }
+    Some(segments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_lies_within_by_whole_segments_after_normalisation() {
+        let contains = |directory: &str, path: &str| Directory::new(directory).and_then(|dir| dir.contains(path));
+        for (directory, path) in [
+            ("/a", "/a"),
+            ("/a/", "/a/b"),
+            ("/a", "//a//b/."),
+            ("/a", "/../a/b"),
+            ("/", "/x"),
+            ("/x/../a", "/a/b/../c"),
+        ] {
+            assert_eq!(contains(directory, path), Some(true), "{directory} {path}");
+        }
+        for (directory, path) in [("/a", "/ab"), ("/a", "/a/../b"), ("/a/b", "/a"), ("/a", "/"), ("/a", "/A")] {
+            assert_eq!(contains(directory, path), Some(false), "{directory} {path}");
+        }
+        for path in ["", "a", "./a", "~/a", "/a\0", "/a\\..\\b", "C:\\a"] {
+            assert_eq!(contains("/", path), None, "{path}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What is wrong with a document, where, and what to do about it.
+
+use std::fmt;
+use std::ops::Range;
+
+/// One finding about a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// What kind of finding; stable over versions.
+    pub code: Code,
+    /// Whether the document can be used all the same.
+    pub severity: Severity,
+    /// Byte offsets of the offending text.
+    pub span: Range<usize>,
+    /// What is wrong, in one line.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+    /// A second place that has to do with it, with a word on it.
+    pub other: Option<(Range<usize>, String)>,
+}
+
+/// Whether a document with this finding can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The document is not loaded.
+    Error,
+    /// The document loads, but probably does not do what its writer thinks.
+    Warning,
+}
+
+impl Fault {
+    pub(crate) fn error(code: Code, span: Range<usize>, message: impl Into<String>) -> Self {
+        Self { code, severity: Severity::Error, span, message: message.into(), help: None, other: None }
+    }
+
+    pub(crate) fn warning(code: Code, span: Range<usize>, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(code, span, message) }
+    }
+
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    pub(crate) fn other(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
+        self.other = Some((span, label.into()));
+        self
+    }
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])+ $name:ident = $text:literal,)+) => {
+        /// The kinds of findings. Their texts are stable.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Code { $($(#[$doc])+ $name,)+ }
+
+        impl Code {
+            /// All kinds, for documentation and tests.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// The stable text.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)+ }
+            }
+        }
+    };
+}
+
+codes! {
+    /// Not JSON, not YAML.
+    Syntax = "syntax",
+    /// Over a limit of the reader.
+    TooLarge = "too-large",
+    /// The same key twice.
+    RepeatedKey = "repeated-key",
+    /// Something of YAML that JSON cannot say.
+    YamlFeature = "yaml-feature",
+    /// A field that does not exist here.
+    UnknownField = "unknown-field",
+    /// A field that must be there.
+    MissingField = "missing-field",
+    /// A value of the wrong JSON type.
+    WrongType = "wrong-type",
+    /// Not one of the words allowed.
+    UnknownWord = "unknown-word",
+    /// Two fields that exclude each other.
+    FieldClash = "field-clash",
+    /// A list that must not be empty.
+    EmptyList = "empty-list",
+    /// A text that must not be empty.
+    EmptyText = "empty-text",
+    /// A number out of bounds, or written in a way that is not allowed.
+    BadNumber = "bad-number",
+    /// Not a path into a call.
+    BadPath = "bad-path",
+    /// Not an operator.
+    UnknownOperator = "unknown-operator",
+    /// A value that the operator cannot use.
+    BadValue = "bad-value",
+    /// A regular expression that does not compile.
+    BadRegex = "bad-regex",
+    /// A regular expression too large to compile.
+    LargeRegex = "large-regex",
+    /// Not a window.
+    BadWindow = "bad-window",
+    /// Two globs of which neither is the more exact.
+    TiedGlobs = "tied-globs",
+    /// Limits that share a counter and disagree.
+    CounterClash = "counter-clash",
+    /// A method that cannot be named here.
+    BadMethod = "bad-method",
+    /// Not a time zone.
+    BadTimeZone = "bad-time-zone",
+    /// Warning: the server does not offer such a tool.
+    NotOffered = "not-offered",
+    /// Warning: the tool has no such argument.
+    UnknownArgument = "unknown-argument",
+    /// Warning: the argument's type can never satisfy the operator.
+    ImpossibleComparison = "impossible-comparison",
+    /// Warning: the rule can never hold.
+    NeverHolds = "never-holds",
+    /// Warning: another rule always comes first.
+    Shadowed = "shadowed",
+    /// Warning: a regex in `require` that is not anchored.
+    UnanchoredRegex = "unanchored-regex",
+    /// Warning: absence passes this `deny_if`.
+    AbsencePasses = "absence-passes",
+    /// Warning: a session limit without a grant limit beside it.
+    SessionAlone = "session-alone",
+    /// Warning: arguments are validated against a schema that is not there.
+    NoSchema = "no-schema",
+    /// Warning: a rule that only the client's own claims guard.
+    ClaimAlone = "claim-alone",
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

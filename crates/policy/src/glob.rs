@@ -1,0 +1,80 @@
+//! Names with `*` in them. A `*` stands for any text, `/` too; all else is taken byte for byte.
+
+/// A pattern with at least one `*`.
+#[derive(Debug, Clone)]
+pub(crate) struct Glob {
+    /// What must stand first.
+    prefix: Box<str>,
+    /// What must follow in this order.
+    middle: Vec<Box<str>>,
+    /// What must stand last.
+    suffix: Box<str>,
+}
+
+impl Glob {
+    /// Gives the glob, or none if the text has no `*`.
+    pub fn new(text: &str) -> Option<Self> {
+        let (prefix, rest) = text.split_once('*')?;
+        let (middle, suffix) = rest.rsplit_once('*').unwrap_or(("", rest));
+        let middle = middle.split('*').filter(|part| !part.is_empty()).map(Into::into).collect();
+        Some(Self { prefix: prefix.into(), middle, suffix: suffix.into() })
+    }
+
+    pub fn matches(&self, name: &str) -> bool {
+        let Some(rest) = name.strip_prefix(&*self.prefix) else { return false };
+        let Some(mut rest) = rest.strip_suffix(&*self.suffix) else { return false };
+        for part in &self.middle {
+            // The earliest place leaves the most room for the parts that follow.
+            let Some((_, behind)) = rest.split_once(&**part) else { return false };
+            rest = behind;
+        }
+        true
+    }
+
+    /// How many code points are not `*`: the more, the more exact.
+    pub fn literal_count(&self) -> usize {
+        let parts = self.middle.iter().chain([&self.prefix, &self.suffix]);
+        parts.map(|part| part.chars().count()).sum()
+    }
+
+    /// Whether some name matches both. Between two `*` anything fits, so only the ends can disagree.
+    pub fn can_meet(&self, other: &Self) -> bool {
+        let (a, b) = (&*self.prefix, &*other.prefix);
+        let (c, d) = (&*self.suffix, &*other.suffix);
+        (a.starts_with(b) || b.starts_with(a)) && (c.ends_with(d) || d.ends_with(c))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(glob: &str, name: &str) -> bool {
+        Glob::new(glob).is_some_and(|glob| glob.matches(name))
+    }
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (glob, name) in
+            [("*", ""), ("*", "a/b"), ("a*", "a"), ("a*c", "abc"), ("a**c", "ac"), ("*b*", "abc"), ("a*b*c", "a_b_b_c")]
+        {
+            assert!(matches(glob, name), "{glob} {name}");
+        }
+        for (glob, name) in [("a*", "A"), ("a*a", "a"), ("ab*ba", "aba"), ("*b*", "ac"), ("a*b*b*c", "abc"), ("a*", "")]
+        {
+            assert!(!matches(glob, name), "{glob} {name}");
+        }
+    }
+
+    #[test]
+    fn globs_meet_when_their_ends_agree() {
+        let meet = |a: &str, b: &str| Glob::new(a).zip(Glob::new(b)).is_some_and(|(a, b)| a.can_meet(&b));
+        assert!(meet("a*", "*b") && meet("ab*", "a*") && meet("*xx*", "*yy*") && meet("a*c", "ab*bc"));
+        assert!(!meet("a*", "b*") && !meet("*a", "*b") && !meet("a*x", "a*y"));
+    }
+
+    #[test]
+    fn literals_are_counted_in_code_points() {
+        assert_eq!(Glob::new("é*😀*b").map(|glob| glob.literal_count()), Some(3));
+    }
+}

@@ -1,0 +1,190 @@
+//! `host_in`: the host of an absolute http(s) URL, read so strictly that no two URL readers could disagree.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// A member of a `host_in` list: `[*.]host[:port]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HostPattern {
+    /// Whether it stands for the names below the host instead of the host itself.
+    below: bool,
+    host: Host,
+}
+
+/// A host in folded letters, and the port if one is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Host {
+    name: String,
+    is_address: bool,
+    port: Option<u16>,
+}
+
+impl HostPattern {
+    /// Reads a member; none if it is not of the form `[*.]host[:port]` in ASCII.
+    pub fn new(text: &str) -> Option<Self> {
+        let (below, host) = match text.strip_prefix("*.") {
+            Some(host) => (true, host),
+            None => (false, text),
+        };
+        let host = Host::new(host)?;
+        // Below an address there is nothing.
+        (!(below && host.is_address)).then_some(Self { below, host })
+    }
+
+    fn matches(&self, host: &Host) -> bool {
+        if self.host.port != host.port {
+            return false;
+        }
+        if !self.below {
+            return self.host.name == host.name;
+        }
+        let label = host.name.strip_suffix(&*self.host.name).and_then(|front| front.strip_suffix('.'));
+        !host.is_address && label.is_some_and(|label| !label.is_empty())
+    }
+}
+
+/// Whether the URL's host is one of the members; none if the text is not a URL that all readers read alike.
+pub(crate) fn host_in(url: &str, members: &[HostPattern]) -> Option<bool> {
+    let host = host_of(url)?;
+    Some(members.iter().any(|member| member.matches(&host)))
+}
+
+fn host_of(url: &str) -> Option<Host> {
+    let is_odd = |character: char| character.is_whitespace() || character.is_control() || character == '\\';
+    if url.contains(is_odd) {
+        return None;
+    }
+    let (scheme, rest) = url.split_once("://")?;
+    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+        return None;
+    }
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    // Userinfo holds an `@`, which no host may.
+    Host::new(rest.get(..end)?)
+}
+
+impl Host {
+    fn new(text: &str) -> Option<Self> {
+        let (name, port) = split_port(text)?;
+        let name = name.to_ascii_lowercase();
+        let is_address = match name.strip_prefix('[') {
+            Some(rest) => is_canonical_v6(rest.strip_suffix(']')?).then_some(true)?,
+            None => is_name_or_v4(&name)?,
+        };
+        Some(Self { name, is_address, port })
+    }
+}
+
+/// Splits `host[:port]`; an address in brackets keeps its colons.
+fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
+    let host_end = text.rfind(']').map_or(0, |at| at + 1);
+    let Some(colon) = text.get(host_end..)?.find(':').map(|at| host_end + at) else { return Some((text, None)) };
+    let (host, port) = (text.get(..colon)?, text.get(colon + 1..)?);
+    let is_plain = port.bytes().all(|byte| byte.is_ascii_digit()) && !port.starts_with('0');
+    is_plain.then_some(())?;
+    Some((host, Some(port.parse().ok()?)))
+}
+
+/// Whether a host without brackets is an IPv4 address; none if it is neither that nor a plain name.
+fn is_name_or_v4(host: &str) -> Option<bool> {
+    let is_plain = |label: &str| {
+        !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+    };
+    if !host.split('.').all(is_plain) {
+        return None;
+    }
+    let last = host.rsplit('.').next().unwrap_or(host);
+    let is_hex = last.strip_prefix("0x").is_some_and(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    if !is_hex && !last.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(false);
+    }
+    // A last label that is a number makes it an address for URL readers; the canonical form is the only one allowed.
+    let address: Ipv4Addr = host.parse().ok()?;
+    (address.to_string() == host).then_some(true)
+}
+
+fn is_canonical_v6(text: &str) -> bool {
+    let Ok(address) = text.parse::<Ipv6Addr>() else { return false };
+    // Addresses that hold an IPv4 one are written in two ways, and readers differ on which is canonical.
+    let holds_v4 = address.to_ipv4_mapped().is_some() || text.contains('.');
+    !holds_v4 && address.to_string() == text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judge(url: &str, member: &str) -> Option<bool> {
+        host_in(url, &[HostPattern::new(member).expect(member)])
+    }
+
+    #[test]
+    fn hosts_are_compared_with_folded_letters_and_their_port() {
+        assert_eq!(judge("HTTPS://Example.COM/x?y#z", "example.com"), Some(true));
+        assert_eq!(judge("https://example.com:8443/", "example.com"), Some(false));
+        assert_eq!(judge("https://example.com:8443/", "example.com:8443"), Some(true));
+        assert_eq!(judge("https://example.com/", "example.com:443"), Some(false));
+        assert_eq!(judge("https://evil-example.com", "example.com"), Some(false));
+        assert_eq!(judge("http://[::1]:80/", "[::1]:80"), Some(true));
+    }
+
+    #[test]
+    fn a_star_stands_for_one_or_more_labels_and_never_for_an_address() {
+        assert_eq!(judge("https://a.b.example.com", "*.example.com"), Some(true));
+        assert_eq!(judge("https://example.com", "*.example.com"), Some(false));
+        assert_eq!(judge("https://xexample.com", "*.example.com"), Some(false));
+        assert!(HostPattern::new("*.0.0.1").is_none());
+    }
+
+    #[test]
+    fn what_readers_could_take_differently_is_no_url() {
+        for url in [
+            "example.com",
+            "//example.com",
+            "http:/example.com",
+            "http:example.com",
+            "ftp://example.com",
+            "http://",
+            "http://u@example.com",
+            "http://example.com@evil",
+            "http://exa mple.com",
+            "http://example.com /",
+            "http://example.com\\x",
+            "http://ex%61mple.com",
+            "http://a..b",
+            "http://.a",
+            "http://a.",
+            "http://a:",
+            "http://a:080",
+            "http://a:0",
+            "http://a:99999",
+            "http://127.1",
+            "http://0x7f000001",
+            "http://2130706433",
+            "http://127.0.0.01",
+            "http://1.2.3.4.5",
+            "http://1.2.3.0x4",
+            "http://[::01]",
+            "http://[0:0:0:0:0:0:0:1]",
+            "http://[::ffff:1.2.3.4]",
+            "http://[::1",
+            "http://[fe80::1%25eth0]",
+            "http://[::1]x",
+            "http://exämple.com",
+            "http://example\u{3002}com",
+            " http://a",
+            "http://a\n",
+            "http://a\t/",
+        ] {
+            assert_eq!(judge(url, "example.com"), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn members_are_hosts_with_an_optional_port() {
+        for member in
+            ["", "*", "*.", "http://a", "a/b", "a:", "a:x", "ä.com", "a.*.b", "127.1", "a b", "a.", "**.a", "u@a"]
+        {
+            assert!(HostPattern::new(member).is_none(), "{member}");
+        }
+    }
+}

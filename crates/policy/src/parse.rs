@@ -1,0 +1,311 @@
+//! From what is written to a [`Policy`], or to all its faults at once.
+
+mod block;
+mod counter;
+mod field;
+mod limit;
+mod predicate;
+
+use std::sync::Arc;
+
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+
+use crate::call::Category;
+use crate::fault::{Code, Fault, Severity};
+use crate::glob::Glob;
+use crate::method::{ALWAYS_ALLOWED, JUDGED_BY_SUBJECT, TASKS};
+use crate::set::{Action, CategoryRule, ClientRequest, Default, Hidden, Methods, Policy, Table, Verdict};
+use crate::written::{self, Entry, Format, Node, Written};
+use block::{Place, block};
+pub(crate) use field::offer;
+use field::{check_names, entries, list, pointer, text, word};
+
+/// The fields of a policy.
+pub(crate) const FIELDS: [&str; 12] = [
+    "version",
+    "description",
+    "$schema",
+    "default",
+    "hide",
+    "all_tools",
+    "categories",
+    "tools",
+    "resources",
+    "prompts",
+    "methods",
+    "client_requests",
+];
+pub(crate) const TIME_ZONE: &str = "time_zone";
+
+/// More globs in one map than this are refused: each pair is compared.
+const MAX_GLOBS: usize = 5_000;
+/// More faults than this are not collected.
+const MAX_FAULTS: usize = 200;
+
+/// Reads and compiles a policy document.
+///
+/// # Errors
+/// All faults of the document, in the order of their places.
+pub fn parse(text: &[u8], format: Format) -> Result<Policy, Vec<Fault>> {
+    read(text, format).map(|(policy, _)| policy)
+}
+
+/// Reads a policy and keeps its written form, for whoever needs places.
+pub(crate) fn read(text: &[u8], format: Format) -> Result<(Policy, Node), Vec<Fault>> {
+    let (root, faults) = written::read(text, format).map_err(|fault| vec![fault])?;
+    let mut parser = Parser { faults, regexes: predicate::Budget::default() };
+    let policy = parser.policy(&root);
+    let mut faults = parser.faults;
+    counter::check(&policy, &mut faults);
+    faults.sort_by_key(|fault| (fault.severity, fault.span.start));
+    faults.truncate(MAX_FAULTS);
+    if faults.iter().any(|fault| fault.severity == Severity::Error) {
+        return Err(faults);
+    }
+    Ok((policy, root))
+}
+
+/// What is carried along while a document is read.
+pub(crate) struct Parser {
+    pub faults: Vec<Fault>,
+    pub regexes: predicate::Budget,
+}
+
+impl Parser {
+    pub fn fault(&mut self, fault: Fault) {
+        self.faults.push(fault);
+    }
+
+    fn policy(&mut self, root: &Node) -> Policy {
+        let fields = entries(root, "a policy", self);
+        let known: Vec<&str> = FIELDS.iter().copied().chain([TIME_ZONE]).collect();
+        check_names(fields, &known, "a policy", self);
+        self.version(root);
+        let default = self.default(root);
+        let mut policy = Policy {
+            default,
+            default_pointer: "/default".into(),
+            hide: Hidden::default(),
+            all_tools: None,
+            categories: Vec::new(),
+            tools: Table::default(),
+            resources: Table::default(),
+            prompts: Table::default(),
+            methods: None,
+            client_requests: None,
+            time_zone: TimeZone::UTC,
+        };
+        for field in fields {
+            let value = &field.value;
+            match field.key.as_str() {
+                "description" | "$schema" => {
+                    text(value, &field.key, self);
+                }
+                "hide" => policy.hide = self.hide(value),
+                "all_tools" => policy.all_tools = Some(block(field, "/all_tools".into(), Place::AllTools, self)),
+                "categories" => policy.categories = self.categories(value),
+                "tools" => policy.tools = self.table(field, Place::Tool),
+                "resources" => policy.resources = self.table(field, Place::Resource),
+                "prompts" => policy.prompts = self.table(field, Place::Prompt),
+                "methods" => policy.methods = Some(self.methods(value)),
+                "client_requests" => policy.client_requests = Some(self.client_requests(value)),
+                TIME_ZONE => policy.time_zone = self.time_zone(value),
+                _ => {}
+            }
+        }
+        policy
+    }
+
+    fn version(&mut self, root: &Node) {
+        let help = r#"write "version": "1""#;
+        match root.get("version") {
+            None => self.missing(root, "version", help),
+            Some(node) => match &node.value {
+                Written::Text(version) if version == "1" => {}
+                Written::Text(version) => {
+                    let message = format!("version `{version}` is not known");
+                    self.fault(Fault::error(Code::UnknownWord, node.span.clone(), message).help(help));
+                }
+                _ => {
+                    let message = format!("`version` must be a string, not {}", node.kind().with_article());
+                    self.fault(Fault::error(Code::WrongType, node.span.clone(), message).help(help));
+                }
+            },
+        }
+    }
+
+    fn default(&mut self, root: &Node) -> Default {
+        let help = r#"write "default": "deny", and list what may be called"#;
+        match root.get("default") {
+            None => self.missing(root, "default", help),
+            Some(node) => {
+                return word(node, "default", Default::WORDS, Default::from_word, self).unwrap_or(Default::Deny);
+            }
+        }
+        Default::Deny
+    }
+
+    fn missing(&mut self, node: &Node, name: &str, help: &str) {
+        // Only the opening bracket: a whole block underlined says nothing.
+        let span = node.span.start..(node.span.start + 1).min(node.span.end);
+        self.fault(Fault::error(Code::MissingField, span, format!("`{name}` is missing")).help(help));
+    }
+
+    fn hide(&mut self, node: &Node) -> Hidden {
+        let mut hidden = Hidden::default();
+        for (at, item) in list(node, "hide", self).iter().enumerate() {
+            let Some(name) = text(item, "an entry of `hide`", self) else { continue };
+            let pointer: Arc<str> = format!("/hide/{at}").into();
+            match Glob::new(name) {
+                Some(glob) => hidden.globs.push((at, glob, pointer)),
+                None => {
+                    hidden.exact.entry(name.into()).or_insert((at, pointer));
+                }
+            }
+        }
+        self.refuse_many(hidden.globs.len(), node);
+        hidden
+    }
+
+    fn categories(&mut self, node: &Node) -> Vec<(Category, CategoryRule)> {
+        let fields = entries(node, "`categories`", self);
+        check_names(fields, Category::WORDS, "`categories`", self);
+        let mut rules = Vec::new();
+        for field in fields {
+            let Some(category) = Category::from_word(&field.key) else { continue };
+            let pointer = pointer("/categories", &field.key);
+            rules.push((category, self.category_rule(field, pointer)));
+        }
+        rules
+    }
+
+    fn category_rule(&mut self, entry: &Entry, pointer: Arc<str>) -> CategoryRule {
+        let node = &entry.value;
+        let Written::Text(text) = &node.value else {
+            return CategoryRule::Block(block(entry, pointer, Place::Category, self));
+        };
+        if text == "hide" {
+            return CategoryRule::Hide(pointer);
+        }
+        let words: Vec<&str> = Action::WORDS.iter().copied().chain(["hide"]).collect();
+        let action = word(node, "a category's rule", &words, Action::from_word, self).unwrap_or(Action::Deny);
+        CategoryRule::Block(block::plain(pointer, entry.key_span.clone(), action))
+    }
+
+    fn table(&mut self, field: &Entry, place: Place) -> Table {
+        let mut table = Table::default();
+        let mut written = Vec::new();
+        for entry in entries(&field.value, &format!("`{}`", field.key), self) {
+            let pointer = pointer(&format!("/{}", field.key), &entry.key);
+            let block = block(entry, pointer, place, self);
+            match Glob::new(&entry.key) {
+                Some(glob) => {
+                    written.push((glob.literal_count(), glob.clone(), entry));
+                    table.globs.push((glob, block));
+                }
+                None => {
+                    table.exact.insert(entry.key.as_str().into(), block);
+                }
+            }
+        }
+        self.refuse_many(written.len(), &field.value);
+        self.refuse_ties(&written);
+        table.globs.sort_by_key(|(glob, _)| std::cmp::Reverse(glob.literal_count()));
+        table
+    }
+
+    fn refuse_many(&mut self, globs: usize, node: &Node) {
+        if globs > MAX_GLOBS {
+            let message = format!("more than {MAX_GLOBS} globs in one place");
+            self.fault(Fault::error(Code::TooLarge, node.span.start..node.span.start, message));
+        }
+    }
+
+    fn refuse_ties(&mut self, globs: &[(usize, Glob, &Entry)]) {
+        let globs = globs.get(..MAX_GLOBS).unwrap_or(globs);
+        for (at, (count, glob, entry)) in globs.iter().enumerate() {
+            let ties = |(other_count, other, _): &&(usize, Glob, &Entry)| count == other_count && glob.can_meet(other);
+            let Some((_, _, earlier)) = globs.iter().take(at).find(ties) else { continue };
+            let message =
+                format!("`{}` and `{}` can match the same name, and neither is the more exact", earlier.key, entry.key);
+            let fault = Fault::error(Code::TiedGlobs, entry.key_span.clone(), message);
+            let fault = fault.other(earlier.key_span.clone(), "the other one");
+            self.fault(fault.help("write more of the name into one of them"));
+        }
+    }
+
+    fn methods(&mut self, node: &Node) -> Methods {
+        let mut methods = Methods::default();
+        for entry in entries(node, "`methods`", self) {
+            let allows =
+                word(&entry.value, "a method's rule", Default::WORDS, Default::from_word, self) == Some(Default::Allow);
+            let verdict = Verdict { allows, pointer: pointer("/methods", &entry.key) };
+            if let Err(why) = nameable(&entry.key) {
+                let fault = Fault::error(
+                    Code::BadMethod,
+                    entry.key_span.clone(),
+                    format!("`{}` cannot be named here", entry.key),
+                );
+                self.fault(fault.help(why));
+                continue;
+            }
+            match entry.key.strip_suffix('*') {
+                Some(prefix) => methods.prefixes.push((prefix.into(), verdict)),
+                None => {
+                    methods.exact.insert(entry.key.as_str().into(), verdict);
+                }
+            }
+        }
+        methods.prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+        methods
+    }
+
+    fn client_requests(&mut self, node: &Node) -> Vec<(ClientRequest, Verdict)> {
+        let fields = entries(node, "`client_requests`", self);
+        check_names(fields, ClientRequest::WORDS, "`client_requests`", self);
+        let mut requests = Vec::new();
+        for field in fields {
+            let Some(request) = ClientRequest::from_word(&field.key) else { continue };
+            let allows =
+                word(&field.value, &field.key, Default::WORDS, Default::from_word, self) == Some(Default::Allow);
+            requests.push((request, Verdict { allows, pointer: pointer("/client_requests", &field.key) }));
+        }
+        requests
+    }
+
+    fn time_zone(&mut self, node: &Node) -> TimeZone {
+        let Some(name) = text(node, TIME_ZONE, self) else { return TimeZone::UTC };
+        let database = TimeZoneDatabase::bundled();
+        // Look-up folds letters; a policy must say the exact name.
+        let is_name = database.available().any(|known| known.as_str() == name);
+        match database.get(name) {
+            Ok(zone) if is_name => zone,
+            _ => {
+                let fault = Fault::error(Code::BadTimeZone, node.span.clone(), format!("`{name}` is no time zone"));
+                self.fault(fault.help("write the exact IANA name, such as `Europe/Berlin`"));
+                TimeZone::UTC
+            }
+        }
+    }
+}
+
+/// Says why a method cannot be named under `methods`.
+fn nameable(method: &str) -> Result<(), &'static str> {
+    if ALWAYS_ALLOWED.contains(&method) {
+        return Err("this method always passes; lists are filtered by the other parts of the policy");
+    }
+    if JUDGED_BY_SUBJECT.contains(&method) {
+        return Err("this method follows `tools`, `resources` or `prompts`");
+    }
+    if method.starts_with(TASKS) {
+        return Err("tasks are under the rule of the call that made them");
+    }
+    if ClientRequest::of_method(method).is_some() {
+        return Err("write `sampling`, `elicitation` or `roots` under `client_requests`");
+    }
+    match method.find('*') {
+        None if !method.is_empty() => Ok(()),
+        Some(at) if method.len() > 2 && at == method.len() - 1 && method.ends_with("/*") => Ok(()),
+        _ => Err("write a method's whole name, or `x/*` for all methods that begin with `x/`"),
+    }
+}

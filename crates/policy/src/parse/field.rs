@@ -1,0 +1,94 @@
+//! Reading fields: types, words, names, and the faults they can have.
+
+use std::sync::Arc;
+
+use super::Parser;
+use crate::fault::{Code, Fault};
+use crate::written::{Entry, Node, Written};
+
+/// A JSON Pointer to a member of what `parent` points to.
+pub(crate) fn pointer(parent: &str, key: &str) -> Arc<str> {
+    format!("{parent}/{}", key.replace('~', "~0").replace('/', "~1")).into()
+}
+
+pub(super) fn entries<'n>(node: &'n Node, what: &str, parser: &mut Parser) -> &'n [Entry] {
+    match &node.value {
+        Written::Map(entries) => entries,
+        _ => {
+            wrong_type(node, what, "an object", parser);
+            &[]
+        }
+    }
+}
+
+pub(super) fn list<'n>(node: &'n Node, name: &str, parser: &mut Parser) -> &'n [Node] {
+    match &node.value {
+        Written::List(items) => items,
+        _ => {
+            wrong_type(node, &format!("`{name}`"), "a list", parser);
+            &[]
+        }
+    }
+}
+
+pub(super) fn text<'n>(node: &'n Node, what: &str, parser: &mut Parser) -> Option<&'n str> {
+    match &node.value {
+        Written::Text(text) => Some(text),
+        _ => {
+            let what = if what.contains(' ') { what.to_owned() } else { format!("`{what}`") };
+            wrong_type(node, &what, "a string", parser);
+            None
+        }
+    }
+}
+
+pub(super) fn wrong_type(node: &Node, what: &str, wanted: &str, parser: &mut Parser) {
+    let message = format!("{what} must be {wanted}, not {}", node.kind().with_article());
+    // Of a container only the bracket, else half the document is underlined.
+    let end = match node.value {
+        Written::List(_) | Written::Map(_) => (node.span.start + 1).min(node.span.end),
+        _ => node.span.end,
+    };
+    parser.fault(Fault::error(Code::WrongType, node.span.start..end, message));
+}
+
+/// Reads one of a closed set of words.
+pub(super) fn word<T>(
+    node: &Node,
+    what: &str,
+    words: &[&str],
+    find: fn(&str) -> Option<T>,
+    parser: &mut Parser,
+) -> Option<T> {
+    let text = text(node, what, parser)?;
+    let found = find(text);
+    if found.is_none() {
+        let fault = Fault::error(Code::UnknownWord, node.span.clone(), format!("`{text}` is not a word for {what}"));
+        parser.fault(fault.help(offer(text, words)));
+    }
+    found
+}
+
+/// Refuses fields that do not exist, and offers the nearest that does.
+pub(super) fn check_names(entries: &[Entry], known: &[&str], what: &str, parser: &mut Parser) {
+    for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+        let message = format!("`{}` is not a field of {what}", entry.key);
+        let fault = Fault::error(Code::UnknownField, entry.key_span.clone(), message);
+        parser.fault(fault.help(offer(&entry.key, known)));
+    }
+}
+
+/// Offers the nearest word, or all.
+pub(crate) fn offer(word: &str, known: &[&str]) -> String {
+    // Long foreign words are no misspellings, and comparing them costs.
+    let short: String = word.chars().take(64).collect();
+    let distance = |known: &&&str| strsim::damerau_levenshtein(&short, known);
+    let nearest = known.iter().min_by_key(distance).filter(|nearest| distance(nearest) <= 1 + nearest.len() / 3);
+    match nearest {
+        Some(nearest) => format!("did you mean `{nearest}`?"),
+        None => {
+            let all: Vec<String> = known.iter().map(|known| format!("`{known}`")).collect();
+            format!("one of {}", all.join(", "))
+        }
+    }
+}

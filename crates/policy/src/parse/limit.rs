@@ -1,0 +1,166 @@
+//! Limits and their short form.
+
+use std::sync::Arc;
+
+use gatelodge_json::Decimal;
+
+use super::Parser;
+use super::field::{check_names, entries, text, word, wrong_type};
+use super::predicate::{path, positive_amount};
+use crate::fault::{Code, Fault};
+use crate::limit::{Align, Amount, Counter, Limit, Scope, Window};
+use crate::path::{Path, Root};
+use crate::written::{Node, Written};
+
+pub(crate) const FIELDS: [&str; 8] =
+    ["counter", "window", "max", "scope", "amount", "increment_from", "align", "on_deny"];
+pub(crate) const RATE_FIELDS: [&str; 3] = ["max", "window", "scope"];
+
+const LIMIT_HELP: &str = r#"a limit is {"counter": "calls", "window": "minute", "max": 10}"#;
+const WINDOW_HELP: &str =
+    "write `minute`, `hour`, `day`, `week`, `month`, `15m` (`s`, `m`, `h`, `d`), or seconds, up to 366 days";
+const RATE_HELP: &str = r#"write "10/minute", or {"max": 10, "window": 60}"#;
+
+pub(super) fn limit(node: &Node, pointer: Arc<str>, parser: &mut Parser) -> Option<Limit> {
+    let fields = entries(node, "a limit", parser);
+    check_names(fields, &FIELDS, "a limit", parser);
+    let Written::Map(_) = node.value else { return None };
+    for name in ["counter", "window", "max"].iter().filter(|name| node.get(name).is_none()) {
+        parser.missing(node, name, LIMIT_HELP);
+    }
+    let counter = node.get("counter").and_then(|node| counter(node, parser));
+    let window = node.get("window").and_then(|node| window(node, parser));
+    let scope = node.get("scope").map(|node| scope(node, parser));
+    let align = node.get("align").map(|node| word(node, "align", Align::WORDS, Align::from_word, parser));
+    let on_deny = node.get("on_deny").and_then(|node| text(node, "on_deny", parser)).map(Into::into);
+    let amount = amount(node, parser);
+    let max = node.get("max").and_then(|node| max(node, amount.is_some(), parser));
+    let align = align.flatten().unwrap_or(Align::Calendar);
+    if let (Some(written), Some(Window::Month), Align::Rolling) = (node.get("align"), window, align) {
+        let fault = Fault::error(Code::BadWindow, written.span.clone(), "a month cannot roll: months differ in length");
+        parser.fault(fault.help("write `30d` as the window"));
+    }
+    let span = node.get("counter").unwrap_or(node).span.clone();
+    Some(Limit {
+        pointer,
+        span,
+        counter: Counter::Named(counter?),
+        window: window?,
+        align,
+        scope: scope.flatten().unwrap_or(Scope::Grant),
+        max: max?,
+        amount: amount.flatten(),
+        on_deny,
+    })
+}
+
+fn counter(node: &Node, parser: &mut Parser) -> Option<Arc<str>> {
+    let name = text(node, "counter", parser)?;
+    if name.is_empty() {
+        parser.fault(Fault::error(Code::EmptyText, node.span.clone(), "a counter needs a name"));
+        return None;
+    }
+    Some(name.into())
+}
+
+fn scope(node: &Node, parser: &mut Parser) -> Option<Scope> {
+    word(node, "scope", Scope::WORDS, Scope::from_word, parser)
+}
+
+fn window(node: &Node, parser: &mut Parser) -> Option<Window> {
+    let window = match &node.value {
+        // Bare digits are for numbers; as text they would be a second spelling.
+        Written::Text(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => None,
+        Written::Text(text) => Window::new(text),
+        Written::Number(text) => seconds(text),
+        _ => {
+            wrong_type(node, "`window`", "a string or a number of seconds", parser);
+            return None;
+        }
+    };
+    if window.is_none() {
+        parser.fault(Fault::error(Code::BadWindow, node.span.clone(), "this is not a window").help(WINDOW_HELP));
+    }
+    window
+}
+
+fn seconds(text: &str) -> Option<Window> {
+    let amount = Decimal::new(text).and_then(Amount::new).filter(|amount| amount.is_whole())?;
+    Window::of_seconds(u32::try_from(amount.billionths() / 1_000_000_000).ok()?)
+}
+
+/// The path of `amount` or `increment_from`: none if there is none, some of none if it is faulty.
+fn amount(node: &Node, parser: &mut Parser) -> Option<Option<Path>> {
+    if let (Some(_), Some(second)) = (node.get("amount"), node.get("increment_from")) {
+        let fault =
+            Fault::error(Code::FieldClash, second.span.clone(), "`amount` and `increment_from` are the same field");
+        parser.fault(fault.help("keep `amount`"));
+    }
+    let written = node.get("amount").or_else(|| node.get("increment_from"))?;
+    let path = path(written, parser);
+    if let Some(path) = &path
+        && (path.root != Root::Args || path.segments.is_empty() || path.has_every())
+    {
+        let fault = Fault::error(Code::BadPath, written.span.clone(), "an amount is one number in the arguments");
+        parser.fault(fault.help("write a path such as `args.amount`, without `[*]`"));
+    }
+    Some(path)
+}
+
+fn max(node: &Node, has_amount: bool, parser: &mut Parser) -> Option<Amount> {
+    let Written::Number(text) = &node.value else {
+        wrong_type(node, "`max`", "a number", parser);
+        return None;
+    };
+    let max = positive_amount(text);
+    let Some(max) = max else {
+        let message = "`max` must be above 0, with at most 18 digits before and 9 after the point";
+        let fault = Fault::error(Code::BadNumber, node.span.clone(), message);
+        parser.fault(fault.help("to deny every call, write `action: deny`"));
+        return None;
+    };
+    if !has_amount && !max.is_whole() {
+        let fault = Fault::error(Code::BadNumber, node.span.clone(), "calls are counted in whole numbers");
+        parser.fault(fault.help("write a whole number, or an `amount` to count by"));
+    }
+    Some(max)
+}
+
+pub(super) fn rate_limit(node: &Node, pointer: Arc<str>, prefix: &'static str, parser: &mut Parser) -> Option<Limit> {
+    let (max, window, scope) = match &node.value {
+        Written::Text(text) => {
+            let short = short_rate(text);
+            if short.is_none() {
+                let fault = Fault::error(Code::BadWindow, node.span.clone(), format!("`{text}` is not a rate"));
+                parser.fault(fault.help(RATE_HELP));
+            }
+            let (max, window) = short?;
+            (max, window, Scope::Grant)
+        }
+        Written::Map(fields) => {
+            check_names(fields, &RATE_FIELDS, "a rate limit", parser);
+            for name in ["max", "window"].iter().filter(|name| node.get(name).is_none()) {
+                parser.missing(node, name, RATE_HELP);
+            }
+            let written_max = node.get("max").and_then(|node| max(node, false, parser));
+            let window = node.get("window").and_then(|node| window(node, parser));
+            let scope = node.get("scope").and_then(|node| scope(node, parser)).unwrap_or(Scope::Grant);
+            (written_max?, window?, scope)
+        }
+        _ => {
+            wrong_type(node, "`rate_limit`", "a string such as \"10/minute\", or an object", parser);
+            return None;
+        }
+    };
+    let counter = Counter::OfTool { prefix };
+    let span = node.span.clone();
+    Some(Limit { pointer, span, counter, window, align: Align::Calendar, scope, max, amount: None, on_deny: None })
+}
+
+/// Reads `10/minute`.
+fn short_rate(text: &str) -> Option<(Amount, Window)> {
+    let (max, window) = text.split_once('/')?;
+    let is_plain = !max.starts_with('0') && max.bytes().all(|byte| byte.is_ascii_digit());
+    let max = positive_amount(max).filter(|_| is_plain)?;
+    Some((max, Window::new(window)?))
+}

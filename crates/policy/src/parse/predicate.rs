@@ -1,0 +1,256 @@
+//! Predicates and conditions: paths, operators, and the values they take.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use gatelodge_json::Decimal;
+use regex::{Regex, RegexBuilder};
+
+use super::Parser;
+use super::block::Place;
+use super::field::{check_names, entries, list, offer, text, wrong_type};
+use crate::condition::{Condition, Operator, Test};
+use crate::directory::Directory;
+use crate::fault::{Code, Fault};
+use crate::host::HostPattern;
+use crate::limit::Amount;
+use crate::path::Path;
+use crate::scalar::{Number, Scalars};
+use crate::set::Predicate;
+use crate::written::{Node, Written};
+
+pub(crate) const PREDICATE_FIELDS: [&str; 2] = ["conditions", "on_deny"];
+pub(crate) const CONDITION_FIELDS: [&str; 3] = ["path", "op", "value"];
+
+pub(super) fn predicate(node: &Node, pointer: Arc<str>, place: Place, parser: &mut Parser) -> Predicate {
+    let fields = entries(node, "a predicate", parser);
+    let on_deny = node.get("on_deny").and_then(|text_node| text(text_node, "on_deny", parser)).map(Into::into);
+    let Some(written) = node.get("conditions") else {
+        // A bare condition is a predicate of one.
+        let known: Vec<&str> = CONDITION_FIELDS.iter().copied().chain(["on_deny"]).collect();
+        check_names(fields, &known, "a condition", parser);
+        return Predicate {
+            pointer,
+            span: node.span.clone(),
+            conditions: condition(node, place, parser).into_iter().collect(),
+            on_deny,
+        };
+    };
+    check_names(fields, &PREDICATE_FIELDS, "a predicate", parser);
+    let mut conditions = Vec::new();
+    for item in list(written, "conditions", parser) {
+        check_names(entries(item, "a condition", parser), &CONDITION_FIELDS, "a condition", parser);
+        conditions.extend(condition(item, place, parser));
+    }
+    Predicate { pointer, span: node.span.clone(), conditions, on_deny }
+}
+
+fn condition(node: &Node, place: Place, parser: &mut Parser) -> Option<Condition> {
+    let Written::Map(_) = node.value else { return None };
+    for name in CONDITION_FIELDS.iter().filter(|name| node.get(name).is_none()) {
+        parser.missing(node, name, r#"a condition is {"path": "args.x", "op": "eq", "value": 1}"#);
+    }
+    let path = node.get("path").and_then(|path| self::path(path, parser));
+    if let (Some(path), Some(written)) = (&path, node.get("path"))
+        && path.is_of_tool()
+        && !place.is_for_tools()
+    {
+        let fault = Fault::error(Code::BadPath, written.span.clone(), "resources and prompts have no tool");
+        parser.fault(fault.help("look at `args`, `server`, `grant`, `client` or `time`"));
+    }
+    let operator = node.get("op").and_then(|operator| self::operator(operator, parser));
+    let (operator, value) = (operator?, node.get("value")?);
+    let test = test(operator, value, parser)?;
+    Some(Condition { path: path?, operator, test, expected: value.to_json().into(), span: node.span.clone() })
+}
+
+pub(super) fn path(node: &Node, parser: &mut Parser) -> Option<Path> {
+    match Path::new(text(node, "path", parser)?) {
+        Ok(path) => Some(path),
+        Err(bad) => {
+            parser.fault(Fault::error(Code::BadPath, node.span.clone(), bad.message).help(bad.help));
+            None
+        }
+    }
+}
+
+fn operator(node: &Node, parser: &mut Parser) -> Option<Operator> {
+    let word = text(node, "op", parser)?;
+    let found = Operator::from_word(word);
+    if found.is_none() {
+        let fault = Fault::error(Code::UnknownOperator, node.span.clone(), format!("`{word}` is not an operator"));
+        parser.fault(fault.help(offer(word, Operator::WORDS)));
+    }
+    found
+}
+
+fn test(operator: Operator, value: &Node, parser: &mut Parser) -> Option<Test> {
+    Some(match operator {
+        Operator::Eq => Test::Member { members: one_scalar(value, operator, parser)?, negated: false },
+        Operator::Neq => Test::Member { members: one_scalar(value, operator, parser)?, negated: true },
+        Operator::In => Test::Member { members: scalars(value, operator, parser)?, negated: false },
+        Operator::NotIn => Test::Member { members: scalars(value, operator, parser)?, negated: true },
+        Operator::Lt => Test::Less(number(value, operator, parser)?),
+        Operator::Lte => Test::LessOrEqual(number(value, operator, parser)?),
+        Operator::Gt => Test::More(number(value, operator, parser)?),
+        Operator::Gte => Test::MoreOrEqual(number(value, operator, parser)?),
+        Operator::Contains => Test::Contains(one_scalar(value, operator, parser)?),
+        Operator::StartsWith => Test::StartsWith(string(value, operator, parser)?.to_owned()),
+        Operator::EndsWith => Test::EndsWith(string(value, operator, parser)?.to_owned()),
+        Operator::Regex => {
+            let pattern = string(value, operator, parser)?;
+            Test::Regex(Box::new(regex(pattern, &value.span, parser)?))
+        }
+        Operator::Exists => match value.value {
+            Written::Bool(expected) => Test::Exists(expected),
+            _ => return wrong_value(value, operator, "true or false", parser),
+        },
+        Operator::LengthLte => Test::LengthAtMost(length(value, parser)?),
+        Operator::SubsetOf => Test::SubsetOf(scalars(value, operator, parser)?),
+        Operator::PathWithin => Test::PathWithin(directory(value, parser)?),
+        Operator::HostIn => Test::HostIn(hosts(value, parser)?),
+    })
+}
+
+fn wrong_value<T>(value: &Node, operator: Operator, wanted: &str, parser: &mut Parser) -> Option<T> {
+    wrong_type(value, &format!("the value of `{operator}`"), wanted, parser);
+    None
+}
+
+fn string<'n>(value: &'n Node, operator: Operator, parser: &mut Parser) -> Option<&'n str> {
+    match &value.value {
+        Written::Text(text) => Some(text),
+        _ => wrong_value(value, operator, "a string", parser),
+    }
+}
+
+fn number(value: &Node, operator: Operator, parser: &mut Parser) -> Option<Number> {
+    match &value.value {
+        Written::Number(text) => Number::new(text),
+        _ => wrong_value(value, operator, "a number", parser),
+    }
+}
+
+fn add_scalar(scalars: &mut Scalars, node: &Node) -> Option<()> {
+    match &node.value {
+        Written::Text(text) => scalars.add_text(text),
+        Written::Number(text) => scalars.add_number(Number::new(text)?),
+        Written::Bool(value) => scalars.add_bool(*value),
+        Written::Null | Written::List(_) | Written::Map(_) => return None,
+    }
+    Some(())
+}
+
+fn one_scalar(value: &Node, operator: Operator, parser: &mut Parser) -> Option<Scalars> {
+    let mut scalars = Scalars::default();
+    match add_scalar(&mut scalars, value) {
+        Some(()) => Some(scalars),
+        None => wrong_value(value, operator, "a string, a number or a boolean", parser),
+    }
+}
+
+fn members<'n>(value: &'n Node, operator: Operator, parser: &mut Parser) -> Option<&'n [Node]> {
+    match &value.value {
+        Written::List(items) if items.is_empty() => {
+            let message = format!("the list of `{operator}` is empty, so it could never hold");
+            let span = value.span.clone();
+            parser.fault(Fault::error(Code::EmptyList, span, message).help("name at least one member"));
+            None
+        }
+        Written::List(items) => Some(items),
+        _ => wrong_value(value, operator, "a list", parser),
+    }
+}
+
+fn scalars(value: &Node, operator: Operator, parser: &mut Parser) -> Option<Scalars> {
+    let mut scalars = Scalars::default();
+    for item in members(value, operator, parser)? {
+        if add_scalar(&mut scalars, item).is_none() {
+            wrong_type(item, &format!("a member of `{operator}`"), "a string, a number or a boolean", parser);
+        }
+    }
+    Some(scalars.sorted())
+}
+
+fn length(value: &Node, parser: &mut Parser) -> Option<u64> {
+    let number = number(value, Operator::LengthLte, parser)?;
+    let decimal = number.value();
+    if decimal.is_negative() || !decimal.is_whole() {
+        let message = "the value of `length_lte` must be a whole number, not negative";
+        parser.fault(Fault::error(Code::BadValue, value.span.clone(), message));
+        return None;
+    }
+    // No text is longer than what does not fit.
+    let fits = Amount::new(decimal).and_then(|amount| u64::try_from(amount.billionths() / 1_000_000_000).ok());
+    Some(fits.unwrap_or(u64::MAX))
+}
+
+fn directory(value: &Node, parser: &mut Parser) -> Option<Directory> {
+    let text = string(value, Operator::PathWithin, parser)?;
+    let directory = Directory::new(text);
+    if directory.is_none() {
+        let message = format!("`{text}` is not an absolute directory");
+        let fault = Fault::error(Code::BadValue, value.span.clone(), message);
+        parser.fault(fault.help("write an absolute path with slashes, such as `/srv/files`"));
+    }
+    directory
+}
+
+fn hosts(value: &Node, parser: &mut Parser) -> Option<Vec<HostPattern>> {
+    let mut hosts = Vec::new();
+    for item in members(value, Operator::HostIn, parser)? {
+        let Some(member) = text(item, "a member of `host_in`", parser) else { continue };
+        match HostPattern::new(member) {
+            Some(host) => hosts.push(host),
+            None => {
+                let fault = Fault::error(Code::BadValue, item.span.clone(), format!("`{member}` is not a host"));
+                parser.fault(fault.help("write `example.com`, `*.example.com` or `example.com:8443`, in ASCII"));
+            }
+        }
+    }
+    Some(hosts)
+}
+
+/// What the regular expressions of one document may take in memory, in bytes.
+pub(crate) struct Budget {
+    left: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { left: 256 << 20 }
+    }
+}
+
+/// The sizes that are tried, smallest first, so that the budget is charged about what is used.
+const REGEX_SIZES: [usize; 3] = [8 << 10, 64 << 10, 1 << 20];
+
+fn regex(pattern: &str, span: &Range<usize>, parser: &mut Parser) -> Option<Regex> {
+    for size in REGEX_SIZES {
+        match RegexBuilder::new(pattern).size_limit(size).build() {
+            Ok(regex) if size <= parser.regexes.left => {
+                parser.regexes.left -= size;
+                return Some(regex);
+            }
+            Ok(_) => break,
+            Err(regex::Error::CompiledTooBig(_)) => {}
+            Err(error) => {
+                let whole = error.to_string();
+                let what = whole.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                let fault =
+                    Fault::error(Code::BadRegex, span.clone(), format!("this is not a regular expression: {what}"));
+                parser.fault(fault.help("the syntax is that of Rust's `regex`: no look-around, no back-references"));
+                return None;
+            }
+        }
+    }
+    let message = "the regular expression is too large to compile";
+    let fault = Fault::error(Code::LargeRegex, span.clone(), message);
+    parser.fault(fault.help("write fewer or smaller repetitions, or `length_lte` beside it"));
+    None
+}
+
+/// Whether a written number is above zero, for limits.
+pub(super) fn positive_amount(text: &str) -> Option<Amount> {
+    Decimal::new(text).and_then(Amount::new).filter(|amount| !amount.is_zero())
+}

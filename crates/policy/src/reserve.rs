@@ -1,0 +1,78 @@
+//! From limits to charges: the amounts of a call, and of each counter the limit that rules.
+
+use std::sync::Arc;
+
+use gatelodge_json::{Kind, Value};
+
+use crate::call::Call;
+use crate::decide::Blocks;
+use crate::decision::{Code, Reason};
+use crate::limit::{Amount, Charge, Limit, Scope};
+use crate::path::{Path, Segment};
+
+/// The charges of a call. All amounts are looked at before any limit.
+pub(crate) fn charges(blocks: Blocks<'_>, call: &Call<'_>, name: &str) -> Result<Vec<Charge>, Reason> {
+    for limit in limits(blocks) {
+        amount(limit, call).ok_or_else(|| bad_amount(limit, name))?;
+    }
+    let mut charges = Vec::new();
+    for (at, limit) in limits(blocks).enumerate() {
+        if !rules(limit, at, blocks, name) {
+            continue;
+        }
+        let amount = amount(limit, call).unwrap_or(Amount::ONE);
+        if amount > limit.max {
+            return Err(above_max(limit, amount, name));
+        }
+        let scope = match (limit.scope, call.session) {
+            // Without a session the grant's counter bounds it.
+            (Scope::Session, None) => Scope::Grant,
+            (scope, _) => scope,
+        };
+        charges.push(Charge { limit: Arc::clone(limit), counter: limit.counter.name(name), scope, amount });
+    }
+    Ok(charges)
+}
+
+pub(crate) fn limits(blocks: Blocks<'_>) -> impl Iterator<Item = &Arc<Limit>> {
+    blocks.iter().flat_map(|block| &block.limits)
+}
+
+/// Whether no other limit on the same counter is smaller, or equal and earlier.
+pub(crate) fn rules(limit: &Limit, at: usize, blocks: Blocks<'_>, name: &str) -> bool {
+    limits(blocks).enumerate().all(|(other_at, other)| {
+        let is_stricter = other.max < limit.max || (other.max == limit.max && other_at < at);
+        !(is_stricter && other.counter.is_same(&limit.counter, name))
+    })
+}
+
+/// What the call adds; none if the arguments do not say it in numbers that can be counted.
+pub(crate) fn amount(limit: &Limit, call: &Call<'_>) -> Option<Amount> {
+    match &limit.amount {
+        None => Some(Amount::ONE),
+        Some(path) => Amount::new(find(call.arguments?, path)?.as_number()?),
+    }
+}
+
+fn find<'a>(arguments: Value<'a>, path: &Path) -> Option<Value<'a>> {
+    path.segments.iter().try_fold(arguments, |value, segment| match (segment, value.kind()) {
+        (Segment::Name(name), Kind::Object) => value.get(name),
+        (Segment::Index(index), Kind::List) => value.elements().nth(*index),
+        _ => None,
+    })
+}
+
+fn bad_amount(limit: &Limit, name: &str) -> Reason {
+    let path = limit.amount.as_ref().map(ToString::to_string).unwrap_or_default();
+    let message = format!("`{path}` must be a number, not negative, of at most 18 digits before and 9 after the point");
+    Reason::new(Code::Amount, Some(&limit.pointer), message).with_counter(limit.counter.name(name))
+}
+
+fn above_max(limit: &Limit, amount: Amount, name: &str) -> Reason {
+    let engine = || {
+        let counter = limit.counter.name(name);
+        format!("limit `{counter}`: {amount} is more than the {} of a {}", limit.max, limit.window).into()
+    };
+    let message = limit.on_deny.clone().unwrap_or_else(engine);
+    Reason::new(Code::Limit, Some(&limit.pointer), message).with_counter(limit.counter.name(name))
+}

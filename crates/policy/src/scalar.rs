@@ -1,0 +1,109 @@
+//! Scalars: what a rule compares with, and what a path found.
+
+use std::borrow::Cow;
+
+use gatelodge_json::{Decimal, Kind, Value};
+
+/// The text of a number that has been checked.
+#[derive(Debug, Clone)]
+pub(crate) struct Number(Box<str>);
+
+impl Number {
+    pub fn new(text: &str) -> Option<Self> {
+        Decimal::new(text).map(|_| Self(text.into()))
+    }
+
+    pub fn value(&self) -> Decimal<'_> {
+        // INVARIANT: the text was read as a number when this was made.
+        Decimal::new(&self.0).unwrap_or(Decimal::ZERO)
+    }
+}
+
+/// Scalars to be equal to, by kind.
+#[derive(Debug, Default)]
+pub(crate) struct Scalars {
+    texts: Vec<Box<str>>,
+    numbers: Vec<Number>,
+    has_true: bool,
+    has_false: bool,
+}
+
+impl Scalars {
+    pub fn add_text(&mut self, text: &str) {
+        self.texts.push(text.into());
+    }
+
+    pub fn add_number(&mut self, number: Number) {
+        self.numbers.push(number);
+    }
+
+    pub fn add_bool(&mut self, value: bool) {
+        if value {
+            self.has_true = true;
+        } else {
+            self.has_false = true;
+        }
+    }
+
+    /// Puts the members in order, for searching.
+    pub fn sorted(mut self) -> Self {
+        self.texts.sort_unstable();
+        self.numbers.sort_unstable_by(|a, b| a.value().cmp(&b.value()));
+        self
+    }
+
+    /// Whether the operand is a member; none if no member is of its kind.
+    pub fn has(&self, operand: &Operand<'_>) -> Option<bool> {
+        match operand {
+            Operand::Text(text) if !self.texts.is_empty() => {
+                Some(self.texts.binary_search_by(|own| (**own).cmp(text)).is_ok())
+            }
+            Operand::Number(number) if !self.numbers.is_empty() => {
+                Some(self.numbers.binary_search_by(|own| own.value().cmp(number)).is_ok())
+            }
+            Operand::Bool(true) if self.has_true || self.has_false => Some(self.has_true),
+            Operand::Bool(false) if self.has_true || self.has_false => Some(self.has_false),
+            _ => None,
+        }
+    }
+
+    pub fn has_element(&self, element: Value<'_>) -> bool {
+        self.has(&Operand::of(element)) == Some(true)
+    }
+
+    /// The one text of a `contains`.
+    pub fn first_text(&self) -> Option<&str> {
+        self.texts.first().map(|text| &**text)
+    }
+
+    /// The kinds of the members, for checking against schemas.
+    pub fn kinds(&self) -> impl Iterator<Item = Kind> {
+        let texts = (!self.texts.is_empty()).then_some(Kind::String);
+        let numbers = (!self.numbers.is_empty()).then_some(Kind::Number);
+        let bools = (self.has_true || self.has_false).then_some(Kind::Bool);
+        [texts, numbers, bools].into_iter().flatten()
+    }
+}
+
+/// What a path found.
+#[derive(Debug, Clone)]
+pub(crate) enum Operand<'a> {
+    Text(Cow<'a, str>),
+    Number(Decimal<'a>),
+    Bool(bool),
+    List(Value<'a>),
+    /// An object, or null where it stands in a list.
+    Other,
+}
+
+impl<'a> Operand<'a> {
+    pub fn of(value: Value<'a>) -> Self {
+        match value.kind() {
+            Kind::String => Self::Text(value.as_str().unwrap_or_default()),
+            Kind::Number => value.as_number().map_or(Self::Other, Self::Number),
+            Kind::Bool => Self::Bool(value.as_bool() == Some(true)),
+            Kind::List => Self::List(value),
+            Kind::Null | Kind::Object => Self::Other,
+        }
+    }
+}

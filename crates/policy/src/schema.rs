@@ -1,0 +1,108 @@
+//! Input schemas: whether arguments satisfy the definition that was accepted.
+//!
+//! Schemas come from servers, so nothing in them may reach out, run for ever or overflow a stack.
+
+mod cost;
+mod number;
+
+use gatelodge_json::{Kind, Limits, Value, read};
+use jsonschema::{Draft, PatternOptions, Validator};
+
+/// The compiled size a pattern of a schema may reach, in bytes.
+const PATTERN_BYTES: usize = 1 << 20;
+
+/// A compiled input schema.
+#[derive(Debug)]
+pub struct Schema {
+    validator: Validator,
+    /// The numbers it compares with.
+    bounds: number::Bounds,
+}
+
+/// Why a schema cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaError {
+    /// Not readable as JSON.
+    #[error("the input schema is not JSON: {0}")]
+    NotJson(gatelodge_json::Fault),
+    /// JSON, but no object.
+    #[error("the input schema is not an object")]
+    NotObject,
+    /// References that turn in a circle, or so many that validation would not end in time.
+    #[error("the input schema refers to itself without end, or too often")]
+    Endless,
+    /// Not a schema, a reference that leaves the document, or a pattern that is not linear.
+    #[error("the input schema does not compile: {0}")]
+    NotSchema(String),
+}
+
+impl Schema {
+    /// Compiles a schema from its text.
+    ///
+    /// # Errors
+    /// Whatever cannot be used; a rule with `validate_arguments` then denies.
+    pub fn compile(text: &[u8]) -> Result<Self, SchemaError> {
+        let document = read(text, &Limits::REPLY).map_err(SchemaError::NotJson)?;
+        Self::of_value(document.root())
+    }
+
+    /// Compiles a schema that has been read already.
+    ///
+    /// # Errors
+    /// As [`Schema::compile`].
+    pub fn of_value(value: Value<'_>) -> Result<Self, SchemaError> {
+        if value.kind() != Kind::Object {
+            return Err(SchemaError::NotObject);
+        }
+        let bounds = number::Bounds::of(value);
+        let schema = to_json(value, &number::nearest).map_err(|number| SchemaError::NotSchema(number.to_owned()))?;
+        if !cost::is_bounded(&schema) {
+            return Err(SchemaError::Endless);
+        }
+        let options = jsonschema::options()
+            .offline()
+            .should_validate_formats(false)
+            .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES));
+        let options = if schema.get("$schema").is_some() { options } else { options.with_draft(Draft::Draft202012) };
+        let validator = options.build(&schema).map_err(|error| SchemaError::NotSchema(error.to_string()))?;
+        Ok(Self { validator, bounds })
+    }
+
+    /// Says what is wrong with the arguments: where, and why.
+    pub(crate) fn violation(&self, arguments: Option<Value<'_>>) -> Option<String> {
+        let arguments = match arguments.map(|value| to_json(value, &|text| self.bounds.faithful(text))) {
+            None => serde_json::Value::Object(serde_json::Map::new()),
+            Some(Ok(arguments)) => arguments,
+            Some(Err(number)) => return Some(format!("`{number}` has more digits than can be validated")),
+        };
+        let error = self.validator.iter_errors(&arguments).next()?;
+        let place = error.instance_path().to_string();
+        // The value itself is left out: it is the caller's, and may be long or secret.
+        let what = error.masked();
+        Some(if place.is_empty() { what.to_string() } else { format!("at `{place}`: {what}") })
+    }
+}
+
+/// Takes a value over for the validator; gives the number that could not be.
+fn to_json<'a>(
+    value: Value<'a>,
+    number: &dyn Fn(&str) -> Option<serde_json::Number>,
+) -> Result<serde_json::Value, &'a str> {
+    use serde_json::Value as Json;
+    Ok(match value.kind() {
+        Kind::Null => Json::Null,
+        Kind::Bool => Json::Bool(value.as_bool() == Some(true)),
+        Kind::Number => Json::Number(number(value.raw()).ok_or(value.raw())?),
+        Kind::String => Json::String(value.as_str().unwrap_or_default().into_owned()),
+        Kind::List => Json::Array(value.elements().map(|item| to_json(item, number)).collect::<Result<_, _>>()?),
+        Kind::Object => {
+            let member = |(key, value): (Value<'a>, _)| {
+                Ok((key.as_str().unwrap_or_default().into_owned(), to_json(value, number)?))
+            };
+            Json::Object(value.members().map(member).collect::<Result<_, &str>>()?)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

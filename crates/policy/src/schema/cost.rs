@@ -1,0 +1,173 @@
+//! Whether validation ends, and soon: a schema can apply itself to the same value again and again.
+//!
+//! Counts, level by level of an instance, how often each part of the schema could be applied to one value.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+/// How many applications to one value are let pass.
+const MAX_APPLICATIONS: u64 = 10_000;
+/// How many parts are looked at before a schema counts as too large to tell.
+const MAX_STEPS: usize = 500_000;
+/// Arguments are no deeper than this.
+const MAX_LEVELS: usize = 64;
+
+/// How often each part is applied; parts are known by their address in the schema.
+type Counts<'s> = BTreeMap<*const Value, (&'s Value, u64)>;
+
+pub(super) fn is_bounded(schema: &Value) -> bool {
+    let mut walk = Walk { root: schema, steps: 0 };
+    let start = Counts::from([(std::ptr::from_ref(schema), (schema, 1))]);
+    let Some(start) = walk.in_place(start) else { return false };
+    // What can be applied to one value, for each different place in an instance.
+    let mut level = vec![start];
+    let mut seen = BTreeSet::new();
+    for _ in 0..MAX_LEVELS {
+        let mut deeper = Vec::new();
+        for counts in &level {
+            let Some(children) = walk.children(counts) else { return false };
+            deeper.extend(children.into_iter().filter(|child| seen.insert(signature(child))));
+        }
+        level = deeper;
+    }
+    true
+}
+
+/// Tells different counts apart.
+fn signature(counts: &Counts<'_>) -> Vec<(*const Value, u64)> {
+    counts.iter().map(|(address, (_, count))| (*address, *count)).collect()
+}
+
+struct Walk<'s> {
+    root: &'s Value,
+    steps: usize,
+}
+
+impl<'s> Walk<'s> {
+    /// Adds what the parts apply to the same value; none if that does not end or is too much.
+    fn in_place(&mut self, parts: Counts<'s>) -> Option<Counts<'s>> {
+        let mut all = Counts::new();
+        let mut fresh = parts;
+        let mut total = 0_u64;
+        while !fresh.is_empty() {
+            let mut next = Counts::new();
+            for (address, (part, count)) in fresh {
+                self.steps += 1;
+                total =
+                    total.checked_add(count).filter(|total| *total <= MAX_APPLICATIONS && self.steps <= MAX_STEPS)?;
+                add(&mut all, address, part, count);
+                for inner in same_value(self.root, part)? {
+                    add(&mut next, std::ptr::from_ref(inner), inner, count);
+                }
+            }
+            fresh = next;
+        }
+        Some(all)
+    }
+
+    /// What is applied to the values a level deeper: an element, a member with a name that is known, any other member.
+    fn children(&mut self, counts: &Counts<'s>) -> Option<Vec<Counts<'s>>> {
+        let below = below(counts);
+        let mut children = vec![self.in_place(below.elements)?, self.in_place(below.members.clone())?];
+        for parts in below.named.into_values() {
+            let mut together = below.members.clone();
+            parts.into_iter().for_each(|(address, (part, count))| add(&mut together, address, part, count));
+            children.push(self.in_place(together)?);
+        }
+        Some(children)
+    }
+}
+
+fn add<'s>(counts: &mut Counts<'s>, address: *const Value, part: &'s Value, count: u64) {
+    let entry = counts.entry(address).or_insert((part, 0));
+    entry.1 = entry.1.saturating_add(count);
+}
+
+/// The parts that a part applies to the same value; none for a reference this cannot follow.
+fn same_value<'s>(root: &'s Value, part: &'s Value) -> Option<Vec<&'s Value>> {
+    let mut inner = Vec::new();
+    let Value::Object(members) = part else { return Some(inner) };
+    for (key, value) in members {
+        match key.as_str() {
+            "$ref" => inner.push(target(root, value.as_str()?)?),
+            // What they point at depends on the way taken; too much to follow.
+            "$dynamicRef" | "$recursiveRef" => return None,
+            "allOf" | "anyOf" | "oneOf" => inner.extend(value.as_array().into_iter().flatten()),
+            "not" | "if" | "then" | "else" => inner.push(value),
+            "dependentSchemas" | "dependencies" => {
+                inner.extend(value.as_object().into_iter().flat_map(|map| map.values()))
+            }
+            _ => {}
+        }
+    }
+    Some(inner)
+}
+
+/// Follows `#`, `#/a/pointer` and `#anchor`. Other references leave the document, and the compiler refuses them.
+fn target<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
+    let Some(fragment) = reference.strip_prefix('#') else {
+        return find(root, &|part| part.get("$id").and_then(Value::as_str) == Some(reference));
+    };
+    if fragment.is_empty() {
+        return Some(root);
+    }
+    if fragment.starts_with('/') {
+        return root.pointer(fragment).or_else(|| root.pointer(&decode(fragment)));
+    }
+    find(root, &|part| part.get("$anchor").and_then(Value::as_str) == Some(fragment))
+}
+
+fn decode(fragment: &str) -> String {
+    fragment.replace("%25", "%").replace("%22", "\"").replace("%20", " ").replace("%24", "$")
+}
+
+fn find<'s>(part: &'s Value, test: &dyn Fn(&Value) -> bool) -> Option<&'s Value> {
+    if test(part) {
+        return Some(part);
+    }
+    match part {
+        Value::Object(members) => members.values().find_map(|inner| find(inner, test)),
+        Value::Array(items) => items.iter().find_map(|inner| find(inner, test)),
+        _ => None,
+    }
+}
+
+/// The parts for values a level deeper.
+#[derive(Default)]
+struct Below<'s> {
+    elements: Counts<'s>,
+    /// For every member of an object.
+    members: Counts<'s>,
+    /// For the members of one name each.
+    named: BTreeMap<&'s str, Counts<'s>>,
+}
+
+fn below<'s>(counts: &Counts<'s>) -> Below<'s> {
+    let mut below = Below::default();
+    for (part, count) in counts.values() {
+        let Value::Object(fields) = *part else { continue };
+        let put = |counts: &mut Counts<'s>, inner: &'s Value| add(counts, std::ptr::from_ref(inner), inner, *count);
+        for (key, value) in fields {
+            match (key.as_str(), value) {
+                ("properties", Value::Object(inner)) => {
+                    inner.iter().for_each(|(name, inner)| put(below.named.entry(name).or_default(), inner));
+                }
+                ("patternProperties", Value::Object(inner)) => {
+                    inner.values().for_each(|inner| put(&mut below.members, inner));
+                }
+                ("prefixItems" | "items", Value::Array(inner)) => {
+                    inner.iter().for_each(|inner| put(&mut below.elements, inner));
+                }
+                ("items" | "additionalItems" | "unevaluatedItems" | "contains", inner) => {
+                    put(&mut below.elements, inner)
+                }
+                ("additionalProperties" | "unevaluatedProperties" | "propertyNames", inner) => {
+                    put(&mut below.members, inner);
+                }
+                _ => {}
+            }
+        }
+    }
+    below
+}

@@ -1,0 +1,91 @@
+//! Numbers for the validator, which computes with floats: each is replaced by one that compares as its text does.
+
+use std::cmp::Ordering;
+
+use gatelodge_json::{Decimal, Kind, Value};
+use serde_json::Number;
+
+/// The largest float that is not whole.
+const LARGEST_BROKEN: f64 = 4_503_599_627_370_495.5;
+
+/// The numbers of a schema, as they are written and as the validator has them.
+#[derive(Debug, Default)]
+pub(super) struct Bounds {
+    numbers: Vec<(Box<str>, Number)>,
+    /// Whether it asks anywhere if a number is whole.
+    asks_whole: bool,
+    /// Whether it asks anywhere what a number is a multiple of.
+    asks_multiple: bool,
+}
+
+/// The number that the validator gets for a text: whole if it can be, else the nearest float.
+pub(super) fn nearest(text: &str) -> Option<Number> {
+    let decimal = Decimal::new(text)?;
+    if let Ok(whole) = text.parse::<i64>() {
+        return Some(whole.into());
+    }
+    if let Ok(whole) = text.parse::<u64>() {
+        return Some(whole.into());
+    }
+    if decimal.is_whole()
+        && let Some(billionths) = decimal.billionths()
+    {
+        return i64::try_from(billionths / 1_000_000_000).ok().map(Into::into);
+    }
+    Number::from_f64(text.parse().ok()?)
+}
+
+impl Bounds {
+    pub fn of(schema: Value<'_>) -> Self {
+        let mut bounds = Self::default();
+        bounds.collect(schema);
+        bounds
+    }
+
+    fn collect(&mut self, value: Value<'_>) {
+        match value.kind() {
+            Kind::Number => self.numbers.extend(nearest(value.raw()).map(|number| (value.raw().into(), number))),
+            Kind::List => value.elements().for_each(|item| self.collect(item)),
+            Kind::Object => value.members().for_each(|(key, item)| {
+                self.asks_multiple |= key.is_str("multipleOf");
+                self.collect(item);
+            }),
+            Kind::String => self.asks_whole |= value.is_str("integer"),
+            Kind::Null | Kind::Bool => {}
+        }
+    }
+
+    /// A number that stands to all bounds as the text does, and is whole if it is where that is asked.
+    /// None if there is no such float.
+    pub fn faithful(&self, text: &str) -> Option<Number> {
+        let number = nearest(text)?;
+        let Some(float) = number.as_f64().filter(|_| number.is_f64()) else { return Some(number) };
+        let decimal = Decimal::new(text)?;
+        let neighbours = [float, float.next_up(), float.next_down()];
+        // Larger floats are all whole; where no bound is larger either, this one stands for them.
+        let broken = LARGEST_BROKEN.copysign(float);
+        let stand_in = (!self.asks_multiple).then_some(broken);
+        let mut candidates = neighbours.into_iter().chain(stand_in);
+        Number::from_f64(candidates.find(|candidate| self.is_faithful(*candidate, decimal))?)
+    }
+
+    fn is_faithful(&self, candidate: f64, decimal: Decimal<'_>) -> bool {
+        let asks = self.asks_whole || self.asks_multiple;
+        let is_whole_alike = !asks || (candidate.fract() == 0.0) == decimal.is_whole();
+        let compares_alike = |(text, bound): &(Box<str>, Number)| {
+            let wanted = Decimal::new(text).map(|bound| decimal.cmp(&bound));
+            wanted.is_some() && wanted == compare(candidate, bound)
+        };
+        is_whole_alike && self.numbers.iter().all(compares_alike)
+    }
+}
+
+/// Compares a float with a bound without rounding either.
+fn compare(float: f64, bound: &Number) -> Option<Ordering> {
+    let Some(whole) = bound.as_i128() else { return float.partial_cmp(&bound.as_f64()?) };
+    // Whole numbers below 2^53 are floats too; above, every float is whole.
+    if whole.abs() < 1 << 53 {
+        return float.partial_cmp(&(whole as f64));
+    }
+    Some((float.trunc() as i128).cmp(&whole))
+}

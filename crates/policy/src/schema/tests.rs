@@ -1,0 +1,85 @@
+use super::*;
+
+fn violation(schema: &str, arguments: &str) -> Option<String> {
+    let schema = Schema::compile(schema.as_bytes()).expect("a schema");
+    let document = read(arguments.as_bytes(), &Limits::REQUEST).expect("arguments");
+    schema.violation(Some(document.root()))
+}
+
+#[test]
+fn arguments_are_held_against_the_schema() {
+    let schema = r#"{"type":"object","properties":{"n":{"type":"integer","maximum":10}},"required":["n"],"additionalProperties":false}"#;
+    assert_eq!(violation(schema, r#"{"n":10}"#), None);
+    assert!(violation(schema, r#"{"n":11}"#).expect("refused").contains("/n"));
+    for arguments in [r#"{}"#, r#"{"n":"5"}"#, r#"{"n":1,"m":2}"#, r#"{"n":10.000000000000000000001}"#] {
+        assert!(violation(schema, arguments).is_some(), "{arguments}");
+    }
+}
+
+#[test]
+fn formats_are_not_asserted_and_drafts_are_heeded() {
+    assert_eq!(violation(r#"{"properties":{"u":{"format":"uri"}}}"#, r#"{"u":"no uri"}"#), None);
+    let tuple =
+        |draft: &str| format!(r#"{{"$schema":"{draft}","properties":{{"l":{{"items":[{{"type":"string"}}]}}}}}}"#);
+    assert!(violation(&tuple("http://json-schema.org/draft-07/schema#"), r#"{"l":[1]}"#).is_some());
+    assert!(Schema::compile(tuple("https://json-schema.org/draft/2020-12/schema").as_bytes()).is_err());
+}
+
+#[test]
+fn what_cannot_be_used_is_refused() {
+    for schema in [
+        "true",
+        "[]",
+        "null",
+        "{",
+        r#"{"type":5}"#,
+        r#"{"type":"nonsense"}"#,
+        r#"{"pattern":"(?=x)"}"#,
+        r#"{"$ref":"https://example.com/s.json"}"#,
+        r#"{"$ref":"file:///etc/passwd"}"#,
+        r##"{"$ref":"#/$defs/missing"}"##,
+        r#"{"pattern":"(a{1000}){1000}"}"#,
+        r#"{"$schema":"https://example.com/own"}"#,
+    ] {
+        assert!(Schema::compile(schema.as_bytes()).is_err(), "{schema}");
+    }
+}
+
+#[test]
+fn a_schema_that_never_ends_is_refused_and_an_ordinary_recursive_one_is_not() {
+    for schema in [
+        r##"{"$ref":"#"}"##,
+        r##"{"allOf":[{"$ref":"#"}]}"##,
+        r##"{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"not":{"$ref":"#/$defs/a"}}},"$ref":"#/$defs/a"}"##,
+        r##"{"properties":{"a":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}}"##,
+        r##"{"$anchor":"x","anyOf":[{"$ref":"#x"}]}"##,
+        r##"{"$dynamicRef":"#x","$dynamicAnchor":"x"}"##,
+    ] {
+        assert!(matches!(Schema::compile(schema.as_bytes()), Err(SchemaError::Endless)), "{schema}");
+    }
+    let doubling: String = (0..40)
+        .map(|n| format!(r##""d{n}":{{"allOf":[{{"$ref":"#/$defs/d{m}"}},{{"$ref":"#/$defs/d{m}"}}]}},"##, m = n + 1))
+        .collect();
+    let schema = format!(r##"{{"$defs":{{{doubling}"d40":{{}}}},"$ref":"#/$defs/d0"}}"##);
+    assert!(matches!(Schema::compile(schema.as_bytes()), Err(SchemaError::Endless)));
+    let tree = r##"{"type":"object","properties":{"left":{"$ref":"#"},"right":{"$ref":"#"},"all":{"type":"array","items":{"$ref":"#"}}}}"##;
+    assert_eq!(violation(tree, r#"{"left":{"right":{}},"all":[{"left":{}}]}"#), None);
+    assert!(violation(tree, r#"{"left":{"right":{"all":[1]}}}"#).is_some());
+}
+
+#[test]
+fn numbers_compare_by_their_text_however_many_digits_they_have() {
+    let at_most = |bound: &str, number: &str| {
+        violation(&format!(r#"{{"properties":{{"n":{{"maximum":{bound}}}}}}}"#), &format!(r#"{{"n":{number}}}"#))
+            .is_none()
+    };
+    assert!(at_most("100", "99.99999999999999999999") && at_most("100", "100.000"));
+    assert!(!at_most("100", "100.00000000000000000001"));
+    assert!(at_most("0.1", "0.09999999999999999999999") && !at_most("0.1", "0.10000000000000000000001"));
+    assert!(!at_most("9007199254740992", "9007199254740993") && !at_most("9223372036854775807", "9223372036854775808"));
+    let is_integer = |number: &str| {
+        violation(r#"{"properties":{"n":{"type":"integer"}}}"#, &format!(r#"{{"n":{number}}}"#)).is_none()
+    };
+    assert!(is_integer("1.0") && is_integer("123456789012345678e0") && is_integer("1e300"));
+    assert!(!is_integer("1.00000000000000000001") && !is_integer("9007199254740993.5"));
+}

@@ -1,0 +1,208 @@
+//! A policy: compiled, indexed, immutable.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+
+use crate::call::{Category, Tool};
+use crate::condition::{Answer, Condition, Moment, Polarity};
+use crate::glob::Glob;
+use crate::limit::{Limit, words};
+
+/// A policy that was read without a fault.
+#[derive(Debug)]
+pub struct Policy {
+    pub(crate) default: Default,
+    pub(crate) default_pointer: Arc<str>,
+    pub(crate) hide: Hidden,
+    pub(crate) all_tools: Option<Block>,
+    pub(crate) categories: Vec<(Category, CategoryRule)>,
+    pub(crate) tools: Table,
+    pub(crate) resources: Table,
+    pub(crate) prompts: Table,
+    pub(crate) methods: Option<Methods>,
+    pub(crate) client_requests: Option<Vec<(ClientRequest, Verdict)>>,
+    pub(crate) time_zone: TimeZone,
+}
+
+words! {
+    /// The fate of what no other part of a policy speaks of.
+    Default {
+        /// It passes.
+        Allow = "allow",
+        /// It is refused.
+        Deny = "deny",
+    }
+}
+
+words! {
+    /// What a rule block does with a call that passes its conditions.
+    Action {
+        /// Lets it through.
+        Allow = "allow",
+        /// Refuses it, visibly.
+        Deny = "deny",
+        /// Waits for a person.
+        Approve = "approve",
+    }
+}
+
+words! {
+    /// What a server may ask of a client.
+    ClientRequest {
+        /// `sampling/createMessage`.
+        Sampling = "sampling",
+        /// `elicitation/create`.
+        Elicitation = "elicitation",
+        /// `roots/list`.
+        Roots = "roots",
+    }
+}
+
+impl ClientRequest {
+    /// Finds the request that a method is.
+    pub(crate) fn of_method(method: &str) -> Option<Self> {
+        match method {
+            "sampling/createMessage" => Some(Self::Sampling),
+            "elicitation/create" => Some(Self::Elicitation),
+            "roots/list" => Some(Self::Roots),
+            _ => None,
+        }
+    }
+}
+
+/// A plain yes or no, and the rule that says so.
+#[derive(Debug, Clone)]
+pub(crate) struct Verdict {
+    pub allows: bool,
+    pub pointer: Arc<str>,
+}
+
+/// One rule block.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub pointer: Arc<str>,
+    /// Where its name stands in the document.
+    pub span: Range<usize>,
+    pub action: Action,
+    pub reason: Option<Arc<str>>,
+    pub require: Vec<Predicate>,
+    pub deny_if: Vec<Predicate>,
+    pub approve_if: Vec<Predicate>,
+    pub limits: Vec<Arc<Limit>>,
+    pub validate_arguments: bool,
+}
+
+/// Conditions that must hold together.
+#[derive(Debug)]
+pub(crate) struct Predicate {
+    pub pointer: Arc<str>,
+    /// Where it stands in the document.
+    pub span: Range<usize>,
+    pub conditions: Vec<Condition>,
+    pub on_deny: Option<Arc<str>>,
+}
+
+impl Predicate {
+    pub fn answer(&self, call: &crate::Call<'_>, moment: Moment<'_>, polarity: Polarity) -> Answer {
+        let answers = self.conditions.iter().map(|condition| condition.answer(call, moment, polarity));
+        answers.fold(Answer::True, Answer::and)
+    }
+}
+
+/// What a category is mapped to.
+#[derive(Debug)]
+pub(crate) enum CategoryRule {
+    Block(Block),
+    Hide(Arc<str>),
+}
+
+/// Rule blocks by name or glob.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pub exact: HashMap<Box<str>, Block>,
+    /// The more exact first.
+    pub globs: Vec<(Glob, Block)>,
+}
+
+impl Table {
+    pub fn find(&self, name: &str) -> Option<&Block> {
+        self.exact.get(name).or_else(|| self.find_glob(name))
+    }
+
+    fn find_glob(&self, name: &str) -> Option<&Block> {
+        self.globs.iter().find(|(glob, _)| glob.matches(name)).map(|(_, block)| block)
+    }
+
+    /// Finds a block that some text matching the glob could have.
+    pub fn find_meeting(&self, other: &Glob) -> Option<&Block> {
+        let exact = self.exact.iter().filter(|(name, _)| other.matches(name)).map(|(_, block)| block);
+        let glob = self.globs.iter().find(|(glob, _)| glob.can_meet(other)).map(|(_, block)| block);
+        // Of several exact ones any will do, but always the same.
+        exact.min_by(|a, b| a.pointer.cmp(&b.pointer)).or(glob)
+    }
+
+    pub fn blocks(&self) -> impl Iterator<Item = &Block> {
+        self.exact.values().chain(self.globs.iter().map(|(_, block)| block))
+    }
+}
+
+/// The `hide` list.
+#[derive(Debug, Default)]
+pub(crate) struct Hidden {
+    /// Names, each with its first place in the list.
+    pub exact: HashMap<Box<str>, (usize, Arc<str>)>,
+    pub globs: Vec<(usize, Glob, Arc<str>)>,
+}
+
+impl Hidden {
+    /// The first entry in document order that hides the name.
+    pub fn find(&self, name: &str) -> Option<&Arc<str>> {
+        let exact = self.exact.get(name).map(|(at, pointer)| (*at, pointer));
+        let glob = self.globs.iter().find(|(_, glob, _)| glob.matches(name)).map(|(at, _, pointer)| (*at, pointer));
+        exact.into_iter().chain(glob).min_by_key(|(at, _)| *at).map(|(_, pointer)| pointer)
+    }
+}
+
+/// The `methods` map.
+#[derive(Debug, Default)]
+pub(crate) struct Methods {
+    pub exact: HashMap<Box<str>, Verdict>,
+    /// Texts that `x/*` begins with, the longest first.
+    pub prefixes: Vec<(Box<str>, Verdict)>,
+}
+
+impl Methods {
+    pub fn find(&self, method: &str) -> Option<&Verdict> {
+        let by_prefix = || self.prefixes.iter().find(|(prefix, _)| method.starts_with(&**prefix));
+        self.exact.get(method).or_else(|| by_prefix().map(|(_, verdict)| verdict))
+    }
+}
+
+/// What a policy says of a tool, before any condition is looked at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Standing<'p> {
+    Hidden(&'p Arc<str>),
+    Listed(&'p Block),
+    /// Nothing speaks of it; `default` decides.
+    Unlisted,
+}
+
+impl Policy {
+    pub(crate) fn standing(&self, tool: &Tool<'_>) -> Standing<'_> {
+        if let Some(pointer) = self.hide.find(tool.name) {
+            return Standing::Hidden(pointer);
+        }
+        if let Some(block) = self.tools.find(tool.name) {
+            return Standing::Listed(block);
+        }
+        let category = tool.category();
+        match self.categories.iter().find(|(own, _)| *own == category) {
+            Some((_, CategoryRule::Hide(pointer))) => Standing::Hidden(pointer),
+            Some((_, CategoryRule::Block(block))) => Standing::Listed(block),
+            None => Standing::Unlisted,
+        }
+    }
+}

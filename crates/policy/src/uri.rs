@@ -1,0 +1,62 @@
+//! Resource URIs that could mean another resource than their text says.
+
+/// Whether a URI holds a dot segment, an encoded dot, slash, backslash or NUL, a backslash, NUL or userinfo.
+pub(crate) fn is_treacherous(uri: &str) -> bool {
+    uri.contains(['\\', '\0']) || has_dot_segment(uri) || has_encoded_trick(uri) || has_userinfo(uri)
+}
+
+fn has_dot_segment(uri: &str) -> bool {
+    uri.split(['/', '?', '#', ':']).any(|segment| segment == "." || segment == "..")
+}
+
+fn has_encoded_trick(uri: &str) -> bool {
+    let is_trick = |code: &str| ["2e", "2f", "5c", "00"].iter().any(|trick| code.eq_ignore_ascii_case(trick));
+    uri.match_indices('%').any(|(at, _)| uri.get(at + 1..at + 3).is_some_and(is_trick))
+}
+
+fn has_userinfo(uri: &str) -> bool {
+    // Every `//` may begin an authority for some reader; it ends at the next `/`, `?` or `#`.
+    uri.match_indices("//").any(|(at, _)| {
+        let rest = uri.get(at + 2..).unwrap_or_default();
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        rest.get(..end).is_some_and(|authority| authority.contains('@'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_treacherous;
+
+    #[test]
+    fn tricks_are_seen_anywhere() {
+        for uri in [
+            "file:///a/../b",
+            "file:///a/.",
+            "file:../x",
+            "file:///a?x=/../y",
+            "file:///a/%2e%2E/b",
+            "x://h/%2F",
+            "x://h/%5c",
+            "x://h/%00",
+            "x://h/a\\b",
+            "x://h/\0",
+            "http://user@host/",
+            "http://u:p@h",
+            "x:y?z=http://u@h",
+            "x://h#/..",
+        ] {
+            assert!(is_treacherous(uri), "{uri}");
+        }
+        for uri in [
+            "file:///a/b.txt",
+            "file:///a/..b",
+            "mailto:a@b",
+            "http://h/a@b",
+            "note://x/1%20y",
+            "x:.../y",
+            "http://h?q=a@b",
+        ] {
+            assert!(!is_treacherous(uri), "{uri}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What a grant gets to see in lists: what it could call.
+
+use crate::call::{Definition, Tool};
+use crate::decide::refuse_treacherous;
+use crate::glob::Glob;
+use crate::set::{Block, Default, Policy, Standing};
+
+impl Policy {
+    /// Whether a tool stands in the list. Denied tools do; hidden, unlisted and not accepted ones do not.
+    pub fn lists_tool(&self, tool: &Tool<'_>) -> bool {
+        let may_be_called = match self.standing(tool) {
+            Standing::Hidden(_) => false,
+            Standing::Listed(_) => true,
+            Standing::Unlisted => self.default == Default::Allow,
+        };
+        may_be_called && tool.definition == Definition::Accepted
+    }
+
+    /// Whether a resource stands in the list.
+    pub fn lists_resource(&self, uri: &str) -> bool {
+        let is_listed = self.resources.find(uri).is_some() || self.default == Default::Allow;
+        is_listed && refuse_treacherous(self, uri).is_ok()
+    }
+
+    /// Whether a resource template stands in the list: one of its expansions could match.
+    pub fn lists_template(&self, template: &str) -> bool {
+        self.default == Default::Allow || self.find_resource_or_template(template).is_some()
+    }
+
+    /// Whether a prompt stands in the list.
+    pub fn lists_prompt(&self, name: &str) -> bool {
+        self.prompts.find(name).is_some() || self.default == Default::Allow
+    }
+
+    pub(crate) fn find_resource_or_template(&self, uri: &str) -> Option<&Block> {
+        let template = || self.resources.find_meeting(&template_glob(uri)?);
+        self.resources.find(uri).or_else(template)
+    }
+}
+
+/// A template as a glob: each `{expression}` can stand for any text. None if there is no expression.
+fn template_glob(template: &str) -> Option<Glob> {
+    let mut pattern = String::new();
+    let mut rest = template;
+    while let Some((literal, behind)) = rest.split_once('{') {
+        // A star in the template itself would widen the match, which only lists more of what is visible anyway.
+        pattern.push_str(literal);
+        pattern.push('*');
+        rest = behind.split_once('}').map_or("", |(_, behind)| behind);
+    }
+    if pattern.is_empty() {
+        return None;
+    }
+    pattern.push_str(rest);
+    Glob::new(&pattern)
+}

@@ -1,0 +1,160 @@
+//! A document as it is written, JSON or YAML, in one form: values with the places they stand at.
+
+mod yaml;
+
+use std::ops::Range;
+
+use gatelodge_json::{Kind, Limits, Value, quote, read_commented};
+
+use crate::fault::{Code, Fault};
+
+/// In which language a document is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// JSON; `//` and `/* */` comments are allowed.
+    Json,
+    /// YAML 1.2, core schema, without anchors, aliases, tags and merge keys.
+    Yaml,
+}
+
+/// A value and where it stands.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub value: Written,
+    pub span: Range<usize>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Written {
+    Null,
+    Bool(bool),
+    /// The text of a number as JSON writes it, within the reader's bounds.
+    Number(String),
+    Text(String),
+    List(Vec<Node>),
+    Map(Vec<Entry>),
+}
+
+/// A member of a map.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub key: String,
+    pub key_span: Range<usize>,
+    pub value: Node,
+}
+
+impl Node {
+    pub fn kind(&self) -> Kind {
+        match self.value {
+            Written::Null => Kind::Null,
+            Written::Bool(_) => Kind::Bool,
+            Written::Number(_) => Kind::Number,
+            Written::Text(_) => Kind::String,
+            Written::List(_) => Kind::List,
+            Written::Map(_) => Kind::Object,
+        }
+    }
+
+    /// The value as compact JSON.
+    pub fn to_json(&self) -> String {
+        let mut out = String::new();
+        self.write_json(&mut out);
+        out
+    }
+
+    fn write_json(&self, out: &mut String) {
+        match &self.value {
+            Written::Null => out.push_str("null"),
+            Written::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+            Written::Number(text) => out.push_str(text),
+            Written::Text(text) => quote(text, out),
+            Written::List(items) => {
+                out.push('[');
+                for (at, item) in items.iter().enumerate() {
+                    out.push_str(if at > 0 { "," } else { "" });
+                    item.write_json(out);
+                }
+                out.push(']');
+            }
+            Written::Map(entries) => {
+                out.push('{');
+                for (at, entry) in entries.iter().enumerate() {
+                    out.push_str(if at > 0 { "," } else { "" });
+                    quote(&entry.key, out);
+                    out.push(':');
+                    entry.value.write_json(out);
+                }
+                out.push('}');
+            }
+        }
+    }
+
+    /// The member of a map by its name; the first, should it be repeated.
+    pub fn get(&self, name: &str) -> Option<&Self> {
+        let Written::Map(entries) = &self.value else { return None };
+        entries.iter().find(|entry| entry.key == name).map(|entry| &entry.value)
+    }
+}
+
+/// Reads a document into its written form. Repeated keys are faults beside it, so that all can be shown at once.
+///
+/// # Errors
+/// The one fault that ended the reading.
+pub(crate) fn read(text: &[u8], format: Format) -> Result<(Node, Vec<Fault>), Fault> {
+    match format {
+        Format::Json => read_json(text),
+        Format::Yaml => yaml::read(text),
+    }
+}
+
+fn read_json(text: &[u8]) -> Result<(Node, Vec<Fault>), Fault> {
+    let (document, repeats) = read_commented(text, &Limits::DOCUMENT).map_err(|fault| syntax(&fault))?;
+    let repeats = repeats.iter().map(syntax).collect();
+    Ok((of_json(document.root()), repeats))
+}
+
+/// Takes over a JSON value. Recursion is bounded by the reader's depth.
+pub(crate) fn of_json(value: Value<'_>) -> Node {
+    let (start, end) = value.span();
+    let text = |value: Value<'_>| value.as_str().unwrap_or_default().into_owned();
+    let written = match value.kind() {
+        Kind::Null => Written::Null,
+        Kind::Bool => Written::Bool(value.as_bool() == Some(true)),
+        Kind::Number => Written::Number(value.raw().to_owned()),
+        Kind::String => Written::Text(text(value)),
+        Kind::List => Written::List(value.elements().map(of_json).collect()),
+        Kind::Object => {
+            let entry = |(key, value): (Value<'_>, Value<'_>)| {
+                let (start, end) = key.span();
+                Entry { key: text(key), key_span: start..end, value: of_json(value) }
+            };
+            Written::Map(value.members().map(entry).collect())
+        }
+    };
+    Node { value: written, span: start..end }
+}
+
+/// Tells a fault of the reader as a fault of the document.
+fn syntax(fault: &gatelodge_json::Fault) -> Fault {
+    use gatelodge_json::FaultKind as Kind;
+    let code = match fault.kind {
+        Kind::RepeatedKey(_) => Code::RepeatedKey,
+        Kind::TooLarge { .. } | Kind::TooDeep { .. } | Kind::TooManyMembers { .. } => Code::TooLarge,
+        Kind::LongNumber | Kind::LargeNumber => Code::BadNumber,
+        _ => Code::Syntax,
+    };
+    let help = match fault.kind {
+        Kind::Empty => Some(r#"the smallest policy is {"version": "1", "default": "deny"}"#),
+        Kind::NotUtf8 => Some("save the file as UTF-8 text"),
+        Kind::ByteOrderMark => Some("save the file without a byte order mark"),
+        Kind::TrailingComma => Some("remove the comma before the bracket"),
+        Kind::RepeatedKey(_) => Some("keep one of the two; neither wins"),
+        Kind::TooLarge { .. } => Some("split the policy: one policy for each server"),
+        _ => None,
+    };
+    let found = Fault::error(code, fault.start..fault.end, fault.kind.to_string());
+    match help {
+        Some(help) => found.help(help),
+        None => found,
+    }
+}
