@@ -25,6 +25,10 @@ impl Limits {
     pub const DOCUMENT: Self = Self { bytes: 8 << 20, depth: 64, members: 100_000 };
 }
 
+/// A dense text has about one value in so many bytes; room for them at once saves small requests from growing.
+const BYTES_PER_VALUE: usize = 8;
+/// Room made at once; a long text may hold few values.
+const FIRST_ROOM: usize = 512;
 /// Below this many members, comparing each key with each is cheaper than sorting.
 const FEW_MEMBERS: usize = 8;
 
@@ -101,7 +105,7 @@ impl<'a> Reader<'a> {
             text,
             cursor: Cursor::new(bytes, comments),
             limits: *limits,
-            nodes: Vec::with_capacity(16),
+            nodes: Vec::with_capacity((bytes.len() / BYTES_PER_VALUE + 1).min(FIRST_ROOM)),
             open: Vec::with_capacity(8),
             keeps_repeats: false,
             repeats: Vec::new(),

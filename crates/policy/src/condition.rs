@@ -211,13 +211,13 @@ impl Condition {
     }
 }
 
-const HOURS: [&str; 24] = [
+pub(crate) const HOURS: [&str; 24] = [
     "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20",
     "21", "22", "23",
 ];
 
 /// Looks a fact up; none if it is not known.
-fn fact<'a>(root: &Root, call: &Call<'a>, moment: Moment<'_>) -> Option<Operand<'a>> {
+pub(crate) fn fact<'a>(root: &Root, call: &Call<'a>, moment: Moment<'_>) -> Option<Operand<'a>> {
     let text = |text: &'a str| Operand::Text(Cow::Borrowed(text));
     let time = || moment.at.to_zoned(moment.zone.clone());
     match (root, call.subject) {
@@ -242,7 +242,7 @@ fn fact<'a>(root: &Root, call: &Call<'a>, moment: Moment<'_>) -> Option<Operand<
     }
 }
 
-fn weekday(day: jiff::civil::Weekday) -> &'static str {
+pub(crate) fn weekday(day: jiff::civil::Weekday) -> &'static str {
     use jiff::civil::Weekday;
     match day {
         Weekday::Monday => "mon",
@@ -266,7 +266,7 @@ impl Test {
     }
 
     /// Whether the operator holds; none if the operand is of a kind it cannot compare.
-    fn holds(&self, operand: &Operand<'_>) -> Option<bool> {
+    pub(crate) fn holds(&self, operand: &Operand<'_>) -> Option<bool> {
         match (self, operand) {
             (Self::Member { members, negated }, operand) => members.has(operand).map(|is_member| is_member != *negated),
             (Self::Less(bound), Operand::Number(number)) => Some(*number < bound.value()),

@@ -23,6 +23,10 @@ pub fn decide(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Decision {
         Subject::Completion(reference) => judge_completion(policy, reference),
         Subject::Method { name } => method::judge(policy, name),
     };
+    as_decision(judged)
+}
+
+pub(crate) fn as_decision(judged: Result<Terms, Reason>) -> Decision {
     match judged {
         Ok(terms) => Decision::Allow(terms),
         Err(reason) => Decision::Deny(reason),

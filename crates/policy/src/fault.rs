@@ -30,6 +30,11 @@ pub enum Severity {
 }
 
 impl Fault {
+    /// Tells a fault of the JSON reader in the same way as all others.
+    pub fn of_reader(fault: &gatelodge_json::Fault) -> Self {
+        crate::written::syntax(fault)
+    }
+
     pub(crate) fn error(code: Code, span: Range<usize>, message: impl Into<String>) -> Self {
         Self { code, severity: Severity::Error, span, message: message.into(), help: None, other: None }
     }

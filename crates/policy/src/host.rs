@@ -64,9 +64,9 @@ fn host_of(url: &str) -> Option<Host> {
 
 impl Host {
     fn new(text: &str) -> Option<Self> {
-        let (name, port) = split_port(text)?;
-        let name = name.to_ascii_lowercase();
-        let is_address = match name.strip_prefix('[') {
+        let (written, port) = split_port(text)?;
+        let name = written.to_ascii_lowercase();
+        let is_address = match written.strip_prefix('[') {
             Some(rest) => is_canonical_v6(rest.strip_suffix(']')?).then_some(true)?,
             None => is_name_or_v4(&name)?,
         };
@@ -168,7 +168,7 @@ mod tests {
             "http://[::ffff:1.2.3.4]",
             "http://[::1",
             "http://[fe80::1%25eth0]",
-            "http://[::1]x",
+            "http://[::1]x", "http://[FE80::1]",
             "http://exämple.com",
             "http://example\u{3002}com",
             " http://a",

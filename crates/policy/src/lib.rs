@@ -4,13 +4,19 @@
 
 mod call;
 mod call_file;
+mod cases;
+mod check;
 mod condition;
 mod decide;
 mod decision;
 mod directory;
+mod explain;
 mod fault;
+mod format;
 mod glob;
 mod host;
+mod import;
+mod json_schema;
 mod limit;
 mod method;
 mod parse;
@@ -25,10 +31,16 @@ mod written;
 
 pub use call::{Call, Caller, Category, Definition, Reference, Subject, Tool};
 pub use call_file::CallFile;
+pub use cases::{CaseFile, CaseReport, PolicySource, load_inline};
+pub use check::{Tools, check};
 pub use condition::{Answer, Operator};
 pub use decide::decide;
 pub use decision::{Code, Decision, Question, Reason, Terms};
+pub use explain::{Explanation, explain};
 pub use fault::{Code as FaultCode, Fault, Severity};
+pub use format::{Formatted, format};
+pub use import::{Imported, Note, NoteKind, import};
+pub use json_schema::json_schema;
 pub use limit::{Align, Amount, Charge, Scope, Window};
 pub use parse::parse;
 pub use schema::{Schema, SchemaError};

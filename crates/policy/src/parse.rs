@@ -16,9 +16,12 @@ use crate::glob::Glob;
 use crate::method::{ALWAYS_ALLOWED, JUDGED_BY_SUBJECT, TASKS};
 use crate::set::{Action, CategoryRule, ClientRequest, Default, Hidden, Methods, Policy, Table, Verdict};
 use crate::written::{self, Entry, Format, Node, Written};
+pub(crate) use block::FIELDS as BLOCK_FIELDS;
 use block::{Place, block};
 pub(crate) use field::offer;
 use field::{check_names, entries, list, pointer, text, word};
+pub(crate) use limit::{FIELDS as LIMIT_FIELDS, RATE_FIELDS};
+pub(crate) use predicate::{CONDITION_FIELDS, PREDICATE_FIELDS};
 
 /// The fields of a policy.
 pub(crate) const FIELDS: [&str; 12] = [
@@ -146,6 +149,8 @@ impl Parser {
     }
 
     fn missing(&mut self, node: &Node, name: &str, help: &str) {
+        // What is no object has been refused for that.
+        let Written::Map(_) = node.value else { return };
         // Only the opening bracket: a whole block underlined says nothing.
         let span = node.span.start..(node.span.start + 1).min(node.span.end);
         self.fault(Fault::error(Code::MissingField, span, format!("`{name}` is missing")).help(help));

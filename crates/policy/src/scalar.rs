@@ -76,6 +76,32 @@ impl Scalars {
         self.texts.first().map(|text| &**text)
     }
 
+    /// The members, each as if it had been found.
+    pub fn operands(&self) -> impl Iterator<Item = Operand<'_>> {
+        let texts = self.texts.iter().map(|text| Operand::Text(Cow::Borrowed(text)));
+        let numbers = self.numbers.iter().map(|number| Operand::Number(number.value()));
+        let bools = [(true, self.has_true), (false, self.has_false)];
+        let bools = bools.into_iter().filter(|(_, has)| *has).map(|(value, _)| Operand::Bool(value));
+        texts.chain(numbers).chain(bools)
+    }
+
+    /// The members as they are written, without quotes.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        let texts = self.texts.iter().map(|text| &**text);
+        let numbers = self.numbers.iter().map(|number| &*number.0);
+        let bools = [("true", self.has_true), ("false", self.has_false)];
+        texts.chain(numbers).chain(bools.into_iter().filter(|(_, has)| *has).map(|(word, _)| word))
+    }
+
+    /// The members of both, in order.
+    pub fn or(mut self, other: Self) -> Self {
+        self.texts.extend(other.texts);
+        self.numbers.extend(other.numbers);
+        self.has_true |= other.has_true;
+        self.has_false |= other.has_false;
+        self.sorted()
+    }
+
     /// The kinds of the members, for checking against schemas.
     pub fn kinds(&self) -> impl Iterator<Item = Kind> {
         let texts = (!self.texts.is_empty()).then_some(Kind::String);

@@ -119,6 +119,15 @@ pub(crate) enum CategoryRule {
     Hide(Arc<str>),
 }
 
+impl CategoryRule {
+    pub fn block(&self) -> Option<&Block> {
+        match self {
+            Self::Block(block) => Some(block),
+            Self::Hide(_) => None,
+        }
+    }
+}
+
 /// Rule blocks by name or glob.
 #[derive(Debug, Default)]
 pub(crate) struct Table {

@@ -135,7 +135,7 @@ pub(crate) fn of_json(value: Value<'_>) -> Node {
 }
 
 /// Tells a fault of the reader as a fault of the document.
-fn syntax(fault: &gatelodge_json::Fault) -> Fault {
+pub(crate) fn syntax(fault: &gatelodge_json::Fault) -> Fault {
     use gatelodge_json::FaultKind as Kind;
     let code = match fault.kind {
         Kind::RepeatedKey(_) => Code::RepeatedKey,

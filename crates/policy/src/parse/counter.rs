@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::block::Place;
 use crate::fault::{Code, Fault};
 use crate::limit::{ALL_PREFIX, Counter, Limit, RATE};
-use crate::set::{Block, CategoryRule, Policy};
+use crate::set::{Block, Policy};
 
 /// A limit and the block it stands in.
 #[derive(Clone, Copy)]
@@ -41,10 +41,6 @@ impl<'p> Checker<'p, '_> {
     /// All limits, in the order of the document's parts.
     fn uses(&self) -> Vec<Use<'p>> {
         let policy = self.policy;
-        let of_category = |rule: &'p CategoryRule| match rule {
-            CategoryRule::Block(block) => Some(block),
-            CategoryRule::Hide(_) => None,
-        };
         let blocks = policy
             .tools
             .blocks()
@@ -53,7 +49,7 @@ impl<'p> Checker<'p, '_> {
                 policy
                     .categories
                     .iter()
-                    .filter_map(|(_, rule)| of_category(rule))
+                    .filter_map(|(_, rule)| rule.block())
                     .map(|block| (block, Place::Category)),
             )
             .chain(policy.all_tools.iter().map(|block| (block, Place::AllTools)))
@@ -106,26 +102,19 @@ impl<'p> Checker<'p, '_> {
         }
     }
 
-    /// The blocks whose `rate_limit` could use a counter of this name.
+    /// The blocks whose `rate_limit` could use a counter of this name, judged by their keys alone.
     fn rates_giving(&self, name: &str) -> Vec<(&'p Block, &'p Limit)> {
         let policy = self.policy;
-        let mut blocks: Vec<&'p Block> = Vec::new();
         let Some(tool) = name.strip_suffix(RATE) else { return Vec::new() };
-        match policy.tools.find(tool) {
-            Some(block) => blocks.push(block),
-            None => blocks.extend(policy.categories.iter().filter_map(|(_, rule)| match rule {
-                CategoryRule::Block(block) => Some(block),
-                CategoryRule::Hide(_) => None,
-            })),
-        }
-        if tool.starts_with(ALL_PREFIX) {
-            blocks.extend(&policy.all_tools);
-        }
+        let exact = policy.tools.exact.get(tool);
+        let globs = policy.tools.globs.iter().filter(|(glob, _)| glob.matches(tool)).map(|(_, block)| block);
+        let categories = policy.categories.iter().filter_map(|(_, rule)| rule.block());
+        let all = policy.all_tools.iter().filter(|_| tool.starts_with(ALL_PREFIX));
         let rate = |block: &'p Block| {
             let is_rate = |limit: &&Arc<Limit>| matches!(limit.counter, Counter::OfTool { .. });
             block.limits.iter().find(is_rate).map(|limit| (block, &**limit))
         };
-        blocks.into_iter().filter_map(rate).collect()
+        exact.into_iter().chain(globs).chain(categories).chain(all).filter_map(rate).collect()
     }
 
     fn clash(&mut self, user: &Use<'_>, other: &Use<'_>, field: &str) {

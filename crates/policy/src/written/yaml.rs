@@ -73,6 +73,10 @@ impl<'a> Reader<'a> {
             }
             Some(Err(error)) => {
                 let at = self.offsets.byte(error.marker().index());
+                // The parser looks ahead, so it can meet its own bound before ours.
+                if error.info().contains("recursion limit") {
+                    return Err(too_deep(at..at));
+                }
                 Err(Fault::error(Code::Syntax, at..at, format!("this is not YAML: {}", error.info())))
             }
             None => Err(Fault::error(Code::Syntax, 0..0, "the text ends too early")),
@@ -81,8 +85,7 @@ impl<'a> Reader<'a> {
 
     fn node(&mut self, event: Event<'a>, span: Range<usize>, depth: usize) -> Result<Node, Fault> {
         if depth > Limits::DOCUMENT.depth {
-            let message = format!("nested deeper than {} levels", Limits::DOCUMENT.depth);
-            return Err(Fault::error(Code::TooLarge, span, message));
+            return Err(too_deep(span));
         }
         match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -134,6 +137,10 @@ impl<'a> Reader<'a> {
             entries.push(Entry { key, key_span, value });
         }
     }
+}
+
+fn too_deep(span: Range<usize>) -> Fault {
+    Fault::error(Code::TooLarge, span, format!("nested deeper than {} levels", Limits::DOCUMENT.depth))
 }
 
 fn key(event: Event<'_>, span: &Range<usize>) -> Result<String, Fault> {

@@ -1,0 +1,56 @@
+//! What it costs to compile a policy of one megabyte, in both languages.
+
+use gatelodge_policy::{Format, parse};
+use serde_json::Value;
+
+use crate::document::policy_of;
+use crate::measure::{side_by_side, subject};
+use crate::report::Figure;
+
+/// About one megabyte of JSON.
+const TOOLS: usize = 1_000;
+
+pub fn figures() -> Vec<Figure> {
+    let policy = policy_of(TOOLS);
+    let json = format!("{policy:#}");
+    let mut yaml = String::new();
+    write_yaml(&policy, 0, &mut yaml);
+    let slices = side_by_side(vec![
+        subject(|| parse(json.as_bytes(), Format::Json).expect("a policy")),
+        subject(|| parse(yaml.as_bytes(), Format::Yaml).expect("a policy")),
+    ]);
+    let [as_json, as_yaml] = slices.as_slice() else { return Vec::new() };
+    let name =
+        |language: &str, text: &str| format!("1,000 tools of 10 conditions, {} kB of {language}", text.len() / 1000);
+    vec![
+        Figure::milliseconds(name("JSON", &json), as_json),
+        Figure::speed(name("JSON", &json), json.len(), as_json),
+        Figure::milliseconds(name("YAML", &yaml), as_yaml),
+        Figure::speed(name("YAML", &yaml), yaml.len(), as_yaml),
+    ]
+}
+
+/// Writes block style; strings are quoted as JSON quotes them, which YAML reads alike.
+fn write_yaml(value: &Value, indent: usize, out: &mut String) {
+    let new_line = |out: &mut String| {
+        out.push('\n');
+        out.extend(std::iter::repeat_n(' ', indent));
+    };
+    match value {
+        Value::Object(members) if !members.is_empty() => {
+            for (key, value) in members {
+                new_line(out);
+                out.push_str(&format!("{}: ", Value::from(key.as_str())));
+                write_yaml(value, indent + 2, out);
+            }
+        }
+        Value::Array(elements) if !elements.is_empty() => {
+            for element in elements {
+                new_line(out);
+                out.push_str("- ");
+                write_yaml(element, indent + 2, out);
+            }
+        }
+        scalar => out.push_str(&scalar.to_string()),
+    }
+}

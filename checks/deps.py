@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""Checks the crates we depend on: licences, bans, sources.
+
+Reads `cargo metadata --locked`, so it sees every crate of the lock file that any platform,
+feature or test may pull in. Each finding is printed; any finding fails.
+
+    deps.py               checks this workspace
+    deps.py --self-test   fails unless planted violations are found
+"""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+OUR_LICENCE = "Apache-2.0"
+
+# Licences that ask for no more than a notice.
+PERMISSIVE = {
+    "0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause",
+    "BSL-1.0", "CC0-1.0", "ISC", "MIT", "MIT-0", "Unicode-3.0", "Unlicense", "Zlib",
+}
+
+# Name, the versions it is about ("" is all of them), and why.
+BANNED = [
+    ("openssl", "", "TLS is rustls; no system library decides what we trust"),
+    ("openssl-sys", "", "TLS is rustls; no system library decides what we trust"),
+    ("ring", "", "one cryptography provider in the tree, and it is another"),
+    ("chrono", "", "time is jiff's; two calendars disagree"),
+    ("serde_yaml", "", "no longer maintained"),
+    ("reqwest", "0.12.", "one HTTP client in the tree; 0.12 is the old one"),
+]
+
+
+def licence_is_permissive(expression: str) -> bool:
+    """Evaluates an SPDX expression: OR lets us choose, AND binds us to both.
+
+    Raises ValueError for what is not such an expression.
+    """
+    # A slash is how old manifests write OR.
+    tokens = re.findall(r"[()]|[^\s()]+", expression.replace("/", " OR "))
+
+    def next_token() -> str:
+        if not tokens:
+            raise ValueError(f"`{expression}` ends too early")
+        return tokens.pop(0)
+
+    def either() -> bool:
+        holds = both()
+        while tokens[:1] == ["OR"]:
+            next_token()
+            holds = both() or holds
+        return holds
+
+    def both() -> bool:
+        holds = one()
+        while tokens[:1] == ["AND"]:
+            next_token()
+            holds = one() and holds
+        return holds
+
+    def one() -> bool:
+        token = next_token()
+        if token == "(":
+            holds = either()
+            if next_token() != ")":
+                raise ValueError(f"`{expression}` lacks a closing bracket")
+            return holds
+        if token in (")", "AND", "OR", "WITH"):
+            raise ValueError(f"`{expression}` has `{token}` where a licence should be")
+        # An exception is part of the licence's name in our list: an unknown one is refused.
+        if tokens[:1] == ["WITH"]:
+            next_token()
+            token = f"{token} WITH {next_token()}"
+        return token in PERMISSIVE
+
+    holds = either()
+    if tokens:
+        raise ValueError(f"`{expression}` goes on after its end")
+    return holds
+
+
+def check_licence(package: dict) -> list[str]:
+    name = f"`{package['name']}` {package['version']}"
+    if package["source"] is None:
+        fine = package["license"] == OUR_LICENCE
+        return [] if fine else [f"{name} is ours and not under {OUR_LICENCE}"]
+    if not package["license"]:
+        return [f"{name} names no licence"]
+    try:
+        fine = licence_is_permissive(package["license"])
+    except ValueError as error:
+        return [f"{name} has a licence we cannot read: {error}"]
+    return [] if fine else [f"{name} has a licence we do not take: {package['license']}"]
+
+
+def check_bans(package: dict) -> list[str]:
+    return [
+        f"`{name}` {package['version']} is banned: {why}"
+        for name, versions, why in BANNED
+        if package["name"] == name and package["version"].startswith(versions)
+    ]
+
+
+def check_sources(packages: list[dict]) -> list[str]:
+    """All guests come from the one default registry.
+
+    We name no registry, so what our manifests ask for comes from the default one.
+    If then all guests share one source, that source is the default registry.
+    """
+    findings = []
+    guests = [package for package in packages if package["source"] is not None]
+    for package in guests:
+        if not package["source"].startswith(("registry+", "sparse+")):
+            findings.append(f"`{package['name']}` comes from {package['source']}, not from a registry")
+    registries = {p["source"] for p in guests if p["source"].startswith(("registry+", "sparse+"))}
+    if len(registries) > 1:
+        findings.append(f"crates come from more than one registry: {sorted(registries)}")
+    for package in packages:
+        if package["source"] is None:
+            findings += [
+                f"`{package['name']}` asks another registry for `{dependency['name']}`"
+                for dependency in package["dependencies"] if dependency["registry"]
+            ]
+    return findings
+
+
+def check(metadata: dict) -> list[str]:
+    packages = metadata["packages"]
+    findings = check_sources(packages)
+    members = set(metadata["workspace_members"])
+    for package in packages:
+        if package["source"] is None and package["id"] not in members:
+            findings.append(f"`{package['name']}` comes from a folder outside the workspace")
+        findings += check_licence(package) + check_bans(package)
+    return findings
+
+
+def read_metadata() -> dict:
+    command = ["cargo", "metadata", "--locked", "--all-features", "--format-version=1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"error: {' '.join(command)} failed\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+# ---- self-test -------------------------------------------------------------------------------
+
+LICENCES = {
+    "MIT": True,
+    "GPL-3.0-only": False,
+    "MIT OR GPL-3.0-only": True,
+    "GPL-3.0-only OR MIT": True,
+    "MIT AND GPL-3.0-only": False,
+    "MIT/Apache-2.0": True,
+    "(MIT OR Apache-2.0) AND Unicode-3.0": True,
+    "(MIT OR Apache-2.0) AND GPL-2.0-only": False,
+    # AND binds closer than OR.
+    "MIT OR Apache-2.0 AND GPL-2.0-only": True,
+    "GPL-2.0-only AND MIT OR GPL-3.0-only": False,
+    "Apache-2.0 WITH LLVM-exception": True,
+    "Apache-2.0 WITH Another-exception": False,
+    "mit": False,
+    "": None, "MIT OR": None, "(MIT": None, "MIT)": None, "MIT Apache-2.0": None, "AND MIT": None,
+}
+
+
+def package(name: str, **changes) -> dict:
+    fine = {"name": name, "id": name, "version": "1.0.0", "license": "MIT",
+            "source": "registry+default", "dependencies": []}
+    return fine | changes
+
+
+PLANTED = [
+    (package("a", license="GPL-3.0-only"), "a licence we do not take"),
+    (package("a", license=None), "names no licence"),
+    (package("a", license="MIT OR"), "a licence we cannot read"),
+    (package("ring"), "`ring` 1.0.0 is banned"),
+    (package("reqwest", version="0.12.9"), "`reqwest` 0.12.9 is banned"),
+    (package("a", source="git+https://example.org/a"), "not from a registry"),
+    (package("a", source="registry+other"), "more than one registry"),
+    (package("ours", source=None), "ours and not under"),
+    (package("stray", source=None, license=OUR_LICENCE), "a folder outside the workspace"),
+    (package("ours", source=None, license=OUR_LICENCE, dependencies=[{"name": "a", "registry": "other"}]),
+     "asks another registry"),
+]
+
+
+def self_test() -> None:
+    faults = []
+    for expression, expected in LICENCES.items():
+        try:
+            found = licence_is_permissive(expression)
+        except ValueError:
+            found = None
+        if found is not expected:
+            faults.append(f"`{expression}`: expected {expected}, found {found}")
+    clean = [package("a"), package("reqwest", version="0.13.1"),
+             package("gatelodge", source=None, license=OUR_LICENCE)]
+    members = ["gatelodge", "ours"]
+    if findings := check({"packages": clean, "workspace_members": members}):
+        faults.append(f"clean packages have findings: {findings}")
+    for planted, expected in PLANTED:
+        findings = check({"packages": clean + [planted], "workspace_members": members})
+        if len(findings) != 1 or expected not in findings[0]:
+            faults.append(f"expected `{expected}`, found {findings}")
+    if faults:
+        sys.exit("\n".join(faults))
+    print(f"deps: {len(LICENCES)} expressions read, {len(PLANTED)} planted violations found")
+
+
+def main() -> None:
+    if sys.argv[1:] == ["--self-test"]:
+        self_test()
+        return
+    metadata = read_metadata()
+    if findings := check(metadata):
+        sys.exit("\n".join(findings))
+    print(f"deps: {len(metadata['packages'])} crates in order")
+
+
+main()

@@ -1,0 +1,3 @@
+//! One file for each command; each knows one thing.
+
+pub mod policy;

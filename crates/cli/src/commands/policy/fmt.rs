@@ -1,0 +1,46 @@
+//! `policy fmt`: the usual layout.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use gatelodge_policy::Format;
+
+use super::print;
+use crate::cli::FmtArgs;
+use crate::exit::{Exit, Usage};
+use crate::file;
+use crate::report;
+
+pub fn run(args: &FmtArgs) -> Result<Exit> {
+    let source = file::read(&args.file)?;
+    let language = source.format(None);
+    let formatted = match gatelodge_policy::format(&source.text, language) {
+        Ok(formatted) => formatted,
+        Err(faults) => {
+            report::faults(&source, &faults);
+            return Ok(Exit::Findings);
+        }
+    };
+    if formatted.comments_lost > 0 {
+        anstream::eprintln!("{}: {} YAML comments are lost in JSON", source.name, formatted.comments_lost);
+    }
+    let is_same = formatted.text.as_bytes() == source.text;
+    if args.check {
+        if !is_same {
+            anstream::eprintln!("{}: not in the usual layout; `gatelodge policy fmt --write` mends it", source.name);
+        }
+        return Ok(if is_same { Exit::Fine } else { Exit::Findings });
+    }
+    if !args.write {
+        print(&formatted.text)?;
+        return Ok(Exit::Fine);
+    }
+    if language == Format::Yaml || args.file == Path::new("-") {
+        let message = "only a JSON file is changed in place; leave `--write` out and send the output to a new file";
+        return Err(Usage(message.into()).into());
+    }
+    if !is_same {
+        std::fs::write(&args.file, &formatted.text).with_context(|| format!("cannot write `{}`", args.file.display()))?;
+    }
+    Ok(Exit::Fine)
+}

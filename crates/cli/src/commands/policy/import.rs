@@ -1,0 +1,40 @@
+//! `policy import`: from Intercept YAML.
+
+use anyhow::Result;
+use gatelodge_json::Place;
+use serde_json::json;
+
+use super::{print, print_json};
+use crate::cli::ImportArgs;
+use crate::exit::Exit;
+use crate::file;
+use crate::report;
+
+pub fn run(args: &ImportArgs) -> Result<Exit> {
+    let source = file::read(&args.file)?;
+    let imported = match gatelodge_policy::import(&source.text) {
+        Ok(imported) => imported,
+        Err(faults) => {
+            report::faults(&source, &faults);
+            return Ok(Exit::Findings);
+        }
+    };
+    if args.json {
+        let notes: Vec<_> = imported
+            .notes
+            .iter()
+            .map(|note| {
+                let place = Place::of(&source.text, note.span.start);
+                json!({"kind": note.kind.as_str(), "line": place.line, "column": place.column, "message": note.message})
+            })
+            .collect();
+        print_json(&json!({"policy": imported.policy, "notes": notes}))?;
+        return Ok(Exit::Fine);
+    }
+    for note in &imported.notes {
+        let place = Place::of(&source.text, note.span.start);
+        anstream::eprintln!("{}:{}:{}: {}: {}", source.name, place.line, place.column, note.kind, note.message);
+    }
+    print(&imported.policy)?;
+    Ok(Exit::Fine)
+}

@@ -1,0 +1,112 @@
+//! Findings and errors for people and for programs.
+
+use std::ops::Range;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use gatelodge_json::Place;
+use gatelodge_policy::{Fault, Severity};
+use serde::Serialize;
+
+use crate::file::Source;
+
+/// Longer lines are told without their text.
+const LONGEST_LINE: usize = 400;
+
+/// One finding, for programs.
+#[derive(Debug, Serialize)]
+pub struct Finding<'a> {
+    file: &'a str,
+    line: usize,
+    column: usize,
+    end_line: usize,
+    end_column: usize,
+    severity: &'static str,
+    code: &'static str,
+    message: &'a str,
+    help: Option<&'a str>,
+}
+
+impl<'a> Finding<'a> {
+    /// Tells a fault of a source.
+    pub fn new(source: &'a Source, fault: &'a Fault) -> Self {
+        let (start, end) = (Place::of(&source.text, fault.span.start), Place::of(&source.text, fault.span.end));
+        Self {
+            file: &source.name,
+            line: start.line,
+            column: start.column,
+            end_line: end.line,
+            end_column: end.column,
+            severity: severity(fault),
+            code: fault.code.as_str(),
+            message: &fault.message,
+            help: fault.help.as_deref(),
+        }
+    }
+}
+
+fn severity(fault: &Fault) -> &'static str {
+    match fault.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    }
+}
+
+/// Prints an error that ended a command.
+pub fn error(error: &anyhow::Error) {
+    anstream::eprintln!("error: {error:#}");
+}
+
+/// Prints findings with the text they are about, the offending part underlined.
+pub fn faults(source: &Source, faults: &[Fault]) {
+    for fault in faults {
+        anstream::eprintln!("{}\n", render(source, fault));
+    }
+}
+
+/// A finding as people see it.
+pub fn render(source: &Source, fault: &Fault) -> String {
+    let Some((line_start, text, span)) = lines(&source.text, &fault.span) else { return plain(source, fault) };
+    let level = match fault.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+    };
+    let snippet = Snippet::source(text)
+        .path(&source.name)
+        .line_start(line_start)
+        .annotation(AnnotationKind::Primary.span(span));
+    let mut group: Group<'_> = level.primary_title(&fault.message).id(fault.code.as_str()).element(snippet);
+    if let Some((other, label)) = &fault.other
+        && let Some((line_start, text, span)) = lines(&source.text, other)
+    {
+        let annotation = AnnotationKind::Context.span(span).label(label);
+        group = group.element(Snippet::source(text).path(&source.name).line_start(line_start).annotation(annotation));
+    }
+    if let Some(help) = &fault.help {
+        group = group.element(Level::HELP.message(help));
+    }
+    Renderer::styled().render(&[group])
+}
+
+/// The finding in one or two lines, where its text cannot be shown.
+fn plain(source: &Source, fault: &Fault) -> String {
+    let place = Place::of(&source.text, fault.span.start);
+    let help = fault.help.as_ref().map(|help| format!("\n  help: {help}")).unwrap_or_default();
+    let (severity, code, name) = (severity(fault), fault.code, &source.name);
+    format!("{severity}[{code}]: {}\n  --> {name}:{}:{}{help}", fault.message, place.line, place.column)
+}
+
+/// The lines that a span touches (at most three of them), their first number, and the span within them.
+fn lines<'a>(text: &'a [u8], span: &Range<usize>) -> Option<(usize, &'a str, Range<usize>)> {
+    let text = str::from_utf8(text).ok()?;
+    let begin = text.get(..span.start)?.rfind('\n').map_or(0, |at| at + 1);
+    let rest = text.get(span.start..)?;
+    let first_end = rest.find('\n').map_or(text.len(), |at| span.start + at);
+    // A span over many lines is shown by its first.
+    let end = if span.end <= first_end { span.end } else { first_end };
+    let shown = text.get(begin..first_end)?;
+    if shown.len() > LONGEST_LINE || shown.trim().is_empty() {
+        return None;
+    }
+    let line = Place::of(text.as_bytes(), begin).line;
+    Some((line, shown, span.start - begin..end.max(span.start) - begin))
+}

@@ -1,0 +1,286 @@
+//! `gatelodge policy …` as people call it: the real program, its two streams and its exit code.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Run, example, gatelodge, house};
+
+#[test]
+fn check_shows_all_faults_at_once_with_their_place_a_code_and_a_way_out() {
+    let house = house();
+    house.write(
+        "policy.json",
+        r#"{
+  "version": "1",
+  "defualt": "deny",
+  "tools": {
+    "pay": {
+      "require": [{ "path": "args.amount", "op": "less", "value": 5 }],
+      "limits": [{ "counter": "pay", "window": "1 mont", "max": 0 }]
+    }
+  }
+}
+"#,
+    );
+    let run = house.run(&["policy", "check", "policy.json"]);
+    assert_eq!(run.code, 1);
+    assert_eq!(run.stdout, "");
+    insta::assert_snapshot!(run.stderr);
+}
+
+#[test]
+fn check_says_of_a_good_policy_that_it_has_no_faults() {
+    let run = gatelodge(&["policy", "check", &example("books/policy.json"), "--tools", &example("books/tools.json")]);
+    assert_eq!((run.code, run.stdout.as_str()), (0, ""));
+    assert!(run.stderr.ends_with("policy.json: no faults\n"), "{}", run.stderr);
+}
+
+#[test]
+fn check_tells_programs_the_same_as_json() {
+    let house = house();
+    house.write("policy.yaml", "version: \"1\"\ndefault: deny\ntools:\n  é: {actoin: deny}\n");
+    let run = house.run(&["policy", "check", "--json", "policy.yaml"]);
+    assert_eq!(run.code, 1);
+    let findings: Value = serde_json::from_str(&run.stdout).unwrap();
+    let finding = &findings[0];
+    assert_eq!(finding["code"], "unknown-field");
+    assert_eq!((finding["line"].as_u64(), finding["column"].as_u64()), (Some(4), Some(7)));
+    assert_eq!(finding["help"], "did you mean `action`?");
+}
+
+#[test]
+fn a_warning_does_not_fail_unless_asked() {
+    let house = house();
+    house.write(
+        "policy.json",
+        r#"{"version":"1","default":"deny","tools":{"a":{"limits":[{"counter":"c","window":"day","max":1,"scope":"session"}]}}}"#,
+    );
+    let run = house.run(&["policy", "check", "policy.json"]);
+    assert_eq!(run.code, 0);
+    assert!(run.stderr.contains("warning[session-alone]"), "{}", run.stderr);
+    assert_eq!(house.run(&["policy", "check", "--strict", "policy.json"]).code, 1);
+}
+
+#[test]
+fn a_misspelt_argument_is_found_by_the_servers_schemas() {
+    let house = house();
+    house.write(
+        "policy.json",
+        r#"{"version":"1","default":"deny","tools":{"create_charge":{"deny_if":[{"path":"args.amonut","op":"gt","value":5}]}}}"#,
+    );
+    let run = house.run(&["policy", "check", "policy.json", "--tools", &example("books/tools.json")]);
+    assert_eq!(run.code, 0);
+    assert!(run.stderr.contains("warning[unknown-argument]") && run.stderr.contains("`args.amount`"), "{}", run.stderr);
+}
+
+/// Each of these ends in one clear error, whatever the language.
+#[test]
+fn hopeless_documents_end_in_one_clear_error() {
+    let house = house();
+    let documents: Vec<(&str, Vec<u8>, &str)> = vec![
+        ("empty.json", Vec::new(), "the text is empty"),
+        ("empty.yaml", Vec::new(), "the text is empty"),
+        ("blank.yaml", b"\n\n# nothing\n".to_vec(), "the text is empty"),
+        ("binary.json", vec![0x7f, b'E', b'L', b'F', 0xff, 0xfe], "not valid UTF-8"),
+        ("binary.yaml", vec![0x7f, b'E', b'L', b'F', 0xff, 0xfe], "not valid UTF-8"),
+        ("large.json", vec![b' '; 50 << 20], "larger than 8388608 bytes"),
+        ("large.yaml", vec![b'#'; 50 << 20], "larger than 8388608 bytes"),
+        ("deep.json", b"[".repeat(100_000), "nested deeper than 64 levels"),
+        ("deep.yaml", b"[".repeat(100_000), "nested deeper than 64 levels"),
+        ("deep_object.json", b"{\"a\":".repeat(100_000), "nested deeper than 64 levels"),
+        ("deep_block.yaml", b"- ".repeat(100_000), "nested deeper than 64 levels"),
+        ("list.json", b"[1, 2]".to_vec(), "a policy must be an object, not a list"),
+        ("text.json", b"\"policy\"".to_vec(), "a policy must be an object, not a string"),
+        ("number.yaml", b"12".to_vec(), "a policy must be an object, not a number"),
+        ("null.json", b"null".to_vec(), "a policy must be an object, not null"),
+        ("bomb.yaml", b"a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n".to_vec(), "anchors are not allowed"),
+        ("two.yaml", b"version: \"1\"\n---\nversion: \"1\"\n".to_vec(), "a second document follows"),
+    ];
+    for (name, text, message) in documents {
+        house.write_bytes(name, &text);
+        let run = house.run(&["policy", "check", name]);
+        assert_eq!(run.code, 1, "{name}: {}", run.stderr);
+        assert_eq!(run.stderr.matches("error[").count(), 1, "{name}: {}", run.stderr);
+        assert!(run.stderr.contains(message), "{name}: {}", run.stderr);
+        assert!(run.stderr.len() < 2_000, "{name}: {} bytes of talk", run.stderr.len());
+    }
+}
+
+#[test]
+fn a_regex_too_large_to_compile_is_refused_with_its_place() {
+    let house = house();
+    house.write(
+        "policy.yaml",
+        "version: \"1\"\ndefault: deny\ntools:\n  a:\n    require:\n      - {path: args.x, op: regex, value: '(a{1000}){1000}'}\n",
+    );
+    let run = house.run(&["policy", "check", "policy.yaml"]);
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("error[large-regex]") && run.stderr.contains("policy.yaml:6:42"), "{}", run.stderr);
+}
+
+#[test]
+fn explain_answers_in_the_form_that_programs_expect() {
+    let call = r#"{"tool": "create_charge", "arguments": {"amount": 5, "currency": "eur"}, "category": "financial",
+        "server": {"name": "stripe"}, "grant": {"label": "ci", "labels": {"team": "x"}},
+        "client": {"name": "c", "version": "1"}, "session": "s1", "input_schema": {"type": "object"},
+        "accepted": "yes", "at": "2026-11-15T12:00:00Z"}"#;
+    let answer = explain(call);
+    let keys: Vec<&String> = answer.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["decision", "code", "rule", "message", "charges", "trace"]);
+    assert_eq!(answer["decision"], "allow");
+    assert_eq!((&answer["code"], &answer["message"]), (&Value::Null, &Value::Null));
+    assert_eq!(answer["rule"], "/tools/create_charge");
+    assert_eq!(
+        answer["charges"],
+        json!([
+            {"rule": "/tools/create_charge/limits/0", "counter": "spend", "scope": "grant", "window": "day", "align": "calendar", "max": 1000000, "amount": 5},
+            {"rule": "/all_tools/limits/0", "counter": "calls", "scope": "grant", "window": "minute", "align": "calendar", "max": 120, "amount": 1}
+        ])
+    );
+    assert!(answer["trace"].as_array().unwrap().len() >= 5);
+}
+
+#[test]
+fn explain_takes_a_call_that_names_only_a_tool_and_one_of_each_other_kind() {
+    let of = |call: &str| {
+        let answer = explain(call);
+        (answer["decision"].clone(), answer["code"].clone(), answer["rule"].clone())
+    };
+    assert_eq!(of(r#"{"tool": "nothing"}"#), (json!("deny"), json!("not_listed"), json!("/default")));
+    assert_eq!(of(r#"{"resource": "note://x"}"#), (json!("deny"), json!("not_listed"), json!("/default")));
+    assert_eq!(of(r#"{"prompt": "greet"}"#), (json!("deny"), json!("not_listed"), json!("/default")));
+    assert_eq!(of(r#"{"method": "vendor/x"}"#), (json!("deny"), json!("not_listed"), Value::Null));
+    assert_eq!(of(r#"{"method": "ping"}"#), (json!("allow"), Value::Null, Value::Null));
+}
+
+#[test]
+fn a_call_that_is_none_is_refused_with_its_place() {
+    for (call, message) in [
+        ("{}", "the call names nothing to judge"),
+        (r#"{"tool": "a", "prompt": "b"}"#, "`prompt` stands beside `tool`"),
+        (r#"{"tool": "a", "argumnets": {}}"#, "did you mean `arguments`?"),
+        (r#"{"tool": "a", "arguments": []}"#, "`arguments` must be an object, not a list"),
+        (r#"{"tool": "a", "arguments": {"n": 1e400}}"#, "beyond 10^308"),
+        (r#"{"tool": "a", "arguments": {"n": 1, "n": 2}}"#, "the key `n` is repeated"),
+        (r#"{"tool": "a", "accepted": "maybe"}"#, "`maybe` is not a word for `accepted`"),
+        (r#"{"tool": "a", "at": "noon"}"#, "`noon` is no time"),
+    ] {
+        let run = gatelodge(&["policy", "explain", "--policy", &example("books/policy.json"), "--call", call, "--json"]);
+        assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{call}");
+        assert!(run.stderr.contains(message), "{call}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn the_readme_shows_what_explain_really_says() {
+    let readme = std::fs::read_to_string(example("../README.md")).unwrap();
+    let shown = readme.split("```console\n").nth(1).and_then(|rest| rest.split("\n…").next()).unwrap();
+    let answer = shown.split("\"eur\"}}'\n").nth(1).unwrap();
+    let call = r#"{"tool": "create_charge", "arguments": {"amount": 60000, "currency": "eur"}}"#;
+    let run = gatelodge(&["policy", "explain", "--policy", &example("books/policy.json"), "--call", call]);
+    assert_eq!(run.code, 0);
+    assert!(run.stdout.starts_with(answer), "{}\nis not\n{answer}", run.stdout);
+}
+
+#[test]
+fn explain_tells_people_what_was_compared() {
+    let call = r#"{"tool": "create_charge", "arguments": {"amount": "60000", "currency": "gbp"}, "at": "2026-11-15T12:00:00Z"}"#;
+    let run = gatelodge(&["policy", "explain", "--policy", &example("books/policy.json"), "--call", call]);
+    insta::assert_snapshot!(run.stdout);
+}
+
+#[test]
+fn the_examples_cases_pass() {
+    let run = gatelodge(&["policy", "test", &example("books/books.cases.yaml")]);
+    assert_eq!((run.code, run.stdout.as_str()), (0, "10 passed, 0 failed\n"), "{}", run.stderr);
+}
+
+#[test]
+fn a_failing_case_is_named_with_what_was_expected_and_what_came() {
+    let house = house();
+    house.write("policy.yaml", "version: \"1\"\ndefault: deny\ntools: {a: {action: deny}}\n");
+    house.write(
+        "cases.yaml",
+        "policy: policy.yaml\ncases:\n  - {name: a passes, call: {tool: a}, expect: allow}\n  - {name: b is unknown, call: {tool: b}, expect: {decision: deny, code: not_listed}}\n",
+    );
+    let run = house.run(&["policy", "test", "cases.yaml"]);
+    assert_eq!(run.code, 1);
+    insta::assert_snapshot!(run.stdout);
+}
+
+#[test]
+fn a_case_that_could_not_fail_is_refused() {
+    let house = house();
+    house.write("cases.json", r#"{"policy": {"version": "1", "default": "deny"}, "cases": [{"call": {"tool": "a"}, "expect": {}}]}"#);
+    let run = house.run(&["policy", "test", "cases.json"]);
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("so the case could not fail"), "{}", run.stderr);
+}
+
+#[test]
+fn fmt_keeps_comments_and_says_when_there_is_nothing_to_do() {
+    let house = house();
+    house.write("policy.json", "{\"version\":\"1\", // one\n\"default\":\"deny\"}");
+    assert_eq!(house.run(&["policy", "fmt", "--check", "policy.json"]).code, 1);
+    assert_eq!(house.run(&["policy", "fmt", "--write", "policy.json"]).code, 0);
+    let text = house.read("policy.json");
+    assert!(text.contains("// one"), "{text}");
+    assert_eq!(house.run(&["policy", "fmt", "--check", "policy.json"]).code, 0);
+    assert_eq!(house.run(&["policy", "fmt", "policy.json"]).stdout, text);
+}
+
+#[test]
+fn schema_is_one_that_the_example_satisfies() {
+    let run = gatelodge(&["policy", "schema"]);
+    assert_eq!(run.code, 0);
+    let schema: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+}
+
+#[test]
+fn import_gives_a_policy_that_loads_and_says_what_changed() {
+    let house = house();
+    house.write(
+        "intercept.yaml",
+        "version: \"1\"\ndefault: deny\ntools:\n  create_refund:\n    rules:\n      - name: small\n        conditions:\n          - {path: args.amount, op: lte, value: 100}\n        on_deny: too much\n      - name: rate\n        rate_limit: 5/minute\n",
+    );
+    let run = house.run(&["policy", "import", "intercept.yaml"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(!run.stderr.is_empty());
+    house.write("policy.json", &run.stdout);
+    assert_eq!(house.run(&["policy", "check", "policy.json"]).code, 0);
+}
+
+#[test]
+fn wrong_words_and_missing_files_end_with_two() {
+    for args in [
+        &["policy"][..],
+        &["polciy", "check"],
+        &["policy", "check"],
+        &["policy", "check", "/nowhere/policy.json"],
+        &["policy", "explain", "--policy", "-", "--call", "-"],
+        &["policy", "test", "/nowhere"],
+        &["policy", "fmt", "--write", "--check", "x"],
+    ] {
+        let Run { code, stdout, stderr } = gatelodge(args);
+        assert_eq!((code, stdout.as_str()), (2, ""), "{args:?}: {stderr}");
+        assert!(!stderr.is_empty() && !stderr.contains("panicked"), "{args:?}: {stderr}");
+    }
+}
+
+#[test]
+fn each_command_teaches_itself() {
+    for verb in ["check", "test", "explain", "import", "fmt"] {
+        let run = gatelodge(&["policy", verb, "--help"]);
+        assert_eq!(run.code, 0);
+        assert!(run.stdout.contains("Example"), "{verb}: {}", run.stdout);
+    }
+}
+
+fn explain(call: &str) -> Value {
+    let run = gatelodge(&["policy", "explain", "--policy", &example("books/policy.json"), "--call", call, "--json"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    serde_json::from_str(&run.stdout).unwrap()
+}

@@ -1,0 +1,56 @@
+//! Runs the real program, in a folder of its own where it needs files.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// What a run printed, and how it ended.
+#[derive(Debug)]
+pub struct Run {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs the program where nothing is.
+pub fn gatelodge(args: &[&str]) -> Run {
+    house().run(args)
+}
+
+/// The path of a file under `examples/`.
+pub fn example(name: &str) -> String {
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "..", "examples", name].iter().collect();
+    path.display().to_string()
+}
+
+/// A folder that goes when the test ends.
+pub struct House(tempfile::TempDir);
+
+pub fn house() -> House {
+    House(tempfile::tempdir().expect("a temporary folder"))
+}
+
+impl House {
+    pub fn write(&self, name: &str, text: &str) {
+        self.write_bytes(name, text.as_bytes());
+    }
+
+    pub fn write_bytes(&self, name: &str, text: &[u8]) {
+        std::fs::write(self.0.path().join(name), text).expect("a file in the temporary folder");
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.path().join(name)).expect("a file in the temporary folder")
+    }
+
+    pub fn run(&self, args: &[&str]) -> Run {
+        let output = Command::new(env!("CARGO_BIN_EXE_gatelodge"))
+            .args(args)
+            .current_dir(self.0.path())
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null())
+            .output()
+            .expect("the program runs");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+        Run { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+}

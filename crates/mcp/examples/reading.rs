@@ -1,0 +1,126 @@
+//! Says what is judged and what is sent: one text per line in hexadecimal, one answer per line.
+//!
+//! `refused KIND`, or `tree TREE`; behind a request's tree also what would be sent on, and what was judged to be in it.
+//! A tree is JSON that any reader can write: `{"o":[[key,value],…]}` for an object, `{"n":"text"}` for a number.
+
+#![allow(clippy::expect_used, reason = "the other side of the pipe is a test")]
+
+use std::fmt::Write as _;
+use std::io::{BufRead, Write, stdin, stdout};
+
+use gatelodge_json::{FaultKind, Kind, Limits, Value, read};
+use gatelodge_mcp::{Id, Message, Rewrite, one_line, read_message};
+
+fn main() {
+    let mut out = std::io::BufWriter::new(stdout().lock());
+    for line in stdin().lock().lines() {
+        let bytes = from_hex(&line.expect("a line"));
+        writeln!(out, "{}", answer(&bytes)).expect("the reader of this goes on reading");
+    }
+}
+
+fn answer(bytes: &[u8]) -> String {
+    let document = match read(bytes, &Limits::REQUEST) {
+        Ok(document) => document,
+        Err(fault) => return format!("refused {}", kind(&fault.kind)),
+    };
+    let mut out = String::from("tree ");
+    write_tree(document.root(), &mut out);
+    match read_message(bytes, &Limits::REQUEST) {
+        Ok(Message::Request(request)) => {
+            let id = Id::string("gate");
+            let rewrite = Rewrite { id: &id, target: None, progress_token: None };
+            let sent = request.rewritten(&rewrite).expect("an id can always be replaced");
+            out.push('\t');
+            one_line(&sent).bytes().for_each(|byte| write!(out, "{byte:02x}").expect("memory"));
+            out.push('\t');
+            write_members(document.root(), Some(&id), &mut out);
+        }
+        Ok(Message::Notification(_) | Message::Response(_)) => {}
+        Err(error) => write!(out, "\t{}", error.code).expect("memory"),
+    }
+    out
+}
+
+fn write_tree(value: Value<'_>, out: &mut String) {
+    match value.kind() {
+        Kind::Null | Kind::Bool => out.push_str(value.raw()),
+        Kind::Number => write!(out, "{{\"n\":\"{}\"}}", value.raw()).expect("memory"),
+        Kind::String => write_string(&value.as_str().expect("a string"), out),
+        Kind::Object => write_members(value, None, out),
+        Kind::List => {
+            out.push('[');
+            for (index, element) in value.elements().enumerate() {
+                out.push_str(if index > 0 { "," } else { "" });
+                write_tree(element, out);
+            }
+            out.push(']');
+        }
+    }
+}
+
+/// Writes an object; with another id, if one is given.
+fn write_members(object: Value<'_>, id: Option<&Id<'_>>, out: &mut String) {
+    out.push_str("{\"o\":[");
+    for (index, (key, value)) in object.members().enumerate() {
+        out.push_str(if index > 0 { ",[" } else { "[" });
+        write_string(&key.as_str().expect("a key"), out);
+        out.push(',');
+        match id.filter(|_| key.is_str("id")) {
+            Some(id) => out.push_str(id.raw()),
+            None => write_tree(value, out),
+        }
+        out.push(']');
+    }
+    out.push_str("]}");
+}
+
+/// Writes a string in ASCII, as every reader can.
+fn write_string(text: &str, out: &mut String) {
+    out.push('"');
+    for unit in text.encode_utf16() {
+        match u8::try_from(unit) {
+            Ok(byte @ (b'"' | b'\\')) => out.extend(['\\', char::from(byte)]),
+            Ok(byte @ b' '..=b'~') => out.push(char::from(byte)),
+            _ => match unit {
+                0x08 => out.push_str("\\b"),
+                0x09 => out.push_str("\\t"),
+                0x0a => out.push_str("\\n"),
+                0x0c => out.push_str("\\f"),
+                0x0d => out.push_str("\\r"),
+                _ => write!(out, "\\u{unit:04x}").expect("memory"),
+            },
+        }
+    }
+    out.push('"');
+}
+
+fn from_hex(line: &str) -> Vec<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).expect("a hexadecimal digit") as u8;
+    line.as_bytes().chunks(2).map(|pair| pair.iter().fold(0, |byte, half| byte << 4 | digit(*half))).collect()
+}
+
+fn kind(kind: &FaultKind) -> &'static str {
+    match kind {
+        FaultKind::Empty => "empty",
+        FaultKind::TooLarge { .. } => "too-large",
+        FaultKind::NotUtf8 => "not-utf-8",
+        FaultKind::ByteOrderMark => "byte-order-mark",
+        FaultKind::TooDeep { .. } => "too-deep",
+        FaultKind::TooManyMembers { .. } => "too-many-members",
+        FaultKind::Ended(_) => "ended",
+        FaultKind::Expected(_) => "expected",
+        FaultKind::TrailingComma => "trailing-comma",
+        FaultKind::TrailingText => "trailing-text",
+        FaultKind::Comment => "comment",
+        FaultKind::OpenComment => "open-comment",
+        FaultKind::ControlCharacter => "control-character",
+        FaultKind::BadEscape => "bad-escape",
+        FaultKind::LoneSurrogate => "lone-surrogate",
+        FaultKind::BadNumber => "bad-number",
+        FaultKind::LongNumber => "long-number",
+        FaultKind::LargeNumber => "large-number",
+        FaultKind::RepeatedKey(_) => "repeated-key",
+        _ => "unknown",
+    }
+}

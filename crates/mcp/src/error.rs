@@ -1,0 +1,114 @@
+//! Why a message was refused, the codes for it, and foreign text made fit to be shown.
+
+use std::fmt::Write;
+
+use gatelodge_json::{Fault, FaultKind, Place, Value};
+
+use crate::id::Id;
+use crate::lookalike::is_hidden;
+
+/// JSON-RPC error codes, by what they mean on this wire.
+pub mod code {
+    /// Not JSON, or not UTF-8.
+    pub const PARSE_ERROR: i64 = -32700;
+    /// A repeated or look-alike member, a batch, a bad envelope or id, a text beyond the limits.
+    pub const INVALID_REQUEST: i64 = -32600;
+    /// A method that is unknown, or that this side does not send.
+    pub const METHOD_NOT_FOUND: i64 = -32601;
+    /// `params` or a member of it is of the wrong type; an unknown tool; from 2026-07-28, an unknown resource.
+    pub const INVALID_PARAMS: i64 = -32602;
+    /// A fault on our side.
+    pub const INTERNAL_ERROR: i64 = -32603;
+    /// An unknown resource, up to 2025-11-25.
+    pub const RESOURCE_NOT_FOUND: i64 = -32002;
+    /// A page must be visited before the call is repeated; 2025-11-25 only.
+    pub const URL_ELICITATION_REQUIRED: i64 = -32042;
+    /// A header and the body disagree, or a required header is missing; from 2026-07-28.
+    pub const HEADER_MISMATCH: i64 = -32020;
+    /// The client did not declare a capability that the request needs; from 2026-07-28.
+    pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
+    /// A revision that is not spoken here; `data.supported` lists those that are; from 2026-07-28.
+    pub const UNSUPPORTED_REVISION: i64 = -32022;
+    /// A visible resource or prompt that the policy refuses. Our own: the protocol reserves -32768 to -32000.
+    pub const REFUSED_BY_POLICY: i64 = -31000;
+}
+
+/// How many characters of a foreign text are shown.
+const MAX_SHOWN: usize = 80;
+
+/// A message that is not taken: nothing of it may be sent on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct WireError {
+    /// The JSON-RPC code, one of [`code`].
+    pub code: i64,
+    /// What is wrong and where, fit to be shown to the caller.
+    pub message: String,
+    /// The id to answer under, if the message had one that could be read.
+    pub id: Option<Id<'static>>,
+    /// Byte offsets of what is wrong.
+    pub span: (usize, usize),
+    /// The HTTP status to answer with: 400, or 413 for a text that is too large.
+    pub status: u16,
+}
+
+impl WireError {
+    /// Refuses a text for what stands at `span`.
+    pub(crate) fn new(code: i64, text: &[u8], span: (usize, usize), what: &str) -> Self {
+        let message = format!("{what}, at {}", Place::of(text, span.0));
+        Self { code, message, id: None, span, status: 400 }
+    }
+
+    /// Refuses a text for one of its values.
+    pub(crate) fn at(code: i64, text: &str, value: Value<'_>, what: &str) -> Self {
+        Self::new(code, text.as_bytes(), value.span(), what)
+    }
+
+    /// Refuses a text that the reader does not take.
+    pub(crate) fn of_fault(text: &[u8], fault: &Fault) -> Self {
+        let what = match &fault.kind {
+            FaultKind::RepeatedKey(key) => format!("the key {} is repeated", shown(key)),
+            kind => kind.to_string(),
+        };
+        let error = Self::new(code_of(&fault.kind), text, (fault.start, fault.end), &what);
+        let status = if matches!(fault.kind, FaultKind::TooLarge { .. }) { 413 } else { 400 };
+        Self { status, ..error }
+    }
+
+    /// Answers under an id, if there is one.
+    pub(crate) fn with_id(self, id: Option<Id<'_>>) -> Self {
+        Self { id: id.map(Id::into_owned), ..self }
+    }
+}
+
+/// What is JSON by its grammar and refused nevertheless is an invalid request; all else is a parse error.
+fn code_of(kind: &FaultKind) -> i64 {
+    match kind {
+        FaultKind::RepeatedKey(_)
+        | FaultKind::LoneSurrogate
+        | FaultKind::LongNumber
+        | FaultKind::LargeNumber
+        | FaultKind::TooDeep { .. }
+        | FaultKind::TooManyMembers { .. }
+        | FaultKind::TooLarge { .. } => code::INVALID_REQUEST,
+        _ => code::PARSE_ERROR,
+    }
+}
+
+/// Writes foreign text in backticks, cut to a bounded length, with everything that does not show itself escaped.
+pub fn shown(text: &str) -> String {
+    let mut out = String::from("`");
+    for (count, character) in text.chars().enumerate() {
+        if count == MAX_SHOWN {
+            out.push('…');
+            break;
+        }
+        if character == '`' || (character != ' ' && is_hidden(character)) {
+            let _ = write!(out, "\\u{{{:04x}}}", u32::from(character));
+        } else {
+            out.push(character);
+        }
+    }
+    out.push('`');
+    out
+}

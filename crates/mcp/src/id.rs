@@ -1,0 +1,109 @@
+//! Request ids and progress tokens: a string or an integer, kept as it is written.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use gatelodge_json::{Kind, Limits, Value, quote, read};
+
+/// A string or an integer of any length. Equal by type and value: `"1"` is not `1`, `"\u0031"` is `"1"`.
+#[derive(Debug, Clone)]
+pub struct Id<'a> {
+    /// As it is written, a string with its quotes.
+    raw: Cow<'a, str>,
+    /// What a string stands for; none for an integer.
+    string: Option<Cow<'a, str>>,
+}
+
+impl<'a> Id<'a> {
+    /// Reads an id from its JSON text; none for null, fractions, exponents and every other kind of value.
+    pub fn read(raw: &'a str) -> Option<Self> {
+        let document = read(raw.as_bytes(), &Limits::REPLY).ok()?;
+        Self::of(document.root(), document.text())
+    }
+
+    /// Takes the id that stands in `text` as `value`.
+    pub(crate) fn of(value: Value<'_>, text: &'a str) -> Option<Self> {
+        let (start, end) = value.span();
+        let raw = Cow::Borrowed(text.get(start..end)?);
+        match value.kind() {
+            Kind::String => Some(Self { raw, string: string_in(text, value) }),
+            Kind::Number if is_integer(&raw) => Some(Self { raw, string: None }),
+            _ => None,
+        }
+    }
+
+    /// Makes an id of a string.
+    pub fn string(text: &str) -> Id<'static> {
+        let mut raw = String::with_capacity(text.len() + 2);
+        quote(text, &mut raw);
+        Id { raw: Cow::Owned(raw), string: Some(Cow::Owned(text.to_owned())) }
+    }
+
+    /// Makes an id of a number.
+    pub fn number(number: u64) -> Id<'static> {
+        Id { raw: Cow::Owned(number.to_string()), string: None }
+    }
+
+    /// The id as it is written.
+    pub fn raw(&self) -> &str {
+        &self.raw
+    }
+
+    /// What a string stands for; none for an integer.
+    pub fn as_str(&self) -> Option<&str> {
+        self.string.as_deref()
+    }
+
+    /// Copies what is borrowed, for keeping.
+    pub fn into_owned(self) -> Id<'static> {
+        let own = |text: Cow<'a, str>| Cow::Owned(text.into_owned());
+        Id { raw: own(self.raw), string: self.string.map(own) }
+    }
+
+    /// The type, and the value in its one spelling.
+    fn identity(&self) -> (bool, &str) {
+        match &self.string {
+            Some(string) => (true, string),
+            // Without leading zeros, zero is the only integer with two spellings.
+            None if self.raw == "-0" => (false, "0"),
+            None => (false, &self.raw),
+        }
+    }
+}
+
+/// What a string in a text stands for, borrowed from the text itself if it holds no escapes.
+pub(crate) fn string_in<'a>(text: &'a str, value: Value<'_>) -> Option<Cow<'a, str>> {
+    match value.as_str()? {
+        Cow::Owned(unescaped) => Some(Cow::Owned(unescaped)),
+        Cow::Borrowed(_) => {
+            let (start, end) = value.span();
+            text.get(start + 1..end - 1).map(Cow::Borrowed)
+        }
+    }
+}
+
+/// The reader has checked the grammar; what remains is that there is neither fraction nor exponent.
+fn is_integer(raw: &str) -> bool {
+    raw.strip_prefix('-').unwrap_or(raw).bytes().all(|byte| byte.is_ascii_digit())
+}
+
+impl PartialEq<Id<'_>> for Id<'_> {
+    fn eq(&self, other: &Id<'_>) -> bool {
+        self.identity() == other.identity()
+    }
+}
+
+impl Eq for Id<'_> {}
+
+impl Hash for Id<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.identity().hash(state);
+    }
+}
+
+impl fmt::Display for Id<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.raw)
+    }
+}

@@ -1,0 +1,27 @@
+//! The wire: what callers and upstreams say, read without loss and sent on as it was judged.
+//!
+//! A caller's message is scanned whole, once; an upstream's is only split. What is not known passes untouched,
+//! what two readers could take for different things is refused. Nothing here knows of sockets or of policies.
+
+mod error;
+mod id;
+mod lookalike;
+mod message;
+mod meta;
+mod method;
+mod params;
+mod revision;
+mod rewrite;
+mod upstream;
+mod write;
+
+pub use error::{WireError, code, shown};
+pub use id::Id;
+pub use message::{Message, Notification, Outcome, Request, Response, read_message};
+pub use meta::Meta;
+pub use method::{Direction, Form, Method};
+pub use params::{Completion, MAX_NAME, Prompt, Reference, ToolCall};
+pub use revision::{Era, ParseRevisionError, Revision};
+pub use rewrite::{Rewrite, RewriteError, one_line};
+pub use upstream::{ErrorObject, Payload, Reply, ServerNotification, ServerRequest, Upstream, read_upstream};
+pub use write::{error, result, tool_refusal};

@@ -1,0 +1,260 @@
+//! A caller's message: scanned whole, once, and refused unless its envelope can be read in one way only.
+
+use std::borrow::Cow;
+
+use gatelodge_json::{Document, Fault, Kind, Limits, Value, read, split};
+
+use crate::error::{WireError, code, shown};
+use crate::id::{Id, string_in};
+use crate::lookalike::{ENVELOPE, PARAMS, REFERENCE, is_look_alike};
+use crate::meta::{self, Meta};
+use crate::method::{Form, Method};
+
+/// What a caller says.
+#[derive(Debug, Clone)]
+pub enum Message<'a> {
+    /// Asks for an answer.
+    Request(Request<'a>),
+    /// Asks for none; one of the four that callers may send.
+    Notification(Notification<'a>),
+    /// Answers what an upstream asked; legacy only.
+    Response(Response<'a>),
+}
+
+/// A message with an id and a method. The method may be unknown, but it is one that a caller may send.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    document: Document<'a>,
+    id: Id<'a>,
+    method: Method<'a>,
+}
+
+/// A message with a method and no id.
+#[derive(Debug, Clone)]
+pub struct Notification<'a> {
+    document: Document<'a>,
+    method: Method<'a>,
+}
+
+/// A message with an id and either a result or an error, an object each.
+#[derive(Debug, Clone)]
+pub struct Response<'a> {
+    document: Document<'a>,
+    id: Id<'a>,
+}
+
+/// What a [`Response`] says.
+#[derive(Debug, Clone, Copy)]
+pub enum Outcome<'d> {
+    /// The result.
+    Result(Value<'d>),
+    /// The error.
+    Error(Value<'d>),
+}
+
+/// Reads one message of a caller.
+///
+/// # Errors
+/// Whatever is not a message, could be read as another one, or is not for callers to send.
+pub fn read_message<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Message<'a>, WireError> {
+    let document = read(bytes, limits).map_err(|fault| refuse_text(bytes, limits, &fault))?;
+    let id = document.root().get("id").and_then(|value| Id::of(value, document.text()));
+    message(document).map_err(|error| error.with_id(id))
+}
+
+/// Where the envelope itself is sound, the answer can still carry the id.
+fn refuse_text(bytes: &[u8], limits: &Limits, fault: &Fault) -> WireError {
+    let error = WireError::of_fault(bytes, fault);
+    if error.code != code::INVALID_REQUEST {
+        return error;
+    }
+    let parts = split(bytes, limits).unwrap_or_default();
+    let id = parts.iter().find(|part| part.key == "id").and_then(|part| Id::read(part.value));
+    error.with_id(id)
+}
+
+fn message(document: Document<'_>) -> Result<Message<'_>, WireError> {
+    let text = document.text();
+    let root = document.root();
+    let invalid = |value, what: &str| Err(WireError::at(code::INVALID_REQUEST, text, value, what));
+    match root.kind() {
+        Kind::Object => {}
+        Kind::List => return invalid(root, "a batch is not taken; send one message at a time"),
+        kind => return invalid(root, &format!("a message must be an object, not {}", kind.with_article())),
+    }
+    refuse_look_alike_members(text, root, ENVELOPE)?;
+    match root.get("jsonrpc") {
+        Some(version) if version.is_str("2.0") => {}
+        Some(version) => return invalid(version, "`jsonrpc` must be \"2.0\""),
+        None => return invalid(root, "`jsonrpc` is missing"),
+    }
+    let id = match root.get("id") {
+        None => None,
+        Some(value) => match Id::of(value, text) {
+            None => return invalid(value, "`id` must be a string or an integer"),
+            id => id,
+        },
+    };
+    let answer = root.get("result").or(root.get("error"));
+    match (root.get("method"), answer) {
+        (Some(_), Some(answer)) => invalid(answer, "a message has either a method or an answer, not both"),
+        (None, None) => invalid(root, "`method` is missing"),
+        (None, Some(_)) => response(document, id),
+        (Some(method), None) => match string_in(text, method) {
+            None => invalid(method, "`method` must be a string"),
+            Some(name) => request_or_notification(document, id, name),
+        },
+    }
+}
+
+fn request_or_notification<'a>(
+    document: Document<'a>,
+    id: Option<Id<'a>>,
+    name: Cow<'a, str>,
+) -> Result<Message<'a>, WireError> {
+    let method = Method::of(name);
+    let form = if id.is_some() { Form::Request } else { Form::Notification };
+    check_method(&document, &method, form)?;
+    if let Some(params) = document.root().get("params") {
+        check_params(document.text(), params)?;
+    }
+    Ok(match id {
+        Some(id) => Message::Request(Request { document, id, method }),
+        None => Message::Notification(Notification { document, method }),
+    })
+}
+
+fn check_method(document: &Document<'_>, method: &Method<'_>, form: Form) -> Result<(), WireError> {
+    if method.is_for_callers(form) {
+        return Ok(());
+    }
+    let place = document.root().get("method").unwrap_or(document.root());
+    let name = shown(method.name());
+    let (code, what) = match form {
+        Form::Notification if method.is_for_callers(Form::Request) && method.traits().is_some() => {
+            (code::INVALID_REQUEST, format!("{name} needs an id"))
+        }
+        Form::Request if method.is_for_callers(Form::Notification) => {
+            (code::INVALID_REQUEST, format!("{name} is a notification and has no id"))
+        }
+        Form::Request => (code::METHOD_NOT_FOUND, format!("unknown method {name}")),
+        Form::Notification => (code::METHOD_NOT_FOUND, format!("unknown notification {name}")),
+    };
+    Err(WireError::at(code, document.text(), place, &what))
+}
+
+fn check_params(text: &str, params: Value<'_>) -> Result<(), WireError> {
+    if params.kind() != Kind::Object {
+        let what = format!("`params` must be an object, not {}", params.kind().with_article());
+        return Err(WireError::at(code::INVALID_PARAMS, text, params, &what));
+    }
+    refuse_look_alike_members(text, params, PARAMS)?;
+    if let Some(reference) = params.get("ref") {
+        refuse_look_alike_members(text, reference, REFERENCE)?;
+    }
+    params.get("_meta").map_or(Ok(()), |meta| meta::check(text, meta))
+}
+
+fn response<'a>(document: Document<'a>, id: Option<Id<'a>>) -> Result<Message<'a>, WireError> {
+    let text = document.text();
+    let root = document.root();
+    let invalid = |value, what: &str| Err(WireError::at(code::INVALID_REQUEST, text, value, what));
+    let Some(id) = id else { return invalid(root, "an answer needs the id of what it answers") };
+    if let Some(params) = root.get("params") {
+        return invalid(params, "an answer has no `params`");
+    }
+    match (root.get("result"), root.get("error")) {
+        (Some(_), Some(error)) => return invalid(error, "an answer has either a result or an error, not both"),
+        (Some(answer), None) | (None, Some(answer)) if answer.kind() != Kind::Object => {
+            return invalid(answer, "a result or an error must be an object");
+        }
+        _ => {}
+    }
+    Ok(Message::Response(Response { document, id }))
+}
+
+/// Refuses an object with a member that a lenient reader would take for one of the known.
+pub(crate) fn refuse_look_alike_members(text: &str, object: Value<'_>, known: &[&str]) -> Result<(), WireError> {
+    for (key, _) in object.members() {
+        let name = key.as_str().unwrap_or_default();
+        if is_look_alike(&name, known) {
+            let what = format!("the member {} could be taken for one of the protocol", shown(&name));
+            return Err(WireError::at(code::INVALID_REQUEST, text, key, &what));
+        }
+    }
+    Ok(())
+}
+
+impl<'a> Request<'a> {
+    /// The id as the caller wrote it.
+    pub fn id(&self) -> &Id<'a> {
+        &self.id
+    }
+
+    /// The method.
+    pub fn method(&self) -> &Method<'a> {
+        &self.method
+    }
+
+    /// The parameters, always an object.
+    pub fn params(&self) -> Option<Value<'_>> {
+        self.document.root().get("params")
+    }
+
+    /// The `_meta` of the parameters.
+    pub fn meta(&self) -> Meta<'_> {
+        Meta::new(self.params().and_then(|params| params.get("_meta")), self.text())
+    }
+
+    /// The whole message as it was read.
+    pub fn text(&self) -> &'a str {
+        self.document.text()
+    }
+
+    pub(crate) fn root(&self) -> Value<'_> {
+        self.document.root()
+    }
+}
+
+impl<'a> Notification<'a> {
+    /// The method.
+    pub fn method(&self) -> &Method<'a> {
+        &self.method
+    }
+
+    /// The parameters, always an object.
+    pub fn params(&self) -> Option<Value<'_>> {
+        self.document.root().get("params")
+    }
+
+    /// The whole message as it was read.
+    pub fn text(&self) -> &'a str {
+        self.document.text()
+    }
+}
+
+impl<'a> Response<'a> {
+    /// The id of what is answered.
+    pub fn id(&self) -> &Id<'a> {
+        &self.id
+    }
+
+    /// The result or the error.
+    pub fn outcome(&self) -> Outcome<'_> {
+        let root = self.document.root();
+        match root.get("result") {
+            Some(result) => Outcome::Result(result),
+            // INVARIANT: `response` has found one of the two.
+            None => Outcome::Error(root.get("error").unwrap_or(root)),
+        }
+    }
+
+    /// The whole message as it was read.
+    pub fn text(&self) -> &'a str {
+        self.document.text()
+    }
+
+    pub(crate) fn root(&self) -> Value<'_> {
+        self.document.root()
+    }
+}

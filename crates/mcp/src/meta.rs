@@ -1,0 +1,87 @@
+//! `params._meta`: what the protocol keeps there. Its types are checked when the message is read.
+
+use std::borrow::Cow;
+
+use gatelodge_json::{Kind, Value};
+
+use crate::error::{WireError, code};
+use crate::id::Id;
+use crate::lookalike::META;
+use crate::message::refuse_look_alike_members;
+
+const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+
+/// The `_meta` of a message, or nothing. What it says of the client is self-declared: no decision rests on it.
+#[derive(Debug, Clone, Copy)]
+pub struct Meta<'d> {
+    value: Option<Value<'d>>,
+    text: &'d str,
+}
+
+impl<'d> Meta<'d> {
+    pub(crate) fn new(value: Option<Value<'d>>, text: &'d str) -> Self {
+        Self { value, text }
+    }
+
+    /// The whole object; none if the message has none.
+    pub fn value(&self) -> Option<Value<'d>> {
+        self.value
+    }
+
+    /// The token under which the caller wants to hear of progress.
+    pub fn progress_token(&self) -> Option<Id<'d>> {
+        Id::of(self.get("progressToken")?, self.text)
+    }
+
+    /// The revision the caller speaks, as it is written.
+    pub fn protocol_version(&self) -> Option<Cow<'d, str>> {
+        self.get(PROTOCOL_VERSION)?.as_str()
+    }
+
+    /// Name and version of the client.
+    pub fn client_info(&self) -> Option<Value<'d>> {
+        self.get(CLIENT_INFO)
+    }
+
+    /// What the client can do.
+    pub fn client_capabilities(&self) -> Option<Value<'d>> {
+        self.get(CLIENT_CAPABILITIES)
+    }
+
+    /// The least severe log message the caller wants.
+    pub fn log_level(&self) -> Option<Cow<'d, str>> {
+        self.get(LOG_LEVEL)?.as_str()
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Value<'d>> {
+        self.value?.get(name)
+    }
+}
+
+/// Refuses a `_meta` whose members a reader could mistake.
+pub(crate) fn check(text: &str, meta: Value<'_>) -> Result<(), WireError> {
+    let wrong = |value, what: &str| Err(WireError::at(code::INVALID_PARAMS, text, value, what));
+    if meta.kind() != Kind::Object {
+        return wrong(meta, "`params._meta` must be an object");
+    }
+    refuse_look_alike_members(text, meta, META)?;
+    for (key, value) in meta.members() {
+        let kind = value.kind();
+        match key.as_str().as_deref() {
+            Some("progressToken") if Id::of(value, text).is_none() => {
+                return wrong(value, "`params._meta.progressToken` must be a string or an integer");
+            }
+            Some(name @ (PROTOCOL_VERSION | LOG_LEVEL)) if kind != Kind::String => {
+                return wrong(value, &format!("`{name}` in `params._meta` must be a string"));
+            }
+            Some(name @ (CLIENT_INFO | CLIENT_CAPABILITIES)) if kind != Kind::Object => {
+                return wrong(value, &format!("`{name}` in `params._meta` must be an object"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

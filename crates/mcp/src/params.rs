@@ -1,0 +1,193 @@
+//! Typed views of the parameters that are judged. They copy nothing: key order and number spelling stay.
+
+use std::borrow::Cow;
+
+use gatelodge_json::{Kind, Value};
+
+use crate::error::{WireError, code};
+use crate::id::Id;
+use crate::message::{Notification, Request};
+use crate::meta::Meta;
+use crate::method::Method;
+
+/// The most bytes of the name of a tool or prompt. The protocol advises 128.
+pub const MAX_NAME: usize = 256;
+
+/// What `tools/call` asks for.
+#[derive(Debug, Clone)]
+pub struct ToolCall<'d> {
+    /// The name of the tool.
+    pub name: Cow<'d, str>,
+    /// The arguments, an object; none if they are absent or null.
+    pub arguments: Option<Value<'d>>,
+    /// The `_meta` of the call.
+    pub meta: Meta<'d>,
+}
+
+/// What `prompts/get` asks for.
+#[derive(Debug, Clone)]
+pub struct Prompt<'d> {
+    /// The name of the prompt.
+    pub name: Cow<'d, str>,
+    /// The arguments, an object; none if they are absent or null.
+    pub arguments: Option<Value<'d>>,
+}
+
+/// What `completion/complete` asks for.
+#[derive(Debug, Clone)]
+pub struct Completion<'d> {
+    /// What is completed.
+    pub reference: Reference<'d>,
+    /// The argument that is completed, an object.
+    pub argument: Value<'d>,
+}
+
+/// What a completion refers to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reference<'d> {
+    /// A prompt, by its name.
+    Prompt(Cow<'d, str>),
+    /// A resource or template, by its URI.
+    Resource(Cow<'d, str>),
+}
+
+impl Request<'_> {
+    /// The tool call.
+    ///
+    /// # Errors
+    /// `name` is not a string of a fair length, or `arguments` is something other than an object or null.
+    pub fn tool_call(&self) -> Result<ToolCall<'_>, WireError> {
+        Ok(ToolCall { name: self.name()?, arguments: self.arguments()?, meta: self.meta() })
+    }
+
+    /// The prompt that is asked for.
+    ///
+    /// # Errors
+    /// As for [`Request::tool_call`].
+    pub fn prompt(&self) -> Result<Prompt<'_>, WireError> {
+        Ok(Prompt { name: self.name()?, arguments: self.arguments()? })
+    }
+
+    /// The URI of the resource that is read, subscribed to or unsubscribed from.
+    ///
+    /// # Errors
+    /// `uri` is not a string.
+    pub fn resource_uri(&self) -> Result<Cow<'_, str>, WireError> {
+        self.required_string("uri")
+    }
+
+    /// The task that is asked about.
+    ///
+    /// # Errors
+    /// `taskId` is not a string.
+    pub fn task_id(&self) -> Result<Cow<'_, str>, WireError> {
+        self.required_string("taskId")
+    }
+
+    /// Where a list goes on; none for its beginning.
+    ///
+    /// # Errors
+    /// `cursor` is something other than a string or null.
+    pub fn cursor(&self) -> Result<Option<Cow<'_, str>>, WireError> {
+        match self.member("cursor") {
+            None => Ok(None),
+            Some(value) if value.kind() == Kind::Null => Ok(None),
+            Some(_) => self.required_string("cursor").map(Some),
+        }
+    }
+
+    /// The completion that is asked for.
+    ///
+    /// # Errors
+    /// `ref` is neither of the two forms, or both at once; `argument` is not an object.
+    pub fn completion(&self) -> Result<Completion<'_>, WireError> {
+        let argument = self.member("argument").filter(|value| value.kind() == Kind::Object);
+        let argument = argument.ok_or_else(|| self.invalid("argument", "must be an object"))?;
+        let fault = || self.invalid("ref", "must be `ref/prompt` with a name or `ref/resource` with a URI");
+        let reference = self.member("ref").ok_or_else(fault)?;
+        let string = |member: &str| reference.get(member).and_then(|value| value.as_str());
+        let reference = match (string("type").as_deref(), reference.get("name"), reference.get("uri")) {
+            (Some("ref/prompt"), Some(_), None) => string("name").map(Reference::Prompt),
+            (Some("ref/resource"), None, Some(_)) => string("uri").map(Reference::Resource),
+            _ => None,
+        };
+        Ok(Completion { reference: reference.ok_or_else(fault)?, argument })
+    }
+
+    /// The one value that says what the method is about: a name, a URI or a task; none for other methods.
+    pub(crate) fn target(&self) -> Option<Value<'_>> {
+        match self.method() {
+            Method::ToolsCall | Method::PromptsGet => self.member("name"),
+            Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => self.member("uri"),
+            Method::TasksGet | Method::TasksResult | Method::TasksCancel | Method::TasksUpdate => self.member("taskId"),
+            Method::Complete => {
+                let reference = self.member("ref")?;
+                reference.get("name").or(reference.get("uri"))
+            }
+            _ => None,
+        }
+    }
+
+    fn member(&self, name: &str) -> Option<Value<'_>> {
+        self.params()?.get(name)
+    }
+
+    fn name(&self) -> Result<Cow<'_, str>, WireError> {
+        let name = self.required_string("name")?;
+        if name.len() > MAX_NAME {
+            return Err(self.invalid("name", &format!("has more than {MAX_NAME} bytes")));
+        }
+        Ok(name)
+    }
+
+    fn arguments(&self) -> Result<Option<Value<'_>>, WireError> {
+        match self.member("arguments") {
+            None => Ok(None),
+            Some(value) => match value.kind() {
+                Kind::Object => Ok(Some(value)),
+                Kind::Null => Ok(None),
+                kind => Err(self.invalid("arguments", &format!("must be an object, not {}", kind.with_article()))),
+            },
+        }
+    }
+
+    fn required_string(&self, name: &str) -> Result<Cow<'_, str>, WireError> {
+        match self.member(name) {
+            None => Err(self.invalid(name, "is missing")),
+            Some(value) => value.as_str().ok_or_else(|| self.invalid(name, "must be a string")),
+        }
+    }
+
+    /// Refuses the parameters for one of their members, which may be missing.
+    fn invalid(&self, member: &str, what: &str) -> WireError {
+        let place = self.member(member).or(self.params()).unwrap_or(self.root());
+        let what = format!("`params.{member}` {what}");
+        WireError::at(code::INVALID_PARAMS, self.text(), place, &what).with_id(Some(self.id().clone()))
+    }
+}
+
+impl Notification<'_> {
+    /// The request that is cancelled, or the token whose progress is told; none if it is absent.
+    ///
+    /// # Errors
+    /// It is neither a string nor an integer.
+    pub fn reference(&self) -> Result<Option<Id<'_>>, WireError> {
+        let Some(value) = self.reference_value() else { return Ok(None) };
+        let what = "the id or token must be a string or an integer";
+        let fault = || WireError::at(code::INVALID_PARAMS, self.text(), value, what);
+        Id::of(value, self.text()).map(Some).ok_or_else(fault)
+    }
+
+    pub(crate) fn reference_value(&self) -> Option<Value<'_>> {
+        self.params()?.get(reference_member(self.method())?)
+    }
+}
+
+/// The member of a notification's parameters that names a request or a token of either side.
+pub(crate) fn reference_member(method: &Method<'_>) -> Option<&'static str> {
+    match method {
+        Method::Cancelled => Some("requestId"),
+        Method::Progress => Some("progressToken"),
+        _ => None,
+    }
+}

@@ -1,0 +1,127 @@
+//! Sending on what was judged: the text itself, with a few values replaced where they stand.
+//!
+//! Nothing is written anew, so no other reader can find anything that was not read here.
+
+use std::borrow::Cow;
+
+use gatelodge_json::{Value, quote};
+
+use crate::id::Id;
+use crate::message::{Notification, Request, Response};
+
+/// What changes on a request's way to an upstream. All else stays byte for byte.
+#[derive(Debug, Clone, Copy)]
+pub struct Rewrite<'r> {
+    /// The id towards the upstream.
+    pub id: &'r Id<'r>,
+    /// The name of the tool or prompt, the URI or the task there, if it is another one.
+    pub target: Option<&'r str>,
+    /// The progress token there, if the caller gave one.
+    pub progress_token: Option<&'r Id<'r>>,
+}
+
+/// A value to be replaced is not in the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RewriteError {
+    /// The method is about nothing that has a name.
+    #[error("the message names nothing that could be renamed")]
+    NoTarget,
+    /// The caller gave no progress token.
+    #[error("the message has no progress token")]
+    NoProgressToken,
+    /// The notification refers to nothing.
+    #[error("the notification refers to no request or token")]
+    NoReference,
+}
+
+/// A piece of a text and what takes its place.
+pub(crate) struct Edit<'r> {
+    pub span: (usize, usize),
+    pub with: Cow<'r, str>,
+}
+
+impl Request<'_> {
+    /// Writes the request for an upstream.
+    ///
+    /// # Errors
+    /// What is to be replaced is not there: nothing is ever added.
+    pub fn rewritten(&self, rewrite: &Rewrite<'_>) -> Result<String, RewriteError> {
+        let mut edits = vec![replace(self.root().get("id"), rewrite.id.raw())];
+        if let Some(target) = rewrite.target {
+            let place = self.target().ok_or(RewriteError::NoTarget)?;
+            edits.push(Edit { span: place.span(), with: quoted(target).into() });
+        }
+        if let Some(token) = rewrite.progress_token {
+            let place = self.meta().get("progressToken").ok_or(RewriteError::NoProgressToken)?;
+            edits.push(replace(Some(place), token.raw()));
+        }
+        Ok(splice(self.text(), edits))
+    }
+}
+
+impl Notification<'_> {
+    /// Writes the notification with another request id or progress token to refer to.
+    ///
+    /// # Errors
+    /// It refers to nothing.
+    pub fn referring_to(&self, id: &Id<'_>) -> Result<String, RewriteError> {
+        let place = self.reference_value().ok_or(RewriteError::NoReference)?;
+        Ok(splice(self.text(), vec![replace(Some(place), id.raw())]))
+    }
+}
+
+impl Response<'_> {
+    /// Writes the answer under another id.
+    pub fn with_id(&self, id: &Id<'_>) -> String {
+        splice(self.text(), vec![replace(self.root().get("id"), id.raw())])
+    }
+}
+
+fn replace<'r>(place: Option<Value<'_>>, with: &'r str) -> Edit<'r> {
+    // INVARIANT: a message that needs an id was not read without one.
+    Edit { span: place.map_or((0, 0), |value| value.span()), with: Cow::Borrowed(with) }
+}
+
+fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    quote(text, &mut out);
+    out
+}
+
+/// Puts each edit in the place of its span. Spans do not overlap: they are values, none inside another.
+pub(crate) fn splice(text: &str, mut edits: Vec<Edit<'_>>) -> String {
+    edits.sort_by_key(|edit| edit.span);
+    let added: usize = edits.iter().map(|edit| edit.with.len()).sum();
+    let mut out = String::with_capacity(text.len() + added);
+    let mut at = 0;
+    for edit in &edits {
+        let (start, end) = edit.span;
+        out.push_str(text.get(at..start).unwrap_or_default());
+        out.push_str(&edit.with);
+        at = end;
+    }
+    out.push_str(text.get(at..).unwrap_or_default());
+    out
+}
+
+/// Writes a message that was read as one line, for peers that read lines.
+///
+/// Line breaks stand between values only, where a space means the same. The three characters beyond ASCII that some
+/// line readers break at stand inside strings only, where their escape means the same.
+pub fn one_line(text: &str) -> Cow<'_, str> {
+    let breaks = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
+    if !text.contains(breaks) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        match character {
+            '\n' | '\r' => out.push(' '),
+            '\u{85}' => out.push_str("\\u0085"),
+            '\u{2028}' => out.push_str("\\u2028"),
+            '\u{2029}' => out.push_str("\\u2029"),
+            other => out.push(other),
+        }
+    }
+    Cow::Owned(out)
+}

@@ -1,0 +1,242 @@
+//! An upstream's message: split into its envelope, the payload left as it is.
+
+use gatelodge_json::{Fault, Limits, Part, read, split};
+
+use crate::error::{WireError, code, shown};
+use crate::id::Id;
+use crate::lookalike::{ENVELOPE, is_look_alike};
+use crate::method::Method;
+use crate::params::reference_member;
+use crate::rewrite::{Edit, splice};
+
+/// What an upstream says.
+#[derive(Debug, Clone)]
+pub enum Upstream<'a> {
+    /// Answers a request.
+    Reply(Reply<'a>),
+    /// Asks the client something; legacy only.
+    Request(ServerRequest<'a>),
+    /// Tells the client something.
+    Notification(ServerNotification<'a>),
+}
+
+/// An answer. Only an error may come without an id.
+#[derive(Debug, Clone)]
+pub struct Reply<'a> {
+    text: &'a str,
+    id: Option<Id<'a>>,
+    id_span: Option<(usize, usize)>,
+    payload: Payload<'a>,
+}
+
+/// The payload of a [`Reply`], as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Payload<'a> {
+    /// The result.
+    Result(&'a str),
+    /// The error.
+    Error(&'a str),
+}
+
+/// The members of an error, read when somebody asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorObject<'a> {
+    /// The code as it is written; it may be beyond 64 bits.
+    pub code: &'a str,
+    /// The message.
+    pub message: String,
+    /// Further facts as they are written.
+    pub data: Option<&'a str>,
+}
+
+/// A request of an upstream.
+#[derive(Debug, Clone)]
+pub struct ServerRequest<'a> {
+    text: &'a str,
+    id: Id<'a>,
+    id_span: (usize, usize),
+    method: Method<'a>,
+    params: Option<&'a str>,
+}
+
+/// A notification of an upstream.
+#[derive(Debug, Clone)]
+pub struct ServerNotification<'a> {
+    text: &'a str,
+    method: Method<'a>,
+    params: Option<Part<'a>>,
+}
+
+/// Splits one message of an upstream.
+///
+/// # Errors
+/// The envelope is not sound. What the payload holds is not looked at, but its brackets and strings are balanced.
+pub fn read_upstream<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Upstream<'a>, WireError> {
+    let of_fault = |fault: Fault| WireError::of_fault(bytes, &fault);
+    let parts = split(bytes, limits).map_err(of_fault)?;
+    // INVARIANT: `split` has found the text to be UTF-8.
+    let text = str::from_utf8(bytes).unwrap_or_default();
+    let invalid = |part: Option<&Part<'_>>, what: &str| {
+        let span = part.map_or((0, 0), span_of);
+        Err(WireError::new(code::INVALID_REQUEST, bytes, span, what))
+    };
+    if let Some(part) = parts.iter().find(|part| is_look_alike(&part.key, ENVELOPE)) {
+        let what = format!("the member {} could be taken for one of the protocol", shown(&part.key));
+        return invalid(Some(part), &what);
+    }
+    let find = |key: &str| parts.iter().find(|part| part.key == key);
+    if !find("jsonrpc").is_some_and(|part| is_string(part.value, "2.0")) {
+        return invalid(find("jsonrpc"), "`jsonrpc` must be \"2.0\"");
+    }
+    let id_part = find("id");
+    let id = id_part.and_then(|part| Id::read(part.value));
+    let id_span = id_part.map(span_of);
+    // Null is for errors only: the upstream could not read what it answers.
+    let may_be_null = find("error").is_some();
+    if id.is_none() && id_part.is_some_and(|part| part.value != "null" || !may_be_null) {
+        return invalid(id_part, "`id` must be a string or an integer");
+    }
+    match (find("method"), find("result"), find("error")) {
+        (Some(method), None, None) => match string(method.value) {
+            None => invalid(Some(method), "`method` must be a string"),
+            Some(name) => Ok(asked(text, id.zip(id_span), Method::of(name.into()), find("params"))),
+        },
+        (None, Some(result), None) if id.is_none() => invalid(Some(result), "a result needs the id of what it answers"),
+        (None, Some(result), None) => {
+            Ok(Upstream::Reply(Reply { text, id, id_span, payload: Payload::Result(result.value) }))
+        }
+        (None, None, Some(error)) => {
+            Ok(Upstream::Reply(Reply { text, id, id_span, payload: Payload::Error(error.value) }))
+        }
+        (None, None, None) => invalid(None, "a message has a method, a result or an error"),
+        (_, result, error) => invalid(result.or(error), "a message has one of method, result and error"),
+    }
+}
+
+fn asked<'a>(
+    text: &'a str,
+    id: Option<(Id<'a>, (usize, usize))>,
+    method: Method<'a>,
+    params: Option<&Part<'a>>,
+) -> Upstream<'a> {
+    match id {
+        Some((id, id_span)) => {
+            Upstream::Request(ServerRequest { text, id, id_span, method, params: params.map(|part| part.value) })
+        }
+        None => Upstream::Notification(ServerNotification { text, method, params: params.cloned() }),
+    }
+}
+
+fn span_of(part: &Part<'_>) -> (usize, usize) {
+    (part.start, part.start + part.value.len())
+}
+
+/// What a raw string stands for; none for what is no string.
+fn string(raw: &str) -> Option<String> {
+    let document = read(raw.as_bytes(), &Limits::REPLY).ok()?;
+    document.root().as_str().map(|text| text.into_owned())
+}
+
+fn is_string(raw: &str, text: &str) -> bool {
+    string(raw).is_some_and(|own| own == text)
+}
+
+impl<'a> Reply<'a> {
+    /// The id of what is answered; none for an error of which the upstream did not know.
+    pub fn id(&self) -> Option<&Id<'a>> {
+        self.id.as_ref()
+    }
+
+    /// The result or the error as it is written.
+    pub fn payload(&self) -> Payload<'a> {
+        self.payload
+    }
+
+    /// The whole message as it came.
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// The error's members; none for a result, or if the error is not an object with a code and a message.
+    pub fn error(&self) -> Option<ErrorObject<'a>> {
+        let Payload::Error(raw) = self.payload else { return None };
+        let parts = split(raw.as_bytes(), &Limits::REPLY).ok()?;
+        let find = |key: &str| parts.iter().find(|part| part.key == key).map(|part| part.value);
+        let code = find("code").filter(|code| Id::read(code).is_some_and(|id| id.as_str().is_none()))?;
+        Some(ErrorObject { code, message: string(find("message")?)?, data: find("data") })
+    }
+
+    /// Writes the answer under another id.
+    pub fn with_id(&self, id: &Id<'_>) -> String {
+        if let Some(span) = self.id_span {
+            return splice(self.text, vec![Edit { span, with: id.raw().into() }]);
+        }
+        // An error without an id: it has other members, so a comma belongs behind ours.
+        let inside = self.text.find('{').map_or(0, |at| at + 1);
+        splice(self.text, vec![Edit { span: (inside, inside), with: format!("\"id\":{id},").into() }])
+    }
+}
+
+impl<'a> ServerRequest<'a> {
+    /// The upstream's id.
+    pub fn id(&self) -> &Id<'a> {
+        &self.id
+    }
+
+    /// The method.
+    pub fn method(&self) -> &Method<'a> {
+        &self.method
+    }
+
+    /// The parameters as they are written.
+    pub fn params(&self) -> Option<&'a str> {
+        self.params
+    }
+
+    /// The whole message as it came.
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// Writes the request under another id.
+    pub fn with_id(&self, id: &Id<'_>) -> String {
+        splice(self.text, vec![Edit { span: self.id_span, with: id.raw().into() }])
+    }
+}
+
+impl<'a> ServerNotification<'a> {
+    /// The method.
+    pub fn method(&self) -> &Method<'a> {
+        &self.method
+    }
+
+    /// The parameters as they are written.
+    pub fn params(&self) -> Option<&'a str> {
+        self.params.as_ref().map(|part| part.value)
+    }
+
+    /// The whole message as it came.
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// The request that is cancelled, or the token whose progress is told.
+    pub fn reference(&self) -> Option<Id<'a>> {
+        let part = self.reference_part()?;
+        Id::read(part.value)
+    }
+
+    /// Writes the notification with another request id or token to refer to; none if it refers to nothing.
+    pub fn referring_to(&self, id: &Id<'_>) -> Option<String> {
+        let part = self.reference_part()?;
+        let (start, end) = span_of(&part);
+        let offset = self.params.as_ref()?.start;
+        Some(splice(self.text, vec![Edit { span: (offset + start, offset + end), with: id.raw().into() }]))
+    }
+
+    fn reference_part(&self) -> Option<Part<'a>> {
+        let member = reference_member(&self.method)?;
+        let parts = split(self.params()?.as_bytes(), &Limits::REPLY).ok()?;
+        parts.into_iter().find(|part| part.key == member)
+    }
+}

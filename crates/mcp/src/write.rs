@@ -1,0 +1,46 @@
+//! Messages of our own: envelopes, and the tool result that says no.
+
+use gatelodge_json::quote;
+
+use crate::id::Id;
+use crate::revision::Era;
+
+/// Writes an error. Without an id the answer says `null`, as JSON-RPC wants it. `data` is JSON.
+pub fn error(id: Option<&Id<'_>>, code: i64, message: &str, data: Option<&str>) -> String {
+    let id = id.map_or("null", |id| id.raw());
+    let mut out = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{code},\"message\":");
+    quote(message, &mut out);
+    push_member(&mut out, "data", data);
+    out.push_str("}}");
+    out
+}
+
+/// Writes an answer. `result` is JSON.
+pub fn result(id: &Id<'_>, result: &str) -> String {
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}")
+}
+
+/// Writes the result of a tool call that was refused or failed: text for the model, facts for programs.
+///
+/// There is no `structuredContent`: strict clients hold even an error's against the tool's schema. `meta` is JSON.
+pub fn tool_refusal(text: &str, meta: Option<&str>, era: Era) -> String {
+    let mut out = String::from("{\"content\":[{\"type\":\"text\",\"text\":");
+    quote(text, &mut out);
+    out.push_str("}],\"isError\":true");
+    match era {
+        Era::Legacy => {}
+        Era::Modern => push_member(&mut out, "resultType", Some("\"complete\"")),
+    }
+    push_member(&mut out, "_meta", meta);
+    out.push('}');
+    out
+}
+
+fn push_member(out: &mut String, name: &str, json: Option<&str>) {
+    if let Some(json) = json {
+        out.push_str(",\"");
+        out.push_str(name);
+        out.push_str("\":");
+        out.push_str(json);
+    }
+}

@@ -1,0 +1,234 @@
+//! What goes through comes out as it was: F1 to F6, both ways.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use gatelodge_json::Limits;
+use gatelodge_mcp::{
+    Era, Id, Message, Method, Payload, Reply, Request, Rewrite, RewriteError, Upstream, code, error, one_line,
+    read_message, read_upstream, result, tool_refusal,
+};
+
+fn request(text: &str) -> Request<'_> {
+    match read_message(text.as_bytes(), &Limits::REQUEST) {
+        Ok(Message::Request(request)) => request,
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+fn reply(text: &str) -> Reply<'_> {
+    match read_upstream(text.as_bytes(), &Limits::REPLY) {
+        Ok(Upstream::Reply(reply)) => reply,
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+/// Everything a typed model would lose: odd spacing, key order, number spelling, unknown members at every level.
+const CALL: &str = "{ \"x-vendor\" : [1.10, 1e2, -0],\r\n \"params\":{\"task\":{\"ttl\":60000.0},\"zeta\":null,\
+    \"name\":\"p\\u0061y\",\"arguments\":{\"z\":1,\"a\":2,\"big\":123456789012345678901234567890,\"f\":1.10,\"e\":1E+2,\
+    \"deep\":[{\"é\":\"\\/\"}]},\"_meta\":{\"vendor/key\":{\"n\":0.10},\"progressToken\":7,\"traceparent\":\"00-1\"}},\n\
+    \"method\":\"tools/call\",\t\"id\":\"c-1\", \"jsonrpc\":\"2.0\" }";
+
+#[test]
+fn a_request_under_another_id_is_the_same_text_but_for_the_id() {
+    let id = Id::number(42);
+    let rewrite = Rewrite { id: &id, target: None, progress_token: None };
+    let sent = request(CALL).rewritten(&rewrite).expect("written");
+    assert_eq!(sent, CALL.replace("\"c-1\"", "42"));
+}
+
+#[test]
+fn name_and_progress_token_change_where_they_stand_and_nothing_else_does() {
+    let (id, token) = (Id::string("u\"1"), Id::string("t"));
+    let rewrite = Rewrite { id: &id, target: Some("pay\"now"), progress_token: Some(&token) };
+    let sent = request(CALL).rewritten(&rewrite).expect("written");
+    let expected = CALL
+        .replace("\"c-1\"", r#""u\"1""#)
+        .replace("\"p\\u0061y\"", r#""pay\"now""#)
+        .replace("\"progressToken\":7", "\"progressToken\":\"t\"");
+    assert_eq!(sent, expected);
+}
+
+#[test]
+fn nothing_is_added_that_the_caller_did_not_send() {
+    let (id, token) = (Id::number(1), Id::number(2));
+    let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"name":"x"}}"#;
+    let named = Rewrite { id: &id, target: Some("y"), progress_token: None };
+    assert_eq!(request(text).rewritten(&named), Err(RewriteError::NoTarget));
+    let watched = Rewrite { id: &id, target: None, progress_token: Some(&token) };
+    assert_eq!(request(text).rewritten(&watched), Err(RewriteError::NoProgressToken));
+}
+
+#[test]
+fn each_method_has_its_own_target() {
+    let id = Id::number(2);
+    let rewrite = Rewrite { id: &id, target: Some("NEW"), progress_token: None };
+    for (method, params) in [
+        ("prompts/get", r#"{"name":"OLD"}"#),
+        ("resources/read", r#"{"name":"x","uri":"OLD"}"#),
+        ("resources/subscribe", r#"{"uri":"OLD"}"#),
+        ("tasks/cancel", r#"{"taskId":"OLD"}"#),
+        ("completion/complete", r#"{"ref":{"type":"ref/prompt","name":"OLD"},"argument":{"name":"n"}}"#),
+        ("completion/complete", r#"{"ref":{"type":"ref/resource","uri":"OLD"},"argument":{}}"#),
+    ] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
+        let sent = request(&text).rewritten(&rewrite).expect("written");
+        assert_eq!(sent, text.replace("OLD", "NEW").replace("\"id\":1", "\"id\":2"), "{method}");
+    }
+}
+
+#[test]
+fn absent_stays_absent_and_null_stays_null() {
+    let id = Id::number(2);
+    let rewrite = Rewrite { id: &id, target: None, progress_token: None };
+    for params in [r#"{"name":"a"}"#, r#"{"name":"a","arguments":null}"#, r#"{"name":"a","_meta":{}}"#] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+        assert!(request(&text).rewritten(&rewrite).expect("written").ends_with(&format!("{params}}}")));
+    }
+}
+
+#[test]
+fn the_line_form_has_no_line_break_and_the_same_meaning() {
+    let text =
+        "{\"jsonrpc\":\"2.0\",\r\n\"id\":1,\n\"method\":\"ping\",\"params\":{\"a\":\"\\n\u{2028}\u{85}\u{2029}b\"}}";
+    let line = one_line(text);
+    assert_eq!(
+        line,
+        "{\"jsonrpc\":\"2.0\",  \"id\":1, \"method\":\"ping\",\"params\":{\"a\":\"\\n\\u2028\\u0085\\u2029b\"}}"
+    );
+    let value = |text: &str| request(text).params().and_then(|params| params.get("a")?.as_str().map(String::from));
+    assert_eq!(value(&line), value(text));
+    assert!(matches!(one_line("{}"), std::borrow::Cow::Borrowed("{}")));
+}
+
+#[test]
+fn cancellations_and_answers_are_sent_on_under_another_id() {
+    let text = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"x":1.0,"requestId":"7"}}"#;
+    let Ok(Message::Notification(cancelled)) = read_message(text.as_bytes(), &Limits::REQUEST) else {
+        panic!("a notification")
+    };
+    assert_eq!(cancelled.referring_to(&Id::number(9)), Ok(text.replace("\"7\"", "9")));
+    let text = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    let Ok(Message::Notification(bare)) = read_message(text.as_bytes(), &Limits::REQUEST) else {
+        panic!("a notification")
+    };
+    assert_eq!(bare.referring_to(&Id::number(9)), Err(RewriteError::NoReference));
+    let text = r#"{"result":{"roots":[1e2]},"id":3,"jsonrpc":"2.0"}"#;
+    let Ok(Message::Response(answer)) = read_message(text.as_bytes(), &Limits::REQUEST) else { panic!("an answer") };
+    assert_eq!(answer.with_id(&Id::string("s")), text.replace(":3", ":\"s\""));
+}
+
+#[test]
+fn an_answer_comes_back_under_the_callers_id_and_otherwise_untouched() {
+    // Repeated keys, numbers without bounds and half surrogates are the upstream's business.
+    let text = "{\"result\": {\"structuredContent\":{\"b\":1.10,\"a\":1e999,\"a\":\"\\ud800\"},\"resultType\":\"x\",\n\
+        \"content\":[{\"type\":\"unknown\",\"v\":12345678901234567890123}]}, \"id\" : 42,\"vendor\":true,\"jsonrpc\":\"2.0\"}";
+    let reply = reply(text);
+    assert_eq!(reply.id(), Some(&Id::number(42)));
+    assert!(matches!(reply.payload(), Payload::Result(raw) if raw.starts_with("{\"structuredContent\"")));
+    assert_eq!(reply.with_id(&Id::string("1")), text.replace("42", "\"1\""));
+    assert!(reply.error().is_none());
+}
+
+#[test]
+fn an_id_comes_back_as_the_type_it_went_out() {
+    let string = reply(r#"{"jsonrpc":"2.0","id":"1","result":{}}"#);
+    let number = reply(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+    assert_ne!(string.id(), number.id());
+}
+
+#[test]
+fn an_error_keeps_code_message_and_data() {
+    let text =
+        r#"{"jsonrpc":"2.0","id":1,"error":{"data":{"x":1.10},"code":-3204200000000000000000,"message":"a\u0062"}}"#;
+    let error = reply(text).error().expect("an error");
+    assert_eq!((error.code, error.message.as_str()), ("-3204200000000000000000", "ab"));
+    assert_eq!(error.data, Some(r#"{"x":1.10}"#));
+    for odd in ["{}", "1", r#"{"code":"1","message":"x"}"#, r#"{"code":1.5,"message":"x"}"#, r#"{"code":1}"#] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{odd}}}"#);
+        assert_eq!(reply(&text).error(), None, "{odd}");
+        assert_eq!(reply(&text).payload(), Payload::Error(odd), "and yet it can be passed on");
+    }
+}
+
+#[test]
+fn an_error_without_an_id_is_accepted_and_can_be_given_one() {
+    let bare = r#" {"jsonrpc":"2.0","error":{"code":-32700,"message":"x"}}"#;
+    assert_eq!(reply(bare).id(), None);
+    assert_eq!(
+        reply(bare).with_id(&Id::number(5)),
+        r#" {"id":5,"jsonrpc":"2.0","error":{"code":-32700,"message":"x"}}"#
+    );
+    let null = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x"}}"#;
+    assert_eq!(reply(null).id(), None);
+    assert_eq!(reply(null).with_id(&Id::number(5)), null.replace("null", "5"));
+}
+
+#[test]
+fn requests_and_notifications_of_an_upstream_keep_their_raw_params() {
+    let text = r#"{"jsonrpc":"2.0","id":0,"method":"elicitation/create","params":{"a":1.0}}"#;
+    let Ok(Upstream::Request(asked)) = read_upstream(text.as_bytes(), &Limits::REPLY) else { panic!("a request") };
+    assert_eq!((asked.method(), asked.params()), (&Method::Elicit, Some(r#"{"a":1.0}"#)));
+    assert_eq!(asked.with_id(&Id::string("g")), text.replace(":0,", ":\"g\","));
+    let text =
+        r#"{"jsonrpc":"2.0","method":"notifications/progress", "params" : {"progress":1,"progressToken":"u-1"}}"#;
+    let Ok(Upstream::Notification(told)) = read_upstream(text.as_bytes(), &Limits::REPLY) else {
+        panic!("a notification")
+    };
+    assert_eq!(told.reference(), Some(Id::string("u-1")));
+    assert_eq!(told.referring_to(&Id::number(7)).as_deref(), Some(text.replace("\"u-1\"", "7").as_str()));
+    let text = r#"{"jsonrpc":"2.0","method":"notifications/vendor"}"#;
+    let Ok(Upstream::Notification(told)) = read_upstream(text.as_bytes(), &Limits::REPLY) else {
+        panic!("a notification")
+    };
+    assert_eq!((told.method().name(), told.params(), told.reference()), ("notifications/vendor", None, None));
+}
+
+#[test]
+fn an_upstream_message_that_could_be_two_things_is_refused() {
+    for text in [
+        r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}"#,
+        r#"{"jsonrpc":"2.0","result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":null,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+        r#"{"jsonrpc":"2.0","id":1.0,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":[1],"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"id":2,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"ID":2,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":{},"Error":{}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":7}"#,
+        r#"{"jsonrpc":"1.0","id":1,"result":{}}"#,
+        r#"{"id":1,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":1}"#,
+        r#"[{"jsonrpc":"2.0","id":1,"result":{}}]"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":{]}"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":{}} {"#,
+        "",
+    ] {
+        assert!(read_upstream(text.as_bytes(), &Limits::REPLY).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn our_own_messages_are_json_and_say_no_more_than_they_should() {
+    let id = Id::string("c\u{1}");
+    assert_eq!(
+        error(Some(&id), code::INVALID_PARAMS, "unknown tool `a\"b`", Some("{\"x\":1.10}")),
+        r#"{"jsonrpc":"2.0","id":"c\u0001","error":{"code":-32602,"message":"unknown tool `a\"b`","data":{"x":1.10}}}"#
+    );
+    assert_eq!(
+        error(None, code::PARSE_ERROR, "no", None),
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}"#
+    );
+    let refused = tool_refusal("[POLICY DENIED] no", Some("{\"code\":\"limit\"}"), Era::Legacy);
+    assert_eq!(
+        refused,
+        r#"{"content":[{"type":"text","text":"[POLICY DENIED] no"}],"isError":true,"_meta":{"code":"limit"}}"#
+    );
+    let modern = tool_refusal("x\n", None, Era::Modern);
+    assert_eq!(modern, r#"{"content":[{"type":"text","text":"x\n"}],"isError":true,"resultType":"complete"}"#);
+    for text in [result(&id, &refused), result(&id, &modern)] {
+        assert_eq!(reply(&text).id(), Some(&id));
+        serde_json::from_str::<serde_json::Value>(&text).expect("JSON");
+    }
+}

@@ -1,0 +1,133 @@
+//! Laws of sending on: what is read from the sent text is what was judged, but for the replaced parts.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use gatelodge_json::{Kind, Limits, Value, quote, read};
+use gatelodge_mcp::{Id, Message, Payload, Rewrite, Upstream, one_line, read_message, read_upstream};
+use proptest::prelude::*;
+
+/// The values of a text in order, each with its path; numbers by their spelling, strings by what they stand for.
+fn leaves(value: Value<'_>, path: &str, out: &mut Vec<(String, String)>) {
+    out.push((path.to_owned(), format!("{:?}", value.kind())));
+    match value.kind() {
+        Kind::Object => {
+            for (key, member) in value.members() {
+                leaves(member, &format!("{path}/{:?}", key.as_str()), out);
+            }
+        }
+        Kind::List => {
+            for (index, element) in value.elements().enumerate() {
+                leaves(element, &format!("{path}/{index}"), out);
+            }
+        }
+        Kind::String => out.push((path.to_owned(), format!("{:?}", value.as_str()))),
+        Kind::Number | Kind::Bool | Kind::Null => out.push((path.to_owned(), value.raw().to_owned())),
+    }
+}
+
+fn tree(text: &str) -> Vec<(String, String)> {
+    let document = read(text.as_bytes(), &Limits::REQUEST).expect(text);
+    let mut out = Vec::new();
+    leaves(document.root(), "", &mut out);
+    out
+}
+
+fn json_string() -> impl Strategy<Value = String> {
+    any::<String>().prop_map(|text| {
+        let mut out = String::new();
+        quote(&text, &mut out);
+        out
+    })
+}
+
+fn number() -> impl Strategy<Value = String> {
+    "-?(0|[1-9][0-9]{0,30})(\\.[0-9]{1,9})?([eE][+-]?[0-9]{1,2})?"
+}
+
+fn space() -> impl Strategy<Value = String> {
+    "[ \n\r\t]{0,2}"
+}
+
+/// Any JSON value, in any spacing; keys are made different by their number.
+fn json() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![json_string(), number(), Just("null".to_owned()), Just("true".to_owned())];
+    leaf.prop_recursive(4, 32, 5, |inner| {
+        let spaced = (space(), inner, space()).prop_map(|(before, value, behind)| before + &value + &behind).boxed();
+        let list = prop::collection::vec(spaced.clone(), 0..5).prop_map(|values| format!("[{}]", values.join(",")));
+        let object = prop::collection::vec(("[a-zé.\u{2028}]{0,3}", spaced), 0..5).prop_map(|members| {
+            let members = members.iter().enumerate().map(|(n, (key, value))| format!("\"{key}{n}\":{value}"));
+            format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+        });
+        prop_oneof![list, object]
+    })
+}
+
+fn id() -> impl Strategy<Value = String> {
+    prop_oneof![json_string(), "-?[1-9][0-9]{0,40}"]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_was_judged_is_what_is_sent(
+        own in id(), other in id(), token in id(), name in json_string(), renamed in any::<String>(),
+        argument in json(), extra in json(), gap in space(),
+    ) {
+        let name = name.chars().take(200).collect::<String>();
+        prop_assume!(Id::read(&name).is_some());
+        let text = format!(
+            "{gap}{{\"vendor 1\":{extra},{gap}\"id\"{gap}:{own},\"params\":{{\"_meta\":{{\"k/1\":{extra},\"progressToken\":\
+            {token}{gap}}},\"arguments\":{{\"a\":{argument}}},\"name\":{gap}{name}}},\"jsonrpc\":\"2.0\",\"method\":\"tools/call\"}}{gap}"
+        );
+        let Ok(Message::Request(request)) = read_message(text.as_bytes(), &Limits::REQUEST) else { panic!("{text}") };
+        let id = Id::read(&other).expect("an id");
+        let rewrite = Rewrite { id: &id, target: Some(&renamed), progress_token: Some(&id) };
+        let sent = request.rewritten(&rewrite).expect("written");
+        let is_replaced = |path: &str| matches!(
+            path, "/Some(\"id\")" | "/Some(\"params\")/Some(\"name\")" | "/Some(\"params\")/Some(\"_meta\")/Some(\"progressToken\")"
+        );
+        let kept = |text: &str| tree(text).into_iter().filter(|(path, _)| !is_replaced(path)).collect::<Vec<_>>();
+        prop_assert_eq!(kept(&text), kept(&sent));
+        let Ok(Message::Request(again)) = read_message(sent.as_bytes(), &Limits::REQUEST) else { panic!("{sent}") };
+        prop_assert_eq!(again.id(), &id);
+        prop_assert_eq!(again.meta().progress_token(), Some(id.clone()));
+        if renamed.len() <= 256 {
+            prop_assert_eq!(again.tool_call().expect("a call").name, renamed);
+        }
+        // And back again gives the text it was, byte for byte.
+        let own_token = request.meta().progress_token().expect("a token");
+        let back = Rewrite { id: request.id(), target: None, progress_token: Some(&own_token) };
+        let there = Rewrite { id: &id, target: None, progress_token: Some(&id) };
+        let sent = request.rewritten(&there).expect("written");
+        let Ok(Message::Request(again)) = read_message(sent.as_bytes(), &Limits::REQUEST) else { panic!("{sent}") };
+        prop_assert_eq!(again.rewritten(&back).expect("written"), text);
+    }
+
+    #[test]
+    fn the_line_form_holds_the_same_tree(argument in json(), gap in space()) {
+        let text = format!("{gap}{{{gap}\"a\":{argument}{gap}}}{gap}");
+        let line = one_line(&text);
+        let breaks = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
+        prop_assert!(!line.contains(breaks));
+        prop_assert_eq!(tree(&line), tree(&text));
+    }
+
+    #[test]
+    fn an_answer_is_split_and_put_together_without_a_change(own in id(), other in id(), payload in json(), gap in space()) {
+        let text = format!("{gap}{{\"jsonrpc\":\"2.0\",\"result\"{gap}:{payload},{gap}\"id\":{own}}}");
+        let Ok(Upstream::Reply(reply)) = read_upstream(text.as_bytes(), &Limits::REPLY) else { panic!("{text}") };
+        prop_assert_eq!(reply.payload(), Payload::Result(&payload));
+        let sent = reply.with_id(&Id::read(&other).expect("an id"));
+        let Ok(Upstream::Reply(again)) = read_upstream(sent.as_bytes(), &Limits::REPLY) else { panic!("{sent}") };
+        prop_assert_eq!(again.payload(), Payload::Result(&payload));
+        prop_assert_eq!(again.with_id(reply.id().expect("an id")), text);
+    }
+
+    #[test]
+    fn ids_keep_their_text_and_are_equal_to_themselves(raw in id()) {
+        let id = Id::read(&raw).expect("an id");
+        prop_assert_eq!(id.raw(), &raw);
+        prop_assert_eq!(&id.clone().into_owned(), &id);
+    }
+}

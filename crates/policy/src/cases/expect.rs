@@ -1,0 +1,150 @@
+//! What a case expects, and how that differs from what came.
+
+use super::{Reader, head};
+use crate::explain::Explanation;
+use crate::fault::{Code, Fault};
+use crate::written::{Node, Written};
+
+const FIELDS: [&str; 6] = ["decision", "code", "rule", "message", "charges", "faults"];
+const DECISIONS: [&str; 3] = ["allow", "deny", "approve"];
+
+/// The fields that a case asks about; what it does not name may be anything.
+#[derive(Debug, Default)]
+pub(super) struct Expect {
+    decision: Option<String>,
+    /// `Some(None)` expects that there is none.
+    code: Option<Option<String>>,
+    rule: Option<Option<String>>,
+    message: Option<Option<String>>,
+    /// Each charge as members and their JSON texts.
+    charges: Option<Vec<Vec<(String, String)>>>,
+    /// The codes of the faults that loading the policy must give.
+    faults: Option<Vec<String>>,
+}
+
+impl Expect {
+    /// Reads `expect: deny` or `expect: {decision: deny, code: …, rule: …}`.
+    pub fn read(node: &Node, reader: &mut Reader) -> Option<Self> {
+        if let Written::Text(decision) = &node.value {
+            check_decision(decision, node, reader);
+            return Some(Self { decision: Some(decision.clone()), ..Self::default() });
+        }
+        reader.check_names(node, &FIELDS, "`expect`");
+        let mut text = |name: &str| match node.get(name) {
+            None => None,
+            Some(value) => match &value.value {
+                Written::Null => Some(None),
+                Written::Text(text) => Some(Some(text.clone())),
+                _ => {
+                    reader.fault(Code::WrongType, value.span.clone(), &format!("`{name}` must be a string or null"));
+                    None
+                }
+            },
+        };
+        let (decision, code, rule, message) = (text("decision").flatten(), text("code"), text("rule"), text("message"));
+        if let (Some(decision), Some(node)) = (&decision, node.get("decision")) {
+            check_decision(decision, node, reader);
+        }
+        let expect =
+            Self { decision, code, rule, message, charges: charges(node, reader), faults: faults(node, reader) };
+        if matches!(&node.value, Written::Map(entries) if entries.is_empty()) {
+            reader.fault(Code::MissingField, head(node), "`expect` names nothing, so the case could not fail");
+        }
+        Some(expect)
+    }
+
+    pub fn is_about_faults(&self) -> bool {
+        self.faults.is_some()
+    }
+
+    pub fn compare(&self, came: &Explanation) -> Vec<String> {
+        let mut differences = Vec::new();
+        if self.faults.is_some() {
+            differences.push("the policy loads without a fault".into());
+        }
+        let mut compare = |name: &str, expected: &Option<Option<String>>, came: Option<&str>| {
+            if let Some(expected) = expected
+                && expected.as_deref() != came
+            {
+                differences.push(format!("{name}: expected {}, came {}", shown(expected.as_deref()), shown(came)));
+            }
+        };
+        compare("decision", &self.decision.clone().map(Some), Some(came.decision));
+        compare("code", &self.code, came.code);
+        compare("rule", &self.rule, came.rule.as_deref());
+        compare("message", &self.message, came.message.as_deref());
+        differences.extend(self.compare_charges(came));
+        differences
+    }
+
+    fn compare_charges(&self, came: &Explanation) -> Vec<String> {
+        let Some(expected) = &self.charges else { return Vec::new() };
+        if expected.len() != came.charges.len() {
+            return vec![format!("charges: expected {}, came {}", expected.len(), came.charges.len())];
+        }
+        let mut differences = Vec::new();
+        for (at, (expected, charge)) in expected.iter().zip(&came.charges).enumerate() {
+            for (name, value) in expected {
+                let came = charge.field(name).unwrap_or_else(|| "nothing".into());
+                if came != *value {
+                    differences.push(format!("charges/{at}/{name}: expected {value}, came {came}"));
+                }
+            }
+        }
+        differences
+    }
+
+    /// Compares with the faults that loading the policy gave.
+    pub fn compare_faults(&self, came: &[Fault]) -> Vec<String> {
+        let mut codes: Vec<&str> = came.iter().map(|fault| fault.code.as_str()).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        match &self.faults {
+            Some(expected) if *expected == codes => Vec::new(),
+            Some(expected) => vec![format!("faults: expected {}, came {}", expected.join(", "), codes.join(", "))],
+            None => {
+                let messages: Vec<&str> = came.iter().take(3).map(|fault| fault.message.as_str()).collect();
+                vec![format!("the policy does not load: {}", messages.join("; "))]
+            }
+        }
+    }
+}
+
+fn check_decision(decision: &str, node: &Node, reader: &mut Reader) {
+    if !DECISIONS.contains(&decision) {
+        let message = format!("`{decision}` is no decision: write `allow`, `deny` or `approve`");
+        reader.fault(Code::UnknownWord, node.span.clone(), &message);
+    }
+}
+
+fn charges(node: &Node, reader: &mut Reader) -> Option<Vec<Vec<(String, String)>>> {
+    let node = node.get("charges")?;
+    let Written::List(items) = &node.value else {
+        reader.fault(Code::WrongType, head(node), "`charges` must be a list");
+        return None;
+    };
+    let charge = |item: &Node| match &item.value {
+        Written::Map(entries) => entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect(),
+        _ => Vec::new(),
+    };
+    Some(items.iter().map(charge).collect())
+}
+
+fn faults(node: &Node, reader: &mut Reader) -> Option<Vec<String>> {
+    let node = node.get("faults")?;
+    let Written::List(items) = &node.value else {
+        reader.fault(Code::WrongType, head(node), "`faults` must be a list of codes");
+        return None;
+    };
+    let text = |item: &Node| match &item.value {
+        Written::Text(code) => Some(code.clone()),
+        _ => None,
+    };
+    let mut codes: Vec<String> = items.iter().filter_map(text).collect();
+    codes.sort_unstable();
+    Some(codes)
+}
+
+fn shown(text: Option<&str>) -> String {
+    text.map_or_else(|| "none".into(), |text| format!("`{text}`"))
+}

@@ -1,0 +1,56 @@
+//! What a policy probably does not mean, though it loads: the warnings of `policy check`.
+//!
+//! Where a warning could be wrong there is none: one false alarm and nobody reads the others.
+
+mod anchor;
+mod compare;
+mod contradiction;
+mod declared;
+mod limit;
+mod nearest;
+mod offered;
+mod predicate;
+mod section;
+mod shape;
+mod table;
+mod tools;
+
+use crate::fault::Fault;
+use crate::parse;
+use crate::written::Format;
+use limit::Bounds;
+use nearest::Offers;
+use predicate::Guarded;
+use section::{Field, sections};
+pub use tools::Tools;
+
+/// More warnings than this are not shown.
+const MAX_WARNINGS: usize = 1_000;
+
+/// Gives all errors of a document; if there are none, its warnings, in the order of their places.
+///
+/// With the tools that a server offers, conditions are held against what their schemas declare.
+pub fn check(text: &[u8], format: Format, tools: Option<&Tools>) -> Vec<Fault> {
+    let (policy, root) = match parse::read(text, format) {
+        Ok(read) => read,
+        Err(faults) => return faults,
+    };
+    let sections = sections(&policy, &root);
+    let all_tools = sections.iter().find(|section| section.field == Field::AllTools);
+    let guarded = all_tools.map(Guarded::of);
+    let bounds = all_tools.map(Bounds::of);
+    let mut warnings = Vec::new();
+    for section in &sections {
+        let is_under = section.field.is_under_all_tools();
+        predicate::check(section, guarded.as_ref().filter(|_| is_under), &mut warnings);
+        limit::check(section, bounds.as_ref().filter(|_| is_under), &mut warnings);
+    }
+    table::find_shadowed(&policy, &root, &sections, &mut warnings);
+    if let Some(tools) = tools {
+        table::find_not_offered(&root, tools, &mut Offers::default(), &mut warnings);
+        offered::check(&policy, &sections, tools, &mut warnings);
+    }
+    warnings.sort_by_key(|warning| (warning.span.start, warning.code));
+    warnings.truncate(MAX_WARNINGS);
+    warnings
+}

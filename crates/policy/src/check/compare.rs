@@ -1,0 +1,184 @@
+//! A condition held against what is known of the value it looks at.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use gatelodge_json::Decimal;
+
+use super::nearest::Offers;
+use super::section::Clause;
+use super::shape::{Kinds, Shape, Values, accepted};
+use crate::condition::Test;
+use crate::fault::{Code, Fault};
+use crate::scalar::{Operand, Scalars};
+use crate::written::{Node, Written};
+
+/// Of the members of one list, no more than this are named.
+const MOST_MEMBERS: usize = 8;
+/// Of the values that can come, no more than this are named.
+const MOST_WORDS: usize = 12;
+
+/// A warning in the making; the tools it is about are added later.
+#[derive(Debug, Clone)]
+pub(super) struct Finding {
+    pub code: Code,
+    pub span: Range<usize>,
+    pub claim: String,
+    pub help: String,
+}
+
+impl Finding {
+    /// Whether two tools gave the same reason.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.code, &self.span, &self.claim) == (other.code, &other.span, &other.claim)
+    }
+
+    pub fn into_warning(self) -> Fault {
+        Fault::warning(self.code, self.span, self.claim).help(self.help)
+    }
+}
+
+/// Says what can never be, given the shape of the value.
+pub(super) fn with_shape(clause: Clause<'_>, shape: &Shape<'_>) -> Vec<Finding> {
+    let test = &clause.condition.test;
+    // Without kinds only null is left, which is more than can be judged here.
+    if matches!(test, Test::Exists(_)) || shape.kinds.is_empty() {
+        return Vec::new();
+    }
+    if !shape.kinds.has(accepted(test)) {
+        return vec![wrong_kind(clause, shape)];
+    }
+    if let Some(finding) = out_of_bounds(clause, shape).or_else(|| none_listed(clause, shape)) {
+        return vec![finding];
+    }
+    match test {
+        Test::Member { negated, .. } => wrong_members(clause, shape, *negated),
+        _ => Vec::new(),
+    }
+}
+
+fn wrong_kind(clause: Clause<'_>, shape: &Shape<'_>) -> Finding {
+    let condition = clause.condition;
+    let (path, operator, kinds) = (&condition.path, condition.operator, shape.kinds);
+    let (span, relation) = match condition.test {
+        Test::Member { .. } => (clause.value_place(), "compares with"),
+        _ => (clause.operator_place(), "is for"),
+    };
+    Finding {
+        code: Code::ImpossibleComparison,
+        span,
+        claim: format!("`{path}` is {kinds}, and `{operator}` {relation} {}", accepted(&condition.test)),
+        help: format!("as it stands every call with it is refused; compare it as {kinds}"),
+    }
+}
+
+/// A comparison that no number between the bounds satisfies.
+fn out_of_bounds(clause: Clause<'_>, shape: &Shape<'_>) -> Option<Finding> {
+    let (bound, number, beyond, is_strict) = match &clause.condition.test {
+        Test::More(number) => (shape.maximum?, number, Ordering::Greater, true),
+        Test::MoreOrEqual(number) => (shape.maximum?, number, Ordering::Greater, false),
+        Test::Less(number) => (shape.minimum?, number, Ordering::Less, true),
+        Test::LessOrEqual(number) => (shape.minimum?, number, Ordering::Less, false),
+        _ => return None,
+    };
+    let order = number.value().cmp(&bound.number);
+    let can_hold = match order {
+        Ordering::Equal => !is_strict && !bound.is_open,
+        order => order != beyond,
+    };
+    let side = match (beyond, bound.is_open) {
+        (Ordering::Greater, false) => "at most",
+        (Ordering::Greater, true) => "less than",
+        (_, false) => "at least",
+        (_, true) => "more than",
+    };
+    let claim = format!("`{}` is {side} {}, so `{}` never holds", clause.condition.path, bound.text, clause.words());
+    let help = "correct the number, or remove the condition".to_owned();
+    (!can_hold).then(|| Finding { code: Code::NeverHolds, span: clause.value_place(), claim, help })
+}
+
+/// A test that none of the values holds for that can come.
+fn none_listed(clause: Clause<'_>, shape: &Shape<'_>) -> Option<Finding> {
+    let Values::Listed(values) = &shape.values else { return None };
+    let test = &clause.condition.test;
+    if values.operands().any(|value| test.holds(&value) == Some(true)) {
+        return None;
+    }
+    Some(Finding {
+        code: Code::NeverHolds,
+        span: clause.value_place(),
+        claim: format!("`{}` never holds for `{}`", clause.words(), clause.condition.path),
+        help: listing(values, clause.members()),
+    })
+}
+
+/// Members that the value can never be equal to. Members of another kind are left alone: they may be meant for it.
+fn wrong_members(clause: Clause<'_>, shape: &Shape<'_>, negated: bool) -> Vec<Finding> {
+    let can_be = |operand: &Operand<'_>| match (&shape.values, operand) {
+        (Values::Listed(values), operand) => values.has(operand) == Some(true),
+        (Values::Dates, Operand::Text(text)) => is_date(text),
+        (_, Operand::Number(number)) => shape.is_within(*number),
+        _ => true,
+    };
+    let fits = |operand: &Operand<'_>| shape.kinds.has(kind(operand));
+    let fitting = clause.members().iter().filter(|member| operand(member).is_some_and(|operand| fits(&operand)));
+    let (possible, wrong): (Vec<&Node>, Vec<&Node>) =
+        fitting.partition(|member| operand(member).is_some_and(|operand| can_be(&operand)));
+    let code = if possible.is_empty() && !negated { Code::NeverHolds } else { Code::ImpossibleComparison };
+    let finding = |member: &&Node| Finding {
+        code,
+        span: member.span.clone(),
+        claim: format!("`{}` is never `{}`", clause.condition.path, short(&member.to_json())),
+        help: match &shape.values {
+            Values::Listed(values) => listing(values, std::slice::from_ref(*member)),
+            Values::Dates => "write a date as `2026-11-15`".to_owned(),
+            Values::Any => "correct the number, or remove it".to_owned(),
+        },
+    };
+    wrong.iter().take(MOST_MEMBERS).map(finding).collect()
+}
+
+fn operand(member: &Node) -> Option<Operand<'_>> {
+    match &member.value {
+        Written::Text(text) => Some(Operand::Text(text.into())),
+        Written::Number(text) => Decimal::new(text).map(Operand::Number),
+        Written::Bool(value) => Some(Operand::Bool(*value)),
+        Written::Null | Written::List(_) | Written::Map(_) => None,
+    }
+}
+
+fn kind(operand: &Operand<'_>) -> Kinds {
+    match operand {
+        Operand::Text(_) => Kinds::STRING,
+        Operand::Number(_) => Kinds::NUMBER,
+        Operand::Bool(_) => Kinds::BOOL,
+        Operand::List(_) => Kinds::LIST,
+        Operand::Other => Kinds::OBJECT,
+    }
+}
+
+fn is_date(text: &str) -> bool {
+    // Readers of dates take more than one spelling; the fact has one.
+    text.parse::<jiff::civil::Date>().is_ok_and(|date| date.to_string() == text)
+}
+
+/// Offers what one member may have meant, or names some of the values that can come.
+fn listing(values: &Scalars, members: &[Node]) -> String {
+    let meant = match members {
+        [Node { value: Written::Text(word), .. }] => Offers::default().find_nearest(word, values.words().take(1_000)),
+        _ => None,
+    };
+    if let Some(meant) = meant {
+        return format!("did you mean `{meant}`?");
+    }
+    let mut words: Vec<String> = values.words().take(MOST_WORDS).map(|word| format!("`{}`", short(word))).collect();
+    if values.words().nth(MOST_WORDS).is_some() {
+        words.push("…".to_owned());
+    }
+    format!("it is one of {}", words.join(", "))
+}
+
+fn short(text: &str) -> String {
+    let start: String = text.chars().take(40).collect();
+    if start.len() < text.len() { format!("{start}…") } else { start }
+}

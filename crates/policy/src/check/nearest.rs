@@ -1,0 +1,60 @@
+//! The name that was probably meant.
+
+/// Offers names, as long as that takes not too long.
+pub(super) struct Offers {
+    /// How many pairs of letters may still be compared.
+    left: usize,
+}
+
+impl Default for Offers {
+    fn default() -> Self {
+        // About a second; enough for hundreds of misspelled names among ten thousand.
+        Self { left: 30_000_000 }
+    }
+}
+
+/// Longer names are no misspellings.
+const MOST_LETTERS: usize = 64;
+
+impl Offers {
+    /// Finds the name that differs least from the word, if it differs little.
+    pub fn find_nearest<'n>(&mut self, word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+        if word.len() > MOST_LETTERS {
+            return None;
+        }
+        let mut best: Option<(usize, &str)> = None;
+        for name in names {
+            let most = 1 + name.len().min(word.len()) / 3;
+            let most = best.map_or(most, |(distance, _)| most.min(distance.saturating_sub(1)));
+            if name.len().abs_diff(word.len()) > most {
+                continue;
+            }
+            self.left = self.left.checked_sub((name.len() + 1) * (word.len() + 1))?;
+            let distance = strsim::osa_distance(word, name);
+            if distance <= most {
+                best = Some((distance, name));
+            }
+        }
+        best.map(|(_, name)| name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_is_offered_and_the_far_is_not() {
+        let nearest = |word: &str| Offers::default().find_nearest(word, ["amount", "mount", "currency"].into_iter());
+        assert_eq!(nearest("amont"), Some("amount"));
+        assert_eq!(nearest("moutn"), Some("mount"));
+        assert_eq!(nearest("id"), None);
+    }
+
+    #[test]
+    fn comparing_ends() {
+        let mut offers = Offers { left: 100 };
+        assert_eq!(offers.find_nearest("amont", ["amount"].into_iter()), Some("amount"));
+        assert_eq!(offers.find_nearest("amont", ["x", "amounts", "amount"].into_iter()), None);
+    }
+}

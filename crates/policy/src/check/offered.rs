@@ -1,0 +1,279 @@
+//! Rules held against the definitions of the tools they apply to.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+
+use gatelodge_json::{Limits, quote, read};
+
+use super::compare::{self, Finding};
+use super::declared::{Declared, Found};
+use super::nearest::Offers;
+use super::section::{Clause, Field, Section, span_of};
+use super::shape::{Kinds, Shape};
+use super::tools::{Offered, Tools};
+use crate::fault::{Code, Fault};
+use crate::path::{Path, Root, Segment};
+use crate::schema::Schema;
+use crate::set::Policy;
+
+/// How many parts of schemas are looked at in all; about a second.
+const MOST_PARTS: usize = 50_000_000;
+/// What telling a finding costs, in the same measure.
+const FINDING_PARTS: usize = 50;
+/// How many tools are named in a message.
+const MOST_NAMED: usize = 3;
+/// How many different findings are kept for one condition.
+const MOST_FOUND: usize = 16;
+/// How many arguments are offered in place of a wrong one.
+const MOST_OFFERED: usize = 12;
+
+/// A block with the tools it applies to, as far as they have been seen.
+struct Held<'p, 't> {
+    section: &'p Section<'p>,
+    looks: Vec<Look<'p, 't>>,
+    /// Tools that `validate_arguments` cannot be done for, and why not for the first of them.
+    unusable: Option<(Named<'t>, String)>,
+}
+
+/// A part of a block that looks at the arguments.
+struct Look<'p, 't> {
+    path: &'p Path,
+    place: Range<usize>,
+    /// The condition; none for the amount of a limit.
+    clause: Option<Clause<'p>>,
+    found: Vec<(Finding, Named<'t>)>,
+    /// Whether some tool gave no reason for a warning.
+    is_fine: bool,
+}
+
+/// Tools of which the first few are named.
+#[derive(Default)]
+struct Named<'t> {
+    names: Vec<&'t str>,
+    count: usize,
+}
+
+/// What may still be spent on comparing.
+struct Effort {
+    parts_left: usize,
+    offers: Offers,
+}
+
+pub(super) fn check(policy: &Policy, sections: &[Section<'_>], tools: &Tools, warnings: &mut Vec<Fault>) {
+    let mut blocks: Vec<Held<'_, '_>> = sections.iter().map(Held::new).collect();
+    let all_tools = sections.iter().position(|section| section.field == Field::AllTools);
+    let places: HashMap<&str, usize> = sections.iter().map(|section| &*section.block.pointer).zip(0..).collect();
+    let mut effort = Effort { parts_left: MOST_PARTS, offers: Offers::default() };
+    for tool in tools.iter().filter(|tool| policy.hide.find(&tool.name).is_none()) {
+        let own = policy.tools.find(&tool.name).and_then(|block| places.get(&*block.pointer).copied());
+        for at in own.into_iter().chain(all_tools) {
+            blocks.get_mut(at).into_iter().for_each(|block| block.hold(tool, &mut effort));
+        }
+        if effort.parts_left == 0 {
+            warnings.push(not_finished(&tool.name));
+            // Of all tools something can only be said when all were seen.
+            all_tools.and_then(|at| blocks.get_mut(at)).into_iter().for_each(|block| block.looks.clear());
+            break;
+        }
+    }
+    blocks.into_iter().for_each(|block| block.warn(warnings));
+}
+
+fn why_unusable(tool: &Offered) -> Option<String> {
+    match &tool.schema {
+        None => Some("it has no input schema".to_owned()),
+        Some(text) => Schema::compile(text.as_bytes()).err().map(|error| error.to_string()),
+    }
+}
+
+fn not_finished(tool: &str) -> Fault {
+    let message = format!("too many conditions for so many tools: from `{tool}` on they were not compared");
+    Fault::warning(Code::TooLarge, 0..0, message).help("check against fewer tools at a time")
+}
+
+impl<'p, 't> Held<'p, 't> {
+    fn new(section: &'p Section<'p>) -> Self {
+        let look = |path, place, clause| Look { path, place, clause, found: Vec::new(), is_fine: false };
+        let clauses = section.all_rules().flat_map(|(_, rule)| rule.clauses());
+        let clauses = clauses.filter(|clause| clause.condition.path.root == Root::Args);
+        let conditions = clauses.map(|clause| look(&clause.condition.path, clause.path_place(), Some(clause)));
+        let amounts = section.limits().filter_map(|(limit, node)| {
+            let name = if node.get("amount").is_some() { "amount" } else { "increment_from" };
+            Some(look(limit.amount.as_ref()?, span_of(node, name), None))
+        });
+        Self { section, looks: conditions.chain(amounts).collect(), unusable: None }
+    }
+
+    /// Compares what the block looks at with what one tool declares.
+    fn hold(&mut self, tool: &'t Offered, effort: &mut Effort) {
+        if self.section.block.validate_arguments
+            && let Some(why) = why_unusable(tool)
+        {
+            self.unusable.get_or_insert_with(|| (Named::default(), why)).0.add(&tool.name);
+        }
+        if self.looks.is_empty() {
+            return;
+        }
+        let document = tool.schema.as_deref().and_then(|text| read(text.as_bytes(), &Limits::REPLY).ok());
+        let mut declared = document.as_ref().map(|document| Declared::new(document.root()));
+        for look in &mut self.looks {
+            if effort.parts_left == 0 {
+                return;
+            }
+            let findings = match &mut declared {
+                Some(declared) => look.findings(declared, effort),
+                None => Vec::new(),
+            };
+            look.is_fine |= findings.is_empty();
+            findings.into_iter().for_each(|finding| look.add(finding, &tool.name));
+        }
+    }
+
+    fn warn(self, warnings: &mut Vec<Fault>) {
+        let is_for_all = self.section.field == Field::AllTools;
+        if let (Some((named, why)), Some(place)) = (self.unusable, self.section.key_span("validate_arguments")) {
+            let message = format!("the arguments of {named} cannot be validated, so each call is denied");
+            warnings.push(Fault::warning(Code::NoSchema, place, message).help(why));
+        }
+        for look in self.looks {
+            if is_for_all {
+                look.warn_of_all(warnings);
+            } else {
+                warnings.extend(look.found.into_iter().map(|(finding, named)| about(finding, &named)));
+            }
+        }
+    }
+}
+
+fn about(mut finding: Finding, named: &Named<'_>) -> Fault {
+    finding.claim = format!("in {named}, {}", finding.claim);
+    finding.into_warning()
+}
+
+impl<'t> Look<'_, 't> {
+    fn add(&mut self, finding: Finding, tool: &'t str) {
+        let is_same = |(other, _): &&mut (Finding, Named<'t>)| other.is_same(&finding);
+        if let Some((_, named)) = self.found.iter_mut().find(is_same) {
+            named.add(tool);
+        } else if self.found.len() < MOST_FOUND {
+            let mut named = Named::default();
+            named.add(tool);
+            self.found.push((finding, named));
+        }
+    }
+
+    /// In `all_tools` a condition may be meant for some tools alone; it is wrong only if it is for all that have the
+    /// argument.
+    fn warn_of_all(self, warnings: &mut Vec<Fault>) {
+        if self.is_fine {
+            return;
+        }
+        let is_missing = |finding: &Finding| finding.code == Code::UnknownArgument;
+        if let Some((finding, _)) = self.found.first()
+            && self.found.iter().all(|(finding, _)| is_missing(finding))
+        {
+            let message = format!("no tool has an argument `{}`", self.path);
+            warnings.push(Fault::warning(finding.code, self.place, message).help(finding.help.clone()));
+            return;
+        }
+        let wrong = self.found.into_iter().filter(|(finding, _)| !is_missing(finding));
+        warnings.extend(wrong.map(|(finding, named)| about(finding, &named)));
+    }
+
+    fn findings(&self, declared: &mut Declared<'_>, effort: &mut Effort) -> Vec<Finding> {
+        let before = declared.parts;
+        let found = declared.find(&self.path.segments);
+        let members = self.clause.map_or(0, |clause| clause.members().len());
+        let parts = declared.parts - before + members + FINDING_PARTS;
+        effort.parts_left = effort.parts_left.saturating_sub(parts);
+        match found {
+            Found::Unknown => Vec::new(),
+            Found::Missing { at, names } => vec![self.missing(at, &names, &mut effort.offers)],
+            Found::Astray { at, kinds } => vec![self.astray(at, kinds)],
+            Found::Value(shape) => match self.clause {
+                Some(clause) => compare::with_shape(clause, &shape),
+                None => self.amount(&shape).into_iter().collect(),
+            },
+        }
+    }
+
+    fn missing(&self, at: usize, names: &[String], offers: &mut Offers) -> Finding {
+        let (parents, behind) = self.path.segments.split_at(at);
+        let name = match behind.first() {
+            Some(Segment::Name(name)) => name,
+            Some(Segment::Index(_) | Segment::Every) | None => "",
+        };
+        let written = |name: &str| shown(parents) + &shown_segment(&Segment::Name(name.into()));
+        let help = match offers.find_nearest(name, names.iter().map(String::as_str)) {
+            Some(nearest) => format!("did you mean `{}`?", written(nearest)),
+            None if names.is_empty() => "nothing is declared there".to_owned(),
+            None => {
+                let known: Vec<String> = names.iter().take(MOST_OFFERED).map(|name| format!("`{name}`")).collect();
+                format!("declared are {}{}", known.join(", "), if names.len() > MOST_OFFERED { ", …" } else { "" })
+            }
+        };
+        let claim = format!("there is no `{}`", written(name));
+        Finding { code: Code::UnknownArgument, span: self.place.clone(), claim, help }
+    }
+
+    fn astray(&self, at: usize, kinds: Kinds) -> Finding {
+        let (parents, behind) = self.path.segments.split_at(at);
+        let segment = behind.first().map(shown_segment).unwrap_or_default();
+        Finding {
+            code: Code::ImpossibleComparison,
+            span: self.place.clone(),
+            claim: format!("`{}` is {kinds}, and `{segment}` looks for something else", shown(parents)),
+            help: "names are for objects, `[0]` and `[*]` for lists; every call with it is refused".to_owned(),
+        }
+    }
+
+    fn amount(&self, shape: &Shape<'_>) -> Option<Finding> {
+        let is_possible = shape.kinds.is_empty() || shape.kinds.has(Kinds::NUMBER);
+        (!is_possible).then(|| Finding {
+            code: Code::ImpossibleComparison,
+            span: self.place.clone(),
+            claim: format!("`{}` is {}, and an amount is a number", self.path, shape.kinds),
+            help: "as it stands every call is refused; name an argument that is a number".to_owned(),
+        })
+    }
+}
+
+impl<'t> Named<'t> {
+    fn add(&mut self, name: &'t str) {
+        self.count += 1;
+        if self.names.len() < MOST_NAMED {
+            self.names.push(name);
+        }
+    }
+}
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.names.iter().map(|name| format!("`{name}`")).collect();
+        f.write_str(&names.join(", "))?;
+        match self.count - self.names.len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// A path under `args`, as it could be written.
+fn shown(segments: &[Segment]) -> String {
+    let parts: Vec<String> = segments.iter().map(shown_segment).collect();
+    format!("args{}", parts.concat())
+}
+
+fn shown_segment(segment: &Segment) -> String {
+    match segment {
+        Segment::Name(name) if name.is_empty() || name.contains(['.', '[', ']', '"']) => {
+            let mut quoted = String::new();
+            quote(name, &mut quoted);
+            format!("[{quoted}]")
+        }
+        Segment::Name(name) => format!(".{name}"),
+        Segment::Index(index) => format!("[{index}]"),
+        Segment::Every => "[*]".to_owned(),
+    }
+}

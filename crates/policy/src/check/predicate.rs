@@ -1,0 +1,172 @@
+//! Predicates that do less than they seem to, whatever the tools are.
+
+use std::collections::{HashMap, HashSet};
+
+use super::section::{Clause, Field, Part, Rule, Section};
+use super::shape::Shape;
+use super::{anchor, compare, contradiction};
+use crate::condition::{Operator, Test};
+use crate::fault::{Code, Fault};
+use crate::path::{Path, Root, Segment};
+
+/// Longer paths are not taken apart.
+const MOST_SEGMENTS: usize = 32;
+
+/// The paths that a block asks for: a call without one of them is refused.
+pub(super) struct Guarded<'p> {
+    paths: HashSet<(&'p Root, &'p [Segment])>,
+    /// Whether a schema may ask for more, which is not looked at here.
+    validates: bool,
+}
+
+impl<'p> Guarded<'p> {
+    pub fn of(section: &Section<'p>) -> Self {
+        let mut guarded = Self { paths: HashSet::new(), validates: section.block.validate_arguments };
+        for clause in section.rules(Part::Require).flat_map(|rule| rule.clauses()) {
+            if !matches!(clause.condition.test, Test::Exists(false)) {
+                guarded.add_with_parents(&clause.condition.path);
+            }
+        }
+        for part in [Part::DenyIf, Part::ApproveIf] {
+            for rule in section.rules(part) {
+                // Absence by itself is denied, or asked about.
+                if let [condition] = rule.predicate.conditions.as_slice()
+                    && matches!(condition.test, Test::Exists(false))
+                {
+                    guarded.add(&condition.path);
+                }
+            }
+        }
+        guarded
+    }
+
+    fn add(&mut self, path: &'p Path) {
+        self.paths.insert((&path.root, &path.segments));
+    }
+
+    /// What is there stands in something that is there.
+    fn add_with_parents(&mut self, path: &'p Path) {
+        self.add(path);
+        let mut segments = path.segments.as_slice();
+        while let Some((_, parents)) = segments.split_last().filter(|_| segments.len() <= MOST_SEGMENTS) {
+            self.paths.insert((&path.root, parents));
+            segments = parents;
+        }
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        let is_validated = self.validates && path.root == Root::Args;
+        is_validated || self.paths.contains(&(&path.root, path.segments.as_slice()))
+    }
+}
+
+pub(super) fn check(section: &Section<'_>, all_tools: Option<&Guarded<'_>>, warnings: &mut Vec<Fault>) {
+    let own = Guarded::of(section);
+    let is_guarded = |path: &Path| own.has(path) || all_tools.is_some_and(|all| all.has(path));
+    for (part, rule) in section.all_rules() {
+        warnings.extend(claim_alone(&rule));
+        contradiction::find(part, &rule, warnings);
+        for clause in rule.clauses() {
+            if let Some(shape) = Shape::of_fact(&clause.condition.path.root) {
+                let findings = compare::with_shape(clause, &shape);
+                warnings.extend(findings.into_iter().map(compare::Finding::into_warning));
+            }
+            match part {
+                Part::Require => warnings.extend(unanchored(clause)),
+                Part::DenyIf | Part::ApproveIf => {
+                    let is_safe = is_guarded(&clause.condition.path) || is_always_there(section.field, clause);
+                    warnings.extend((!is_safe).then(|| absence_passes(clause)).flatten());
+                }
+            }
+        }
+    }
+    for part in Part::ALL {
+        find_behind(section, part, warnings);
+    }
+}
+
+fn claim_alone(rule: &Rule<'_>) -> Option<Fault> {
+    let first = rule.clauses().next()?;
+    let is_claim = |clause: Clause<'_>| clause.condition.path.is_of_client();
+    if !rule.clauses().all(is_claim) {
+        return None;
+    }
+    let message = "a client can claim any name and version; nothing else guards this rule";
+    let warning = Fault::warning(Code::ClaimAlone, first.path_place(), message);
+    Some(warning.help("look at `grant.label` or `grant.labels`, which the gateway knows by itself"))
+}
+
+fn unanchored(clause: Clause<'_>) -> Option<Fault> {
+    let Test::Regex(regex) = &clause.condition.test else { return None };
+    let pattern = regex.as_str();
+    if anchor::is_anchored(pattern) {
+        return None;
+    }
+    let message = "the expression may be found anywhere in the text, whatever stands around it";
+    let warning = Fault::warning(Code::UnanchoredRegex, clause.value_place(), message);
+    let short = pattern.len() <= 60;
+    Some(warning.help(match short {
+        true => format!("write `^(?:{pattern})$`, so that the whole text must match"),
+        false => "write `^(?:…)$`, so that the whole text must match".to_owned(),
+    }))
+}
+
+/// `neq` and `not_in` read as if they held for all else; they do not hold for what is not there.
+fn absence_passes(clause: Clause<'_>) -> Option<Fault> {
+    if !matches!(clause.condition.operator, Operator::Neq | Operator::NotIn) {
+        return None;
+    }
+    let path = &clause.condition.path;
+    let message = format!("without `{path}` this does not hold, and the call passes");
+    let warning = Fault::warning(Code::AbsencePasses, clause.path_place(), message);
+    Some(warning.help(format!(r#"add {{"path": "{path}", "op": "exists", "value": true}} to `require`"#)))
+}
+
+fn is_always_there(field: Field, clause: Clause<'_>) -> bool {
+    let path = &clause.condition.path;
+    match &path.root {
+        Root::Args => {
+            let is_uri = matches!(path.segments.as_slice(), [Segment::Name(name)] if **name == *"uri");
+            path.segments.is_empty() || (field == Field::Resources && is_uri)
+        }
+        Root::GrantLabel | Root::GrantLabels(_) | Root::ClientName | Root::ClientVersion => false,
+        Root::ToolName | Root::ToolCategory | Root::ToolLevel | Root::ServerName => true,
+        Root::TimeHour | Root::TimeWeekday | Root::TimeDate => true,
+    }
+}
+
+/// Predicates that an earlier one of the same list makes idle: an unconditional denial, or the same again.
+fn find_behind(section: &Section<'_>, part: Part, warnings: &mut Vec<Fault>) {
+    let mut seen: HashMap<Vec<Key<'_>>, Rule<'_>> = HashMap::new();
+    let mut always: Option<Rule<'_>> = None;
+    for rule in section.rules(part) {
+        let conditions = rule.predicate.conditions.as_slice();
+        let same = seen.insert(key(&rule), rule);
+        if let Some(earlier) = always {
+            warnings.push(behind(&rule, &earlier, "an unconditional rule before it always holds"));
+        } else if let Some(earlier) = same.filter(|_| !conditions.is_empty()) {
+            warnings.push(behind(&rule, &earlier, "the same conditions stand in an earlier rule"));
+        }
+        if conditions.is_empty() && part != Part::Require && always.is_none() {
+            always = Some(rule);
+        }
+    }
+}
+
+type Key<'p> = (&'p Root, &'p [Segment], Operator, &'p str);
+
+/// What two predicates must share to be the same, in whatever order it is written.
+fn key<'p>(rule: &Rule<'p>) -> Vec<Key<'p>> {
+    let key = |clause: Clause<'p>| {
+        let condition = clause.condition;
+        (&condition.path.root, condition.path.segments.as_slice(), condition.operator, &*condition.expected)
+    };
+    let mut keys: Vec<Key<'_>> = rule.clauses().map(key).collect();
+    keys.sort_by_key(|(_, _, operator, expected)| (*operator, *expected));
+    keys
+}
+
+fn behind(rule: &Rule<'_>, earlier: &Rule<'_>, message: &str) -> Fault {
+    let warning = Fault::warning(Code::Shadowed, rule.place(), format!("this rule never decides: {message}"));
+    warning.other(earlier.place(), "this one").help("remove one of the two")
+}

@@ -1,0 +1,218 @@
+//! Rule blocks side by side: what they mean, and where each part of them is written.
+
+use std::collections::HashMap;
+use std::iter::zip;
+use std::ops::Range;
+
+use crate::condition::Condition;
+use crate::limit::Limit;
+use crate::set::{Block, CategoryRule, Policy, Predicate, Table};
+use crate::written::{Entry, Node, Written};
+
+/// The fields of a policy that hold rule blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Field {
+    AllTools,
+    Categories,
+    Tools,
+    Resources,
+    Prompts,
+}
+
+/// The lists of predicates in a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Require,
+    DenyIf,
+    ApproveIf,
+}
+
+/// A rule block, and where it is written.
+pub(super) struct Section<'p> {
+    pub field: Field,
+    pub entry: &'p Entry,
+    pub block: &'p Block,
+}
+
+/// A predicate, and where it is written.
+#[derive(Clone, Copy)]
+pub(super) struct Rule<'p> {
+    pub predicate: &'p Predicate,
+    node: &'p Node,
+}
+
+/// A condition, and where it is written.
+#[derive(Clone, Copy)]
+pub(super) struct Clause<'p> {
+    pub condition: &'p Condition,
+    node: &'p Node,
+}
+
+impl Field {
+    fn of_word(word: &str) -> Option<Self> {
+        match word {
+            "all_tools" => Some(Self::AllTools),
+            "categories" => Some(Self::Categories),
+            "tools" => Some(Self::Tools),
+            "resources" => Some(Self::Resources),
+            "prompts" => Some(Self::Prompts),
+            _ => None,
+        }
+    }
+
+    /// Whether `all_tools` holds besides a block of this field.
+    pub fn is_under_all_tools(self) -> bool {
+        match self {
+            Self::Categories | Self::Tools => true,
+            Self::AllTools | Self::Resources | Self::Prompts => false,
+        }
+    }
+}
+
+impl Part {
+    pub const ALL: [Self; 3] = [Self::Require, Self::DenyIf, Self::ApproveIf];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Require => "require",
+            Self::DenyIf => "deny_if",
+            Self::ApproveIf => "approve_if",
+        }
+    }
+}
+
+/// All rule blocks, in the order of the document.
+pub(super) fn sections<'p>(policy: &'p Policy, root: &'p Node) -> Vec<Section<'p>> {
+    // INVARIANT: the parser notes for each block where its name stands.
+    let blocks: HashMap<usize, &Block> = blocks(policy).map(|block| (block.span.start, block)).collect();
+    let section = |field, entry: &'p Entry| {
+        let block = blocks.get(&entry.key_span.start)?;
+        Some(Section { field, entry, block })
+    };
+    let mut sections = Vec::new();
+    for entry in entries(root) {
+        match Field::of_word(&entry.key) {
+            None => {}
+            Some(Field::AllTools) => sections.extend(section(Field::AllTools, entry)),
+            Some(field) => sections.extend(entries(&entry.value).iter().filter_map(|entry| section(field, entry))),
+        }
+    }
+    sections
+}
+
+fn blocks(policy: &Policy) -> impl Iterator<Item = &Block> {
+    let categories = policy.categories.iter().filter_map(|(_, rule)| match rule {
+        CategoryRule::Block(block) => Some(block),
+        CategoryRule::Hide(_) => None,
+    });
+    let tables = [&policy.tools, &policy.resources, &policy.prompts];
+    policy.all_tools.iter().chain(categories).chain(tables.into_iter().flat_map(Table::blocks))
+}
+
+impl<'p> Section<'p> {
+    pub fn rules(&self, part: Part) -> impl Iterator<Item = Rule<'p>> + use<'p> {
+        let predicates = match part {
+            Part::Require => &self.block.require,
+            Part::DenyIf => &self.block.deny_if,
+            Part::ApproveIf => &self.block.approve_if,
+        };
+        // INVARIANT: a document without faults has one predicate for each element.
+        let nodes = self.entry.value.get(part.word()).map(items).unwrap_or_default();
+        zip(predicates, nodes).map(|(predicate, node)| Rule { predicate, node })
+    }
+
+    pub fn all_rules(&self) -> impl Iterator<Item = (Part, Rule<'p>)> {
+        Part::ALL.into_iter().flat_map(|part| self.rules(part).map(move |rule| (part, rule)))
+    }
+
+    /// The limits, each with the object that it is written as; a `rate_limit` comes last.
+    pub fn limits(&self) -> impl Iterator<Item = (&'p Limit, &'p Node)> + use<'p> {
+        let listed = self.entry.value.get("limits").map(items).unwrap_or_default();
+        let nodes = listed.iter().chain(self.entry.value.get("rate_limit"));
+        zip(&self.block.limits, nodes).map(|(limit, node)| (&**limit, node))
+    }
+
+    /// Where a field of the block has its name.
+    pub fn key_span(&self, name: &str) -> Option<Range<usize>> {
+        key_span(&self.entry.value, name)
+    }
+}
+
+impl<'p> Rule<'p> {
+    pub fn clauses(&self) -> impl Iterator<Item = Clause<'p>> + use<'p> {
+        let nodes = match self.node.get("conditions") {
+            Some(list) => items(list),
+            // A bare condition is a predicate of one.
+            None => std::slice::from_ref(self.node),
+        };
+        zip(&self.predicate.conditions, nodes).map(|(condition, node)| Clause { condition, node })
+    }
+
+    /// A short place that stands for the whole.
+    pub fn place(&self) -> Range<usize> {
+        let name = key_span(self.node, "conditions").or_else(|| key_span(self.node, "path"));
+        name.unwrap_or_else(|| self.predicate.span.clone())
+    }
+}
+
+impl<'p> Clause<'p> {
+    pub fn path_place(&self) -> Range<usize> {
+        self.place_of("path")
+    }
+
+    pub fn operator_place(&self) -> Range<usize> {
+        self.place_of("op")
+    }
+
+    fn place_of(&self, name: &str) -> Range<usize> {
+        self.node.get(name).map_or(&self.condition.span, |node| &node.span).clone()
+    }
+
+    /// The value if it is a scalar; of a list that may be long, the operator.
+    pub fn value_place(&self) -> Range<usize> {
+        match self.node.get("value") {
+            Some(Node { value: Written::List(_), .. }) | None => self.operator_place(),
+            Some(value) => value.span.clone(),
+        }
+    }
+
+    /// The members of a list, or the one value.
+    pub fn members(&self) -> &'p [Node] {
+        match self.node.get("value") {
+            Some(Node { value: Written::List(members), .. }) => members,
+            Some(value) => std::slice::from_ref(value),
+            None => &[],
+        }
+    }
+
+    /// The operator and its value, for messages.
+    pub fn words(&self) -> String {
+        const MOST: usize = 40;
+        let expected: String = self.condition.expected.chars().take(MOST).collect();
+        let rest = if expected.len() < self.condition.expected.len() { "…" } else { "" };
+        format!("{} {expected}{rest}", self.condition.operator)
+    }
+}
+
+pub(super) fn entries(node: &Node) -> &[Entry] {
+    match &node.value {
+        Written::Map(entries) => entries,
+        _ => &[],
+    }
+}
+
+pub(super) fn items(node: &Node) -> &[Node] {
+    match &node.value {
+        Written::List(items) => items,
+        _ => &[],
+    }
+}
+
+/// Where a member's value stands; the whole, should it have none.
+pub(super) fn span_of(node: &Node, name: &str) -> Range<usize> {
+    node.get(name).unwrap_or(node).span.clone()
+}
+
+fn key_span(node: &Node, name: &str) -> Option<Range<usize>> {
+    entries(node).iter().find(|entry| entry.key == name).map(|entry| entry.key_span.clone())
+}

@@ -1,0 +1,105 @@
+//! Names: rules for tools that never come to them, and for tools that are not there.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::nearest::Offers;
+use super::section::{Field, Section, entries, items};
+use super::tools::Tools;
+use crate::fault::{Code, Fault};
+use crate::glob::Glob;
+use crate::set::{Action, Policy};
+use crate::written::{Node, Written};
+
+/// The fields of a block that a denial makes idle.
+const IDLE_UNDER_DENY: [&str; 6] = ["require", "deny_if", "approve_if", "limits", "rate_limit", "validate_arguments"];
+
+pub(super) fn find_shadowed(policy: &Policy, root: &Node, sections: &[Section<'_>], warnings: &mut Vec<Fault>) {
+    for section in sections {
+        if section.field == Field::Tools {
+            warnings.extend(hidden(policy, root, section));
+        }
+        if section.block.action == Action::Deny {
+            find_idle(section, warnings);
+        }
+    }
+    find_categories_behind_all(root, warnings);
+}
+
+/// A rule for a tool that `hide` makes disappear.
+fn hidden(policy: &Policy, root: &Node, section: &Section<'_>) -> Option<Fault> {
+    let key = &section.entry.key;
+    // A glob hides another if it matches its text: a `*` is matched by nothing but a `*`.
+    let pointer = policy.hide.find(key)?;
+    let message = format!("`{key}` is hidden, so this rule is never looked at");
+    let warning = Fault::warning(Code::Shadowed, section.entry.key_span.clone(), message);
+    let warning = warning.help("remove the rule, or what hides the tool");
+    Some(match hide_place(root, pointer) {
+        Some(place) => warning.other(place, "hidden here"),
+        None => warning,
+    })
+}
+
+fn hide_place(root: &Node, pointer: &Arc<str>) -> Option<Range<usize>> {
+    let at: usize = pointer.strip_prefix("/hide/")?.parse().ok()?;
+    items(root.get("hide")?).get(at).map(|item| item.span.clone())
+}
+
+/// Whatever stands beside `action: deny`: the call is refused before it is looked at.
+fn find_idle(section: &Section<'_>, warnings: &mut Vec<Fault>) {
+    for name in IDLE_UNDER_DENY {
+        let is_empty = section.entry.value.get(name).is_none_or(is_without_effect);
+        let Some(place) = section.key_span(name).filter(|_| !is_empty) else { continue };
+        let warning = Fault::warning(Code::Shadowed, place, format!("`action: deny` comes before `{name}`"));
+        let warning = match section.key_span("action") {
+            Some(action) => warning.other(action, "refuses every call"),
+            None => warning,
+        };
+        warnings.push(warning.help(format!("remove `{name}`, or the action")));
+    }
+}
+
+fn is_without_effect(node: &Node) -> bool {
+    match &node.value {
+        Written::List(items) => items.is_empty(),
+        Written::Bool(value) => !value,
+        _ => false,
+    }
+}
+
+/// A tool's category is asked only where nothing under `tools` matches its name.
+fn find_categories_behind_all(root: &Node, warnings: &mut Vec<Fault>) {
+    let Some(tools) = root.get("tools") else { return };
+    let is_all = |key: &str| !key.is_empty() && key.bytes().all(|byte| byte == b'*');
+    let Some(all) = entries(tools).iter().find(|entry| is_all(&entry.key)) else { return };
+    for category in root.get("categories").map(entries).unwrap_or_default() {
+        let message = format!("every tool matches `{}`, so no category is looked at", all.key);
+        let warning = Fault::warning(Code::Shadowed, category.key_span.clone(), message);
+        let warning = warning.other(all.key_span.clone(), "matches every name");
+        warnings.push(warning.help("write what is meant for all tools into `all_tools`"));
+    }
+}
+
+pub(super) fn find_not_offered(root: &Node, tools: &Tools, offers: &mut Offers, warnings: &mut Vec<Fault>) {
+    let hide = root.get("hide").map(items).unwrap_or_default();
+    let hide = hide.iter().filter_map(|item| match &item.value {
+        Written::Text(name) => Some((name, &item.span)),
+        _ => None,
+    });
+    let listed = root.get("tools").map(entries).unwrap_or_default();
+    let listed = listed.iter().map(|entry| (&entry.key, &entry.key_span));
+    for (name, span) in hide.chain(listed) {
+        let (is_offered, what) = match Glob::new(name) {
+            Some(glob) => (tools.names().any(|tool| glob.matches(tool)), "no tool that the server offers matches"),
+            None => (tools.has(name), "the server offers no tool"),
+        };
+        if is_offered {
+            continue;
+        }
+        let warning = Fault::warning(Code::NotOffered, span.clone(), format!("{what} `{name}`"));
+        warnings.push(warning.help(match offers.find_nearest(name, tools.names()) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None => "as it stands the entry does nothing; correct or remove it".to_owned(),
+        }));
+    }
+}

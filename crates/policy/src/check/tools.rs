@@ -1,0 +1,130 @@
+//! The tools that a server offers, as it answers `tools/list`.
+
+use std::collections::HashMap;
+
+use gatelodge_json::{Kind, Limits, Value, read};
+
+use crate::fault::{Code, Fault};
+
+/// More faults than this are not collected.
+const MAX_FAULTS: usize = 200;
+const HELP: &str =
+    r#"give what the server answers to `tools/list`, such as {"tools": [{"name": "…", "inputSchema": {…}}]}"#;
+
+/// The definitions of a server's tools.
+#[derive(Debug, Default)]
+pub struct Tools {
+    tools: Vec<Offered>,
+    by_name: HashMap<Box<str>, usize>,
+}
+
+/// One tool that is offered.
+#[derive(Debug)]
+pub(super) struct Offered {
+    pub name: Box<str>,
+    /// The text of its input schema.
+    pub schema: Option<Box<str>>,
+}
+
+impl Tools {
+    /// Reads the result of `tools/list`, the whole response that holds it, or the list alone.
+    ///
+    /// # Errors
+    /// All faults, with their places in the text.
+    pub fn read(bytes: &[u8]) -> Result<Self, Vec<Fault>> {
+        let document =
+            read(bytes, &Limits::REPLY).map_err(|fault| vec![Fault { help: None, ..Fault::of_reader(&fault) }])?;
+        let list = list(document.root()).map_err(|fault| vec![fault])?;
+        let mut tools = Self::default();
+        let mut places = Vec::new();
+        let mut faults = Vec::new();
+        for item in list.elements() {
+            match tools.add(item, &mut places) {
+                Ok(()) => {}
+                Err(fault) if faults.len() < MAX_FAULTS => faults.push(fault),
+                Err(_) => break,
+            }
+        }
+        if faults.is_empty() { Ok(tools) } else { Err(faults) }
+    }
+
+    fn add<'d>(&mut self, item: Value<'d>, places: &mut Vec<Value<'d>>) -> Result<(), Fault> {
+        if item.kind() != Kind::Object {
+            return Err(wrong_type(item, "a tool", "an object"));
+        }
+        let name = item.get("name").ok_or_else(|| missing(item, "name"))?;
+        let text = name.as_str().ok_or_else(|| wrong_type(name, "`name`", "a string"))?;
+        if let Some(earlier) = self.by_name.get(&*text).and_then(|at| places.get(*at)) {
+            let fault = Fault::error(Code::RepeatedKey, span(name), format!("the tool `{text}` is listed twice"));
+            return Err(fault.other(span(*earlier), "the other one").help("keep one of the two"));
+        }
+        self.by_name.insert(text.as_ref().into(), self.tools.len());
+        let schema = item.get("inputSchema").map(|schema| schema.raw().into());
+        self.tools.push(Offered { name: text.into(), schema });
+        places.push(name);
+        Ok(())
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Offered> {
+        self.tools.iter()
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().map(|tool| &*tool.name)
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+}
+
+/// Finds the list of tools.
+fn list(root: Value<'_>) -> Result<Value<'_>, Fault> {
+    if root.kind() == Kind::List {
+        return Ok(root);
+    }
+    if root.kind() != Kind::Object {
+        return Err(wrong_type(root, "a list of tools", "an object or a list").help(HELP));
+    }
+    if let Some(error) = root.get("error").filter(|_| root.get("result").is_none()) {
+        return Err(Fault::error(Code::MissingField, bracket(error), "the server answered an error").help(HELP));
+    }
+    let result = root.get("result").unwrap_or(root);
+    if result.kind() != Kind::Object {
+        return Err(wrong_type(result, "`result`", "an object").help(HELP));
+    }
+    if let Some(cursor) = result.get("nextCursor").filter(|cursor| cursor.kind() != Kind::Null) {
+        // Checked against a part, what is on the other pages would seem not to be offered.
+        let fault = Fault::error(Code::BadValue, span(cursor), "this is one page of a longer list");
+        return Err(fault.help("put the tools of all pages into one list"));
+    }
+    let tools = result.get("tools").ok_or_else(|| missing(result, "tools"))?;
+    match tools.kind() {
+        Kind::List => Ok(tools),
+        _ => Err(wrong_type(tools, "`tools`", "a list").help(HELP)),
+    }
+}
+
+fn missing(value: Value<'_>, name: &str) -> Fault {
+    Fault::error(Code::MissingField, bracket(value), format!("`{name}` is missing")).help(HELP)
+}
+
+fn wrong_type(value: Value<'_>, what: &str, wanted: &str) -> Fault {
+    let message = format!("{what} must be {wanted}, not {}", value.kind().with_article());
+    let place = match value.kind() {
+        Kind::List | Kind::Object => bracket(value),
+        _ => span(value),
+    };
+    Fault::error(Code::WrongType, place, message)
+}
+
+fn span(value: Value<'_>) -> std::ops::Range<usize> {
+    let (start, end) = value.span();
+    start..end
+}
+
+/// The first character: a whole block underlined says nothing.
+fn bracket(value: Value<'_>) -> std::ops::Range<usize> {
+    let (start, end) = value.span();
+    start..end.min(start + 1)
+}

@@ -1,0 +1,240 @@
+//! The steps of a judgement, each told whether or not an earlier one has refused.
+
+use jiff::Timestamp;
+
+use super::found::found;
+use super::{ConditionLine, Step, raw};
+use crate::call::{Call, Definition, Reference, Subject, Tool};
+use crate::condition::{Answer, Moment, Polarity};
+use crate::decide::{Blocks, refuse_treacherous, violation};
+use crate::decision::{Code, Decision};
+use crate::method;
+use crate::reserve;
+use crate::set::{Action, Block, Default, Policy, Predicate, Standing, Table};
+
+pub(super) fn steps(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Vec<Step> {
+    let moment = Moment { at, zone: &policy.time_zone };
+    let mut trace = Trace { policy, call, moment, steps: Vec::new() };
+    match call.subject {
+        Subject::Tool(tool) => trace.tool(&tool),
+        Subject::Resource { uri } => {
+            trace.uri(uri);
+            trace.listed(&policy.resources, uri);
+        }
+        Subject::Prompt { name } => trace.listed(&policy.prompts, name),
+        Subject::Completion(Reference::Prompt(name)) => trace.referred(policy.prompts.find(name)),
+        Subject::Completion(Reference::Resource(uri)) => {
+            trace.uri(uri);
+            trace.referred(policy.find_resource_or_template(uri));
+        }
+        Subject::Completion(Reference::Unknown) => {
+            trace.refuse("standing", None, Code::NotListed, "the completion does not say what it refers to");
+        }
+        Subject::Method { name } => trace.method(name),
+    }
+    trace.steps
+}
+
+struct Trace<'a> {
+    policy: &'a Policy,
+    call: &'a Call<'a>,
+    moment: Moment<'a>,
+    steps: Vec<Step>,
+}
+
+impl<'a> Trace<'a> {
+    fn push(&mut self, step: &'static str, rule: Option<&str>, outcome: &'static str, note: impl Into<String>) {
+        let (rule, note) = (rule.map(Into::into), note.into());
+        self.steps.push(Step { step, rule, outcome, code: None, note, conditions: Vec::new() });
+    }
+
+    fn refuse(&mut self, step: &'static str, rule: Option<&str>, code: Code, note: impl Into<String>) {
+        self.push(step, rule, "refuse", note);
+        if let Some(step) = self.steps.last_mut() {
+            step.code = Some(code.as_str());
+        }
+    }
+
+    fn tool(&mut self, tool: &Tool<'_>) {
+        let own = match self.policy.standing(tool) {
+            Standing::Hidden(pointer) => {
+                self.refuse("standing", Some(pointer), Code::Hidden, "the tool is hidden");
+                self.policy.tools.find(tool.name)
+            }
+            Standing::Listed(block) => {
+                self.push("standing", Some(&block.pointer), "pass", format!("this block holds for `{}`", tool.name));
+                Some(block)
+            }
+            Standing::Unlisted => {
+                self.unlisted();
+                None
+            }
+        };
+        if tool.definition == Definition::NotOffered {
+            self.refuse("offered", None, Code::NotOffered, "the server does not offer this tool");
+        }
+        let blocks = Blocks { own, all: self.policy.all_tools.as_ref() };
+        self.actions(blocks);
+        match tool.definition {
+            Definition::Accepted | Definition::NotOffered => {}
+            Definition::New => self.refuse("accepted", None, Code::NotAccepted, "nobody has accepted the definition"),
+            Definition::Changed => {
+                self.refuse("accepted", None, Code::DefinitionChanged, "the definition is not the accepted one");
+            }
+        }
+        for block in blocks.iter() {
+            self.validation(block, tool);
+            self.predicates(block);
+        }
+        self.limits(blocks, tool.name);
+        self.questions(blocks);
+    }
+
+    fn listed(&mut self, table: &'a Table, name: &str) {
+        let own = table.find(name);
+        self.referred_standing(own);
+        let blocks = Blocks { own, all: None };
+        self.actions(blocks);
+        blocks.iter().for_each(|block| self.predicates(block));
+        self.limits(blocks, name);
+        self.questions(blocks);
+    }
+
+    fn referred(&mut self, own: Option<&'a Block>) {
+        self.referred_standing(own);
+        self.actions(Blocks { own, all: None });
+    }
+
+    fn referred_standing(&mut self, own: Option<&'a Block>) {
+        match own {
+            Some(block) => self.push("standing", Some(&block.pointer), "pass", "this block holds"),
+            None => self.unlisted(),
+        }
+    }
+
+    fn unlisted(&mut self) {
+        match self.policy.default {
+            Default::Allow => {
+                self.push("standing", Some("/default"), "pass", "nothing speaks of it; the default allows")
+            }
+            Default::Deny => {
+                self.refuse("standing", Some("/default"), Code::NotListed, "nothing speaks of it; the default denies");
+            }
+        }
+    }
+
+    fn uri(&mut self, uri: &str) {
+        if let Err(reason) = refuse_treacherous(self.policy, uri) {
+            self.refuse("uri", None, reason.code, reason.message.as_ref());
+        }
+    }
+
+    fn method(&mut self, name: &str) {
+        match crate::decide::as_decision(method::judge(self.policy, name)) {
+            Decision::Allow(terms) => self.push("method", terms.rule.as_deref(), "pass", "the method passes"),
+            Decision::Deny(reason) => {
+                self.refuse("method", reason.rule.as_deref(), reason.code, reason.message.as_ref())
+            }
+        }
+    }
+
+    fn actions(&mut self, blocks: Blocks<'_>) {
+        for block in blocks.iter().filter(|block| block.action == Action::Deny) {
+            let note = block.reason.as_deref().unwrap_or("every call is denied");
+            self.refuse("action", Some(&block.pointer), Code::Denied, note);
+        }
+    }
+
+    fn validation(&mut self, block: &Block, tool: &Tool<'_>) {
+        if !block.validate_arguments {
+            return;
+        }
+        let rule = format!("{}/validate_arguments", block.pointer);
+        match violation(block, tool, self.call) {
+            None => self.push("validate_arguments", Some(&rule), "pass", "the arguments satisfy the input schema"),
+            Some(what) => self.refuse("validate_arguments", Some(&rule), Code::InvalidArguments, what),
+        }
+    }
+
+    fn predicates(&mut self, block: &Block) {
+        for predicate in &block.require {
+            let answer = self.predicate("require", predicate, Polarity::All);
+            match answer {
+                Answer::True => self.conclude("pass", None, "it holds"),
+                Answer::False => self.conclude("refuse", Some(Code::Require), "it does not hold"),
+                Answer::Absent => self.conclude("refuse", Some(Code::Require), "what it needs is not there"),
+                Answer::Mismatch => self.conclude("refuse", Some(Code::TypeMismatch), "a value cannot be compared"),
+            }
+        }
+        for (step, predicates) in [("deny_if", &block.deny_if), ("approve_if", &block.approve_if)] {
+            for predicate in predicates {
+                match self.predicate(step, predicate, Polarity::Any) {
+                    Answer::True if step == "deny_if" => self.conclude("refuse", Some(Code::DenyIf), "it holds"),
+                    Answer::True => self.conclude("ask", None, "it holds"),
+                    Answer::False => self.conclude("pass", None, "it does not hold"),
+                    Answer::Absent => self.conclude("pass", None, "what it looks at is not there"),
+                    Answer::Mismatch => self.conclude("refuse", Some(Code::TypeMismatch), "a value cannot be compared"),
+                }
+            }
+        }
+    }
+
+    /// Tells a predicate's conditions; what follows from them is concluded by the caller.
+    fn predicate(&mut self, step: &'static str, predicate: &Predicate, polarity: Polarity) -> Answer {
+        let (call, moment) = (self.call, self.moment);
+        let line = |condition: &crate::condition::Condition| ConditionLine {
+            path: condition.path.to_string(),
+            op: condition.operator.as_str(),
+            value: raw(condition.expected.to_string()),
+            found: found(&condition.path, call, moment),
+            answer: condition.answer(call, moment, polarity).as_str(),
+        };
+        self.push(step, Some(&predicate.pointer), "pass", "");
+        if let Some(step) = self.steps.last_mut() {
+            step.conditions = predicate.conditions.iter().map(line).collect();
+        }
+        predicate.answer(call, moment, polarity)
+    }
+
+    fn conclude(&mut self, outcome: &'static str, code: Option<Code>, note: &str) {
+        if let Some(step) = self.steps.last_mut() {
+            step.outcome = outcome;
+            step.code = code.map(Code::as_str);
+            step.note = note.to_owned();
+        }
+    }
+
+    fn limits(&mut self, blocks: Blocks<'_>, name: &str) {
+        for (at, limit) in reserve::limits(blocks).enumerate() {
+            let counter = limit.counter.name(name);
+            let rule = Some(&*limit.pointer);
+            match reserve::amount(limit, self.call) {
+                None => self.refuse("limit", rule, Code::Amount, format!("`{counter}`: the amount cannot be counted")),
+                Some(_) if !reserve::rules(limit, at, blocks, name) => {
+                    self.push(
+                        "limit",
+                        rule,
+                        "pass",
+                        format!("`{counter}`: a stricter limit on the same counter rules"),
+                    );
+                }
+                Some(amount) if amount > limit.max => {
+                    let note =
+                        format!("`{counter}`: {amount} alone is more than the {} of a {}", limit.max, limit.window);
+                    self.refuse("limit", rule, Code::Limit, note);
+                }
+                Some(amount) => {
+                    let note = format!("`{counter}`: takes {amount} of {} in a {}", limit.max, limit.window);
+                    self.push("limit", rule, "charge", note);
+                }
+            }
+        }
+    }
+
+    fn questions(&mut self, blocks: Blocks<'_>) {
+        for block in blocks.iter().filter(|block| block.action == Action::Approve) {
+            let note = block.reason.as_deref().unwrap_or("every call waits for a person");
+            self.push("action", Some(&block.pointer), "ask", note);
+        }
+    }
+}

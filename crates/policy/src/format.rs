@@ -1,0 +1,64 @@
+//! The canonical layout of a policy: JSON with its comments where they stand, two spaces, one line where it fits.
+//!
+//! Only the white space changes: keys keep their order, strings and numbers their spelling. Nothing is judged here.
+
+mod layout;
+mod remark;
+mod yaml_comment;
+
+use std::ops::Range;
+
+use gatelodge_json::{Limits, read_commented};
+
+use crate::fault::{Code, Fault};
+use crate::written::{self, Format};
+pub(crate) use yaml_comment::count as comments_of_yaml;
+
+/// A document in its canonical layout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Formatted {
+    /// The text, JSON.
+    pub text: String,
+    /// How many comments could not be kept. Always 0 for JSON; YAML becomes JSON without its comments.
+    pub comments_lost: usize,
+}
+
+/// Lays a document out. It need not be a valid policy, as long as it can be read.
+///
+/// # Errors
+/// What keeps the text from being read, and repeated keys.
+pub fn format(text: &[u8], format: Format) -> Result<Formatted, Vec<Fault>> {
+    match format {
+        Format::Json => Ok(Formatted { text: format_json(text)?, comments_lost: 0 }),
+        Format::Yaml => {
+            let (root, repeats) = written::read(text, format).map_err(|fault| vec![fault])?;
+            refuse(repeats)?;
+            let json = root.to_json();
+            // Places in the JSON that was made mean nothing to whoever wrote the YAML.
+            let laid_out = format_json(json.as_bytes()).map_err(|faults| move_all(faults, 0..text.len()))?;
+            Ok(Formatted { text: laid_out, comments_lost: comments_of_yaml(text, &root) })
+        }
+    }
+}
+
+fn format_json(text: &[u8]) -> Result<String, Vec<Fault>> {
+    let (document, repeats) = read_commented(text, &Limits::DOCUMENT).map_err(|fault| vec![written::syntax(&fault)])?;
+    refuse(repeats.iter().map(written::syntax).collect())?;
+    let laid_out = layout::lay_out(&remark::attach(&document));
+    if laid_out.len() > Limits::DOCUMENT.bytes {
+        let message = "laid out, the text would be larger than a policy may be";
+        return Err(vec![Fault::error(Code::TooLarge, 0..text.len(), message)]);
+    }
+    Ok(laid_out)
+}
+
+fn refuse(faults: Vec<Fault>) -> Result<(), Vec<Fault>> {
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
+fn move_all(mut faults: Vec<Fault>, span: Range<usize>) -> Vec<Fault> {
+    for fault in &mut faults {
+        fault.span = span.clone();
+    }
+    faults
+}

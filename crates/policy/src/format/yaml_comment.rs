@@ -1,0 +1,65 @@
+//! Counting the comments of a YAML text, which its parser passes over.
+
+use std::ops::Range;
+
+use crate::written::{Node, Written};
+
+/// How many comments a text has; `root` is what was read from it.
+pub(crate) fn count(text: &[u8], root: &Node) -> usize {
+    let mut scalars = Vec::new();
+    collect(root, text, &mut scalars);
+    scalars.sort_by_key(|span| span.start);
+    let is_in_scalar = |at: usize| {
+        let before = scalars.partition_point(|span| span.start <= at);
+        before.checked_sub(1).and_then(|last| scalars.get(last)).is_some_and(|span| span.contains(&at))
+    };
+    let mut line_start = 0;
+    let mut comments = 0;
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let starts_comment = |(at, byte): (usize, &u8)| {
+            let is_behind_space = at == 0 || line.get(at - 1).is_some_and(u8::is_ascii_whitespace);
+            *byte == b'#' && is_behind_space && !is_in_scalar(line_start + at)
+        };
+        comments += usize::from(line.iter().enumerate().any(starts_comment));
+        line_start += line.len();
+    }
+    comments
+}
+
+/// Where scalars and keys stand: a `#` in there is text.
+fn collect(node: &Node, text: &[u8], scalars: &mut Vec<Range<usize>>) {
+    match &node.value {
+        Written::List(items) => items.iter().for_each(|item| collect(item, text, scalars)),
+        Written::Map(entries) => {
+            for entry in entries {
+                scalars.push(entry.key_span.clone());
+                collect(&entry.value, text, scalars);
+            }
+        }
+        _ => scalars.push(content(&node.span, text)),
+    }
+}
+
+/// Where a scalar itself stands: the parser's span of a quoted one reaches over a comment behind it.
+fn content(span: &Range<usize>, text: &[u8]) -> Range<usize> {
+    let written = text.get(span.clone()).unwrap_or_default();
+    let (quote, escape) = match written.first() {
+        Some(b'"') => (b'"', b'\\'),
+        // A quote is written twice.
+        Some(b'\'') => (b'\'', b'\''),
+        _ => return span.clone(),
+    };
+    let mut at = 1;
+    while let Some(byte) = written.get(at) {
+        let next = written.get(at + 1);
+        let is_escape = *byte == escape && (escape != quote || next == Some(&quote));
+        if is_escape {
+            at += 2;
+        } else if *byte == quote {
+            break;
+        } else {
+            at += 1;
+        }
+    }
+    span.start..(span.start + at + 1).min(span.end)
+}

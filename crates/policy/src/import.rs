@@ -1,0 +1,276 @@
+//! From the YAML policies of Intercept to policies of ours, with a note on everything that changed meaning.
+//!
+//! The result never lets a call pass that the source would refuse, as far as numbers are told apart: Intercept
+//! compares them as floats, we compare them exactly. What cannot be said here becomes a denial.
+
+mod block;
+mod condition;
+mod counter;
+mod field;
+mod pattern;
+mod rule;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use gatelodge_json::quote;
+
+use crate::fault::{Code, Fault};
+use crate::format::{comments_of_yaml, format};
+use crate::limit::words;
+use crate::parse::parse;
+use crate::set::Default;
+use crate::written::{self, Entry, Format, Node};
+use block::Block;
+
+/// A policy that was taken over.
+#[derive(Debug, Clone)]
+pub struct Imported {
+    /// The policy, JSON in our layout. It loads.
+    pub policy: String,
+    /// What is to be known about it, in the order of the source.
+    pub notes: Vec<Note>,
+}
+
+/// Something to know about a part that was taken over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// How the part fared.
+    pub kind: NoteKind,
+    /// Byte offsets in the source.
+    pub span: Range<usize>,
+    /// What happened to it, and what to do about it.
+    pub message: String,
+}
+
+words! {
+    /// How a part of the source fared.
+    NoteKind {
+        /// It means something else here; never something more permissive.
+        Changed = "changed",
+        /// It is not in the result.
+        Dropped = "dropped",
+        /// It is written in another way and means the same.
+        Exact = "exact",
+    }
+}
+
+/// Takes over a policy written for Intercept.
+///
+/// # Errors
+/// All faults of the source, in the order of their places.
+pub fn import(text: &[u8]) -> Result<Imported, Vec<Fault>> {
+    let (root, repeats) = written::read(text, Format::Yaml).map_err(|fault| vec![fault])?;
+    let mut importer = Importer { faults: repeats, ..Importer::default() };
+    let policy = importer.policy(&root);
+    importer.check_references();
+    importer.tell_comments(comments_of_yaml(text, &root));
+    let Importer { mut faults, mut notes, .. } = importer;
+    if !faults.is_empty() {
+        faults.sort_by_key(|fault| fault.span.start);
+        return Err(faults);
+    }
+    let policy = format(policy.as_bytes(), Format::Json).map_err(broken)?.text;
+    // Whatever went wrong above, nobody gets a policy that does not load.
+    parse(policy.as_bytes(), Format::Json).map_err(broken)?;
+    notes.sort_by_key(|note| note.span.start);
+    Ok(Imported { policy, notes })
+}
+
+/// Tells a fault of the result; its places mean nothing in the source.
+fn broken(faults: Vec<Fault>) -> Vec<Fault> {
+    let tell = |fault: Fault| {
+        let message = format!("the policy that this becomes would not load: {}", fault.message);
+        Fault { span: 0..0, message, other: None, ..fault }
+    };
+    faults.into_iter().map(tell).collect()
+}
+
+const FIELDS: [&str; 6] = ["version", "description", "default", "hide", "tools", "approvals"];
+
+/// The key of the rules for all tools.
+const WILDCARD: &str = "*";
+
+/// What is carried along while a source is read.
+#[derive(Default)]
+struct Importer {
+    faults: Vec<Fault>,
+    notes: Vec<Note>,
+    /// Every counter that a rule counts, by scope and name as Intercept keys it, and where.
+    counters: BTreeMap<String, Range<usize>>,
+    /// Every counter that a condition reads, and where.
+    references: Vec<(String, Range<usize>)>,
+}
+
+impl Importer {
+    fn fault(&mut self, fault: Fault) {
+        self.faults.push(fault);
+    }
+
+    fn note(&mut self, kind: NoteKind, span: &Range<usize>, message: impl Into<String>) {
+        self.notes.push(Note { kind, span: span.clone(), message: message.into() });
+    }
+
+    /// Notes what is the same for all places at the first of them.
+    fn note_once(&mut self, kind: NoteKind, span: &Range<usize>, message: &str) {
+        if !self.notes.iter().any(|note| note.message == message) {
+            self.note(kind, span, message);
+        }
+    }
+
+    fn policy(&mut self, root: &Node) -> String {
+        let fields = self.entries(root, "a policy");
+        self.check_names(fields, &FIELDS, "a policy");
+        self.version(root);
+        let default = self.fate(root);
+        let mut members = vec![member("version", &quoted("1"))];
+        if let Some(text) = self.text_of(root, "description") {
+            members.push(member("description", &quoted(&text)));
+        }
+        members.push(member("default", &quoted(default.as_str())));
+        if let Some(hide) = root.get("hide") {
+            members.push(member("hide", &self.hide(hide)));
+        }
+        if let Some(tools) = root.get("tools") {
+            members.extend(self.tools(tools, default));
+        }
+        if let Some(approvals) = root.get("approvals") {
+            let message = "`approvals` is not taken over; who is asked, and how, is set in the gateway";
+            self.note(NoteKind::Dropped, &key_span(fields, "approvals", approvals), message);
+        }
+        format!("{{\n{}\n}}", members.join(",\n"))
+    }
+
+    fn version(&mut self, root: &Node) {
+        match self.text_of(root, "version").as_deref() {
+            Some("1") => {}
+            Some(other) => {
+                let span = root.get("version").unwrap_or(root).span.clone();
+                self.fault(Fault::error(Code::UnknownWord, span, format!("version `{other}` is not known")));
+            }
+            None => self.missing(root, "version", "write `version: \"1\"`"),
+        }
+    }
+
+    /// The fate of what is not listed.
+    fn fate(&mut self, root: &Node) -> Default {
+        let Some((node, word)) = root.get("default").zip(self.text_of(root, "default")) else {
+            let span = root.span.start..root.span.start;
+            let message = "without `default`, tools that are not listed pass; it is now written out: consider `deny`";
+            self.note(NoteKind::Exact, &span, message);
+            return Default::Allow;
+        };
+        let found = self.word(node, &word, "default", Default::WORDS, Default::from_word);
+        if found == Some(Default::Deny) {
+            let message = "`default: deny` was about tools only; here it also refuses resources, prompts and other \
+                           methods that are not named: write `resources`, `prompts` and `methods` for what should pass";
+            self.note(NoteKind::Changed, &node.span, message);
+        }
+        found.unwrap_or(Default::Deny)
+    }
+
+    fn hide(&mut self, node: &Node) -> String {
+        let mut names: Vec<String> = Vec::new();
+        for item in self.list(node, "hide") {
+            let Some(name) = self.scalar(item, "an entry of `hide`") else { continue };
+            if name.trim().is_empty() {
+                self.fault(Fault::error(Code::EmptyText, item.span.clone(), "an entry of `hide` is empty"));
+            }
+            if names.contains(&quoted(&name)) {
+                let fault = Fault::error(Code::RepeatedKey, item.span.clone(), format!("`{name}` is hidden twice"));
+                self.fault(fault.help("keep one of the two"));
+            }
+            if name.contains('*') && name != WILDCARD {
+                let message = format!("`{name}` was taken for a whole name; here it hides all tools that match");
+                self.note(NoteKind::Changed, &item.span, message);
+            }
+            names.push(quoted(&name));
+        }
+        format!("[{}]", names.join(", "))
+    }
+
+    /// The members `all_tools` and `tools`.
+    fn tools(&mut self, node: &Node, default: Default) -> Vec<String> {
+        let (mut all_tools, mut tools) = (None, Vec::new());
+        for entry in self.entries(node, "`tools`") {
+            if entry.key == WILDCARD {
+                let message =
+                    "the rules of `*` become `all_tools`; as before, they let no tool pass that is not listed";
+                self.note(NoteKind::Exact, &entry.key_span, message);
+                all_tools = Some(member("all_tools", &self.tool(entry, "_global").to_json()));
+            } else if entry.key.contains('*') && default == Default::Deny {
+                self.drop_glob(entry);
+            } else {
+                if entry.key.contains('*') {
+                    let message =
+                        format!("`{}` was taken for a whole name; here it holds for all that match", entry.key);
+                    self.note(NoteKind::Changed, &entry.key_span, message);
+                }
+                tools.push(member(&entry.key, &self.tool(entry, &entry.key).to_json()));
+            }
+        }
+        let tools = format!("{{\n{}\n}}", tools.join(",\n"));
+        all_tools.into_iter().chain([member("tools", &tools)]).collect()
+    }
+
+    /// A name with a star matched no tool. As a glob under `default: deny` it would let tools pass.
+    fn drop_glob(&mut self, entry: &Entry) {
+        let told = self.notes.len();
+        self.tool(entry, &entry.key);
+        self.notes.truncate(told);
+        let message = format!(
+            "`{}` was taken for a whole name and matched no tool; as a glob it would let tools pass: list it yourself \
+             if that is what it should do",
+            entry.key
+        );
+        self.note(NoteKind::Dropped, &entry.key_span, message);
+    }
+
+    fn tool(&mut self, entry: &Entry, scope: &str) -> Block {
+        let mut block = Block::default();
+        if self.is_null(&entry.value) {
+            return block;
+        }
+        let fields = self.entries(&entry.value, "a tool");
+        self.check_names(fields, &["rules"], "a tool");
+        if let Some(rules) = entry.value.get("rules") {
+            for rule in self.list(rules, "rules") {
+                rule::take(self, rule, scope, &mut block);
+            }
+        }
+        block
+    }
+
+    /// A condition on a counter that nobody counts is a mistake of its writer.
+    fn check_references(&mut self) {
+        for (key, span) in std::mem::take(&mut self.references) {
+            if !self.counters.contains_key(&key) {
+                let fault = Fault::error(Code::BadPath, span, format!("no rule counts `state.{key}`"));
+                self.fault(fault.help("add a `state` block for it, or remove the condition"));
+            }
+        }
+    }
+
+    fn tell_comments(&mut self, count: usize) {
+        let what = match count {
+            0 => return,
+            1 => "a comment is".to_owned(),
+            count => format!("{count} comments are"),
+        };
+        self.note(NoteKind::Dropped, &(0..0), format!("{what} not taken over; copy by hand what should stay"));
+    }
+}
+
+fn key_span(fields: &[Entry], name: &str, value: &Node) -> Range<usize> {
+    fields.iter().find(|field| field.key == name).map_or_else(|| value.span.clone(), |field| field.key_span.clone())
+}
+
+fn quoted(text: &str) -> String {
+    let mut out = String::new();
+    quote(text, &mut out);
+    out
+}
+
+fn member(name: &str, value: &str) -> String {
+    format!("{}: {value}", quoted(name))
+}

@@ -1,0 +1,187 @@
+//! Conditions of Intercept: paths, operators and values, each so that it holds in no more cases than there.
+
+use std::ops::Range;
+
+use gatelodge_json::{Decimal, Kind};
+use regex::RegexBuilder;
+
+use super::counter::{Bound, State};
+use super::pattern::translate;
+use super::{Importer, NoteKind, quoted};
+use crate::condition::Operator;
+use crate::fault::{Code, Fault};
+use crate::written::{Node, Written};
+
+const FIELDS: [&str; 3] = ["path", "op", "value"];
+/// The operators of Intercept; all of them are ours too.
+const OPERATORS: [&str; 11] = ["eq", "neq", "in", "not_in", "lt", "lte", "gt", "gte", "regex", "contains", "exists"];
+
+/// The compiled size a pattern may reach, in bytes; as in policies.
+const REGEX_BYTES: usize = 1 << 20;
+
+/// What a condition becomes.
+pub(super) enum Taken {
+    /// A condition, as JSON.
+    Condition(String),
+    /// A bound of the rule's own counter.
+    Bound(Bound),
+    /// Nothing that could be said here, and why.
+    Unsaid(String),
+}
+
+/// Takes over one condition; none if it is faulty.
+pub(super) fn take(importer: &mut Importer, node: &Node, counter: Option<&State>) -> Option<Taken> {
+    let Written::Map(fields) = &node.value else {
+        importer.wrong_type(node, "a condition", "an object");
+        return None;
+    };
+    importer.check_names(fields, &FIELDS, "a condition");
+    let path = importer.text_of(node, "path");
+    let word = importer.text_of(node, "op");
+    for (name, _) in [("path", &path), ("op", &word)].iter().filter(|(_, text)| text.is_none()) {
+        importer.missing(node, name, "a condition has `path`, `op` and `value`");
+    }
+    let operator = operator(importer, node, &word?)?;
+    let null = Node { value: Written::Null, span: node.span.clone() };
+    let value = node.get("value").unwrap_or(&null);
+    check_value(importer, operator, value)?;
+    let (path, path_span) = (path?, &node.get("path")?.span);
+    if let Some(keys) = path.strip_prefix("args.") {
+        let path = args_path(importer, keys, path_span);
+        return Some(of_args(importer, &path, operator, value));
+    }
+    let Some(key) = path.strip_prefix("state.").filter(|key| key.contains('.')) else {
+        let fault = Fault::error(Code::BadPath, path_span.clone(), format!("`{path}` is no path"));
+        importer.fault(fault.help("paths begin with `args.` or `state.<tool>.<counter>`"));
+        return None;
+    };
+    importer.references.push((key.to_owned(), path_span.clone()));
+    let is_own = counter.is_some_and(|counter| counter.key == key);
+    Some(match (operator, &value.value) {
+        (Operator::Lt, Written::Number(text)) if is_own => Taken::Bound(Bound::Below(text.clone())),
+        (Operator::Lte, Written::Number(text)) if is_own => Taken::Bound(Bound::UpTo(text.clone())),
+        _ if is_own => Taken::Unsaid(format!("`{operator}` on a counter cannot be said")),
+        _ => Taken::Unsaid("a counter of another rule cannot be read".into()),
+    })
+}
+
+fn operator(importer: &mut Importer, node: &Node, word: &str) -> Option<Operator> {
+    let place = node.get("op").unwrap_or(node);
+    let find = |word: &str| Operator::from_word(word).filter(|_| OPERATORS.contains(&word));
+    importer.word(place, word, "op", &OPERATORS, find)
+}
+
+/// Refuses values that the operator cannot use, as Intercept does.
+fn check_value(importer: &mut Importer, operator: Operator, value: &Node) -> Option<()> {
+    let (kind, wanted) = match operator {
+        Operator::In | Operator::NotIn => (Kind::List, "a list"),
+        Operator::Lt | Operator::Lte | Operator::Gt | Operator::Gte => (Kind::Number, "a number"),
+        Operator::Exists => (Kind::Bool, "true or false"),
+        Operator::Regex => (Kind::String, "a string"),
+        _ => return Some(()),
+    };
+    if value.kind() != kind {
+        importer.wrong_type(value, &format!("the value of `{operator}`"), wanted);
+        return None;
+    }
+    Some(())
+}
+
+/// A path as we write it: dots descend, and everything else in it is part of a key.
+pub(super) fn args_path(importer: &mut Importer, keys: &str, span: &Range<usize>) -> String {
+    let mut path = String::from("args");
+    for key in keys.split('.') {
+        if key.is_empty() || key.contains(['[', ']', '"']) {
+            let message = format!("`{key}` was one key, brackets and all; to look into a list, write `[0]` or `[*]`");
+            importer.note(NoteKind::Exact, span, message);
+            path.push_str(&format!("[{}]", quoted(key)));
+        } else {
+            path.push_str(&format!(".{key}"));
+        }
+    }
+    path
+}
+
+fn of_args(importer: &mut Importer, path: &str, operator: Operator, value: &Node) -> Taken {
+    let condition = |operator: Operator, value: &str| {
+        Taken::Condition(format!("{{\"path\": {}, \"op\": \"{operator}\", \"value\": {value}}}", quoted(path)))
+    };
+    match (operator, &value.value) {
+        (Operator::NotIn, Written::List(items)) if items.is_empty() => {
+            let message = "`not_in` an empty list held for whatever is there; it becomes `exists`";
+            importer.note(NoteKind::Changed, &value.span, message);
+            condition(Operator::Exists, "true")
+        }
+        (Operator::In, Written::List(items)) if items.is_empty() => {
+            Taken::Unsaid("`in` an empty list never holds".into())
+        }
+        (Operator::In | Operator::NotIn, Written::List(items)) => match members(operator, items) {
+            Some(why) => Taken::Unsaid(why),
+            None => {
+                tell_types(importer, operator, items, value);
+                condition(operator, &value.to_json())
+            }
+        },
+        (Operator::Regex, Written::Text(pattern)) => of_regex(importer, pattern, value, condition),
+        (_, Written::Null | Written::List(_) | Written::Map(_)) => {
+            Taken::Unsaid(format!("`{operator}` cannot compare with {}", value.kind().with_article()))
+        }
+        _ => {
+            tell_types(importer, operator, std::slice::from_ref(value), value);
+            condition(operator, &value.to_json())
+        }
+    }
+}
+
+/// Why a list of members cannot be taken over.
+fn members(operator: Operator, items: &[Node]) -> Option<String> {
+    let is_scalar = |item: &Node| matches!(item.kind(), Kind::String | Kind::Number | Kind::Bool);
+    if let Some(item) = items.iter().find(|item| !is_scalar(item)) {
+        return Some(format!("`{operator}` cannot compare with {}", item.kind().with_article()));
+    }
+    let first = items.first().map(Node::kind);
+    // There 5 was also "5"; here a 5 that is not among the numbers would pass beside a "5".
+    let is_mixed = items.iter().any(|item| Some(item.kind()) != first);
+    (operator == Operator::NotIn && is_mixed).then(|| "`not_in` a list of several types cannot be said".into())
+}
+
+/// Tells that types count, where that can matter.
+fn tell_types(importer: &mut Importer, operator: Operator, items: &[Node], value: &Node) {
+    let has_twin = |item: &Node| match &item.value {
+        Written::Text(text) => Decimal::new(text).is_some() || matches!(text.as_str(), "true" | "false"),
+        _ => true,
+    };
+    let matters = match operator {
+        Operator::Neq | Operator::NotIn => true,
+        Operator::Eq | Operator::In | Operator::Contains => items.iter().any(has_twin),
+        _ => false,
+    };
+    if matters {
+        let message = "values were compared as texts, so that 5 was equal to \"5\"; here another type than that of \
+                       the rule's value denies the call: write the type that the tool's schema asks for";
+        importer.note_once(NoteKind::Changed, &value.span, message);
+    }
+}
+
+fn of_regex(
+    importer: &mut Importer,
+    pattern: &str,
+    value: &Node,
+    condition: impl Fn(Operator, &str) -> Taken,
+) -> Taken {
+    let translated = match translate(pattern) {
+        Ok(translated) => translated,
+        Err(why) => return Taken::Unsaid(format!("{why} in a regular expression cannot be said")),
+    };
+    if let Err(error) = RegexBuilder::new(&translated).size_limit(REGEX_BYTES).build() {
+        let whole = error.to_string();
+        let what = whole.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        let message = format!("this is not a regular expression: {what}");
+        importer.fault(Fault::error(Code::BadRegex, value.span.clone(), message));
+    }
+    if translated != pattern {
+        let message = format!("`{pattern}` is written as `{translated}`: there, classes such as `\\d` were ASCII only");
+        importer.note(NoteKind::Exact, &value.span, message);
+    }
+    condition(Operator::Regex, &quoted(&translated))
+}

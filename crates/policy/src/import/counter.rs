@@ -1,0 +1,195 @@
+//! Counters of Intercept, the bounds that conditions set them, and the limits they become.
+
+use std::ops::Range;
+
+use super::block::{Block, Part};
+use super::condition::args_path;
+use super::rule::Rule;
+use super::{Importer, NoteKind, quoted};
+use crate::fault::{Code, Fault};
+use crate::written::{Node, Written};
+
+const FIELDS: [&str; 4] = ["counter", "window", "increment", "increment_from"];
+const WINDOWS: [&str; 3] = ["minute", "hour", "day"];
+/// The most that `max` can say.
+const MOST: i64 = 999_999_999_999_999_999;
+
+/// A counter that a rule counts.
+pub(super) struct State {
+    /// Scope and name, as Intercept keys it. Also the counter's name here: so they stay as distinct as they were.
+    pub key: String,
+    window: String,
+    /// What each call adds.
+    increment: i64,
+    /// The path of the number that each call adds instead.
+    amount: Option<String>,
+    span: Range<usize>,
+}
+
+/// A bound that a condition sets the rule's own counter, by the text of its number.
+pub(super) enum Bound {
+    Below(String),
+    UpTo(String),
+}
+
+impl Bound {
+    /// What the counter could reach: Intercept cuts the number to a whole one first.
+    fn max(&self) -> i64 {
+        let whole = |text: &str| text.parse::<f64>().map_or(0, |number| number as i64);
+        match self {
+            Self::Below(text) => whole(text).saturating_sub(1),
+            Self::UpTo(text) => whole(text),
+        }
+    }
+}
+
+/// Reads the `state` of a rule.
+pub(super) fn state(importer: &mut Importer, rule: &Rule<'_>) -> Option<State> {
+    let node = rule.node.get("state").filter(|node| !importer.is_null(node))?;
+    let fields = importer.entries(node, "`state`");
+    importer.check_names(fields, &FIELDS, "`state`");
+    let counter = importer.text_of(node, "counter");
+    if counter.is_none() {
+        importer.missing(node, "counter", "a counter needs a name");
+    }
+    let window = window(importer, node);
+    let increment = increment(importer, node);
+    let amount = amount(importer, node);
+    let key = format!("{}.{}", rule.scope, counter?);
+    let span = node.get("counter").unwrap_or(node).span.clone();
+    register(importer, &key, &span);
+    Some(State { key, window: window?, increment: increment?, amount: amount?, span })
+}
+
+fn window(importer: &mut Importer, node: &Node) -> Option<String> {
+    let word = importer.text_of(node, "window");
+    if word.is_none() {
+        importer.missing(node, "window", "write `minute`, `hour` or `day`");
+    }
+    let place = node.get("window").unwrap_or(node);
+    check_window(importer, place, word?)
+}
+
+fn check_window(importer: &mut Importer, place: &Node, word: String) -> Option<String> {
+    if WINDOWS.contains(&word.as_str()) {
+        return Some(word);
+    }
+    let fault = Fault::error(Code::BadWindow, place.span.clone(), format!("`{word}` is not a window"));
+    importer.fault(fault.help("write `minute`, `hour` or `day`"));
+    None
+}
+
+fn increment(importer: &mut Importer, node: &Node) -> Option<i64> {
+    let Some(written) = node.get("increment").filter(|node| !importer.is_null(node)) else { return Some(1) };
+    let number = match &written.value {
+        Written::Number(text) => text.parse::<i64>().ok(),
+        _ => None,
+    };
+    match number {
+        // To Intercept, 0 is as if it were not written.
+        Some(0) => Some(1),
+        Some(number) if number > 0 => Some(number),
+        _ => {
+            let fault =
+                Fault::error(Code::BadNumber, written.span.clone(), "`increment` must be a whole number above 0");
+            importer.fault(fault);
+            None
+        }
+    }
+}
+
+/// The path of `increment_from`, if there is one; none if it is faulty.
+fn amount(importer: &mut Importer, node: &Node) -> Option<Option<String>> {
+    let Some(path) = importer.text_of(node, "increment_from") else { return Some(None) };
+    let span = node.get("increment_from").unwrap_or(node).span.clone();
+    let Some(keys) = path.strip_prefix("args.") else {
+        let fault = Fault::error(Code::BadPath, span, format!("`{path}` is no path into the arguments"));
+        importer.fault(fault.help("write a path such as `args.amount`"));
+        return None;
+    };
+    Some(Some(args_path(importer, keys, &span)))
+}
+
+fn register(importer: &mut Importer, key: &str, span: &Range<usize>) {
+    if let Some(other) = importer.counters.insert(key.to_owned(), span.clone()) {
+        let fault = Fault::error(Code::CounterClash, span.clone(), format!("the counter `{key}` is counted twice"));
+        importer.fault(fault.other(other, "the other one").help("give this one a name of its own"));
+    }
+}
+
+/// Makes a limit of a counter and its bounds; gives a condition where one has to stand in for it.
+pub(super) fn limit(
+    importer: &mut Importer,
+    rule: &Rule<'_>,
+    state: &State,
+    bounds: &[Bound],
+    block: &mut Block,
+) -> Option<String> {
+    let Some(bound) = bounds.iter().min_by_key(|bound| bound.max()) else {
+        return unbounded(importer, state);
+    };
+    if let Bound::Below(text) = bound {
+        let message = format!("below {text} let the counter reach {} and no more; `max` says so", bound.max());
+        importer.note(NoteKind::Exact, &state.span, message);
+    }
+    let mut max = bound.max();
+    if state.amount.is_some() {
+        let message = "amounts were cut to whole numbers, and negative ones gave room back; here decimals count in \
+                       full and negative amounts are denied";
+        importer.note_once(NoteKind::Changed, &state.span, message);
+    } else if state.increment > 1 {
+        max /= state.increment;
+        let message = format!("each call counted as {}; the limit is now {max} calls", state.increment);
+        importer.note(NoteKind::Exact, &state.span, message);
+    }
+    if max < 1 {
+        let message =
+            "the counter has no room for any call, so the rule denies every call; remove it, or raise the bound";
+        importer.note(NoteKind::Changed, &state.span, message);
+        block.deny(&rule.name);
+        return None;
+    }
+    push(importer, rule, state, max.min(MOST), block);
+    None
+}
+
+/// A counter without a bound counted nothing, but a call without its amount was refused.
+fn unbounded(importer: &mut Importer, state: &State) -> Option<String> {
+    let message =
+        "no `lt` or `lte` in the same rule bounds this counter, so it limited nothing; write a limit if it should";
+    importer.note(NoteKind::Dropped, &state.span, message);
+    let path = quoted(state.amount.as_ref()?);
+    Some(format!("{{\"path\": {path}, \"op\": \"gte\", \"value\": 0}}"))
+}
+
+/// Makes a limit of a `rate_limit`.
+pub(super) fn rate(importer: &mut Importer, rule: &Rule<'_>, block: &mut Block) {
+    let Some((node, text)) = rule.node.get("rate_limit").zip(importer.text_of(rule.node, "rate_limit")) else { return };
+    let (count, word) = text.split_once('/').unwrap_or((&text, ""));
+    let count = count.parse::<i64>().ok().filter(|count| *count > 0);
+    let Some(count) = count.filter(|_| text.contains('/')) else {
+        let fault = Fault::error(Code::BadNumber, node.span.clone(), format!("`{text}` is not a rate"));
+        return importer.fault(fault.help("write it as `10/minute`"));
+    };
+    let Some(window) = check_window(importer, node, word.to_owned()) else { return };
+    let key = format!("{}._rate_{window}", rule.scope);
+    register(importer, &key, &node.span);
+    let state = State { key, window, increment: 1, amount: None, span: node.span.clone() };
+    push(importer, rule, &state, count.min(MOST), block);
+}
+
+fn push(importer: &mut Importer, rule: &Rule<'_>, state: &State, max: i64, block: &mut Block) {
+    let message = "counters were shared by all agents, so the scope is `server`; write `grant` for one each. A call \
+                   that is answered with an error stays counted here";
+    importer.note_once(NoteKind::Changed, &state.span, message);
+    let (counter, window) = (quoted(&state.key), &state.window);
+    let mut json = format!("{{\"counter\": {counter}, \"window\": \"{window}\", \"max\": {max}, \"scope\": \"server\"");
+    if let Some(path) = &state.amount {
+        json.push_str(&format!(", \"amount\": {}", quoted(path)));
+    }
+    if let Some(text) = &rule.on_deny {
+        json.push_str(&format!(", \"on_deny\": {text}"));
+    }
+    json.push('}');
+    block.limits.push(Part { rule: rule.name.clone(), json });
+}

@@ -1,0 +1,87 @@
+//! Reading fields as Intercept does: a scalar is a text however it is written, and null is as if it were not there.
+
+use super::Importer;
+use crate::fault::{Code, Fault};
+use crate::parse::offer;
+use crate::written::{Entry, Node, Written};
+
+impl Importer {
+    pub(super) fn is_null(&self, node: &Node) -> bool {
+        matches!(node.value, Written::Null)
+    }
+
+    pub(super) fn entries<'n>(&mut self, node: &'n Node, what: &str) -> &'n [Entry] {
+        match &node.value {
+            Written::Map(entries) => entries,
+            Written::Null => &[],
+            _ => {
+                self.wrong_type(node, what, "an object");
+                &[]
+            }
+        }
+    }
+
+    pub(super) fn list<'n>(&mut self, node: &'n Node, name: &str) -> &'n [Node] {
+        match &node.value {
+            Written::List(items) => items,
+            Written::Null => &[],
+            _ => {
+                self.wrong_type(node, &format!("`{name}`"), "a list");
+                &[]
+            }
+        }
+    }
+
+    /// The text of a scalar.
+    pub(super) fn scalar(&mut self, node: &Node, what: &str) -> Option<String> {
+        match &node.value {
+            Written::Text(text) | Written::Number(text) => Some(text.clone()),
+            Written::Bool(value) => Some(value.to_string()),
+            Written::Null => None,
+            Written::List(_) | Written::Map(_) => {
+                self.wrong_type(node, what, "a string");
+                None
+            }
+        }
+    }
+
+    /// The text of a field; none if it is empty or not there, which is the same to Intercept.
+    pub(super) fn text_of(&mut self, node: &Node, name: &str) -> Option<String> {
+        let value = node.get(name)?;
+        self.scalar(value, &format!("`{name}`")).filter(|text| !text.is_empty())
+    }
+
+    pub(super) fn word<T>(
+        &mut self,
+        node: &Node,
+        word: &str,
+        what: &str,
+        words: &[&str],
+        find: fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        let found = find(word);
+        if found.is_none() {
+            let message = format!("`{word}` is not a word for `{what}`");
+            self.fault(Fault::error(Code::UnknownWord, node.span.clone(), message).help(offer(word, words)));
+        }
+        found
+    }
+
+    pub(super) fn check_names(&mut self, entries: &[Entry], known: &[&str], what: &str) {
+        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+            let message = format!("`{}` is not a field of {what}; Intercept passed over it", entry.key);
+            let fault = Fault::error(Code::UnknownField, entry.key_span.clone(), message);
+            self.fault(fault.help(format!("remove it, or correct it: {}", offer(&entry.key, known))));
+        }
+    }
+
+    pub(super) fn missing(&mut self, node: &Node, name: &str, help: &str) {
+        let span = node.span.start..(node.span.start + 1).min(node.span.end);
+        self.fault(Fault::error(Code::MissingField, span, format!("`{name}` is missing")).help(help));
+    }
+
+    pub(super) fn wrong_type(&mut self, node: &Node, what: &str, wanted: &str) {
+        let message = format!("{what} must be {wanted}, not {}", node.kind().with_article());
+        self.fault(Fault::error(Code::WrongType, node.span.clone(), message));
+    }
+}

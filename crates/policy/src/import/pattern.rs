@@ -1,0 +1,246 @@
+//! Patterns of Go's `regexp` so that Rust's `regex` finds the same.
+//!
+//! There, `\d`, `\w`, `\s` and `\b` are ASCII only, and a few characters are plain that mean something here.
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// Rewrites a pattern.
+///
+/// # Errors
+/// What has no equal here.
+pub(super) fn translate(pattern: &str) -> Result<String, &'static str> {
+    let mut writer = Writer { rest: pattern.chars().peekable(), out: String::new() };
+    while let Some(character) = writer.rest.next() {
+        match character {
+            '\\' => writer.escape()?,
+            '[' => writer.class()?,
+            '{' => writer.brace(),
+            other => writer.out.push(other),
+        }
+    }
+    Ok(writer.out)
+}
+
+struct Writer<'p> {
+    rest: Peekable<Chars<'p>>,
+    out: String,
+}
+
+/// The members of a Perl class, as they stand in brackets.
+fn perl_class(letter: char) -> Option<&'static str> {
+    match letter {
+        'd' | 'D' => Some("0-9"),
+        'w' | 'W' => Some("0-9A-Za-z_"),
+        's' | 'S' => Some(r"\t\n\f\r "),
+        _ => None,
+    }
+}
+
+impl Writer<'_> {
+    /// An escape outside of brackets.
+    fn escape(&mut self) -> Result<(), &'static str> {
+        match self.rest.peek() {
+            Some('b') => self.word_border("b"),
+            Some('B') => self.word_border("B"),
+            Some('Q') => return self.literal(),
+            Some(letter) if perl_class(*letter).is_some() => {
+                let negation = if letter.is_ascii_uppercase() { "^" } else { "" };
+                let members = perl_class(*letter).unwrap_or_default();
+                self.out.push_str(&format!("[{negation}{members}]"));
+                self.rest.next();
+            }
+            _ => return self.shared_escape(),
+        }
+        Ok(())
+    }
+
+    fn word_border(&mut self, letter: &str) {
+        self.rest.next();
+        self.out.push_str(&format!(r"(?-u:\{letter})"));
+    }
+
+    /// `\Q…\E`: everything between is plain.
+    fn literal(&mut self) -> Result<(), &'static str> {
+        self.rest.next();
+        let rest: String = self.rest.by_ref().collect();
+        let (plain, behind) = rest.split_once(r"\E").unwrap_or((&rest, ""));
+        self.out.push_str(&regex::escape(plain));
+        self.out.push_str(&translate(behind)?);
+        Ok(())
+    }
+
+    /// An escape that is the same in brackets and outside.
+    fn shared_escape(&mut self) -> Result<(), &'static str> {
+        match self.rest.next() {
+            Some('0'..='9') => return Err("an octal escape"),
+            Some('C') => return Err(r"`\C`"),
+            // Here these are borders of words.
+            Some(plain @ ('<' | '>')) => self.out.push(plain),
+            Some(letter @ ('p' | 'P')) => {
+                self.out.extend(['\\', letter]);
+                let is_long = self.rest.peek() == Some(&'{');
+                for character in self.rest.by_ref() {
+                    self.out.push(character);
+                    if !is_long || character == '}' {
+                        break;
+                    }
+                }
+            }
+            Some(other) => self.out.extend(['\\', other]),
+            None => self.out.push('\\'),
+        }
+        Ok(())
+    }
+
+    /// A brace is plain unless it repeats.
+    fn brace(&mut self) {
+        let inner: String = self.rest.clone().take_while(|character| *character != '}').collect();
+        let is_closed = self.rest.clone().any(|character| character == '}');
+        let (least, most) = inner.split_once(',').unwrap_or((&inner, ""));
+        let is_number = |text: &str| text.chars().all(|character| character.is_ascii_digit());
+        let repeats = is_closed && !least.is_empty() && is_number(least) && is_number(most);
+        self.out.push_str(if repeats { "{" } else { r"\{" });
+    }
+
+    fn class(&mut self) -> Result<(), &'static str> {
+        self.out.push('[');
+        if self.rest.next_if_eq(&'^').is_some() {
+            self.out.push('^');
+        }
+        let mut is_first = true;
+        while let Some(character) = self.rest.next() {
+            match character {
+                ']' if !is_first => {
+                    self.out.push(']');
+                    return Ok(());
+                }
+                '[' if self.named_class() => {}
+                '\\' if self.perl_class_in_brackets() => {}
+                // At either end a dash is plain in both.
+                '-' if self.rest.peek() == Some(&']') => self.out.push('-'),
+                '-' if is_first && self.rest.peek() != Some(&'-') => self.out.push('-'),
+                other => self.range(other)?,
+            }
+            is_first = false;
+        }
+        Ok(())
+    }
+
+    /// `[:alpha:]`; any other bracket in brackets is plain.
+    fn named_class(&mut self) -> bool {
+        let text: String = self.rest.clone().take(16).collect();
+        let Some((name, _)) = text.strip_prefix(':').and_then(|name| name.split_once(":]")) else { return false };
+        self.out.push_str(&format!("[:{name}:]"));
+        let length = name.chars().count() + 3;
+        self.rest.by_ref().take(length).for_each(drop);
+        true
+    }
+
+    fn perl_class_in_brackets(&mut self) -> bool {
+        let Some((letter, members)) = self.rest.peek().and_then(|letter| Some((*letter, perl_class(*letter)?))) else {
+            return false;
+        };
+        self.rest.next();
+        match letter.is_ascii_lowercase() {
+            true => self.out.push_str(members),
+            false => self.out.push_str(&format!("[^{members}]")),
+        }
+        true
+    }
+
+    /// A member of a class, or a range of members.
+    fn range(&mut self, first: char) -> Result<(), &'static str> {
+        // Behind a class of Unicode there is no range.
+        let is_class = first == '\\' && matches!(self.rest.peek(), Some('p' | 'P'));
+        self.class_member(first)?;
+        let mut ahead = self.rest.clone();
+        let is_range = !is_class && ahead.next() == Some('-') && ahead.next().is_some_and(|last| last != ']');
+        if is_range {
+            self.rest.next();
+            self.out.push('-');
+            let last = self.rest.next().unwrap_or(']');
+            self.class_member(last)?;
+        }
+        Ok(())
+    }
+
+    fn class_member(&mut self, character: char) -> Result<(), &'static str> {
+        match character {
+            '\\' => return self.shared_escape(),
+            // Unescaped, some of these would be operations on sets, or open another one.
+            '-' | '[' | ']' | '&' | '~' => self.out.extend(['\\', character]),
+            other => self.out.push(other),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use regex::Regex;
+
+    use super::*;
+
+    #[test]
+    fn classes_stay_ascii() {
+        for (pattern, found, not_found) in [
+            (r"^\d+$", "12", "١٢"),
+            (r"^\w+$", "a_1", "é"),
+            (r"^a\sb$", "a b", "a\u{a0}b"),
+            (r"^\D$", "١", "1"),
+            (r"^\W$", "é", "a"),
+            (r"^\S$", "\u{a0}", " "),
+            (r"^[\w.-]+$", "a.b-c", "é"),
+            (r"^[\w-.]+$", "a.b-c", "/"),
+            (r"^[\d\-x]+$", "1-x", "٣"),
+            (r"^[^\d]$", "٣", "3"),
+            (r"^[\Dx]$", "٣", "3"),
+            (r"\bcat\b", "écaté cat", "cats"),
+            (r"a\Bb", "ab", "a b"),
+        ] {
+            let regex = Regex::new(&translate(pattern).expect("a pattern")).expect(pattern);
+            assert!(regex.is_match(found), "{pattern} {found}");
+            assert!(!regex.is_match(not_found), "{pattern} {not_found}");
+        }
+    }
+
+    #[test]
+    fn what_is_plain_there_is_plain_here() {
+        for (pattern, found, not_found) in [
+            (r"^\<a\>$", "<a>", "a"),
+            (r"^a{,2}$", "a{,2}", "aa"),
+            (r"^a{$", "a{", "a"),
+            (r"^a{2}$", "aa", "a{2}"),
+            (r"^a{1,}$", "aaa", ""),
+            (r"^[a[]$", "[", "b"),
+            (r"^[]a]$", "]", "b"),
+            (r"^[a&&b]+$", "a&b", "c"),
+            (r"^[+--]$", ",", "a"),
+            (r"^[+\--/]$", ".", "a"),
+            (r"^[-a]$", "-", "b"),
+            (r"^[--a]$", ".", "b"),
+            (r"^[a\pL-z]$", "-", "+"),
+            (r"^[a~~b]+$", "a~b", "c"),
+            (r"^[[:alpha:]-]+$", "a-b", "é"),
+            (r"^\Qa.b\E+$", "a.bb", "axb"),
+            (r"^\p{Greek}\pL$", "αb", "ab"),
+        ] {
+            let regex = Regex::new(&translate(pattern).expect("a pattern")).expect(pattern);
+            assert!(regex.is_match(found), "{pattern} {found}");
+            assert!(!regex.is_match(not_found), "{pattern} {not_found}");
+        }
+    }
+
+    #[test]
+    fn a_common_pattern_is_left_alone() {
+        for pattern in [r"^feature/", r"^[a-z0-9._%+-]+@example\.com$", r"(?i)^(main|master)$", r"^a{2,3}\.\x{41}$"] {
+            assert_eq!(translate(pattern).as_deref(), Ok(pattern));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_said_is_told() {
+        assert!(translate(r"\123").is_err() && translate(r"[\0]").is_err() && translate(r"\C").is_err());
+    }
+}

@@ -1,0 +1,257 @@
+//! A JSON Schema of the policy document, for editors: completion, help and early warnings.
+//!
+//! Names and words come from the constants that the parser itself uses; only the help is written here. The schema
+//! says no more than a schema can: `parse` has the last word.
+
+mod help;
+
+use serde_json::{Value, json};
+
+use crate::call::Category;
+use crate::condition::Operator;
+use crate::limit::{Align, Scope, Window};
+use crate::method::{ALWAYS_ALLOWED, JUDGED_BY_SUBJECT, TASKS};
+use crate::parse::{BLOCK_FIELDS, CONDITION_FIELDS, FIELDS, LIMIT_FIELDS, PREDICATE_FIELDS, RATE_FIELDS, TIME_ZONE};
+use crate::set::{Action, ClientRequest, Default};
+
+/// The draft that the schema is written in.
+const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// Fields of a rule block that only tools have.
+const TOOL_FIELDS: [&str; 2] = ["rate_limit", "validate_arguments"];
+
+/// The schema of a policy document, draft 2020-12.
+pub fn json_schema() -> Value {
+    let fields = FIELDS.iter().copied().chain([TIME_ZONE]);
+    let mut schema = json!({
+        "$schema": DRAFT,
+        "title": "Gatelodge policy",
+        "description": help::POLICY,
+    });
+    let listed_fields = BLOCK_FIELDS.iter().copied().filter(|field| !TOOL_FIELDS.contains(field));
+    let bare_fields = CONDITION_FIELDS.iter().copied().chain(["on_deny"]);
+    let definitions = json!({
+        "block": object(BLOCK_FIELDS, &[], help::block, block_field),
+        "listed_block": object(listed_fields, &[], help::block, block_field),
+        "predicate_or_condition": {
+            "if": { "required": ["conditions"] },
+            "then": reference("predicate"),
+            "else": reference("bare_condition"),
+        },
+        "predicate": object(PREDICATE_FIELDS, &["conditions"], help::predicate, predicate_field),
+        "condition": with_operators(object(CONDITION_FIELDS, &CONDITION_FIELDS, help::predicate, predicate_field)),
+        "bare_condition": with_operators(object(bare_fields, &CONDITION_FIELDS, help::predicate, predicate_field)),
+        "limit": limit(),
+        "rate": object(RATE_FIELDS, &["max", "window"], help::limit, rate_field),
+        "window": window(),
+        "scalar": { "type": ["string", "number", "boolean"] },
+        "scalars": { "type": "array", "items": reference("scalar"), "minItems": 1 },
+    });
+    merge(&mut schema, object(fields, &["version", "default"], help::policy, policy_field));
+    merge(&mut schema, json!({ "$defs": definitions }));
+    schema
+}
+
+/// An object with these fields and no others.
+fn object<'a>(
+    fields: impl IntoIterator<Item = &'a str>,
+    required: &[&str],
+    help: fn(&str) -> Option<help::Help>,
+    schema: fn(&str) -> Value,
+) -> Value {
+    let property = |field: &'a str| {
+        let mut property = json!({});
+        if let Some(help) = help(field) {
+            merge(&mut property, json!({ "title": help.title, "description": help.text }));
+        }
+        merge(&mut property, schema(field));
+        (field.to_owned(), property)
+    };
+    let properties: serde_json::Map<String, Value> = fields.into_iter().map(property).collect();
+    let mut object = json!({ "type": "object", "properties": properties, "additionalProperties": false });
+    if !required.is_empty() {
+        merge(&mut object, json!({ "required": required }));
+    }
+    object
+}
+
+fn policy_field(field: &str) -> Value {
+    match field {
+        "version" => json!({ "const": "1" }),
+        "description" | "$schema" => json!({ "type": "string" }),
+        "default" => words(Default::WORDS, help::default),
+        "hide" => json!({ "type": "array", "items": { "type": "string" } }),
+        "all_tools" => reference("block"),
+        "categories" => categories(),
+        "tools" => map_of(reference("block")),
+        "resources" | "prompts" => map_of(reference("listed_block")),
+        "methods" => methods(),
+        "client_requests" => {
+            let verdict = words(Default::WORDS, help::default);
+            let properties = ClientRequest::WORDS.iter().map(|word| ((*word).to_owned(), verdict.clone()));
+            let properties: serde_json::Map<String, Value> = properties.collect();
+            json!({ "type": "object", "properties": properties, "additionalProperties": false })
+        }
+        TIME_ZONE => json!({ "type": "string", "examples": ["Europe/Berlin"] }),
+        _ => json!({}),
+    }
+}
+
+fn categories() -> Value {
+    let actions: Vec<&str> = Action::WORDS.iter().copied().chain(["hide"]).collect();
+    let rule = json!({
+        "if": { "type": "string" },
+        "then": words(&actions, help::action),
+        "else": reference("block"),
+    });
+    let property = |word: &&str| {
+        let mut property = json!({ "description": help::category(word) });
+        merge(&mut property, rule.clone());
+        ((*word).to_owned(), property)
+    };
+    let properties: serde_json::Map<String, Value> = Category::WORDS.iter().map(property).collect();
+    json!({ "type": "object", "properties": properties, "additionalProperties": false })
+}
+
+fn methods() -> Value {
+    let spoken_for: Vec<&str> = ALWAYS_ALLOWED.iter().chain(&JUDGED_BY_SUBJECT).copied().collect();
+    json!({
+        "type": "object",
+        "additionalProperties": words(Default::WORDS, help::default),
+        "propertyNames": { "allOf": [
+            { "not": { "enum": spoken_for } },
+            { "not": { "pattern": format!("^{TASKS}") } },
+            { "pattern": r"^[^*]+(/\*)?$" },
+        ] },
+    })
+}
+
+fn block_field(field: &str) -> Value {
+    match field {
+        "action" => words(Action::WORDS, help::action),
+        "reason" => json!({ "type": "string" }),
+        "require" | "deny_if" | "approve_if" => {
+            json!({ "type": "array", "items": reference("predicate_or_condition") })
+        }
+        "limits" => json!({ "type": "array", "items": reference("limit") }),
+        "rate_limit" => {
+            let unit = Window::WORDS.join("|");
+            let short = format!("^[1-9][0-9]*/({unit}|[1-9][0-9]*[smhd]?)$");
+            json!({
+                "if": { "type": "string" },
+                "then": { "pattern": short, "examples": ["10/minute"] },
+                "else": reference("rate"),
+            })
+        }
+        "validate_arguments" => json!({ "type": "boolean" }),
+        _ => json!({}),
+    }
+}
+
+fn predicate_field(field: &str) -> Value {
+    match field {
+        "conditions" => json!({ "type": "array", "items": reference("condition") }),
+        "on_deny" => json!({ "type": "string" }),
+        "path" => {
+            let pattern = r"^(args([.\[]|$)|(tool|server|grant|client|time)[.\[])";
+            json!({ "type": "string", "pattern": pattern, "examples": ["args.amount", "args.to[*].email"] })
+        }
+        "op" => words(Operator::WORDS, help::operator),
+        // What it may be depends on the operator, and stands beside the fields.
+        _ => json!({}),
+    }
+}
+
+/// Adds to a condition what each operator takes as its value.
+fn with_operators(mut condition: Value) -> Value {
+    let rule = |word: &&str| {
+        let value = Operator::from_word(word).map_or_else(|| json!({}), operator_value);
+        json!({
+            "if": { "properties": { "op": { "const": word } }, "required": ["op"] },
+            "then": { "properties": { "value": value } },
+        })
+    };
+    let rules: Vec<Value> = Operator::WORDS.iter().map(rule).collect();
+    merge(&mut condition, json!({ "allOf": rules }));
+    condition
+}
+
+fn operator_value(operator: Operator) -> Value {
+    match operator {
+        Operator::Eq | Operator::Neq | Operator::Contains => reference("scalar"),
+        Operator::In | Operator::NotIn | Operator::SubsetOf => reference("scalars"),
+        Operator::Lt | Operator::Lte | Operator::Gt | Operator::Gte => json!({ "type": "number" }),
+        Operator::StartsWith | Operator::EndsWith | Operator::Regex => json!({ "type": "string" }),
+        Operator::Exists => json!({ "type": "boolean" }),
+        Operator::LengthLte => json!({ "type": "integer", "minimum": 0 }),
+        Operator::PathWithin => json!({ "type": "string", "pattern": r"^/[^\\\x00]*$" }),
+        Operator::HostIn => json!({ "type": "array", "items": { "type": "string" }, "minItems": 1 }),
+    }
+}
+
+fn limit() -> Value {
+    let mut limit = object(LIMIT_FIELDS, &["counter", "window", "max"], help::limit, limit_field);
+    let has_amount = json!({ "anyOf": [{ "required": ["amount"] }, { "required": ["increment_from"] }] });
+    let rolls = json!({ "properties": { "align": { "const": Align::Rolling.as_str() } }, "required": ["align"] });
+    let rules = json!({ "allOf": [
+        { "not": { "required": ["amount", "increment_from"] } },
+        { "if": { "not": has_amount }, "then": { "properties": { "max": { "type": "integer" } } } },
+        { "if": rolls, "then": { "properties": { "window": { "not": { "const": "month" } } } } },
+    ] });
+    merge(&mut limit, rules);
+    limit
+}
+
+fn limit_field(field: &str) -> Value {
+    match field {
+        "counter" => json!({ "type": "string", "minLength": 1 }),
+        "window" => reference("window"),
+        "max" => json!({ "type": "number", "exclusiveMinimum": 0 }),
+        "scope" => words(Scope::WORDS, help::scope),
+        "amount" | "increment_from" => {
+            json!({ "type": "string", "pattern": r"^args[.\[]", "examples": ["args.amount"] })
+        }
+        "align" => words(Align::WORDS, help::align),
+        "on_deny" => json!({ "type": "string" }),
+        _ => json!({}),
+    }
+}
+
+fn rate_field(field: &str) -> Value {
+    match field {
+        "max" => json!({ "type": "integer", "exclusiveMinimum": 0 }),
+        other => limit_field(other),
+    }
+}
+
+fn window() -> Value {
+    json!({
+        "if": { "type": "string" },
+        "then": { "anyOf": [{ "enum": Window::WORDS }, { "pattern": "^[1-9][0-9]*[smhd]?$" }] },
+        "else": { "type": "integer", "minimum": 1, "maximum": Window::MAX_SECONDS },
+    })
+}
+
+/// One of a closed set of words, each with its help.
+fn words(words: &[&str], help: fn(&str) -> &'static str) -> Value {
+    let texts: Vec<&str> = words.iter().map(|word| help(word)).collect();
+    // Not of the standard, but what editors show beside each word.
+    json!({ "enum": words, "enumDescriptions": texts })
+}
+
+fn map_of(value: Value) -> Value {
+    json!({ "type": "object", "additionalProperties": value })
+}
+
+fn reference(definition: &str) -> Value {
+    json!({ "$ref": format!("#/$defs/{definition}") })
+}
+
+fn merge(into: &mut Value, from: Value) {
+    if let (Value::Object(into), Value::Object(from)) = (into, from) {
+        into.extend(from);
+    }
+}
+
+#[cfg(test)]
+mod tests;

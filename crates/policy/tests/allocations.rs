@@ -1,0 +1,36 @@
+//! How often a decision asks the heap for memory: a count, the same on every machine.
+#![allow(clippy::expect_used, reason = "a broken test should stop")]
+
+use gatelodge_json::{Limits, read};
+use gatelodge_policy::{CallFile, Decision, Format, decide, parse};
+
+#[test]
+fn an_allow_without_limits_allocates_nothing() {
+    assert_eq!(allocations("{}"), 0);
+    assert_eq!(allocations(r#"{"require": [{"path": "args.currency", "op": "in", "value": ["usd", "eur"]}]}"#), 0);
+    assert_eq!(allocations(r#"{"deny_if": [{"path": "args.amount", "op": "gt", "value": 50000}]}"#), 0);
+}
+
+#[test]
+fn an_allow_with_one_limit_allocates_once() {
+    let one_limit = r#"{"limits": [{"counter": "calls", "window": "minute", "max": 60}]}"#;
+    assert!(allocations(one_limit) <= 1);
+    let by_amount = r#"{"limits": [{"counter": "spend", "window": "day", "max": 5000, "amount": "args.amount"}]}"#;
+    assert!(allocations(by_amount) <= 1);
+}
+
+/// Judges a call to a tool with this block and gives the number of allocations; the call must be allowed.
+fn allocations(block: &str) -> u64 {
+    let policy = format!(r#"{{"version": "1", "default": "deny", "tools": {{"pay": {block}}}}}"#);
+    let policy = parse(policy.as_bytes(), Format::Json).expect("a policy");
+    let call = br#"{"tool": "pay", "arguments": {"amount": 1999, "currency": "eur"}}"#;
+    let document = read(call, &Limits::REQUEST).expect("JSON");
+    let file = CallFile::new(document.root()).expect("a call");
+    let (call, at) = (file.call(), "2026-11-15T12:00:00Z".parse().expect("a time"));
+    let judge = || decide(&policy, &call, at);
+    assert!(matches!(judge(), Decision::Allow(_)), "{block}");
+    let counted = allocation_counter::measure(|| {
+        std::hint::black_box(judge());
+    });
+    counted.count_total
+}

@@ -1,0 +1,108 @@
+//! All case files: what the language means, call by call.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use gatelodge_policy::{Answer, CaseReport, Code, FaultCode, Format, Operator};
+
+/// Fewer cases than this means that a file is not read.
+const AT_LEAST: usize = 700;
+
+fn files() -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for folder in ["tests/cases", "tests/cases/seeds"] {
+        let entries = fs::read_dir(folder).expect("the folder of case files").map(|entry| entry.unwrap().path());
+        files.extend(entries.filter(|path| path.extension().is_some_and(|extension| extension == "yaml")));
+    }
+    files.sort();
+    files
+}
+
+fn run(path: &Path) -> Vec<CaseReport> {
+    let text = fs::read_to_string(path).unwrap();
+    support::run(&text, Format::Yaml, path.parent().expect("a folder"))
+}
+
+#[test]
+fn every_case_is_decided_as_expected() {
+    let mut count = 0;
+    let mut differences = Vec::new();
+    for path in files() {
+        for case in run(&path) {
+            count += 1;
+            let place = format!("{}: {}", path.display(), case.name);
+            differences.extend(case.differences.iter().map(|difference| format!("{place}\n    {difference}")));
+        }
+    }
+    assert!(differences.is_empty(), "{} of {count} cases differ:\n{}", differences.len(), differences.join("\n"));
+    assert!(count >= AT_LEAST, "only {count} cases");
+}
+
+#[test]
+fn every_name_is_used_once_in_its_file() {
+    for path in files() {
+        let mut seen = BTreeSet::new();
+        for case in run(&path) {
+            assert!(seen.insert(case.name.clone()), "{}: `{}` twice", path.display(), case.name);
+        }
+    }
+}
+
+#[test]
+fn every_case_expects_more_than_a_decision() {
+    for path in files() {
+        for (at, line) in fs::read_to_string(&path).unwrap().lines().enumerate() {
+            let Some(expect) = line.trim().strip_prefix("expect:") else { continue };
+            let whole = ["decision:", "code:", "rule:"].iter().all(|field| expect.contains(field));
+            assert!(whole || expect.contains("faults:"), "{}:{}: {expect}", path.display(), at + 1);
+        }
+    }
+}
+
+#[test]
+fn every_operator_gives_every_answer_it_has_in_every_polarity() {
+    let mut seen = BTreeSet::new();
+    for path in files() {
+        for explanation in run(&path).into_iter().filter_map(|case| case.explanation) {
+            for step in &explanation.trace {
+                seen.extend(step.conditions.iter().map(|line| (step.step, line.op, line.answer)));
+            }
+        }
+    }
+    for polarity in ["require", "deny_if", "approve_if"] {
+        for operator in Operator::WORDS {
+            for answer in Answer::WORDS {
+                // Absence is what `exists` asks about; it is no answer of it.
+                if (*operator, *answer) == ("exists", "absent") {
+                    continue;
+                }
+                assert!(seen.contains(&(polarity, *operator, *answer)), "no case: {polarity} {operator}, {answer}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_code_of_a_decision_is_expected_somewhere() {
+    let codes: BTreeSet<&str> =
+        files().iter().flat_map(|path| run(path)).filter_map(|case| case.explanation?.code).collect();
+    for code in Code::WORDS.iter().filter(|code| **code != "no_policy") {
+        assert!(codes.contains(code), "no case is refused with `{code}`");
+    }
+}
+
+#[test]
+fn every_fault_that_a_case_file_can_show_is_expected_somewhere() {
+    // These need text that a case file itself could not be read with; `documents.rs` has them.
+    let in_text = ["syntax", "too-large", "repeated-key", "yaml-feature"];
+    let texts: String = files().iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let warnings = FaultCode::ALL.iter().position(|code| *code == FaultCode::NotOffered).unwrap();
+    for code in FaultCode::ALL.iter().take(warnings).map(|code| code.as_str()) {
+        assert!(in_text.contains(&code) || texts.contains(&format!("faults: [{code}")), "no case expects `{code}`");
+    }
+}

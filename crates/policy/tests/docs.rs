@@ -1,0 +1,190 @@
+//! The examples in `docs/policy.md`: every block of JSON and YAML is run as its mark says.
+//!
+//! | mark | means |
+//! |---|---|
+//! | `policy=name` | a policy that loads without a warning |
+//! | `cases=name` | cases for that policy |
+//! | `bad=code,code` | a policy with exactly these errors |
+//! | `warns=code` | a policy that loads with exactly these warnings |
+//! | `call=name` | a call that the policy allows |
+//! | `casefile` | a whole case file; `policy: name.json` is the policy of that name |
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use gatelodge_json::{Limits, read};
+use gatelodge_policy::{
+    CallFile, CaseReport, Code, Explanation, Fault, FaultCode, Format, Operator, Policy, Severity, check, explain, parse,
+};
+use support::told;
+
+const PAGE: &str = "../../docs/policy.md";
+
+/// A fenced block: its first line, its text, and the line where it begins.
+struct Block {
+    line: usize,
+    language: String,
+    mark: String,
+    text: String,
+}
+
+impl Block {
+    fn format(&self) -> Format {
+        match self.language.as_str() {
+            "json" => Format::Json,
+            "yaml" => Format::Yaml,
+            other => panic!("{}: {other} is neither JSON nor YAML", self.line),
+        }
+    }
+
+    /// What stands behind `key=` in the mark.
+    fn marked(&self, key: &str) -> Option<&str> {
+        self.mark.strip_prefix(key)?.strip_prefix('=')
+    }
+
+    fn faults(&self) -> Vec<Fault> {
+        check(self.text.as_bytes(), self.format(), None)
+    }
+}
+
+fn page() -> String {
+    fs::read_to_string(PAGE).expect("the page")
+}
+
+/// All blocks of JSON and YAML.
+fn blocks() -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    for (at, line) in page().lines().enumerate() {
+        match (line.strip_prefix("```"), open.take()) {
+            (Some(""), Some(block)) => blocks.push(block),
+            (Some(info), None) => {
+                let (language, mark) = info.split_once(' ').unwrap_or((info, ""));
+                open = Some(Block { line: at + 1, language: language.into(), mark: mark.into(), text: String::new() });
+            }
+            (Some(info), Some(block)) => panic!("{}: `{info}` inside the block of line {}", at + 1, block.line),
+            (None, Some(mut block)) => {
+                block.text.push_str(line);
+                block.text.push('\n');
+                open = Some(block);
+            }
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "the last block is not closed");
+    blocks.retain(|block| !["console", "text"].contains(&block.language.as_str()));
+    blocks
+}
+
+fn policies(blocks: &[Block]) -> BTreeMap<&str, Policy> {
+    let mut policies = BTreeMap::new();
+    for block in blocks {
+        let Some(name) = block.marked("policy") else { continue };
+        let faults = block.faults();
+        assert!(faults.is_empty(), "{}: {}", block.line, told(&block.text, &faults));
+        let policy = parse(block.text.as_bytes(), block.format()).expect("a policy without faults");
+        assert!(policies.insert(name, policy).is_none(), "{}: a second `{name}`", block.line);
+    }
+    policies
+}
+
+fn judged(block: &Block, policy: &Policy) -> Explanation {
+    let document = read(block.text.as_bytes(), &Limits::REQUEST).unwrap();
+    let file = CallFile::new(document.root()).unwrap_or_else(|faults| panic!("{}", told(&block.text, &faults)));
+    explain(policy, &file.call(), file.at().expect("a time"))
+}
+
+/// The cases of all blocks, with the line of each block.
+fn reports(blocks: &[Block], policies: &BTreeMap<&str, Policy>) -> Vec<(usize, CaseReport)> {
+    let mut reports = Vec::new();
+    for block in blocks {
+        let text = match block.marked("cases") {
+            Some(name) => format!("policy: {name}.json\ncases:\n{}", block.text),
+            None if block.mark == "casefile" => block.text.clone(),
+            None => continue,
+        };
+        let find = |path: &str| {
+            let name = path.strip_suffix(".json").expect("a path to JSON");
+            Ok(policies.get(name).unwrap_or_else(|| panic!("{}: no policy `{name}`", block.line)))
+        };
+        reports.extend(support::run(&text, block.format(), &find).into_iter().map(|report| (block.line, report)));
+    }
+    reports
+}
+
+#[test]
+fn every_block_does_what_its_mark_says() {
+    let blocks = blocks();
+    let policies = policies(&blocks);
+    for block in &blocks {
+        let codes = |severity: Severity| {
+            let faults = block.faults();
+            let of_severity = faults.iter().filter(|fault| fault.severity == severity).map(|fault| fault.code.as_str());
+            of_severity.collect::<BTreeSet<_>>()
+        };
+        let expected = |codes: &str| codes.split(',').map(str::to_owned).collect::<BTreeSet<_>>();
+        let same = |came: BTreeSet<&str>, codes: &str| came.iter().copied().eq(expected(codes).iter());
+        if let Some(bad) = block.marked("bad") {
+            assert!(same(codes(Severity::Error), bad), "{}: {}", block.line, told(&block.text, &block.faults()));
+        } else if let Some(warned) = block.marked("warns") {
+            assert!(codes(Severity::Error).is_empty(), "{}: {}", block.line, told(&block.text, &block.faults()));
+            assert!(same(codes(Severity::Warning), warned), "{}: {}", block.line, told(&block.text, &block.faults()));
+        } else if let Some(name) = block.marked("call") {
+            assert_eq!(judged(block, &policies[name]).decision, "allow", "{}", block.line);
+        } else {
+            let known = block.marked("policy").is_some() || block.marked("cases").is_some() || block.mark == "casefile";
+            assert!(known, "{}: the block is not marked, so nothing runs it", block.line);
+        }
+    }
+}
+
+#[test]
+fn every_case_is_decided_as_the_page_says() {
+    let blocks = blocks();
+    let policies = policies(&blocks);
+    let reports = reports(&blocks, &policies);
+    let differ = |(line, report): &(usize, CaseReport)| {
+        let differences = report.differences.join("\n    ");
+        (!differences.is_empty()).then(|| format!("block of line {line}: {}\n    {differences}", report.name))
+    };
+    let differences: Vec<String> = reports.iter().filter_map(differ).collect();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    assert!(reports.len() >= 100, "only {} cases", reports.len());
+}
+
+#[test]
+fn every_policy_has_cases() {
+    let blocks = blocks();
+    for name in policies(&blocks).keys() {
+        assert!(blocks.iter().any(|block| block.marked("cases") == Some(name)), "nothing shows what `{name}` decides");
+    }
+}
+
+#[test]
+fn every_operator_has_an_example() {
+    let blocks = blocks();
+    let policies = policies(&blocks);
+    let reports = reports(&blocks, &policies);
+    let explanations = reports.iter().filter_map(|(_, report)| report.explanation.as_ref());
+    let steps = explanations.flat_map(|explanation| &explanation.trace);
+    let shown: BTreeSet<&str> = steps.flat_map(|step| step.conditions.iter().map(|line| line.op)).collect();
+    for operator in Operator::WORDS {
+        assert!(shown.contains(operator), "no example of `{operator}`");
+    }
+}
+
+#[test]
+fn the_tables_name_every_code() {
+    let page = page();
+    for code in FaultCode::ALL {
+        let row = format!("| `{code}` |");
+        assert_eq!(page.matches(&row).count(), 1, "rows that begin with `{code}`");
+    }
+    for code in Code::WORDS {
+        assert!(page.contains(&format!(" | `{code}` |")), "no row ends with `{code}`");
+    }
+}

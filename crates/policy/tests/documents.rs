@@ -1,0 +1,78 @@
+//! Documents as files: what loads, and which faults stand where in what does not.
+//!
+//! Beside each bad document `x.json` stands `x.json.expect`: a line `code line:column` for each fault.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[expect(dead_code, reason = "what runs case files is for the other tests")]
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use gatelodge_policy::{Fault, FaultCode, parse};
+use support::{format_of, place};
+
+fn documents(folder: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("the folder of documents").map(|entry| entry.unwrap().path());
+    let is_document = |path: &PathBuf| path.extension().is_some_and(|extension| extension != "expect");
+    let mut documents: Vec<PathBuf> = entries.filter(is_document).collect();
+    documents.sort();
+    documents
+}
+
+fn faults(path: &Path, text: &[u8]) -> Vec<Fault> {
+    parse(text, format_of(path)).err().unwrap_or_default()
+}
+
+#[test]
+fn every_good_document_loads() {
+    let good = documents("tests/documents/good");
+    for path in &good {
+        let faults = faults(path, &fs::read(path).unwrap());
+        assert!(faults.is_empty(), "{}: {faults:?}", path.display());
+    }
+    assert!(good.len() >= 10, "only {} documents", good.len());
+}
+
+#[test]
+fn every_bad_document_has_the_faults_that_are_expected_of_it() {
+    let bad = documents("tests/documents/bad");
+    let mut differences = Vec::new();
+    for path in &bad {
+        let text = fs::read(path).unwrap();
+        let line = |fault: &Fault| format!("{} {}\n", fault.code, place(&text, fault.span.start));
+        let came: String = faults(path, &text).iter().map(line).collect();
+        let name = format!("{}.expect", path.display());
+        let expected = fs::read_to_string(&name).unwrap_or_else(|error| panic!("{name}: {error}"));
+        if came.is_empty() || came != expected {
+            differences.push(format!("{}\nexpected\n{expected}came\n{came}", path.display()));
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    assert!(bad.len() >= 70, "only {} documents", bad.len());
+}
+
+#[test]
+fn every_fault_says_what_is_wrong_within_its_text() {
+    for path in documents("tests/documents/bad") {
+        let text = fs::read(&path).unwrap();
+        for fault in faults(&path, &text) {
+            let (path, span) = (path.display(), &fault.span);
+            assert!(!fault.message.is_empty(), "{path}: {}", fault.code);
+            assert!(span.start <= span.end && span.end <= text.len(), "{path}: {span:?} of {}", text.len());
+        }
+    }
+}
+
+#[test]
+fn every_fault_of_a_text_is_expected_somewhere() {
+    let mut seen = BTreeSet::new();
+    for path in documents("tests/documents/bad") {
+        seen.extend(faults(&path, &fs::read(&path).unwrap()).iter().map(|fault| fault.code));
+    }
+    for code in [FaultCode::Syntax, FaultCode::TooLarge, FaultCode::RepeatedKey, FaultCode::YamlFeature] {
+        assert!(seen.contains(&code), "no document has `{code}`");
+    }
+}

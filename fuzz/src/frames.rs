@@ -1,0 +1,242 @@
+//! The laws of messages: what is accepted means one thing, and goes on as what it was judged to be.
+
+use gatelodge_json::Limits;
+use gatelodge_mcp::{
+    Id, Message, Notification, Payload, Reply, Request, Response, Rewrite, ServerNotification, Upstream, WireError,
+    code, one_line, read_message, read_upstream, shown,
+};
+
+use crate::tree::{Leaf, same_as_serde, tree};
+
+/// What became of an input, for counting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// Whether it was taken as a caller's message.
+    pub from_caller: bool,
+    /// Whether it was taken as an upstream's message.
+    pub from_upstream: bool,
+}
+
+/// Reads the bytes as either side's message and holds them to the laws.
+pub fn check(bytes: &[u8]) -> Seen {
+    let caller = read_message(bytes, &Limits::REQUEST);
+    let upstream = read_upstream(bytes, &Limits::REPLY);
+    for error in [caller.as_ref().err(), upstream.as_ref().err()].into_iter().flatten() {
+        check_error(bytes, error);
+    }
+    if let Ok(message) = &caller {
+        check_message(bytes, message);
+        check_agreement(message, upstream.as_ref().expect("what callers may say can be split"));
+    }
+    if let Ok(message) = &upstream {
+        check_upstream(bytes, message);
+    }
+    Seen { from_caller: caller.is_ok(), from_upstream: upstream.is_ok() }
+}
+
+fn check_error(bytes: &[u8], error: &WireError) {
+    let (start, end) = error.span;
+    assert!(start <= end && end <= bytes.len(), "the place of {error} lies outside the text");
+    assert!(error.message.len() < 1200 && !error.message.contains(char::is_control), "{error}");
+    let codes = [code::PARSE_ERROR, code::INVALID_REQUEST, code::INVALID_PARAMS, code::METHOD_NOT_FOUND];
+    assert!(codes.contains(&error.code) && [400, 413].contains(&error.status), "{error:?}");
+    if let Some(id) = &error.id {
+        assert_eq!(Id::read(id.raw()).as_ref(), Some(id));
+    }
+}
+
+fn check_message(bytes: &[u8], message: &Message<'_>) {
+    let text = str::from_utf8(bytes).expect("UTF-8");
+    assert!(same_as_serde(text), "another reader finds something else in {text:?}");
+    check_line(text);
+    match message {
+        Message::Request(request) => check_request(text, request),
+        Message::Notification(notification) => check_notification(text, notification),
+        Message::Response(response) => check_response(text, response),
+    }
+}
+
+/// The line form is one line and means the same.
+fn check_line(text: &str) {
+    let line = one_line(text);
+    let breaks = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
+    assert!(!line.contains(breaks), "{line:?}");
+    assert!(tree(&line) == tree(text), "the line form of {text:?} means something else");
+}
+
+fn check_request(text: &str, request: &Request<'_>) {
+    assert_eq!(request.text(), text);
+    check_views(text, request);
+    let token = request.meta().progress_token();
+    let id = Id::string("g-\u{1}\"1");
+    let there = Rewrite { id: &id, target: None, progress_token: token.as_ref().map(|_| &id) };
+    let sent = request.rewritten(&there).expect("nothing is asked that is not there");
+    let Ok(Message::Request(again)) = read_message(sent.as_bytes(), &Limits::REPLY) else {
+        panic!("what is sent cannot be read: {sent:?}")
+    };
+    assert_eq!(again.id(), &id);
+    let replaced = ["/\"id\"", "/\"params\"/\"_meta\"/\"progressToken\""];
+    assert!(without(tree(text), &replaced) == without(tree(&sent), &replaced), "{sent:?} is not {text:?}");
+    let back = Rewrite { id: request.id(), target: None, progress_token: token.as_ref() };
+    assert_eq!(again.rewritten(&back).as_deref(), Ok(text));
+    check_renaming(text, request, &id);
+}
+
+/// Another name takes the place of the one that was judged, and nothing else changes.
+fn check_renaming(text: &str, request: &Request<'_>, id: &Id<'_>) {
+    let name = "other\"\u{2028}name";
+    let Ok(sent) = request.rewritten(&Rewrite { id, target: Some(name), progress_token: None }) else { return };
+    let (before, after) = (tree(text), tree(&sent));
+    // The target may have been an object; then what was inside it is gone.
+    let changed: Vec<_> = after.iter().filter(|leaf| !before.contains(leaf)).collect();
+    assert!(changed.len() <= 2, "{changed:?}");
+    for (path, says) in changed {
+        assert!(path == "/\"id\"" || says == &format!("{name:?}"), "{path} says {says}");
+    }
+}
+
+fn check_views(text: &str, request: &Request<'_>) {
+    let errors = [
+        request.tool_call().err(),
+        request.prompt().err(),
+        request.completion().err(),
+        request.resource_uri().err(),
+        request.task_id().err(),
+        request.cursor().err(),
+    ];
+    for error in errors.into_iter().flatten() {
+        check_error(text.as_bytes(), &error);
+        assert_eq!((error.code, error.id.as_ref()), (code::INVALID_PARAMS, Some(request.id())));
+    }
+    if let Ok(call) = request.tool_call() {
+        assert!(call.arguments.is_none_or(|arguments| text.contains(arguments.raw())));
+        assert!(shown(&call.name).len() < 1200);
+    }
+}
+
+fn check_notification(text: &str, notification: &Notification<'_>) {
+    assert_eq!(notification.text(), text);
+    let Ok(Some(own)) = notification.reference() else { return };
+    let other = Id::number(42);
+    let sent = notification.referring_to(&other).expect("it refers to something");
+    let Ok(Message::Notification(again)) = read_message(sent.as_bytes(), &Limits::REPLY) else {
+        panic!("what is sent cannot be read: {sent:?}")
+    };
+    assert_eq!(again.reference(), Ok(Some(other)));
+    assert_eq!(again.referring_to(&own).as_deref(), Ok(text));
+}
+
+fn check_response(text: &str, response: &Response<'_>) {
+    let other = Id::number(42);
+    let sent = response.with_id(&other);
+    let Ok(Message::Response(again)) = read_message(sent.as_bytes(), &Limits::REPLY) else {
+        panic!("what is sent cannot be read: {sent:?}")
+    };
+    assert_eq!(again.id(), &other);
+    assert!(without(tree(text), &["/\"id\""]) == without(tree(&sent), &["/\"id\""]));
+    assert_eq!(again.with_id(response.id()), text);
+}
+
+fn without(leaves: Vec<Leaf>, paths: &[&str]) -> Vec<Leaf> {
+    leaves.into_iter().filter(|(path, _)| !paths.contains(&path.as_str())).collect()
+}
+
+/// The reader that scans and the one that splits find the same message.
+fn check_agreement(message: &Message<'_>, split: &Upstream<'_>) {
+    match (message, split) {
+        (Message::Request(ours), Upstream::Request(split)) => {
+            assert_eq!((ours.id(), ours.method().name()), (split.id(), split.method().name()));
+            assert_eq!(ours.params().map(|params| params.raw()), split.params());
+        }
+        (Message::Notification(ours), Upstream::Notification(split)) => {
+            assert_eq!(ours.method().name(), split.method().name());
+            assert_eq!(ours.params().map(|params| params.raw()), split.params());
+        }
+        (Message::Response(ours), Upstream::Reply(split)) => assert_eq!(Some(ours.id()), split.id()),
+        other => panic!("the two readers differ: {other:?}"),
+    }
+}
+
+fn check_upstream(bytes: &[u8], message: &Upstream<'_>) {
+    let text = str::from_utf8(bytes).expect("UTF-8");
+    let line = one_line(text);
+    assert!(read_upstream(line.as_bytes(), &Limits::REPLY).is_ok(), "the line form cannot be split: {line:?}");
+    match message {
+        Upstream::Reply(reply) => check_reply(text, reply),
+        Upstream::Request(request) => {
+            check_part(text, request.params());
+            let sent = request.with_id(&Id::number(42));
+            let Ok(Upstream::Request(again)) = read_upstream(sent.as_bytes(), &Limits::REPLY) else {
+                panic!("what is sent cannot be read: {sent:?}")
+            };
+            assert_eq!((again.params(), again.method().name()), (request.params(), request.method().name()));
+            assert_eq!(again.with_id(request.id()), text);
+        }
+        Upstream::Notification(notification) => check_told(text, notification),
+    }
+}
+
+fn check_reply(text: &str, reply: &Reply<'_>) {
+    let (Payload::Result(payload) | Payload::Error(payload)) = reply.payload();
+    check_part(text, Some(payload));
+    let other = Id::string("c");
+    let sent = reply.with_id(&other);
+    let Ok(Upstream::Reply(again)) = read_upstream(sent.as_bytes(), &Limits::REPLY) else {
+        panic!("what is sent cannot be read: {sent:?}")
+    };
+    assert_eq!((again.id(), again.payload()), (Some(&other), reply.payload()));
+    if let Some(id) = reply.id() {
+        assert_eq!(again.with_id(id), text);
+    }
+    if let Some(error) = reply.error() {
+        check_part(text, Some(error.code));
+        check_part(text, error.data);
+    }
+}
+
+fn check_told(text: &str, notification: &ServerNotification<'_>) {
+    check_part(text, notification.params());
+    let Some(own) = notification.reference() else { return };
+    let other = Id::number(42);
+    let sent = notification.referring_to(&other).expect("it refers to something");
+    let Ok(Upstream::Notification(again)) = read_upstream(sent.as_bytes(), &Limits::REPLY) else {
+        panic!("what is sent cannot be read: {sent:?}")
+    };
+    assert_eq!(again.reference(), Some(other));
+    assert_eq!(again.referring_to(&own).as_deref(), Some(text));
+}
+
+/// A part of a split message lies inside it and can stand in another envelope.
+fn check_part(text: &str, part: Option<&str>) {
+    let Some(part) = part else { return };
+    assert!(text.as_bytes().as_ptr_range().contains(&part.as_ptr()), "a part lies outside the text");
+    assert!(is_balanced(part), "a part is not balanced: {part:?}");
+}
+
+/// Brackets close in order, strings are closed, and no line break stands in a string.
+fn is_balanced(part: &str) -> bool {
+    let mut open = Vec::new();
+    let mut bytes = part.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'{' => open.push(b'}'),
+            b'[' => open.push(b']'),
+            b'}' | b']' if open.pop() != Some(byte) => return false,
+            b'"' if !ends_string(&mut bytes) => return false,
+            _ => {}
+        }
+    }
+    open.is_empty()
+}
+
+fn ends_string(bytes: &mut impl Iterator<Item = u8>) -> bool {
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => return true,
+            b'\\' if bytes.next().is_none_or(|escaped| escaped < 0x20) => return false,
+            0..0x20 => return false,
+            _ => {}
+        }
+    }
+    false
+}

@@ -1,0 +1,59 @@
+//! What a text means: every value with its path, in order.
+
+use gatelodge_json::{Kind, Limits, Value, read};
+
+/// One value: the path to it, and what it says. Numbers by their spelling, strings by what they stand for.
+pub type Leaf = (String, String);
+
+/// Reads a text that must be readable. Every span lies inside that of its container.
+pub fn tree(text: &str) -> Vec<Leaf> {
+    let document = read(text.as_bytes(), &Limits::REPLY).unwrap_or_else(|fault| panic!("{fault}: {text:?}"));
+    let mut leaves = Vec::new();
+    walk(document.root(), String::new(), (0, text.len()), &mut leaves);
+    leaves
+}
+
+fn walk(value: Value<'_>, path: String, (from, to): (usize, usize), leaves: &mut Vec<Leaf>) {
+    let (start, end) = value.span();
+    assert!(from <= start && start < end && end <= to, "the span of {path} leaves its container");
+    let says = match value.kind() {
+        Kind::Object => "{}".to_owned(),
+        Kind::List => "[]".to_owned(),
+        Kind::String => format!("{:?}", value.as_str().expect("a string")),
+        Kind::Number | Kind::Bool | Kind::Null => value.raw().to_owned(),
+    };
+    leaves.push((path.clone(), says));
+    for (key, member) in value.members() {
+        walk(member, format!("{path}/{:?}", key.as_str().expect("a key")), (key.span().1, end), leaves);
+    }
+    for (index, element) in value.elements().enumerate() {
+        walk(element, format!("{path}/{index}"), (start + 1, end), leaves);
+    }
+}
+
+/// Whether another reader finds the same structure, keys, strings and words; numbers by their place only.
+pub fn same_as_serde(text: &str) -> bool {
+    let document = read(text.as_bytes(), &Limits::REPLY).expect("readable");
+    serde_json::from_str(text).is_ok_and(|theirs| same(document.root(), &theirs))
+}
+
+fn same(ours: Value<'_>, theirs: &serde_json::Value) -> bool {
+    match theirs {
+        serde_json::Value::Null => ours.kind() == Kind::Null,
+        serde_json::Value::Bool(theirs) => ours.as_bool() == Some(*theirs),
+        serde_json::Value::Number(_) => ours.kind() == Kind::Number,
+        serde_json::Value::String(theirs) => ours.is_str(theirs),
+        serde_json::Value::Array(theirs) => {
+            let pairs = ours.elements().zip(theirs);
+            ours.kind() == Kind::List
+                && ours.elements().count() == theirs.len()
+                && pairs.into_iter().all(|(ours, theirs)| same(ours, theirs))
+        }
+        serde_json::Value::Object(theirs) => {
+            let mut pairs = ours.members().zip(theirs);
+            ours.kind() == Kind::Object
+                && ours.members().count() == theirs.len()
+                && pairs.all(|((key, ours), (name, theirs))| key.is_str(name) && same(ours, theirs))
+        }
+    }
+}

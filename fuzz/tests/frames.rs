@@ -1,0 +1,59 @@
+//! Messages of either side: grown from choices, and as bare bytes.
+
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use gatelodge_fuzz::{Tape, frames, grow};
+
+#[test]
+fn grown_frames() {
+    let seeds = seeds();
+    let (runs, callers, upstreams) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    bolero::check!().with_max_len(1024).with_test_time(time()).with_iterations(usize::MAX).for_each(|tape: &[u8]| {
+        let seen = frames::check(&grow::text(&mut Tape::new(tape), &seeds));
+        runs.fetch_add(1, Ordering::Relaxed);
+        callers.fetch_add(u64::from(seen.from_caller), Ordering::Relaxed);
+        upstreams.fetch_add(u64::from(seen.from_upstream), Ordering::Relaxed);
+    });
+    let (runs, callers, upstreams) = (runs.into_inner(), callers.into_inner(), upstreams.into_inner());
+    println!("{runs} texts: {callers} taken from callers, {upstreams} from upstreams");
+    for taken in [callers, upstreams] {
+        let share = taken * 100 / runs.max(1);
+        assert!(runs >= 100 && (10..=90).contains(&share), "{taken} of {runs} texts taken; the texts test little");
+    }
+}
+
+#[test]
+fn bare_frames() {
+    bolero::check!().with_max_len(4096).with_test_time(time()).with_iterations(usize::MAX).for_each(
+        |bytes: &[u8]| {
+            frames::check(bytes);
+        },
+    );
+}
+
+#[test]
+fn the_seeds_are_messages() {
+    for seed in seeds() {
+        let seen = frames::check(&seed);
+        assert!(seen.from_caller || seen.from_upstream, "{}", String::from_utf8_lossy(&seed));
+    }
+}
+
+/// How long each target runs.
+#[expect(clippy::disallowed_methods, reason = "a test is its own rim")]
+fn time() -> Duration {
+    let seconds = std::env::var("GATELODGE_FUZZ_SECONDS").map_or(20, |text| text.parse().expect("seconds"));
+    Duration::from_secs(seconds)
+}
+
+/// The messages kept beside the targets.
+fn seeds() -> Vec<Vec<u8>> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/frames");
+    let mut paths: Vec<_> = std::fs::read_dir(folder).expect(folder).map(|entry| entry.expect(folder).path()).collect();
+    paths.sort();
+    assert!(!paths.is_empty());
+    paths.into_iter().map(|path| std::fs::read(path).expect(folder)).collect()
+}

@@ -1,0 +1,44 @@
+//! Policy documents: grown from choices, and as bare bytes, in both languages.
+
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use gatelodge_fuzz::{Tape, grow, grow_policy, policies};
+use gatelodge_policy::Format;
+
+#[test]
+fn grown_policies() {
+    let (runs, loaded) = (AtomicU64::new(0), AtomicU64::new(0));
+    bolero::check!().with_max_len(1024).with_test_time(time()).with_iterations(usize::MAX).for_each(|tape: &[u8]| {
+        let mut tape = Tape::new(tape);
+        // JSON without comments is YAML, too.
+        let language = if tape.one_in(3) { Format::Yaml } else { Format::Json };
+        let mut text = grow_policy::document(&mut tape).into_bytes();
+        while tape.one_in(6) && text.len() < 10_000 {
+            grow::change(&mut tape, &mut text);
+        }
+        runs.fetch_add(1, Ordering::Relaxed);
+        loaded.fetch_add(u64::from(policies::check_document(&text, language)), Ordering::Relaxed);
+    });
+    let (runs, loaded) = (runs.into_inner(), loaded.into_inner());
+    println!("{runs} documents: {loaded} loaded");
+    let share = loaded * 100 / runs.max(1);
+    assert!(runs >= 50 && (10..=90).contains(&share), "{loaded} of {runs} documents loaded; the documents test little");
+}
+
+#[test]
+fn bare_policies() {
+    bolero::check!().with_max_len(4096).with_test_time(time()).with_iterations(usize::MAX).for_each(|bytes: &[u8]| {
+        policies::check_document(bytes, Format::Json);
+        policies::check_document(bytes, Format::Yaml);
+    });
+}
+
+/// How long each target runs.
+#[expect(clippy::disallowed_methods, reason = "a test is its own rim")]
+fn time() -> Duration {
+    let seconds = std::env::var("GATELODGE_FUZZ_SECONDS").map_or(20, |text| text.parse().expect("seconds"));
+    Duration::from_secs(seconds)
+}
