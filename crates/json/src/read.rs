@@ -39,21 +39,22 @@ const FEW_MEMBERS: usize = 8;
 pub fn read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Document<'a>, Fault> {
     let mut reader = Reader::new(bytes, limits, Comments::Refused)?;
     reader.value()?;
-    let first = reader.repeats.drain(..).min_by_key(|fault| fault.start);
+    let first = reader.faults.drain(..).min_by_key(|fault| fault.start);
     first.map_or_else(|| Ok(reader.document()), Err)
 }
 
-/// Reads one JSON value that may hold comments; repeated keys are given beside it, so that all can be shown at once.
+/// Reads one JSON value that may hold comments. Repeated keys and numbers out of bounds are given beside it, so that
+/// all can be shown at once; whoever uses the value looks at them first.
 ///
 /// # Errors
 /// The first fault of any other kind.
 pub fn read_commented<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(Document<'a>, Vec<Fault>), Fault> {
     let mut reader = Reader::new(bytes, limits, Comments::Allowed)?;
-    reader.keeps_repeats = true;
+    reader.keeps_faults = true;
     reader.value()?;
-    let mut repeats = std::mem::take(&mut reader.repeats);
-    repeats.sort_by_key(|fault| fault.start);
-    Ok((reader.document(), repeats))
+    let mut faults = std::mem::take(&mut reader.faults);
+    faults.sort_by_key(|fault| fault.start);
+    Ok((reader.document(), faults))
 }
 
 struct Reader<'a> {
@@ -63,8 +64,8 @@ struct Reader<'a> {
     nodes: Vec<Node>,
     /// The containers that are open, outermost first.
     open: Vec<Open>,
-    keeps_repeats: bool,
-    repeats: Vec<Fault>,
+    keeps_faults: bool,
+    faults: Vec<Fault>,
 }
 
 /// A list or object whose end has not been reached.
@@ -107,8 +108,8 @@ impl<'a> Reader<'a> {
             limits: *limits,
             nodes: Vec::with_capacity((bytes.len() / BYTES_PER_VALUE + 1).min(FIRST_ROOM)),
             open: Vec::with_capacity(8),
-            keeps_repeats: false,
-            repeats: Vec::new(),
+            keeps_faults: false,
+            faults: Vec::new(),
         })
     }
 
@@ -143,7 +144,7 @@ impl<'a> Reader<'a> {
                     None => return self.end(),
                 },
             };
-            if !self.keeps_repeats && !self.repeats.is_empty() {
+            if !self.keeps_faults && !self.faults.is_empty() {
                 return Ok(());
             }
         }
@@ -161,7 +162,7 @@ impl<'a> Reader<'a> {
             Some(b'{') => return self.open(start, true),
             Some(b'[') => return self.open(start, false),
             Some(b'-' | b'0'..=b'9') => {
-                self.cursor.number()?;
+                self.number()?;
                 self.push_scalar(start);
             }
             Some(b't') => self.word(start, "true")?,
@@ -170,6 +171,16 @@ impl<'a> Reader<'a> {
             other => return Err(self.unexpected(other, "a value")),
         }
         Ok(Due::Separator)
+    }
+
+    /// A number out of bounds is still one number: whoever collects faults can read on behind it.
+    #[inline]
+    fn number(&mut self) -> Result<(), Fault> {
+        match self.cursor.number() {
+            Err(fault) if self.keeps_faults && fault.kind != FaultKind::BadNumber => self.faults.push(fault),
+            other => return other,
+        }
+        Ok(())
     }
 
     fn word(&mut self, start: usize, word: &'static str) -> Result<(), Fault> {
@@ -305,7 +316,7 @@ impl<'a> Reader<'a> {
         for (key, node) in &keys {
             if earlier == Some(key.as_ref()) {
                 let kind = FaultKind::RepeatedKey(key.to_string());
-                self.repeats.push(Fault::new(kind, node.start(), node.end()));
+                self.faults.push(Fault::new(kind, node.start(), node.end()));
             }
             earlier = Some(key.as_ref());
         }

@@ -27,6 +27,9 @@ pub use tools::Tools;
 /// More warnings than this are not shown.
 const MAX_WARNINGS: usize = 1_000;
 
+/// Longer messages are cut.
+const MOST_LETTERS: usize = 600;
+
 /// Gives all errors of a document; if there are none, its warnings, in the order of their places.
 ///
 /// With the tools that a server offers, conditions are held against what their schemas declare.
@@ -39,18 +42,35 @@ pub fn check(text: &[u8], format: Format, tools: Option<&Tools>) -> Vec<Fault> {
     let all_tools = sections.iter().find(|section| section.field == Field::AllTools);
     let guarded = all_tools.map(Guarded::of);
     let bounds = all_tools.map(Bounds::of);
+    let mut offers = Offers::default();
     let mut warnings = Vec::new();
     for section in &sections {
         let is_under = section.field.is_under_all_tools();
-        predicate::check(section, guarded.as_ref().filter(|_| is_under), &mut warnings);
+        predicate::check(section, guarded.as_ref().filter(|_| is_under), &mut offers, &mut warnings);
         limit::check(section, bounds.as_ref().filter(|_| is_under), &mut warnings);
     }
     table::find_shadowed(&policy, &root, &sections, &mut warnings);
     if let Some(tools) = tools {
-        table::find_not_offered(&root, tools, &mut Offers::default(), &mut warnings);
-        offered::check(&policy, &sections, tools, &mut warnings);
+        table::find_not_offered(&root, tools, &mut offers, &mut warnings);
+        offered::check(&policy, &sections, tools, offers, &mut warnings);
     }
     warnings.sort_by_key(|warning| (warning.span.start, warning.code));
     warnings.truncate(MAX_WARNINGS);
+    for warning in &mut warnings {
+        warning.message = plain(&warning.message);
+        warning.help = warning.help.as_deref().map(plain);
+    }
     warnings
+}
+
+/// Names of tools and arguments are foreign text: in a message they are short, and steer no terminal.
+fn plain(text: &str) -> String {
+    let is_odd =
+        |letter: char| letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let letters = text.chars().map(|letter| if is_odd(letter) { '\u{fffd}' } else { letter });
+    let mut plain: String = letters.take(MOST_LETTERS).collect();
+    if text.chars().nth(MOST_LETTERS).is_some() {
+        plain.push('…');
+    }
+    plain
 }

@@ -13,7 +13,7 @@ pub(crate) struct Path {
 }
 
 /// The facts outside the arguments have fixed names, so they are resolved when the policy is read.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Root {
     Args,
     ToolName,
@@ -29,7 +29,7 @@ pub(crate) enum Root {
     TimeDate,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Segment {
     /// `.name` or `["any key"]`.
     Name(Box<str>),

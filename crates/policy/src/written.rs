@@ -96,7 +96,8 @@ impl Node {
     }
 }
 
-/// Reads a document into its written form. Repeated keys are faults beside it, so that all can be shown at once.
+/// Reads a document into its written form. Faults that do not end the reading come beside it, so that all can be shown
+/// at once.
 ///
 /// # Errors
 /// The one fault that ended the reading.

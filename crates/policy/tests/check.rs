@@ -1,5 +1,7 @@
 //! The warnings of `policy check`: each kind with its place, and that what is right gives none.
 
+#![expect(clippy::expect_used, reason = "a test that cannot be set up fails")]
+
 use std::time::{Duration, Instant};
 
 use gatelodge_json::Place;
@@ -105,6 +107,79 @@ tools:
         PAY.replacen(r#"{"tools": ["#, r#"{"tools": [{"name": "pay_all", "inputSchema": {"type": "object"}}, "#, 1);
     assert_eq!(with(policy, &offered), [""; 0]);
     assert_eq!(alone(policy), [""; 0]);
+}
+
+#[test]
+fn each_warning_says_what_is_wrong_and_what_to_do() {
+    let policy = r#"
+version: "1"
+default: deny
+hide: [delete_*]
+categories: {read: {}}
+tools:
+  delete_all: {}
+  refund: {}
+  "*": {}
+  pay:
+    require:
+      - {path: args.note, op: regex, value: "refund|charge"}
+      - {path: client.name, op: eq, value: claude}
+      - {path: args.amounts, op: lt, value: 100}
+      - {path: args.note, op: lt, value: 100}
+    deny_if:
+      - {path: args.currency, op: not_in, value: [usd, euro]}
+      - {path: args.amount, op: gt, value: 500}
+      - {path: time.weekday, op: eq, value: sunday}
+      - conditions:
+          - {path: args.count, op: gt, value: 5}
+          - {path: args.count, op: lt, value: 3}
+      - {path: args.amount, op: gt, value: 500}
+    limits:
+      - {counter: loop, window: hour, max: 3, scope: session}
+      - {counter: loop, window: hour, max: 9, scope: session}
+"#;
+    let offered = PAY.replacen(r#"{"tools": ["#, r#"{"tools": [{"name": "delete_all"}, "#, 1);
+    let line = |fault: &Fault| {
+        let line = Place::of(policy.as_bytes(), fault.span.start).line;
+        format!("{line} {}: {}\n  help: {}", fault.code, fault.message, fault.help.as_deref().unwrap_or_default())
+    };
+    let text: Vec<String> = faults(policy, &offered).iter().map(line).collect();
+    insta::assert_snapshot!(text.join("\n"), @r#"
+    5 shadowed: every tool matches `*`, so no category is looked at
+      help: write what is meant for all tools into `all_tools`
+    7 shadowed: `delete_all` is hidden, so this rule is never looked at
+      help: remove the rule, or what hides the tool
+    8 not-offered: the server offers no tool `refund`
+      help: as it stands the entry does nothing; correct or remove it
+    12 unanchored-regex: the expression may be found anywhere in the text, whatever stands around it
+      help: write `^(?:refund|charge)$`, so that the whole text must match
+    13 claim-alone: a client can claim any name and version; nothing else guards this rule
+      help: look at `grant.label` or `grant.labels`, which the gateway knows by itself
+    14 unknown-argument: in `pay`, there is no `args.amounts`
+      help: did you mean `args.amount`?
+    15 impossible-comparison: in `pay`, `args.note` is a string, and `lt` is for a number
+      help: as it stands every call with it is refused; compare it as a string
+    17 absence-passes: without `args.currency` this does not hold, and the call passes
+      help: add {"path": "args.currency", "op": "exists", "value": true} to `require`
+    17 impossible-comparison: in `pay`, `args.currency` is never `"euro"`
+      help: did you mean `eur`?
+    18 never-holds: in `pay`, `args.amount` is at most 500, so `gt 500` never holds
+      help: correct the number, or remove the condition
+    19 never-holds: `eq "sunday"` never holds for `time.weekday`
+      help: it is one of `fri`, `mon`, `sat`, `sun`, `thu`, `tue`, `wed`
+    22 never-holds: `args.count` cannot be `gt 5` and `lt 3` at once
+      help: the conditions of a rule hold together; write two rules if one is enough
+    23 shadowed: this rule never decides: the same conditions stand in an earlier rule
+      help: remove one of the two
+    23 never-holds: in `pay`, `args.amount` is at most 500, so `gt 500` never holds
+      help: correct the number, or remove the condition
+    25 session-alone: a session bounds a loop, not an agent: each new session begins at zero
+      help: write a second limit with "scope": "grant" beside it
+    26 shadowed: another limit on the same counter is always full first
+      help: remove one of the two, or give them counters of their own
+    26 session-alone: a session bounds a loop, not an agent: each new session begins at zero
+      help: write a second limit with "scope": "grant" beside it
+    "#);
 }
 
 #[test]
@@ -351,11 +426,11 @@ fn typed(condition: &str) -> Vec<String> {
 #[test]
 fn an_argument_that_is_not_declared_is_told() {
     let policy = block(
-        "{require: [{path: args.amont, op: gt, value: 1}], limits: [{counter: a, window: day, max: 1, amount: args.sum}]}",
+        "{require: [{path: args.amounts, op: gt, value: 1}], limits: [{counter: a, window: day, max: 1, amount: args.sum}]}",
     );
     let found = faults(&policy, PAY);
-    assert_eq!(told(&policy, &found), ["unknown-argument 4:26 args.amont", "unknown-argument 4:109 args.sum"]);
-    assert_eq!(found[0].message, "in `pay`, there is no `args.amont`");
+    assert_eq!(told(&policy, &found), ["unknown-argument 4:26 args.amounts", "unknown-argument 4:111 args.sum"]);
+    assert_eq!(found[0].message, "in `pay`, there is no `args.amounts`");
     assert_eq!(found[0].help.as_deref(), Some("did you mean `args.amount`?"));
     assert_eq!(typed("path: 'args.to[*].ibam', op: eq, value: x"), ["unknown-argument 'args.to[*].ibam'"]);
     assert_eq!(typed("path: args.from.name, op: eq, value: x"), ["unknown-argument args.from.name"]);
@@ -435,6 +510,8 @@ fn schemas_are_followed_as_far_as_they_are_plain() {
         r##"{"anyOf": [{"properties": {"x": {"type": "string"}}}, {"type": "object"}]}"##,
         r##"{"properties": {"y": {}}, "if": {"required": ["y"]}, "then": {"properties": {"x": {}}}}"##,
         r##"{"properties": {"y": {}}, "allOf": [{"properties": {"x": {"type": "number"}}}]}"##,
+        r##"{"$ref": "#/$defs/a", "properties": {"x": {}}, "$defs": {"a": {"properties": {"y": {}}}}}"##,
+        r##"{"$ref": "#a", "properties": {"y": {}}}"##,
         r##"{"type": "object"}"##,
         r##"[]"##,
         r##"true"##,
@@ -467,7 +544,8 @@ fn validation_needs_a_usable_schema() {
     ] {
         let found = faults(&policy, &format!("[{definition}]"));
         assert_eq!(told(&policy, &found), ["no-schema 4:9 validate_arguments"]);
-        assert_eq!(found[0].help.as_deref(), Some(why));
+        let start = "the arguments of `pay` cannot be validated, so each call is denied";
+        assert_eq!(found[0].message, format!("{start}: {why}"));
     }
     assert_eq!(with(&policy, PAY), [""; 0]);
 }
@@ -487,6 +565,18 @@ fn a_glob_names_the_tools_it_is_wrong_for() {
         found[0].message,
         "in `get_a`, `get_b`, `get_c` and 2 more, `args.x` is a string, and `gt` is for a number"
     );
+}
+
+#[test]
+fn foreign_names_steer_no_terminal() {
+    let name = format!(r"\u001b[31m\u202e{}", "x".repeat(10_000));
+    let offered = format!(r#"[{{"name": "{name}", "inputSchema": {{"properties": {{"\u0007x": {{}}}}}}}}]"#);
+    let found = faults(
+        "version: \"1\"\ndefault: deny\ntools: {\"*\": {require: [{path: args.y, op: eq, value: 1}]}}\n",
+        &offered,
+    );
+    let text = format!("{}{}", found[0].message, found[0].help.as_deref().unwrap_or_default());
+    assert!(!text.contains(['\u{1b}', '\u{202e}', '\u{7}']) && text.len() < 2_000, "{text}");
 }
 
 #[test]
@@ -534,15 +624,14 @@ fn tools_are_read_in_three_forms_and_refused_with_places() {
 
 /// Without optimisation a tenth is enough to see that nothing is multiplied.
 const SHARE: usize = if cfg!(debug_assertions) { 10 } else { 1 };
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(30);
 
 fn ends_soon(policy: &str, offered: &str) -> Vec<Fault> {
     let tools = tools(offered);
     let start = Instant::now();
     let found = check(policy.as_bytes(), Format::Json, Some(&tools));
     assert!(found.iter().all(|fault| fault.severity == Severity::Warning), "{:?}", found.first());
-    eprintln!("{:?} for {} bytes, {} findings", start.elapsed(), policy.len(), found.len());
-    assert!(start.elapsed() < SOON);
+    assert!(start.elapsed() < SOON, "{:?} for {} bytes", start.elapsed(), policy.len());
     found
 }
 
@@ -564,17 +653,18 @@ fn many_rules_and_many_tools_end_soon() {
     let condition = |at: usize| format!(r#"{{"path": "args.a{at}", "op": "gt", "value": {at}}}"#);
     // Each tool with its own rule, misspelled.
     let own = many(8_000, |at| {
-        format!(r#""tool_nunber_{at}": {{"require": [{}], "validate_arguments": true}}"#, condition(at))
+        format!(r#""tool_numbers_{at}": {{"require": [{}], "validate_arguments": true}}"#, condition(at))
     });
     assert_eq!(ends_soon(&policy_of(&format!(r#""tools": {{{own}}}"#)), &offered).len(), 1_000.min(8_000 / SHARE));
     // Validation of them all.
     ends_soon(&policy_of(r#""all_tools": {"validate_arguments": true}"#), &offered);
-    // One glob for all tools, with all conditions.
+    // One glob for all tools, and a rule for all tools: more than can be compared.
     let rules = many(20_000, condition);
-    let found = ends_soon(&policy_of(&format!(r#""tools": {{"*": {{"deny_if": [{rules}]}}}}"#)), &offered);
+    let block = format!(r#"{{"deny_if": [{rules}]}}"#);
+    let found = ends_soon(&policy_of(&format!(r#""all_tools": {block}, "tools": {{"*": {block}}}"#)), &offered);
     assert_eq!(found[0].code, FaultCode::TooLarge);
-    ends_soon(&policy_of(&format!(r#""all_tools": {{"deny_if": [{rules}]}}"#)), &offered);
-    ends_soon(&policy_of(&format!(r#""all_tools": {{"deny_if": [{{"conditions": [{rules}]}}]}}"#)), &offered);
+    // One rule with all conditions.
+    ends_soon(&policy_of(&format!(r#""all_tools": {{"deny_if": [{{"conditions": [{rules}]}}]}}"#)), "[]");
     // As many globs as a policy may have.
     let hide = many(2_500, |at| format!(r#""*h{at}_*""#));
     let globs = many(2_500, |at| format!(r#""*{at:05}*_x{at:05}": {{}}"#));

@@ -18,9 +18,9 @@ use std::fs;
 
 use gatelodge_json::{Limits, read};
 use gatelodge_policy::{
-    CallFile, CaseReport, Code, Explanation, Fault, FaultCode, Format, Operator, Policy, Severity, check, explain, parse,
+    CallFile, CaseReport, Code, Explanation, Fault, FaultCode, Format, Operator, Severity, check, explain, parse,
 };
-use support::told;
+use support::{Loaded, told};
 
 const PAGE: &str = "../../docs/policy.md";
 
@@ -46,6 +46,11 @@ impl Block {
         self.mark.strip_prefix(key)?.strip_prefix('=')
     }
 
+    fn load(&self) -> Loaded {
+        parse(self.text.as_bytes(), self.format())
+    }
+
+    /// Errors, or else warnings.
     fn faults(&self) -> Vec<Fault> {
         check(self.text.as_bytes(), self.format(), None)
     }
@@ -80,26 +85,26 @@ fn blocks() -> Vec<Block> {
     blocks
 }
 
-fn policies(blocks: &[Block]) -> BTreeMap<&str, Policy> {
+/// The blocks that are policies, by their names.
+fn policies(blocks: &[Block]) -> BTreeMap<&str, &Block> {
     let mut policies = BTreeMap::new();
     for block in blocks {
         let Some(name) = block.marked("policy") else { continue };
         let faults = block.faults();
         assert!(faults.is_empty(), "{}: {}", block.line, told(&block.text, &faults));
-        let policy = parse(block.text.as_bytes(), block.format()).expect("a policy without faults");
-        assert!(policies.insert(name, policy).is_none(), "{}: a second `{name}`", block.line);
+        assert!(policies.insert(name, block).is_none(), "{}: a second `{name}`", block.line);
     }
     policies
 }
 
-fn judged(block: &Block, policy: &Policy) -> Explanation {
+fn judged(block: &Block, policy: &Block) -> Explanation {
     let document = read(block.text.as_bytes(), &Limits::REQUEST).unwrap();
     let file = CallFile::new(document.root()).unwrap_or_else(|faults| panic!("{}", told(&block.text, &faults)));
-    explain(policy, &file.call(), file.at().expect("a time"))
+    explain(&policy.load().unwrap(), &file.call(), file.at().expect("a time"))
 }
 
 /// The cases of all blocks, with the line of each block.
-fn reports(blocks: &[Block], policies: &BTreeMap<&str, Policy>) -> Vec<(usize, CaseReport)> {
+fn reports(blocks: &[Block], policies: &BTreeMap<&str, &Block>) -> Vec<(usize, CaseReport)> {
     let mut reports = Vec::new();
     for block in blocks {
         let text = match block.marked("cases") {
@@ -107,11 +112,11 @@ fn reports(blocks: &[Block], policies: &BTreeMap<&str, Policy>) -> Vec<(usize, C
             None if block.mark == "casefile" => block.text.clone(),
             None => continue,
         };
-        let find = |path: &str| {
+        let load = |path: &str| {
             let name = path.strip_suffix(".json").expect("a path to JSON");
-            Ok(policies.get(name).unwrap_or_else(|| panic!("{}: no policy `{name}`", block.line)))
+            policies.get(name).unwrap_or_else(|| panic!("{}: no policy `{name}`", block.line)).load()
         };
-        reports.extend(support::run(&text, block.format(), &find).into_iter().map(|report| (block.line, report)));
+        reports.extend(support::run(&text, block.format(), &load).into_iter().map(|report| (block.line, report)));
     }
     reports
 }
@@ -134,7 +139,7 @@ fn every_block_does_what_its_mark_says() {
             assert!(codes(Severity::Error).is_empty(), "{}: {}", block.line, told(&block.text, &block.faults()));
             assert!(same(codes(Severity::Warning), warned), "{}: {}", block.line, told(&block.text, &block.faults()));
         } else if let Some(name) = block.marked("call") {
-            assert_eq!(judged(block, &policies[name]).decision, "allow", "{}", block.line);
+            assert_eq!(judged(block, policies[name]).decision, "allow", "{}", block.line);
         } else {
             let known = block.marked("policy").is_some() || block.marked("cases").is_some() || block.mark == "casefile";
             assert!(known, "{}: the block is not marked, so nothing runs it", block.line);

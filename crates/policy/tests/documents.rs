@@ -4,7 +4,6 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[expect(dead_code, reason = "what runs case files is for the other tests")]
 mod support;
 
 use std::collections::BTreeSet;

@@ -39,7 +39,7 @@ impl Finding {
 }
 
 /// Says what can never be, given the shape of the value.
-pub(super) fn with_shape(clause: Clause<'_>, shape: &Shape<'_>) -> Vec<Finding> {
+pub(super) fn with_shape(clause: Clause<'_>, shape: &Shape<'_>, offers: &mut Offers) -> Vec<Finding> {
     let test = &clause.condition.test;
     // Without kinds only null is left, which is more than can be judged here.
     if matches!(test, Test::Exists(_)) || shape.kinds.is_empty() {
@@ -48,11 +48,11 @@ pub(super) fn with_shape(clause: Clause<'_>, shape: &Shape<'_>) -> Vec<Finding> 
     if !shape.kinds.has(accepted(test)) {
         return vec![wrong_kind(clause, shape)];
     }
-    if let Some(finding) = out_of_bounds(clause, shape).or_else(|| none_listed(clause, shape)) {
+    if let Some(finding) = out_of_bounds(clause, shape).or_else(|| none_listed(clause, shape, offers)) {
         return vec![finding];
     }
     match test {
-        Test::Member { negated, .. } => wrong_members(clause, shape, *negated),
+        Test::Member { negated, .. } => wrong_members(clause, shape, *negated, offers),
         _ => Vec::new(),
     }
 }
@@ -86,6 +86,9 @@ fn out_of_bounds(clause: Clause<'_>, shape: &Shape<'_>) -> Option<Finding> {
         Ordering::Equal => !is_strict && !bound.is_open,
         order => order != beyond,
     };
+    if can_hold {
+        return None;
+    }
     let side = match (beyond, bound.is_open) {
         (Ordering::Greater, false) => "at most",
         (Ordering::Greater, true) => "less than",
@@ -94,11 +97,11 @@ fn out_of_bounds(clause: Clause<'_>, shape: &Shape<'_>) -> Option<Finding> {
     };
     let claim = format!("`{}` is {side} {}, so `{}` never holds", clause.condition.path, bound.text, clause.words());
     let help = "correct the number, or remove the condition".to_owned();
-    (!can_hold).then(|| Finding { code: Code::NeverHolds, span: clause.value_place(), claim, help })
+    Some(Finding { code: Code::NeverHolds, span: clause.value_place(), claim, help })
 }
 
 /// A test that none of the values holds for that can come.
-fn none_listed(clause: Clause<'_>, shape: &Shape<'_>) -> Option<Finding> {
+fn none_listed(clause: Clause<'_>, shape: &Shape<'_>, offers: &mut Offers) -> Option<Finding> {
     let Values::Listed(values) = &shape.values else { return None };
     let test = &clause.condition.test;
     if values.operands().any(|value| test.holds(&value) == Some(true)) {
@@ -108,12 +111,12 @@ fn none_listed(clause: Clause<'_>, shape: &Shape<'_>) -> Option<Finding> {
         code: Code::NeverHolds,
         span: clause.value_place(),
         claim: format!("`{}` never holds for `{}`", clause.words(), clause.condition.path),
-        help: listing(values, clause.members()),
+        help: listing(values, clause.members(), offers),
     })
 }
 
 /// Members that the value can never be equal to. Members of another kind are left alone: they may be meant for it.
-fn wrong_members(clause: Clause<'_>, shape: &Shape<'_>, negated: bool) -> Vec<Finding> {
+fn wrong_members(clause: Clause<'_>, shape: &Shape<'_>, negated: bool, offers: &mut Offers) -> Vec<Finding> {
     let can_be = |operand: &Operand<'_>| match (&shape.values, operand) {
         (Values::Listed(values), operand) => values.has(operand) == Some(true),
         (Values::Dates, Operand::Text(text)) => is_date(text),
@@ -125,17 +128,17 @@ fn wrong_members(clause: Clause<'_>, shape: &Shape<'_>, negated: bool) -> Vec<Fi
     let (possible, wrong): (Vec<&Node>, Vec<&Node>) =
         fitting.partition(|member| operand(member).is_some_and(|operand| can_be(&operand)));
     let code = if possible.is_empty() && !negated { Code::NeverHolds } else { Code::ImpossibleComparison };
-    let finding = |member: &&Node| Finding {
+    let mut finding = |member: &&Node| Finding {
         code,
         span: member.span.clone(),
         claim: format!("`{}` is never `{}`", clause.condition.path, short(&member.to_json())),
         help: match &shape.values {
-            Values::Listed(values) => listing(values, std::slice::from_ref(*member)),
+            Values::Listed(values) => listing(values, std::slice::from_ref(*member), offers),
             Values::Dates => "write a date as `2026-11-15`".to_owned(),
             Values::Any => "correct the number, or remove it".to_owned(),
         },
     };
-    wrong.iter().take(MOST_MEMBERS).map(finding).collect()
+    wrong.iter().take(MOST_MEMBERS).map(&mut finding).collect()
 }
 
 fn operand(member: &Node) -> Option<Operand<'_>> {
@@ -163,9 +166,9 @@ fn is_date(text: &str) -> bool {
 }
 
 /// Offers what one member may have meant, or names some of the values that can come.
-fn listing(values: &Scalars, members: &[Node]) -> String {
+fn listing(values: &Scalars, members: &[Node], offers: &mut Offers) -> String {
     let meant = match members {
-        [Node { value: Written::Text(word), .. }] => Offers::default().find_nearest(word, values.words().take(1_000)),
+        [Node { value: Written::Text(word), .. }] => offers.find_nearest(word, values.words().take(1_000)),
         _ => None,
     };
     if let Some(meant) = meant {

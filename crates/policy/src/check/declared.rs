@@ -11,7 +11,9 @@ use crate::scalar::{Number, Scalars};
 /// References and alternatives are followed no deeper.
 const MOST_LEVELS: usize = 16;
 /// One path is followed over no more parts of a schema than this.
-const MOST_PARTS: usize = 5_000;
+const MOST_PARTS: usize = 2_000;
+/// What a member of an `enum` costs, in the same measure.
+const MEMBER_PARTS: usize = 8;
 /// No more names than this are compared with a misspelled one.
 const MOST_NAMES: usize = 200;
 /// Keywords that may allow more properties than `properties` names.
@@ -90,6 +92,12 @@ impl<'d> Declared<'d> {
 
     pub fn find(&mut self, segments: &[Segment]) -> Found<'d> {
         self.parts_left = MOST_PARTS;
+        let found = self.follow(segments);
+        // What was not looked at could have said more.
+        if self.parts_left == 0 { Found::Unknown } else { found }
+    }
+
+    fn follow(&mut self, segments: &[Segment]) -> Found<'d> {
         // A place in the arguments, as the schemas that may describe it: each value satisfies one of them at least.
         let mut place = vec![self.root];
         for (at, segment) in segments.iter().enumerate() {
@@ -119,8 +127,7 @@ impl<'d> Declared<'d> {
                 None => return Found::Unknown,
             }
         }
-        let shape = self.shape_of_any(&place);
-        if self.parts_left == 0 { Found::Unknown } else { Found::Value(shape) }
+        Found::Value(self.shape_of_any(&place))
     }
 
     /// Counts a part; false if there were too many.
@@ -149,16 +156,17 @@ impl<'d> Declared<'d> {
                 return None;
             }
             let Some(reference) = self.get(schema, "$ref") else { return Some(schema) };
-            let pointer = reference.as_str()?;
-            schema = self.target(pointer.strip_prefix('#')?)?;
+            schema = self.target(reference)?;
         }
         None
     }
 
-    fn target(&mut self, pointer: &str) -> Option<Value<'d>> {
+    /// Follows a reference within the schema.
+    fn target(&mut self, reference: Value<'d>) -> Option<Value<'d>> {
+        let reference = reference.as_str()?;
         let mut target = self.root;
-        let mut steps = pointer.split('/');
-        // An anchor, or nothing.
+        let mut steps = reference.strip_prefix('#')?.split('/');
+        // Anchors are too rare to be looked for.
         if steps.next() != Some("") {
             return None;
         }
@@ -183,11 +191,15 @@ impl<'d> Declared<'d> {
     }
 
     fn property(&mut self, schema: Value<'d>, name: &str, levels: usize) -> Opinion<'d> {
-        if levels == 0 || !self.take() {
+        if levels == 0 || !self.take() || schema.kind() != Kind::Object {
             return Opinion::Open;
         }
-        let Some(schema) = self.resolve(schema) else { return Opinion::Open };
         let mut opinion = self.own_property(schema, name);
+        // What stands beside a reference counts too.
+        if let Some(reference) = self.get(schema, "$ref") {
+            let Some(target) = self.target(reference) else { return Opinion::Open };
+            opinion = opinion.and(self.property(target, name, levels - 1));
+        }
         for part in self.all_of(schema) {
             opinion = opinion.and(self.property(part, name, levels - 1));
         }
@@ -231,9 +243,7 @@ impl<'d> Declared<'d> {
             return None;
         }
         let schema = self.resolve(schema)?;
-        if self.get(schema, "prefixItems").is_some() {
-            // Tuples are rare; an index into one is looked up, all else is left alone.
-            let tuple = self.get(schema, "prefixItems")?;
+        if let Some(tuple) = self.get(schema, "prefixItems") {
             return tuple.elements().nth(index?).map(|element| vec![element]);
         }
         if let Some(items) = self.get(schema, "items") {
@@ -248,9 +258,8 @@ impl<'d> Declared<'d> {
             }
         }
         let list = self.alternatives(schema).next()?;
-        let parts: Vec<Value<'d>> = list.elements().collect();
         let mut all = Vec::new();
-        for part in parts {
+        for part in list.elements() {
             if self.shape(part, levels - 1).kinds.has(Kinds::LIST) {
                 all.extend(self.elements(part, index, levels - 1)?);
             }
@@ -290,7 +299,7 @@ impl<'d> Declared<'d> {
                 "type" => shape.kinds = shape.kinds.and(types(value)),
                 "const" => shape = shape.and(listed(std::iter::once(value))),
                 "enum" if value.kind() == Kind::List => {
-                    self.parts += value.elements().count();
+                    self.parts += MEMBER_PARTS * value.elements().count();
                     shape = shape.and(listed(value.elements()));
                 }
                 "minimum" => shape = shape.and(Shape { minimum: bound(value, false), ..Shape::ANY }),

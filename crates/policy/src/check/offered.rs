@@ -18,9 +18,9 @@ use crate::schema::Schema;
 use crate::set::Policy;
 
 /// How many parts of schemas are looked at in all; about a second.
-const MOST_PARTS: usize = 50_000_000;
+const MOST_PARTS: usize = 30_000_000;
 /// What telling a finding costs, in the same measure.
-const FINDING_PARTS: usize = 50;
+const FINDING_PARTS: usize = 100;
 /// How many tools are named in a message.
 const MOST_NAMED: usize = 3;
 /// How many different findings are kept for one condition.
@@ -60,16 +60,24 @@ struct Effort {
     offers: Offers,
 }
 
-pub(super) fn check(policy: &Policy, sections: &[Section<'_>], tools: &Tools, warnings: &mut Vec<Fault>) {
+pub(super) fn check(
+    policy: &Policy,
+    sections: &[Section<'_>],
+    tools: &Tools,
+    offers: Offers,
+    warnings: &mut Vec<Fault>,
+) {
     let mut blocks: Vec<Held<'_, '_>> = sections.iter().map(Held::new).collect();
     let all_tools = sections.iter().position(|section| section.field == Field::AllTools);
     let places: HashMap<&str, usize> = sections.iter().map(|section| &*section.block.pointer).zip(0..).collect();
-    let mut effort = Effort { parts_left: MOST_PARTS, offers: Offers::default() };
+    let mut effort = Effort { parts_left: MOST_PARTS, offers };
+    let globs = policy.hide.globs.len() + policy.tools.globs.len();
     for tool in tools.iter().filter(|tool| policy.hide.find(&tool.name).is_none()) {
         let own = policy.tools.find(&tool.name).and_then(|block| places.get(&*block.pointer).copied());
         for at in own.into_iter().chain(all_tools) {
             blocks.get_mut(at).into_iter().for_each(|block| block.hold(tool, &mut effort));
         }
+        effort.parts_left = effort.parts_left.saturating_sub(globs);
         if effort.parts_left == 0 {
             warnings.push(not_finished(&tool.name));
             // Of all tools something can only be said when all were seen.
@@ -88,7 +96,7 @@ fn why_unusable(tool: &Offered) -> Option<String> {
 }
 
 fn not_finished(tool: &str) -> Fault {
-    let message = format!("too many conditions for so many tools: from `{tool}` on they were not compared");
+    let message = format!("too many rules for so many tools: from `{tool}` on they were not compared");
     Fault::warning(Code::TooLarge, 0..0, message).help("check against fewer tools at a time")
 }
 
@@ -133,8 +141,9 @@ impl<'p, 't> Held<'p, 't> {
     fn warn(self, warnings: &mut Vec<Fault>) {
         let is_for_all = self.section.field == Field::AllTools;
         if let (Some((named, why)), Some(place)) = (self.unusable, self.section.key_span("validate_arguments")) {
-            let message = format!("the arguments of {named} cannot be validated, so each call is denied");
-            warnings.push(Fault::warning(Code::NoSchema, place, message).help(why));
+            let message = format!("the arguments of {named} cannot be validated, so each call is denied: {why}");
+            let warning = Fault::warning(Code::NoSchema, place, message);
+            warnings.push(warning.help("have the server repair its schema, or leave `validate_arguments` out here"));
         }
         for look in self.looks {
             if is_for_all {
@@ -192,7 +201,7 @@ impl<'t> Look<'_, 't> {
             Found::Missing { at, names } => vec![self.missing(at, &names, &mut effort.offers)],
             Found::Astray { at, kinds } => vec![self.astray(at, kinds)],
             Found::Value(shape) => match self.clause {
-                Some(clause) => compare::with_shape(clause, &shape),
+                Some(clause) => compare::with_shape(clause, &shape, &mut effort.offers),
                 None => self.amount(&shape).into_iter().collect(),
             },
         }

@@ -2,6 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use gatelodge_json::quote;
+
+use super::nearest::Offers;
 use super::section::{Clause, Field, Part, Rule, Section};
 use super::shape::Shape;
 use super::{anchor, compare, contradiction};
@@ -11,6 +14,9 @@ use crate::path::{Path, Root, Segment};
 
 /// Longer paths are not taken apart.
 const MOST_SEGMENTS: usize = 32;
+
+/// Longer expressions are not repeated in a message.
+const MOST_LETTERS: usize = 60;
 
 /// The paths that a block asks for: a call without one of them is refused.
 pub(super) struct Guarded<'p> {
@@ -60,7 +66,12 @@ impl<'p> Guarded<'p> {
     }
 }
 
-pub(super) fn check(section: &Section<'_>, all_tools: Option<&Guarded<'_>>, warnings: &mut Vec<Fault>) {
+pub(super) fn check(
+    section: &Section<'_>,
+    all_tools: Option<&Guarded<'_>>,
+    offers: &mut Offers,
+    warnings: &mut Vec<Fault>,
+) {
     let own = Guarded::of(section);
     let is_guarded = |path: &Path| own.has(path) || all_tools.is_some_and(|all| all.has(path));
     for (part, rule) in section.all_rules() {
@@ -68,7 +79,7 @@ pub(super) fn check(section: &Section<'_>, all_tools: Option<&Guarded<'_>>, warn
         contradiction::find(part, &rule, warnings);
         for clause in rule.clauses() {
             if let Some(shape) = Shape::of_fact(&clause.condition.path.root) {
-                let findings = compare::with_shape(clause, &shape);
+                let findings = compare::with_shape(clause, &shape, offers);
                 warnings.extend(findings.into_iter().map(compare::Finding::into_warning));
             }
             match part {
@@ -104,11 +115,8 @@ fn unanchored(clause: Clause<'_>) -> Option<Fault> {
     }
     let message = "the expression may be found anywhere in the text, whatever stands around it";
     let warning = Fault::warning(Code::UnanchoredRegex, clause.value_place(), message);
-    let short = pattern.len() <= 60;
-    Some(warning.help(match short {
-        true => format!("write `^(?:{pattern})$`, so that the whole text must match"),
-        false => "write `^(?:…)$`, so that the whole text must match".to_owned(),
-    }))
+    let shown = if pattern.len() <= MOST_LETTERS { pattern } else { "…" };
+    Some(warning.help(format!("write `^(?:{shown})$`, so that the whole text must match")))
 }
 
 /// `neq` and `not_in` read as if they held for all else; they do not hold for what is not there.
@@ -119,7 +127,9 @@ fn absence_passes(clause: Clause<'_>) -> Option<Fault> {
     let path = &clause.condition.path;
     let message = format!("without `{path}` this does not hold, and the call passes");
     let warning = Fault::warning(Code::AbsencePasses, clause.path_place(), message);
-    Some(warning.help(format!(r#"add {{"path": "{path}", "op": "exists", "value": true}} to `require`"#)))
+    let mut quoted = String::new();
+    quote(&path.to_string(), &mut quoted);
+    Some(warning.help(format!(r#"add {{"path": {quoted}, "op": "exists", "value": true}} to `require`"#)))
 }
 
 fn is_always_there(field: Field, clause: Clause<'_>) -> bool {
@@ -162,7 +172,7 @@ fn key<'p>(rule: &Rule<'p>) -> Vec<Key<'p>> {
         (&condition.path.root, condition.path.segments.as_slice(), condition.operator, &*condition.expected)
     };
     let mut keys: Vec<Key<'_>> = rule.clauses().map(key).collect();
-    keys.sort_by_key(|(_, _, operator, expected)| (*operator, *expected));
+    keys.sort();
     keys
 }
 

@@ -14,11 +14,15 @@ use crate::written::{Node, Written};
 /// The fields of a block that a denial makes idle.
 const IDLE_UNDER_DENY: [&str; 6] = ["require", "deny_if", "approve_if", "limits", "rate_limit", "validate_arguments"];
 
+/// How often a glob is held against a name before it is given up; about a second.
+const MOST_TRIALS: usize = 20_000_000;
+
 pub(super) fn find_shadowed(policy: &Policy, root: &Node, sections: &[Section<'_>], warnings: &mut Vec<Fault>) {
+    let most_names = MOST_TRIALS / policy.hide.globs.len().max(1);
+    let tools = sections.iter().filter(|section| section.field == Field::Tools);
+    warnings.extend(tools.clone().take(most_names).filter_map(|section| hidden(policy, root, section)));
+    warnings.extend(tools.clone().nth(most_names).map(|section| not_finished(&section.entry.key_span)));
     for section in sections {
-        if section.field == Field::Tools {
-            warnings.extend(hidden(policy, root, section));
-        }
         if section.block.action == Action::Deny {
             find_idle(section, warnings);
         }
@@ -80,6 +84,12 @@ fn find_categories_behind_all(root: &Node, warnings: &mut Vec<Fault>) {
     }
 }
 
+/// Says so: a check that silently does less is worse than none.
+fn not_finished(span: &Range<usize>) -> Fault {
+    let message = "too many globs for so many names: from here on they were not compared";
+    Fault::warning(Code::TooLarge, span.clone(), message).help("write fewer globs")
+}
+
 pub(super) fn find_not_offered(root: &Node, tools: &Tools, offers: &mut Offers, warnings: &mut Vec<Fault>) {
     let hide = root.get("hide").map(items).unwrap_or_default();
     let hide = hide.iter().filter_map(|item| match &item.value {
@@ -88,7 +98,15 @@ pub(super) fn find_not_offered(root: &Node, tools: &Tools, offers: &mut Offers, 
     });
     let listed = root.get("tools").map(entries).unwrap_or_default();
     let listed = listed.iter().map(|entry| (&entry.key, &entry.key_span));
+    let mut trials_left = MOST_TRIALS;
     for (name, span) in hide.chain(listed) {
+        if trials_left == 0 {
+            warnings.push(not_finished(span));
+            return;
+        }
+        if name.contains('*') {
+            trials_left = trials_left.saturating_sub(tools.names().count());
+        }
         let (is_offered, what) = match Glob::new(name) {
             Some(glob) => (tools.names().any(|tool| glob.matches(tool)), "no tool that the server offers matches"),
             None => (tools.has(name), "the server offers no tool"),

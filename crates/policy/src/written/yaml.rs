@@ -21,15 +21,15 @@ pub(super) fn read(text: &[u8]) -> Result<(Node, Vec<Fault>), Fault> {
         let at = error.valid_up_to();
         Fault::error(Code::Syntax, at..at + 1, "the text is not valid UTF-8").help("save the file as UTF-8 text")
     })?;
-    let mut reader = Reader { parser: Parser::new_from_str(text), offsets: Offsets::new(text), repeats: Vec::new() };
+    let mut reader = Reader { parser: Parser::new_from_str(text), offsets: Offsets::new(text), faults: Vec::new() };
     let root = reader.document()?;
-    Ok((root, reader.repeats))
+    Ok((root, reader.faults))
 }
 
 struct Reader<'a> {
     parser: Parser<'a, saphyr_parser::StrInput<'a>>,
     offsets: Offsets,
-    repeats: Vec<Fault>,
+    faults: Vec<Fault>,
 }
 
 impl<'a> Reader<'a> {
@@ -44,7 +44,7 @@ impl<'a> Reader<'a> {
                 Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => {}
                 Event::StreamEnd | Event::DocumentEnd => return Err(empty()),
                 event => {
-                    let root = self.node(event, span, 0)?;
+                    let root = self.node(event, span, 0)?.ok_or_else(empty)?;
                     self.end()?;
                     return Ok(root);
                 }
@@ -83,25 +83,28 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn node(&mut self, event: Event<'a>, span: Range<usize>, depth: usize) -> Result<Node, Fault> {
-        if depth > Limits::DOCUMENT.depth {
-            return Err(too_deep(span));
-        }
+    /// Reads the value that an event begins; none for an alias, which is refused and left out.
+    fn node(&mut self, event: Event<'a>, span: Range<usize>, depth: usize) -> Result<Option<Node>, Fault> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                refuse_properties(anchor, tag.as_deref(), &span)?;
-                Ok(Node { value: scalar(text, style, &span)?, span })
+                self.refuse_properties(anchor, tag.as_deref(), &span);
+                Ok(Some(Node { value: self.scalar(text, style, &span), span }))
+            }
+            Event::SequenceStart(..) | Event::MappingStart(..) if depth >= Limits::DOCUMENT.depth => {
+                Err(too_deep(span))
             }
             Event::SequenceStart(anchor, tag) => {
-                refuse_properties(anchor, tag.as_deref(), &span)?;
-                self.list(span, depth)
+                self.refuse_properties(anchor, tag.as_deref(), &span);
+                self.list(span, depth).map(Some)
             }
             Event::MappingStart(anchor, tag) => {
-                refuse_properties(anchor, tag.as_deref(), &span)?;
-                self.map(span, depth)
+                self.refuse_properties(anchor, tag.as_deref(), &span);
+                self.map(span, depth).map(Some)
             }
-            Event::Alias(_) => Err(Fault::error(Code::YamlFeature, span, "aliases are not allowed")
-                .help("write the value out where it is used")),
+            Event::Alias(_) => {
+                self.refuse(&span, "aliases are not allowed", "write the value out where it is used");
+                Ok(None)
+            }
             _ => Err(Fault::error(Code::Syntax, span, "a value is missing here")),
         }
     }
@@ -113,7 +116,7 @@ impl<'a> Reader<'a> {
                 (Event::SequenceEnd, end) => {
                     return Ok(Node { value: Written::List(items), span: start.start..end.end.max(start.end) });
                 }
-                (event, span) => items.push(self.node(event, span, depth + 1)?),
+                (event, span) => items.extend(self.node(event, span, depth + 1)?),
             }
         }
     }
@@ -126,67 +129,72 @@ impl<'a> Reader<'a> {
             if event == Event::MappingEnd {
                 return Ok(Node { value: Written::Map(entries), span: start.start..key_span.end.max(start.end) });
             }
-            let key = key(event, &key_span)?;
-            if !seen.insert(key.clone()) {
-                let message = format!("the key `{key}` is repeated");
-                let fault = Fault::error(Code::RepeatedKey, key_span.clone(), message);
-                self.repeats.push(fault.help("keep one of the two; neither wins"));
-            }
+            let key = self.key(event, &key_span, depth)?;
             let (event, span) = self.next()?;
             let value = self.node(event, span, depth + 1)?;
+            let (Some(key), Some(value)) = (key, value) else { continue };
+            if !seen.insert(key.clone()) {
+                let fault = Fault::error(Code::RepeatedKey, key_span.clone(), format!("the key `{key}` is repeated"));
+                self.faults.push(fault.help("keep one of the two; neither wins"));
+            }
             entries.push(Entry { key, key_span, value });
+        }
+    }
+
+    /// Reads a key; none for one that is refused, whose member is then left out.
+    fn key(&mut self, event: Event<'a>, span: &Range<usize>, depth: usize) -> Result<Option<String>, Fault> {
+        let is_merge = matches!(&event, Event::Scalar(text, ScalarStyle::Plain, ..) if text == "<<");
+        if is_merge {
+            self.refuse(span, "merge keys are not allowed", "write the members out where they are used");
+            return Ok(None);
+        }
+        match self.node(event, span.clone(), depth + 1)?.map(|node| node.value) {
+            Some(Written::Text(key)) => Ok(Some(key)),
+            Some(_) => {
+                self.refuse(span, "a key must be a string", "put the key in double quotes");
+                Ok(None)
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn refuse_properties(&mut self, anchor: usize, tag: Option<&Tag>, span: &Range<usize>) {
+        if anchor != 0 {
+            self.refuse(span, "anchors are not allowed", "write the value out where it is used");
+        }
+        if tag.is_some() {
+            self.refuse(span, "tags are not allowed", "put text in double quotes; numbers and booleans need no tag");
+        }
+    }
+
+    fn refuse(&mut self, span: &Range<usize>, message: &str, help: &str) {
+        self.faults.push(Fault::error(Code::YamlFeature, span.clone(), message).help(help));
+    }
+
+    /// Resolves a scalar by the core schema, with numbers as JSON writes them.
+    fn scalar(&mut self, text: Cow<'_, str>, style: ScalarStyle, span: &Range<usize>) -> Written {
+        if style != ScalarStyle::Plain {
+            return Written::Text(text.into_owned());
+        }
+        match text.as_ref() {
+            "" | "~" | "null" | "Null" | "NULL" => Written::Null,
+            "true" | "True" | "TRUE" => Written::Bool(true),
+            "false" | "False" | "FALSE" => Written::Bool(false),
+            number if Decimal::new(number).is_some() => Written::Number(number.to_owned()),
+            other if is_other_number(other) => {
+                let message = format!("`{other}` is a number that JSON would not write so, or is out of bounds");
+                let fault = Fault::error(Code::BadNumber, span.clone(), message);
+                self.faults.push(fault.help("write it as JSON does (`15`, `0.5`, `1e3`), or quote it if it is text"));
+                // Any number will do: the document does not load, and one fault about it is enough.
+                Written::Number("1".to_owned())
+            }
+            other => Written::Text(other.to_owned()),
         }
     }
 }
 
 fn too_deep(span: Range<usize>) -> Fault {
     Fault::error(Code::TooLarge, span, format!("nested deeper than {} levels", Limits::DOCUMENT.depth))
-}
-
-fn key(event: Event<'_>, span: &Range<usize>) -> Result<String, Fault> {
-    let not_text =
-        || Fault::error(Code::YamlFeature, span.clone(), "a key must be a string").help("put the key in double quotes");
-    let Event::Scalar(text, style, anchor, tag) = event else { return Err(not_text()) };
-    refuse_properties(anchor, tag.as_deref(), span)?;
-    if style == ScalarStyle::Plain && text == "<<" {
-        let fault = Fault::error(Code::YamlFeature, span.clone(), "merge keys are not allowed");
-        return Err(fault.help("write the members out where they are used"));
-    }
-    match scalar(text, style, span)? {
-        Written::Text(key) => Ok(key),
-        _ => Err(not_text()),
-    }
-}
-
-fn refuse_properties(anchor: usize, tag: Option<&Tag>, span: &Range<usize>) -> Result<(), Fault> {
-    if anchor != 0 {
-        let fault = Fault::error(Code::YamlFeature, span.clone(), "anchors are not allowed");
-        return Err(fault.help("write the value out where it is used"));
-    }
-    if tag.is_some() {
-        let fault = Fault::error(Code::YamlFeature, span.clone(), "tags are not allowed");
-        return Err(fault.help("put text in double quotes; numbers and booleans need no tag"));
-    }
-    Ok(())
-}
-
-/// Resolves a scalar by the core schema, with numbers as JSON writes them.
-fn scalar(text: Cow<'_, str>, style: ScalarStyle, span: &Range<usize>) -> Result<Written, Fault> {
-    if style != ScalarStyle::Plain {
-        return Ok(Written::Text(text.into_owned()));
-    }
-    match text.as_ref() {
-        "" | "~" | "null" | "Null" | "NULL" => Ok(Written::Null),
-        "true" | "True" | "TRUE" => Ok(Written::Bool(true)),
-        "false" | "False" | "FALSE" => Ok(Written::Bool(false)),
-        number if Decimal::new(number).is_some() => Ok(Written::Number(number.to_owned())),
-        other if is_other_number(other) => {
-            let message = format!("`{other}` is a number that JSON would not write so, or is out of bounds");
-            let fault = Fault::error(Code::BadNumber, span.clone(), message);
-            Err(fault.help("write it as JSON does (`15`, `0.5`, `1e3`), or quote it if it is text"))
-        }
-        other => Ok(Written::Text(other.to_owned())),
-    }
 }
 
 /// Whether YAML's core schema takes the text for a number although [`Decimal`] does not.

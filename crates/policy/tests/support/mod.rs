@@ -1,8 +1,28 @@
-//! Runs case files from their text, as `policy test` does. In a folder, for a file would be a test of its own.
+//! What the tests of written policies share. In a folder, for a file would be a test of its own.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::path::Path;
 
-use gatelodge_policy::{CaseFile, CaseReport, Fault, Format, Policy, PolicySource, load_inline, parse};
+use gatelodge_policy::{CaseFile, CaseReport, Fault, Format, Policy, PolicySource, load_inline};
+
+/// A policy, or why it does not load.
+pub type Loaded = Result<Policy, Vec<Fault>>;
+
+/// Runs the cases of a text, as `policy test` does. `load` gives the policy that a path in it names.
+pub fn run(text: &str, format: Format, load: &dyn Fn(&str) -> Loaded) -> Vec<CaseReport> {
+    let file = CaseFile::read(text.as_bytes(), format).unwrap_or_else(|faults| panic!("{}", told(text, &faults)));
+    let load = |source: &PolicySource| match source {
+        PolicySource::Inline(json) => load_inline(json),
+        PolicySource::Path(path) => load(path),
+    };
+    let policies: Vec<(&PolicySource, Loaded)> =
+        file.sources().into_iter().map(|source| (source, load(source))).collect();
+    file.run(&|wanted| {
+        let (_, loaded) = policies.iter().find(|(source, _)| *source == wanted).expect("a source that was named");
+        loaded.as_ref().map_err(Vec::as_slice)
+    })
+}
 
 /// The language that a file's name says.
 pub fn format_of(path: &Path) -> Format {
@@ -13,26 +33,12 @@ pub fn format_of(path: &Path) -> Format {
     }
 }
 
-/// Runs the cases of a text. `find` gives the policy that a path in it names, or its faults.
-pub fn run<'p>(text: &str, format: Format, find: Find<'_, 'p>) -> Vec<CaseReport> {
-    let file = CaseFile::read(text.as_bytes(), format).unwrap_or_else(|faults| panic!("{}", told(text, &faults)));
-    let inline: BTreeMap<&str, Result<Policy, Vec<Fault>>> = file
-        .sources()
-        .into_iter()
-        .filter_map(|source| match source {
-            PolicySource::Inline(json) => Some((json.as_str(), load_inline(json))),
-            PolicySource::Path(_) => None,
-        })
-        .collect();
-    file.run(&|source| match source {
-        PolicySource::Inline(json) => inline[json.as_str()].as_ref().map_err(Vec::as_slice),
-        PolicySource::Path(path) => find(path),
-    })
-}
-
 /// Each fault as `code line:column message`.
 pub fn told(text: &str, faults: &[Fault]) -> String {
-    let line = |fault: &Fault| format!("{} {} {}", fault.code, place(text.as_bytes(), fault.span.start), fault.message);
+    let line = |fault: &Fault| {
+        let place = place(text.as_bytes(), fault.span.start);
+        format!("{} {place} {}", fault.code, fault.message)
+    };
     faults.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
@@ -42,15 +48,4 @@ pub fn place(text: &[u8], at: usize) -> String {
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     format!("{line}:{column}")
-}
-
-fn load(source: &PolicySource, folder: &Path) -> Result<Policy, Vec<Fault>> {
-    match source {
-        PolicySource::Inline(json) => load_inline(json),
-        PolicySource::Path(name) => {
-            let path = folder.join(name);
-            let text = std::fs::read(&path).unwrap_or_else(|error| panic!("`{}`: {error}", path.display()));
-            parse(&text, format_of(&path))
-        }
-    }
 }
