@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::document::{call, call_to, compiled, noon, policy_of};
-use crate::measure::{Subject, side_by_side, side_by_side_for_long, subject};
+use crate::measure::{Subject, side_by_side, subject};
 use crate::report::Figure;
 
 const FEW: usize = 10;
@@ -23,7 +23,7 @@ fn by_size() -> Vec<Figure> {
     let one = call(&call_to(FEW / 2));
     // As many calls on both sides: what a call itself takes of the caches is not what is asked here.
     let calls_to = |tools: usize| (0..MANY).map(move |number| call(&call_to(number % tools))).collect::<Vec<_>>();
-    let slices = side_by_side_for_long(vec![
+    let slices = side_by_side(vec![
         judging(&few, &[one]),
         judging(&many, &[one]),
         judging(&few, &calls_to(FEW)),

@@ -2,10 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// How often each subject has its turn, usually.
-const ROUNDS: usize = 150;
-/// How often where neighbours disturb the caches for longer than a slice: a quiet moment must be among them.
-const MANY_ROUNDS: usize = 1_000;
+/// How often each subject has its turn.
+const ROUNDS: usize = 200;
 /// Shorter than what a scheduler gives a process at once: most slices run undisturbed.
 const SLICE: Duration = Duration::from_micros(700);
 
@@ -48,18 +46,9 @@ pub fn subject<'a, T>(mut work: impl FnMut() -> T + 'a) -> Subject<'a> {
 
 /// Measures the subjects in alternating slices.
 pub fn side_by_side(subjects: Vec<Subject<'_>>) -> Vec<Slices> {
-    take_turns(subjects, ROUNDS)
-}
-
-/// Measures the subjects in many more slices.
-pub fn side_by_side_for_long(subjects: Vec<Subject<'_>>) -> Vec<Slices> {
-    take_turns(subjects, MANY_ROUNDS)
-}
-
-fn take_turns(subjects: Vec<Subject<'_>>, rounds: usize) -> Vec<Slices> {
     let mut subjects: Vec<(Subject<'_>, u64)> = subjects.into_iter().map(calibrated).collect();
-    let mut slices: Vec<Slices> = subjects.iter().map(|_| Slices(Vec::with_capacity(rounds))).collect();
-    for _ in 0..rounds {
+    let mut slices: Vec<Slices> = subjects.iter().map(|_| Slices(Vec::with_capacity(ROUNDS))).collect();
+    for _ in 0..ROUNDS {
         for ((subject, times), slices) in subjects.iter_mut().zip(&mut slices) {
             slices.0.push(time(subject, *times).as_secs_f64() * 1e9 / *times as f64);
         }

@@ -4,9 +4,29 @@ use crate::tape::Tape;
 
 const NAMES: &[&str] = &["read_file", "pay", "x", "read_*", "*", "pa*", "note://*", "file:///a/../b", "greet", "é*"];
 const PATHS: &[&str] = &[
-    "args", "args.a", "args.b.c", "args.b.c[*]", "args.b.c[3].d", "args.list[*]", "args.url", "args.path", "args.amount", "args[\\\"a\\\"]",
-    "tool.name", "tool.category", "server.name", "grant.label", "grant.labels.team", "client.name", "time.hour", "time.weekday", "time.date",
-    "args.", "tool", "argz.a", "args[01]",
+    "args",
+    "args.a",
+    "args.b.c",
+    "args.b.c[*]",
+    "args.b.c[3].d",
+    "args.list[*]",
+    "args.url",
+    "args.path",
+    "args.amount",
+    "args[\\\"a\\\"]",
+    "tool.name",
+    "tool.category",
+    "server.name",
+    "grant.label",
+    "grant.labels.team",
+    "client.name",
+    "time.hour",
+    "time.weekday",
+    "time.date",
+    "args.",
+    "tool",
+    "argz.a",
+    "args[01]",
 ];
 const OPERATORS: &[(&str, &[&str])] = &[
     ("eq", &["1", "\"x\"", "true", "null"]),
@@ -34,7 +54,8 @@ const ACTIONS: &[&str] = &["\"allow\"", "\"deny\"", "\"approve\"", "\"hide\""];
 
 /// Grows one JSON document.
 pub fn document(tape: &mut Tape<'_>) -> String {
-    let mut members = vec!["\"version\":\"1\"".to_owned(), format!("\"default\":\"{}\"", tape.pick(&["deny", "allow"]))];
+    let mut members =
+        vec!["\"version\":\"1\"".to_owned(), format!("\"default\":\"{}\"", tape.pick(&["deny", "allow"]))];
     if tape.one_in(3) {
         members.push(format!("\"hide\":[\"{}\"]", tape.pick(NAMES)));
     }
@@ -116,5 +137,8 @@ fn limit(tape: &mut Tape<'_>) -> String {
     let counter = tape.pick(&["a", "b", "c", "d", "pay_rate", "e"]);
     let amount = if tape.one_in(4) { ",\"amount\":\"args.amount\"" } else { "" };
     let scope = tape.pick(&["grant", "session", "server"]);
-    format!("{{\"counter\":\"{counter}\",\"window\":{window},\"max\":{},\"scope\":\"{scope}\"{amount}}}", 1 + tape.below(9))
+    format!(
+        "{{\"counter\":\"{counter}\",\"window\":{window},\"max\":{},\"scope\":\"{scope}\"{amount}}}",
+        1 + tape.below(9)
+    )
 }

@@ -38,7 +38,8 @@ pub fn check_document(text: &[u8], language: Format) -> bool {
         assert!(finding.span.start <= finding.span.end && finding.span.end <= text.len(), "{finding:?}");
     }
     let laid_out = format(text, language).unwrap_or_else(|faults| panic!("what loads is laid out: {faults:?}"));
-    let again = parse(laid_out.text.as_bytes(), Format::Json).unwrap_or_else(|faults| panic!("it still loads: {faults:?}"));
+    let again =
+        parse(laid_out.text.as_bytes(), Format::Json).unwrap_or_else(|faults| panic!("it still loads: {faults:?}"));
     for call in CALLS {
         assert_eq!(judge(&policy, call), judge(&again, call), "the layout changed the meaning");
     }
@@ -55,7 +56,12 @@ fn judge(policy: &Policy, call: &str) -> String {
     match &decision {
         Decision::Deny(reason) => {
             assert_eq!(told.code, Some(reason.code.as_str()));
-            assert!(refusal.is_some(), "a refusal that no step explains: {told:?}");
+            let step = refusal.unwrap_or_else(|| panic!("a refusal that no step explains: {told:?}"));
+            assert_eq!(
+                (step.code, &step.rule),
+                (told.code, &told.rule),
+                "the first step that refuses decides: {told:?}"
+            );
         }
         Decision::Allow(terms) => {
             assert!(refusal.is_none(), "a step refuses what is allowed: {told:?}");

@@ -30,10 +30,12 @@ fn grown_policies() {
 
 #[test]
 fn bare_policies() {
-    bolero::check!().with_max_len(4096).with_test_time(time()).with_iterations(usize::MAX).for_each(|bytes: &[u8]| {
-        policies::check_document(bytes, Format::Json);
-        policies::check_document(bytes, Format::Yaml);
-    });
+    bolero::check!().with_max_len(4096).with_test_time(time()).with_iterations(usize::MAX).for_each(
+        |bytes: &[u8]| {
+            policies::check_document(bytes, Format::Json);
+            policies::check_document(bytes, Format::Yaml);
+        },
+    );
 }
 
 /// How long each target runs.

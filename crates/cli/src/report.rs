@@ -70,10 +70,8 @@ pub fn render(source: &Source, fault: &Fault) -> String {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    let snippet = Snippet::source(text)
-        .path(&source.name)
-        .line_start(line_start)
-        .annotation(AnnotationKind::Primary.span(span));
+    let snippet =
+        Snippet::source(text).path(&source.name).line_start(line_start).annotation(AnnotationKind::Primary.span(span));
     let mut group: Group<'_> = level.primary_title(&fault.message).id(fault.code.as_str()).element(snippet);
     if let Some((other, label)) = &fault.other
         && let Some((line_start, text, span)) = lines(&source.text, other)

@@ -166,7 +166,8 @@ fn a_call_that_is_none_is_refused_with_its_place() {
         (r#"{"tool": "a", "accepted": "maybe"}"#, "`maybe` is not a word for `accepted`"),
         (r#"{"tool": "a", "at": "noon"}"#, "`noon` is no time"),
     ] {
-        let run = gatelodge(&["policy", "explain", "--policy", &example("books/policy.json"), "--call", call, "--json"]);
+        let run =
+            gatelodge(&["policy", "explain", "--policy", &example("books/policy.json"), "--call", call, "--json"]);
         assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{call}");
         assert!(run.stderr.contains(message), "{call}: {}", run.stderr);
     }
@@ -212,7 +213,10 @@ fn a_failing_case_is_named_with_what_was_expected_and_what_came() {
 #[test]
 fn a_case_that_could_not_fail_is_refused() {
     let house = house();
-    house.write("cases.json", r#"{"policy": {"version": "1", "default": "deny"}, "cases": [{"call": {"tool": "a"}, "expect": {}}]}"#);
+    house.write(
+        "cases.json",
+        r#"{"policy": {"version": "1", "default": "deny"}, "cases": [{"call": {"tool": "a"}, "expect": {}}]}"#,
+    );
     let run = house.run(&["policy", "test", "cases.json"]);
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("so the case could not fail"), "{}", run.stderr);
@@ -236,6 +240,14 @@ fn schema_is_one_that_the_example_satisfies() {
     assert_eq!(run.code, 0);
     let schema: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    let policy = gatelodge(&["policy", "fmt", &example("books/policy.json")]).stdout;
+    let plain: String = policy.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let call = format!(r#"{{"tool":"t","arguments":{plain},"input_schema":{}}}"#, run.stdout);
+    let house = house();
+    house.write("call.json", &call);
+    house.write("all.json", r#"{"version":"1","default":"deny","tools":{"t":{"validate_arguments":true}}}"#);
+    let judged = house.run(&["policy", "explain", "--policy", "all.json", "--call", "call.json"]);
+    assert!(judged.stdout.starts_with("allow by /tools/t"), "{}", judged.stdout);
 }
 
 #[test]

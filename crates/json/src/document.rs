@@ -209,6 +209,11 @@ impl<'d> Value<'d> {
     /// Whether this is a string that stands for `text`.
     #[inline]
     pub fn is_str(&self, text: &str) -> bool {
+        let node = self.node();
+        // Without escapes the length alone tells most strings apart.
+        if !node.has_escapes() && node.end() - node.start() != text.len() + 2 {
+            return false;
+        }
         self.as_str().is_some_and(|own| own == text)
     }
 

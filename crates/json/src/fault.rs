@@ -16,7 +16,6 @@ pub struct Fault {
 
 /// What can be wrong with a text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum FaultKind {
     /// Nothing but white space.
     #[error("the text is empty")]

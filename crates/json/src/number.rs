@@ -171,7 +171,16 @@ impl<'a> Decimal<'a> {
         Some(value * 10_i128.pow(u32::try_from(last + 9).ok()?))
     }
 
+    /// Whether it is written in digits alone.
+    fn is_plain(&self) -> bool {
+        self.fraction.is_empty() && self.exponent == 0
+    }
+
     fn compare_magnitude(&self, other: &Self) -> Ordering {
+        if self.is_plain() && other.is_plain() {
+            // JSON writes no leading zeros, so the longer is the larger.
+            return self.integer.len().cmp(&other.integer.len()).then_with(|| self.integer.cmp(other.integer));
+        }
         match (self.power(), other.power()) {
             (None, None) => Ordering::Equal,
             (None, Some(_)) => Ordering::Less,

@@ -91,7 +91,18 @@ fn code_of(kind: &FaultKind) -> i64 {
         | FaultKind::TooDeep { .. }
         | FaultKind::TooManyMembers { .. }
         | FaultKind::TooLarge { .. } => code::INVALID_REQUEST,
-        _ => code::PARSE_ERROR,
+        FaultKind::Empty
+        | FaultKind::NotUtf8
+        | FaultKind::ByteOrderMark
+        | FaultKind::Ended(_)
+        | FaultKind::Expected(_)
+        | FaultKind::TrailingComma
+        | FaultKind::TrailingText
+        | FaultKind::Comment
+        | FaultKind::OpenComment
+        | FaultKind::ControlCharacter
+        | FaultKind::BadEscape
+        | FaultKind::BadNumber => code::PARSE_ERROR,
     }
 }
 

@@ -6,6 +6,9 @@ use std::hash::{Hash, Hasher};
 
 use gatelodge_json::{Kind, Limits, Value, quote, read};
 
+/// For what must be a string or a number: whatever else stands there is not worth reading.
+pub(crate) const SCALAR: Limits = Limits { bytes: 64 << 10, depth: 0, members: 0 };
+
 /// A string or an integer of any length. Equal by type and value: `"1"` is not `1`, `"\u0031"` is `"1"`.
 #[derive(Debug, Clone)]
 pub struct Id<'a> {
@@ -18,7 +21,7 @@ pub struct Id<'a> {
 impl<'a> Id<'a> {
     /// Reads an id from its JSON text; none for null, fractions, exponents and every other kind of value.
     pub fn read(raw: &'a str) -> Option<Self> {
-        let document = read(raw.as_bytes(), &Limits::REPLY).ok()?;
+        let document = read(raw.as_bytes(), &SCALAR).ok()?;
         Self::of(document.root(), document.text())
     }
 

@@ -3,7 +3,7 @@
 use gatelodge_json::{Fault, Limits, Part, read, split};
 
 use crate::error::{WireError, code, shown};
-use crate::id::Id;
+use crate::id::{Id, SCALAR};
 use crate::lookalike::{ENVELOPE, is_look_alike};
 use crate::method::Method;
 use crate::params::reference_member;
@@ -133,7 +133,7 @@ fn span_of(part: &Part<'_>) -> (usize, usize) {
 
 /// What a raw string stands for; none for what is no string.
 fn string(raw: &str) -> Option<String> {
-    let document = read(raw.as_bytes(), &Limits::REPLY).ok()?;
+    let document = read(raw.as_bytes(), &SCALAR).ok()?;
     document.root().as_str().map(|text| text.into_owned())
 }
 

@@ -12,8 +12,8 @@ NUMERIC_LABEL = re.compile(r"(?:[0-9]+|0[xX][0-9a-fA-F]*)\Z")
 PORT = re.compile(r"[1-9][0-9]{0,4}\Z")
 SCHEME = re.compile(r"[hH][tT][tT][pP][sS]?://")
 ESCAPES = re.compile(r"%(?:2e|2f|5c|00)", re.IGNORECASE)
-# An authority starts at `//`; `///` has an empty one, and its third slash begins a path.
-USERINFO = re.compile(r"(?<!/)//[^/?#]*@")
+# An authority starts behind two slashes or more: some readers skip the further ones.
+USERINFO = re.compile(r"//+[^/?#]*@")
 
 
 def normal_path(text):
@@ -65,7 +65,7 @@ def _host_and_port(text):
 
 def url_host(text):
     """(host, port, is_ip) of an absolute http(s) URL with a plain host, else None."""
-    if any(c <= " " or c == "\x7f" or c == "\\" or c.isspace() for c in text):
+    if any(c <= " " or "\x7f" <= c <= "\x9f" or c == "\\" or c.isspace() for c in text):
         return None
     scheme = SCHEME.match(text)
     if not scheme:
@@ -101,6 +101,5 @@ def unsafe_uri(uri):
     """Whether a URI could mean another place than the one it seems to name."""
     if "\\" in uri or "\0" in uri or ESCAPES.search(uri) or USERINFO.search(uri):
         return True
-    # `note:../x` has a dot segment as well: its path starts after the scheme.
-    rest = re.sub(r"\A[A-Za-z][A-Za-z0-9+.-]*:", "", uri)
-    return any(segment in (".", "..") for segment in re.split("[/?#]", rest))
+    # `note:../x` has a dot segment as well: a colon ends a scheme, and may end a part elsewhere.
+    return any(segment in (".", "..") for segment in re.split("[/?#:]", uri))

@@ -22,6 +22,16 @@ pub struct Call<'a> {
     pub session: Option<&'a str>,
 }
 
+impl<'a> Call<'a> {
+    /// The arguments as JSON. A resource's are its URI alone, which is no member of a document.
+    pub(crate) fn object(&self) -> Option<Value<'a>> {
+        match self.subject {
+            Subject::Resource { .. } => None,
+            _ => self.arguments,
+        }
+    }
+}
+
 /// Who asks: the grant, and what the client says of itself.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Caller<'a> {

@@ -140,6 +140,9 @@ impl Reader {
         self.check_names(root, &FIELDS, "a case file");
         let policy = root.get("policy").and_then(|node| self.source(node));
         let defaults = root.get("defaults");
+        if let Some(defaults) = defaults.filter(|node| !matches!(node.value, Written::Map(_))) {
+            self.fault(Code::WrongType, head(defaults), "`defaults` must be an object: members for every call");
+        }
         let mut cases = Vec::new();
         match root.get("cases").map(|node| &node.value) {
             Some(Written::List(items)) if !items.is_empty() => {
@@ -154,9 +157,13 @@ impl Reader {
 
     fn case(&mut self, node: &Node, at: usize, defaults: Option<&Node>) -> Option<Case> {
         self.check_names(node, &CASE_FIELDS, "a case");
-        let name = match node.get("name").map(|name| &name.value) {
-            Some(Written::Text(name)) => name.clone(),
-            _ => format!("case {}", at + 1),
+        let name = match node.get("name").map(|name| (&name.value, name)) {
+            Some((Written::Text(name), _)) => name.clone(),
+            Some((_, node)) => {
+                self.fault(Code::WrongType, head(node), "`name` must be a string");
+                String::new()
+            }
+            None => format!("case {}", at + 1),
         };
         let policy = node.get("policy").and_then(|node| self.source(node));
         let call = node.get("call").map(|call| merged(call, defaults));

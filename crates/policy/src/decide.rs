@@ -165,7 +165,7 @@ pub(crate) fn violation(block: &Block, tool: &Tool<'_>, call: &Call<'_>) -> Opti
         return None;
     }
     match tool.schema {
-        None => Some("the tool has no input schema that the arguments could be held against".into()),
+        None => Some("the tool has no usable input schema that the arguments could be held against".into()),
         Some(schema) => schema.violation(call.arguments).map(|what| format!("the arguments are not valid: {what}")),
     }
 }

@@ -23,6 +23,9 @@ pub struct Explanation {
     pub code: Option<&'static str>,
     /// The rule that decided, as a JSON Pointer; for an allow, the block used.
     pub rule: Option<String>,
+    /// The counter, where a limit or its amount refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counter: Option<String>,
     /// What is said to the agent or the approver.
     pub message: Option<String>,
     /// What the call takes from counters.
@@ -114,6 +117,7 @@ pub fn explain(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Explanation {
             decision: "deny",
             code: Some(reason.code.as_str()),
             rule: reason.rule.as_deref().map(Into::into),
+            counter: reason.counter.as_deref().map(Into::into),
             message: Some(reason.message.as_ref().into()),
             charges: Vec::new(),
             trace,
@@ -131,6 +135,7 @@ pub fn explain(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Explanation {
                 decision,
                 code: None,
                 rule: rule.map(Into::into),
+                counter: None,
                 message: message.map(Into::into),
                 charges,
                 trace,

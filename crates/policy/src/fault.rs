@@ -48,6 +48,22 @@ impl Fault {
         self
     }
 
+    /// Gives a way out where none was found that fits better.
+    pub(crate) fn with_way_out(self) -> Self {
+        if self.help.is_some() {
+            return self;
+        }
+        let help = match self.code {
+            Code::Syntax => "mend the text here; the rest is read once this part can be",
+            Code::TooLarge => "make it smaller, or split it in two",
+            Code::WrongType => "replace it by what is expected; `gatelodge policy schema` tells the form of each field",
+            Code::EmptyText => "write a name",
+            Code::BadNumber | Code::BadValue => "write a number that is allowed here",
+            _ => "see the language's description for what is allowed here",
+        };
+        self.help(help)
+    }
+
     pub(crate) fn other(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
         self.other = Some((span, label.into()));
         self

@@ -86,9 +86,8 @@ fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
 
 /// Whether a host without brackets is an IPv4 address; none if it is neither that nor a plain name.
 fn is_name_or_v4(host: &str) -> Option<bool> {
-    let is_plain = |label: &str| {
-        !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
-    };
+    let is_plain =
+        |label: &str| !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     if !host.split('.').all(is_plain) {
         return None;
     }
@@ -168,7 +167,9 @@ mod tests {
             "http://[::ffff:1.2.3.4]",
             "http://[::1",
             "http://[fe80::1%25eth0]",
-            "http://[::1]x", "http://[FE80::1]",
+            "http://[::1]x",
+            "http://[FE80::1]",
+            "http://a_b.com",
             "http://exämple.com",
             "http://example\u{3002}com",
             " http://a",
@@ -181,9 +182,9 @@ mod tests {
 
     #[test]
     fn members_are_hosts_with_an_optional_port() {
-        for member in
-            ["", "*", "*.", "http://a", "a/b", "a:", "a:x", "ä.com", "a.*.b", "127.1", "a b", "a.", "**.a", "u@a"]
-        {
+        for member in [
+            "", "*", "*.", "http://a", "a/b", "a:", "a:x", "ä.com", "a_b", "a.*.b", "127.1", "a b", "a.", "**.a", "u@a",
+        ] {
             assert!(HostPattern::new(member).is_none(), "{member}");
         }
     }

@@ -227,7 +227,7 @@ fn rate_field(field: &str) -> Value {
 fn window() -> Value {
     json!({
         "if": { "type": "string" },
-        "then": { "anyOf": [{ "enum": Window::WORDS }, { "pattern": "^[1-9][0-9]*[smhd]?$" }] },
+        "then": { "anyOf": [{ "enum": Window::WORDS }, { "pattern": "^[1-9][0-9]*[smhd]$" }] },
         "else": { "type": "integer", "minimum": 1, "maximum": Window::MAX_SECONDS },
     })
 }

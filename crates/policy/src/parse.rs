@@ -55,7 +55,7 @@ pub fn parse(text: &[u8], format: Format) -> Result<Policy, Vec<Fault>> {
 
 /// Reads a policy and keeps its written form, for whoever needs places.
 pub(crate) fn read(text: &[u8], format: Format) -> Result<(Policy, Node), Vec<Fault>> {
-    let (root, faults) = written::read(text, format).map_err(|fault| vec![fault])?;
+    let (root, faults) = written::read(text, format).map_err(|fault| vec![fault.with_way_out()])?;
     let mut parser = Parser { faults, regexes: predicate::Budget::default() };
     let policy = parser.policy(&root);
     let mut faults = parser.faults;
@@ -63,7 +63,7 @@ pub(crate) fn read(text: &[u8], format: Format) -> Result<(Policy, Node), Vec<Fa
     faults.sort_by_key(|fault| (fault.severity, fault.span.start));
     faults.truncate(MAX_FAULTS);
     if faults.iter().any(|fault| fault.severity == Severity::Error) {
-        return Err(faults);
+        return Err(faults.into_iter().map(Fault::with_way_out).collect());
     }
     Ok((policy, root))
 }

@@ -20,7 +20,7 @@ pub(crate) fn charges(blocks: Blocks<'_>, call: &Call<'_>, name: &str) -> Result
         if !rules(limit, at, blocks, name) {
             continue;
         }
-        let amount = amount(limit, call).unwrap_or(Amount::ONE);
+        let amount = amount(limit, call).ok_or_else(|| bad_amount(limit, name))?;
         if amount > limit.max {
             return Err(above_max(limit, amount, name));
         }
@@ -50,7 +50,7 @@ pub(crate) fn rules(limit: &Limit, at: usize, blocks: Blocks<'_>, name: &str) ->
 pub(crate) fn amount(limit: &Limit, call: &Call<'_>) -> Option<Amount> {
     match &limit.amount {
         None => Some(Amount::ONE),
-        Some(path) => Amount::new(find(call.arguments?, path)?.as_number()?),
+        Some(path) => Amount::new(find(call.object()?, path)?.as_number()?),
     }
 }
 

@@ -11,6 +11,9 @@ use jsonschema::{Draft, PatternOptions, Validator};
 /// The compiled size a pattern of a schema may reach, in bytes.
 const PATTERN_BYTES: usize = 1 << 20;
 
+/// The largest schema that is used, in bytes. The largest of real servers have some tens of thousands.
+pub const MAX_BYTES: usize = 1 << 20;
+
 /// A compiled input schema.
 #[derive(Debug)]
 pub struct Schema {
@@ -25,6 +28,9 @@ pub enum SchemaError {
     /// Not readable as JSON.
     #[error("the input schema is not JSON: {0}")]
     NotJson(gatelodge_json::Fault),
+    /// Larger than [`MAX_BYTES`].
+    #[error("the input schema is larger than {MAX_BYTES} bytes")]
+    TooLarge,
     /// JSON, but no object.
     #[error("the input schema is not an object")]
     NotObject,
@@ -51,6 +57,9 @@ impl Schema {
     /// # Errors
     /// As [`Schema::compile`].
     pub fn of_value(value: Value<'_>) -> Result<Self, SchemaError> {
+        if value.raw().len() > MAX_BYTES {
+            return Err(SchemaError::TooLarge);
+        }
         if value.kind() != Kind::Object {
             return Err(SchemaError::NotObject);
         }

@@ -15,9 +15,9 @@ fn has_encoded_trick(uri: &str) -> bool {
 }
 
 fn has_userinfo(uri: &str) -> bool {
-    // Every `//` may begin an authority for some reader; it ends at the next `/`, `?` or `#`.
+    // Every run of slashes may begin an authority for some reader; it ends at the next `/`, `?` or `#`.
     uri.match_indices("//").any(|(at, _)| {
-        let rest = uri.get(at + 2..).unwrap_or_default();
+        let rest = uri.get(at..).unwrap_or_default().trim_start_matches('/');
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         rest.get(..end).is_some_and(|authority| authority.contains('@'))
     })
@@ -43,6 +43,9 @@ mod tests {
             "http://user@host/",
             "http://u:p@h",
             "x:y?z=http://u@h",
+            "http:///u@h/x",
+            "http:////u@h",
+            "x:a:..",
             "x://h#/..",
         ] {
             assert!(is_treacherous(uri), "{uri}");

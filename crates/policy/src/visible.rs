@@ -24,7 +24,8 @@ impl Policy {
 
     /// Whether a resource template stands in the list: one of its expansions could match.
     pub fn lists_template(&self, template: &str) -> bool {
-        self.default == Default::Allow || self.find_resource_or_template(template).is_some()
+        let is_listed = self.default == Default::Allow || self.find_resource_or_template(template).is_some();
+        is_listed && refuse_treacherous(self, template).is_ok()
     }
 
     /// Whether a prompt stands in the list.
@@ -53,4 +54,48 @@ fn template_glob(template: &str) -> Option<Glob> {
     }
     pattern.push_str(rest);
     Glob::new(&pattern)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Category, Definition, Format, Policy, Tool, parse};
+
+    fn policy(default: &str) -> Policy {
+        let text = format!(
+            r#"{{"version":"1","default":"{default}","hide":["secret_*"],
+                "categories":{{"read":{{}},"destructive":"hide"}},
+                "tools":{{"pay":{{"action":"deny"}},"secret_x":{{}}}},
+                "resources":{{"note://work/*":{{}},"file:///a/../b":{{}}}},"prompts":{{"greet*":{{"action":"deny"}}}}}}"#
+        );
+        parse(text.as_bytes(), Format::Json).expect("a policy")
+    }
+
+    fn lists(default: &str, name: &str, category: Category, definition: Definition) -> bool {
+        policy(default).lists_tool(&Tool { name, category, definition, schema: None })
+    }
+
+    #[test]
+    fn a_tool_is_listed_if_the_grant_could_call_it() {
+        use Definition::{Accepted, Changed, New, NotOffered};
+        assert!(lists("deny", "pay", Category::Unknown, Accepted), "what is denied stays visible");
+        assert!(lists("deny", "x", Category::Read, Accepted));
+        assert!(!lists("deny", "x", Category::Write, Accepted));
+        assert!(lists("allow", "x", Category::Write, Accepted));
+        assert!(!lists("allow", "secret_x", Category::Read, Accepted));
+        assert!(!lists("allow", "x", Category::Destructive, Accepted));
+        for definition in [New, Changed, NotOffered] {
+            assert!(!lists("allow", "pay", Category::Read, definition), "{definition}");
+        }
+    }
+
+    #[test]
+    fn resources_templates_and_prompts_are_listed_likewise() {
+        let (deny, allow) = (policy("deny"), policy("allow"));
+        assert!(deny.lists_resource("note://work/1") && !deny.lists_resource("note://home/1"));
+        assert!(deny.lists_resource("file:///a/../b") && !deny.lists_resource("note://work/../home"));
+        assert!(allow.lists_resource("note://home/1") && !allow.lists_resource("note://u@home/1"));
+        assert!(deny.lists_template("note://{place}/1") && deny.lists_template("note://work/{id}"));
+        assert!(!deny.lists_template("note://home/{id}") && !allow.lists_template("note://home/../{id}"));
+        assert!(deny.lists_prompt("greet_all") && !deny.lists_prompt("part") && allow.lists_prompt("part"));
+    }
 }

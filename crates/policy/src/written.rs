@@ -142,15 +142,26 @@ pub(crate) fn syntax(fault: &gatelodge_json::Fault) -> Fault {
         Kind::RepeatedKey(_) => Code::RepeatedKey,
         Kind::TooLarge { .. } | Kind::TooDeep { .. } | Kind::TooManyMembers { .. } => Code::TooLarge,
         Kind::LongNumber | Kind::LargeNumber => Code::BadNumber,
-        _ => Code::Syntax,
+        Kind::Empty
+        | Kind::NotUtf8
+        | Kind::ByteOrderMark
+        | Kind::Ended(_)
+        | Kind::Expected(_)
+        | Kind::TrailingComma
+        | Kind::TrailingText
+        | Kind::Comment
+        | Kind::OpenComment
+        | Kind::ControlCharacter
+        | Kind::BadEscape
+        | Kind::LoneSurrogate
+        | Kind::BadNumber => Code::Syntax,
     };
     let help = match fault.kind {
-        Kind::Empty => Some(r#"the smallest policy is {"version": "1", "default": "deny"}"#),
+        Kind::Empty => Some("write something; the smallest policy is `{\"version\": \"1\", \"default\": \"deny\"}`"),
         Kind::NotUtf8 => Some("save the file as UTF-8 text"),
         Kind::ByteOrderMark => Some("save the file without a byte order mark"),
         Kind::TrailingComma => Some("remove the comma before the bracket"),
         Kind::RepeatedKey(_) => Some("keep one of the two; neither wins"),
-        Kind::TooLarge { .. } => Some("split the policy: one policy for each server"),
         _ => None,
     };
     let found = Fault::error(code, fault.start..fault.end, fault.kind.to_string());

@@ -85,7 +85,7 @@ fn places(value: &Value) -> Vec<String> {
 
 /// A way to deny more.
 #[derive(Debug, Clone)]
-enum Deny {
+enum Addition {
     Hide(&'static str),
     DenyIf(Value),
     Require(Value),
@@ -95,7 +95,7 @@ enum Deny {
     ClientRequest(&'static str),
 }
 
-fn deny() -> impl Strategy<Value = Deny> {
+fn deny() -> impl Strategy<Value = Addition> {
     let names = [&policies::TOOLS[..], &policies::TOOL_GLOBS].concat();
     let methods = [&policies::METHODS[..], &["x/*", "x/y/*"]].concat();
     let condition = || {
@@ -103,44 +103,44 @@ fn deny() -> impl Strategy<Value = Deny> {
         (path, policies::test()).prop_map(|(path, (op, value))| json!({ "path": path, "op": op, "value": value }))
     };
     let entry = prop_oneof![
-        select(names.clone()).prop_map(|name| Deny::Entry("tools", name)),
-        select(policies::CATEGORIES.to_vec()).prop_map(|name| Deny::Entry("categories", name)),
-        select(policies::RESOURCES.to_vec()).prop_map(|name| Deny::Entry("resources", name)),
-        select(policies::PROMPTS.to_vec()).prop_map(|name| Deny::Entry("prompts", name)),
+        select(names.clone()).prop_map(|name| Addition::Entry("tools", name)),
+        select(policies::CATEGORIES.to_vec()).prop_map(|name| Addition::Entry("categories", name)),
+        select(policies::RESOURCES.to_vec()).prop_map(|name| Addition::Entry("resources", name)),
+        select(policies::PROMPTS.to_vec()).prop_map(|name| Addition::Entry("prompts", name)),
     ];
     prop_oneof![
-        select(names).prop_map(Deny::Hide),
-        condition().prop_map(Deny::DenyIf),
-        condition().prop_map(Deny::Require),
-        Just(Deny::DenyIf(json!({ "conditions": [] }))),
-        Just(Deny::Action),
+        select(names).prop_map(Addition::Hide),
+        condition().prop_map(Addition::DenyIf),
+        condition().prop_map(Addition::Require),
+        Just(Addition::DenyIf(json!({ "conditions": [] }))),
+        Just(Addition::Action),
         entry,
-        select(methods).prop_map(Deny::Method),
-        select(vec!["sampling", "elicitation", "roots"]).prop_map(Deny::ClientRequest),
+        select(methods).prop_map(Addition::Method),
+        select(vec!["sampling", "elicitation", "roots"]).prop_map(Addition::ClientRequest),
     ]
 }
 
 /// The policy with one more denial; `place` says where, if there is a choice.
-fn denying_more(policy: &Value, deny: &Deny, place: &Index) -> Value {
+fn denying_more(policy: &Value, deny: &Addition, place: &Index) -> Value {
     let blocks = edit::blocks(policy);
     let block = &blocks[place.index(blocks.len())];
     let at = place.index(1000);
     match deny {
-        Deny::Hide(name) => {
+        Addition::Hide(name) => {
             let mut policy = policy.clone();
             edit::insert(&mut policy, "hide", at, json!(name));
             policy
         }
-        Deny::DenyIf(predicate) => {
+        Addition::DenyIf(predicate) => {
             edit::change_block(policy, block, |block| edit::insert(block, "deny_if", at, predicate.clone()))
         }
-        Deny::Require(predicate) => {
+        Addition::Require(predicate) => {
             edit::change_block(policy, block, |block| edit::insert(block, "require", at, predicate.clone()))
         }
-        Deny::Action => edit::change_block(policy, block, |block| block["action"] = json!("deny")),
-        Deny::Entry(section, key) => edit::with(policy, section, key, json!({ "action": "deny" })),
-        Deny::Method(name) => edit::with(policy, "methods", name, json!("deny")),
-        Deny::ClientRequest(name) => edit::with(policy, "client_requests", name, json!("deny")),
+        Addition::Action => edit::change_block(policy, block, |block| block["action"] = json!("deny")),
+        Addition::Entry(section, key) => edit::with(policy, section, key, json!({ "action": "deny" })),
+        Addition::Method(name) => edit::with(policy, "methods", name, json!("deny")),
+        Addition::ClientRequest(name) => edit::with(policy, "client_requests", name, json!("deny")),
     }
 }
 
@@ -332,7 +332,7 @@ fn is_incomparable(op: &str, value: &Value, found: &Value) -> bool {
         "eq" | "neq" => !same_kind(value),
         "in" | "not_in" => !value.as_array().expect("a list").iter().any(same_kind),
         "lt" | "lte" | "gt" | "gte" => !found.is_number(),
-        "contains" => !found.is_array() && !(found.is_string() && value.is_string()),
+        "contains" => !(found.is_array() || text.is_some() && value.is_string()),
         "starts_with" | "ends_with" | "regex" => text.is_none(),
         "length_lte" => text.is_none() && !found.is_array(),
         "subset_of" => !found.is_array(),

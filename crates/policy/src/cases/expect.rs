@@ -42,8 +42,8 @@ impl Expect {
             },
         };
         let (decision, code, rule, message) = (text("decision").flatten(), text("code"), text("rule"), text("message"));
-        if let (Some(decision), Some(node)) = (&decision, node.get("decision")) {
-            check_decision(decision, node, reader);
+        if let Some(node) = node.get("decision") {
+            check_decision(decision.as_deref().unwrap_or("null"), node, reader);
         }
         let expect =
             Self { decision, code, rule, message, charges: charges(node, reader), faults: faults(node, reader) };
@@ -123,11 +123,16 @@ fn charges(node: &Node, reader: &mut Reader) -> Option<Vec<Vec<(String, String)>
         reader.fault(Code::WrongType, head(node), "`charges` must be a list");
         return None;
     };
-    let charge = |item: &Node| match &item.value {
-        Written::Map(entries) => entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect(),
-        _ => Vec::new(),
-    };
-    Some(items.iter().map(charge).collect())
+    let mut charges = Vec::new();
+    for item in items {
+        match &item.value {
+            Written::Map(entries) if !entries.is_empty() => {
+                charges.push(entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect());
+            }
+            _ => reader.fault(Code::WrongType, head(item), "a charge must be an object that names something"),
+        }
+    }
+    Some(charges)
 }
 
 fn faults(node: &Node, reader: &mut Reader) -> Option<Vec<String>> {
@@ -136,11 +141,13 @@ fn faults(node: &Node, reader: &mut Reader) -> Option<Vec<String>> {
         reader.fault(Code::WrongType, head(node), "`faults` must be a list of codes");
         return None;
     };
-    let text = |item: &Node| match &item.value {
-        Written::Text(code) => Some(code.clone()),
-        _ => None,
-    };
-    let mut codes: Vec<String> = items.iter().filter_map(text).collect();
+    let mut codes = Vec::new();
+    for item in items {
+        match &item.value {
+            Written::Text(code) => codes.push(code.clone()),
+            _ => reader.fault(Code::WrongType, head(item), "a fault is named by its code"),
+        }
+    }
     codes.sort_unstable();
     Some(codes)
 }

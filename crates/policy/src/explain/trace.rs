@@ -204,29 +204,23 @@ impl<'a> Trace<'a> {
         }
     }
 
+    /// All amounts first, then the limits: so they are judged.
     fn limits(&mut self, blocks: Blocks<'_>, name: &str) {
+        for limit in reserve::limits(blocks).filter(|limit| reserve::amount(limit, self.call).is_none()) {
+            let note = format!("`{}`: the amount cannot be counted", limit.counter.name(name));
+            self.refuse("limit", Some(&limit.pointer), Code::Amount, note);
+        }
         for (at, limit) in reserve::limits(blocks).enumerate() {
-            let counter = limit.counter.name(name);
-            let rule = Some(&*limit.pointer);
-            match reserve::amount(limit, self.call) {
-                None => self.refuse("limit", rule, Code::Amount, format!("`{counter}`: the amount cannot be counted")),
-                Some(_) if !reserve::rules(limit, at, blocks, name) => {
-                    self.push(
-                        "limit",
-                        rule,
-                        "pass",
-                        format!("`{counter}`: a stricter limit on the same counter rules"),
-                    );
-                }
-                Some(amount) if amount > limit.max => {
-                    let note =
-                        format!("`{counter}`: {amount} alone is more than the {} of a {}", limit.max, limit.window);
-                    self.refuse("limit", rule, Code::Limit, note);
-                }
-                Some(amount) => {
-                    let note = format!("`{counter}`: takes {amount} of {} in a {}", limit.max, limit.window);
-                    self.push("limit", rule, "charge", note);
-                }
+            let Some(amount) = reserve::amount(limit, self.call) else { continue };
+            let (counter, rule) = (limit.counter.name(name), Some(&*limit.pointer));
+            if !reserve::rules(limit, at, blocks, name) {
+                self.push("limit", rule, "pass", format!("`{counter}`: a stricter limit on the same counter rules"));
+            } else if amount > limit.max {
+                let note = format!("`{counter}`: {amount} alone is more than the {} of a {}", limit.max, limit.window);
+                self.refuse("limit", rule, Code::Limit, note);
+            } else {
+                let note = format!("`{counter}`: takes {amount} of {} in a {}", limit.max, limit.window);
+                self.push("limit", rule, "charge", note);
             }
         }
     }

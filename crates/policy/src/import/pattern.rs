@@ -43,7 +43,7 @@ impl Writer<'_> {
         match self.rest.peek() {
             Some('b') => self.word_border("b"),
             Some('B') => self.word_border("B"),
-            Some('Q') => return self.literal(),
+            Some('Q') => self.literal(),
             Some(letter) if perl_class(*letter).is_some() => {
                 let negation = if letter.is_ascii_uppercase() { "^" } else { "" };
                 let members = perl_class(*letter).unwrap_or_default();
@@ -61,13 +61,14 @@ impl Writer<'_> {
     }
 
     /// `\Q…\E`: everything between is plain.
-    fn literal(&mut self) -> Result<(), &'static str> {
+    fn literal(&mut self) {
         self.rest.next();
-        let rest: String = self.rest.by_ref().collect();
-        let (plain, behind) = rest.split_once(r"\E").unwrap_or((&rest, ""));
-        self.out.push_str(&regex::escape(plain));
-        self.out.push_str(&translate(behind)?);
-        Ok(())
+        while let Some(character) = self.rest.next() {
+            if character == '\\' && self.rest.next_if_eq(&'E').is_some() {
+                return;
+            }
+            self.out.push_str(&regex::escape(character.encode_utf8(&mut [0; 4])));
+        }
     }
 
     /// An escape that is the same in brackets and outside.
@@ -95,9 +96,10 @@ impl Writer<'_> {
 
     /// A brace is plain unless it repeats.
     fn brace(&mut self) {
-        let inner: String = self.rest.clone().take_while(|character| *character != '}').collect();
-        let is_closed = self.rest.clone().any(|character| character == '}');
-        let (least, most) = inner.split_once(',').unwrap_or((&inner, ""));
+        // No repetition that compiles is written longer.
+        let ahead: String = self.rest.clone().take(16).collect();
+        let (inner, is_closed) = ahead.split_once('}').map_or(("", false), |(inner, _)| (inner, true));
+        let (least, most) = inner.split_once(',').unwrap_or((inner, ""));
         let is_number = |text: &str| text.chars().all(|character| character.is_ascii_digit());
         let repeats = is_closed && !least.is_empty() && is_number(least) && is_number(most);
         self.out.push_str(if repeats { "{" } else { r"\{" });
@@ -242,5 +244,11 @@ mod tests {
     #[test]
     fn what_cannot_be_said_is_told() {
         assert!(translate(r"\123").is_err() && translate(r"[\0]").is_err() && translate(r"\C").is_err());
+    }
+
+    #[test]
+    fn very_many_quotes_and_braces_cost_no_more_than_their_length() {
+        assert_eq!(translate(&r"\Qa.\E".repeat(50_000)).map(|pattern| pattern.len()), Ok(3 * 50_000));
+        assert_eq!(translate(&"{".repeat(50_000)).map(|pattern| pattern.len()), Ok(2 * 50_000));
     }
 }

@@ -16,6 +16,9 @@ use crate::written::{Entry, Node, Written};
 pub(crate) const FIELDS: [&str; 8] =
     ["action", "reason", "require", "deny_if", "approve_if", "limits", "rate_limit", "validate_arguments"];
 
+/// More limits in one block than this are refused: each is compared with each in every call.
+const MAX_LIMITS: usize = 100;
+
 /// Where a block stands; not every field makes sense everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -99,7 +102,8 @@ fn add_limits(block: &mut Block, node: &Node, place: Place, parser: &mut Parser)
         _ => None,
     };
     if let Some(limits) = field("limits") {
-        for (at, item) in list(&limits.value, "limits", parser).iter().enumerate() {
+        refuse_many(&limits.value, parser);
+        for (at, item) in list(&limits.value, "limits", parser).iter().enumerate().take(MAX_LIMITS) {
             let pointer = format!("{}/limits/{at}", block.pointer).into();
             block.limits.extend(limit(item, pointer, parser).map(Arc::new));
         }
@@ -111,6 +115,14 @@ fn add_limits(block: &mut Block, node: &Node, place: Place, parser: &mut Parser)
         let prefix = if place == Place::AllTools { ALL_PREFIX } else { "" };
         let pointer = format!("{}/rate_limit", block.pointer).into();
         block.limits.extend(rate_limit(&rate.value, pointer, prefix, parser).map(Arc::new));
+    }
+}
+
+fn refuse_many(limits: &Node, parser: &mut Parser) {
+    if matches!(&limits.value, Written::List(items) if items.len() > MAX_LIMITS) {
+        let span = limits.span.start..limits.span.start + 1;
+        let fault = Fault::error(Code::TooLarge, span, format!("more than {MAX_LIMITS} limits in one block"));
+        parser.fault(fault.help("one limit for each counter is enough: the smallest rules"));
     }
 }
 

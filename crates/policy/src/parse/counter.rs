@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::MAX_FAULTS;
 use super::block::Place;
 use crate::fault::{Code, Fault};
 use crate::limit::{ALL_PREFIX, Counter, Limit, RATE};
@@ -45,13 +46,7 @@ impl<'p> Checker<'p, '_> {
             .tools
             .blocks()
             .map(|block| (block, Place::Tool))
-            .chain(
-                policy
-                    .categories
-                    .iter()
-                    .filter_map(|(_, rule)| rule.block())
-                    .map(|block| (block, Place::Category)),
-            )
+            .chain(policy.categories.iter().filter_map(|(_, rule)| rule.block()).map(|block| (block, Place::Category)))
             .chain(policy.all_tools.iter().map(|block| (block, Place::AllTools)))
             .chain(policy.resources.blocks().map(|block| (block, Place::Resource)))
             .chain(policy.prompts.blocks().map(|block| (block, Place::Prompt)));
@@ -117,7 +112,11 @@ impl<'p> Checker<'p, '_> {
         exact.into_iter().chain(globs).chain(categories).chain(all).filter_map(rate).collect()
     }
 
+    /// Tells a disagreement, unless there are more already than anybody reads.
     fn clash(&mut self, user: &Use<'_>, other: &Use<'_>, field: &str) {
+        if self.faults.len() >= MAX_FAULTS {
+            return;
+        }
         let name = match &user.limit.counter {
             Counter::Named(name) => name.to_string(),
             Counter::OfTool { .. } => String::new(),

@@ -134,7 +134,8 @@ fn number(value: &Node, operator: Operator, parser: &mut Parser) -> Option<Numbe
 fn add_scalar(scalars: &mut Scalars, node: &Node) -> Option<()> {
     match &node.value {
         Written::Text(text) => scalars.add_text(text),
-        Written::Number(text) => scalars.add_number(Number::new(text)?),
+        // A number out of bounds has its fault already.
+        Written::Number(text) => Number::new(text).into_iter().for_each(|number| scalars.add_number(number)),
         Written::Bool(value) => scalars.add_bool(*value),
         Written::Null | Written::List(_) | Written::Map(_) => return None,
     }
@@ -227,13 +228,16 @@ const REGEX_SIZES: [usize; 3] = [8 << 10, 64 << 10, 1 << 20];
 
 fn regex(pattern: &str, span: &Range<usize>, parser: &mut Parser) -> Option<Regex> {
     for size in REGEX_SIZES {
+        // What failed to compile is paid for, too; without means nothing more is tried.
+        if size > parser.regexes.left {
+            break;
+        }
         match RegexBuilder::new(pattern).size_limit(size).build() {
-            Ok(regex) if size <= parser.regexes.left => {
+            Ok(regex) => {
                 parser.regexes.left -= size;
                 return Some(regex);
             }
-            Ok(_) => break,
-            Err(regex::Error::CompiledTooBig(_)) => {}
+            Err(regex::Error::CompiledTooBig(_)) => parser.regexes.left = parser.regexes.left.saturating_sub(size),
             Err(error) => {
                 let whole = error.to_string();
                 let what = whole.lines().last().unwrap_or_default().trim_start_matches("error: ");

@@ -10,6 +10,8 @@ use serde_json::Value;
 const MAX_APPLICATIONS: u64 = 10_000;
 /// How many parts are looked at before a schema counts as too large to tell.
 const MAX_STEPS: usize = 500_000;
+/// Each can double the work of those around it.
+const MAX_UNEVALUATED: usize = 4;
 /// Arguments are no deeper than this.
 const MAX_LEVELS: usize = 64;
 
@@ -17,6 +19,9 @@ const MAX_LEVELS: usize = 64;
 type Counts<'s> = BTreeMap<*const Value, (&'s Value, u64)>;
 
 pub(super) fn is_bounded(schema: &Value) -> bool {
+    if renames(schema, true) || unevaluated(schema) > MAX_UNEVALUATED {
+        return false;
+    }
     let mut walk = Walk { root: schema, steps: 0 };
     let start = Counts::from([(std::ptr::from_ref(schema), (schema, 1))]);
     let Some(start) = walk.in_place(start) else { return false };
@@ -104,32 +109,37 @@ fn same_value<'s>(root: &'s Value, part: &'s Value) -> Option<Vec<&'s Value>> {
     Some(inner)
 }
 
-/// Follows `#`, `#/a/pointer` and `#anchor`. Other references leave the document, and the compiler refuses them.
+/// Follows `#` and `#/a/pointer`. Other references can be read in more than one way, or leave the document.
 fn target<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
-    let Some(fragment) = reference.strip_prefix('#') else {
-        return find(root, &|part| part.get("$id").and_then(Value::as_str) == Some(reference));
-    };
-    if fragment.is_empty() {
-        return Some(root);
+    let fragment = reference.strip_prefix('#')?;
+    if fragment.contains('%') || !(fragment.is_empty() || fragment.starts_with('/')) {
+        return None;
     }
-    if fragment.starts_with('/') {
-        return root.pointer(fragment).or_else(|| root.pointer(&decode(fragment)));
-    }
-    find(root, &|part| part.get("$anchor").and_then(Value::as_str) == Some(fragment))
+    root.pointer(fragment)
 }
 
-fn decode(fragment: &str) -> String {
-    fragment.replace("%25", "%").replace("%22", "\"").replace("%20", " ").replace("%24", "$")
-}
-
-fn find<'s>(part: &'s Value, test: &dyn Fn(&Value) -> bool) -> Option<&'s Value> {
-    if test(part) {
-        return Some(part);
-    }
+/// Whether a part gives itself a name of its own, so that references below it mean something else.
+fn renames(part: &Value, is_root: bool) -> bool {
     match part {
-        Value::Object(members) => members.values().find_map(|inner| find(inner, test)),
-        Value::Array(items) => items.iter().find_map(|inner| find(inner, test)),
-        _ => None,
+        Value::Object(members) => {
+            let is_id = |key: &String| !is_root && (key == "$id" || key == "id");
+            members.iter().any(|(key, inner)| (is_id(key) && inner.is_string()) || renames(inner, false))
+        }
+        Value::Array(items) => items.iter().any(|inner| renames(inner, false)),
+        _ => false,
+    }
+}
+
+/// How many parts ask what other parts have looked at; each makes the validator go over them again.
+fn unevaluated(part: &Value) -> usize {
+    let of = |inner: &Value| unevaluated(inner);
+    match part {
+        Value::Object(members) => {
+            let own = members.keys().filter(|key| key.starts_with("unevaluated")).count();
+            own + members.values().map(of).sum::<usize>()
+        }
+        Value::Array(items) => items.iter().map(of).sum(),
+        _ => 0,
     }
 }
 

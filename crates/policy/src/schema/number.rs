@@ -11,6 +11,7 @@ const LARGEST_BROKEN: f64 = 4_503_599_627_370_495.5;
 /// The numbers of a schema, as they are written and as the validator has them.
 #[derive(Debug, Default)]
 pub(super) struct Bounds {
+    /// In ascending order.
     numbers: Vec<(Box<str>, Number)>,
     /// Whether it asks anywhere if a number is whole.
     asks_whole: bool,
@@ -39,6 +40,7 @@ impl Bounds {
     pub fn of(schema: Value<'_>) -> Self {
         let mut bounds = Self::default();
         bounds.collect(schema);
+        bounds.numbers.sort_by(|(a, _), (b, _)| Decimal::new(a).cmp(&Decimal::new(b)));
         bounds
     }
 
@@ -76,7 +78,10 @@ impl Bounds {
             let wanted = Decimal::new(text).map(|bound| decimal.cmp(&bound));
             wanted.is_some() && wanted == compare(candidate, bound)
         };
-        is_whole_alike && self.numbers.iter().all(compares_alike)
+        // Who stands right to the nearest on either side stands right to all.
+        let above = self.numbers.partition_point(|(text, _)| Decimal::new(text) < Some(decimal));
+        let nearest = self.numbers.get(above.saturating_sub(1)..).unwrap_or_default().iter().take(2);
+        is_whole_alike && nearest.into_iter().all(compares_alike)
     }
 }
 

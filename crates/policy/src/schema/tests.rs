@@ -54,6 +54,8 @@ fn a_schema_that_never_ends_is_refused_and_an_ordinary_recursive_one_is_not() {
         r##"{"properties":{"a":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}}"##,
         r##"{"$anchor":"x","anyOf":[{"$ref":"#x"}]}"##,
         r##"{"$dynamicRef":"#x","$dynamicAnchor":"x"}"##,
+        r##"{"$defs":{"a b":{}},"$ref":"#/$defs/a%20b"}"##,
+        r##"{"properties":{"a":{"$id":"other","$ref":"#/$defs/x"}},"$defs":{"x":{}}}"##,
     ] {
         assert!(matches!(Schema::compile(schema.as_bytes()), Err(SchemaError::Endless)), "{schema}");
     }
@@ -82,4 +84,19 @@ fn numbers_compare_by_their_text_however_many_digits_they_have() {
     };
     assert!(is_integer("1.0") && is_integer("123456789012345678e0") && is_integer("1e300"));
     assert!(!is_integer("1.00000000000000000001") && !is_integer("9007199254740993.5"));
+}
+
+#[test]
+fn parts_that_look_at_what_others_looked_at_are_few() {
+    let nested = |levels: usize| {
+        (0..levels).fold("{}".to_owned(), |inner, _| format!(r#"{{"allOf":[{inner}],"unevaluatedProperties":false}}"#))
+    };
+    assert!(Schema::compile(nested(3).as_bytes()).is_ok());
+    assert!(matches!(Schema::compile(nested(20).as_bytes()), Err(SchemaError::Endless)));
+}
+
+#[test]
+fn a_schema_larger_than_any_real_one_is_refused() {
+    let schema = format!(r#"{{"description":"{}"}}"#, "x".repeat(MAX_BYTES));
+    assert!(matches!(Schema::compile(schema.as_bytes()), Err(SchemaError::TooLarge)));
 }

@@ -21,6 +21,14 @@ pub(super) fn read(text: &[u8]) -> Result<(Node, Vec<Fault>), Fault> {
         let at = error.valid_up_to();
         Fault::error(Code::Syntax, at..at + 1, "the text is not valid UTF-8").help("save the file as UTF-8 text")
     })?;
+    if text.starts_with('\u{feff}') {
+        let fault = Fault::error(Code::Syntax, 0..3, "a byte order mark stands before the document");
+        return Err(fault.help("save the file without a byte order mark"));
+    }
+    if let Some(at) = directive(text) {
+        let fault = Fault::error(Code::YamlFeature, at..at + 1, "directives are not allowed");
+        return Err(fault.help("remove the line; documents are YAML 1.2"));
+    }
     let mut reader = Reader { parser: Parser::new_from_str(text), offsets: Offsets::new(text), faults: Vec::new() };
     let root = reader.document()?;
     Ok((root, reader.faults))
@@ -137,6 +145,10 @@ impl<'a> Reader<'a> {
                 let fault = Fault::error(Code::RepeatedKey, key_span.clone(), format!("the key `{key}` is repeated"));
                 self.faults.push(fault.help("keep one of the two; neither wins"));
             }
+            if entries.len() >= Limits::DOCUMENT.members {
+                let message = format!("an object has more than {} members", Limits::DOCUMENT.members);
+                return Err(Fault::error(Code::TooLarge, key_span, message));
+            }
             entries.push(Entry { key, key_span, value });
         }
     }
@@ -191,6 +203,19 @@ impl<'a> Reader<'a> {
             other => Written::Text(other.to_owned()),
         }
     }
+}
+
+/// Where a `%` directive stands: only comments and empty lines can come before it.
+fn directive(text: &str) -> Option<usize> {
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        match line.trim_start().chars().next() {
+            Some('%') if line.starts_with('%') => return Some(at),
+            None | Some('#') => at += line.len(),
+            Some(_) => return None,
+        }
+    }
+    None
 }
 
 fn too_deep(span: Range<usize>) -> Fault {

@@ -37,7 +37,8 @@ pub fn run(args: &CheckArgs) -> Result<Exit> {
 
 fn tell(checked: &[(Source, Vec<Fault>)], json: bool) -> Result<()> {
     if json {
-        let findings = checked.iter().flat_map(|(source, faults)| faults.iter().map(|fault| Finding::new(source, fault)));
+        let findings =
+            checked.iter().flat_map(|(source, faults)| faults.iter().map(|fault| Finding::new(source, fault)));
         return print_json(&findings.collect::<Vec<_>>());
     }
     for (source, faults) in checked {

@@ -37,7 +37,11 @@ pub fn run(args: &ExplainArgs) -> Result<Exit> {
     };
     let Some(policy) = policy else { return Ok(Exit::Findings) };
     let explanation = explain(&policy, &call.call(), call.at().unwrap_or_else(now));
-    if args.json { print_json(&explanation)? } else { print(&told(&explanation))? }
+    if args.json {
+        print_json(&explanation)?
+    } else {
+        print(&told(&explanation))?
+    }
     Ok(Exit::Fine)
 }
 
@@ -78,7 +82,8 @@ fn told(explanation: &Explanation) -> String {
         let _ = writeln!(out, "  {:7} {:18} {rule}{code}: {}", step.outcome, step.step, step.note);
         for line in &step.conditions {
             let found = if line.found.is_empty() { "nothing".into() } else { line.found.join(", ") };
-            let _ = writeln!(out, "            {} {} {}: {}, found {found}", line.path, line.op, line.value, line.answer);
+            let _ =
+                writeln!(out, "            {} {} {}: {}, found {found}", line.path, line.op, line.value, line.answer);
         }
     }
     out

@@ -40,7 +40,8 @@ pub fn run(args: &FmtArgs) -> Result<Exit> {
         return Err(Usage(message.into()).into());
     }
     if !is_same {
-        std::fs::write(&args.file, &formatted.text).with_context(|| format!("cannot write `{}`", args.file.display()))?;
+        std::fs::write(&args.file, &formatted.text)
+            .with_context(|| format!("cannot write `{}`", args.file.display()))?;
     }
     Ok(Exit::Fine)
 }
