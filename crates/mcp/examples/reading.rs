@@ -121,6 +121,5 @@ fn kind(kind: &FaultKind) -> &'static str {
         FaultKind::LongNumber => "long-number",
         FaultKind::LargeNumber => "large-number",
         FaultKind::RepeatedKey(_) => "repeated-key",
-        _ => "unknown",
     }
 }
