@@ -8,7 +8,7 @@ use crate::measure::{side_by_side, subject};
 use crate::report::Figure;
 
 /// About one megabyte of JSON.
-const TOOLS: usize = 1_000;
+const TOOLS: usize = 605;
 
 pub fn figures() -> Vec<Figure> {
     let policy = policy_of(TOOLS);
@@ -21,7 +21,7 @@ pub fn figures() -> Vec<Figure> {
     ]);
     let [as_json, as_yaml] = slices.as_slice() else { return Vec::new() };
     let name =
-        |language: &str, text: &str| format!("1,000 tools of 10 conditions, {} kB of {language}", text.len() / 1000);
+        |language: &str, text: &str| format!("{TOOLS} tools of 10 conditions, {} kB of {language}", text.len() / 1000);
     vec![
         Figure::milliseconds(name("JSON", &json), as_json),
         Figure::speed(name("JSON", &json), json.len(), as_json),

@@ -1,5 +1,6 @@
 //! Findings and errors for people and for programs.
 
+use std::io::Write;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
@@ -9,8 +10,12 @@ use serde::Serialize;
 
 use crate::file::Source;
 
-/// Longer lines are told without their text.
+/// Of longer lines only the part around the fault is shown.
 const LONGEST_LINE: usize = 400;
+/// So many characters on either side.
+const EXCERPT: usize = 40;
+/// More findings of one document are counted, not shown.
+const MOST_FAULTS: usize = 200;
 
 /// One finding, for programs.
 #[derive(Debug, Serialize)]
@@ -53,14 +58,39 @@ fn severity(fault: &Fault) -> &'static str {
 
 /// Prints an error that ended a command.
 pub fn error(error: &anyhow::Error) {
-    anstream::eprintln!("error: {error:#}");
+    say(&format!("error: {}", shown(&format!("{error:#}"))));
 }
 
 /// Prints findings with the text they are about, the offending part underlined.
 pub fn faults(source: &Source, faults: &[Fault]) {
-    for fault in faults {
-        anstream::eprintln!("{}\n", render(source, fault));
+    for fault in faults.iter().take(MOST_FAULTS) {
+        say(&format!("{}\n", render(source, fault)));
     }
+    if faults.len() > MOST_FAULTS {
+        say(&format!("and {} more\n", faults.len() - MOST_FAULTS));
+    }
+}
+
+/// Says something on standard error. If nobody can hear it, the exit code still tells.
+pub fn say(text: &str) {
+    let _ = writeln!(anstream::stderr().lock(), "{text}");
+}
+
+/// Foreign text on one line, with everything that a terminal would act on or not show written out.
+pub fn shown(text: &str) -> String {
+    let is_hidden = |character: char| {
+        character.is_control()
+            || matches!(character, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_hidden(character) {
+            out.extend(character.escape_unicode());
+        } else {
+            out.push(character);
+        }
+    }
+    out
 }
 
 /// A finding as people see it.
@@ -85,12 +115,28 @@ pub fn render(source: &Source, fault: &Fault) -> String {
     Renderer::styled().render(&[group])
 }
 
-/// The finding in one or two lines, where its text cannot be shown.
+/// The finding where its line is too long to be shown, or is no text: the part around it, if there is one.
 fn plain(source: &Source, fault: &Fault) -> String {
     let place = Place::of(&source.text, fault.span.start);
-    let help = fault.help.as_ref().map(|help| format!("\n  help: {help}")).unwrap_or_default();
-    let (severity, code, name) = (severity(fault), fault.code, &source.name);
-    format!("{severity}[{code}]: {}\n  --> {name}:{}:{}{help}", fault.message, place.line, place.column)
+    let help = fault.help.as_ref().map(|help| format!("\n  help: {}", shown(help))).unwrap_or_default();
+    let (severity, code, name, message) = (severity(fault), fault.code, shown(&source.name), shown(&fault.message));
+    let excerpt = excerpt(&source.text, &fault.span).unwrap_or_default();
+    format!("{severity}[{code}]: {message}\n  --> {name}:{}:{}{excerpt}{help}", place.line, place.column)
+}
+
+/// What stands around a span, with the span underlined.
+fn excerpt(text: &[u8], span: &Range<usize>) -> Option<String> {
+    let text = str::from_utf8(text).ok()?;
+    let of_line = |part: &str| part.lines().next().unwrap_or_default().to_owned();
+    let before: String = text.get(..span.start)?.rsplit('\n').next()?.chars().rev().take(EXCERPT).collect();
+    let before: String = shown(&before.chars().rev().collect::<String>());
+    let inside: String = shown(&of_line(text.get(span.clone())?)).chars().take(EXCERPT).collect();
+    let behind: String = shown(&of_line(text.get(span.end..)?)).chars().take(EXCERPT).collect();
+    if before.is_empty() && inside.is_empty() && behind.is_empty() {
+        return None;
+    }
+    let carets = "^".repeat(inside.chars().count().max(1));
+    Some(format!("\n   | …{before}{inside}{behind}…\n   |  {}{carets}", " ".repeat(before.chars().count())))
 }
 
 /// The lines that a span touches (at most three of them), their first number, and the span within them.

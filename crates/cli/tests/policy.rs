@@ -235,6 +235,53 @@ fn fmt_keeps_comments_and_says_when_there_is_nothing_to_do() {
 }
 
 #[test]
+fn what_a_terminal_would_act_on_is_written_out() {
+    let house = house();
+    house.write(
+        "policy.json",
+        r#"{"version":"1","default":"deny","tools":{"a\u001b[31m":{"action":"deny","reason":"\u001b[2Jgone\nnext\u202e"}}}"#,
+    );
+    house.write("call.json", r#"{"tool":"a\u001b[31m"}"#);
+    let run = house.run(&["policy", "explain", "--policy", "policy.json", "--call", "call.json"]);
+    assert_eq!(run.code, 0);
+    assert!(run.stdout.contains(r"\u{1b}[2Jgone\u{a}next\u{202e}"), "{}", run.stdout);
+    assert!(!run.stdout.contains(['\u{1b}', '\u{202e}']), "{}", run.stdout);
+    house.write(
+        "cases.json",
+        r#"{"policy":"policy.json","cases":[{"name":"\u001b]0;x\u0007","call":{"tool":"b"},"expect":"allow"}]}"#,
+    );
+    let run = house.run(&["policy", "test", "cases.json"]);
+    assert!(run.code == 1 && !run.stdout.contains('\u{1b}'), "{}", run.stdout);
+}
+
+#[test]
+fn a_hundred_thousand_faults_are_told_in_bounded_words() {
+    let house = house();
+    house.write("many.json", &format!("{{{}\"b\":1}}", "\"a\":1,".repeat(90_000)));
+    for verb in ["check", "fmt", "import", "test"] {
+        let run = house.run(&["policy", verb, "many.json"]);
+        assert_eq!(run.code, 1, "{verb}");
+        assert!(run.stderr.len() < 200_000, "{verb}: {} bytes", run.stderr.len());
+    }
+}
+
+#[test]
+fn a_fault_in_a_long_line_is_shown_with_what_stands_around_it() {
+    let house = house();
+    house.write("long.json", &format!(r#"{{"version":"1","description":"{}","defualt":"deny"}}"#, "x".repeat(1_000)));
+    let run = house.run(&["policy", "check", "long.json"]);
+    assert!(run.stderr.contains("long.json:1:1033\n") && run.stderr.contains("^^^^^^^^^"), "{}", run.stderr);
+}
+
+#[test]
+fn fmt_leaves_nothing_but_the_policy_behind() {
+    let house = house();
+    house.write("policy.json", "{\"version\":\"1\",\"default\":\"deny\"}");
+    assert_eq!(house.run(&["policy", "fmt", "--write", "policy.json"]).code, 0);
+    assert_eq!(house.names(), ["policy.json"]);
+}
+
+#[test]
 fn schema_is_one_that_the_example_satisfies() {
     let run = gatelodge(&["policy", "schema"]);
     assert_eq!(run.code, 0);

@@ -29,6 +29,8 @@ impl Limits {
 const BYTES_PER_VALUE: usize = 8;
 /// Room made at once; a long text may hold few values.
 const FIRST_ROOM: usize = 512;
+/// More faults of one document than this are not collected; nobody reads them.
+const MOST_FAULTS: usize = 1_000;
 /// Below this many members, comparing each key with each is cheaper than sorting.
 const FEW_MEMBERS: usize = 8;
 
@@ -177,7 +179,11 @@ impl<'a> Reader<'a> {
     #[inline]
     fn number(&mut self) -> Result<(), Fault> {
         match self.cursor.number() {
-            Err(fault) if self.keeps_faults && fault.kind != FaultKind::BadNumber => self.faults.push(fault),
+            Err(fault)
+                if self.keeps_faults && fault.kind != FaultKind::BadNumber && self.faults.len() < MOST_FAULTS =>
+            {
+                self.faults.push(fault);
+            }
             other => return other,
         }
         Ok(())
@@ -314,7 +320,7 @@ impl<'a> Reader<'a> {
         keys.sort_by(|(a, first), (b, second)| a.cmp(b).then(first.start().cmp(&second.start())));
         let mut earlier: Option<&str> = None;
         for (key, node) in &keys {
-            if earlier == Some(key.as_ref()) {
+            if earlier == Some(key.as_ref()) && self.faults.len() < MOST_FAULTS {
                 let kind = FaultKind::RepeatedKey(key.to_string());
                 self.faults.push(Fault::new(kind, node.start(), node.end()));
             }

@@ -13,7 +13,7 @@ PORT = re.compile(r"[1-9][0-9]{0,4}\Z")
 SCHEME = re.compile(r"[hH][tT][tT][pP][sS]?://")
 ESCAPES = re.compile(r"%(?:2e|2f|5c|00)", re.IGNORECASE)
 # An authority starts behind two slashes or more: some readers skip the further ones.
-USERINFO = re.compile(r"//+[^/?#]*@")
+USERINFO = re.compile(r"//+[^/?#]*@|\A(?:https?|wss?|ftp):/*[^/?#]*@", re.IGNORECASE)
 
 
 def normal_path(text):
@@ -99,7 +99,9 @@ def host_is_member(url, members):
 
 def unsafe_uri(uri):
     """Whether a URI could mean another place than the one it seems to name."""
-    if "\\" in uri or "\0" in uri or ESCAPES.search(uri) or USERINFO.search(uri):
+    if any(c < " " or "\x7f" <= c <= "\x9f" or c.isspace() for c in uri):
+        return True
+    if "\\" in uri or ESCAPES.search(uri) or USERINFO.search(uri):
         return True
     # `note:../x` has a dot segment as well: a colon ends a scheme, and may end a part elsewhere.
     return any(segment in (".", "..") for segment in re.split("[/?#:]", uri))

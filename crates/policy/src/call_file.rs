@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::call::{Call, Caller, Category, Definition, Reference, Subject, Tool};
 use crate::fault::{Code, Fault};
-use crate::parse::offer;
+use crate::parse::{MAX_FAULTS, offer};
 use crate::schema::Schema;
 
 const FIELDS: [&str; 13] = [
@@ -213,7 +213,7 @@ impl Reader {
     fn check_names(&mut self, value: Value<'_>, known: &[&str], what: &str) {
         for (key, _) in value.members() {
             let name = key.as_str().unwrap_or_default();
-            if !known.contains(&name.as_ref()) {
+            if self.faults.len() < MAX_FAULTS && !known.contains(&name.as_ref()) {
                 let fault = Fault::error(Code::UnknownField, span(key), format!("`{name}` is not a field of {what}"));
                 self.faults.push(fault.help(offer(&name, known)));
             }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::call_file::CallFile;
 use crate::explain::{Explanation, explain};
 use crate::fault::{Code, Fault};
-use crate::parse::{offer, parse};
+use crate::parse::{MAX_FAULTS, offer, parse};
 use crate::set::Policy;
 use crate::written::{self, Entry, Format, Node, Written};
 use expect::Expect;
@@ -172,6 +172,9 @@ impl Reader {
             return None;
         };
         let expect = Expect::read(expect, self)?;
+        if call.is_some() && expect.is_about_faults() {
+            self.fault(Code::FieldClash, head(node), "a case about `faults` has no `call`");
+        }
         if call.is_none() && !expect.is_about_faults() {
             self.fault(Code::MissingField, head(node), "a case needs a `call`");
         }
@@ -193,7 +196,7 @@ impl Reader {
         let Written::Map(entries) = &node.value else {
             return self.fault(Code::WrongType, head(node), &format!("{what} must be an object"));
         };
-        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MAX_FAULTS) {
             let message = format!("`{}` is not a field of {what}", entry.key);
             let fault = Fault::error(Code::UnknownField, entry.key_span.clone(), message);
             self.faults.push(fault.help(offer(&entry.key, known)));

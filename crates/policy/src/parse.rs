@@ -43,7 +43,7 @@ pub(crate) const TIME_ZONE: &str = "time_zone";
 /// More globs in one map than this are refused: each pair is compared.
 const MAX_GLOBS: usize = 5_000;
 /// More faults than this are not collected.
-const MAX_FAULTS: usize = 200;
+pub(crate) const MAX_FAULTS: usize = 200;
 
 /// Reads and compiles a policy document.
 ///

@@ -64,7 +64,8 @@ impl Schema {
             return Err(SchemaError::NotObject);
         }
         let bounds = number::Bounds::of(value);
-        let schema = to_json(value, &number::nearest).map_err(|number| SchemaError::NotSchema(number.to_owned()))?;
+        let schema = to_json(value, &number::of_schema)
+            .map_err(|number| SchemaError::NotSchema(format!("`{number}` has more digits than can be compared")))?;
         if !cost::is_bounded(&schema) {
             return Err(SchemaError::Endless);
         }

@@ -2,7 +2,9 @@
 
 /// Whether a URI holds a dot segment, an encoded dot, slash, backslash or NUL, a backslash, NUL or userinfo.
 pub(crate) fn is_treacherous(uri: &str) -> bool {
-    uri.contains(['\\', '\0']) || has_dot_segment(uri) || has_encoded_trick(uri) || has_userinfo(uri)
+    // Some readers drop tabs, line breaks and outer spaces, and see another text then.
+    let is_odd = |character: char| character == '\\' || character.is_control() || character.is_whitespace();
+    uri.contains(is_odd) || has_dot_segment(uri) || has_encoded_trick(uri) || has_userinfo(uri)
 }
 
 fn has_dot_segment(uri: &str) -> bool {
@@ -15,12 +17,19 @@ fn has_encoded_trick(uri: &str) -> bool {
 }
 
 fn has_userinfo(uri: &str) -> bool {
-    // Every run of slashes may begin an authority for some reader; it ends at the next `/`, `?` or `#`.
-    uri.match_indices("//").any(|(at, _)| {
-        let rest = uri.get(at..).unwrap_or_default().trim_start_matches('/');
+    let has_at = |rest: &str| {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         rest.get(..end).is_some_and(|authority| authority.contains('@'))
-    })
+    };
+    // Behind the schemes of the web any number of slashes begins an authority, none too.
+    if let Some((scheme, rest)) = uri.split_once(':')
+        && ["http", "https", "ws", "wss", "ftp"].iter().any(|web| scheme.eq_ignore_ascii_case(web))
+        && has_at(rest.trim_start_matches('/'))
+    {
+        return true;
+    }
+    // Every run of slashes may begin an authority for some reader; it ends at the next `/`, `?` or `#`.
+    uri.match_indices("//").any(|(at, _)| has_at(uri.get(at..).unwrap_or_default().trim_start_matches('/')))
 }
 
 #[cfg(test)]
@@ -46,6 +55,11 @@ mod tests {
             "http:///u@h/x",
             "http:////u@h",
             "x:a:..",
+            "https:u@h/x",
+            "https:/u@h/x",
+            "file:///a/.\t./x",
+            "file:///a ",
+            "x:\u{85}",
             "x://h#/..",
         ] {
             assert!(is_treacherous(uri), "{uri}");

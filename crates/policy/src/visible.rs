@@ -65,7 +65,7 @@ mod tests {
             r#"{{"version":"1","default":"{default}","hide":["secret_*"],
                 "categories":{{"read":{{}},"destructive":"hide"}},
                 "tools":{{"pay":{{"action":"deny"}},"secret_x":{{}}}},
-                "resources":{{"note://work/*":{{}},"file:///a/../b":{{}}}},"prompts":{{"greet*":{{"action":"deny"}}}}}}"#
+                "resources":{{"note://desk/*":{{}},"file:///a/../b":{{}}}},"prompts":{{"greet*":{{"action":"deny"}}}}}}"#
         );
         parse(text.as_bytes(), Format::Json).expect("a policy")
     }
@@ -91,10 +91,10 @@ mod tests {
     #[test]
     fn resources_templates_and_prompts_are_listed_likewise() {
         let (deny, allow) = (policy("deny"), policy("allow"));
-        assert!(deny.lists_resource("note://work/1") && !deny.lists_resource("note://home/1"));
-        assert!(deny.lists_resource("file:///a/../b") && !deny.lists_resource("note://work/../home"));
+        assert!(deny.lists_resource("note://desk/1") && !deny.lists_resource("note://home/1"));
+        assert!(deny.lists_resource("file:///a/../b") && !deny.lists_resource("note://desk/../home"));
         assert!(allow.lists_resource("note://home/1") && !allow.lists_resource("note://u@home/1"));
-        assert!(deny.lists_template("note://{place}/1") && deny.lists_template("note://work/{id}"));
+        assert!(deny.lists_template("note://{place}/1") && deny.lists_template("note://desk/{id}"));
         assert!(!deny.lists_template("note://home/{id}") && !allow.lists_template("note://home/../{id}"));
         assert!(deny.lists_prompt("greet_all") && !deny.lists_prompt("part") && allow.lists_prompt("part"));
     }

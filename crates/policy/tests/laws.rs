@@ -151,9 +151,7 @@ proptest! {
     fn adding_a_deny_never_lets_more_through(
         policy in policy(), deny in deny(), place in any::<Index>(), calls in calls(),
     ) {
-        // Under `default: allow` without `client_requests` those pass; the field itself then denies the others.
         let stricter = denying_more(&policy, &deny, &place);
-        // A resource's conditions cannot look at tools, and the condition does not; all else loads anywhere.
         let (before, after) = (load(&policy), load(&stricter));
         for call in &calls {
             let (before, after) = (judge(&before, call), judge(&after, call));

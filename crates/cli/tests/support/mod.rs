@@ -42,6 +42,11 @@ impl House {
         std::fs::read_to_string(self.0.path().join(name)).expect("a file in the temporary folder")
     }
 
+    pub fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.0.path()).expect("the temporary folder");
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+    }
+
     pub fn run(&self, args: &[&str]) -> Run {
         let output = Command::new(env!("CARGO_BIN_EXE_gatelodge"))
             .args(args)

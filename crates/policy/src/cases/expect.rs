@@ -47,6 +47,13 @@ impl Expect {
         }
         let expect =
             Self { decision, code, rule, message, charges: charges(node, reader), faults: faults(node, reader) };
+        if matches!(&node.value, Written::Map(entries) if expect.is_about_faults() && entries.len() > 1) {
+            reader.fault(
+                Code::FieldClash,
+                head(node),
+                "a policy that does not load decides nothing: `faults` stands alone",
+            );
+        }
         if matches!(&node.value, Written::Map(entries) if entries.is_empty()) {
             reader.fault(Code::MissingField, head(node), "`expect` names nothing, so the case could not fail");
         }

@@ -2,7 +2,7 @@
 
 use super::Importer;
 use crate::fault::{Code, Fault};
-use crate::parse::offer;
+use crate::parse::{MAX_FAULTS, offer};
 use crate::written::{Entry, Node, Written};
 
 impl Importer {
@@ -68,7 +68,7 @@ impl Importer {
     }
 
     pub(super) fn check_names(&mut self, entries: &[Entry], known: &[&str], what: &str) {
-        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MAX_FAULTS) {
             let message = format!("`{}` is not a field of {what}; Intercept passed over it", entry.key);
             let fault = Fault::error(Code::UnknownField, entry.key_span.clone(), message);
             self.fault(fault.help(format!("remove it, or correct it: {}", offer(&entry.key, known))));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Parser;
+use super::{MAX_FAULTS, Parser};
 use crate::fault::{Code, Fault};
 use crate::written::{Entry, Node, Written};
 
@@ -71,7 +71,7 @@ pub(super) fn word<T>(
 
 /// Refuses fields that do not exist, and offers the nearest that does.
 pub(super) fn check_names(entries: &[Entry], known: &[&str], what: &str, parser: &mut Parser) {
-    for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+    for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MAX_FAULTS) {
         let message = format!("`{}` is not a field of {what}", entry.key);
         let fault = Fault::error(Code::UnknownField, entry.key_span.clone(), message);
         parser.fault(fault.help(offer(&entry.key, known)));

@@ -19,6 +19,15 @@ pub(super) struct Bounds {
     asks_multiple: bool,
 }
 
+/// The number that the validator gets for a number of the schema; none if it would compare otherwise than its text.
+pub(super) fn of_schema(text: &str) -> Option<Number> {
+    let (number, decimal) = (nearest(text)?, Decimal::new(text)?);
+    let float = number.as_f64()?;
+    let is_whole_alike = (float.fract() == 0.0) == decimal.is_whole();
+    let is_zero_alike = (float == 0.0) == (decimal == Decimal::ZERO);
+    (!number.is_f64() || (is_whole_alike && is_zero_alike)).then_some(number)
+}
+
 /// The number that the validator gets for a text: whole if it can be, else the nearest float.
 pub(super) fn nearest(text: &str) -> Option<Number> {
     let decimal = Decimal::new(text)?;

@@ -39,6 +39,9 @@ fn what_cannot_be_used_is_refused() {
         r#"{"$ref":"file:///etc/passwd"}"#,
         r##"{"$ref":"#/$defs/missing"}"##,
         r#"{"pattern":"(a{1000}){1000}"}"#,
+        r#"{"minimum":100.00000000000000000001}"#,
+        r#"{"const":1.00000000000000000001}"#,
+        r#"{"minimum":1e-400}"#,
         r#"{"$schema":"https://example.com/own"}"#,
     ] {
         assert!(Schema::compile(schema.as_bytes()).is_err(), "{schema}");

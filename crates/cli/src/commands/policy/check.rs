@@ -9,6 +9,9 @@ use crate::exit::Exit;
 use crate::file::{self, Source};
 use crate::report::{self, Finding};
 
+/// From so many findings on there may be more than are told.
+const MANY: usize = 200;
+
 pub fn run(args: &CheckArgs) -> Result<Exit> {
     let tools = match &args.tools {
         None => None,
@@ -45,13 +48,16 @@ fn tell(checked: &[(Source, Vec<Fault>)], json: bool) -> Result<()> {
         report::faults(source, faults);
         let errors = faults.iter().filter(|fault| fault.severity == Severity::Error).count();
         let warnings = faults.len() - errors;
-        anstream::eprintln!("{}: {}", source.name, summary(errors, warnings));
+        report::say(&format!("{}: {}", report::shown(&source.name), summary(errors, warnings)));
     }
     Ok(())
 }
 
 fn summary(errors: usize, warnings: usize) -> String {
-    let count = |number: usize, word: &str| format!("{number} {word}{}", if number == 1 { "" } else { "s" });
+    // The engine stops collecting at a bound, so a round number may stand for more.
+    let more = |number: usize| if number >= MANY { " or more" } else { "" };
+    let count =
+        |number: usize, word: &str| format!("{number} {word}{}{}", if number == 1 { "" } else { "s" }, more(number));
     match (errors, warnings) {
         (0, 0) => "no faults".into(),
         (0, warnings) => format!("{}; it loads", count(warnings, "warning")),

@@ -12,7 +12,7 @@ use super::{load, print, print_json};
 use crate::cli::ExplainArgs;
 use crate::exit::{Exit, Usage};
 use crate::file::{self, Source};
-use crate::report;
+use crate::report::{self, shown};
 
 pub fn run(args: &ExplainArgs) -> Result<Exit> {
     if args.policy == Path::new("-") && args.call == "-" {
@@ -61,13 +61,14 @@ fn now() -> Timestamp {
 fn told(explanation: &Explanation) -> String {
     let mut out = String::new();
     let code = explanation.code.map(|code| format!(" ({code})")).unwrap_or_default();
-    let rule = explanation.rule.as_ref().map(|rule| format!(" by {rule}")).unwrap_or_default();
+    let rule = explanation.rule.as_ref().map(|rule| format!(" by {}", shown(rule))).unwrap_or_default();
     let _ = writeln!(out, "{}{code}{rule}", explanation.decision);
     if let Some(message) = &explanation.message {
-        let _ = writeln!(out, "  {message}");
+        let _ = writeln!(out, "  {}", shown(message));
     }
     for charge in &explanation.charges {
-        let (window, counter, rule) = (charge.window.get().trim_matches('"'), &charge.counter, &charge.rule);
+        let (window, counter, rule) =
+            (charge.window.get().trim_matches('"'), shown(&charge.counter), shown(&charge.rule));
         let unit = if charge.window.get().starts_with('"') { "" } else { " s" };
         let _ = writeln!(
             out,
@@ -78,12 +79,18 @@ fn told(explanation: &Explanation) -> String {
     let _ = writeln!(out, "\nlooked at, in this order; the first that refuses decides:");
     for step in &explanation.trace {
         let code = step.code.map(|code| format!(" ({code})")).unwrap_or_default();
-        let rule = step.rule.as_deref().unwrap_or("");
-        let _ = writeln!(out, "  {:7} {:18} {rule}{code}: {}", step.outcome, step.step, step.note);
+        let rule = shown(step.rule.as_deref().unwrap_or(""));
+        let _ = writeln!(out, "  {:7} {:18} {rule}{code}: {}", step.outcome, step.step, shown(&step.note));
         for line in &step.conditions {
-            let found = if line.found.is_empty() { "nothing".into() } else { line.found.join(", ") };
-            let _ =
-                writeln!(out, "            {} {} {}: {}, found {found}", line.path, line.op, line.value, line.answer);
+            let found = if line.found.is_empty() { "nothing".into() } else { shown(&line.found.join(", ")) };
+            let _ = writeln!(
+                out,
+                "            {} {} {}: {}, found {found}",
+                shown(&line.path),
+                line.op,
+                shown(line.value.get()),
+                line.answer
+            );
         }
     }
     out

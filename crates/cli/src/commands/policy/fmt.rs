@@ -22,12 +22,19 @@ pub fn run(args: &FmtArgs) -> Result<Exit> {
         }
     };
     if formatted.comments_lost > 0 {
-        anstream::eprintln!("{}: {} YAML comments are lost in JSON", source.name, formatted.comments_lost);
+        report::say(&format!(
+            "{}: {} YAML comments are lost in JSON",
+            report::shown(&source.name),
+            formatted.comments_lost
+        ));
     }
     let is_same = formatted.text.as_bytes() == source.text;
     if args.check {
         if !is_same {
-            anstream::eprintln!("{}: not in the usual layout; `gatelodge policy fmt --write` mends it", source.name);
+            report::say(&format!(
+                "{}: not in the usual layout; `gatelodge policy fmt --write` mends it",
+                report::shown(&source.name)
+            ));
         }
         return Ok(if is_same { Exit::Fine } else { Exit::Findings });
     }
@@ -40,8 +47,23 @@ pub fn run(args: &FmtArgs) -> Result<Exit> {
         return Err(Usage(message.into()).into());
     }
     if !is_same {
-        std::fs::write(&args.file, &formatted.text)
-            .with_context(|| format!("cannot write `{}`", args.file.display()))?;
+        replace(&args.file, &formatted.text).with_context(|| format!("cannot write `{}`", args.file.display()))?;
     }
     Ok(Exit::Fine)
+}
+
+/// Writes a new file beside the old one and puts it in its place, so that a full disk costs nobody a policy.
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    // A link stays a link: what it names is replaced.
+    let path = path.canonicalize()?;
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".new");
+    let beside = path.with_file_name(name);
+    let written = std::fs::write(&beside, text)
+        .and_then(|()| std::fs::set_permissions(&beside, std::fs::metadata(&path)?.permissions()))
+        .and_then(|()| std::fs::rename(&beside, &path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
 }

@@ -33,7 +33,8 @@ pub fn run(args: &ImportArgs) -> Result<Exit> {
     }
     for note in &imported.notes {
         let place = Place::of(&source.text, note.span.start);
-        anstream::eprintln!("{}:{}:{}: {}: {}", source.name, place.line, place.column, note.kind, note.message);
+        let (name, message) = (report::shown(&source.name), report::shown(&note.message));
+        report::say(&format!("{name}:{}:{}: {}: {message}", place.line, place.column, note.kind));
     }
     print(&imported.policy)?;
     Ok(Exit::Fine)

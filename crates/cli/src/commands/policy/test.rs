@@ -10,7 +10,7 @@ use super::{print, print_json};
 use crate::cli::TestArgs;
 use crate::exit::Exit;
 use crate::file;
-use crate::report;
+use crate::report::{self, shown};
 
 /// The cases of one file.
 #[derive(Debug, Serialize)]
@@ -73,12 +73,16 @@ fn load(cases: &Path, source: &PolicySource) -> Result<Result<Policy, Vec<Fault>
 fn told(file: &FileReport) -> String {
     let mut out = String::new();
     for case in file.cases.iter().filter(|case| !case.differences.is_empty()) {
-        out.push_str(&format!("FAILED {}: {}\n", file.file, case.name));
+        out.push_str(&format!("FAILED {}: {}\n", shown(&file.file), shown(&case.name)));
         for difference in &case.differences {
-            out.push_str(&format!("  {difference}\n"));
+            out.push_str(&format!("  {}\n", shown(difference)));
         }
         if let Some(step) = case.explanation.iter().flat_map(|told| &told.trace).find(|step| step.outcome == "refuse") {
-            out.push_str(&format!("  refused by {}: {}\n", step.rule.as_deref().unwrap_or(step.step), step.note));
+            out.push_str(&format!(
+                "  refused by {}: {}\n",
+                shown(step.rule.as_deref().unwrap_or(step.step)),
+                shown(&step.note)
+            ));
         }
     }
     out
