@@ -28,7 +28,7 @@ pub enum SchemaError {
     /// Not readable as JSON.
     #[error("the input schema is not JSON: {0}")]
     NotJson(gatelodge_json::Fault),
-    /// Larger than [`MAX_BYTES`].
+    /// Larger than any real one.
     #[error("the input schema is larger than {MAX_BYTES} bytes")]
     TooLarge,
     /// JSON, but no object.
