@@ -129,6 +129,8 @@ fn segments(mut rest: &str) -> Result<Vec<Segment>, BadPath> {
         segments.push(segment);
         rest = behind;
     }
+    // Nothing is added any more, and small policies stay in the cache.
+    segments.shrink_to_fit();
     Ok(segments)
 }
 

@@ -42,6 +42,8 @@ pub(super) fn predicate(node: &Node, pointer: Arc<str>, place: Place, parser: &m
         check_names(entries(item, "a condition", parser), &CONDITION_FIELDS, "a condition", parser);
         conditions.extend(condition(item, place, parser));
     }
+    // Nothing is added any more, and small policies stay in the cache.
+    conditions.shrink_to_fit();
     Predicate { pointer, span: node.span.clone(), conditions, on_deny }
 }
 
