@@ -12,8 +12,8 @@ NUMERIC_LABEL = re.compile(r"(?:[0-9]+|0[xX][0-9a-fA-F]*)\Z")
 PORT = re.compile(r"[1-9][0-9]{0,4}\Z")
 SCHEME = re.compile(r"[hH][tT][tT][pP][sS]?://")
 ESCAPES = re.compile(r"%(?:2e|2f|5c|00)", re.IGNORECASE)
-# An authority starts behind two slashes or more: some readers skip the further ones.
-USERINFO = re.compile(r"//+[^/?#]*@|\A(?:https?|wss?|ftp):/*[^/?#]*@", re.IGNORECASE)
+# An authority starts at `//`; `///` has an empty one. Behind the schemes of the web any number of slashes begins one.
+USERINFO = re.compile(r"(?<!/)//[^/?#]*@|(?:https?|wss?|ftp):/*[^/?#]*@", re.IGNORECASE)
 
 
 def normal_path(text):

@@ -16,20 +16,37 @@ fn has_encoded_trick(uri: &str) -> bool {
     uri.match_indices('%').any(|(at, _)| uri.get(at + 1..at + 3).is_some_and(is_trick))
 }
 
+/// The schemes behind which any number of slashes begins an authority, none too.
+const WEB: [&str; 5] = ["http", "https", "ws", "wss", "ftp"];
+
+/// Looks for an `@` in what some reader could take for an authority, in one pass.
 fn has_userinfo(uri: &str) -> bool {
-    let has_at = |rest: &str| {
-        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-        rest.get(..end).is_some_and(|authority| authority.contains('@'))
-    };
-    // Behind the schemes of the web any number of slashes begins an authority, none too.
-    if let Some((scheme, rest)) = uri.split_once(':')
-        && ["http", "https", "ws", "wss", "ftp"].iter().any(|web| scheme.eq_ignore_ascii_case(web))
-        && has_at(rest.trim_start_matches('/'))
-    {
-        return true;
+    // How many slashes stand before a segment, and whether a scheme of the web before them.
+    let (mut slashes, mut is_web) = (0, false);
+    for part in uri.split_inclusive(['/', '?', '#']) {
+        let segment = part.trim_end_matches(['/', '?', '#']);
+        if let Some((before, _)) = segment.rsplit_once('@')
+            && (slashes == 2 || is_web || before.match_indices(':').any(|(at, _)| ends_in_web(before, at)))
+        {
+            return true;
+        }
+        let is_path = part.ends_with('/');
+        if !segment.is_empty() {
+            slashes = 0;
+            is_web = segment.ends_with(':') && ends_in_web(segment, segment.len() - 1);
+        }
+        (slashes, is_web) = if is_path { (slashes + 1, is_web) } else { (0, false) };
     }
-    // Every run of slashes may begin an authority for some reader; it ends at the next `/`, `?` or `#`.
-    uri.match_indices("//").any(|(at, _)| has_at(uri.get(at..).unwrap_or_default().trim_start_matches('/')))
+    false
+}
+
+/// Whether the text before an offset ends in a scheme of the web.
+fn ends_in_web(text: &str, end: usize) -> bool {
+    let before = text.as_bytes().get(..end).unwrap_or_default();
+    WEB.iter().any(|web| {
+        let start = before.len().checked_sub(web.len());
+        start.and_then(|start| before.get(start..)).is_some_and(|tail| tail.eq_ignore_ascii_case(web.as_bytes()))
+    })
 }
 
 #[cfg(test)]
@@ -68,6 +85,7 @@ mod tests {
             "file:///a/b.txt",
             "file:///a/..b",
             "mailto:a@b",
+            "file:///a@b",
             "http://h/a@b",
             "note://x/1%20y",
             "x:.../y",
