@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use gatelodge_json::{Decimal, Kind, Value};
 use jiff::Timestamp;
@@ -18,7 +19,8 @@ use crate::scalar::{Number, Operand, Scalars};
 /// One `{"path", "op", "value"}`.
 #[derive(Debug)]
 pub(crate) struct Condition {
-    pub path: Path,
+    /// Shared by all conditions that look there: tools often have arguments of the same name.
+    pub path: Arc<Path>,
     pub operator: Operator,
     pub test: Test,
     /// The value as JSON, for people.

@@ -6,6 +6,7 @@ mod field;
 mod limit;
 mod predicate;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
@@ -14,6 +15,7 @@ use crate::call::Category;
 use crate::fault::{Code, Fault, Severity};
 use crate::glob::Glob;
 use crate::method::{ALWAYS_ALLOWED, JUDGED_BY_SUBJECT, TASKS};
+use crate::path::Path;
 use crate::set::{Action, CategoryRule, ClientRequest, Default, Hidden, Methods, Policy, Table, Verdict};
 use crate::written::{self, Entry, Format, Node, Written};
 pub(crate) use block::FIELDS as BLOCK_FIELDS;
@@ -56,7 +58,7 @@ pub fn parse(text: &[u8], format: Format) -> Result<Policy, Vec<Fault>> {
 /// Reads a policy and keeps its written form, for whoever needs places.
 pub(crate) fn read(text: &[u8], format: Format) -> Result<(Policy, Node), Vec<Fault>> {
     let (root, faults) = written::read(text, format).map_err(|fault| vec![fault.with_way_out()])?;
-    let mut parser = Parser { faults, regexes: predicate::Budget::default() };
+    let mut parser = Parser { faults, regexes: predicate::Budget::default(), paths: HashMap::new() };
     let policy = parser.policy(&root);
     let mut faults = parser.faults;
     counter::check(&policy, &mut faults);
@@ -72,6 +74,8 @@ pub(crate) fn read(text: &[u8], format: Format) -> Result<(Policy, Node), Vec<Fa
 pub(crate) struct Parser {
     pub faults: Vec<Fault>,
     pub regexes: predicate::Budget,
+    /// The paths of conditions, by their texts.
+    pub paths: HashMap<Box<str>, Arc<Path>>,
 }
 
 impl Parser {

@@ -52,7 +52,7 @@ fn condition(node: &Node, place: Place, parser: &mut Parser) -> Option<Condition
     for name in CONDITION_FIELDS.iter().filter(|name| node.get(name).is_none()) {
         parser.missing(node, name, r#"a condition is {"path": "args.x", "op": "eq", "value": 1}"#);
     }
-    let path = node.get("path").and_then(|path| self::path(path, parser));
+    let path = node.get("path").and_then(|path| shared_path(path, parser));
     if let (Some(path), Some(written)) = (&path, node.get("path"))
         && path.is_of_tool()
         && !place.is_for_tools()
@@ -64,6 +64,12 @@ fn condition(node: &Node, place: Place, parser: &mut Parser) -> Option<Condition
     let (operator, value) = (operator?, node.get("value")?);
     let test = test(operator, value, parser)?;
     Some(Condition { path: path?, operator, test, expected: value.to_json().into(), span: node.span.clone() })
+}
+
+fn shared_path(node: &Node, parser: &mut Parser) -> Option<Arc<Path>> {
+    let path = path(node, parser)?;
+    let text = path.to_string().into_boxed_str();
+    Some(Arc::clone(parser.paths.entry(text).or_insert_with(|| Arc::new(path))))
 }
 
 pub(super) fn path(node: &Node, parser: &mut Parser) -> Option<Path> {
