@@ -139,7 +139,7 @@ fn excerpt(text: &[u8], span: &Range<usize>) -> Option<String> {
     Some(format!("\n   | …{before}{inside}{behind}…\n   |  {}{carets}", " ".repeat(before.chars().count())))
 }
 
-/// The lines that a span touches (at most three of them), their first number, and the span within them.
+/// The line that a span begins in, its number, and the span within it; none if it is long, empty or no text.
 fn lines<'a>(text: &'a [u8], span: &Range<usize>) -> Option<(usize, &'a str, Range<usize>)> {
     let text = str::from_utf8(text).ok()?;
     let begin = text.get(..span.start)?.rfind('\n').map_or(0, |at| at + 1);

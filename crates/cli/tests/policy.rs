@@ -176,6 +176,10 @@ fn a_call_that_is_none_is_refused_with_its_place() {
 #[test]
 fn the_readme_shows_what_explain_really_says() {
     let readme = std::fs::read_to_string(example("../README.md")).unwrap();
+    // The workspace has more than one program, so the package must be named.
+    assert!(
+        readme.contains("$ cargo run --release -p gatelodge -- policy explain --policy examples/books/policy.json")
+    );
     let shown = readme.split("```console\n").nth(1).and_then(|rest| rest.split("\n…").next()).unwrap();
     let answer = shown.split("\"eur\"}}'\n").nth(1).unwrap();
     let call = r#"{"tool": "create_charge", "arguments": {"amount": 60000, "currency": "eur"}}"#;
@@ -271,6 +275,19 @@ fn a_fault_in_a_long_line_is_shown_with_what_stands_around_it() {
     house.write("long.json", &format!(r#"{{"version":"1","description":"{}","defualt":"deny"}}"#, "x".repeat(1_000)));
     let run = house.run(&["policy", "check", "long.json"]);
     assert!(run.stderr.contains("long.json:1:1033\n") && run.stderr.contains("^^^^^^^^^"), "{}", run.stderr);
+}
+
+#[test]
+fn a_write_that_fails_leaves_the_old_policy_whole() {
+    let house = house();
+    let text = format!(r#"{{"version":"1","default":"deny","description":"{}"}}"#, "x".repeat(5_000));
+    house.write("policy.json", &text);
+    // No file may grow beyond one kilobyte, as on a full disk.
+    let run = house.run_limited(&["policy", "fmt", "--write", "policy.json"]);
+    assert_eq!(run.code, 5, "{}", run.stderr);
+    assert!(run.stderr.contains("cannot write `policy.json`"), "{}", run.stderr);
+    assert_eq!(house.read("policy.json"), text);
+    assert_eq!(house.names(), ["policy.json"]);
 }
 
 #[test]

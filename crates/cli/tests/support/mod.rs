@@ -48,8 +48,17 @@ impl House {
     }
 
     pub fn run(&self, args: &[&str]) -> Run {
-        let output = Command::new(env!("CARGO_BIN_EXE_gatelodge"))
-            .args(args)
+        self.finish(Command::new(env!("CARGO_BIN_EXE_gatelodge")).args(args))
+    }
+
+    /// Runs where no file can grow beyond a kilobyte.
+    pub fn run_limited(&self, args: &[&str]) -> Run {
+        let script = r#"trap "" XFSZ; ulimit -f 1; exec "$0" "$@""#;
+        self.finish(Command::new("bash").args(["-c", script, env!("CARGO_BIN_EXE_gatelodge")]).args(args))
+    }
+
+    fn finish(&self, command: &mut Command) -> Run {
+        let output = command
             .current_dir(self.0.path())
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())
