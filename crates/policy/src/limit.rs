@@ -26,6 +26,11 @@ impl Amount {
         number.billionths().map(|billionths| Self { billionths })
     }
 
+    /// Takes a quantity back from billionths; none if it is negative.
+    pub fn of_billionths(billionths: i128) -> Option<Self> {
+        (billionths >= 0).then_some(Self { billionths })
+    }
+
     /// The quantity in billionths, for stores that count in whole numbers.
     pub fn billionths(self) -> i128 {
         self.billionths

@@ -1,0 +1,194 @@
+//! Counters: what was used in which stretch of time, and whether there is room for more. Pure.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatelodge_policy::{Align, Amount, Charge, Scope, Window};
+use jiff::Timestamp;
+
+use crate::grants::GrantId;
+use crate::name::{PolicyName, ServerName};
+use crate::window::{Period, counts, end, period_at};
+
+/// A counter's identity. New versions of the policy and new tokens of the grant keep it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CounterKey(Arc<str>);
+
+/// Who makes a call, as far as counters care.
+#[derive(Debug, Clone, Copy)]
+pub struct Holder<'a> {
+    /// The policy that has the limit.
+    pub policy: &'a PolicyName,
+    /// The server that is called.
+    pub server: &'a ServerName,
+    /// The grant.
+    pub grant: &'a GrantId,
+    /// The session, if the client has one.
+    pub session: Option<&'a str>,
+}
+
+impl CounterKey {
+    /// The counter that a charge of this holder goes to.
+    ///
+    /// It names the policy, the server unless the scope is the organisation, the counter with its window and align,
+    /// and whose it is. The parts are separated by a character that none of them keeps.
+    pub fn of(charge: &Charge, holder: &Holder<'_>) -> Self {
+        let window = match charge.window() {
+            Window::Seconds(seconds) => seconds.to_string(),
+            Window::Week => "week".to_owned(),
+            Window::Month => "month".to_owned(),
+        };
+        let server = if charge.scope() == Scope::Organisation { "" } else { holder.server.as_str() };
+        let session = holder.session.unwrap_or_default();
+        let own = match charge.scope() {
+            Scope::Grant => holder.grant.0.as_ref(),
+            Scope::Session => session,
+            Scope::Server | Scope::Organisation => "",
+        };
+        let parts = [
+            holder.policy.as_str(),
+            server,
+            charge.counter().as_ref(),
+            &window,
+            charge.align().as_str(),
+            charge.scope().as_str(),
+            own,
+        ];
+        let mut key = String::with_capacity(96);
+        for part in parts {
+            for character in part.chars() {
+                if matches!(character, '|' | '\\') {
+                    key.push('\\');
+                }
+                key.push(character);
+            }
+            key.push('|');
+        }
+        Self(key.into())
+    }
+
+    /// The key as it is stored.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Takes a stored key.
+    pub(crate) fn stored(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for CounterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// An amount to take from a counter, if there is room.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// Which counter.
+    pub key: CounterKey,
+    /// How long it counts.
+    pub window: Window,
+    /// When its window begins.
+    pub align: Align,
+    /// What it may reach.
+    pub max: Amount,
+    /// What to add.
+    pub amount: Amount,
+}
+
+impl Claim {
+    /// The claim of a charge.
+    pub fn of(charge: &Charge, holder: &Holder<'_>) -> Self {
+        Self {
+            key: CounterKey::of(charge, holder),
+            window: charge.window(),
+            align: charge.align(),
+            max: charge.max(),
+            amount: charge.amount(),
+        }
+    }
+}
+
+/// What was taken from one counter, and in which stretch.
+#[derive(Debug, Clone)]
+pub(crate) struct Taken {
+    pub key: CounterKey,
+    pub period: Period,
+    pub billionths: i128,
+}
+
+/// One counter: what was used in the stretches that still count, oldest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Counter {
+    used: VecDeque<(Period, i128)>,
+}
+
+impl Counter {
+    /// Finds the stretch in which `claim` can be taken now.
+    ///
+    /// INVARIANT: the stretch never goes back, whatever the clock does: it is at least the newest that was charged,
+    /// and at least `floor`, below which counters have been forgotten.
+    ///
+    /// # Errors
+    /// There is no room; if waiting helps, the time until there is.
+    pub fn room(&mut self, claim: &Claim, now: Timestamp, floor: Timestamp) -> Result<Period, Option<Duration>> {
+        let at = |time| period_at(claim.window, claim.align, time);
+        let newest = self.used.back().map_or(i64::MIN, |(period, _)| *period);
+        let current = at(now).max(at(floor)).max(newest);
+        self.used.retain(|(period, _)| counts(claim.align, *period, current));
+        let (amount, max) = (claim.amount.billionths(), claim.max.billionths());
+        let mut used: i128 = self.used.iter().map(|(_, used)| used).sum();
+        if used + amount <= max {
+            return Ok(current);
+        }
+        for (period, leaving) in &self.used {
+            used -= leaving;
+            if used + amount <= max {
+                let until = end(claim.window, claim.align, *period).duration_since(now);
+                return Err(Some(until.try_into().unwrap_or(Duration::ZERO)));
+            }
+        }
+        Err(None)
+    }
+
+    /// Adds to a stretch that [`Counter::room`] gave.
+    pub fn take(&mut self, period: Period, billionths: i128) {
+        match self.used.back_mut() {
+            Some((last, used)) if *last == period => *used += billionths,
+            _ => self.used.push_back((period, billionths)),
+        }
+    }
+
+    /// Takes back what was added to a stretch, if it still counts.
+    pub fn give_back(&mut self, period: Period, billionths: i128) {
+        if let Some((_, used)) = self.used.iter_mut().find(|(own, _)| *own == period) {
+            *used = (*used - billionths).max(0);
+        }
+    }
+
+    /// What counts now.
+    pub fn used(&self) -> i128 {
+        self.used.iter().map(|(_, used)| used).sum()
+    }
+
+    /// Writes the counter for keeping.
+    pub fn to_text(&self) -> String {
+        let pairs: Vec<String> = self.used.iter().map(|(period, used)| format!("{period}:{used}")).collect();
+        pairs.join(",")
+    }
+
+    /// Reads a kept counter; none if it is not one.
+    pub fn of_text(text: &str) -> Option<Self> {
+        let mut used = VecDeque::new();
+        for pair in text.split(',').filter(|pair| !pair.is_empty()) {
+            let (period, amount) = pair.split_once(':')?;
+            used.push_back((period.parse().ok()?, amount.parse().ok()?));
+        }
+        Some(Self { used })
+    }
+}

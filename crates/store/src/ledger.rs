@@ -1,0 +1,130 @@
+//! The ledger: counters and the call log, which change together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use gatelodge_policy::Amount;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::StoreError;
+use crate::chain::{Break, Head};
+use crate::counter::{Claim, CounterKey, Taken};
+use crate::record::Record;
+
+/// What a call took. If the process dies with it, it is spent.
+#[derive(Debug, Default)]
+#[must_use = "a reservation is spent by sending the call, or given back by `release`"]
+pub struct Reservation {
+    pub(crate) taken: Vec<Taken>,
+}
+
+/// The answer to a reservation.
+#[derive(Debug)]
+pub enum ReserveOutcome {
+    /// All charges were taken and the intent is written.
+    Taken(Reservation),
+    /// One counter had no room; nothing was taken and nothing written.
+    Exhausted(Exhausted),
+}
+
+/// The first counter without room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exhausted {
+    /// Which of the claims.
+    pub claim: usize,
+    /// How long until there is room; none if waiting does not help.
+    pub room_in: Option<Duration>,
+}
+
+/// A row of the call log.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// Its number.
+    pub seq: u64,
+    /// What it says.
+    #[serde(flatten)]
+    pub record: Record,
+}
+
+/// Which rows to show.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only rows behind this one.
+    pub after: Option<u64>,
+    /// Only of the grant with this id or label.
+    pub grant: Option<String>,
+    /// Only of this server.
+    pub server: Option<String>,
+    /// Only about this tool, resource or prompt.
+    pub target: Option<String>,
+    /// Only of this call.
+    pub call: Option<String>,
+    /// Only what was refused, or would have been.
+    pub refused: bool,
+    /// At most so many: the newest.
+    pub limit: usize,
+}
+
+/// A counter as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Usage {
+    /// Which.
+    pub key: CounterKey,
+    /// What was used in the window of its last charge, which may have passed.
+    pub used: Amount,
+}
+
+/// What a walk along a chain found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified {
+    /// How many rows were looked at.
+    pub rows: u64,
+    /// The end of the chain as far as it holds.
+    pub head: Head,
+    /// Where it does not hold.
+    pub broken: Option<Break>,
+}
+
+/// Counters and the call log.
+///
+/// Windows follow the ledger's own clock. Every method answers within two seconds; where it cannot do what it should,
+/// it answers [`StoreError::Unavailable`] and has done nothing.
+#[async_trait]
+pub trait Ledger: Send + Sync {
+    /// Takes all claims or none, and writes the intent, in one step that a killed process does not lose.
+    ///
+    /// The first claim without room, in their order, is the one that is named. Two claims never have the same key.
+    /// If the caller stops waiting, whatever was taken is given back.
+    async fn reserve(&self, claims: Vec<Claim>, intent: Record) -> Result<ReserveOutcome, StoreError>;
+
+    /// Gives back what a call took that was never sent, and writes how it ended. Queued: it waits for room in the
+    /// queue, not for the disk. What no longer counts is not given back.
+    async fn release(&self, reservation: Reservation, outcome: Record) -> Result<(), StoreError>;
+
+    /// Writes a row. Queued like [`Ledger::release`].
+    async fn write(&self, record: Record) -> Result<(), StoreError>;
+
+    /// Waits until everything queued before is written, as durable as a reservation.
+    async fn flush(&self) -> Result<(), StoreError>;
+
+    /// The newest rows that match, oldest of them first.
+    async fn rows(&self, filter: Filter) -> Result<Vec<Row>, StoreError>;
+
+    /// The end of the chain.
+    async fn head(&self) -> Result<Head, StoreError>;
+
+    /// Walks the whole chain from its anchor, against the head that is kept apart and those that are given.
+    async fn verify(&self, known: Vec<Head>) -> Result<Verified, StoreError>;
+
+    /// Removes rows older than a time, keeps the last one's hash as the anchor, and writes a row that says so.
+    /// Gives the number of rows removed.
+    async fn prune(&self, before: Timestamp) -> Result<u64, StoreError>;
+
+    /// The counters, by key.
+    async fn usage(&self) -> Result<Vec<Usage>, StoreError>;
+}
+
+/// A ledger that several parts share.
+pub type SharedLedger = Arc<dyn Ledger>;

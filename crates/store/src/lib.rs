@@ -1,0 +1,48 @@
+//! What outlives a request: servers, grants, policies, counters, and the two logs.
+//!
+//! One small trait for each, and backends behind them that pass one suite. Nothing here knows of HTTP or of MCP.
+//! There is no gateway without a store: where one cannot answer, the call is refused.
+
+mod admin_log;
+mod chain;
+mod clock;
+mod counter;
+mod grants;
+mod ledger;
+mod name;
+mod notices;
+mod policies;
+mod record;
+mod servers;
+mod token;
+mod window;
+
+pub use admin_log::{AdminEntry, AdminLog};
+pub use chain::{Break, Hash, Head, ParseHeadError};
+pub use clock::{Clock, ManualClock};
+pub use counter::{Claim, CounterKey, Holder};
+pub use grants::{Attachment, Grant, GrantId, Grants, Mode, NewGrant};
+pub use ledger::{Exhausted, Filter, Ledger, Reservation, ReserveOutcome, Row, SharedLedger, Usage, Verified};
+pub use name::{NameError, PolicyName, ServerName};
+pub use notices::{Notices, StateVersion};
+pub use policies::{Policies, PolicySummary, PolicyVersion, StoredPolicy};
+pub use record::{CallId, Kind, Outcome, Record, Timings};
+pub use servers::{Server, Servers};
+pub use token::{Token, TokenError, TokenHash};
+
+/// Why a store did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It cannot be reached, is full, locked or read-only. The same may succeed later.
+    #[error("the store is not available: {0}")]
+    Unavailable(String),
+    /// There is no such thing.
+    #[error("there is no {0}")]
+    NotFound(String),
+    /// There is one already, or something else refers to it.
+    #[error("{0}")]
+    Conflict(String),
+    /// What is stored cannot be read; somebody has to look.
+    #[error("the store holds what cannot be read: {0}")]
+    Corrupt(String),
+}

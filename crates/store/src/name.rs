@@ -1,0 +1,96 @@
+//! Names that people give to servers and policies.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// The longest name. Clients put a server's name before each tool's and allow some 60 characters for both.
+const MAX_NAME: usize = 64;
+
+/// A text that is no name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Not a server's name.
+    #[error("a server's name has 1 to {MAX_NAME} characters of a-z, 0-9 and `-`, and begins with a letter or digit")]
+    Server,
+    /// Not a policy's name.
+    #[error(
+        "a policy's name has 1 to {MAX_NAME} characters of A-Z, a-z, 0-9, `.`, `_` and `-`, and begins with a letter or digit"
+    )]
+    Policy,
+}
+
+macro_rules! names {
+    ($($(#[$doc:meta])+ $name:ident, $error:ident, $allowed:expr;)+) => {$(
+        $(#[$doc])+
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// The name as it is written.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = NameError;
+
+            fn from_str(text: &str) -> Result<Self, NameError> {
+                let is_allowed: fn(u8) -> bool = $allowed;
+                let begins_well = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+                let is_name = begins_well && text.len() <= MAX_NAME && text.bytes().all(is_allowed);
+                if is_name { Ok(Self(text.into())) } else { Err(NameError::$error) }
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = NameError;
+
+            fn try_from(text: String) -> Result<Self, NameError> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0.as_ref().into()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    )+};
+}
+
+names! {
+    /// A server's name. It has no `_`, so that the first `__` in `<server>__<tool>` separates.
+    ServerName, Server, |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    /// A policy's name.
+    PolicyName, Policy, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain() {
+        for name in ["stripe", "prod-stripe-2", "0"] {
+            assert_eq!(name.parse::<ServerName>().expect("a name").as_str(), name);
+        }
+        for name in ["", "Stripe", "a_b", "-a", "a b", "ä", "a/b", &"a".repeat(65)] {
+            assert_eq!(name.parse::<ServerName>(), Err(NameError::Server), "{name}");
+        }
+        assert!("Books_2.v1".parse::<PolicyName>().is_ok());
+        for name in ["", ".hidden", "a/b", "a\n"] {
+            assert_eq!(name.parse::<PolicyName>(), Err(NameError::Policy), "{name}");
+        }
+    }
+}

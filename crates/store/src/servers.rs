@@ -1,0 +1,35 @@
+//! The servers that were added by people at the command line or in the console.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::StoreError;
+use crate::name::ServerName;
+
+/// One upstream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Server {
+    /// Its name, the last part of its URL at the gateway.
+    pub name: ServerName,
+    /// Where it listens.
+    pub url: String,
+    /// Headers to send with each request, as they were written: `${NAME}` stands for a variable of the environment,
+    /// so that no secret is stored.
+    pub headers: BTreeMap<String, String>,
+    /// When it was added.
+    pub created_at: Timestamp,
+}
+
+/// Keeps servers.
+#[async_trait]
+pub trait Servers: Send + Sync {
+    /// Adds a server. `Conflict` if there is one of that name.
+    async fn add(&self, server: Server) -> Result<(), StoreError>;
+    /// Removes a server and what grants have for it. `NotFound` if there is none.
+    async fn remove(&self, name: &ServerName) -> Result<(), StoreError>;
+    /// All servers, by name.
+    async fn list(&self) -> Result<Vec<Server>, StoreError>;
+}

@@ -1,0 +1,172 @@
+//! Tokens of grants: recognisable, checkable without a look-up, kept only as a hash.
+
+use std::fmt;
+
+use data_encoding::{Encoding, HEXLOWER, Specification};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+/// What each token begins with, so that scanners for leaked secrets find it.
+const PREFIX: &str = "glt_";
+/// 256 bits, and 32 bits of checksum behind them, five bits a character.
+const SECRET_BYTES: usize = 32;
+const CHECK_BYTES: usize = 4;
+
+/// The secret of a grant. It is shown once, and printed by nothing but [`Token::reveal`].
+#[derive(Clone)]
+pub struct Token(String);
+
+/// The hash by which a token is found.
+#[derive(Clone, Copy, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct TokenHash([u8; 32]);
+
+/// A text that is no token or no hash of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// Not of the form that tokens have.
+    #[error("a token begins with `{PREFIX}` and has 58 characters behind it")]
+    Form,
+    /// A character was lost or changed.
+    #[error("the token's checksum is wrong: a character was lost or changed on the way")]
+    Checksum,
+    /// Not a hash.
+    #[error("a token's hash is written as 64 hexadecimal digits")]
+    Hash,
+    /// The operating system gave no random bytes.
+    #[error("the operating system gave no random bytes")]
+    NoRandomness,
+}
+
+/// Letters and digits that are not taken for one another.
+fn alphabet() -> Result<Encoding, TokenError> {
+    let mut specification = Specification::new();
+    specification.symbols.push_str("0123456789abcdefghjkmnpqrstvwxyz");
+    specification.encoding().map_err(|_| TokenError::Form)
+}
+
+impl Token {
+    /// Makes a token of 256 random bits.
+    ///
+    /// # Errors
+    /// The operating system has none to give.
+    pub fn random() -> Result<Self, TokenError> {
+        let mut bytes = [0; SECRET_BYTES];
+        getrandom::fill(&mut bytes).map_err(|_| TokenError::NoRandomness)?;
+        Self::of_secret(bytes)
+    }
+
+    fn of_secret(secret: [u8; SECRET_BYTES]) -> Result<Self, TokenError> {
+        let mut bytes = secret.to_vec();
+        bytes.extend(checksum(&secret));
+        Ok(Self(format!("{PREFIX}{}", alphabet()?.encode(&bytes))))
+    }
+
+    /// Takes a text for a token if it has the form and the checksum of one.
+    ///
+    /// # Errors
+    /// It has not. Nothing was looked up.
+    pub fn parse(text: &str) -> Result<Self, TokenError> {
+        let encoded = text.strip_prefix(PREFIX).ok_or(TokenError::Form)?;
+        let bytes = alphabet()?.decode(encoded.as_bytes()).map_err(|_| TokenError::Form)?;
+        if bytes.len() != SECRET_BYTES + CHECK_BYTES {
+            return Err(TokenError::Form);
+        }
+        let (secret, check) = bytes.split_at(SECRET_BYTES);
+        if checksum(secret) != check { Err(TokenError::Checksum) } else { Ok(Self(text.to_owned())) }
+    }
+
+    /// The hash to keep and to look up.
+    pub fn hash(&self) -> TokenHash {
+        TokenHash(Sha256::digest(self.0.as_bytes()).into())
+    }
+
+    /// The token itself, to be shown once.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+fn checksum(secret: &[u8]) -> [u8; CHECK_BYTES] {
+    crc32fast::hash(secret).to_be_bytes()
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(***)")
+    }
+}
+
+impl TokenHash {
+    /// Reads a hash from its 64 hexadecimal digits.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub fn parse(text: &str) -> Result<Self, TokenError> {
+        let bytes = HEXLOWER.decode(text.to_ascii_lowercase().as_bytes()).map_err(|_| TokenError::Hash)?;
+        bytes.try_into().map(Self).map_err(|_| TokenError::Hash)
+    }
+}
+
+// A look-up in a map ends in this comparison; it must not tell how much was right.
+impl PartialEq for TokenHash {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl fmt::Display for TokenHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&HEXLOWER.encode(&self.0))
+    }
+}
+
+impl fmt::Debug for TokenHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TokenHash({self})")
+    }
+}
+
+impl TryFrom<String> for TokenHash {
+    type Error = TokenError;
+
+    fn try_from(text: String) -> Result<Self, TokenError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<TokenHash> for String {
+    fn from(hash: TokenHash) -> Self {
+        hash.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_recognised_and_a_lost_character_is_noticed() {
+        let token = Token::random().expect("randomness");
+        let text = token.reveal();
+        assert!(text.starts_with(PREFIX) && text.len() == PREFIX.len() + 58, "{text}");
+        assert_eq!(Token::parse(text).expect("a token").hash(), token.hash());
+        let last = if text.ends_with('0') { '1' } else { '0' };
+        let changed = format!("{}{last}", text.get(..text.len() - 1).expect("ascii"));
+        assert!(Token::parse(&changed).is_err());
+        let first = if text.as_bytes()[4] == b'0' { "glt_1" } else { "glt_0" };
+        assert_eq!(Token::parse(&format!("{first}{}", &text[5..])).err(), Some(TokenError::Checksum));
+        assert_eq!(Token::parse("glt_").err(), Some(TokenError::Form));
+        assert_eq!(Token::parse("ghp_abc").err(), Some(TokenError::Form));
+    }
+
+    #[test]
+    fn a_token_is_not_printed() {
+        let token = Token::random().expect("randomness");
+        assert!(!format!("{token:?}").contains(&token.reveal()[8..]));
+        let hash = token.hash();
+        assert_eq!(TokenHash::parse(&hash.to_string()), Ok(hash));
+        assert_eq!(TokenHash::parse("abc"), Err(TokenError::Hash));
+    }
+}

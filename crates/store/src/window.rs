@@ -1,0 +1,165 @@
+//! Which stretch of time a charge belongs to. Functions of a window and a time; nobody reads a clock here.
+//!
+//! A calendar window has one stretch at a time, from its start to the next. A rolling window is cut into 60 slots; a
+//! charge counts until its whole slot is older than the window, so no interval of the window's length holds more than
+//! the limit.
+
+use gatelodge_policy::{Align, Window};
+use jiff::civil::Weekday;
+use jiff::tz::TimeZone;
+use jiff::{RoundMode, Timestamp, ToSpan, Unit, Zoned, ZonedRound};
+
+/// Slots of a rolling window.
+const SLOTS: i64 = 60;
+const NANOSECONDS: i128 = 1_000_000_000;
+const WEEK_SECONDS: u32 = 7 * 86_400;
+
+/// A stretch of time by its number: for calendar windows the second at which it starts, for rolling ones its slot
+/// since 1970. Later stretches have larger numbers.
+pub(crate) type Period = i64;
+
+/// The stretch that holds a moment.
+pub(crate) fn period_at(window: Window, align: Align, at: Timestamp) -> Period {
+    match align {
+        Align::Rolling => {
+            let slot = at.as_nanosecond() * i128::from(SLOTS);
+            saturate(slot.div_euclid(i128::from(length(window)) * NANOSECONDS))
+        }
+        Align::Calendar => match window {
+            Window::Seconds(seconds) => {
+                let seconds = i64::from(seconds);
+                at.as_nanosecond()
+                    .div_euclid(NANOSECONDS)
+                    .try_into()
+                    .map_or(i64::MAX, |now: i64| now.div_euclid(seconds) * seconds)
+            }
+            Window::Week | Window::Month => start_of_calendar(window, at),
+        },
+    }
+}
+
+/// Whether what was charged in `period` still counts when `current` is the newest stretch.
+pub(crate) fn counts(align: Align, period: Period, current: Period) -> bool {
+    match align {
+        Align::Calendar => period == current,
+        Align::Rolling => period + SLOTS >= current && period <= current,
+    }
+}
+
+/// When what was charged in `period` no longer counts.
+pub(crate) fn end(window: Window, align: Align, period: Period) -> Timestamp {
+    match align {
+        Align::Rolling => {
+            let slot = i128::from(period + SLOTS + 1) * i128::from(length(window)) * NANOSECONDS;
+            // Rounded up: one nanosecond early would still count.
+            let nanosecond = slot.div_euclid(i128::from(SLOTS)) + i128::from(slot.rem_euclid(i128::from(SLOTS)) != 0);
+            Timestamp::from_nanosecond(nanosecond).unwrap_or(Timestamp::MAX)
+        }
+        Align::Calendar => {
+            let start = Timestamp::from_second(period).unwrap_or(Timestamp::MAX);
+            let next = match window {
+                Window::Seconds(seconds) => start.checked_add(i64::from(seconds).seconds()).ok(),
+                Window::Week => utc(start).checked_add(1.week()).ok().map(|zoned| zoned.timestamp()),
+                Window::Month => utc(start).checked_add(1.month()).ok().map(|zoned| zoned.timestamp()),
+            };
+            next.unwrap_or(Timestamp::MAX)
+        }
+    }
+}
+
+fn start_of_calendar(window: Window, at: Timestamp) -> Period {
+    let midnight = utc(at).round(ZonedRound::new().smallest(Unit::Day).mode(RoundMode::Floor));
+    let Ok(midnight) = midnight else { return at.as_second() };
+    let date = midnight.date();
+    let start = match window {
+        Window::Month => date.first_of_month(),
+        Window::Week | Window::Seconds(_) => {
+            let since_monday = date.weekday().since(Weekday::Monday);
+            date.checked_sub(i64::from(since_monday).days()).unwrap_or(date)
+        }
+    };
+    start.to_zoned(TimeZone::UTC).map_or(at.as_second(), |zoned| zoned.timestamp().as_second())
+}
+
+fn utc(at: Timestamp) -> Zoned {
+    at.to_zoned(TimeZone::UTC)
+}
+
+/// The seconds of a rolling window. A month cannot roll; the language does not load one.
+fn length(window: Window) -> u32 {
+    match window {
+        Window::Seconds(seconds) => seconds,
+        Window::Week => WEEK_SECONDS,
+        Window::Month => 31 * 86_400,
+    }
+}
+
+fn saturate(number: i128) -> i64 {
+    number.try_into().unwrap_or(if number < 0 { i64::MIN } else { i64::MAX })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().expect("a time")
+    }
+
+    fn start(window: Window, now: &str) -> String {
+        let period = period_at(window, Align::Calendar, at(now));
+        Timestamp::from_second(period).expect("a time").to_string()
+    }
+
+    #[test]
+    fn calendar_windows_start_where_people_expect() {
+        let now = "2026-11-15T13:37:42.5Z";
+        assert_eq!(start(Window::Seconds(60), now), "2026-11-15T13:37:00Z");
+        assert_eq!(start(Window::Seconds(3_600), now), "2026-11-15T13:00:00Z");
+        assert_eq!(start(Window::Seconds(86_400), now), "2026-11-15T00:00:00Z");
+        assert_eq!(start(Window::Week, now), "2026-11-09T00:00:00Z", "a Sunday belongs to the Monday before it");
+        assert_eq!(start(Window::Week, "2026-11-16T00:00:00Z"), "2026-11-16T00:00:00Z");
+        assert_eq!(start(Window::Month, now), "2026-11-01T00:00:00Z");
+        assert_eq!(start(Window::Month, "2028-02-29T23:59:59.999Z"), "2028-02-01T00:00:00Z");
+    }
+
+    #[test]
+    fn calendar_windows_end_where_the_next_one_starts() {
+        for window in [Window::Seconds(1), Window::Seconds(7), Window::Seconds(86_400), Window::Week, Window::Month] {
+            for now in
+                ["2026-11-15T13:37:42.5Z", "2026-12-31T23:59:59Z", "2028-02-29T12:00:00Z", "1970-01-01T00:00:00Z"]
+            {
+                let period = period_at(window, Align::Calendar, at(now));
+                let end = end(window, Align::Calendar, period);
+                assert!(end > at(now));
+                assert_eq!(period_at(window, Align::Calendar, end), end.as_second(), "{window} {now}");
+                let before = end.checked_sub(1.nanosecond()).expect("a time");
+                assert_eq!(period_at(window, Align::Calendar, before), period, "{window} {now}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_rolling_charge_counts_until_its_whole_slot_is_older_than_the_window() {
+        let window = Window::Seconds(60);
+        let charged = at("2026-11-15T12:00:00.999Z");
+        let period = period_at(window, Align::Rolling, charged);
+        // Its slot is the second from 12:00:00 to 12:00:01.
+        assert_eq!(end(window, Align::Rolling, period), at("2026-11-15T12:01:01Z"));
+        let current = |now: &str| period_at(window, Align::Rolling, at(now));
+        assert!(counts(Align::Rolling, period, current("2026-11-15T12:01:00.999999999Z")));
+        assert!(!counts(Align::Rolling, period, current("2026-11-15T12:01:01Z")));
+    }
+
+    #[test]
+    fn rolling_slots_end_exactly_where_they_stop_to_count() {
+        for seconds in [1, 7, 59, 61, 900, 86_400, Window::MAX_SECONDS] {
+            let window = Window::Seconds(seconds);
+            let period = period_at(window, Align::Rolling, at("2026-11-15T13:37:42.123456789Z"));
+            let end = end(window, Align::Rolling, period);
+            let before = end.checked_sub(1.nanosecond()).expect("a time");
+            assert!(!counts(Align::Rolling, period, period_at(window, Align::Rolling, end)), "{seconds}");
+            assert!(counts(Align::Rolling, period, period_at(window, Align::Rolling, before)), "{seconds}");
+        }
+    }
+}
