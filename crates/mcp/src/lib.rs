@@ -4,7 +4,9 @@
 //! what two readers could take for different things is refused. Nothing here knows of sockets or of policies.
 
 mod error;
+mod events;
 mod id;
+mod list;
 mod lookalike;
 mod message;
 mod meta;
@@ -16,7 +18,9 @@ mod upstream;
 mod write;
 
 pub use error::{WireError, code, shown};
+pub use events::{EventDecoder, EventTooLarge, KEEP_ALIVE, event};
 pub use id::Id;
+pub use list::{Caching, edit_list};
 pub use message::{Message, Notification, Outcome, Request, Response, read_message};
 pub use meta::Meta;
 pub use method::{Direction, Form, Method};

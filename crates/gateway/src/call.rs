@@ -1,0 +1,15 @@
+//! The steps of a call, from what a caller sent to what an upstream gets.
+
+mod facts;
+mod forward;
+mod permit;
+mod refusal;
+mod reserve;
+mod trail;
+
+pub(crate) use facts::{Facts, subject_of};
+pub(crate) use forward::{Ended, Errand, answer, relay, result_text};
+pub(crate) use permit::Permit;
+pub(crate) use refusal::Refusal;
+pub(crate) use reserve::take;
+pub(crate) use trail::Trail;

@@ -1,0 +1,110 @@
+//! What a decision may look at: the request, the grant, and the tool as the server offers it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use gatelodge_json::Value;
+use gatelodge_mcp::{Completion, Method, Reference as WireReference, Request, WireError};
+use gatelodge_policy::{Call, Caller, Category, Definition, Reference, Subject, Tool};
+
+use crate::upstream::Offer;
+use crate::visit::Visit;
+
+/// What a request is about.
+#[derive(Debug, Clone)]
+pub(crate) enum Facts<'r> {
+    /// A call of a tool.
+    Tool { name: Cow<'r, str>, arguments: Option<Value<'r>> },
+    /// Reading or watching a resource.
+    Resource { uri: Cow<'r, str> },
+    /// Getting a prompt.
+    Prompt { name: Cow<'r, str>, arguments: Option<Value<'r>> },
+    /// Completing an argument.
+    Completion { reference: WireReference<'r> },
+    /// Any other method.
+    Method { name: &'r str },
+}
+
+/// Finds what a request is about.
+///
+/// # Errors
+/// The parameters do not say, or say it in the wrong type.
+pub(crate) fn subject_of<'r>(request: &'r Request<'_>) -> Result<Facts<'r>, WireError> {
+    Ok(match request.method() {
+        Method::ToolsCall => {
+            let call = request.tool_call()?;
+            Facts::Tool { name: call.name, arguments: call.arguments }
+        }
+        Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
+            Facts::Resource { uri: request.resource_uri()? }
+        }
+        Method::PromptsGet => {
+            let prompt = request.prompt()?;
+            Facts::Prompt { name: prompt.name, arguments: prompt.arguments }
+        }
+        Method::Complete => {
+            let Completion { reference, .. } = request.completion()?;
+            Facts::Completion { reference }
+        }
+        method => Facts::Method { name: method.name() },
+    })
+}
+
+impl<'r> Facts<'r> {
+    /// What the log calls it.
+    pub fn target(&self) -> Option<&str> {
+        match self {
+            Self::Tool { name, .. } | Self::Prompt { name, .. } => Some(name),
+            Self::Resource { uri } => Some(uri),
+            Self::Completion { reference: WireReference::Prompt(name) } => Some(name),
+            Self::Completion { reference: WireReference::Resource(uri) } => Some(uri),
+            Self::Method { .. } => None,
+        }
+    }
+
+    pub fn arguments(&self) -> Option<Value<'r>> {
+        match self {
+            Self::Tool { arguments, .. } | Self::Prompt { arguments, .. } => *arguments,
+            Self::Resource { .. } | Self::Completion { .. } | Self::Method { .. } => None,
+        }
+    }
+
+    /// The tool's fingerprint and category. Nobody has classified it yet, so the category is unknown.
+    pub fn definition(&self, offer: Option<&Offer>) -> (Option<Arc<str>>, Category) {
+        let Self::Tool { name, .. } = self else { return (None, Category::Unknown) };
+        let tool = offer.and_then(|offer| offer.tool(name));
+        (tool.map(|tool| Arc::clone(&tool.fingerprint)), Category::Unknown)
+    }
+
+    /// Everything together.
+    pub fn call<'c>(&'c self, visit: &'c Visit, offer: Option<&'c Offer>) -> Call<'c> {
+        let subject = match self {
+            Self::Tool { name, .. } => {
+                let tool = offer.and_then(|offer| offer.tool(name));
+                let definition = if tool.is_some() { Definition::Accepted } else { Definition::NotOffered };
+                let schema = tool.and_then(|tool| tool.schema());
+                Subject::Tool(Tool { name, category: Category::Unknown, definition, schema })
+            }
+            Self::Resource { uri } => Subject::Resource { uri },
+            Self::Prompt { name, .. } => Subject::Prompt { name },
+            Self::Completion { reference: WireReference::Prompt(name) } => Subject::Completion(Reference::Prompt(name)),
+            Self::Completion { reference: WireReference::Resource(uri) } => {
+                Subject::Completion(Reference::Resource(uri))
+            }
+            Self::Method { name } => Subject::Method { name },
+        };
+        let client = visit.client();
+        Call {
+            subject,
+            arguments: self.arguments(),
+            server: Some(visit.upstream.name().as_str()),
+            caller: Caller {
+                grant_label: Some(&visit.grant.config.label),
+                grant_labels: Some(&visit.grant.config.labels),
+                client_name: client.and_then(|client| client.name.as_deref()),
+                client_version: client.and_then(|client| client.version.as_deref()),
+            },
+            session: visit.session().map(|session| session.id()),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Carries messages between an upstream and the caller until the answer is there. Every call ends once.
+
+use bytes::Bytes;
+use gatelodge_json::{Limits, read};
+use gatelodge_mcp::{Id, Payload, Upstream as Said, read_upstream};
+use gatelodge_store::{CallId, Outcome};
+use tokio::time::{MissedTickBehavior, interval_at};
+
+use crate::Gateway;
+use crate::http::line::Line;
+use crate::methods::server;
+use crate::session::UnderWay;
+use crate::upstream::{Exchange, SendError};
+use crate::visit::{Side, Visit};
+
+/// How an exchange ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// With an answer, under the upstream's id for it.
+    Answer(Bytes),
+    /// The caller does not want one any more.
+    Cancelled,
+}
+
+/// One request on its way, and whose it is.
+#[derive(Debug)]
+pub(crate) struct Errand<'a> {
+    pub gw: &'a Gateway,
+    pub visit: &'a Visit,
+    /// Our id for it, which is also the progress token towards the upstream.
+    pub call: CallId,
+    /// The caller's progress token.
+    pub progress: Option<&'a Id<'a>>,
+    pub under_way: Option<&'a UnderWay>,
+}
+
+/// Reads the upstream's messages until the answer: passes on what belongs to this call, drops what belongs to nobody.
+pub(crate) async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) -> Result<Ended, SendError> {
+    let Errand { gw, visit, .. } = errand;
+    let own_id = Id::string(errand.call.as_str());
+    let period = gw.settings.keep_alive;
+    let mut keep_alive = interval_at(tokio::time::Instant::now() + period, period);
+    keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let is_stream = exchange.is_stream();
+        let message = {
+            // Not started anew after a tick: half of a message may have been read.
+            let mut next = std::pin::pin!(exchange.next());
+            loop {
+                tokio::select! {
+                    message = &mut next => break message?,
+                    _ = keep_alive.tick() => line.keep_alive().await,
+                    () = cancelled(errand.under_way) => return Ok(Ended::Cancelled),
+                    // A stateless client cancels by hanging up; a legacy one comes back.
+                    () = line.gone(), if matches!(visit.side, Side::Modern(_)) => return Ok(Ended::Cancelled),
+                }
+            }
+        };
+        let Some(message) = message else {
+            return Err(SendError::Gone("the answer ended without a reply".to_owned()));
+        };
+        match read_upstream(&message, &gw.settings.reply) {
+            Err(_) if is_stream => gw.metrics.dropped(),
+            Err(error) => return Err(SendError::Gone(format!("the answer cannot be read: {error}"))),
+            Ok(Said::Reply(reply)) => {
+                let is_own =
+                    reply.id().map_or(!is_stream && matches!(reply.payload(), Payload::Error(_)), |id| *id == own_id);
+                if is_own {
+                    return Ok(Ended::Answer(message.clone()));
+                }
+                gw.metrics.dropped();
+                if !is_stream {
+                    return Err(SendError::Gone("the answer is to another request".to_owned()));
+                }
+            }
+            Ok(Said::Notification(notification)) => {
+                if let Some(text) = server::notification(errand, &notification) {
+                    line.send(&cut(visit, text)).await;
+                }
+            }
+            Ok(Said::Request(question)) => {
+                if let Some(text) = server::question(gw, visit, &question).await {
+                    line.send(&cut(visit, text)).await;
+                }
+            }
+        }
+    }
+}
+
+async fn cancelled(under_way: Option<&UnderWay>) {
+    match under_way {
+        Some(under_way) => under_way.cancelled.notified().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn cut(visit: &Visit, text: String) -> String {
+    visit.upstream.secrets().cut_text(&text)
+}
+
+/// An answer as the caller gets it, and what the log says of it.
+pub(crate) fn answer(visit: &Visit, message: &Bytes, id: &Id<'_>, limits: &Limits) -> Option<(Bytes, Outcome)> {
+    let Ok(Said::Reply(reply)) = read_upstream(message, limits) else { return None };
+    let outcome = match reply.payload() {
+        Payload::Error(_) => Outcome::Error,
+        Payload::Result(result) if says_error(result) => Outcome::ToolError,
+        Payload::Result(_) => Outcome::Ok,
+    };
+    Some((visit.upstream.secrets().cut(reply.with_id(id).into()), outcome))
+}
+
+/// Whether a tool's result says that it is an error. Most do not have the word in them at all.
+fn says_error(result: &str) -> bool {
+    if !result.contains("\"isError\"") {
+        return false;
+    }
+    let parts = gatelodge_json::split(result.as_bytes(), &Limits::REPLY).unwrap_or_default();
+    parts.iter().any(|part| part.key == "isError" && part.value == "true")
+}
+
+/// The result of an answer, read whole; none if it is an error or no JSON.
+pub(crate) fn result_text(message: &Bytes, limits: &Limits) -> Option<Bytes> {
+    let Ok(Said::Reply(reply)) = read_upstream(message, limits) else { return None };
+    let Payload::Result(result) = reply.payload() else { return None };
+    read(result.as_bytes(), limits).ok()?;
+    Some(message.slice_ref(result.as_bytes()))
+}

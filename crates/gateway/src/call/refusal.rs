@@ -1,0 +1,138 @@
+//! Why a call did not go through, in words for the caller and in words for the log.
+
+use std::time::Duration;
+
+use gatelodge_policy::{Charge, Code, Question, Reason};
+use gatelodge_store::StoreError;
+
+use crate::upstream::SendError;
+
+/// Why a call did not go through.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The policy said no.
+    Denied(Reason),
+    /// A counter is full.
+    Exhausted { charge: Box<Charge>, room_in: Option<Duration> },
+    /// A person would have to agree, and nobody can be asked.
+    ApprovalUnavailable(Question),
+    /// Too much is in flight.
+    Busy(&'static str),
+    /// The store did not answer: without a record nothing is sent.
+    Store(StoreError),
+    /// The upstream did not answer, or not in a way that can be passed on.
+    Upstream(SendError),
+}
+
+impl Refusal {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Denied(reason) => reason.code.as_str(),
+            Self::Exhausted { .. } => Code::Limit.as_str(),
+            Self::ApprovalUnavailable(_) => "approval_unavailable",
+            Self::Busy(_) => "busy",
+            Self::Store(_) => "store_unavailable",
+            Self::Upstream(SendError::NotSent(_)) => "upstream_unreachable",
+            Self::Upstream(SendError::Timeout) => "upstream_timeout",
+            Self::Upstream(SendError::Gone(_) | SendError::Status(_)) => "upstream_gone",
+        }
+    }
+
+    /// The rule that refused.
+    pub fn rule(&self) -> Option<&str> {
+        match self {
+            Self::Denied(reason) => reason.rule.as_deref(),
+            Self::Exhausted { charge, .. } => Some(charge.rule()),
+            Self::ApprovalUnavailable(question) => Some(&question.rule),
+            Self::Busy(_) | Self::Store(_) | Self::Upstream(_) => None,
+        }
+    }
+
+    /// The counter that was full or could not be charged.
+    pub fn counter(&self) -> Option<&str> {
+        match self {
+            Self::Denied(reason) => reason.counter.as_deref(),
+            Self::Exhausted { charge, .. } => Some(charge.counter()),
+            _ => None,
+        }
+    }
+
+    /// Whole seconds until there is room, rounded up.
+    pub fn room_in_seconds(&self) -> Option<u64> {
+        match self {
+            Self::Exhausted { room_in, .. } => room_in.map(|wait| wait.as_secs() + u64::from(wait.subsec_nanos() > 0)),
+            _ => None,
+        }
+    }
+
+    /// Whether the caller must not learn that there is such a thing.
+    pub fn is_invisible(&self) -> bool {
+        match self {
+            Self::Denied(reason) => matches!(reason.code, Code::Hidden | Code::NotListed | Code::NotOffered),
+            _ => false,
+        }
+    }
+
+    /// What is said to the caller, with whom it comes from in front.
+    pub fn text(&self, call: &str) -> String {
+        let who = match self {
+            Self::Denied(_) | Self::Exhausted { .. } | Self::ApprovalUnavailable(_) => "POLICY DENIED",
+            Self::Busy(_) | Self::Store(_) => "GATEWAY",
+            Self::Upstream(_) => "UPSTREAM",
+        };
+        let call = match self {
+            Self::Busy(_) | Self::Store(_) | Self::Upstream(_) => format!("; quote call {call}"),
+            _ => String::new(),
+        };
+        format!("[{who}] {}{call}", self.message())
+    }
+
+    /// What is said to the caller: short, true, without internals.
+    pub fn message(&self) -> String {
+        match self {
+            Self::Denied(reason) => reason.message.to_string(),
+            Self::Exhausted { charge, .. } => match charge.on_deny() {
+                Some(own) => own.to_string(),
+                None => self.limit_words(charge),
+            },
+            Self::ApprovalUnavailable(question) => {
+                let why = question.message.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
+                format!("a person has to agree to this call{why}, and this gateway has no approvals; nothing was sent")
+            }
+            Self::Busy(what) => format!("too many requests in flight {what}; try again when some have ended"),
+            Self::Store(_) => "the record of calls cannot be written, so nothing was sent; try again later".to_owned(),
+            Self::Upstream(error) => match error {
+                SendError::NotSent(_) => "the server cannot be reached; the call was not sent".to_owned(),
+                SendError::Timeout => "the server did not answer in time; the call may have run".to_owned(),
+                SendError::Gone(_) => "the server's answer did not come whole; the call may have run".to_owned(),
+                SendError::Status(status) => {
+                    format!("the server answered with HTTP status {status}; the call may have run")
+                }
+            },
+        }
+    }
+
+    fn limit_words(&self, charge: &Charge) -> String {
+        let wait = match self.room_in_seconds() {
+            Some(seconds) => format!(", room again in {seconds} s"),
+            None => String::new(),
+        };
+        format!("limit `{}`: {} per {}{wait}", charge.counter(), charge.max(), charge.window())
+    }
+
+    /// What only the log says.
+    pub fn detail(&self) -> Option<String> {
+        match self {
+            Self::Store(error) => Some(error.to_string()),
+            Self::Upstream(error) => Some(error.to_string()),
+            _ => None,
+        }
+    }
+}
+
+impl From<SendError> for Refusal {
+    fn from(error: SendError) -> Self {
+        Self::Upstream(error)
+    }
+}

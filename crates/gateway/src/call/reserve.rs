@@ -1,0 +1,52 @@
+//! Takes what a call costs and writes that it is about to be sent: one step in the store, or a refusal.
+
+use std::time::Duration;
+
+use gatelodge_policy::Terms;
+use gatelodge_store::{Claim, Holder, Reservation, ReserveOutcome, StoreError};
+
+use super::{Refusal, Trail};
+use crate::Gateway;
+use crate::visit::Visit;
+
+/// The store answers within two seconds by its own account; this is for one that does not.
+const PATIENCE: Duration = Duration::from_millis(2_500);
+
+/// A call that is paid for and written down.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    /// What to give back if not one byte of the call is sent.
+    pub reservation: Reservation,
+}
+
+/// Takes all charges of the terms, or none.
+pub(crate) async fn take(gw: &Gateway, visit: &Visit, terms: &Terms, trail: &mut Trail) -> Result<Reserved, Refusal> {
+    if let Some(question) = &terms.question {
+        return Err(Refusal::ApprovalUnavailable(question.clone()));
+    }
+    // INVARIANT: charges come from a policy, so there is one.
+    let claims = match &visit.door.policy {
+        Some(policy) => {
+            let holder = Holder {
+                policy: &policy.name,
+                server: visit.upstream.name(),
+                grant: &visit.grant.config.id,
+                session: visit.session().map(|session| session.id()),
+            };
+            terms.charges.iter().map(|charge| Claim::of(charge, &holder)).collect()
+        }
+        None => Vec::new(),
+    };
+    let taking = tokio::time::timeout(PATIENCE, gw.ledger.reserve(claims, trail.intent()));
+    let outcome = taking.await.map_err(|_| Refusal::Store(StoreError::Unavailable("it did not answer".to_owned())))?;
+    match outcome.map_err(Refusal::Store)? {
+        ReserveOutcome::Taken(reservation) => {
+            trail.reserved();
+            Ok(Reserved { reservation })
+        }
+        ReserveOutcome::Exhausted(full) => match terms.charges.get(full.claim) {
+            Some(charge) => Err(Refusal::Exhausted { charge: Box::new(charge.clone()), room_in: full.room_in }),
+            None => Err(Refusal::Store(StoreError::Corrupt("it named a charge that was not made".to_owned()))),
+        },
+    }
+}

@@ -1,0 +1,199 @@
+//! What is written down of a call: an intent before it is sent, an outcome after, or one row that it was refused.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use data_encoding::HEXLOWER;
+use gatelodge_json::Value;
+use gatelodge_mcp::Request;
+use gatelodge_policy::Category;
+use gatelodge_store::{CallId, Kind, Outcome, Record, Timings};
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+use tracing::{error, info, warn};
+
+use super::Refusal;
+use crate::Gateway;
+use crate::visit::Visit;
+
+/// The record of one call, while it is on its way.
+#[derive(Debug)]
+pub(crate) struct Trail {
+    facts: Record,
+    started: Instant,
+    timings: Timings,
+    has_intent: bool,
+}
+
+impl Trail {
+    /// Begins with who asks and for what.
+    pub fn begin(visit: &Visit, request: &Request<'_>, call: CallId, at: Timestamp) -> Self {
+        let mut trail = Self::of_visit(visit, call, at);
+        trail.facts.method = Some(request.method().name().into());
+        trail.facts.request = Some(request.id().raw().into());
+        trail
+    }
+
+    /// Begins with who asks.
+    pub fn of_visit(visit: &Visit, call: CallId, at: Timestamp) -> Self {
+        let mut facts = Record::new(Kind::Passed, call, at);
+        facts.grant = Some(visit.grant.config.id.clone());
+        facts.label = Some(Arc::clone(&visit.grant.config.label));
+        facts.server = Some(visit.upstream.name().clone());
+        if let Some(policy) = &visit.door.policy {
+            facts.policy = Some(policy.name.clone());
+            facts.policy_version = Some(policy.version);
+        }
+        facts.revision = visit.revision().map(|revision| revision.as_str().into());
+        facts.client = visit.client_words();
+        facts.address = Some(Arc::clone(&visit.address));
+        Self { facts, started: Instant::now(), timings: Timings::default(), has_intent: false }
+    }
+
+    pub fn call(&self) -> CallId {
+        self.facts.call
+    }
+
+    pub fn at(&self) -> Timestamp {
+        self.facts.at
+    }
+
+    pub fn method(&mut self, method: &str) {
+        self.facts.method = Some(method.into());
+    }
+
+    /// What the call is about, and with which arguments: their names and a hash, the values only where configured.
+    pub fn about(&mut self, visit: &Visit, target: Option<&str>, arguments: Option<Value<'_>>) {
+        self.facts.target = target.map(Into::into);
+        let Some(arguments) = arguments else { return };
+        let mut keys: Vec<Arc<str>> =
+            arguments.members().filter_map(|(key, _)| key.as_str().map(|key| key.as_ref().into())).collect();
+        keys.sort_unstable();
+        self.facts.argument_keys = keys;
+        self.facts.arguments_digest = Some(HEXLOWER.encode(&Sha256::digest(arguments.raw().as_bytes())).into());
+        if visit.upstream.config().log_arguments {
+            self.facts.arguments = Some(crate::redact::values(arguments, visit.upstream.secrets()).into());
+        }
+    }
+
+    pub fn definition(&mut self, fingerprint: Option<Arc<str>>, category: Category) {
+        self.facts.definition = fingerprint;
+        self.facts.category = Some(category);
+    }
+
+    /// By which rule it was let pass.
+    pub fn allowed(&mut self, rule: Option<&Arc<str>>) {
+        self.facts.rule = rule.cloned();
+        self.timings.decide = self.elapsed();
+    }
+
+    /// The policy would refuse, but the grant only observes.
+    pub fn observed(&mut self, refusal: &Refusal) {
+        self.facts.observed = true;
+        self.tell(refusal);
+    }
+
+    fn tell(&mut self, refusal: &Refusal) {
+        self.facts.code = Some(refusal.code().into());
+        self.facts.rule = refusal.rule().map(Into::into);
+        self.facts.counter = refusal.counter().map(Into::into);
+        let message = match refusal.detail() {
+            Some(detail) => format!("{}: {detail}", refusal.message()),
+            None => refusal.message(),
+        };
+        self.facts.message = Some(message.into());
+    }
+
+    /// The row to be written before anything is sent.
+    pub fn intent(&mut self) -> Record {
+        let mut record = self.facts.clone();
+        record.kind = Kind::Intent;
+        record
+    }
+
+    /// The intent is written.
+    pub fn reserved(&mut self) {
+        self.has_intent = true;
+        self.timings.reserve = self.elapsed() - self.timings.decide;
+    }
+
+    /// How a call ended that was not to be sent, or for which only one row is written.
+    pub fn outcome(&mut self, outcome: Outcome, status: Option<u16>) -> Record {
+        self.timings.upstream = self.elapsed().saturating_sub(self.timings.decide + self.timings.reserve);
+        let mut record = if self.has_intent {
+            // The intent has the facts; the two rows share the call's id.
+            Record::new(Kind::Outcome, self.facts.call, self.facts.at)
+        } else {
+            self.facts.clone()
+        };
+        record.outcome = Some(outcome);
+        record.upstream_status = status;
+        record.timings = Some(self.timings);
+        record
+    }
+
+    /// Why a call whose intent was written got no answer.
+    pub fn failed(&mut self, refusal: &Refusal, outcome: Outcome) -> Record {
+        let mut record = self.outcome(outcome, None);
+        record.code = Some(refusal.code().into());
+        record.message = refusal.detail().map(Into::into);
+        record
+    }
+
+    /// The row of a call that was refused.
+    pub fn refused(&mut self, refusal: &Refusal) -> Record {
+        self.tell(refusal);
+        self.facts.kind = Kind::Refused;
+        self.timings.decide = self.elapsed();
+        self.facts.timings = Some(self.timings);
+        self.facts.clone()
+    }
+
+    /// The row of a message that could not be taken at all.
+    pub fn rejected(&mut self, code: i64, message: &str) -> Record {
+        self.facts.kind = Kind::Refused;
+        self.facts.code = Some("rejected".into());
+        self.facts.message = Some(format!("{code}: {message}").into());
+        self.facts.clone()
+    }
+
+    fn elapsed(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Gateway {
+    /// Writes a row. No reply waits for it; where it cannot be written, somebody must hear of it.
+    pub(crate) async fn write(&self, mut record: Record) {
+        if record.kind == Kind::Outcome {
+            record.at = self.clock.now();
+        }
+        say(&record);
+        let call = record.call;
+        if let Err(fault) = self.ledger.write(record).await {
+            self.metrics.lost_rows.inc();
+            error!(call.id = %call, error = %fault, "the record of call {call} was not written: {fault}");
+        }
+    }
+}
+
+fn say(record: &Record) {
+    let call = record.call;
+    let server = record.server.as_ref().map(|server| server.as_str()).unwrap_or_default();
+    let target = record.target.as_deref().or(record.method.as_deref()).map(gatelodge_mcp::shown).unwrap_or_default();
+    let grant = record.label.as_deref().unwrap_or_default();
+    let code = record.code.as_deref().unwrap_or_default();
+    match (record.kind, code) {
+        (Kind::Refused, "store_unavailable" | "busy") => {
+            warn!(call.id = %call, server.name = server, grant.label = grant, code, "call {call} to {target} on `{server}` refused: {code}");
+        }
+        (Kind::Refused, _) => {
+            let rule = record.rule.as_deref().unwrap_or("no rule");
+            info!(call.id = %call, server.name = server, grant.label = grant, code, rule.name = rule, "call {call} of `{grant}` to {target} on `{server}` denied by {rule} ({code})");
+        }
+        (Kind::Outcome, code) if !code.is_empty() => {
+            warn!(call.id = %call, code, "call {call} ended without an answer: {code}");
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,43 @@
+//! Requests without a valid token: counted, and told in one row for each address and minute.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gatelodge_store::{Kind, Record};
+
+use crate::Gateway;
+
+/// Addresses told apart in one minute; the rest share a row.
+const MAX_ADDRESSES: usize = 1_000;
+
+/// Counts by address.
+#[derive(Debug, Default)]
+pub(crate) struct Flood {
+    counts: Mutex<HashMap<Arc<str>, u64>>,
+}
+
+impl Flood {
+    pub fn count(&self, address: &Arc<str>) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = counts.contains_key(address) || counts.len() < MAX_ADDRESSES;
+        let address = if is_known { Arc::clone(address) } else { "others".into() };
+        *counts.entry(address).or_default() += 1;
+    }
+
+    fn take(&self) -> HashMap<Arc<str>, u64> {
+        std::mem::take(&mut *self.counts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Gateway {
+    /// Writes what was counted since the last time.
+    pub(crate) async fn tell_unauthenticated(&self) {
+        for (address, count) in self.unauthenticated.take() {
+            self.metrics.unauthenticated.inc_by(count);
+            let mut record = Record::new(Kind::Unauthenticated, self.new_call(), self.clock.now());
+            record.address = Some(address);
+            record.count = Some(count);
+            self.write(record).await;
+        }
+    }
+}

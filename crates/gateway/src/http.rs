@@ -1,0 +1,11 @@
+//! The rim towards callers: listeners, checks of the head, bodies, and what is answered.
+
+pub(crate) mod admin;
+pub(crate) mod body;
+pub(crate) mod guard;
+pub(crate) mod head;
+pub(crate) mod line;
+pub(crate) mod listener;
+pub(crate) mod mcp;
+pub(crate) mod names;
+pub(crate) mod reply;

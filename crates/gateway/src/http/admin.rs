@@ -1,0 +1,43 @@
+//! Health, readiness and figures, for those who run the gateway.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+
+use super::body::Body;
+use super::reply;
+use crate::Gateway;
+
+pub(crate) async fn serve<B>(gw: &Arc<Gateway>, request: &Request<B>) -> Response<Body> {
+    if request.method() != Method::GET {
+        return reply::http_error(StatusCode::METHOD_NOT_ALLOWED, "this address takes GET");
+    }
+    match request.uri().path() {
+        "/healthz" => reply::json(StatusCode::OK, "{\"status\":\"ok\"}"),
+        "/readyz" => ready(gw).await,
+        "/metrics" => metrics(gw),
+        _ => reply::http_error(StatusCode::NOT_FOUND, "there is /healthz, /readyz and /metrics"),
+    }
+}
+
+/// Ready to decide: the store answers, and the gateway is not stopping.
+async fn ready(gw: &Arc<Gateway>) -> Response<Body> {
+    let unready = |why: &str| reply::json(StatusCode::SERVICE_UNAVAILABLE, format!("{{\"status\":\"{why}\"}}"));
+    if gw.is_stopping() {
+        return unready("stopping");
+    }
+    match gw.ledger.flush().await {
+        Ok(()) => reply::json(StatusCode::OK, "{\"status\":\"ready\"}"),
+        Err(_) => unready("store_unavailable"),
+    }
+}
+
+fn metrics(gw: &Gateway) -> Response<Body> {
+    let text = gw.metrics.render(gw.sessions.count());
+    let mut response = Response::new(Body::text(Bytes::from(text)));
+    let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}

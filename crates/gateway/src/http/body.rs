@@ -1,0 +1,72 @@
+//! Bodies: a caller's, read within bounds; and ours, one text or a stream of events.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use http_body::{Frame, SizeHint};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::{Body as _, Incoming};
+use tokio::sync::mpsc;
+
+/// What we answer with.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// A text, or nothing.
+    Whole(Option<Bytes>),
+    /// Events, as they come. It ends when all senders are gone.
+    Stream(mpsc::Receiver<Bytes>),
+}
+
+impl Body {
+    pub fn empty() -> Self {
+        Self::Whole(None)
+    }
+
+    pub fn text(text: impl Into<Bytes>) -> Self {
+        Self::Whole(Some(text.into()))
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            Self::Whole(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
+            Self::Stream(events) => events.poll_recv(cx).map(|event| event.map(|event| Ok(Frame::data(event)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(text) => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
+            Self::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// Reads a caller's body.
+///
+/// # Errors
+/// It is too large, too slow, or broken off; with the status and the words to answer.
+pub(crate) async fn read(body: Incoming, limit: usize, time: Duration) -> Result<Bytes, (StatusCode, String)> {
+    let too_large = || (StatusCode::PAYLOAD_TOO_LARGE, format!("the message has more than {limit} bytes"));
+    if body.size_hint().lower() > limit as u64 {
+        return Err(too_large());
+    }
+    match tokio::time::timeout(time, Limited::new(body, limit).collect()).await {
+        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, format!("the message did not come within {} s", time.as_secs()))),
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err((StatusCode::BAD_REQUEST, "the message broke off".to_owned())),
+    }
+}

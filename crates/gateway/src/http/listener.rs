@@ -1,0 +1,125 @@
+//! Connections: accepted within a bound, served until they end or the gateway stops.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tracing::{debug, warn};
+
+use super::body::Body;
+use super::guard::Guard;
+use super::{admin, mcp, reply};
+use crate::Gateway;
+
+/// More headers than this no client sends.
+const MAX_HEADERS: usize = 100;
+const MAX_HEAD_BYTES: usize = 64 << 10;
+
+/// Which requests a listener takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entrance {
+    /// Callers.
+    Mcp,
+    /// People and their monitoring.
+    Admin,
+}
+
+/// Serves connections until told to stop, then waits for them to end.
+pub(crate) async fn listen(
+    gw: Arc<Gateway>,
+    listener: TcpListener,
+    entrance: Entrance,
+    mut stop: watch::Receiver<bool>,
+) -> std::io::Result<()> {
+    let address = listener.local_addr()?;
+    let guard = Arc::new(Guard::new(address, &gw.settings.hosts, &gw.settings.origins));
+    let room = Arc::new(Semaphore::new(gw.settings.connections));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stop.wait_for(|stop| *stop) => break,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of descriptors, or the caller has gone: either passes.
+                warn!(%error, "cannot accept a connection: {error}");
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
+            gw.metrics.refused_connections.inc();
+            drop(stream);
+            continue;
+        };
+        let (task, guard, stop) = (Arc::clone(&gw), Arc::clone(&guard), stop.clone());
+        gw.spawn("connection", async move {
+            serve(task, stream, peer, entrance, guard, stop).await;
+            drop(permit);
+        });
+    }
+    Ok(())
+}
+
+async fn serve(
+    gw: Arc<Gateway>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    entrance: Entrance,
+    guard: Arc<Guard>,
+    mut stop: watch::Receiver<bool>,
+) {
+    // Answers are small and complete; waiting for more to send only delays them.
+    let _ = stream.set_nodelay(true);
+    let head_time = gw.settings.head_time;
+    let service = service_fn(|request| {
+        let (gw, guard) = (Arc::clone(&gw), Arc::clone(&guard));
+        async move { Ok::<_, Infallible>(answer(&gw, peer, entrance, &guard, request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(head_time)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => Some(ended),
+        _ = stop.wait_for(|stop| *stop) => None,
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        debug!(%error, %peer, "connection from {peer} ended: {error}");
+    }
+}
+
+async fn answer(
+    gw: &Arc<Gateway>,
+    peer: SocketAddr,
+    entrance: Entrance,
+    guard: &Guard,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    if let Err(rejected) = guard.check(&request) {
+        gw.metrics.refused("host_or_origin");
+        return reply::http_error(rejected.status, &rejected.message);
+    }
+    match entrance {
+        Entrance::Mcp => mcp::serve(gw, peer, request).await,
+        Entrance::Admin => admin::serve(gw, &request).await,
+    }
+}

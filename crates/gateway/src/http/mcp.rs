@@ -1,0 +1,333 @@
+//! `/mcp/<server>`: from a request's head and body to the method that handles it. The same road for every revision.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gatelodge_mcp::{Era, Message, Method, Request as Asked, Revision, code, error, read_message};
+use gatelodge_store::ServerName;
+use http::header::{HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use http::request::Parts;
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+
+use super::body::{self, Body};
+use super::head::{self, accepts, check_post};
+use super::line::{Line, address_words};
+use super::{names, reply};
+use crate::Gateway;
+use crate::call::{Trail, subject_of};
+use crate::methods::{call, discover, initialize, list, listen, pass, stream};
+use crate::session::ClientInfo;
+use crate::upstream::{ModernHead, Outgoing};
+use crate::visit::{Modern, Side, Visit};
+
+/// Answers one request.
+pub(crate) async fn serve(gw: &Arc<Gateway>, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
+    let (head, incoming) = request.into_parts();
+    let visit = match admit(gw, peer, &head) {
+        Ok(visit) => visit,
+        Err(response) => return response,
+    };
+    match head.method {
+        http::Method::POST => post(gw, visit, head.headers, incoming).await,
+        http::Method::GET => get(gw, visit, &head.headers),
+        http::Method::DELETE => delete(gw, visit, &head.headers).await,
+        _ => reply::http_error(StatusCode::METHOD_NOT_ALLOWED, "this address takes POST, GET and DELETE"),
+    }
+}
+
+/// Finds out who asks and for which server.
+fn admit(gw: &Gateway, peer: SocketAddr, head: &Parts) -> Result<Visit, Response<Body>> {
+    let not_found = |what: &str| Err(reply::http_error(StatusCode::NOT_FOUND, what));
+    let Some(name) = head.uri.path().strip_prefix("/mcp/") else {
+        return not_found("there is nothing here; servers are at /mcp/<server>");
+    };
+    let name = name.strip_suffix('/').unwrap_or(name);
+    let address = address_words(peer.ip());
+    let live = gw.live();
+    let token = head::token(&head.headers, &head.uri).map_err(|(status, what)| {
+        gw.unauthenticated.count(&address);
+        unauthorized(status, what)
+    })?;
+    let grant = live.grant(&token).filter(|grant| !grant.is_expired(gw.clock.now()));
+    let Some(grant) = grant else {
+        gw.unauthenticated.count(&address);
+        return Err(unauthorized(StatusCode::UNAUTHORIZED, "the token is unknown, expired or revoked"));
+    };
+    let found = name.parse::<ServerName>().ok().and_then(|name| {
+        let door = grant.config.doors.get(&name)?.clone();
+        Some((Arc::clone(live.server(&name)?), door))
+    });
+    // A server of another grant is not told from one that is not there.
+    let Some((upstream, door)) = found else { return not_found("this grant has no server of that name") };
+    Ok(Visit { grant: Arc::clone(grant), door, upstream, address, side: Side::Legacy(None) })
+}
+
+fn unauthorized(status: StatusCode, what: &str) -> Response<Body> {
+    let mut response = reply::http_error(status, what);
+    if status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
+}
+
+async fn post(gw: &Arc<Gateway>, visit: Visit, headers: HeaderMap, incoming: Incoming) -> Response<Body> {
+    if let Err((status, what)) = check_post(&headers) {
+        return reply::http_error(status, what);
+    }
+    let body = match body::read(incoming, gw.settings.request.bytes, gw.settings.body_time).await {
+        Ok(body) => body,
+        Err((status, what)) => return reply::http_error(status, &what),
+    };
+    let (line, answer) = Line::new();
+    // In a task of its own: a caller that hangs up must not skip the record or strand a reservation.
+    let task = Arc::clone(gw);
+    gw.spawn("call", async move { handle(&task, visit, headers, body, line).await });
+    answer.await.unwrap_or_else(|_| reply::http_error(StatusCode::INTERNAL_SERVER_ERROR, "the gateway is stopping"))
+}
+
+async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: Bytes, line: Line) {
+    let message = match read_message(&body, &gw.settings.request) {
+        Ok(message) => message,
+        Err(fault) => {
+            let era = if says_modern(&headers) { Era::Modern } else { Era::Legacy };
+            let (status, text) = reply::wire_error(&fault, era);
+            line.finish_with(status, text.into()).await;
+            return gw.reject(&visit, fault.code, &fault.message).await;
+        }
+    };
+    match side_of(gw, &visit, &headers, &message).await {
+        Ok(side) => visit.side = side,
+        Err(Misfit { status, code, message: what, data }) => {
+            let id = match &message {
+                Message::Request(request) => Some(request.id()),
+                Message::Notification(_) | Message::Response(_) => None,
+            };
+            line.finish_with(status, error(id, code, &what, data.as_deref()).into()).await;
+            return gw.reject(&visit, code, &what).await;
+        }
+    }
+    match &message {
+        Message::Request(request) => dispatch(gw, &visit, request, line).await,
+        Message::Notification(_) | Message::Response(_) => {
+            line.accept();
+            pass::one_way(gw, &visit, &message).await;
+        }
+    }
+}
+
+async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, line: Line) {
+    let trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
+    match request.method() {
+        Method::Initialize => initialize::initialize(gw, visit, request, trail, line).await,
+        Method::ToolsList | Method::ResourcesList | Method::ResourceTemplatesList | Method::PromptsList => {
+            list::list(gw, visit, request, trail, line).await;
+        }
+        Method::Listen => listen::listen(gw, visit, request, trail, line).await,
+        Method::Ping | Method::SetLevel | Method::Discover => pass::request(gw, visit, request, trail, line).await,
+        _ => match subject_of(request) {
+            Ok(facts) => call::carry(gw, visit, request, &facts, trail, line).await,
+            Err(fault) => {
+                let (status, text) = reply::wire_error(&fault, visit.era());
+                line.finish_with(status, text.into()).await;
+                gw.reject(visit, fault.code, &fault.message).await;
+            }
+        },
+    }
+}
+
+/// Why a message does not fit the way in which its client speaks.
+struct Misfit {
+    status: StatusCode,
+    code: i64,
+    message: String,
+    data: Option<String>,
+}
+
+fn misfit(status: StatusCode, code: i64, message: &str) -> Misfit {
+    Misfit { status, code, message: message.to_owned(), data: None }
+}
+
+fn says_modern(headers: &HeaderMap) -> bool {
+    headers.get(names::PROTOCOL_VERSION).is_some_and(|value| value == Revision::R2026_07_28.as_str())
+}
+
+/// How the client speaks, by this request alone.
+async fn side_of(gw: &Gateway, visit: &Visit, headers: &HeaderMap, message: &Message<'_>) -> Result<Side, Misfit> {
+    let version = match headers.get(names::PROTOCOL_VERSION).map(|value| value.to_str().unwrap_or("?")) {
+        None => None,
+        Some(text) => Some(text.parse::<Revision>().map_err(|_| unsupported(text))?),
+    };
+    let named = match message {
+        Message::Request(request) => request.meta().protocol_version(),
+        Message::Notification(_) | Message::Response(_) => None,
+    };
+    let is_modern = named.is_some() || version.is_some_and(|version| version.era() == Era::Modern);
+    if !is_modern {
+        return legacy_side(gw, visit, headers, message, version);
+    }
+    let side = modern_side(headers, message, version, named.as_deref())?;
+    match discover::speaks_modern(gw, visit).await {
+        Ok(true) => Ok(Side::Modern(side)),
+        // What a legacy server says to a request without a session; clients then begin with the handshake.
+        Ok(false) => Err(misfit(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "begin with `initialize`")),
+        Err(fault) => {
+            Err(misfit(StatusCode::BAD_GATEWAY, code::INTERNAL_ERROR, &crate::call::Refusal::Upstream(fault).message()))
+        }
+    }
+}
+
+fn unsupported(version: &str) -> Misfit {
+    let supported: Vec<String> = Revision::ALL.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
+    let data = format!("{{\"supported\":[{}]}}", supported.join(","));
+    let message = format!("the revision {} is not spoken here", gatelodge_mcp::shown(version));
+    Misfit { status: StatusCode::BAD_REQUEST, code: code::UNSUPPORTED_REVISION, message, data: Some(data) }
+}
+
+fn legacy_side(
+    gw: &Gateway,
+    visit: &Visit,
+    headers: &HeaderMap,
+    message: &Message<'_>,
+    version: Option<Revision>,
+) -> Result<Side, Misfit> {
+    let is_handshake = matches!(message, Message::Request(request) if *request.method() == Method::Initialize);
+    if is_handshake {
+        // A session that comes with a handshake is an old one.
+        return Ok(Side::Legacy(None));
+    }
+    let session = find_session(gw, visit, headers)?;
+    // Gemini sends no version after the handshake; what was agreed counts.
+    if version.is_some_and(|version| version != session.revision()) {
+        let message = format!("the session speaks {}", session.revision());
+        return Err(misfit(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, &message));
+    }
+    Ok(Side::Legacy(Some(session)))
+}
+
+fn find_session(gw: &Gateway, visit: &Visit, headers: &HeaderMap) -> Result<Arc<crate::session::Session>, Misfit> {
+    let mut values = headers.get_all(names::SESSION).iter();
+    let (first, second) = (values.next(), values.next());
+    let invalid = |what| misfit(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, what);
+    if second.is_some() {
+        return Err(invalid("the request has more than one `Mcp-Session-Id` header"));
+    }
+    let id = first.ok_or_else(|| invalid("begin with `initialize`, and send the `Mcp-Session-Id` it gives"))?;
+    let id = id.to_str().map_err(|_| invalid("the `Mcp-Session-Id` header is not plain text"))?;
+    gw.sessions.find(id, &visit.grant.config.id, visit.upstream.name()).ok_or_else(|| {
+        misfit(StatusCode::NOT_FOUND, code::INVALID_REQUEST, "the session is unknown or over; begin with `initialize`")
+    })
+}
+
+/// Checks that head and body of a stateless request say the same.
+fn modern_side(
+    headers: &HeaderMap,
+    message: &Message<'_>,
+    version: Option<Revision>,
+    named: Option<&str>,
+) -> Result<Modern, Misfit> {
+    let mismatch = |what: &str| misfit(StatusCode::BAD_REQUEST, code::HEADER_MISMATCH, what);
+    let Message::Request(request) = message else {
+        return Ok(Modern { revision: Revision::R2026_07_28, client: ClientInfo::default(), params: Vec::new() });
+    };
+    let revision = named.map(|named| named.parse::<Revision>().map_err(|_| unsupported(named))).transpose()?;
+    let Some(revision) = revision else {
+        return Err(misfit(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, "`params._meta` does not say the revision"));
+    };
+    if version != Some(revision) || headers.get_all(names::PROTOCOL_VERSION).iter().count() != 1 {
+        return Err(mismatch("the `MCP-Protocol-Version` header is not what `params._meta` says"));
+    }
+    if request.meta().client_capabilities().is_none() {
+        let what = "`params._meta` does not say the client's capabilities";
+        return Err(misfit(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what));
+    }
+    if says(headers, &names::METHOD).as_deref() != Some(request.method().name()) {
+        return Err(mismatch("the `Mcp-Method` header is not the method of the body"));
+    }
+    let about = match request.method() {
+        Method::ToolsCall | Method::PromptsGet => request.params().and_then(|params| params.get("name")),
+        Method::ResourcesRead => request.params().and_then(|params| params.get("uri")),
+        _ => None,
+    };
+    if let Some(about) = about {
+        let is_same = says(headers, &names::NAME).is_some_and(|name| about.is_str(&name));
+        if !is_same {
+            return Err(mismatch("the `Mcp-Name` header is not the name of the body"));
+        }
+    }
+    let params = headers.iter().filter(|(name, _)| name.as_str().starts_with(names::PARAM_PREFIX));
+    Ok(Modern {
+        revision,
+        client: ClientInfo::of(request.meta().client_info()),
+        params: params.map(|(name, value)| (name.clone(), value.clone())).collect(),
+    })
+}
+
+/// The one value of a header of the protocol.
+fn says(headers: &HeaderMap, name: &http::HeaderName) -> Option<String> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next()?;
+    if values.next().is_some() { None } else { names::decode(first.as_bytes()) }
+}
+
+fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {
+    if says_modern(headers) {
+        return reply::http_error(StatusCode::METHOD_NOT_ALLOWED, "the stateless revision has no GET");
+    }
+    if !accepts(headers, "text/event-stream") {
+        return reply::http_error(StatusCode::NOT_ACCEPTABLE, "a GET must accept `text/event-stream`");
+    }
+    match find_session(gw, &visit, headers) {
+        Err(misfit) => reply::http_error(misfit.status, &misfit.message),
+        Ok(session) => {
+            visit.side = Side::Legacy(Some(session));
+            stream::open(gw, visit)
+        }
+    }
+}
+
+async fn delete(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {
+    if says_modern(headers) {
+        return reply::http_error(StatusCode::METHOD_NOT_ALLOWED, "the stateless revision has no DELETE");
+    }
+    match find_session(gw, &visit, headers) {
+        Err(misfit) => reply::http_error(misfit.status, &misfit.message),
+        Ok(session) => {
+            visit.side = Side::Legacy(Some(session));
+            let task = Arc::clone(gw);
+            gw.spawn("end of session", async move { initialize::end(&task, &visit).await });
+            reply::empty(StatusCode::NO_CONTENT)
+        }
+    }
+}
+
+/// Addresses a message as the caller's side is spoken at the upstream.
+pub(crate) fn outgoing(visit: &Visit, mut outgoing: Outgoing) -> Outgoing {
+    if let Some(session) = visit.session() {
+        outgoing.session = session.upstream();
+        // The first revisions had no such header.
+        outgoing.revision = Some(session.revision()).filter(|revision| *revision >= Revision::R2025_06_18);
+    }
+    outgoing
+}
+
+/// The same for a request, whose method and subject a stateless upstream wants in the head.
+pub(crate) fn outgoing_about(visit: &Visit, message: Outgoing, method: &str, about: Option<&str>) -> Outgoing {
+    let mut outgoing = outgoing(visit, message);
+    if let Side::Modern(modern) = &visit.side {
+        outgoing.revision = Some(modern.revision);
+        let (name, params) = (about.map(str::to_owned), modern.params.clone());
+        outgoing.modern = Some(ModernHead { method: method.to_owned(), name, params });
+    }
+    outgoing
+}
+
+impl Gateway {
+    /// Writes that a message was not taken. The text of it is not kept: it may be anything.
+    async fn reject(&self, visit: &Visit, code: i64, message: &str) {
+        self.metrics.refused("rejected");
+        let mut trail = Trail::of_visit(visit, self.new_call(), self.clock.now());
+        self.write(trail.rejected(code, message)).await;
+    }
+}

@@ -1,0 +1,138 @@
+//! What the caller sees: responses, and refusals in the form that each kind of request wants.
+
+use bytes::Bytes;
+use gatelodge_json::quote;
+use gatelodge_mcp::{Era, Id, WireError, code, error, result, shown, tool_refusal};
+use gatelodge_store::CallId;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use tokio::sync::mpsc;
+
+use super::body::Body;
+use crate::call::{Facts, Refusal};
+use crate::live::LivePolicy;
+use crate::visit::Visit;
+
+const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+const SNIFFING: HeaderName = HeaderName::from_static("x-content-type-options");
+
+/// A JSON answer.
+pub(crate) fn json(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Body::text(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(SNIFFING, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// A stream of events.
+pub(crate) fn stream(events: mpsc::Receiver<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Body::Stream(events));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(BUFFERING, HeaderValue::from_static("no"));
+    headers.insert(SNIFFING, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// An answer without content.
+pub(crate) fn empty(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+/// An error that concerns the HTTP request rather than a message in it.
+pub(crate) fn http_error(status: StatusCode, message: &str) -> Response<Body> {
+    json(status, error(None, code::INVALID_REQUEST, message, None))
+}
+
+/// The answer to a message that cannot be taken.
+pub(crate) fn wire_error(fault: &WireError, era: Era) -> (StatusCode, String) {
+    let text = error(fault.id.as_ref(), fault.code, &fault.message, None);
+    let status = match (era, fault.code) {
+        // A stateless client tells by the status that the method, not the server, is missing.
+        (Era::Modern, code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        (Era::Legacy, code::METHOD_NOT_FOUND | code::INVALID_PARAMS) => StatusCode::OK,
+        _ => StatusCode::from_u16(fault.status).unwrap_or(StatusCode::BAD_REQUEST),
+    };
+    (status, text)
+}
+
+/// The answer to a request that was refused.
+pub(crate) fn refusal(
+    visit: &Visit,
+    facts: &Facts<'_>,
+    id: &Id<'_>,
+    call: CallId,
+    refusal: &Refusal,
+) -> (StatusCode, String) {
+    let era = visit.era();
+    let policy = visit.door.policy.as_deref();
+    let meta = || about(refusal, call, policy);
+    let refused = |message: &str| error(Some(id), code::REFUSED_BY_POLICY, message, Some(&meta()));
+    let text = match facts {
+        Facts::Tool { name, .. } if refusal.is_invisible() => {
+            error(Some(id), code::INVALID_PARAMS, &unknown_tool(name), None)
+        }
+        Facts::Tool { .. } => {
+            let meta = format!("{{\"gatelodge/refusal\":{}}}", meta());
+            result(id, &tool_refusal(&refusal.text(call.as_str()), Some(&meta), era))
+        }
+        Facts::Resource { uri } if !is_visible(policy, |policy| policy.policy.lists_resource(uri)) => {
+            let code = match era {
+                Era::Legacy => code::RESOURCE_NOT_FOUND,
+                Era::Modern => code::INVALID_PARAMS,
+            };
+            error(Some(id), code, &format!("Resource not found: {}", shown(uri)), None)
+        }
+        Facts::Prompt { name, .. } if !is_visible(policy, |policy| policy.policy.lists_prompt(name)) => {
+            error(Some(id), code::INVALID_PARAMS, &format!("Unknown prompt: {}", shown(name)), None)
+        }
+        Facts::Completion { .. } if refusal.is_invisible() => {
+            error(Some(id), code::INVALID_PARAMS, "the completion refers to something that is not there", None)
+        }
+        Facts::Method { name } if matches!(refusal, Refusal::Denied(_)) => {
+            let status = if era == Era::Modern { StatusCode::NOT_FOUND } else { StatusCode::OK };
+            return (status, error(Some(id), code::METHOD_NOT_FOUND, &format!("unknown method {}", shown(name)), None));
+        }
+        Facts::Resource { .. } | Facts::Prompt { .. } | Facts::Completion { .. } | Facts::Method { .. } => {
+            refused(&refusal.text(call.as_str()))
+        }
+    };
+    (StatusCode::OK, text)
+}
+
+/// The same bytes whether a tool is hidden, not listed or not offered.
+fn unknown_tool(name: &str) -> String {
+    format!("Unknown tool: {name} (not available to this grant)")
+}
+
+fn is_visible(policy: Option<&LivePolicy>, lists: impl Fn(&LivePolicy) -> bool) -> bool {
+    policy.is_some_and(lists)
+}
+
+/// The facts of a refusal for programs.
+fn about(refusal: &Refusal, call: CallId, policy: Option<&LivePolicy>) -> String {
+    let mut out = format!("{{\"code\":\"{}\",\"call\":\"{call}\"", refusal.code());
+    let mut put = |name: &str, value: Option<&str>| {
+        if let Some(value) = value {
+            out.push_str(",\"");
+            out.push_str(name);
+            out.push_str("\":");
+            quote(value, &mut out);
+        }
+    };
+    put("rule", refusal.rule());
+    put("counter", refusal.counter());
+    put("policy", policy.map(|policy| policy.name.as_str()));
+    if let Some(policy) = policy {
+        out.push_str(&format!(",\"policy_version\":{}", policy.version));
+    }
+    if let Some(seconds) = refusal.room_in_seconds() {
+        out.push_str(&format!(",\"retry_after_seconds\":{seconds}"));
+    }
+    out.push('}');
+    out
+}

@@ -1,0 +1,185 @@
+//! What happens to a request: the listeners, the road of a call, sessions, and the servers behind.
+//!
+//! Nothing reaches a server without a [`call::Permit`], and only a decision of the policy makes one for what a caller
+//! asks. The gateway reads no clock, no files and no environment of its own: whoever builds it hands them in.
+
+mod call;
+mod flood;
+mod http;
+mod live;
+mod methods;
+mod metrics;
+mod redact;
+mod session;
+mod settings;
+mod upstream;
+mod visit;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use gatelodge_store::{CallId, Clock, Ledger};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use crate::flood::Flood;
+use crate::http::listener::{Entrance, listen};
+use crate::live::Bounds;
+use crate::metrics::Metrics;
+use crate::session::Sessions;
+use crate::upstream::Client;
+
+pub use live::{Door, GrantConfig, Live, LiveGrant, LivePolicy};
+pub use settings::Settings;
+pub use upstream::{InjectedHeader, MIN_SECRET, TlsError, Upstream, UpstreamConfig};
+
+/// How often sessions that nobody uses are forgotten and floods are told.
+const HOUSEKEEPING: Duration = Duration::from_secs(60);
+
+/// Everything that requests share.
+pub struct Gateway {
+    live: ArcSwap<Live>,
+    ledger: Arc<dyn Ledger>,
+    clock: Arc<dyn Clock>,
+    settings: Settings,
+    sessions: Sessions,
+    metrics: Metrics,
+    client: Client,
+    unauthenticated: Flood,
+    /// Sent once, when the gateway stops. Listeners, connections and streams listen.
+    stop: watch::Sender<bool>,
+    /// Every task of a call or connection holds one; the count tells when all have ended.
+    tasks: watch::Sender<usize>,
+}
+
+impl Gateway {
+    /// Makes a gateway with nothing in force: every request is refused until [`Gateway::replace`].
+    ///
+    /// # Errors
+    /// TLS cannot be set up.
+    pub fn new(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, settings: Settings) -> Result<Arc<Self>, TlsError> {
+        Ok(Arc::new(Self {
+            live: ArcSwap::default(),
+            ledger,
+            clock,
+            sessions: Sessions::new(settings.sessions, settings.session_idle),
+            metrics: Metrics::new(),
+            client: Client::new(settings.connect_time)?,
+            unauthenticated: Flood::default(),
+            stop: watch::Sender::new(false),
+            tasks: watch::Sender::new(0),
+            settings,
+        }))
+    }
+
+    /// Puts other servers, grants and policies in force, for every request that begins from now on.
+    pub fn replace(&self, servers: Vec<UpstreamConfig>, grants: Vec<GrantConfig>) {
+        let bounds =
+            Bounds { per_grant: self.settings.in_flight_per_grant, per_upstream: self.settings.in_flight_per_upstream };
+        let next = self.live.load().next(servers, grants, &bounds);
+        self.live.store(Arc::new(next));
+    }
+
+    /// What is in force now.
+    pub fn live(&self) -> arc_swap::Guard<Arc<Live>> {
+        self.live.load()
+    }
+
+    /// Serves callers, and people on `admin`, until [`Gateway::stop`]; then waits for calls to end, within bounds.
+    ///
+    /// # Errors
+    /// A listener is not one.
+    pub async fn run(self: &Arc<Self>, callers: TcpListener, admin: Option<TcpListener>) -> std::io::Result<()> {
+        let stop = self.stop.subscribe();
+        let housekeeping = self.housekeeping();
+        let listening = async {
+            let admin = async {
+                match admin {
+                    Some(admin) => listen(Arc::clone(self), admin, Entrance::Admin, stop.clone()).await,
+                    None => Ok(()),
+                }
+            };
+            tokio::try_join!(listen(Arc::clone(self), callers, Entrance::Mcp, stop.clone()), admin)
+        };
+        tokio::select! {
+            ended = listening => ended?,
+            () = housekeeping => ((), ()),
+        };
+        self.drain().await;
+        Ok(())
+    }
+
+    /// Stops accepting; [`Gateway::run`] ends when calls have.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    async fn housekeeping(&self) {
+        loop {
+            tokio::time::sleep(HOUSEKEEPING).await;
+            self.sessions.sweep();
+            self.tell_unauthenticated().await;
+        }
+    }
+
+    async fn drain(&self) {
+        let mut tasks = self.tasks.subscribe();
+        let all_ended = tasks.wait_for(|count| *count == 0);
+        if tokio::time::timeout(self.settings.drain_time, all_ended).await.is_err() {
+            let left = *self.tasks.borrow();
+            warn!(left, "{left} requests had not ended when the gateway stopped");
+        }
+        self.tell_unauthenticated().await;
+        if let Err(fault) = self.ledger.flush().await {
+            warn!(error = %fault, "the last rows of the call log may not be written: {fault}");
+        }
+        info!("stopped");
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        *self.stop.borrow()
+    }
+
+    pub(crate) async fn stopping(&self) {
+        let mut stop = self.stop.subscribe();
+        // An error means that the gateway is gone, which is a stop too.
+        let _ = stop.wait_for(|stop| *stop).await;
+    }
+
+    /// Starts a task that the end of [`Gateway::run`] waits for.
+    pub(crate) fn spawn(self: &Arc<Self>, _name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.send_modify(|count| *count += 1);
+        let counted = Counted(Arc::clone(self));
+        tokio::spawn(async move {
+            task.await;
+            drop(counted);
+        });
+    }
+
+    pub(crate) fn new_call(&self) -> CallId {
+        let mut random = [0; 10];
+        // Without randomness ids would still be told apart by time, but could be guessed: the request is not special
+        // enough to fail for it, and the operating system has never failed to give any once it has started.
+        let _ = getrandom::fill(&mut random);
+        CallId::new(self.clock.now(), random)
+    }
+}
+
+/// Counts a task down when it ends, also by a panic.
+struct Counted(Arc<Gateway>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.tasks.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway").field("sessions", &self.sessions).finish_non_exhaustive()
+    }
+}

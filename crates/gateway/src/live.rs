@@ -1,0 +1,123 @@
+//! What is in force: servers, grants and policies, as one immutable picture that is swapped whole.
+//!
+//! A request keeps the picture it began with. Look-ups take no lock and allocate nothing.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use gatelodge_policy::Policy;
+use gatelodge_store::{GrantId, Mode, PolicyName, PolicyVersion, ServerName, TokenHash};
+use jiff::Timestamp;
+use tokio::sync::Semaphore;
+
+use crate::upstream::{Upstream, UpstreamConfig};
+
+/// A policy, compiled, with the name and version that logs give.
+#[derive(Debug)]
+pub struct LivePolicy {
+    /// Its name.
+    pub name: PolicyName,
+    /// Its version.
+    pub version: PolicyVersion,
+    /// What it says.
+    pub policy: Policy,
+}
+
+/// What a grant has for one server.
+#[derive(Debug, Clone)]
+pub struct Door {
+    /// The policy; without one every call is refused.
+    pub policy: Option<Arc<LivePolicy>>,
+    /// Whether it refuses.
+    pub mode: Mode,
+}
+
+/// A grant as the configuration or the store has it.
+#[derive(Debug, Clone)]
+pub struct GrantConfig {
+    /// Its id.
+    pub id: GrantId,
+    /// What people call it.
+    pub label: Arc<str>,
+    /// Facts for policies.
+    pub labels: BTreeMap<String, String>,
+    /// The hash of its token.
+    pub token: TokenHash,
+    /// When it ends.
+    pub expires_at: Option<Timestamp>,
+    /// What it may reach.
+    pub doors: HashMap<ServerName, Door>,
+}
+
+/// A grant in force.
+#[derive(Debug)]
+pub struct LiveGrant {
+    /// What was configured.
+    pub config: GrantConfig,
+    /// Bounds its requests in flight; the same one for as long as the grant lives.
+    pub(crate) in_flight: Arc<Semaphore>,
+}
+
+impl LiveGrant {
+    /// Whether the grant has ended.
+    pub fn is_expired(&self, at: Timestamp) -> bool {
+        self.config.expires_at.is_some_and(|end| end <= at)
+    }
+}
+
+/// Everything in force.
+#[derive(Debug, Default)]
+pub struct Live {
+    servers: HashMap<ServerName, Arc<Upstream>>,
+    grants: HashMap<TokenHash, Arc<LiveGrant>>,
+}
+
+impl Live {
+    /// Makes the next picture. What has not changed is taken over: connections, sessions and what is in flight.
+    pub(crate) fn next(&self, servers: Vec<UpstreamConfig>, grants: Vec<GrantConfig>, bounds: &Bounds) -> Self {
+        let upstream = |config: UpstreamConfig| match self.servers.get(&config.name) {
+            Some(old) if *old.config() == config => Arc::clone(old),
+            _ => Arc::new(Upstream::new(config, bounds.per_upstream)),
+        };
+        let by_id: HashMap<&GrantId, &Arc<LiveGrant>> =
+            self.grants.values().map(|grant| (&grant.config.id, grant)).collect();
+        let grant = |config: GrantConfig| {
+            let in_flight = match by_id.get(&config.id) {
+                Some(old) => Arc::clone(&old.in_flight),
+                None => Arc::new(Semaphore::new(bounds.per_grant)),
+            };
+            Arc::new(LiveGrant { config, in_flight })
+        };
+        Self {
+            servers: servers.into_iter().map(|config| (config.name.clone(), upstream(config))).collect(),
+            grants: grants.into_iter().map(|config| (config.token, grant(config))).collect(),
+        }
+    }
+
+    /// Finds a server by its name.
+    pub fn server(&self, name: &ServerName) -> Option<&Arc<Upstream>> {
+        self.servers.get(name)
+    }
+
+    /// Finds a grant by its token's hash.
+    pub fn grant(&self, token: &TokenHash) -> Option<&Arc<LiveGrant>> {
+        self.grants.get(token)
+    }
+
+    /// All servers.
+    pub fn servers(&self) -> impl Iterator<Item = &Arc<Upstream>> {
+        self.servers.values()
+    }
+
+    /// All grants.
+    pub fn grants(&self) -> impl Iterator<Item = &Arc<LiveGrant>> {
+        self.grants.values()
+    }
+}
+
+/// How much may be in flight.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub per_grant: usize,
+    pub per_upstream: usize,
+}

@@ -1,0 +1,11 @@
+//! What is done with each message: one file for each kind that we look into.
+
+pub(crate) mod call;
+pub(crate) mod discover;
+pub(crate) mod initialize;
+pub(crate) mod list;
+pub(crate) mod listen;
+pub(crate) mod offer;
+pub(crate) mod pass;
+pub(crate) mod server;
+pub(crate) mod stream;

@@ -1,0 +1,239 @@
+//! The spine: carries one judged request from what was asked to what is answered. Every way out is on the trail.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gatelodge_mcp::{Id, Method, Request, Rewrite};
+use gatelodge_policy::{Code, Decision, Reason, Terms, decide};
+use gatelodge_store::{Mode, Outcome};
+use http::StatusCode;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::offer::offer_for;
+use crate::Gateway;
+use crate::call::{Ended, Errand, Facts, Permit, Refusal, Trail, answer, relay, take};
+use crate::http::line::Line;
+use crate::http::mcp::outgoing_about;
+use crate::http::reply;
+use crate::session::UnderWay;
+use crate::upstream::{Exchange, Offer, Outgoing, SendError};
+use crate::visit::Visit;
+
+/// What is left to do when the caller has its answer.
+enum Carried {
+    /// The upstream answered.
+    Answered { text: Bytes, outcome: Outcome, exchange: Box<Exchange> },
+    /// The caller cancelled after the request was sent.
+    Cancelled,
+}
+
+/// Carries a request whose subject the policy speaks of.
+pub(crate) async fn carry(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    facts: &Facts<'_>,
+    mut trail: Trail,
+    mut line: Line,
+) {
+    trail.about(visit, facts.target(), facts.arguments());
+    match walk(gw, visit, request, facts, &mut trail, &mut line).await {
+        Ok(Carried::Answered { text, outcome, mut exchange }) => {
+            gw.metrics.answered();
+            line.finish(text).await;
+            let status = exchange.status.as_u16();
+            gw.write(trail.outcome(outcome, Some(status))).await;
+            exchange.drain(gw).await;
+        }
+        Ok(Carried::Cancelled) => {
+            line.hang_up();
+            gw.write(trail.outcome(Outcome::Cancelled, None)).await;
+        }
+        Err(stop) => {
+            gw.metrics.refused(stop.refusal.code());
+            let (status, text) = reply::refusal(visit, facts, request.id(), trail.call(), &stop.refusal);
+            line.finish_with(status, text.into()).await;
+            match stop.sent {
+                None => gw.write(trail.refused(&stop.refusal)).await,
+                Some(outcome) => gw.write(trail.failed(&stop.refusal, outcome)).await,
+            }
+        }
+    }
+}
+
+/// Why the road ended early.
+struct Stop {
+    refusal: Refusal,
+    /// How it ended, if the intent was written already.
+    sent: Option<Outcome>,
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self { refusal, sent: None }
+    }
+}
+
+async fn walk(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    facts: &Facts<'_>,
+    trail: &mut Trail,
+    line: &mut Line,
+) -> Result<Carried, Stop> {
+    let _room = room(visit)?;
+    let offer = offered(gw, visit, facts, trail, line).await?;
+    let (fingerprint, category) = facts.definition(offer.as_deref());
+    if matches!(facts, Facts::Tool { .. }) {
+        trail.definition(fingerprint, category);
+    }
+    let terms = judge(visit, facts, offer.as_deref(), trail)?;
+    let reserved = match take(gw, visit, &terms, trail).await {
+        Err(refusal) if visit.door.mode == Mode::Observe && !matches!(refusal, Refusal::Store(_)) => {
+            trail.observed(&refusal);
+            take(gw, visit, &Terms::default(), trail).await?
+        }
+        outcome => outcome?,
+    };
+    let under_way = begin(visit, request, trail);
+    let permit = Permit::of_reserved(&reserved, message(visit, request, facts, trail));
+    let sent =
+        send(gw, visit, request, trail, under_way.as_ref().map(|guard| guard.entry.as_ref()), permit, line).await;
+    match sent {
+        Ok(carried) => Ok(carried),
+        Err(SendError::NotSent(why)) => {
+            let refusal = Refusal::Upstream(SendError::NotSent(why));
+            let record = trail.failed(&refusal, Outcome::NotSent);
+            // Not one byte was written, so what was taken is given back; the row rides with it.
+            let released = gw.ledger.release(reserved.reservation, record).await;
+            Err(Stop { refusal, sent: if released.is_ok() { None } else { Some(Outcome::NotSent) } })
+        }
+        Err(fault) => {
+            let outcome = if fault == SendError::Timeout { Outcome::Timeout } else { Outcome::Gone };
+            Err(Stop { refusal: fault.into(), sent: Some(outcome) })
+        }
+    }
+}
+
+/// Room among what is in flight, of the grant and towards the upstream; given back when dropped.
+fn room(visit: &Visit) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit), Refusal> {
+    let of_grant = Arc::clone(&visit.grant.in_flight).try_acquire_owned();
+    let of_upstream = Arc::clone(&visit.upstream.in_flight).try_acquire_owned();
+    Ok((
+        of_grant.map_err(|_| Refusal::Busy("for this grant"))?,
+        of_upstream.map_err(|_| Refusal::Busy("to this server"))?,
+    ))
+}
+
+/// What the server offers, for tools. A tool that the policy does not show is refused without asking the server.
+async fn offered(
+    gw: &Gateway,
+    visit: &Visit,
+    facts: &Facts<'_>,
+    trail: &Trail,
+    line: &mut Line,
+) -> Result<Option<Arc<Offer>>, Refusal> {
+    let Facts::Tool { name, .. } = facts else { return Ok(None) };
+    if visit.upstream.offer().is_none() && visit.door.mode == Mode::Enforce {
+        match judged(visit, facts, None, trail) {
+            Decision::Deny(reason) if matches!(reason.code, Code::Hidden | Code::NotListed | Code::NoPolicy) => {
+                return Err(Refusal::Denied(reason));
+            }
+            _ => {}
+        }
+    }
+    offer_for(gw, visit, name, line).await.map(Some).map_err(Refusal::Upstream)
+}
+
+/// The terms of the policy, or its reason to refuse.
+fn judge(visit: &Visit, facts: &Facts<'_>, offer: Option<&Offer>, trail: &mut Trail) -> Result<Terms, Refusal> {
+    match judged(visit, facts, offer, trail) {
+        Decision::Allow(terms) => {
+            trail.allowed(terms.rule.as_ref());
+            Ok(terms)
+        }
+        Decision::Deny(reason) => {
+            let refusal = Refusal::Denied(reason);
+            if visit.door.mode == Mode::Enforce {
+                return Err(refusal);
+            }
+            trail.observed(&refusal);
+            Ok(Terms::default())
+        }
+    }
+}
+
+fn judged(visit: &Visit, facts: &Facts<'_>, offer: Option<&Offer>, trail: &Trail) -> Decision {
+    match &visit.door.policy {
+        Some(policy) => decide(&policy.policy, &facts.call(visit, offer), trail.at()),
+        None => Decision::Deny(Reason::no_policy()),
+    }
+}
+
+/// A request under way; forgotten when dropped.
+struct Guard<'a> {
+    visit: &'a Visit,
+    id: Id<'static>,
+    entry: Arc<UnderWay>,
+}
+
+fn begin<'a>(visit: &'a Visit, request: &Request<'_>, trail: &Trail) -> Option<Guard<'a>> {
+    let id = request.id().clone().into_owned();
+    let entry = visit.session()?.begin(id.clone(), trail.call())?;
+    Some(Guard { visit, id, entry })
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if let Some(session) = self.visit.session() {
+            session.end(&self.id);
+        }
+    }
+}
+
+/// The message that was judged, under our id, with our progress token in place of the caller's.
+fn message(visit: &Visit, request: &Request<'_>, facts: &Facts<'_>, trail: &Trail) -> Outgoing {
+    let id = Id::string(trail.call().as_str());
+    let has_token = request.meta().progress_token().is_some();
+    let rewrite = Rewrite { id: &id, target: None, progress_token: has_token.then_some(&id) };
+    // INVARIANT: only a token that is there is replaced, so the rewrite cannot fail.
+    let text = request.rewritten(&rewrite).unwrap_or_default();
+    let about = match request.method() {
+        Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead => facts.target(),
+        _ => None,
+    };
+    outgoing_about(visit, Outgoing::post(text), request.method().name(), about)
+}
+
+async fn send(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    trail: &Trail,
+    under_way: Option<&UnderWay>,
+    permit: Permit,
+    line: &mut Line,
+) -> Result<Carried, SendError> {
+    let progress = request.meta().progress_token();
+    let errand = Errand { gw, visit, call: trail.call(), progress: progress.as_ref(), under_way };
+    let sending = async {
+        let mut exchange = gw.client.send(&visit.upstream, permit).await?;
+        if exchange.status == StatusCode::NOT_FOUND && visit.session().is_some() {
+            super::initialize::again(gw, visit).await;
+            return Err(SendError::Gone("the server has forgotten the session; it was opened again".to_owned()));
+        }
+        if matches!(exchange.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            return Err(SendError::Status(exchange.status.as_u16()));
+        }
+        match relay(&errand, &mut exchange, line).await? {
+            Ended::Cancelled => Ok(Carried::Cancelled),
+            Ended::Answer(message) => {
+                let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply)
+                    .ok_or_else(|| SendError::Gone("the answer cannot be read".to_owned()))?;
+                Ok(Carried::Answered { text, outcome, exchange: Box::new(exchange) })
+            }
+        }
+    };
+    tokio::time::timeout(gw.settings.call_time, sending).await.unwrap_or(Err(SendError::Timeout))
+}

@@ -1,0 +1,50 @@
+//! Which era an upstream speaks: asked once, by us, when a stateless client first comes.
+
+use gatelodge_json::{Kind, read};
+use gatelodge_mcp::{Id, Method, Revision};
+
+use crate::Gateway;
+use crate::call::{Permit, result_text};
+use crate::upstream::{ModernHead, Outgoing, SendError, SpeaksModern};
+use crate::visit::Visit;
+
+/// What we say of ourselves in requests of our own.
+pub(crate) const OWN_META: &str = concat!(
+    r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"#,
+    r#""io.modelcontextprotocol/clientInfo":{"name":"gatelodge","version":""#,
+    env!("CARGO_PKG_VERSION"),
+    r#""}}"#
+);
+
+/// Whether the upstream takes stateless requests.
+pub(crate) async fn speaks_modern(gw: &Gateway, visit: &Visit) -> Result<bool, SendError> {
+    match visit.upstream.speaks_modern() {
+        SpeaksModern::Yes => return Ok(true),
+        SpeaksModern::No => return Ok(false),
+        SpeaksModern::Unknown => {}
+    }
+    let asking = tokio::time::timeout(gw.settings.connect_time * 2, ask(gw, visit));
+    let answer = match asking.await.unwrap_or(Err(SendError::Timeout)) {
+        // Whatever else it says, it is not what a stateless server says.
+        Err(SendError::Status(_) | SendError::Gone(_)) => false,
+        Err(fault) => return Err(fault),
+        Ok(answer) => answer,
+    };
+    visit.upstream.set_speaks_modern(if answer { SpeaksModern::Yes } else { SpeaksModern::No });
+    Ok(answer)
+}
+
+async fn ask(gw: &Gateway, visit: &Visit) -> Result<bool, SendError> {
+    let call = gw.new_call();
+    let id = Id::string(call.as_str());
+    let mut outgoing = Outgoing::request(&id, &Method::Discover, &format!("{{\"_meta\":{OWN_META}}}"));
+    outgoing.revision = Some(Revision::R2026_07_28);
+    outgoing.modern = Some(ModernHead { method: Method::Discover.name().to_owned(), name: None, params: Vec::new() });
+    let mut exchange = gw.client.send(&visit.upstream, Permit::of_housekeeping(outgoing)).await?;
+    let Some(message) = exchange.next().await? else { return Ok(false) };
+    let Some(result) = result_text(&message, &gw.settings.reply) else { return Ok(false) };
+    let Ok(document) = read(&result, &gw.settings.reply) else { return Ok(false) };
+    let versions = document.root().get("supportedVersions").filter(|versions| versions.kind() == Kind::List);
+    let modern = Revision::R2026_07_28.as_str();
+    Ok(versions.is_some_and(|versions| versions.elements().any(|version| version.is_str(modern))))
+}

@@ -1,0 +1,190 @@
+//! The four lists: followed through all pages, and given on without what the grant could not use.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gatelodge_json::read;
+use gatelodge_mcp::{Caching, Era, Id, Method, Request, code, edit_list, error};
+use gatelodge_policy::{Category, Definition, Tool};
+use gatelodge_store::{Mode, Outcome};
+use http::StatusCode;
+
+use crate::Gateway;
+use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, relay, result_text};
+use crate::http::line::Line;
+use crate::http::mcp::outgoing_about;
+use crate::http::reply;
+use crate::upstream::{Offer, Outgoing, SendError};
+use crate::visit::Visit;
+
+/// Servers have a few pages; one with more than this repeats itself.
+const MAX_PAGES: usize = 1_000;
+const MAX_BYTES: usize = 64 << 20;
+
+/// What came of asking for a list.
+#[derive(Debug)]
+pub(crate) enum Pages {
+    /// The results of all pages.
+    Whole(Vec<Bytes>),
+    /// The upstream's error, under our id.
+    Error(Bytes),
+}
+
+/// Which list, and under which token the caller wants to hear of it.
+#[derive(Debug)]
+pub(crate) struct Wanted<'a> {
+    pub method: &'a Method<'a>,
+    pub member: &'a str,
+    pub progress: Option<&'a Id<'a>>,
+}
+
+/// Where a list's entries stand, and which member names them.
+fn shape(method: &Method<'_>) -> (&'static str, &'static str) {
+    match method {
+        Method::ResourcesList => ("resources", "uri"),
+        Method::ResourceTemplatesList => ("resourceTemplates", "uriTemplate"),
+        Method::PromptsList => ("prompts", "name"),
+        _ => ("tools", "name"),
+    }
+}
+
+/// Answers a list.
+pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
+    let id = request.id();
+    match request.cursor() {
+        Ok(None) => {}
+        Ok(Some(_)) => {
+            let text = error(Some(id), code::INVALID_PARAMS, "the cursor is not one of this gateway", None);
+            return line.finish(text.into()).await;
+        }
+        Err(fault) => {
+            let (status, text) = reply::wire_error(&fault, visit.era());
+            return line.finish_with(status, text.into()).await;
+        }
+    }
+    let (member, key) = shape(request.method());
+    let progress = request.meta().progress_token();
+    let wanted = Wanted { method: request.method(), member, progress: progress.as_ref() };
+    let pages = fetch(gw, visit, &wanted, &mut line, |id, cursor| request.paged(id, cursor)).await;
+    let (text, outcome) = match pages {
+        Ok(Pages::Whole(pages)) => {
+            if *request.method() == Method::ToolsList {
+                visit.upstream.set_offer(Some(Arc::new(Offer::of_pages(&pages, member))));
+            }
+            match filtered(visit, request.method(), &pages, member, key) {
+                Some(result) => (gatelodge_mcp::result(id, &result).into(), Outcome::Ok),
+                None => failed(&trail, id, &SendError::Gone("the list cannot be read".to_owned())),
+            }
+        }
+        Ok(Pages::Error(message)) => match answer(visit, &message, id, &gw.settings.reply) {
+            Some(answer) => answer,
+            None => failed(&trail, id, &SendError::Gone("the error cannot be read".to_owned())),
+        },
+        Err(fault) => failed(&trail, id, &fault),
+    };
+    line.finish_with(StatusCode::OK, visit.upstream.secrets().cut(text)).await;
+    gw.write(trail.outcome(outcome, None)).await;
+}
+
+fn failed(trail: &Trail, id: &Id<'_>, fault: &SendError) -> (Bytes, Outcome) {
+    let refusal = Refusal::Upstream(fault.clone());
+    let text = error(Some(id), code::INTERNAL_ERROR, &refusal.text(trail.call().as_str()), None);
+    let outcome = match fault {
+        SendError::NotSent(_) => Outcome::NotSent,
+        SendError::Timeout => Outcome::Timeout,
+        SendError::Gone(_) | SendError::Status(_) => Outcome::Gone,
+    };
+    (text.into(), outcome)
+}
+
+/// Fetches all pages of a list. `make` writes the request for the page that a cursor begins.
+pub(crate) async fn fetch(
+    gw: &Gateway,
+    visit: &Visit,
+    wanted: &Wanted<'_>,
+    line: &mut Line,
+    make: impl Fn(&Id<'_>, Option<&str>) -> String,
+) -> Result<Pages, SendError> {
+    let fetching = fetch_pages(gw, visit, wanted, line, make);
+    tokio::time::timeout(gw.settings.call_time, fetching).await.unwrap_or(Err(SendError::Timeout))
+}
+
+async fn fetch_pages(
+    gw: &Gateway,
+    visit: &Visit,
+    wanted: &Wanted<'_>,
+    line: &mut Line,
+    make: impl Fn(&Id<'_>, Option<&str>) -> String,
+) -> Result<Pages, SendError> {
+    let member = wanted.member;
+    let mut pages = Vec::new();
+    let mut seen = HashSet::new();
+    let mut cursor: Option<String> = None;
+    let mut total = 0;
+    while pages.len() < MAX_PAGES && total < MAX_BYTES {
+        let call = gw.new_call();
+        let text = make(&Id::string(call.as_str()), cursor.as_deref());
+        let permit = Permit::of_housekeeping(outgoing_about(visit, Outgoing::post(text), wanted.method.name(), None));
+        let mut exchange = gw.client.send(&visit.upstream, permit).await?;
+        let errand = Errand { gw, visit, call, progress: wanted.progress, under_way: None };
+        let Ended::Answer(message) = relay(&errand, &mut exchange, line).await? else {
+            return Err(SendError::Gone("the list was cancelled".to_owned()));
+        };
+        let Some(page) = result_text(&message, &gw.settings.reply) else { return Ok(Pages::Error(message)) };
+        total += page.len();
+        let document =
+            read(&page, &gw.settings.reply).map_err(|_| SendError::Gone("a page cannot be read".to_owned()))?;
+        if document.root().get(member).is_none() {
+            return Err(SendError::Gone(format!("a page has no `{member}`")));
+        }
+        let next = document.root().get("nextCursor").filter(|next| next.as_str().is_some_and(|text| !text.is_empty()));
+        let next = next.map(|next| next.raw().to_owned());
+        pages.push(page.clone());
+        match next {
+            // A server that gives a cursor twice would be asked for ever.
+            Some(next) if seen.insert(next.clone()) => cursor = Some(next),
+            _ => return Ok(Pages::Whole(pages)),
+        }
+    }
+    Err(SendError::Gone(format!("the list has more than {MAX_PAGES} pages or {MAX_BYTES} bytes")))
+}
+
+/// The first page with the entries of all that the grant may see, each as it is written.
+fn filtered(visit: &Visit, method: &Method<'_>, pages: &[Bytes], member: &str, key: &str) -> Option<String> {
+    let documents: Vec<_> =
+        pages.iter().map(|page| read(page, &gatelodge_json::Limits::REPLY).ok()).collect::<Option<_>>()?;
+    let mut entries = Vec::new();
+    let mut names = HashSet::new();
+    for document in &documents {
+        for entry in document.root().get(member)?.elements() {
+            let Some(name) = entry.get(key).and_then(|name| name.as_str()) else { continue };
+            // Of two with one name only one can be meant; which, nobody could say.
+            if is_listed(visit, method, &name) && names.insert(name.into_owned()) {
+                entries.push(entry.raw());
+            }
+        }
+    }
+    let caching = match visit.era() {
+        Era::Legacy => Caching::Unsaid,
+        Era::Modern => Caching::Private,
+    };
+    edit_list(documents.first()?.root(), member, &entries, caching)
+}
+
+fn is_listed(visit: &Visit, method: &Method<'_>, name: &str) -> bool {
+    if visit.door.mode == Mode::Observe {
+        return true;
+    }
+    let Some(policy) = &visit.door.policy else { return false };
+    let policy = &policy.policy;
+    match method {
+        Method::ResourcesList => policy.lists_resource(name),
+        Method::ResourceTemplatesList => policy.lists_template(name),
+        Method::PromptsList => policy.lists_prompt(name),
+        _ => {
+            let definition = Definition::Accepted;
+            policy.lists_tool(&Tool { name, category: Category::Unknown, definition, schema: None })
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What a server offers, fetched through the caller's own session when nobody has asked yet.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatelodge_json::Limits;
+use gatelodge_mcp::{Era, Id, Method};
+
+use super::list::{Pages, Wanted, fetch};
+use crate::Gateway;
+use crate::http::line::Line;
+use crate::upstream::{Offer, SendError};
+use crate::visit::Visit;
+
+/// A name that is not in the offer is asked for again only when the offer is older than this.
+const SETTLED: Duration = Duration::from_secs(1);
+/// An offer is taken anew after this long: not every server tells when it changes.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// The tools that the server offers now, as far as `name` is concerned.
+pub(crate) async fn offer_for(
+    gw: &Gateway,
+    visit: &Visit,
+    name: &str,
+    line: &mut Line,
+) -> Result<Arc<Offer>, SendError> {
+    if let Some(offer) = visit.upstream.offer() {
+        let age = offer.taken_at.elapsed();
+        let is_good = if offer.tool(name).is_some() { age < FRESH } else { age < SETTLED };
+        if is_good {
+            return Ok(offer);
+        }
+    }
+    take_anew(gw, visit, line).await
+}
+
+async fn take_anew(gw: &Gateway, visit: &Visit, line: &mut Line) -> Result<Arc<Offer>, SendError> {
+    let wanted = Wanted { method: &Method::ToolsList, member: "tools", progress: None };
+    let pages = fetch(gw, visit, &wanted, line, |id, cursor| own_request(visit, id, cursor)).await?;
+    let offer = match pages {
+        Pages::Whole(pages) => Offer::of_pages(&pages, "tools"),
+        // A server without tools says that it does not know the method.
+        Pages::Error(_) => Offer::of_pages(&[], "tools"),
+    };
+    let offer = Arc::new(offer);
+    visit.upstream.set_offer(Some(Arc::clone(&offer)));
+    Ok(offer)
+}
+
+fn own_request(visit: &Visit, id: &Id<'_>, cursor: Option<&str>) -> String {
+    let cursor = cursor.map(|cursor| format!("\"cursor\":{cursor}"));
+    let meta = match visit.era() {
+        Era::Legacy => None,
+        Era::Modern => Some(format!("\"_meta\":{}", super::discover::OWN_META)),
+    };
+    let params: Vec<String> = cursor.into_iter().chain(meta).collect();
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list","params":{{{}}}}}"#, params.join(","))
+}
+
+impl Offer {
+    /// Takes the definitions of all pages.
+    pub(crate) fn of_pages(pages: &[bytes::Bytes], member: &str) -> Self {
+        let documents: Vec<_> =
+            pages.iter().filter_map(|page| gatelodge_json::read(page, &Limits::REPLY).ok()).collect();
+        let lists = documents.iter().filter_map(|document| document.root().get(member));
+        Self::of_list(lists.flat_map(|list| list.elements()))
+    }
+}

@@ -1,0 +1,121 @@
+//! What no rule speaks of by name: pings, levels, notifications and the client's answers. There is a list of what may
+//! pass; everything else is judged like a call.
+
+use bytes::Bytes;
+use gatelodge_mcp::{Id, Message, Method, Notification, Request, Response, Rewrite, code, error};
+use gatelodge_store::Outcome;
+use http::StatusCode;
+
+use super::server::tell;
+use crate::Gateway;
+use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, relay};
+use crate::http::line::Line;
+use crate::http::mcp::outgoing_about;
+use crate::upstream::{Exchange, Outgoing, SendError};
+use crate::visit::Visit;
+
+/// Sends a request on that passes under every policy, and gives the answer back.
+pub(crate) async fn request(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
+    match sent(gw, visit, request, &trail, &mut line).await {
+        Ok((text, outcome, mut exchange)) => {
+            line.finish(text).await;
+            gw.write(trail.outcome(outcome, Some(exchange.status.as_u16()))).await;
+            exchange.drain(gw).await;
+        }
+        Err(fault) => {
+            let refusal = Refusal::Upstream(fault);
+            let text = error(Some(request.id()), code::INTERNAL_ERROR, &refusal.text(trail.call().as_str()), None);
+            line.finish(text.into()).await;
+            gw.write(trail.refused(&refusal)).await;
+        }
+    }
+}
+
+/// Sends a request under our id and waits for its answer under the caller's.
+pub(crate) async fn sent(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    trail: &Trail,
+    line: &mut Line,
+) -> Result<(Bytes, Outcome, Exchange), SendError> {
+    let (message, exchange) = exchanged(gw, visit, request, trail, line).await?;
+    match answer(visit, &message, request.id(), &gw.settings.reply) {
+        Some((text, outcome)) => Ok((text, outcome, exchange)),
+        None => Err(SendError::Gone("the answer cannot be read".to_owned())),
+    }
+}
+
+/// The same, with the answer as the upstream gave it.
+pub(crate) async fn exchanged(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    trail: &Trail,
+    line: &mut Line,
+) -> Result<(Bytes, Exchange), SendError> {
+    let id = Id::string(trail.call().as_str());
+    let progress = request.meta().progress_token();
+    let rewrite = Rewrite { id: &id, target: None, progress_token: progress.as_ref().map(|_| &id) };
+    // INVARIANT: only a token that is there is replaced, so the rewrite cannot fail.
+    let text = request.rewritten(&rewrite).unwrap_or_default();
+    let permit = Permit::of_housekeeping(outgoing_about(visit, Outgoing::post(text), request.method().name(), None));
+    let errand = Errand { gw, visit, call: trail.call(), progress: progress.as_ref(), under_way: None };
+    let sending = async {
+        let mut exchange = gw.client.send(&visit.upstream, permit).await?;
+        if exchange.status == StatusCode::NOT_FOUND && visit.session().is_some() {
+            super::initialize::again(gw, visit).await;
+            return Err(SendError::Gone("the server has forgotten the session; it was opened again".to_owned()));
+        }
+        if matches!(exchange.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            return Err(SendError::Status(exchange.status.as_u16()));
+        }
+        match relay(&errand, &mut exchange, line).await? {
+            Ended::Answer(message) => Ok((message, exchange)),
+            Ended::Cancelled => Err(SendError::Gone("the caller hung up".to_owned())),
+        }
+    };
+    tokio::time::timeout(gw.settings.call_time, sending).await.unwrap_or(Err(SendError::Timeout))
+}
+
+/// Sends a message on that wants no answer, with ids of ours turned into those of the other side.
+pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) {
+    let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+    let text = match message {
+        Message::Notification(said) => {
+            trail.method(said.method().name());
+            notification(visit, said)
+        }
+        Message::Response(said) => {
+            trail.method("response");
+            response(visit, said)
+        }
+        Message::Request(_) => None,
+    };
+    let Some(text) = text else {
+        gw.metrics.dropped();
+        return;
+    };
+    tell(gw, visit, Outgoing::post(text)).await;
+    if !matches!(message, Message::Notification(said) if *said.method() == Method::Progress) {
+        gw.write(trail.outcome(Outcome::Ok, None)).await;
+    }
+}
+
+fn notification(visit: &Visit, said: &Notification<'_>) -> Option<String> {
+    let session = visit.session()?;
+    match said.method() {
+        Method::Cancelled => {
+            let under_way = session.find(&said.reference().ok()??)?;
+            under_way.cancelled.notify_one();
+            said.referring_to(&Id::string(under_way.call.as_str())).ok()
+        }
+        // The client tells of progress on what the upstream asked it; the token is the upstream's own.
+        _ => Some(said.text().to_owned()),
+    }
+}
+
+fn response(visit: &Visit, said: &Response<'_>) -> Option<String> {
+    let upstream = visit.session()?.answered(said.id())?;
+    Some(said.with_id(&upstream))
+}

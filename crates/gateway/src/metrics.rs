@@ -1,0 +1,77 @@
+//! Figures for monitoring. Few labels with few values, never a caller's text.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Refused {
+    code: &'static str,
+}
+
+/// What is counted.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    answered: Counter,
+    refused: Family<Refused, Counter>,
+    sessions: Gauge,
+    dropped_messages: Counter,
+    pub lost_rows: Counter,
+    pub refused_connections: Counter,
+    pub unauthenticated: Counter,
+}
+
+impl Metrics {
+    pub fn new() -> Self {
+        let mut registry = Registry::with_prefix("gatelodge");
+        let mut counter = |name: &str, help: &str| {
+            let counter = Counter::default();
+            registry.register(name, help, counter.clone());
+            counter
+        };
+        let answered = counter("calls_answered", "Calls that an upstream answered");
+        let dropped_messages = counter("dropped_messages", "Messages of upstreams and callers that belong to nobody");
+        let lost_rows = counter("lost_rows", "Rows of the call log that could not be written");
+        let refused_connections = counter("refused_connections", "Connections beyond the bound");
+        let unauthenticated = counter("unauthenticated", "Requests without a valid token");
+        let refused = Family::default();
+        registry.register("calls_refused", "Calls and messages refused, by code", refused.clone());
+        let sessions = Gauge::default();
+        registry.register("sessions", "Sessions of legacy clients", sessions.clone());
+        Self {
+            registry,
+            answered,
+            refused,
+            sessions,
+            dropped_messages,
+            lost_rows,
+            refused_connections,
+            unauthenticated,
+        }
+    }
+
+    /// A message that belongs to nobody was dropped.
+    pub fn dropped(&self) {
+        self.dropped_messages.inc();
+    }
+
+    pub fn answered(&self) {
+        self.answered.inc();
+    }
+
+    pub fn refused(&self, code: &'static str) {
+        self.refused.get_or_create(&Refused { code }).inc();
+    }
+
+    pub fn render(&self, sessions: usize) -> String {
+        self.sessions.set(i64::try_from(sessions).unwrap_or(i64::MAX));
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}

@@ -1,0 +1,96 @@
+//! Argument values for the log: what looks like a secret by its name is not written down.
+
+use gatelodge_json::{Kind, Value, quote};
+
+use crate::upstream::Secrets;
+
+/// More of the arguments than this is not kept.
+const MAX_KEPT: usize = 4_096;
+/// Parts of names whose values are secrets more often than not.
+const TELLING: [&str; 10] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "apikey",
+    "api_key",
+    "api-key",
+    "authorization",
+    "credential",
+];
+
+/// Writes arguments for the log.
+pub(crate) fn values(arguments: Value<'_>, secrets: &Secrets) -> String {
+    let mut out = String::new();
+    write(arguments, &mut out);
+    let mut out = secrets.cut_text(&out);
+    if out.len() > MAX_KEPT {
+        let cut = (0..=MAX_KEPT).rev().find(|at| out.is_char_boundary(*at)).unwrap_or(0);
+        out.truncate(cut);
+        out.push('…');
+    }
+    out
+}
+
+fn write(value: Value<'_>, out: &mut String) {
+    if out.len() > MAX_KEPT {
+        return;
+    }
+    match value.kind() {
+        Kind::Object => {
+            out.push('{');
+            for (at, (key, value)) in value.members().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                let name = key.as_str().unwrap_or_default();
+                quote(&name, out);
+                out.push(':');
+                let folded = name.to_ascii_lowercase();
+                if TELLING.iter().any(|part| folded.contains(part)) {
+                    out.push_str("\"***\"");
+                } else {
+                    write(value, out);
+                }
+            }
+            out.push('}');
+        }
+        Kind::List => {
+            out.push('[');
+            for (at, element) in value.elements().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                write(element, out);
+            }
+            out.push(']');
+        }
+        Kind::Null | Kind::Bool | Kind::Number | Kind::String => out.push_str(value.raw()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gatelodge_json::{Limits, read};
+
+    use super::*;
+
+    #[test]
+    fn values_under_telling_names_and_known_secrets_are_not_written() {
+        let text = br#"{"to":"a","Password":"hunter2","deep":[{"api_key":{"x":1}}],"note":"my sesame1 here","n":1.10}"#;
+        let document = read(text, &Limits::REQUEST).expect("json");
+        let secrets = Secrets::new([&"sesame1".to_owned()]);
+        assert_eq!(
+            values(document.root(), &secrets),
+            r#"{"to":"a","Password":"***","deep":[{"api_key":"***"}],"note":"my *** here","n":1.10}"#
+        );
+    }
+
+    #[test]
+    fn long_values_are_cut() {
+        let text = format!(r#"{{"a":"{}","b":1}}"#, "ä".repeat(5_000));
+        let document = read(text.as_bytes(), &Limits::REQUEST).expect("json");
+        assert!(values(document.root(), &Secrets::default()).len() <= MAX_KEPT + 4);
+    }
+}

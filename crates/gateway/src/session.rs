@@ -1,0 +1,248 @@
+//! What a legacy session remembers. It is no authority: every request shows its token, and a session of another grant
+//! is not there.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use data_encoding::HEXLOWER;
+use gatelodge_json::Value;
+use gatelodge_mcp::{Id, Revision};
+use gatelodge_store::{CallId, GrantId, ServerName};
+use http::header::HeaderValue;
+use tokio::sync::{Notify, mpsc};
+
+/// The most of a client's name that is kept.
+const MAX_CLIENT_TEXT: usize = 128;
+/// Questions of an upstream that wait for the client's answer.
+const MAX_ASKED: usize = 256;
+
+/// What a client says of itself.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ClientInfo {
+    pub name: Option<String>,
+    pub version: Option<String>,
+}
+
+impl ClientInfo {
+    /// Takes name and version from what a client declares, cut to a fair length and without control characters.
+    pub fn of(info: Option<Value<'_>>) -> Self {
+        let text = |member: &str| {
+            let value = info?.get(member)?.as_str()?;
+            Some(value.chars().filter(|character| !character.is_control()).take(MAX_CLIENT_TEXT).collect())
+        };
+        Self { name: text("name"), version: text("version") }
+    }
+}
+
+/// What was agreed in a handshake, and what is under way.
+#[derive(Debug)]
+pub(crate) struct Session {
+    id: Box<str>,
+    grant: GrantId,
+    server: ServerName,
+    revision: Revision,
+    client: ClientInfo,
+    /// The client's handshake, for doing it again with an upstream that has forgotten us.
+    pub handshake: Bytes,
+    /// The upstream's session. Written at the handshake and when it is done again.
+    upstream: Mutex<Option<HeaderValue>>,
+    /// The client's requests under way, by the ids it gave them: each is told when the client cancels.
+    under_way: Mutex<HashMap<Id<'static>, Arc<UnderWay>>>,
+    /// What the upstream asked of the client, by the ids we gave it.
+    asked: Mutex<HashMap<String, Id<'static>>>,
+    /// Where messages go that belong to no request: the stream that the client holds open. The task that serves the
+    /// stream owns the other end; a closed channel means that the client has gone.
+    outbox: Mutex<Option<mpsc::Sender<Bytes>>>,
+    used_at: Mutex<Instant>,
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub(crate) struct UnderWay {
+    pub call: CallId,
+    pub cancelled: Notify,
+}
+
+impl Session {
+    pub fn new(
+        grant: GrantId,
+        server: ServerName,
+        revision: Revision,
+        client: ClientInfo,
+        handshake: Bytes,
+        upstream: Option<HeaderValue>,
+    ) -> Option<Self> {
+        let mut random = [0; 32];
+        getrandom::fill(&mut random).ok()?;
+        Some(Self {
+            id: HEXLOWER.encode(&random).into(),
+            grant,
+            server,
+            revision,
+            client,
+            handshake,
+            upstream: Mutex::new(upstream),
+            under_way: Mutex::default(),
+            asked: Mutex::default(),
+            outbox: Mutex::default(),
+            used_at: Mutex::new(Instant::now()),
+        })
+    }
+
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    pub fn client(&self) -> &ClientInfo {
+        &self.client
+    }
+
+    pub fn upstream(&self) -> Option<HeaderValue> {
+        lock(&self.upstream).clone()
+    }
+
+    pub fn set_upstream(&self, session: Option<HeaderValue>) {
+        *lock(&self.upstream) = session;
+    }
+
+    /// Notes a request; none if the client has one of this id under way already.
+    pub fn begin(&self, id: Id<'static>, call: CallId) -> Option<Arc<UnderWay>> {
+        let mut under_way = lock(&self.under_way);
+        if under_way.contains_key(&id) {
+            return None;
+        }
+        let entry = Arc::new(UnderWay { call, cancelled: Notify::new() });
+        under_way.insert(id, Arc::clone(&entry));
+        Some(entry)
+    }
+
+    pub fn end(&self, id: &Id<'static>) {
+        lock(&self.under_way).remove(id);
+    }
+
+    /// Finds a request of the client by the id it gave it.
+    pub fn find(&self, id: &Id<'_>) -> Option<Arc<UnderWay>> {
+        lock(&self.under_way).get(&id.clone().into_owned()).cloned()
+    }
+
+    /// Notes what the upstream asks, and gives the id to ask the client under; none if too much is unanswered.
+    pub fn ask(&self, upstream: Id<'static>) -> Option<String> {
+        let mut random = [0; 12];
+        getrandom::fill(&mut random).ok()?;
+        let id = format!("gl-{}", HEXLOWER.encode(&random));
+        let mut asked = lock(&self.asked);
+        if asked.len() >= MAX_ASKED {
+            return None;
+        }
+        asked.insert(id.clone(), upstream);
+        Some(id)
+    }
+
+    /// Takes what the client answers: the upstream's own id of it.
+    pub fn answered(&self, id: &Id<'_>) -> Option<Id<'static>> {
+        lock(&self.asked).remove(id.as_str()?)
+    }
+
+    /// The id under which the client was asked what the upstream asked under `upstream`.
+    pub fn asked_as(&self, upstream: &Id<'_>) -> Option<String> {
+        lock(&self.asked).iter().find(|(_, own)| *own == upstream).map(|(id, _)| id.clone())
+    }
+
+    pub fn outbox(&self) -> Option<mpsc::Sender<Bytes>> {
+        lock(&self.outbox).clone()
+    }
+
+    /// Puts the stream that the client has opened last in place of an earlier one.
+    pub fn set_outbox(&self, outbox: Option<mpsc::Sender<Bytes>>) {
+        *lock(&self.outbox) = outbox;
+    }
+
+    fn touch(&self) {
+        *lock(&self.used_at) = Instant::now();
+    }
+
+    fn is_idle(&self, limit: Duration) -> bool {
+        let is_quiet = lock(&self.used_at).elapsed() > limit;
+        let is_watched = lock(&self.outbox).as_ref().is_some_and(|outbox| !outbox.is_closed());
+        is_quiet && !is_watched && lock(&self.under_way).is_empty()
+    }
+}
+
+/// All sessions, in several tables so that callers do not wait for one another.
+pub(crate) struct Sessions {
+    tables: Vec<Mutex<HashMap<Box<str>, Arc<Session>>>>,
+    limit: usize,
+    idle: Duration,
+}
+
+const TABLES: usize = 16;
+
+impl Sessions {
+    pub fn new(limit: usize, idle: Duration) -> Self {
+        Self { tables: (0..TABLES).map(|_| Mutex::default()).collect(), limit: limit.div_ceil(TABLES), idle }
+    }
+
+    /// Keeps a session. Where there is no room, those that nobody uses go first; none if that does not help.
+    pub fn insert(&self, session: Session) -> Option<Arc<Session>> {
+        let session = Arc::new(session);
+        let mut table = lock(self.table(session.id())?);
+        if table.len() >= self.limit {
+            table.retain(|_, old| !old.is_idle(self.idle));
+        }
+        if table.len() >= self.limit {
+            return None;
+        }
+        table.insert(session.id().into(), Arc::clone(&session));
+        Some(session)
+    }
+
+    /// Finds a session of a grant at a server. One of another grant is not there.
+    pub fn find(&self, id: &str, grant: &GrantId, server: &ServerName) -> Option<Arc<Session>> {
+        let session = lock(self.table(id)?).get(id).cloned()?;
+        let is_own = session.grant == *grant && session.server == *server;
+        if is_own {
+            session.touch();
+        }
+        is_own.then_some(session)
+    }
+
+    pub fn remove(&self, id: &str) {
+        if let Some(table) = self.table(id) {
+            lock(table).remove(id);
+        }
+    }
+
+    /// Forgets sessions that nobody uses.
+    pub fn sweep(&self) {
+        for table in &self.tables {
+            lock(table).retain(|_, session| !session.is_idle(self.idle));
+        }
+    }
+
+    pub fn count(&self) -> usize {
+        self.tables.iter().map(|table| lock(table).len()).sum()
+    }
+
+    fn table(&self, id: &str) -> Option<&Mutex<HashMap<Box<str>, Arc<Session>>>> {
+        let at = id.as_bytes().last().copied().unwrap_or_default();
+        self.tables.get(usize::from(at) % TABLES)
+    }
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sessions({})", self.count())
+    }
+}
+
+/// A panic while holding one of these leaves the table whole: each change is one call.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,62 @@
+//! Bounds of everything that could grow without end. Each has a default with its reason.
+
+use std::time::Duration;
+
+use gatelodge_json::Limits;
+
+/// How much, how many and how long.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Host names that clients use beside those of the listening address itself.
+    pub hosts: Vec<String>,
+    /// Origins of web pages that may call, as a browser writes them: `https://app.example.com`.
+    pub origins: Vec<String>,
+    /// Bounds of a caller's message.
+    pub request: Limits,
+    /// Bounds of an upstream's message.
+    pub reply: Limits,
+    /// Open connections of callers. Each costs some 20 kB while it is quiet.
+    pub connections: usize,
+    /// Requests of one grant at a time: a runaway agent must not take the gateway from the others.
+    pub in_flight_per_grant: usize,
+    /// Requests to one upstream at a time: one that hangs must not hold all the rest.
+    pub in_flight_per_upstream: usize,
+    /// Sessions that are kept.
+    pub sessions: usize,
+    /// A session that nobody uses for so long is forgotten.
+    pub session_idle: Duration,
+    /// Time for a request's head; a slow one is an attack or a broken client.
+    pub head_time: Duration,
+    /// Time for a request's body.
+    pub body_time: Duration,
+    /// Time to open a connection to an upstream.
+    pub connect_time: Duration,
+    /// Time for a whole call. Claude Code waits 300 s without progress.
+    pub call_time: Duration,
+    /// Time between signs of life on an open event stream; some proxies cut at 30 s.
+    pub keep_alive: Duration,
+    /// Time for calls to end when the gateway stops.
+    pub drain_time: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            request: Limits::REQUEST,
+            reply: Limits::REPLY,
+            connections: 10_000,
+            in_flight_per_grant: 256,
+            in_flight_per_upstream: 512,
+            sessions: 10_000,
+            session_idle: Duration::from_secs(3_600),
+            head_time: Duration::from_secs(10),
+            body_time: Duration::from_secs(30),
+            connect_time: Duration::from_secs(5),
+            call_time: Duration::from_secs(290),
+            keep_alive: Duration::from_secs(15),
+            drain_time: Duration::from_secs(10),
+        }
+    }
+}

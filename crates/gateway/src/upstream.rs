@@ -1,0 +1,140 @@
+//! A server behind the gateway: where it is, what it offers, and how messages get there.
+
+mod client;
+mod exchange;
+mod offer;
+mod secret;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use arc_swap::ArcSwapOption;
+use gatelodge_store::ServerName;
+use http::Uri;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use tokio::sync::Semaphore;
+
+pub use client::TlsError;
+pub(crate) use client::{Client, ModernHead, Outgoing, SendError};
+pub(crate) use exchange::Exchange;
+pub(crate) use offer::Offer;
+pub use secret::MIN_SECRET;
+pub(crate) use secret::Secrets;
+
+/// A header that is sent with each request to an upstream.
+#[derive(Clone, PartialEq, Eq)]
+pub struct InjectedHeader {
+    /// Its name.
+    pub name: HeaderName,
+    /// Its value, with everything from the environment in its place.
+    pub value: HeaderValue,
+    /// What must never be seen on the caller's side: the values from the environment.
+    pub secrets: Vec<String>,
+}
+
+// A header's value may be a secret, and configurations get printed.
+impl fmt::Debug for InjectedHeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ***", self.name)
+    }
+}
+
+/// What is configured of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamConfig {
+    /// Its name, the last part of its URL at the gateway.
+    pub name: ServerName,
+    /// Where it listens.
+    pub url: Uri,
+    /// What is sent with each request.
+    pub headers: Vec<InjectedHeader>,
+    /// Whether the call log keeps the values of arguments.
+    pub log_arguments: bool,
+}
+
+/// Whether a server speaks without handshakes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SpeaksModern {
+    /// Nobody has asked yet.
+    Unknown,
+    /// It does.
+    Yes,
+    /// It does not.
+    No,
+}
+
+/// A server in force.
+#[derive(Debug)]
+pub struct Upstream {
+    config: UpstreamConfig,
+    headers: HeaderMap,
+    secrets: Secrets,
+    pub(crate) in_flight: Arc<Semaphore>,
+    /// The tools it offered when it was last asked; none after it said that they changed.
+    offer: ArcSwapOption<Offer>,
+    /// A [`SpeaksModern`]; written by whoever asked, read by every request of a modern client.
+    speaks_modern: AtomicU8,
+}
+
+impl Upstream {
+    pub(crate) fn new(config: UpstreamConfig, in_flight: usize) -> Self {
+        let mut headers = HeaderMap::new();
+        for header in &config.headers {
+            let mut value = header.value.clone();
+            value.set_sensitive(true);
+            headers.append(header.name.clone(), value);
+        }
+        let secrets = Secrets::new(config.headers.iter().flat_map(|header| &header.secrets));
+        Self {
+            config,
+            headers,
+            secrets,
+            in_flight: Arc::new(Semaphore::new(in_flight)),
+            offer: ArcSwapOption::empty(),
+            speaks_modern: AtomicU8::new(0),
+        }
+    }
+
+    /// What was configured.
+    pub fn config(&self) -> &UpstreamConfig {
+        &self.config
+    }
+
+    pub(crate) fn name(&self) -> &ServerName {
+        &self.config.name
+    }
+
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    pub(crate) fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    pub(crate) fn offer(&self) -> Option<Arc<Offer>> {
+        self.offer.load_full()
+    }
+
+    pub(crate) fn set_offer(&self, offer: Option<Arc<Offer>>) {
+        self.offer.store(offer);
+    }
+
+    pub(crate) fn speaks_modern(&self) -> SpeaksModern {
+        match self.speaks_modern.load(Ordering::Relaxed) {
+            1 => SpeaksModern::Yes,
+            2 => SpeaksModern::No,
+            _ => SpeaksModern::Unknown,
+        }
+    }
+
+    pub(crate) fn set_speaks_modern(&self, verdict: SpeaksModern) {
+        let byte = match verdict {
+            SpeaksModern::Unknown => 0,
+            SpeaksModern::Yes => 1,
+            SpeaksModern::No => 2,
+        };
+        self.speaks_modern.store(byte, Ordering::Relaxed);
+    }
+}

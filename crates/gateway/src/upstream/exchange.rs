@@ -1,0 +1,138 @@
+//! The answer of an upstream: one message, or a stream of them, read within bounds.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use gatelodge_mcp::EventDecoder;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
+use http::{Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+
+use super::SendError;
+use crate::Gateway;
+use crate::http::names;
+
+/// The most bytes of all messages of one answer, and of each.
+const MAX_BYTES: usize = 64 << 20;
+
+/// Servers end a stream at once after the answer; one that does not is not worth waiting for.
+const DRAIN_TIME: Duration = Duration::from_millis(200);
+
+/// An answer that is being read.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub status: StatusCode,
+    /// The session that the upstream opened, or goes on in.
+    pub session: Option<HeaderValue>,
+    body: Incoming,
+    form: Form,
+    total: usize,
+}
+
+#[derive(Debug)]
+enum Form {
+    /// One JSON text; none once it was read.
+    Whole,
+    Events {
+        decoder: Box<EventDecoder>,
+        ready: VecDeque<Bytes>,
+    },
+    Ended,
+}
+
+impl Exchange {
+    pub fn begin(response: Response<Incoming>) -> Result<Self, SendError> {
+        let (head, body) = response.into_parts();
+        if head.headers.contains_key(CONTENT_ENCODING) {
+            return Err(SendError::Gone("the answer is compressed, which was not asked for".to_owned()));
+        }
+        let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let form = match kind.as_str() {
+            _ if body.is_end_stream() => Form::Ended,
+            "text/event-stream" if head.status.is_success() => {
+                Form::Events { decoder: Box::new(EventDecoder::new(MAX_BYTES)), ready: VecDeque::new() }
+            }
+            "application/json" => Form::Whole,
+            // Accepted without content, by servers that do not say how long nothing is.
+            _ if head.status == StatusCode::ACCEPTED => Form::Ended,
+            _ if !head.status.is_success() => return Err(SendError::Status(head.status.as_u16())),
+            _ => return Err(SendError::Gone(format!("the answer is neither JSON nor an event stream but `{kind}`"))),
+        };
+        let session = head.headers.get(names::SESSION).cloned();
+        Ok(Self { status: head.status, session, body, form, total: 0 })
+    }
+
+    /// Whether the answer is a stream that may hold more than the one message.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.form, Form::Events { .. })
+    }
+
+    /// The next message; none at the end.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, SendError> {
+        match &self.form {
+            Form::Ended => Ok(None),
+            Form::Whole => {
+                let text = self.whole().await?;
+                self.form = Form::Ended;
+                Ok(Some(text))
+            }
+            Form::Events { .. } => self.event().await,
+        }
+    }
+
+    /// Reads what follows the answer, so that the connection can be used again. A second answer is dropped.
+    pub async fn drain(&mut self, gw: &Gateway) {
+        let rest = async {
+            while let Ok(Some(_)) = self.next().await {
+                gw.metrics.dropped();
+            }
+        };
+        let _ = tokio::time::timeout(DRAIN_TIME, rest).await;
+    }
+
+    async fn whole(&mut self) -> Result<Bytes, SendError> {
+        // Most answers come in one piece, which is then not copied.
+        let Some(first) = self.chunk().await? else { return Err(SendError::Gone("the answer is empty".to_owned())) };
+        let Some(second) = self.chunk().await? else { return Ok(first) };
+        let mut all = Vec::with_capacity(self.body.size_hint().lower().min(MAX_BYTES as u64) as usize + first.len());
+        all.extend_from_slice(&first);
+        all.extend_from_slice(&second);
+        while let Some(chunk) = self.chunk().await? {
+            all.extend_from_slice(&chunk);
+        }
+        Ok(all.into())
+    }
+
+    async fn event(&mut self) -> Result<Option<Bytes>, SendError> {
+        loop {
+            let Form::Events { ready, .. } = &mut self.form else { return Ok(None) };
+            if let Some(message) = ready.pop_front() {
+                return Ok(Some(message));
+            }
+            let Some(chunk) = self.chunk().await? else {
+                self.form = Form::Ended;
+                return Ok(None);
+            };
+            let Form::Events { decoder, ready } = &mut self.form else { return Ok(None) };
+            let pushed = decoder.push(&chunk, |data| ready.push_back(data.into()));
+            pushed.map_err(|error| SendError::Gone(error.to_string()))?;
+        }
+    }
+
+    async fn chunk(&mut self) -> Result<Option<Bytes>, SendError> {
+        loop {
+            let Some(frame) = self.body.frame().await else { return Ok(None) };
+            let frame = frame.map_err(|error| SendError::Gone(format!("the answer broke off: {error}")))?;
+            // Trailers say nothing here.
+            let Ok(data) = frame.into_data() else { continue };
+            self.total += data.len();
+            if self.total > MAX_BYTES {
+                return Err(SendError::Gone(format!("the answer has more than {MAX_BYTES} bytes")));
+            }
+            return Ok(Some(data));
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Secrets that we inject, cut from everything that comes back.
+
+use aho_corasick::AhoCorasick;
+use bytes::Bytes;
+use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL_NOPAD, HEXLOWER, HEXUPPER};
+use gatelodge_json::quote;
+
+/// What stands in place of a secret.
+const CUT: &str = "***";
+/// Shorter texts occur by chance; cutting them would garble answers. The configuration warns of them.
+pub const MIN_SECRET: usize = 6;
+
+/// Finds secrets in any of the forms in which a server could give them back.
+#[derive(Debug, Default)]
+pub struct Secrets {
+    finder: Option<AhoCorasick>,
+}
+
+impl Secrets {
+    /// Takes the secrets of a server.
+    pub fn new<'a>(secrets: impl IntoIterator<Item = &'a String>) -> Self {
+        let long = secrets.into_iter().filter(|secret| secret.len() >= MIN_SECRET);
+        let mut forms: Vec<Vec<u8>> = long.flat_map(|secret| forms(secret)).collect();
+        forms.sort_unstable();
+        forms.dedup();
+        if forms.is_empty() {
+            return Self::default();
+        }
+        // The longest match wins, so that no end of a secret stays behind.
+        let builder = AhoCorasick::builder().match_kind(aho_corasick::MatchKind::LeftmostLongest).build(forms);
+        Self { finder: builder.ok() }
+    }
+
+    /// Cuts every secret; a text without one is handed back as it is.
+    pub fn cut(&self, text: Bytes) -> Bytes {
+        match &self.finder {
+            Some(finder) if finder.is_match(&text[..]) => {
+                let cuts = vec![CUT; finder.patterns_len()];
+                finder.replace_all_bytes(&text, &cuts).into()
+            }
+            _ => text,
+        }
+    }
+
+    /// Cuts every secret from a text of ours.
+    pub fn cut_text(&self, text: &str) -> String {
+        match &self.finder {
+            Some(finder) => finder.replace_all(text, &vec![CUT; finder.patterns_len()]),
+            None => text.to_owned(),
+        }
+    }
+}
+
+/// The secret as it is, inside a JSON string, in a URL, in hexadecimal and in Base64 at each offset.
+fn forms(secret: &str) -> Vec<Vec<u8>> {
+    let mut json = String::new();
+    quote(secret, &mut json);
+    let json = json.get(1..json.len() - 1).unwrap_or_default().to_owned();
+    let bytes = secret.as_bytes();
+    let mut forms = vec![
+        json.replace('/', "\\/"),
+        json,
+        percent_encoded(secret),
+        HEXLOWER.encode(bytes),
+        HEXUPPER.encode(bytes),
+        BASE64.encode(bytes),
+    ];
+    for offset in 0..3_usize {
+        // What stands before and behind shares its first and last character with the secret; those are left.
+        let shifted = [&b"\0\0"[..offset.min(2)], bytes].concat();
+        let skip = [0, 2, 3][offset];
+        let keep = shifted.len() * 8 / 6;
+        for encoding in [&BASE64_NOPAD, &BASE64URL_NOPAD] {
+            if let Some(middle) = encoding.encode(&shifted).get(skip..keep) {
+                forms.push(middle.to_owned());
+            }
+        }
+    }
+    let mut forms: Vec<Vec<u8>> = forms.into_iter().map(String::into_bytes).collect();
+    forms.push(bytes.to_vec());
+    forms.retain(|form| form.len() >= MIN_SECRET);
+    forms
+}
+
+fn percent_encoded(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_cut_in_every_form_a_server_could_echo() {
+        let secret = "s3cr/t\"k e?y+1".to_owned();
+        let secrets = Secrets::new([&secret]);
+        let mut quoted = String::new();
+        quote(&secret, &mut quoted);
+        let echoes = [
+            format!("key {secret} end"),
+            format!("{{\"a\":{quoted}}}"),
+            percent_encoded(&secret),
+            HEXUPPER.encode(secret.as_bytes()),
+            BASE64.encode(secret.as_bytes()),
+            BASE64.encode(format!("user:{secret}").as_bytes()),
+            BASE64.encode(format!("me:{secret}").as_bytes()),
+            BASE64URL_NOPAD.encode(format!("me:{secret} and more").as_bytes()),
+        ];
+        for echo in echoes {
+            let cut = secrets.cut(Bytes::from(echo.clone()));
+            assert!(cut.windows(3).any(|part| part == b"***"), "{echo}");
+            let cut = String::from_utf8(cut.to_vec()).expect("text");
+            assert!(cut.len() < 24, "little more than what stands around it is left: {cut}");
+        }
+    }
+
+    #[test]
+    fn a_text_without_a_secret_is_not_copied() {
+        let secrets = Secrets::new([&"longsecret".to_owned(), &"short".to_owned()]);
+        let text = Bytes::from_static(b"a short answer");
+        assert_eq!(secrets.cut(text.clone()).as_ptr(), text.as_ptr());
+        assert_eq!(secrets.cut_text("no longsecret here"), "no *** here");
+    }
+}

@@ -1,0 +1,78 @@
+//! One request at the gate: who asks, for which server, by which policy, and how they speak.
+
+use std::sync::Arc;
+
+use gatelodge_mcp::{Era, Revision};
+use http::header::{HeaderName, HeaderValue};
+
+use crate::live::{Door, LiveGrant};
+use crate::session::{ClientInfo, Session};
+use crate::upstream::Upstream;
+
+/// A request whose grant is known.
+#[derive(Debug)]
+pub(crate) struct Visit {
+    pub grant: Arc<LiveGrant>,
+    pub door: Door,
+    pub upstream: Arc<Upstream>,
+    pub address: Arc<str>,
+    pub side: Side,
+}
+
+/// How the client speaks. The upstream's side is a matter of its own.
+#[derive(Debug)]
+pub(crate) enum Side {
+    /// With a handshake. The session is none before it.
+    Legacy(Option<Arc<Session>>),
+    /// Each request stands alone.
+    Modern(Modern),
+}
+
+/// What a stateless request says of its client.
+#[derive(Debug)]
+pub(crate) struct Modern {
+    pub revision: Revision,
+    pub client: ClientInfo,
+    /// Mirrored arguments, to be passed on.
+    pub params: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Visit {
+    pub fn era(&self) -> Era {
+        match &self.side {
+            Side::Legacy(_) => Era::Legacy,
+            Side::Modern(_) => Era::Modern,
+        }
+    }
+
+    pub fn session(&self) -> Option<&Arc<Session>> {
+        match &self.side {
+            Side::Legacy(session) => session.as_ref(),
+            Side::Modern(_) => None,
+        }
+    }
+
+    pub fn revision(&self) -> Option<Revision> {
+        match &self.side {
+            Side::Legacy(session) => session.as_ref().map(|session| session.revision()),
+            Side::Modern(modern) => Some(modern.revision),
+        }
+    }
+
+    pub fn client(&self) -> Option<&ClientInfo> {
+        match &self.side {
+            Side::Legacy(session) => session.as_ref().map(|session| session.client()),
+            Side::Modern(modern) => Some(&modern.client),
+        }
+    }
+
+    /// The client's name and version for the log.
+    pub fn client_words(&self) -> Option<Arc<str>> {
+        let client = self.client()?;
+        let name = client.name.as_deref()?;
+        Some(match client.version.as_deref() {
+            Some(version) => format!("{name} {version}").into(),
+            None => name.into(),
+        })
+    }
+}

@@ -1,0 +1,161 @@
+//! Event streams: bytes into the messages they carry, and messages into events of our own making.
+//!
+//! Nothing of the framing passes through: ids, retry times, comments and line breaks of the other side end here.
+
+use crate::rewrite::one_line;
+
+/// A comment that keeps a quiet connection open.
+pub const KEEP_ALIVE: &str = ": \n\n";
+
+/// Takes an event stream apart.
+#[derive(Debug)]
+pub struct EventDecoder {
+    /// The line that is not finished yet.
+    line: Vec<u8>,
+    /// The data of the event that is not finished yet; none before its first `data` line.
+    data: Option<Vec<u8>>,
+    /// The type of the event, if it is not `message`.
+    is_other: bool,
+    /// The last byte was a carriage return: a line feed belongs to it.
+    after_return: bool,
+    is_first_line: bool,
+    limit: usize,
+}
+
+/// An event that is larger than allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an event has more than {limit} bytes")]
+pub struct EventTooLarge {
+    /// The most bytes that an event may have.
+    pub limit: usize,
+}
+
+impl EventDecoder {
+    /// Starts a stream whose events may have so many bytes.
+    pub fn new(limit: usize) -> Self {
+        Self { line: Vec::new(), data: None, is_other: false, after_return: false, is_first_line: true, limit }
+    }
+
+    /// Takes the next bytes and hands out the data of each message event that they complete.
+    ///
+    /// # Errors
+    /// An event is too large; the stream cannot be read any further.
+    pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Vec<u8>)) -> Result<(), EventTooLarge> {
+        let mut rest = bytes;
+        if self.after_return && !rest.is_empty() {
+            rest = rest.strip_prefix(b"\n").unwrap_or(rest);
+            self.after_return = false;
+        }
+        while let Some(at) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+            let (line, behind) = rest.split_at(at);
+            self.grow(line)?;
+            self.end_line(&mut each);
+            rest = match behind {
+                [b'\r', b'\n', rest @ ..] => rest,
+                [b'\r'] => {
+                    self.after_return = true;
+                    &[]
+                }
+                [_, rest @ ..] => rest,
+                [] => &[],
+            };
+        }
+        self.grow(rest)
+    }
+
+    fn grow(&mut self, bytes: &[u8]) -> Result<(), EventTooLarge> {
+        let held = self.data.as_ref().map_or(0, Vec::len) + self.line.len();
+        // The field's name is not part of the event's size.
+        if held + bytes.len() > self.limit + "data: ".len() {
+            return Err(EventTooLarge { limit: self.limit });
+        }
+        self.line.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn end_line(&mut self, each: &mut impl FnMut(Vec<u8>)) {
+        let mut line = std::mem::take(&mut self.line);
+        if std::mem::take(&mut self.is_first_line) && line.starts_with(b"\xef\xbb\xbf") {
+            line.drain(..3);
+        }
+        if line.is_empty() {
+            let is_message = !std::mem::take(&mut self.is_other);
+            // An event without data is for polling clients; it says nothing.
+            match self.data.take() {
+                Some(data) if is_message && !data.is_empty() => each(data),
+                _ => {}
+            }
+            return;
+        }
+        let (field, value) = match line.iter().position(|byte| *byte == b':') {
+            Some(at) => (line.get(..at).unwrap_or_default(), line.get(at + 1..).unwrap_or_default()),
+            None => (line.as_slice(), &[][..]),
+        };
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match field {
+            b"data" => match &mut self.data {
+                Some(data) => {
+                    data.push(b'\n');
+                    data.extend_from_slice(value);
+                }
+                None => self.data = Some(value.to_vec()),
+            },
+            b"event" => self.is_other = !matches!(value, b"message" | b""),
+            _ => {}
+        }
+    }
+}
+
+/// Writes a message as one event.
+pub fn event(text: &str) -> String {
+    format!("event: message\ndata: {}\n\n", one_line(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(chunks: &[&[u8]]) -> Result<Vec<String>, EventTooLarge> {
+        let mut decoder = EventDecoder::new(64);
+        let mut out = Vec::new();
+        for chunk in chunks {
+            decoder.push(chunk, |data| out.push(String::from_utf8(data).expect("text")))?;
+        }
+        Ok(out)
+    }
+
+    #[test]
+    fn events_are_the_same_however_they_are_cut_and_whatever_ends_their_lines() {
+        let stream =
+            b"\xef\xbb\xbf: hello\r\nid: 7\rretry: 0\ndata: {\"a\":\r\ndata:1}\n\nevent: message\ndata: two\r\r\
+            event: endpoint\ndata: /x\n\ndata\n\ndata: three\n\n";
+        let whole = decode(&[stream]).expect("events");
+        assert_eq!(whole, ["{\"a\":\n1}", "two", "three"]);
+        let bytes: Vec<&[u8]> = stream.chunks(1).collect();
+        assert_eq!(decode(&bytes).expect("events"), whole);
+        let pairs: Vec<&[u8]> = stream.chunks(2).collect();
+        assert_eq!(decode(&pairs).expect("events"), whole);
+    }
+
+    #[test]
+    fn an_unfinished_event_is_not_handed_out() {
+        assert_eq!(decode(&[b"data: one\n"]), Ok(vec![]));
+    }
+
+    #[test]
+    fn an_event_beyond_the_limit_ends_the_stream() {
+        let long = [b"data: ".as_slice(), &[b'x'; 64]].concat();
+        assert!(decode(&[&long, b"\n\n"]).is_ok());
+        assert_eq!(decode(&[&long, b"y"]), Err(EventTooLarge { limit: 64 }));
+        let lines = b"data: 123456789\n".repeat(8);
+        assert_eq!(decode(&[&lines]), Err(EventTooLarge { limit: 64 }));
+    }
+
+    #[test]
+    fn what_is_written_is_one_event() {
+        let text = "{\"a\":\r\n\"\u{2028}\"}";
+        let mut out = Vec::new();
+        EventDecoder::new(100).push(event(text).as_bytes(), |data| out.push(data)).expect("events");
+        assert_eq!(out, [b"{\"a\":  \"\\u2028\"}".to_vec()]);
+    }
+}

@@ -1,0 +1,153 @@
+//! Lists: asking for their pages, and giving a list on with some of its entries left out, all else as it was.
+
+use gatelodge_json::{Kind, Value};
+
+use crate::id::Id;
+use crate::message::Request;
+use crate::rewrite::{Edit, splice};
+
+impl Request<'_> {
+    /// Writes the request for one page of a list: under another id and progress token, from a cursor on. The cursor is
+    /// JSON, as the page before gave it.
+    pub fn paged(&self, id: &Id<'_>, cursor: Option<&str>) -> String {
+        let mut edits = vec![Edit { span: span_of(self.root().get("id")), with: id.raw().into() }];
+        if let Some(token) = self.meta().get("progressToken") {
+            edits.push(Edit { span: token.span(), with: id.raw().into() });
+        }
+        if let Some(cursor) = cursor {
+            edits.push(self.with_cursor(cursor));
+        }
+        splice(self.text(), edits)
+    }
+
+    fn with_cursor(&self, cursor: &str) -> Edit<'static> {
+        let at = |place: usize, with: String| Edit { span: (place, place), with: with.into() };
+        let Some(params) = self.params() else {
+            let end = self.root().span().1 - 1;
+            return at(end, format!(",\"params\":{{\"cursor\":{cursor}}}"));
+        };
+        if let Some(old) = params.get("cursor") {
+            return Edit { span: old.span(), with: cursor.to_owned().into() };
+        }
+        let comma = if params.members().next().is_some() { "," } else { "" };
+        at(params.span().0 + 1, format!("\"cursor\":{cursor}{comma}"))
+    }
+}
+
+fn span_of(value: Option<Value<'_>>) -> (usize, usize) {
+    value.map_or((0, 0), |value| value.span())
+}
+
+/// How long a list may be kept by those who get it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Caching {
+    /// The revision knows no such thing: nothing is said.
+    Unsaid,
+    /// It depends on who asks and may change at once.
+    Private,
+}
+
+/// Writes a list's result with other entries, each as it is written, and without a next page.
+///
+/// None if `result` is no object with such a list.
+pub fn edit_list(result: Value<'_>, member: &str, entries: &[&str], caching: Caching) -> Option<String> {
+    let list = result.get(member).filter(|list| list.kind() == Kind::List)?;
+    // Spans count from the beginning of the text that was read; the result may begin later.
+    let offset = result.span().0;
+    let moved = |(start, end): (usize, usize)| (start - offset, end - offset);
+    let mut edits = vec![Edit { span: moved(list.span()), with: format!("[{}]", entries.join(",")).into() }];
+    if let Some(span) = member_span(result, "nextCursor") {
+        edits.push(Edit { span: moved(span), with: "".into() });
+    }
+    if caching == Caching::Private {
+        let mut missing = String::new();
+        for (name, json) in [("ttlMs", "0"), ("cacheScope", "\"private\"")] {
+            match result.get(name) {
+                Some(old) => edits.push(Edit { span: moved(old.span()), with: json.into() }),
+                None => missing.push_str(&format!("\"{name}\":{json},")),
+            }
+        }
+        // The list itself is a member, so something always follows.
+        edits.push(Edit { span: (1, 1), with: missing.into() });
+    }
+    Some(splice(result.raw(), edits))
+}
+
+/// A member with the comma that separates it.
+fn member_span(object: Value<'_>, name: &str) -> Option<(usize, usize)> {
+    let members: Vec<_> = object.members().collect();
+    let at = members.iter().position(|(key, _)| key.is_str(name))?;
+    let (key, value) = members.get(at)?;
+    let before = at.checked_sub(1).and_then(|at| members.get(at)).map(|(_, value)| value.span().1);
+    let behind = members.get(at + 1).map(|(key, _)| key.span().0);
+    Some(match (before, behind) {
+        (Some(before), _) => (before, value.span().1),
+        (None, Some(behind)) => (key.span().0, behind),
+        (None, None) => (key.span().0, value.span().1),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use gatelodge_json::{Limits, read};
+
+    use super::*;
+    use crate::message::{Message, read_message};
+
+    fn page(text: &str, cursor: Option<&str>) -> String {
+        let Ok(Message::Request(request)) = read_message(text.as_bytes(), &Limits::REQUEST) else {
+            panic!("a request")
+        };
+        request.paged(&Id::string("n"), cursor)
+    }
+
+    #[test]
+    fn a_page_is_asked_for_as_the_list_was() {
+        let bare = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+        assert_eq!(page(bare, None), r#"{"jsonrpc":"2.0","id":"n","method":"tools/list"}"#);
+        let want = r#"{"jsonrpc":"2.0","id":"n","method":"tools/list","params":{"cursor":"c"}}"#;
+        assert_eq!(page(bare, Some("\"c\"")), want);
+        let empty = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}"#;
+        assert_eq!(page(empty, Some("\"c\"")), want);
+        let full =
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"progressToken":7},"cursor":null}}"#;
+        assert_eq!(
+            page(full, Some("\"c\"")),
+            r#"{"jsonrpc":"2.0","id":"n","method":"tools/list","params":{"_meta":{"progressToken":"n"},"cursor":"c"}}"#
+        );
+        let meta = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{}}}"#;
+        assert!(page(meta, Some("\"c\"")).contains(r#"{"cursor":"c","_meta":{}}"#));
+    }
+
+    fn edited(text: &str, caching: Caching) -> Option<String> {
+        let whole = format!("  {{\"result\":{text}}}");
+        let document = read(whole.as_bytes(), &Limits::REPLY).expect("json");
+        edit_list(document.root().get("result")?, "tools", &["{\"n\":1.10}"], caching)
+    }
+
+    #[test]
+    fn a_list_keeps_everything_but_what_is_left_out() {
+        let kept = r#"{"_meta": {"x":1}, "tools" : [{"n":1.10}]}"#;
+        assert_eq!(edited(r#"{"_meta": {"x":1}, "tools" : [1, 2]}"#, Caching::Unsaid).as_deref(), Some(kept));
+        for text in [
+            r#"{"nextCursor":"c", "_meta": {"x":1}, "tools" : [1]}"#,
+            r#"{"_meta": {"x":1}, "nextCursor":"c", "tools" : [1]}"#,
+            r#"{"_meta": {"x":1}, "tools" : [1], "nextCursor":"c"}"#,
+        ] {
+            assert_eq!(edited(text, Caching::Unsaid).as_deref(), Some(kept), "{text}");
+        }
+        assert_eq!(edited(r#"{"tools":{}}"#, Caching::Unsaid), None);
+    }
+
+    #[test]
+    fn a_list_for_one_grant_is_not_for_others() {
+        assert_eq!(
+            edited(r#"{"tools":[],"ttlMs":60000,"cacheScope":"public"}"#, Caching::Private).as_deref(),
+            Some(r#"{"tools":[{"n":1.10}],"ttlMs":0,"cacheScope":"private"}"#)
+        );
+        assert_eq!(
+            edited(r#"{"tools":[]}"#, Caching::Private).as_deref(),
+            Some(r#"{"ttlMs":0,"cacheScope":"private","tools":[{"n":1.10}]}"#)
+        );
+    }
+}
