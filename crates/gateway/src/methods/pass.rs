@@ -4,11 +4,10 @@
 use bytes::Bytes;
 use gatelodge_mcp::{Id, Message, Method, Notification, Request, Response, Rewrite, code, error};
 use gatelodge_store::Outcome;
-use http::StatusCode;
 
 use super::server::tell;
 use crate::Gateway;
-use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, relay};
+use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, forward};
 use crate::http::line::Line;
 use crate::http::mcp::outgoing_about;
 use crate::upstream::{Exchange, Outgoing, SendError};
@@ -62,17 +61,9 @@ pub(crate) async fn exchanged(
     let permit = Permit::of_housekeeping(outgoing_about(visit, Outgoing::post(text), request.method().name(), None));
     let errand = Errand { gw, visit, call: trail.call(), progress: progress.as_ref(), under_way: None };
     let sending = async {
-        let mut exchange = gw.client.send(&visit.upstream, permit).await?;
-        if exchange.status == StatusCode::NOT_FOUND && visit.session().is_some() {
-            super::initialize::again(gw, visit).await;
-            return Err(SendError::Gone("the server has forgotten the session; it was opened again".to_owned()));
-        }
-        if matches!(exchange.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            return Err(SendError::Status(exchange.status.as_u16()));
-        }
-        match relay(&errand, &mut exchange, line).await? {
-            Ended::Answer(message) => Ok((message, exchange)),
-            Ended::Cancelled => Err(SendError::Gone("the caller hung up".to_owned())),
+        match forward(&errand, permit, line).await? {
+            (Ended::Answer(message), Some(exchange)) => Ok((message, exchange)),
+            _ => Err(SendError::Gone("the caller hung up".to_owned())),
         }
     };
     tokio::time::timeout(gw.settings.call_time, sending).await.unwrap_or(Err(SendError::Timeout))
