@@ -6,7 +6,6 @@ use bytes::Bytes;
 use gatelodge_mcp::{Id, Method, Request, Rewrite};
 use gatelodge_policy::{Code, Decision, Reason, Terms, decide};
 use gatelodge_store::{Mode, Outcome};
-use http::StatusCode;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::offer::offer_for;
