@@ -40,6 +40,12 @@ pub struct Head {
 impl Head {
     /// The head of an empty log.
     pub const EMPTY: Self = Self { seq: 0, hash: Hash::ZERO };
+
+    /// The end after one more row.
+    pub(crate) fn followed_by(&self, at: i64, body: &str) -> Self {
+        let seq = self.seq + 1;
+        Self { seq, hash: self.hash.next(seq, at, body) }
+    }
 }
 
 /// A text that is no head.

@@ -1,7 +1,8 @@
 //! Counters: what was used in which stretch of time, and whether there is room for more. Pure.
 
+use std::borrow::Borrow;
 use std::collections::VecDeque;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,10 @@ use jiff::Timestamp;
 use crate::grants::GrantId;
 use crate::name::{PolicyName, ServerName};
 use crate::window::{Period, counts, end, period_at};
+
+/// Larger than any stretch's number and than any sum that was ever taken, and far from what overflows.
+const MAX_PERIOD: Period = 1_000_000_000_000_000;
+const MAX_USED: i128 = 10_i128.pow(30);
 
 /// A counter's identity. New versions of the policy and new tokens of the grant keep it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -80,6 +85,12 @@ impl CounterKey {
     }
 }
 
+impl Borrow<str> for CounterKey {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
 impl fmt::Display for CounterKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -126,27 +137,30 @@ pub(crate) struct Taken {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Counter {
     used: VecDeque<(Period, i128)>,
+    /// The second from which on nothing of it counts any more.
+    ends: i64,
 }
 
 impl Counter {
     /// Finds the stretch in which `claim` can be taken now.
     ///
     /// INVARIANT: the stretch never goes back, whatever the clock does: it is at least the newest that was charged,
-    /// and at least `floor`, below which counters have been forgotten.
+    /// and at least `floor`, below which counters have been forgotten. Looking forgets nothing: a clock that shows a
+    /// later time for a moment must not empty a counter that is then not charged.
     ///
     /// # Errors
     /// There is no room; if waiting helps, the time until there is.
-    pub fn room(&mut self, claim: &Claim, now: Timestamp, floor: Timestamp) -> Result<Period, Option<Duration>> {
+    pub fn room(&self, claim: &Claim, now: Timestamp, floor: Timestamp) -> Result<Period, Option<Duration>> {
         let at = |time| period_at(claim.window, claim.align, time);
         let newest = self.used.back().map_or(i64::MIN, |(period, _)| *period);
         let current = at(now).max(at(floor)).max(newest);
-        self.used.retain(|(period, _)| counts(claim.align, *period, current));
+        let counting = || self.used.iter().filter(|(period, _)| counts(claim.align, *period, current));
         let (amount, max) = (claim.amount.billionths(), claim.max.billionths());
-        let mut used: i128 = self.used.iter().map(|(_, used)| used).sum();
+        let mut used: i128 = counting().map(|(_, used)| used).sum();
         if used + amount <= max {
             return Ok(current);
         }
-        for (period, leaving) in &self.used {
+        for (period, leaving) in counting() {
             used -= leaving;
             if used + amount <= max {
                 let until = end(claim.window, claim.align, *period).duration_since(now);
@@ -156,12 +170,15 @@ impl Counter {
         Err(None)
     }
 
-    /// Adds to a stretch that [`Counter::room`] gave.
-    pub fn take(&mut self, period: Period, billionths: i128) {
+    /// Takes a claim in the stretch that [`Counter::room`] gave, and forgets what no longer counts then.
+    pub fn take(&mut self, claim: &Claim, period: Period) {
+        self.used.retain(|(own, _)| counts(claim.align, *own, period));
+        let billionths = claim.amount.billionths();
         match self.used.back_mut() {
             Some((last, used)) if *last == period => *used += billionths,
             _ => self.used.push_back((period, billionths)),
         }
+        self.ends = end(claim.window, claim.align, period).as_second() + 1;
     }
 
     /// Takes back what was added to a stretch, if it still counts.
@@ -176,19 +193,31 @@ impl Counter {
         self.used.iter().map(|(_, used)| used).sum()
     }
 
-    /// Writes the counter for keeping.
+    /// The second from which on nothing of it counts any more.
+    pub fn ends(&self) -> i64 {
+        self.ends
+    }
+
+    /// Writes the counter for keeping, but for its end.
     pub fn to_text(&self) -> String {
-        let pairs: Vec<String> = self.used.iter().map(|(period, used)| format!("{period}:{used}")).collect();
-        pairs.join(",")
+        let mut text = String::with_capacity(self.used.len() * 32);
+        for (period, used) in &self.used {
+            let comma = if text.is_empty() { "" } else { "," };
+            // Writing to a string does not fail.
+            let _ = write!(text, "{comma}{period}:{used}");
+        }
+        text
     }
 
     /// Reads a kept counter; none if it is not one.
-    pub fn of_text(text: &str) -> Option<Self> {
+    pub fn of_text(text: &str, ends: i64) -> Option<Self> {
         let mut used = VecDeque::new();
         for pair in text.split(',').filter(|pair| !pair.is_empty()) {
             let (period, amount) = pair.split_once(':')?;
-            used.push_back((period.parse().ok()?, amount.parse().ok()?));
+            let (period, amount) = (period.parse().ok()?, amount.parse().ok()?);
+            let is_sane = (-MAX_PERIOD..=MAX_PERIOD).contains(&period) && (0..=MAX_USED).contains(&amount);
+            used.push_back(is_sane.then_some((period, amount))?);
         }
-        Some(Self { used })
+        Some(Self { used, ends })
     }
 }

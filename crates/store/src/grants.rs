@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use data_encoding::BASE32HEX_NOPAD;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,15 @@ use crate::token::TokenHash;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GrantId(pub Arc<str>);
+
+impl GrantId {
+    /// Makes an id that no other grant has: 80 random bits.
+    pub(crate) fn random() -> Result<Self, StoreError> {
+        let mut random = [0; 10];
+        getrandom::fill(&mut random).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        Ok(Self(format!("g{}", BASE32HEX_NOPAD.encode(&random).to_ascii_lowercase()).into()))
+    }
+}
 
 impl fmt::Display for GrantId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

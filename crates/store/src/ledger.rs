@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::StoreError;
 use crate::chain::{Break, Head};
 use crate::counter::{Claim, CounterKey, Taken};
-use crate::record::Record;
+use crate::record::{Kind, Record};
 
 /// What a call took. If the process dies with it, it is spent.
 #[derive(Debug, Default)]
@@ -67,6 +67,24 @@ pub struct Filter {
     pub limit: usize,
 }
 
+impl Filter {
+    /// Whether a row is to be shown, as far as it alone can tell.
+    pub(crate) fn admits(&self, row: &Row) -> bool {
+        let Record { kind, call, grant, label, server, target, observed, .. } = &row.record;
+        let is = |wanted: &Option<String>, own: Option<&str>| match wanted {
+            Some(wanted) => own == Some(wanted.as_str()),
+            None => true,
+        };
+        let grant_id = grant.as_ref().map(|id| id.0.as_ref());
+        self.after.is_none_or(|after| row.seq > after)
+            && (is(&self.grant, grant_id) || is(&self.grant, label.as_deref()))
+            && is(&self.server, server.as_ref().map(|name| name.as_str()))
+            && is(&self.target, target.as_deref())
+            && is(&self.call, Some(call.as_str()))
+            && (!self.refused || *kind == Kind::Refused || *observed)
+    }
+}
+
 /// A counter as it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usage {
@@ -89,8 +107,9 @@ pub struct Verified {
 
 /// Counters and the call log.
 ///
-/// Windows follow the ledger's own clock. Every method answers within two seconds; where it cannot do what it should,
-/// it answers [`StoreError::Unavailable`] and has done nothing.
+/// Windows follow the ledger's own clock. What a call waits for (`reserve`, `release`, `write`, `flush`) answers within
+/// two seconds; where it cannot do what it should, it answers [`StoreError::Unavailable`] and has done nothing. What
+/// reads or removes rows takes as long as there are rows, and nothing else waits for it.
 #[async_trait]
 pub trait Ledger: Send + Sync {
     /// Takes all claims or none, and writes the intent, in one step that a killed process does not lose.

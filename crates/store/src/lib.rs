@@ -4,16 +4,20 @@
 //! There is no gateway without a store: where one cannot answer, the call is refused.
 
 mod admin_log;
+mod book;
 mod chain;
 mod clock;
 mod counter;
 mod grants;
+mod inspection;
 mod ledger;
+mod memory;
 mod name;
 mod notices;
 mod policies;
 mod record;
 mod servers;
+mod sqlite;
 mod token;
 mod window;
 
@@ -23,11 +27,13 @@ pub use clock::{Clock, ManualClock};
 pub use counter::{Claim, CounterKey, Holder};
 pub use grants::{Attachment, Grant, GrantId, Grants, Mode, NewGrant};
 pub use ledger::{Exhausted, Filter, Ledger, Reservation, ReserveOutcome, Row, SharedLedger, Usage, Verified};
+pub use memory::MemoryStore;
 pub use name::{NameError, PolicyName, ServerName};
 pub use notices::{Notices, StateVersion};
 pub use policies::{Policies, PolicySummary, PolicyVersion, StoredPolicy};
 pub use record::{CallId, Kind, Outcome, Record, Timings};
 pub use servers::{Server, Servers};
+pub use sqlite::{Durability, OpenStoreError, SqliteLedger, SqliteState};
 pub use token::{Token, TokenError, TokenHash};
 
 /// Why a store did not do what it was asked.

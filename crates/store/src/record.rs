@@ -8,6 +8,8 @@ use gatelodge_policy::Category;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::StoreError;
+use crate::chain::Head;
 use crate::grants::GrantId;
 use crate::name::{PolicyName, ServerName};
 use crate::policies::PolicyVersion;
@@ -230,6 +232,45 @@ impl Record {
             count: None,
             through: None,
         }
+    }
+}
+
+impl Record {
+    /// The record as logs keep it.
+    pub(crate) fn to_body(&self) -> Result<String, StoreError> {
+        let mut body = Vec::with_capacity(512);
+        serde_json::to_writer(&mut body, self).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+        String::from_utf8(body).map_err(|error| StoreError::Corrupt(error.to_string()))
+    }
+
+    /// Reads a record that a log kept.
+    pub(crate) fn of_body(body: &str) -> Result<Self, StoreError> {
+        serde_json::from_str(body).map_err(|error| StoreError::Corrupt(format!("a row of the call log: {error}")))
+    }
+}
+
+/// The row that tells of removed rows.
+pub(crate) fn pruned(through: Head, count: u64, at: Timestamp) -> Result<Record, StoreError> {
+    let mut random = [0; 10];
+    getrandom::fill(&mut random).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    let mut record = Record::new(Kind::Pruned, CallId::new(at, random), at);
+    record.through = Some(through.to_string().into());
+    record.count = Some(count);
+    Ok(record)
+}
+
+/// The outcome of a call that was meant to be sent and was not: nobody waited for leave to send it any more.
+pub(crate) fn never_sent(intent: Record, at: Timestamp) -> Record {
+    Record {
+        at,
+        kind: Kind::Outcome,
+        outcome: Some(Outcome::NotSent),
+        definition: None,
+        arguments_digest: None,
+        argument_keys: Vec::new(),
+        arguments: None,
+        timings: None,
+        ..intent
     }
 }
 

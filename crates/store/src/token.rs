@@ -18,6 +18,7 @@ const CHECK_BYTES: usize = 4;
 pub struct Token(String);
 
 /// The hash by which a token is found.
+#[expect(clippy::derived_hash_with_manual_eq, reason = "equality is the same, only in constant time")]
 #[derive(Clone, Copy, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TokenHash([u8; 32]);

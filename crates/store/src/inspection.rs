@@ -1,0 +1,86 @@
+//! What a walk along a whole log finds: its rows, its end, and the first place where it does not hold.
+
+use crate::chain::{Break, Hash, Head, Walk};
+use crate::ledger::Verified;
+use crate::record::{Kind, Record};
+
+/// A walk under way.
+#[derive(Debug)]
+pub(crate) struct Inspection {
+    walk: Option<Walk>,
+    anchor: Head,
+    head: Head,
+    rows: u64,
+    broken: Option<Break>,
+    /// What the newest row that tells of removed rows says: the last of them.
+    through: Head,
+}
+
+impl Inspection {
+    /// Starts behind the last row that was removed, and holds the rows against heads that were kept.
+    pub fn begin(anchor: Head, known: Vec<Head>) -> Self {
+        let (walk, broken) = match Walk::from(anchor, known) {
+            Ok(walk) => (Some(walk), None),
+            Err(broken) => (None, Some(broken)),
+        };
+        Self { walk, anchor, head: anchor, rows: 0, broken, through: Head::EMPTY }
+    }
+
+    /// Takes the next row. False if there is no need for a further one: the chain is broken.
+    pub fn row(&mut self, seq: u64, at: i64, body: &str, hash: Hash) -> bool {
+        let Some(walk) = &mut self.walk else { return false };
+        match walk.step(seq, at, body, hash) {
+            Ok(()) => {
+                self.rows += 1;
+                self.head = Head { seq, hash };
+                true
+            }
+            Err(broken) => self.broke(broken),
+        }
+    }
+
+    /// Takes the next row of a call log, of which rows may have been removed.
+    pub fn call_row(&mut self, seq: u64, at: i64, body: &str, hash: Hash) -> bool {
+        let holds = self.row(seq, at, body, hash);
+        if holds && let Some(through) = removed_through(body) {
+            self.through = through;
+        }
+        holds
+    }
+
+    /// Notes that a row cannot even be read.
+    pub fn unreadable(&mut self, seq: u64) -> bool {
+        self.broke(Break::Changed { seq })
+    }
+
+    fn broke(&mut self, broken: Break) -> bool {
+        self.broken.get_or_insert(broken);
+        self.walk = None;
+        false
+    }
+
+    /// Ends the walk.
+    pub fn finish(mut self) -> Verified {
+        if let Some(Err(broken)) = self.walk.take().map(Walk::finish) {
+            self.broke(broken);
+        }
+        // Whoever removes rows and moves the anchor cannot also make the chain say so without writing it anew.
+        if self.through != self.anchor && self.broken.is_none() {
+            let (told, found) = (self.through.seq, self.anchor.seq);
+            self.broken = Some(match told == found {
+                true => Break::Rewritten { seq: found },
+                false => Break::Gap { expected: told + 1, found: found + 1 },
+            });
+        }
+        Verified { rows: self.rows, head: self.head, broken: self.broken }
+    }
+}
+
+fn removed_through(body: &str) -> Option<Head> {
+    // Most rows are something else; those are not read.
+    if !body.contains(r#""kind":"pruned""#) {
+        return None;
+    }
+    let record: Record = serde_json::from_str(body).ok()?;
+    if record.kind == Kind::Pruned { record.through?.parse().ok() } else { None }
+}

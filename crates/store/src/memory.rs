@@ -1,0 +1,76 @@
+//! A store in memory, for tests and demonstrations: every promise but that it outlives the process.
+
+mod admin_log;
+mod grants;
+mod ledger;
+mod notices;
+mod policies;
+mod servers;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::chain::{Hash, Head};
+use crate::clock::Clock;
+use crate::grants::Grant;
+use crate::name::{PolicyName, ServerName};
+use crate::policies::StoredPolicy;
+use crate::servers::Server;
+
+/// All of a store, in memory.
+#[derive(Debug)]
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+    ledger: Mutex<ledger::State>,
+    /// Counts the changes of servers, grants and policies; each writer adds one, `Notices` listens.
+    version: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    servers: BTreeMap<ServerName, Server>,
+    /// The versions of each policy, oldest first; never empty.
+    policies: BTreeMap<PolicyName, Vec<StoredPolicy>>,
+    /// In the order in which they were made.
+    grants: Vec<Grant>,
+    admin_log: Vec<Line>,
+}
+
+/// A row of a log, as its hash covers it.
+#[derive(Debug)]
+struct Line {
+    at: i64,
+    body: String,
+    head: Head,
+}
+
+impl MemoryStore {
+    /// An empty store whose windows follow a clock.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        let (version, _) = watch::channel(0);
+        Self { clock, state: Mutex::default(), ledger: Mutex::new(ledger::State::new()), version }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_changed(&self) {
+        self.version.send_modify(|version| *version += 1);
+    }
+}
+
+/// Adds a row to a log.
+fn append(log: &mut Vec<Line>, end: Head, at: i64, body: String) {
+    let head = end.followed_by(at, &body);
+    log.push(Line { at, body, head });
+}
+
+impl Line {
+    fn parts(&self) -> (u64, i64, &str, Hash) {
+        (self.head.seq, self.at, &self.body, self.head.hash)
+    }
+}

@@ -1,0 +1,47 @@
+//! The log of changes in memory.
+
+use async_trait::async_trait;
+
+use super::{Line, MemoryStore, append};
+use crate::StoreError;
+use crate::admin_log::{AdminEntry, AdminLog};
+use crate::chain::Head;
+use crate::clock::nanoseconds;
+use crate::inspection::Inspection;
+use crate::ledger::Verified;
+
+#[async_trait]
+impl AdminLog for MemoryStore {
+    async fn append(&self, entry: AdminEntry) -> Result<(), StoreError> {
+        let body = serde_json::to_string(&entry).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+        let log = &mut self.state().admin_log;
+        let end = end_of(log);
+        append(log, end, nanoseconds(entry.at), body);
+        Ok(())
+    }
+
+    async fn recent(&self, limit: usize) -> Result<Vec<AdminEntry>, StoreError> {
+        let read = |line: &Line| serde_json::from_str(&line.body);
+        let entries: Result<_, _> = self.state().admin_log.iter().rev().take(limit).map(read).collect();
+        entries.map_err(|error| StoreError::Corrupt(error.to_string()))
+    }
+
+    async fn head(&self) -> Result<Head, StoreError> {
+        Ok(end_of(&self.state().admin_log))
+    }
+
+    async fn verify(&self, head: Option<Head>) -> Result<Verified, StoreError> {
+        let mut inspection = Inspection::begin(Head::EMPTY, head.into_iter().collect());
+        for line in &self.state().admin_log {
+            let (seq, at, body, hash) = line.parts();
+            if !inspection.row(seq, at, body, hash) {
+                break;
+            }
+        }
+        Ok(inspection.finish())
+    }
+}
+
+fn end_of(log: &[Line]) -> Head {
+    log.last().map_or(Head::EMPTY, |line| line.head)
+}

@@ -1,0 +1,137 @@
+//! Counters and the call log in memory.
+
+use std::sync::{MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use gatelodge_policy::Amount;
+use jiff::Timestamp;
+
+use super::{Line, MemoryStore, append};
+use crate::StoreError;
+use crate::book::Book;
+use crate::chain::Head;
+use crate::clock::nanoseconds;
+use crate::counter::Claim;
+use crate::inspection::Inspection;
+use crate::ledger::{Filter, Ledger, Reservation, ReserveOutcome, Row, Usage, Verified};
+use crate::record::{Record, pruned};
+
+/// What the ledger holds.
+#[derive(Debug)]
+pub(super) struct State {
+    book: Book,
+    /// The last row that was removed.
+    anchor: Head,
+    log: Vec<Line>,
+}
+
+impl State {
+    pub fn new() -> Self {
+        Self { book: Book::new(), anchor: Head::EMPTY, log: Vec::new() }
+    }
+
+    fn end(&self) -> Head {
+        self.log.last().map_or(self.anchor, |line| line.head)
+    }
+
+    fn write(&mut self, at: Timestamp, body: String) {
+        let end = self.end();
+        append(&mut self.log, end, nanoseconds(at), body);
+    }
+}
+
+impl MemoryStore {
+    fn ledger(&self) -> MutexGuard<'_, State> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Ledger for MemoryStore {
+    async fn reserve(&self, claims: Vec<Claim>, intent: Record) -> Result<ReserveOutcome, StoreError> {
+        let body = intent.to_body()?;
+        let mut ledger = self.ledger();
+        match ledger.book.take(&claims, self.clock.now()) {
+            Ok(taken) => {
+                ledger.write(intent.at, body);
+                Ok(ReserveOutcome::Taken(Reservation { taken }))
+            }
+            Err(exhausted) => Ok(ReserveOutcome::Exhausted(exhausted)),
+        }
+    }
+
+    async fn release(&self, reservation: Reservation, outcome: Record) -> Result<(), StoreError> {
+        let body = outcome.to_body()?;
+        let mut ledger = self.ledger();
+        ledger.book.give_back(&reservation.taken);
+        ledger.write(outcome.at, body);
+        Ok(())
+    }
+
+    async fn write(&self, record: Record) -> Result<(), StoreError> {
+        let body = record.to_body()?;
+        self.ledger().write(record.at, body);
+        Ok(())
+    }
+
+    async fn flush(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn rows(&self, filter: Filter) -> Result<Vec<Row>, StoreError> {
+        let ledger = self.ledger();
+        let mut rows = Vec::new();
+        for line in ledger.log.iter().rev() {
+            if rows.len() >= filter.limit {
+                break;
+            }
+            let row = Row { seq: line.head.seq, record: Record::of_body(&line.body)? };
+            if filter.admits(&row) {
+                rows.push(row);
+            }
+        }
+        rows.reverse();
+        Ok(rows)
+    }
+
+    async fn head(&self) -> Result<Head, StoreError> {
+        Ok(self.ledger().end())
+    }
+
+    async fn verify(&self, known: Vec<Head>) -> Result<Verified, StoreError> {
+        let ledger = self.ledger();
+        let mut inspection = Inspection::begin(ledger.anchor, known);
+        for line in &ledger.log {
+            let (seq, at, body, hash) = line.parts();
+            if !inspection.call_row(seq, at, body, hash) {
+                break;
+            }
+        }
+        Ok(inspection.finish())
+    }
+
+    async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
+        let mut ledger = self.ledger();
+        let is_kept = |line: &Line| line.at >= nanoseconds(before);
+        let count = ledger.log.iter().position(is_kept).unwrap_or(ledger.log.len());
+        let Some(last) = ledger.log.iter().take(count).next_back().map(|line| line.head) else { return Ok(0) };
+        let record = pruned(last, count as u64, self.clock.now())?;
+        let body = record.to_body()?;
+        ledger.log.drain(..count);
+        ledger.anchor = last;
+        ledger.write(record.at, body);
+        Ok(count as u64)
+    }
+
+    async fn usage(&self) -> Result<Vec<Usage>, StoreError> {
+        let ledger = self.ledger();
+        let mut usage = Vec::with_capacity(ledger.book.len());
+        for (key, counter) in ledger.book.iter() {
+            if let Some(used) = Amount::of_billionths(counter.used()) {
+                usage.push(Usage { key: key.clone(), used });
+            }
+        }
+        usage.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(usage)
+    }
+}

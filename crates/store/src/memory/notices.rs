@@ -1,0 +1,20 @@
+//! Notices in memory.
+
+use async_trait::async_trait;
+
+use super::MemoryStore;
+use crate::StoreError;
+use crate::notices::{Notices, StateVersion};
+
+#[async_trait]
+impl Notices for MemoryStore {
+    async fn version(&self) -> Result<StateVersion, StoreError> {
+        Ok(StateVersion(*self.version.borrow()))
+    }
+
+    async fn changed(&self, seen: StateVersion) -> Result<StateVersion, StoreError> {
+        let mut listener = self.version.subscribe();
+        let version = listener.wait_for(|version| *version != seen.0).await;
+        version.map(|version| StateVersion(*version)).map_err(|error| StoreError::Unavailable(error.to_string()))
+    }
+}

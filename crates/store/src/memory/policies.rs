@@ -1,0 +1,53 @@
+//! Policies in memory.
+
+use async_trait::async_trait;
+
+use super::MemoryStore;
+use crate::StoreError;
+use crate::name::PolicyName;
+use crate::policies::{Policies, PolicySummary, PolicyVersion, StoredPolicy};
+
+#[async_trait]
+impl Policies for MemoryStore {
+    async fn put(&self, mut policy: StoredPolicy) -> Result<PolicyVersion, StoreError> {
+        let mut state = self.state();
+        let versions = state.policies.entry(policy.name.clone()).or_default();
+        let version = PolicyVersion(versions.last().map_or(0, |last| last.version.0) + 1);
+        policy.version = version;
+        versions.push(policy);
+        drop(state);
+        self.has_changed();
+        Ok(version)
+    }
+
+    async fn list(&self) -> Result<Vec<PolicySummary>, StoreError> {
+        let state = self.state();
+        let in_force = state.policies.values().filter_map(|versions| versions.last());
+        let summary = |policy: &StoredPolicy| PolicySummary {
+            name: policy.name.clone(),
+            version: policy.version,
+            created_at: policy.created_at,
+            created_by: policy.created_by.clone(),
+        };
+        Ok(in_force.map(summary).collect())
+    }
+
+    async fn get(&self, name: &PolicyName, version: Option<PolicyVersion>) -> Result<StoredPolicy, StoreError> {
+        let versions = self.versions(name).await?;
+        let is_wanted = |policy: &StoredPolicy| version.is_none_or(|version| policy.version == version);
+        versions.into_iter().find(is_wanted).ok_or_else(|| not_found(name, version))
+    }
+
+    async fn versions(&self, name: &PolicyName) -> Result<Vec<StoredPolicy>, StoreError> {
+        let state = self.state();
+        let versions = state.policies.get(name).ok_or_else(|| not_found(name, None))?;
+        Ok(versions.iter().rev().cloned().collect())
+    }
+}
+
+fn not_found(name: &PolicyName, version: Option<PolicyVersion>) -> StoreError {
+    StoreError::NotFound(match version {
+        Some(version) => format!("version {version} of policy `{name}`"),
+        None => format!("policy `{name}`"),
+    })
+}

@@ -1,0 +1,111 @@
+//! A database's file: making it readable to its owner alone, and telling whether it is still the same one.
+
+use std::fs::{self, DirBuilder, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::OpenStoreError;
+use crate::StoreError;
+
+/// How long a statement waits for another process. Twice this is less than what a caller waits.
+const BUSY: Duration = Duration::from_millis(900);
+/// How often it looks meanwhile. SQLite's own steps grow to 100 ms, and a busy peer could starve us.
+const BUSY_STEP: Duration = Duration::from_millis(1);
+
+/// A database by its path, and which file stood there when it was opened.
+#[derive(Debug, Clone)]
+pub(super) struct DbFile {
+    path: PathBuf,
+    identity: Identity,
+}
+
+/// A file, whatever its name: device and inode.
+type Identity = (u64, u64);
+
+impl DbFile {
+    /// Finds the database in a directory, or makes both.
+    pub fn create(dir: &Path, name: &str) -> Result<Self, OpenStoreError> {
+        let dir = std::path::absolute(dir).map_err(|source| OpenStoreError::File { path: dir.into(), source })?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&dir);
+        made.map_err(|source| OpenStoreError::File { path: dir.clone(), source })?;
+        let path = dir.join(name);
+        // Only ever opened here to be made: closing a second handle would drop the locks of this process.
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(source) => return Err(OpenStoreError::File { path, source }),
+        }
+        Self::identify(path)
+    }
+
+    /// Finds the database in a directory.
+    pub fn existing(dir: &Path, name: &str) -> Result<Self, OpenStoreError> {
+        let dir = std::path::absolute(dir).map_err(|source| OpenStoreError::File { path: dir.into(), source })?;
+        Self::identify(dir.join(name))
+    }
+
+    fn identify(path: PathBuf) -> Result<Self, OpenStoreError> {
+        match fs::metadata(&path) {
+            Ok(metadata) => Ok(Self { identity: identity(&metadata), path }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(OpenStoreError::Missing { path }),
+            Err(source) => Err(OpenStoreError::File { path, source }),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file of the same directory whose name is this one's and an ending.
+    pub fn beside(&self, ending: &str) -> PathBuf {
+        let mut path = self.path.clone().into_os_string();
+        path.push(ending);
+        path.into()
+    }
+
+    /// Holds that the file at the path is still the one that was opened. A ledger that was removed or replaced must
+    /// not be taken for one in which nothing was used.
+    pub fn check(&self) -> Result<(), StoreError> {
+        let path = self.path.display();
+        match fs::metadata(&self.path) {
+            Ok(metadata) if identity(&metadata) == self.identity => Ok(()),
+            Ok(_) => Err(StoreError::Unavailable(format!("`{path}` is another file than the one that was opened"))),
+            Err(error) => Err(StoreError::Unavailable(format!("cannot look at `{path}`: {error}"))),
+        }
+    }
+
+    /// Opens a connection. A missing file is not made anew.
+    pub fn connect(&self) -> rusqlite::Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(&self.path, flags)?;
+        let mut since = Instant::now();
+        connection.busy_handler(Some(move |tries| {
+            if tries == 0 {
+                since = Instant::now();
+            }
+            thread::sleep(BUSY_STEP);
+            since.elapsed() < BUSY
+        }))?;
+        connection.set_prepared_statement_cache_capacity(32);
+        connection.pragma_update(None, "foreign_keys", true)?;
+        Ok(connection)
+    }
+
+    /// Opens a connection that only reads.
+    pub fn connect_to_read(&self) -> Result<Connection, StoreError> {
+        self.check()?;
+        let connection = self.connect()?;
+        connection.pragma_update(None, "query_only", true)?;
+        Ok(connection)
+    }
+}
+
+fn identity(metadata: &Metadata) -> Identity {
+    (metadata.dev(), metadata.ino())
+}

@@ -1,0 +1,201 @@
+//! `ledger.db`: counters and the call log. One thread writes, in groups; reading goes past it.
+
+mod counters;
+mod head_file;
+mod job;
+mod open_ledger;
+mod prune;
+mod read;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod waiting;
+mod writer;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use self::job::{Entry, Job, Keep, Reserve, Shared};
+use self::open_ledger::OpenLedger;
+use self::waiting::Waiting;
+use self::writer::Writer;
+use super::file::DbFile;
+use super::{Durability, OpenStoreError, migrate};
+use crate::StoreError;
+use crate::chain::Head;
+use crate::clock::Clock;
+use crate::counter::Claim;
+use crate::ledger::{Filter, Ledger, Reservation, ReserveOutcome, Row, Usage, Verified};
+use crate::record::Record;
+
+const NAME: &str = "ledger.db";
+const STEPS: [&str; 1] = [include_str!("ledger/1.sql")];
+/// How many calls may wait for the writer. Beyond it, a call is refused rather than kept waiting.
+const QUEUE: usize = 4_096;
+/// How long a call waits for the ledger, whatever happens.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// Counters and the call log, in `ledger.db`.
+///
+/// When it is dropped, what is queued is written and its threads have ended.
+#[derive(Debug)]
+pub struct SqliteLedger {
+    file: DbFile,
+    /// To the writer, which ends when this is closed. None only while the ledger is dropped.
+    queue: Option<mpsc::Sender<Job>>,
+    writer: Option<JoinHandle<()>>,
+    shared: Arc<Shared>,
+}
+
+impl SqliteLedger {
+    /// Opens the ledger in a directory. What is missing is made; an older schema is brought up.
+    ///
+    /// # Errors
+    /// See [`OpenStoreError`].
+    pub fn open(dir: &Path, durability: Durability, clock: Arc<dyn Clock>) -> Result<Self, OpenStoreError> {
+        let file = DbFile::create(dir, NAME)?;
+        let failed = |source| OpenStoreError::Open { path: file.path().into(), source };
+        migrate::bring_up(&mut file.connect().map_err(failed)?, file.path(), &STEPS)?;
+        Self::start(file, durability, clock)
+    }
+
+    /// Opens the ledger in a directory, as it is: nothing is made and no schema changed. For the command line beside
+    /// a running gateway.
+    ///
+    /// # Errors
+    /// See [`OpenStoreError`].
+    pub fn open_existing(dir: &Path, durability: Durability, clock: Arc<dyn Clock>) -> Result<Self, OpenStoreError> {
+        Self::start(DbFile::existing(dir, NAME)?, durability, clock)
+    }
+
+    fn start(file: DbFile, durability: Durability, clock: Arc<dyn Clock>) -> Result<Self, OpenStoreError> {
+        let failed = |source| OpenStoreError::Open { path: file.path().into(), source };
+        let connection = file.connect().map_err(failed)?;
+        migrate::is_up(&connection, file.path(), &STEPS)?;
+        head_file::prepare(&connection, &file)?;
+        drop(connection);
+
+        let shared = Arc::new(Shared::default());
+        let (queue, jobs) = mpsc::channel(QUEUE);
+        let open = OpenLedger::open(&file, durability).map_err(failed)?;
+        let no_thread = |source| OpenStoreError::Thread { path: file.path().into(), source };
+        let writer = Writer::new(file.clone(), durability, clock, jobs, Arc::clone(&shared), open);
+        let writer = writer.map_err(no_thread)?;
+        let thread = thread::Builder::new().name("ledger-writer".into()).spawn(|| writer.run()).map_err(no_thread)?;
+        Ok(Self { file, queue: Some(queue), writer: Some(thread), shared })
+    }
+
+    /// How often something was lost or left undone since the start: a row that could not be kept, a head or a
+    /// log that could not be written through. None of it undoes a limit; each is for somebody to look at.
+    pub fn faults(&self) -> u64 {
+        self.shared.faults()
+    }
+
+    fn queue(&self) -> Result<&mpsc::Sender<Job>, StoreError> {
+        self.queue.as_ref().ok_or_else(ended)
+    }
+
+    /// Queues a job, waiting for room.
+    async fn send(&self, job: Job) -> Result<(), StoreError> {
+        match timeout(WAIT, self.queue()?.send(job)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(ended()),
+            Err(_) => Err(StoreError::Unavailable("the ledger's queue stays full".into())),
+        }
+    }
+
+    /// Queues what is to be kept without anybody waiting for it.
+    async fn keep(&self, record: &Record, reservation: Reservation) -> Result<(), StoreError> {
+        let keep = Keep { entry: Entry::of(record)?, taken: reservation.taken };
+        let sent = self.send(Job::Keep(keep)).await;
+        if sent.is_err() {
+            self.shared.count_faults(1);
+        }
+        sent
+    }
+
+    /// Asks the writer and waits for its answer.
+    async fn ask<T>(&self, job: impl FnOnce(job::AnswerTo<T>) -> Job) -> Result<T, StoreError> {
+        let (sender, answer) = oneshot::channel();
+        self.send(job(sender)).await?;
+        match timeout(WAIT, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(ended()),
+            Err(_) => Err(late()),
+        }
+    }
+}
+
+fn ended() -> StoreError {
+    StoreError::Unavailable("the ledger's writer has ended".into())
+}
+
+fn late() -> StoreError {
+    StoreError::Unavailable("the ledger did not answer in time".into())
+}
+
+#[async_trait]
+impl Ledger for SqliteLedger {
+    async fn reserve(&self, claims: Vec<Claim>, intent: Record) -> Result<ReserveOutcome, StoreError> {
+        let (answer, receiver) = oneshot::channel();
+        let job = Job::Reserve(Reserve { claims, intent: Entry::of(&intent)?, answer });
+        let queue = self.queue()?;
+        queue.try_send(job).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => StoreError::Unavailable("the ledger's queue is full".into()),
+            mpsc::error::TrySendError::Closed(_) => ended(),
+        })?;
+        Waiting { answer: receiver, queue, shared: &self.shared }.outcome().await
+    }
+
+    async fn release(&self, reservation: Reservation, outcome: Record) -> Result<(), StoreError> {
+        self.keep(&outcome, reservation).await
+    }
+
+    async fn write(&self, record: Record) -> Result<(), StoreError> {
+        self.keep(&record, Reservation::default()).await
+    }
+
+    async fn flush(&self) -> Result<(), StoreError> {
+        self.ask(Job::Flush).await
+    }
+
+    async fn rows(&self, filter: Filter) -> Result<Vec<Row>, StoreError> {
+        read::apart(&self.file, move |_, db| read::rows(db, &filter)).await
+    }
+
+    async fn head(&self) -> Result<Head, StoreError> {
+        read::apart(&self.file, |_, db| Ok(read::end(db)?)).await
+    }
+
+    async fn verify(&self, known: Vec<Head>) -> Result<Verified, StoreError> {
+        read::apart(&self.file, |file, db| read::verify(file, db, known)).await
+    }
+
+    async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
+        let last = read::apart(&self.file, move |_, db| Ok(prune::last_before(db, before)?)).await?;
+        let removed = self.ask(|answer| Job::Prune { through: last, answer }).await?;
+        // They are gone from every answer now; the rows themselves go in steps, so that no call waits for long.
+        while self.ask(Job::Sweep).await? {}
+        Ok(removed)
+    }
+
+    async fn usage(&self) -> Result<Vec<Usage>, StoreError> {
+        read::apart(&self.file, |_, db| read::usage(db)).await
+    }
+}
+
+impl Drop for SqliteLedger {
+    fn drop(&mut self) {
+        self.queue = None;
+        if self.writer.take().is_some_and(|writer| writer.join().is_err()) {
+            self.shared.count_faults(1);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Counters at hand and in their table.
+//!
+//! Those at hand are a cache: bounded, dropped whenever another process has written or a transaction has failed.
+
+use std::collections::HashSet;
+
+use jiff::{Timestamp, ToSpan};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::book::Book;
+use crate::clock::{nanoseconds, of_nanoseconds};
+use crate::counter::{Claim, Counter, CounterKey, Taken};
+use crate::ledger::Exhausted;
+
+/// The most that are kept at hand; they are some 20 MB.
+const MAX_AT_HAND: usize = 100_000;
+/// How long a counter is kept after the last of it has stopped to count.
+const KEPT_DAYS: i64 = 40;
+/// How many rows one group looks at when old ones are forgotten.
+const LOOKED_AT: usize = 200;
+
+/// The counters, and which of them the present transaction has changed.
+pub(super) struct Counters {
+    book: Book,
+    touched: HashSet<CounterKey>,
+    /// When to look for old ones again.
+    next_look: Timestamp,
+    /// Where the look has come to; none if there is none under way.
+    looked_until: Option<String>,
+}
+
+impl Counters {
+    pub fn new() -> Self {
+        Self { book: Book::new(), touched: HashSet::new(), next_look: Timestamp::MIN, looked_until: None }
+    }
+
+    /// Lets go of everything at hand.
+    pub fn read_anew(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        self.book.clear();
+        self.touched.clear();
+        let floor = db.prepare_cached("SELECT at FROM floor")?.query_row([], |row| row.get(0))?;
+        self.book.floor = of_nanoseconds(floor);
+        Ok(())
+    }
+
+    /// Puts a counter at hand. False if what is stored is none.
+    pub fn load(&mut self, db: &Connection, key: &CounterKey) -> rusqlite::Result<bool> {
+        if self.book.get(key).is_some() {
+            return Ok(true);
+        }
+        let mut select = db.prepare_cached("SELECT state, ends FROM counters WHERE key = ?")?;
+        let read = |row: &rusqlite::Row<'_>| Ok(Counter::of_text(row.get_ref(0)?.as_str()?, row.get(1)?));
+        let counter = select.query_row([key.as_str()], read).optional()?.unwrap_or_else(|| Some(Counter::default()));
+        let is_readable = counter.is_some();
+        if let Some(counter) = counter {
+            self.book.insert(key.clone(), counter);
+        }
+        Ok(is_readable)
+    }
+
+    /// Takes all claims or none. Their counters are at hand.
+    pub fn take(&mut self, claims: &[Claim], now: Timestamp) -> Result<Vec<Taken>, Exhausted> {
+        let taken = self.book.take(claims, now)?;
+        self.touched.extend(taken.iter().map(|taken| taken.key.clone()));
+        Ok(taken)
+    }
+
+    /// Gives back what still counts.
+    pub fn give_back(&mut self, db: &Connection, taken: &[Taken]) -> rusqlite::Result<()> {
+        for taken in taken {
+            // One that cannot be read stays as it is: what was taken is then spent.
+            if self.load(db, &taken.key)? {
+                self.touched.insert(taken.key.clone());
+            }
+        }
+        self.book.give_back(taken);
+        Ok(())
+    }
+
+    /// Writes what was changed, one row a counter.
+    pub fn store(&mut self, db: &Connection, now: Timestamp) -> rusqlite::Result<()> {
+        if self.touched.is_empty() {
+            return Ok(());
+        }
+        let mut upsert = db.prepare_cached(
+            "INSERT INTO counters (key, state, ends) VALUES (?, ?, ?) \
+             ON CONFLICT DO UPDATE SET state = excluded.state, ends = excluded.ends",
+        )?;
+        for key in self.touched.drain() {
+            if let Some(counter) = self.book.get(&key) {
+                upsert.execute(params![key.as_str(), counter.to_text(), counter.ends()])?;
+            }
+        }
+        drop(upsert);
+        self.forget_old(db, now)?;
+        if self.book.len() > MAX_AT_HAND {
+            self.book.clear();
+        }
+        Ok(())
+    }
+
+    /// Once a day, removes counters of which nothing has counted for long; some rows with each group.
+    fn forget_old(&mut self, db: &Connection, now: Timestamp) -> rusqlite::Result<()> {
+        let before = now.checked_sub((KEPT_DAYS * 24).hours()).unwrap_or(Timestamp::MIN);
+        let from = match self.looked_until.take() {
+            Some(key) => key,
+            None if now < self.next_look => return Ok(()),
+            None => {
+                self.next_look = now.checked_add(24.hours()).unwrap_or(Timestamp::MAX);
+                String::new()
+            }
+        };
+        let (old, last) = old_after(db, &from, before)?;
+        self.looked_until = last;
+        if old.is_empty() {
+            return Ok(());
+        }
+        // INVARIANT: the floor goes up with the first counter that is forgotten, in the same transaction. Should the
+        // clock go back behind it, the counter does not start anew in a window that was used up.
+        self.book.floor = self.book.floor.max(before);
+        db.execute("UPDATE floor SET at = max(at, ?)", [nanoseconds(before)])?;
+        for key in old {
+            db.execute("DELETE FROM counters WHERE key = ?", [&key])?;
+            self.book.remove(&key);
+        }
+        Ok(())
+    }
+}
+
+/// The old ones among the next rows behind a key, and the last key if there may be more.
+fn old_after(db: &Connection, from: &str, before: Timestamp) -> rusqlite::Result<(Vec<String>, Option<String>)> {
+    let mut select = db.prepare_cached("SELECT key, ends FROM counters WHERE key > ? ORDER BY key LIMIT ?")?;
+    let mut rows = select.query(params![from, LOOKED_AT])?;
+    let (mut old, mut last, mut count) = (Vec::new(), None, 0);
+    while let Some(row) = rows.next()? {
+        let key: String = row.get(0)?;
+        if row.get::<_, i64>(1)? < before.as_second() {
+            old.push(key.clone());
+        }
+        last = Some(key);
+        count += 1;
+    }
+    Ok((old, last.filter(|_| count == LOOKED_AT)))
+}

@@ -1,0 +1,129 @@
+//! What is asked of the writer, and what it shares with those who ask.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use jiff::Timestamp;
+use tokio::sync::oneshot;
+
+use crate::StoreError;
+use crate::clock::nanoseconds;
+use crate::counter::{Claim, Taken};
+use crate::ledger::Exhausted;
+use crate::record::{Record, never_sent};
+
+/// Where an answer goes. Closed if nobody waits any more.
+pub(super) type AnswerTo<T> = oneshot::Sender<Result<T, StoreError>>;
+
+/// One thing to do.
+#[derive(Debug)]
+pub(super) enum Job {
+    /// Take claims and write the intent.
+    Reserve(Reserve),
+    /// Write a row, and give back what is given back.
+    Keep(Keep),
+    /// Answer when all before is written.
+    Flush(AnswerTo<()>),
+    /// Move the anchor to a row, and tell how many rows are behind it now.
+    Prune { through: u64, answer: AnswerTo<u64> },
+    /// Remove some rows behind the anchor, and tell whether there are more.
+    Sweep(AnswerTo<bool>),
+    /// Look at what is stranded.
+    Wake,
+    /// Do something to the connection.
+    #[cfg(test)]
+    Tamper(fn(&rusqlite::Connection), AnswerTo<()>),
+}
+
+/// A reservation to be made.
+#[derive(Debug)]
+pub(super) struct Reserve {
+    pub claims: Vec<Claim>,
+    pub intent: Entry,
+    pub answer: AnswerTo<Answer>,
+}
+
+/// A row to be written, which may come with something to be given back.
+#[derive(Debug)]
+pub(super) struct Keep {
+    pub entry: Entry,
+    pub taken: Vec<Taken>,
+}
+
+/// A row before it has a number. It is put into words where the call runs, not on the writer.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub at: i64,
+    pub body: String,
+}
+
+/// What became of a reservation.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Taken(Granted),
+    Exhausted(Exhausted),
+}
+
+/// What was taken, with the intent that was written for it.
+#[derive(Debug)]
+pub(super) struct Granted {
+    pub taken: Vec<Taken>,
+    pub intent: String,
+}
+
+impl Entry {
+    pub fn of(record: &Record) -> Result<Self, StoreError> {
+        Ok(Self { at: nanoseconds(record.at), body: record.to_body()? })
+    }
+}
+
+impl Granted {
+    /// Gives back what nobody waits for any more.
+    pub fn into_keep(self, now: Timestamp) -> Result<Keep, StoreError> {
+        let outcome = never_sent(Record::of_body(&self.intent)?, now);
+        Ok(Keep { entry: Entry::of(&outcome)?, taken: self.taken })
+    }
+}
+
+impl Job {
+    /// Whether it is still to be done: not if whoever asked has gone.
+    pub fn is_wanted(&self) -> bool {
+        match self {
+            Self::Reserve(reserve) => !reserve.answer.is_closed(),
+            Self::Flush(answer) => !answer.is_closed(),
+            Self::Prune { answer, .. } => !answer.is_closed(),
+            Self::Sweep(answer) => !answer.is_closed(),
+            Self::Keep(_) => true,
+            Self::Wake => false,
+            #[cfg(test)]
+            Self::Tamper(..) => true,
+        }
+    }
+}
+
+/// What the writer shares with those who ask it.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    /// Reservations that were answered when nobody waited any more. Callers put them in, the writer takes them out
+    /// with its next group; [`Job::Wake`] sees to it that there is one.
+    stranded: Mutex<Vec<Granted>>,
+    faults: AtomicU64,
+}
+
+impl Shared {
+    pub fn strand(&self, granted: Granted) {
+        self.stranded.lock().unwrap_or_else(PoisonError::into_inner).push(granted);
+    }
+
+    pub fn take_stranded(&self) -> Vec<Granted> {
+        std::mem::take(&mut *self.stranded.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn count_faults(&self, count: u64) {
+        self.faults.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub fn faults(&self) -> u64 {
+        self.faults.load(Ordering::Relaxed)
+    }
+}

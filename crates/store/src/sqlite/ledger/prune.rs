@@ -1,0 +1,69 @@
+//! Removing old rows of the call log: first the anchor moves and a row says so, then the rows go, some at a time.
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::job::Entry;
+use super::read;
+use crate::StoreError;
+use crate::chain::Head;
+use crate::clock::nanoseconds;
+use crate::record::pruned;
+use crate::sqlite::line;
+
+/// How many rows go at a time; some milliseconds' worth.
+const SWEPT: u64 = 2_000;
+
+/// What became of the anchor.
+pub(super) struct Moved {
+    pub removed: u64,
+    /// The row that says so.
+    pub row: Entry,
+}
+
+/// The last row before the first one that is not older than a time; 0 if there is none.
+pub(super) fn last_before(db: &Connection, before: Timestamp) -> rusqlite::Result<u64> {
+    let db = db.unchecked_transaction()?;
+    let anchor = read::anchor(&db)?.seq;
+    let mut select = db.prepare("SELECT seq FROM log WHERE seq > ? AND at >= ? ORDER BY seq LIMIT 1")?;
+    let first_kept: Option<u64> =
+        select.query_row(params![anchor, nanoseconds(before)], |row| row.get(0)).optional()?;
+    match first_kept {
+        Some(first_kept) => Ok(first_kept.saturating_sub(1)),
+        None => Ok(read::end(&db)?.seq),
+    }
+}
+
+/// Moves the anchor to a row, if it is before it. All rows up to there are gone from every answer.
+pub(super) fn move_anchor(
+    db: &Connection,
+    through: u64,
+    now: Timestamp,
+) -> rusqlite::Result<Result<Option<Moved>, StoreError>> {
+    let anchor = read::anchor(db)?;
+    let mut select = db.prepare_cached("SELECT seq, hash FROM log WHERE seq = ? AND seq > ?")?;
+    let Some(last) = select.query_row(params![through, anchor.seq], line::head).optional()? else {
+        return Ok(Ok(None));
+    };
+    let removed = last.seq - anchor.seq;
+    let row = match told(last, removed, now) {
+        Ok(row) => row,
+        Err(error) => return Ok(Err(error)),
+    };
+    db.execute("UPDATE anchor SET seq = ?, hash = ?", params![last.seq, last.hash.0])?;
+    Ok(Ok(Some(Moved { removed, row })))
+}
+
+fn told(last: Head, removed: u64, now: Timestamp) -> Result<Entry, StoreError> {
+    Entry::of(&pruned(last, removed, now)?)
+}
+
+/// Removes some of the rows up to the anchor. True if there are more.
+pub(super) fn sweep(db: &Connection) -> rusqlite::Result<bool> {
+    let anchor = read::anchor(db)?.seq;
+    let first: Option<u64> = db.query_row("SELECT min(seq) FROM log", [], |row| row.get(0))?;
+    let Some(first) = first.filter(|first| *first <= anchor) else { return Ok(false) };
+    let last = anchor.min(first + SWEPT - 1);
+    db.execute("DELETE FROM log WHERE seq <= ?", [last])?;
+    Ok(last < anchor)
+}

@@ -1,0 +1,105 @@
+//! Reading the ledger, on a connection of its own each time, so that the writer never waits.
+
+use gatelodge_policy::Amount;
+use rusqlite::Connection;
+
+use super::head_file;
+use crate::StoreError;
+use crate::chain::Head;
+use crate::counter::{Counter, CounterKey};
+use crate::inspection::Inspection;
+use crate::ledger::{Filter, Row, Usage, Verified};
+use crate::record::Record;
+use crate::sqlite::file::DbFile;
+use crate::sqlite::line;
+
+/// Reads away from the async threads, and of one state of the database.
+pub(super) async fn apart<T: Send + 'static>(
+    file: &DbFile,
+    read: impl FnOnce(&DbFile, &Connection) -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    let file = file.clone();
+    let task = tokio::task::spawn_blocking(move || read(&file, &file.connect_to_read()?));
+    task.await.map_err(|error| StoreError::Unavailable(error.to_string()))?
+}
+
+/// The last row that was removed.
+pub(super) fn anchor(db: &Connection) -> rusqlite::Result<Head> {
+    db.prepare_cached("SELECT seq, hash FROM anchor")?.query_row([], line::head)
+}
+
+/// The end of the chain.
+pub(super) fn end(db: &Connection) -> rusqlite::Result<Head> {
+    let anchor = anchor(db)?;
+    Ok(line::last(db, "log")?.filter(|last| last.seq > anchor.seq).unwrap_or(anchor))
+}
+
+/// The newest rows that a filter admits, oldest of them first.
+pub(super) fn rows(db: &Connection, filter: &Filter) -> Result<Vec<Row>, StoreError> {
+    let db = db.unchecked_transaction()?;
+    let after = filter.after.unwrap_or_default().max(anchor(&db)?.seq);
+    let mut statement = db.prepare("SELECT seq, body FROM log WHERE seq > ? ORDER BY seq DESC")?;
+    let mut found = statement.query([after])?;
+    let needles = needles(filter)?;
+    let mut rows = Vec::new();
+    while rows.len() < filter.limit
+        && let Some(row) = found.next()?
+    {
+        let body = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
+        if !needles.iter().all(|needle| body.contains(needle)) {
+            continue;
+        }
+        let row = Row { seq: row.get(0)?, record: Record::of_body(body)? };
+        if filter.admits(&row) {
+            rows.push(row);
+        }
+    }
+    rows.reverse();
+    Ok(rows)
+}
+
+/// What a row must contain as text to be worth reading.
+fn needles(filter: &Filter) -> Result<Vec<String>, StoreError> {
+    let wanted = [&filter.grant, &filter.server, &filter.target, &filter.call];
+    let mut needles = Vec::new();
+    for word in wanted.into_iter().flatten() {
+        needles.push(serde_json::to_string(word).map_err(|error| StoreError::Corrupt(error.to_string()))?);
+    }
+    Ok(needles)
+}
+
+/// Walks the whole chain.
+pub(super) fn verify(file: &DbFile, db: &Connection, mut known: Vec<Head>) -> Result<Verified, StoreError> {
+    // The kept heads are read before the log: meanwhile the log can only have become longer.
+    known.extend(head_file::kept(file)?);
+    let db = db.unchecked_transaction()?;
+    let anchor = anchor(&db)?;
+    let mut inspection = Inspection::begin(anchor, known);
+    let mut statement = db.prepare("SELECT seq, at, body, hash FROM log WHERE seq > ? ORDER BY seq")?;
+    let mut rows = statement.query([anchor.seq])?;
+    while let Some(row) = rows.next()? {
+        let holds = match line::read(row) {
+            Ok(line) => inspection.call_row(line.seq, line.at, line.body, line.hash),
+            Err(seq) => inspection.unreadable(seq),
+        };
+        if !holds {
+            break;
+        }
+    }
+    Ok(inspection.finish())
+}
+
+/// All counters, by key.
+pub(super) fn usage(db: &Connection) -> Result<Vec<Usage>, StoreError> {
+    let mut statement = db.prepare("SELECT key, state, ends FROM counters ORDER BY key")?;
+    let mut rows = statement.query([])?;
+    let mut usage = Vec::new();
+    while let Some(row) = rows.next()? {
+        let key: String = row.get(0)?;
+        let counter = Counter::of_text(&row.get::<_, String>(1)?, row.get(2)?);
+        let used = counter.and_then(|counter| Amount::of_billionths(counter.used()));
+        let used = used.ok_or_else(|| StoreError::Corrupt(format!("counter `{key}`")))?;
+        usage.push(Usage { key: CounterKey::stored(&key), used });
+    }
+    Ok(usage)
+}

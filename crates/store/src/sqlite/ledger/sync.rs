@@ -1,0 +1,85 @@
+//! The thread that has the write-ahead log written through to the disk shortly after each commit.
+
+use std::fs::File;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::job::Shared;
+
+/// How long commits gather before they are synced together. With the sync itself it stays below 50 ms.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// The thread and what it is told. Dropped, it syncs what is left and ends.
+pub(super) struct Syncer {
+    state: Arc<State>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The writer puts a file in and rings; the thread takes it out. The newest file wins: there is another one only
+/// when the database was opened again, and closing it has synced the one before.
+#[derive(Default)]
+struct State {
+    wish: Mutex<Wish>,
+    bell: Condvar,
+}
+
+#[derive(Default)]
+struct Wish {
+    file: Option<Arc<File>>,
+    is_closed: bool,
+}
+
+impl Syncer {
+    pub fn start(shared: Arc<Shared>) -> io::Result<Self> {
+        let state = Arc::new(State::default());
+        let of_thread = Arc::clone(&state);
+        let thread = thread::Builder::new().name("ledger-sync".into()).spawn(move || of_thread.run(&shared))?;
+        Ok(Self { state, thread: Some(thread) })
+    }
+
+    /// Has a file synced soon.
+    pub fn sync(&self, file: &Arc<File>) {
+        let mut wish = self.state.lock();
+        if wish.file.is_none() {
+            self.state.bell.notify_one();
+        }
+        wish.file = Some(Arc::clone(file));
+    }
+}
+
+impl State {
+    fn run(&self, shared: &Shared) {
+        loop {
+            let mut wish = self.lock();
+            while wish.file.is_none() && !wish.is_closed {
+                wish = self.bell.wait(wish).unwrap_or_else(PoisonError::into_inner);
+            }
+            if !wish.is_closed {
+                drop(wish);
+                thread::sleep(GATHER);
+                wish = self.lock();
+            }
+            // Taken out before the sync: a commit during it is a new wish.
+            let Some(file) = wish.file.take() else { return };
+            drop(wish);
+            if file.sync_data().is_err() {
+                shared.count_faults(1);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Wish> {
+        self.wish.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Syncer {
+    fn drop(&mut self) {
+        self.state.lock().is_closed = true;
+        self.state.bell.notify_one();
+        // A thread that panicked has nothing more to tell.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}

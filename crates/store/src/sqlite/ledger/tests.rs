@@ -1,0 +1,62 @@
+//! Faults that only the inside of the writer can bring about.
+
+use super::*;
+use crate::clock::ManualClock;
+use crate::record::{CallId, Kind};
+
+fn record(number: u8) -> Record {
+    let at: Timestamp = "2026-11-15T12:00:00Z".parse().expect("a time");
+    let mut record = Record::new(Kind::Intent, CallId::new(at, [number; 10]), at);
+    record.message = Some("x".repeat(3_000).into());
+    record
+}
+
+fn open(dir: &Path) -> SqliteLedger {
+    let clock = Arc::new(ManualClock::at(record(0).at));
+    SqliteLedger::open(dir, Durability::Process, clock).expect("a ledger")
+}
+
+async fn count(ledger: &SqliteLedger) -> usize {
+    ledger.rows(Filter { limit: 1_000, ..Filter::default() }).await.expect("rows").len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_refuses_calls_and_loses_no_row_that_was_queued() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = open(dir.path());
+    let fill = |db: &rusqlite::Connection| {
+        db.query_row("PRAGMA max_page_count = 1", [], |_| Ok(())).expect("a limit");
+    };
+    ledger.ask(|answer| Job::Tamper(fill, answer)).await.expect("tampered");
+    // The three go to the writer as they come; whatever their groups are, the rows do not fit into the file.
+    let (written, reserved) = tokio::join!(ledger.write(record(1)), ledger.reserve(vec![], record(2)));
+    written.expect("queued");
+    // The writer opens the database again after such a fault, which lifts the limit of the connection.
+    let mut taken = 0;
+    match reserved {
+        Ok(outcome) => taken += usize::from(matches!(outcome, ReserveOutcome::Taken(_))),
+        Err(error) => assert!(matches!(error, StoreError::Unavailable(_)), "{error}"),
+    }
+    let again = ledger.reserve(vec![], record(3)).await.expect("room again");
+    taken += usize::from(matches!(again, ReserveOutcome::Taken(_)));
+    ledger.flush().await.expect("all written");
+    assert_eq!(count(&ledger).await, 1 + taken);
+    assert_eq!(ledger.verify(vec![]).await.expect("a walk").broken, None);
+    assert_eq!(ledger.faults(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_that_fails_leaves_no_trace_in_memory() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = open(dir.path());
+    ledger.write(record(1)).await.expect("queued");
+    ledger.flush().await.expect("written");
+    let before = ledger.head().await.expect("a head");
+    // Ends the transaction from under the group, so that its commit fails.
+    let end = |db: &rusqlite::Connection| db.execute_batch("ROLLBACK").expect("no transaction");
+    ledger.ask(|answer| Job::Tamper(end, answer)).await.expect_err("a failed commit");
+    assert_eq!(ledger.head().await.expect("a head"), before);
+    ledger.write(record(2)).await.expect("queued");
+    ledger.flush().await.expect("written");
+    assert_eq!(ledger.verify(vec![before]).await.expect("a walk").rows, 2);
+}

@@ -1,0 +1,40 @@
+//! A caller that waits for its reservation, and may stop waiting at any moment.
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use super::job::{Answer, Job, Shared};
+use super::{WAIT, ended, late};
+use crate::StoreError;
+use crate::ledger::{Reservation, ReserveOutcome};
+
+/// Waits for the answer to a reservation. Dropped before the answer was taken, it gives back what was taken.
+pub(super) struct Waiting<'a> {
+    pub answer: oneshot::Receiver<Result<Answer, StoreError>>,
+    pub queue: &'a mpsc::Sender<Job>,
+    pub shared: &'a Shared,
+}
+
+impl Waiting<'_> {
+    pub async fn outcome(mut self) -> Result<ReserveOutcome, StoreError> {
+        match timeout(WAIT, &mut self.answer).await {
+            Ok(Ok(Ok(Answer::Taken(granted)))) => Ok(ReserveOutcome::Taken(Reservation { taken: granted.taken })),
+            Ok(Ok(Ok(Answer::Exhausted(exhausted)))) => Ok(ReserveOutcome::Exhausted(exhausted)),
+            Ok(Ok(Err(error))) => Err(error),
+            Ok(Err(_)) => Err(ended()),
+            Err(_) => Err(late()),
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        // From here on the writer cannot answer and gives back by itself; an answer that is on its way is taken out.
+        self.answer.close();
+        if let Ok(Ok(Answer::Taken(granted))) = self.answer.try_recv() {
+            self.shared.strand(granted);
+            // If the queue is full, the writer comes by anyway.
+            let _ = self.queue.try_send(Job::Wake);
+        }
+    }
+}

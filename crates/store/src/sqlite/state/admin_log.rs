@@ -1,0 +1,68 @@
+//! The log of changes in `state.db`.
+
+use async_trait::async_trait;
+use rusqlite::{TransactionBehavior, params};
+
+use super::{SqliteState, of_json, to_json};
+use crate::StoreError;
+use crate::admin_log::{AdminEntry, AdminLog};
+use crate::chain::Head;
+use crate::clock::nanoseconds;
+use crate::inspection::Inspection;
+use crate::ledger::Verified;
+use crate::sqlite::line;
+
+#[async_trait]
+impl AdminLog for SqliteState {
+    async fn append(&self, entry: AdminEntry) -> Result<(), StoreError> {
+        let body = to_json(&entry)?;
+        let append = self.run(move |connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let at = nanoseconds(entry.at);
+            let end = line::last(&transaction, "admin_log")?.unwrap_or(Head::EMPTY).followed_by(at, &body);
+            transaction.execute(
+                "INSERT INTO admin_log (seq, at, body, hash) VALUES (?, ?, ?, ?)",
+                params![end.seq, at, body, end.hash.0],
+            )?;
+            transaction.commit()?;
+            Ok(())
+        });
+        append.await
+    }
+
+    async fn recent(&self, limit: usize) -> Result<Vec<AdminEntry>, StoreError> {
+        let recent = self.run(move |db| {
+            let mut statement = db.prepare_cached("SELECT body FROM admin_log ORDER BY seq DESC LIMIT ?")?;
+            let mut rows = statement.query([i64::try_from(limit).unwrap_or(i64::MAX)])?;
+            let mut entries = Vec::new();
+            while let Some(row) = rows.next()? {
+                entries.push(of_json(&row.get::<_, String>(0)?)?);
+            }
+            Ok(entries)
+        });
+        recent.await
+    }
+
+    async fn head(&self) -> Result<Head, StoreError> {
+        self.run(|db| Ok(line::last(db, "admin_log")?.unwrap_or(Head::EMPTY))).await
+    }
+
+    async fn verify(&self, head: Option<Head>) -> Result<Verified, StoreError> {
+        let verify = self.run(move |db| {
+            let mut inspection = Inspection::begin(Head::EMPTY, head.into_iter().collect());
+            let mut statement = db.prepare("SELECT seq, at, body, hash FROM admin_log ORDER BY seq")?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let holds = match line::read(row) {
+                    Ok(line) => inspection.row(line.seq, line.at, line.body, line.hash),
+                    Err(seq) => inspection.unreadable(seq),
+                };
+                if !holds {
+                    break;
+                }
+            }
+            Ok(inspection.finish())
+        });
+        verify.await
+    }
+}

@@ -1,0 +1,34 @@
+//! Notices from `state.db`: a number that each change counts up, and a look at it now and then.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::SqliteState;
+use crate::StoreError;
+use crate::notices::{Notices, StateVersion};
+
+/// How often `changed` looks for what another process did. It owes an answer within a second.
+const LOOK: Duration = Duration::from_millis(250);
+
+#[async_trait]
+impl Notices for SqliteState {
+    async fn version(&self) -> Result<StateVersion, StoreError> {
+        let version = self.run(|db| {
+            let mut statement = db.prepare_cached("SELECT number FROM version")?;
+            Ok(StateVersion(statement.query_row([], |row| row.get(0))?))
+        });
+        version.await
+    }
+
+    async fn changed(&self, seen: StateVersion) -> Result<StateVersion, StoreError> {
+        loop {
+            let version = self.version().await?;
+            if version != seen {
+                return Ok(version);
+            }
+            // Whether the bell rang or the time passed: look again. A ring that was missed costs one round.
+            let _ = tokio::time::timeout(LOOK, self.bell.notified()).await;
+        }
+    }
+}

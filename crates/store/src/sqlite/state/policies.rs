@@ -1,0 +1,110 @@
+//! Policies in `state.db`.
+
+use async_trait::async_trait;
+use rusqlite::{OptionalExtension, Row, params};
+
+use super::{SqliteState, name};
+use crate::StoreError;
+use crate::clock::{nanoseconds, of_nanoseconds};
+use crate::name::PolicyName;
+use crate::policies::{Policies, PolicySummary, PolicyVersion, StoredPolicy};
+
+const COLUMNS: &str = "name, version, text, is_yaml, restores, created_at, created_by";
+
+#[async_trait]
+impl Policies for SqliteState {
+    async fn put(&self, policy: StoredPolicy) -> Result<PolicyVersion, StoreError> {
+        let change = self.change(move |db| {
+            let last: u32 = db.query_row(
+                "SELECT coalesce(max(version), 0) FROM policies WHERE name = ?",
+                [policy.name.as_str()],
+                |row| row.get(0),
+            )?;
+            let version = last + 1;
+            db.execute(
+                &format!("INSERT INTO policies ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"),
+                params![
+                    policy.name.as_str(),
+                    version,
+                    policy.text,
+                    policy.is_yaml,
+                    policy.restores.map(|version| version.0),
+                    nanoseconds(policy.created_at),
+                    policy.created_by,
+                ],
+            )?;
+            Ok(PolicyVersion(version))
+        });
+        change.await
+    }
+
+    async fn list(&self) -> Result<Vec<PolicySummary>, StoreError> {
+        let list = self.run(|db| {
+            // With `max`, the other columns are those of the row that has it.
+            let mut statement = db.prepare_cached(
+                "SELECT name, max(version), created_at, created_by FROM policies GROUP BY name ORDER BY name",
+            )?;
+            let mut rows = statement.query([])?;
+            let mut policies = Vec::new();
+            while let Some(row) = rows.next()? {
+                policies.push(PolicySummary {
+                    name: name(&row.get::<_, String>(0)?)?,
+                    version: PolicyVersion(row.get(1)?),
+                    created_at: of_nanoseconds(row.get(2)?),
+                    created_by: row.get(3)?,
+                });
+            }
+            Ok(policies)
+        });
+        list.await
+    }
+
+    async fn get(&self, name: &PolicyName, version: Option<PolicyVersion>) -> Result<StoredPolicy, StoreError> {
+        let name = name.clone();
+        let get = self.run(move |db| {
+            let sql = format!(
+                "SELECT {COLUMNS} FROM policies WHERE name = ?1 AND version = coalesce(?2, version) \
+                 ORDER BY version DESC LIMIT 1"
+            );
+            let mut statement = db.prepare_cached(&sql)?;
+            let found =
+                statement.query_row(params![name.as_str(), version.map(|version| version.0)], |row| Ok(stored(row)));
+            found.optional()?.unwrap_or_else(|| Err(not_found(&name, version)))
+        });
+        get.await
+    }
+
+    async fn versions(&self, name: &PolicyName) -> Result<Vec<StoredPolicy>, StoreError> {
+        let name = name.clone();
+        let versions = self.run(move |db| {
+            let sql = format!("SELECT {COLUMNS} FROM policies WHERE name = ? ORDER BY version DESC");
+            let mut statement = db.prepare_cached(&sql)?;
+            let mut rows = statement.query([name.as_str()])?;
+            let mut versions = Vec::new();
+            while let Some(row) = rows.next()? {
+                versions.push(stored(row)?);
+            }
+            if versions.is_empty() { Err(not_found(&name, None)) } else { Ok(versions) }
+        });
+        versions.await
+    }
+}
+
+fn stored(row: &Row<'_>) -> Result<StoredPolicy, StoreError> {
+    Ok(StoredPolicy {
+        name: name(&row.get::<_, String>(0)?)?,
+        version: PolicyVersion(row.get(1)?),
+        text: row.get(2)?,
+        is_yaml: row.get(3)?,
+        restores: row.get::<_, Option<u32>>(4)?.map(PolicyVersion),
+        created_at: of_nanoseconds(row.get(5)?),
+        created_by: row.get(6)?,
+    })
+}
+
+fn not_found(name: &PolicyName, version: Option<PolicyVersion>) -> StoreError {
+    StoreError::NotFound(match version {
+        Some(version) => format!("version {version} of policy `{name}`"),
+        None => format!("policy `{name}`"),
+    })
+}

@@ -1,0 +1,63 @@
+//! Servers in `state.db`.
+
+use async_trait::async_trait;
+use rusqlite::{Row, params};
+
+use super::{SqliteState, name, of_json, to_json};
+use crate::StoreError;
+use crate::clock::{nanoseconds, of_nanoseconds};
+use crate::name::ServerName;
+use crate::servers::{Server, Servers};
+
+#[async_trait]
+impl Servers for SqliteState {
+    async fn add(&self, server: Server) -> Result<(), StoreError> {
+        let headers = to_json(&server.headers)?;
+        let change = self.change(move |db| {
+            let added = db.execute(
+                "INSERT INTO servers (name, url, headers, created_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                params![server.name.as_str(), server.url, headers, nanoseconds(server.created_at)],
+            )?;
+            match added {
+                0 => Err(StoreError::Conflict(format!("there is a server `{}` already", server.name))),
+                _ => Ok(()),
+            }
+        });
+        change.await
+    }
+
+    async fn remove(&self, name: &ServerName) -> Result<(), StoreError> {
+        let name = name.clone();
+        let change = self.change(move |db| {
+            if db.execute("DELETE FROM servers WHERE name = ?", [name.as_str()])? == 0 {
+                return Err(StoreError::NotFound(format!("server `{name}`")));
+            }
+            db.execute("DELETE FROM attachments WHERE server = ?", [name.as_str()])?;
+            Ok(())
+        });
+        change.await
+    }
+
+    async fn list(&self) -> Result<Vec<Server>, StoreError> {
+        let list = self.run(|db| {
+            let mut statement =
+                db.prepare_cached("SELECT name, url, headers, created_at FROM servers ORDER BY name")?;
+            let mut rows = statement.query([])?;
+            let mut servers = Vec::new();
+            while let Some(row) = rows.next()? {
+                servers.push(server(row)?);
+            }
+            Ok(servers)
+        });
+        list.await
+    }
+}
+
+fn server(row: &Row<'_>) -> Result<Server, StoreError> {
+    Ok(Server {
+        name: name(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?)?,
+        url: row.get(1)?,
+        headers: of_json(&row.get::<_, String>(2)?)?,
+        created_at: of_nanoseconds(row.get(3)?),
+    })
+}
