@@ -8,7 +8,7 @@ mod reserve;
 mod trail;
 
 pub(crate) use facts::{Facts, subject_of};
-pub(crate) use forward::{Ended, Errand, answer, relay, result_text};
+pub(crate) use forward::{Ended, Errand, answer, forward, result_text};
 pub(crate) use permit::Permit;
 pub(crate) use refusal::Refusal;
 pub(crate) use reserve::take;

@@ -9,3 +9,4 @@ pub(crate) mod listener;
 pub(crate) mod mcp;
 pub(crate) mod names;
 pub(crate) mod reply;
+pub(crate) mod tap;

@@ -155,10 +155,6 @@ impl Session {
         lock(&self.asked).iter().find(|(_, own)| *own == upstream).map(|(id, _)| id.clone())
     }
 
-    pub fn outbox(&self) -> Option<mpsc::Sender<Bytes>> {
-        lock(&self.outbox).clone()
-    }
-
     /// Puts the stream that the client has opened last in place of an earlier one.
     pub fn set_outbox(&self, outbox: Option<mpsc::Sender<Bytes>>) {
         *lock(&self.outbox) = outbox;

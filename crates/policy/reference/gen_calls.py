@@ -2,6 +2,7 @@
 is given a value that should make it true, false, absent or a mismatch.
 """
 
+from gen_places import uri as any_uri, url, url_near
 from gen_policy import (CATEGORIES, METHODS, PROMPTS, TEAMS, TOOLS, URIS)
 from gen_values import anything, call_value, chance, nudge, number, pick, respell, string, \
     wrong_value
@@ -120,6 +121,8 @@ class CallMaker:
                 now = pick(rng, ["true", "false", "absent", "mismatch"])
             if now == "absent":
                 return pick(rng, [MISSING, MISSING, None])
+            if op == "host_in" and chance(rng, 0.4):  # what comes of it is for others to say
+                return url_near(rng, value) if chance(rng, 0.7) else url(rng)
             if now == "mismatch":
                 if broken:
                     wrong = [{}, {"0": "x"}, "text", Raw("0"), True]
@@ -230,10 +233,13 @@ class CallMaker:
 
     def uri(self):
         rng = self.rng
-        uri, block = self.name("resources", URIS)
-        if chance(rng, 0.3):
-            uri = pick(rng, UNSAFE_URIS + SAFE_URIS)
-        return uri, block
+        uri, _ = self.name("resources", URIS)
+        roll = rng.random()
+        if roll < 0.15:
+            return pick(rng, UNSAFE_URIS + SAFE_URIS)
+        if roll < 0.45:
+            return any_uri(rng, uri)
+        return any_uri(rng) if roll < 0.6 else uri
 
     def method(self):
         rng = self.rng
@@ -254,7 +260,7 @@ class CallMaker:
         if roll < 0.4:
             ref = {"type": "ref/prompt", "name": self.name("prompts", PROMPTS)[0]}
         elif roll < 0.8:
-            ref = {"type": "ref/resource", "uri": self.uri()[0]}
+            ref = {"type": "ref/resource", "uri": self.uri()}
         else:
             ref = pick(rng, [None, "greet", {}, {"type": "ref/prompt"}, {"type": "ref/tool",
                        "name": "a"}, {"type": "ref/prompt", "uri": "greet"}, {"name": "greet"},
@@ -269,11 +275,12 @@ class CallMaker:
     def call(self):
         rng = self.rng
         roll = rng.random()
-        if roll < 0.76:
+        if roll < 0.64:
             call = self.tool()
-        elif roll < 0.85:
-            uri, _ = self.uri()
-            call = {"resource": uri}
+        elif roll < 0.82:
+            call = {"resource": self.uri()}
+            if chance(rng, 0.2):  # they say nothing about a resource
+                call["arguments"] = {**pick(rng, ARGUMENTS), "uri": pick(rng, [Raw("1"), "note:a"])}
         elif roll < 0.92:
             name, block = self.name("prompts", PROMPTS)
             call = {"prompt": name}
@@ -281,6 +288,12 @@ class CallMaker:
                 call["arguments"] = self.arguments([block] if block else [])
         else:
             call = self.method()
+        self.surroundings(call)
+        return call
+
+    def call_of(self, name, url):
+        """A call of one tool with one argument."""
+        call = {"tool": name, "arguments": {"url": url}}
         self.surroundings(call)
         return call
 

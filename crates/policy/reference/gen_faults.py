@@ -78,7 +78,9 @@ BLOCKS = {
         "example.com:", "example.com:0443", "example.com:x", "example.com:65536", "bücher.example",
         "ex%61mple.com", "127.1", "0x7f000001", "2130706433", "1.2.3.256", "[::1", "::1",
         "example.com?x", "example.com#x", "**.example.com", " example.com", "example.com\\x",
-        "[0:0:0:0:0:0:0:1]", "127.0.0.01", "*.*.example.com")],
+        "[0:0:0:0:0:0:0:1]", "127.0.0.01", "*.*.example.com", "a_b.example.com", "_", "example.com:0",
+        "[::1]:0", "*.example.com:00", "[::ffff:1.2.3.4]", "[::ffff:102:304]", "[::FFFF:1.2.3.4]",
+        "[2001:DB8::1]", "*.[::1]", "*.127.0.0.1", "a\tb.com", "example.com:８０", "\u212a.com")],
     "limit fields": [{"limits": [without(LIMIT, k)]} for k in LIMIT] +
                     [limit(name="x"), limit(key="x"), {"limits": ["x"]}, {"limits": [[]]},
                      limit(increment=ONE)],

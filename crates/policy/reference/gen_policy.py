@@ -4,6 +4,7 @@ every way the language allows. Faults are planted elsewhere.
 
 import json
 
+from gen_places import uri
 from gen_values import chance, pick, respell, rule_value, string
 from globs import literals
 from jsontext import Raw
@@ -69,6 +70,8 @@ class PolicyMaker:
         self.rng = rng
         self.paths = {}
         self.counters = {}
+        self.amounts = {}  # of a counter, where limits on it can meet: the path
+        self.place = "tools"
         self.favourites = [pick(rng, OPS) for _ in range(4)]
 
     def maybe(self, part):
@@ -107,6 +110,8 @@ class PolicyMaker:
             value = self.some(URIS, 1, 3)
         elif op == "length_lte":
             value = Raw(pick(rng, ["6", "14", "20", "22"]))
+        if op in ("eq", "neq", "contains", "starts_with") and self.maybe(0.2):
+            value = uri(rng)
         return {"path": "args.uri", "op": op, "value": value}
 
     def on_other_root(self, text):
@@ -162,14 +167,13 @@ class PolicyMaker:
             window = pick(rng, ["minute", "hour", "day", "week", "month", 900, 1, 604800,
                                 31622400, 7])
             align = "rolling" if window != "month" and self.maybe(0.25) else "calendar"
-            amount = None
-            if self.maybe(0.6 if name.startswith("spend") else 0.1):
-                amount = pick(rng, [["amount"], ["to", "sum"], ["items", ("n", 0), "price"], ["n"]])
+            has_amount = self.maybe(0.6 if name.startswith("spend") else 0.1)
             self.counters[name] = (window, pick(rng, ["grant", "session", "server",
-                                                      "organisation"]), align, amount)
-        window, scope, align, amount = self.counters[name]
+                                                      "organisation"]), align, has_amount)
+        window, scope, align, has_amount = self.counters[name]
         result = {"counter": name, "window": self.window(window)}
-        if amount:
+        if has_amount:
+            amount = self.amount_path(name, inside)
             result["max"] = respell(rng, pick(rng, ["100", "99.99", "0.000000001", "10",
                                                     "999999999999999999.999999999", "5"]))
             text = path_text(rng, amount)
@@ -184,6 +188,13 @@ class PolicyMaker:
         if self.maybe(0.15):
             result["on_deny"] = string(rng)
         return result
+
+    def amount_path(self, counter, inside):
+        """One for all tools, whose blocks can meet; each block of the others may have its own."""
+        paths = [["amount"], ["to", "sum"], ["items", ("n", 0), "price"], ["n"]]
+        if inside == "resources":
+            paths += [["uri"], ["uri"], ["uri", "n"], ["uri", ("n", 0)]]
+        return self.amounts.setdefault((counter, self.place), pick(self.rng, paths))
 
     def rate_limit(self):
         rng = self.rng
@@ -202,6 +213,7 @@ class PolicyMaker:
         rng = self.rng
         if self.maybe(0.1):
             return {}
+        self.place = "tools" if inside == "tools" else object()
         result = {}
         if self.maybe(0.17):
             result["action"] = pick(rng, ["allow", "deny", "approve", "approve"])
@@ -212,7 +224,7 @@ class PolicyMaker:
                            ("deny_if", "approve_if"), ()])
         for polarity in shape:
             result[polarity] = [self.predicate(inside) for _ in range(pick(rng, [1, 1, 2, 3]))]
-        if self.maybe(0.3):
+        if self.maybe(0.3 if inside == "tools" else 0.4):
             result["limits"] = [self.limit(inside) for _ in range(pick(rng, [1, 1, 2, 3]))]
         if inside == "tools":
             if self.maybe(0.15):
@@ -268,9 +280,11 @@ class PolicyMaker:
                 else self.block("tools") for key in self.some(CATEGORIES, 1, 4)}
         if self.maybe(0.85):
             doc["tools"] = self.keyed(TOOLS, TOOL_GLOBS, "tools")
-        if self.maybe(0.35):
-            doc["resources"] = self.keyed(URIS, URI_GLOBS, "resources")
-        if self.maybe(0.3):
+        if self.maybe(0.5):
+            # What is refused elsewhere is allowed where it is listed exactly.
+            odd = [text for text in (uri(rng) for _ in range(6)) if "*" not in text]
+            doc["resources"] = self.keyed(URIS + odd, URI_GLOBS, "resources")
+        if self.maybe(0.4):
             doc["prompts"] = self.keyed(PROMPTS, PROMPT_GLOBS, "prompts")
         if self.maybe(0.3):
             doc["methods"] = {key: pick(rng, ["allow", "deny"])

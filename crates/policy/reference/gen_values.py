@@ -37,7 +37,8 @@ BAD_FILES = ["", "home/a", "./home/a", "../home/a", "~/a", "/home/a\0", "/home\\
              "C:/home/a", "file:///home/a", " /home/a"]
 MEMBERS = ["example.com", "*.example.com", "EXAMPLE.org", "api.example.com:8443", "127.0.0.1",
            "*.example.com:8443", "localhost", "a-b.co", "[::1]", "10.0.0.1:80", "example.com:443",
-           "*.co", "*.localhost", "xn--bcher-kva.example", "0x7f.example.com"]
+           "*.co", "*.localhost", "xn--bcher-kva.example", "0x7f.example.com", "API.Example.com",
+           "*.EXAMPLE.com:443", "LOCALHOST:1", "[2001:db8::1]:8443", "-a.1a", "A-B.CO:65535"]
 GOOD_URLS = ["https://example.com", "http://example.com/", "https://EXAMPLE.com/a?b#c",
              "https://a.example.com/x", "https://a.b.example.com", "https://badexample.com/",
              "https://example.com.evil.org/", "http://example.org", "https://example.com:443/",

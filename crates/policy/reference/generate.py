@@ -9,18 +9,22 @@ from json.encoder import encode_basestring_ascii
 
 from gen_calls import CallMaker
 from gen_faults import plant
+from gen_places import member, url, url_near
 from gen_policy import PolicyMaker
+from gen_values import chance, pick
 from jsontext import utf8_string, write_json
 
 CALLS = 40
 FAULTY = 20  # one policy of so many
+DOUBTFUL = 0.25  # and such a part has hosts of which nobody here knows whether they are any
 
 
 class Case:
-    def __init__(self, policy, calls, fault):
-        self.policy = policy   # text
-        self.calls = calls     # texts
-        self.fault = fault     # the kind of a planted fault, or None
+    def __init__(self, policy, calls, fault=None, doubtful=False):
+        self.policy = policy      # text
+        self.calls = calls        # texts
+        self.fault = fault        # the kind of a planted fault, or None
+        self.doubtful = doubtful  # whether it loads is for the two sides to say
 
     def line(self):
         return request_line(self.policy, self.calls)
@@ -46,14 +50,28 @@ def _writer(rng):
     return _escape_all
 
 
+def _doubtful_case(rng):
+    members = [member(rng) for _ in range(pick(rng, [1, 1, 2]))]
+    condition = {"path": "args.url", "op": "host_in", "value": members}
+    doc = {"version": "1", "default": "deny",
+           "tools": {"t": {pick(rng, ["require", "deny_if", "approve_if"]): [condition]}}}
+    caller = CallMaker(rng, doc, {})
+    urls = [url_near(rng, members) if chance(rng, 0.8) else url(rng) for _ in range(10)]
+    made = [write_json(caller.call_of("t", each), _writer(rng)) for each in urls]
+    return Case(write_json(doc, _writer(rng)), made, doubtful=True)
+
+
 def make_case(seed, index, calls=CALLS):
     """The case of this index; the same for the same seed, whatever ran before."""
     rng = random.Random(f"{seed}/{index}")
+    block, place = divmod(index, FAULTY)
+    is_faulty = place == block % FAULTY  # each time another place, so that each worker has some
+    if not is_faulty and chance(rng, DOUBTFUL):
+        return _doubtful_case(rng)
     maker = PolicyMaker(rng)
     doc = maker.document()
     fault = None
-    block, place = divmod(index, FAULTY)
-    if place == block % FAULTY:  # each time another place, so that each worker has some
+    if is_faulty:
         fault, faulty = plant(rng, doc, block)
         calls = 2  # a refused policy judges none
     caller = CallMaker(rng, doc, maker.paths)

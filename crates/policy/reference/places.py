@@ -11,9 +11,10 @@ IPV4 = re.compile(OCTET + r"(?:\." + OCTET + r"){3}\Z")
 NUMERIC_LABEL = re.compile(r"(?:[0-9]+|0[xX][0-9a-fA-F]*)\Z")
 PORT = re.compile(r"[1-9][0-9]{0,4}\Z")
 SCHEME = re.compile(r"[hH][tT][tT][pP][sS]?://")
-ESCAPES = re.compile(r"%(?:2e|2f|5c|00)", re.IGNORECASE)
+ESCAPES = re.compile(r"%(?:2e|2f|5c|00)", re.IGNORECASE | re.ASCII)
 # An authority starts at `//`; `///` has an empty one. Behind the schemes of the web any number of slashes begins one.
-USERINFO = re.compile(r"(?<!/)//[^/?#]*@|(?:https?|wss?|ftp):/*[^/?#]*@", re.IGNORECASE)
+USERINFO = re.compile(r"(?<!/)//[^/?#]*@|(?:https?|wss?|ftp):/*[^/?#]*@",
+                      re.IGNORECASE | re.ASCII)  # else the long s would be an s
 
 
 def normal_path(text):
@@ -39,9 +40,12 @@ def _host_and_port(text):
         if not bracket:
             return None
         try:
-            if "%" in inner or str(ipaddress.IPv6Address(inner)) != inner:
-                return None
+            address = ipaddress.IPv6Address(inner)
         except ValueError:
+            return None
+        # Of an IPv4-mapped address two forms are called canonical, with dots (RFC 5952) and without
+        # (URL Standard); the page names neither, so neither is.
+        if "%" in inner or str(address) != inner or address.ipv4_mapped is not None:
             return None
         host, is_ip = "[" + inner + "]", True
     else:

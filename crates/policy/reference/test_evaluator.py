@@ -4,6 +4,7 @@ rule. Run with `python -m unittest`.
 
 import json
 import random
+import re
 import unittest
 from decimal import Decimal
 
@@ -177,8 +178,15 @@ class TopLevel(Base):
         for uri in ("a/./b", "http://h/x?y=/../z", "http://h/..#x", "x%2E", "x%5c", "x\\y", "x\0",
                     "http://u@h/", "http://h/?u=http://u@h", "note:.."):
             self.assertTrue(unsafe_uri(uri), uri)
-        for uri in ("file:///a..b", "file:///...", "mailto:a@b", "http://h/a@b", "file:///a@b"):
+        for uri in ("file:///a..b", "file:///...", "mailto:a@b", "http://h/a@b", "file:///a@b",
+                    "http\u017f:a@b"):
             self.assertFalse(unsafe_uri(uri), uri)
+
+    def test_the_amount_of_a_resource_is_in_its_uri_alone(self):
+        loaded = policy(resources={"*": {"limits": [
+            {"counter": "c", "window": "day", "max": 5, "amount": "args.n"}]}})
+        self.assertEqual(short(ask(loaded, resource="note:a", arguments={"n": 1})),
+                         ("deny", "amount", "/resources/*/limits/0"))
 
 
 class Conditions(Base):
@@ -251,7 +259,9 @@ class Conditions(Base):
             else:
                 self.all_three(condition("args.u", "host_in", [member]), {"u": url}, answer)
         for url in ("example.com", "https://a..b", "https://a.", "https://a:", "https://a:080",
-                    "https://a b", "https://a/\\", "https://%61", "http://0x7f000001", "https://é"):
+                    "https://a b", "https://a/\\", "https://%61", "http://0x7f000001", "https://é",
+                    "https://a_b", "https://a:0", "http://[::ffff:1.2.3.4]", "http://[::ffff:102:304]",
+                    "http://[2001:DB8::1]"):
             self.assertIsNone(url_host(url), url)
 
     def test_every_element(self):
@@ -394,6 +404,39 @@ class Order(Base):
             answer = ask(loaded, tool="t", arguments={"e": "no"}, input_schema=schema)
             self.assertEqual(answer["decision"], "allow" if usable else "deny", schema)
         self.assertEqual(ask(loaded, tool="t")["code"], "invalid_arguments")
+
+
+class Generator(unittest.TestCase):
+    """The pairs must hold the places that two readers could take differently."""
+
+    @classmethod
+    def setUpClass(cls):
+        cases = [make_case("t", n, calls=20) for n in range(600)]
+        cls.docs = [read_json(case.policy) for case in cases if not case.fault]
+        cls.calls = [read_json(call) for case in cases for call in case.calls]
+
+    def often(self, texts, pattern, least):
+        hits = sum(re.search(pattern, text) is not None for text in texts)
+        self.assertGreaterEqual(hits, least, pattern)
+
+    def test_odd_uris_are_frequent(self):
+        uris = [call["resource"] for call in self.calls if "resource" in call]
+        for pattern in ("//[^/?#]*@", "[\0-\x1f\x7f-\x9f]", "[ \xa0\u2003\u3000]", r"\\",
+                        r"(^|[/:?#])\.\.?($|[/?#:])", "%2e", "%2E", "%2f", "%2F", "%5c", "%5C", "%00"):
+            self.often(uris, pattern, 5)
+
+    def test_odd_hosts_are_frequent(self):
+        urls = [call["arguments"]["url"] for call in self.calls
+                if type(call.get("arguments", {}).get("url")) is str]
+        members = re.findall(r'"host_in","value":\[(.*?)\]\}', write_json(self.docs))
+        for pattern in ("_", "[A-Z]", r"\[::ffff:[0-9a-f]+:[0-9a-f]+\]", r"\[::ffff:1\.",
+                        r":0([/?#\"]|$)"):
+            self.often(urls, pattern, 5)
+            self.often(members, pattern, 1)
+
+    def test_amounts_stand_in_every_part(self):
+        for part in ("tools", "resources", "prompts"):
+            self.often([write_json(doc.get(part, {})) for doc in self.docs], '"amount":', 15)
 
 
 if __name__ == "__main__":

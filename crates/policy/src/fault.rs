@@ -20,6 +20,16 @@ pub struct Fault {
     pub other: Option<(Range<usize>, String)>,
 }
 
+/// As many faults of one document are kept: a text of some megabytes could have millions.
+const MOST_KEPT: usize = 1_000;
+
+/// Keeps a fault, unless there are more already than anybody is told.
+pub(crate) fn keep(faults: &mut Vec<Fault>, fault: Fault) {
+    if faults.len() < MOST_KEPT {
+        faults.push(fault);
+    }
+}
+
 /// Whether a document with this finding can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {

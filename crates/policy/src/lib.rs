@@ -42,6 +42,7 @@ pub use format::{Formatted, format};
 pub use import::{Imported, Note, NoteKind, import};
 pub use json_schema::json_schema;
 pub use limit::{Align, Amount, Charge, Scope, Window};
+pub use method::is_always_allowed;
 pub use parse::parse;
 pub use schema::{Schema, SchemaError};
 pub use set::{ClientRequest, Policy};

@@ -22,6 +22,11 @@ pub(crate) const ALWAYS_ALLOWED: [&str; 13] = [
     "notifications/roots/list_changed",
 ];
 
+/// Whether a method passes under every policy.
+pub fn is_always_allowed(method: &str) -> bool {
+    ALWAYS_ALLOWED.contains(&method)
+}
+
 /// Methods that are judged by what they are about; by their name alone they cannot be.
 pub(crate) const JUDGED_BY_SUBJECT: [&str; 6] = [
     "tools/call",

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 use crate::call::Category;
-use crate::fault::{Code, Fault, Severity};
+use crate::fault::{Code, Fault, Severity, keep};
 use crate::glob::Glob;
 use crate::method::{ALWAYS_ALLOWED, JUDGED_BY_SUBJECT, TASKS};
 use crate::path::Path;
@@ -44,7 +44,7 @@ pub(crate) const TIME_ZONE: &str = "time_zone";
 
 /// More globs in one map than this are refused: each pair is compared.
 const MAX_GLOBS: usize = 5_000;
-/// More faults than this are not collected.
+/// More faults than this are not told.
 pub(crate) const MAX_FAULTS: usize = 200;
 
 /// Reads and compiles a policy document.
@@ -80,7 +80,7 @@ pub(crate) struct Parser {
 
 impl Parser {
     pub fn fault(&mut self, fault: Fault) {
-        self.faults.push(fault);
+        keep(&mut self.faults, fault);
     }
 
     fn policy(&mut self, root: &Node) -> Policy {

@@ -19,6 +19,22 @@ fn an_allow_with_one_limit_allocates_once() {
     assert!(allocations(by_amount) <= 1);
 }
 
+#[test]
+fn faults_without_number_take_no_more_memory_than_the_document() {
+    let peak = |open: &str, item: &str, format: Format| {
+        let text = format!("{open}{}]}}", item.repeat(200_000));
+        let counted = allocation_counter::measure(|| {
+            std::hint::black_box(parse(text.as_bytes(), format)).ok();
+        });
+        counted.bytes_max
+    };
+    let open = r#"{"version":"1","default":"deny","hide":["a""#;
+    for (format, bad) in [(Format::Json, ",1"), (Format::Yaml, ",1"), (Format::Yaml, ",0x1")] {
+        let (without, with) = (peak(open, r#","a""#, format), peak(open, bad, format));
+        assert!(with < without + without / 4, "{format:?} {bad}: {with} bytes, {without} without faults");
+    }
+}
+
 /// Judges a call to a tool with this block and gives the number of allocations; the call must be allowed.
 fn allocations(block: &str) -> u64 {
     let policy = format!(r#"{{"version": "1", "default": "deny", "tools": {{"pay": {block}}}}}"#);

@@ -4,11 +4,13 @@ use bytes::Bytes;
 use gatelodge_json::{Limits, read};
 use gatelodge_mcp::{Id, Payload, Upstream as Said, read_upstream};
 use gatelodge_store::{CallId, Outcome};
+use http::StatusCode;
 use tokio::time::{MissedTickBehavior, interval_at};
 
+use super::Permit;
 use crate::Gateway;
 use crate::http::line::Line;
-use crate::methods::server;
+use crate::methods::{initialize, server};
 use crate::session::UnderWay;
 use crate::upstream::{Exchange, SendError};
 use crate::visit::{Side, Visit};
@@ -34,28 +36,56 @@ pub(crate) struct Errand<'a> {
     pub under_way: Option<&'a UnderWay>,
 }
 
-/// Reads the upstream's messages until the answer: passes on what belongs to this call, drops what belongs to nobody.
-pub(crate) async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) -> Result<Ended, SendError> {
+/// Sends a request and reads the upstream's messages until the answer.
+pub(crate) async fn forward(
+    errand: &Errand<'_>,
+    permit: Permit,
+    line: &mut Line,
+) -> Result<(Ended, Option<Exchange>), SendError> {
     let Errand { gw, visit, .. } = errand;
-    let own_id = Id::string(errand.call.as_str());
-    let period = gw.settings.keep_alive;
+    let Some(sent) = attend(errand, line, gw.client.send(&visit.upstream, permit)).await else {
+        return Ok((Ended::Cancelled, None));
+    };
+    let mut exchange = sent?;
+    match exchange.status {
+        StatusCode::NOT_FOUND if visit.session().is_some() => {
+            initialize::again(gw, visit).await;
+            return Err(SendError::Gone("the server has forgotten the session; it was opened again".to_owned()));
+        }
+        // Our credential is wrong, not the caller's.
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(SendError::Status(exchange.status.as_u16())),
+        _ => {}
+    }
+    let ended = relay(errand, &mut exchange, line).await?;
+    Ok((ended, Some(exchange)))
+}
+
+/// Waits for something of the upstream's, shows the caller that we are still there, and stops if it wants no answer
+/// any more.
+async fn attend<T>(errand: &Errand<'_>, line: &mut Line, work: impl Future<Output = T>) -> Option<T> {
+    let period = errand.gw.settings.keep_alive;
     let mut keep_alive = interval_at(tokio::time::Instant::now() + period, period);
     keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut work = std::pin::pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return Some(done),
+            _ = keep_alive.tick() => line.keep_alive().await,
+            () = cancelled(errand.under_way) => return None,
+            // A stateless client cancels by hanging up; a legacy one comes back.
+            () = line.gone(), if matches!(errand.visit.side, Side::Modern(_)) => return None,
+        }
+    }
+}
+
+/// Passes on what belongs to this call and drops what belongs to nobody, until the answer.
+async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) -> Result<Ended, SendError> {
+    let Errand { gw, visit, .. } = errand;
+    let own_id = Id::string(errand.call.as_str());
     loop {
         let is_stream = exchange.is_stream();
-        let message = {
-            // Not started anew after a tick: half of a message may have been read.
-            let mut next = std::pin::pin!(exchange.next());
-            loop {
-                tokio::select! {
-                    message = &mut next => break message?,
-                    _ = keep_alive.tick() => line.keep_alive().await,
-                    () = cancelled(errand.under_way) => return Ok(Ended::Cancelled),
-                    // A stateless client cancels by hanging up; a legacy one comes back.
-                    () = line.gone(), if matches!(visit.side, Side::Modern(_)) => return Ok(Ended::Cancelled),
-                }
-            }
-        };
+        let Some(message) = attend(errand, line, exchange.next()).await else { return Ok(Ended::Cancelled) };
+        let message = message?;
         let Some(message) = message else {
             return Err(SendError::Gone("the answer ended without a reply".to_owned()));
         };

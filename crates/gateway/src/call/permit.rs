@@ -1,6 +1,8 @@
 //! Leave to send one message upstream. Sending takes one and uses it up.
 
-use gatelodge_policy::Terms;
+use gatelodge_policy::is_always_allowed;
+
+use gatelodge_mcp::Id;
 
 use super::reserve::Reserved;
 use crate::upstream::Outgoing;
@@ -18,14 +20,19 @@ impl Permit {
         Self { outgoing }
     }
 
-    /// For what the policy lets pass without a charge: handshakes, lists, notifications.
-    pub fn of_terms(terms: &Terms, outgoing: Outgoing) -> Option<Self> {
-        let is_free = terms.charges.is_empty() && terms.question.is_none();
-        is_free.then_some(Self { outgoing })
+    /// For a message whose method passes under every policy: handshakes, lists, notifications. None for any other.
+    pub fn of_always_allowed(method: &str, outgoing: Outgoing) -> Option<Self> {
+        is_always_allowed(method).then_some(Self { outgoing })
     }
 
-    /// For the gateway's own housekeeping: the next page of a list that was permitted, the end of a session, the
-    /// question which revision a server speaks. Nothing a caller wrote goes out with it.
+    /// For the client's answer to what the upstream asked under `_asked`, which the policy allowed when it was asked.
+    pub fn of_answer(_asked: &Id<'_>, outgoing: Outgoing) -> Self {
+        Self { outgoing }
+    }
+
+    /// For the gateway's own housekeeping: the end of a session, an answer to what the client is not asked, the
+    /// question which revision a server speaks or which tools it offers. Nothing a caller wrote goes out with it, but
+    /// for the handshake that is done again.
     pub fn of_housekeeping(outgoing: Outgoing) -> Self {
         Self { outgoing }
     }

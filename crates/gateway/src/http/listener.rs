@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use http::header::TRANSFER_ENCODING;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -15,12 +16,13 @@ use tracing::{debug, warn};
 
 use super::body::Body;
 use super::guard::Guard;
+use super::tap::Tap;
 use super::{admin, mcp, reply};
 use crate::Gateway;
 
 /// More headers than this no client sends.
 const MAX_HEADERS: usize = 100;
-const MAX_HEAD_BYTES: usize = 64 << 10;
+pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// Which requests a listener takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,9 +82,16 @@ async fn serve(
     // Answers are small and complete; waiting for more to send only delays them.
     let _ = stream.set_nodelay(true);
     let head_time = gw.settings.head_time;
-    let service = service_fn(|request| {
+    let (stream, seen) = Tap::new(stream);
+    let service = service_fn(|request: Request<Incoming>| {
         let (gw, guard) = (Arc::clone(&gw), Arc::clone(&guard));
-        async move { Ok::<_, Infallible>(answer(&gw, peer, entrance, &guard, request).await) }
+        let is_ambiguous = request.headers().contains_key(TRANSFER_ENCODING) && seen.has_length();
+        async move {
+            if is_ambiguous {
+                return Ok::<_, Infallible>(reply::ambiguous_length());
+            }
+            Ok(answer(&gw, peer, entrance, &guard, request).await)
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -12,7 +12,7 @@ use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::body::{self, Body};
-use super::head::{self, accepts, check_post};
+use super::head::{self, Refused, accepts, check_post};
 use super::line::{Line, address_words};
 use super::{names, reply};
 use crate::Gateway;
@@ -27,7 +27,7 @@ pub(crate) async fn serve(gw: &Arc<Gateway>, peer: SocketAddr, request: Request<
     let (head, incoming) = request.into_parts();
     let visit = match admit(gw, peer, &head) {
         Ok(visit) => visit,
-        Err(response) => return response,
+        Err((status, what)) => return unauthorized(status, what),
     };
     match head.method {
         http::Method::POST => post(gw, visit, head.headers, incoming).await,
@@ -38,22 +38,19 @@ pub(crate) async fn serve(gw: &Arc<Gateway>, peer: SocketAddr, request: Request<
 }
 
 /// Finds out who asks and for which server.
-fn admit(gw: &Gateway, peer: SocketAddr, head: &Parts) -> Result<Visit, Response<Body>> {
-    let not_found = |what: &str| Err(reply::http_error(StatusCode::NOT_FOUND, what));
+fn admit(gw: &Gateway, peer: SocketAddr, head: &Parts) -> Result<Visit, Refused> {
+    let not_found = |what| Err((StatusCode::NOT_FOUND, what));
     let Some(name) = head.uri.path().strip_prefix("/mcp/") else {
         return not_found("there is nothing here; servers are at /mcp/<server>");
     };
     let name = name.strip_suffix('/').unwrap_or(name);
     let address = address_words(peer.ip());
     let live = gw.live();
-    let token = head::token(&head.headers, &head.uri).map_err(|(status, what)| {
-        gw.unauthenticated.count(&address);
-        unauthorized(status, what)
-    })?;
+    let token = head::token(&head.headers, &head.uri).inspect_err(|_| gw.unauthenticated.count(&address))?;
     let grant = live.grant(&token).filter(|grant| !grant.is_expired(gw.clock.now()));
     let Some(grant) = grant else {
         gw.unauthenticated.count(&address);
-        return Err(unauthorized(StatusCode::UNAUTHORIZED, "the token is unknown, expired or revoked"));
+        return Err((StatusCode::UNAUTHORIZED, "the token is unknown, expired or revoked"));
     };
     let found = name.parse::<ServerName>().ok().and_then(|name| {
         let door = grant.config.doors.get(&name)?.clone();

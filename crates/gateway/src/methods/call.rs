@@ -6,12 +6,11 @@ use bytes::Bytes;
 use gatelodge_mcp::{Id, Method, Request, Rewrite};
 use gatelodge_policy::{Code, Decision, Reason, Terms, decide};
 use gatelodge_store::{Mode, Outcome};
-use http::StatusCode;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::offer::offer_for;
 use crate::Gateway;
-use crate::call::{Ended, Errand, Facts, Permit, Refusal, Trail, answer, relay, take};
+use crate::call::{Ended, Errand, Facts, Permit, Refusal, Trail, answer, forward, take};
 use crate::http::line::Line;
 use crate::http::mcp::outgoing_about;
 use crate::http::reply;
@@ -218,21 +217,13 @@ async fn send(
     let progress = request.meta().progress_token();
     let errand = Errand { gw, visit, call: trail.call(), progress: progress.as_ref(), under_way };
     let sending = async {
-        let mut exchange = gw.client.send(&visit.upstream, permit).await?;
-        if exchange.status == StatusCode::NOT_FOUND && visit.session().is_some() {
-            super::initialize::again(gw, visit).await;
-            return Err(SendError::Gone("the server has forgotten the session; it was opened again".to_owned()));
-        }
-        if matches!(exchange.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            return Err(SendError::Status(exchange.status.as_u16()));
-        }
-        match relay(&errand, &mut exchange, line).await? {
-            Ended::Cancelled => Ok(Carried::Cancelled),
-            Ended::Answer(message) => {
+        match forward(&errand, permit, line).await? {
+            (Ended::Answer(message), Some(exchange)) => {
                 let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply)
                     .ok_or_else(|| SendError::Gone("the answer cannot be read".to_owned()))?;
                 Ok(Carried::Answered { text, outcome, exchange: Box::new(exchange) })
             }
+            _ => Ok(Carried::Cancelled),
         }
     };
     tokio::time::timeout(gw.settings.call_time, sending).await.unwrap_or(Err(SendError::Timeout))

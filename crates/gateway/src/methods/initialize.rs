@@ -11,6 +11,7 @@ use super::server::tell;
 use crate::Gateway;
 use crate::call::{Permit, Refusal, Trail, answer, result_text};
 use crate::http::line::Line;
+use crate::http::mcp::outgoing;
 use crate::http::names;
 use crate::session::{ClientInfo, Session};
 use crate::upstream::{Outgoing, SendError};
@@ -83,7 +84,7 @@ pub(crate) async fn again(gw: &Gateway, visit: &Visit) {
     if let Ok(Some(opened)) = tokio::time::timeout(gw.settings.connect_time * 2, asking).await {
         session.set_upstream(opened);
         let said = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-        tell(gw, visit, Outgoing::post(said)).await;
+        tell(gw, visit, Permit::of_housekeeping(outgoing(visit, Outgoing::post(said)))).await;
     }
 }
 
@@ -92,6 +93,6 @@ pub(crate) async fn end(gw: &Gateway, visit: &Visit) {
     let Some(session) = visit.session() else { return };
     gw.sessions.remove(session.id());
     if session.upstream().is_some() {
-        tell(gw, visit, Outgoing::empty(http::Method::DELETE)).await;
+        tell(gw, visit, Permit::of_housekeeping(outgoing(visit, Outgoing::empty(http::Method::DELETE)))).await;
     }
 }

@@ -11,11 +11,11 @@ use gatelodge_store::{Mode, Outcome};
 use http::StatusCode;
 
 use crate::Gateway;
-use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, relay, result_text};
+use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, forward, result_text};
 use crate::http::line::Line;
 use crate::http::mcp::outgoing_about;
 use crate::http::reply;
-use crate::upstream::{Offer, Outgoing, SendError};
+use crate::upstream::{Exchange, Offer, Outgoing, SendError};
 use crate::visit::Visit;
 
 /// Servers have a few pages; one with more than this repeats itself.
@@ -125,12 +125,14 @@ async fn fetch_pages(
     while pages.len() < MAX_PAGES && total < MAX_BYTES {
         let call = gw.new_call();
         let text = make(&Id::string(call.as_str()), cursor.as_deref());
-        let permit = Permit::of_housekeeping(outgoing_about(visit, Outgoing::post(text), wanted.method.name(), None));
-        let mut exchange = gw.client.send(&visit.upstream, permit).await?;
+        let method = wanted.method.name();
+        let permit = Permit::of_always_allowed(method, outgoing_about(visit, Outgoing::post(text), method, None))
+            .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
         let errand = Errand { gw, visit, call, progress: wanted.progress, under_way: None };
-        let Ended::Answer(message) = relay(&errand, &mut exchange, line).await? else {
+        let (Ended::Answer(message), exchange) = forward(&errand, permit, line).await? else {
             return Err(SendError::Gone("the list was cancelled".to_owned()));
         };
+        drain(gw, exchange).await;
         let Some(page) = result_text(&message, &gw.settings.reply) else { return Ok(Pages::Error(message)) };
         total += page.len();
         let document =
@@ -148,6 +150,12 @@ async fn fetch_pages(
         }
     }
     Err(SendError::Gone(format!("the list has more than {MAX_PAGES} pages or {MAX_BYTES} bytes")))
+}
+
+async fn drain(gw: &Gateway, exchange: Option<Exchange>) {
+    if let Some(mut exchange) = exchange {
+        exchange.drain(gw).await;
+    }
 }
 
 /// The first page with the entries of all that the grant may see, each as it is written.

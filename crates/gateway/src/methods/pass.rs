@@ -4,13 +4,12 @@
 use bytes::Bytes;
 use gatelodge_mcp::{Id, Message, Method, Notification, Request, Response, Rewrite, code, error};
 use gatelodge_store::Outcome;
-use http::StatusCode;
 
 use super::server::tell;
 use crate::Gateway;
-use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, relay};
+use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, forward};
 use crate::http::line::Line;
-use crate::http::mcp::outgoing_about;
+use crate::http::mcp::{outgoing, outgoing_about};
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::Visit;
 
@@ -59,20 +58,14 @@ pub(crate) async fn exchanged(
     let rewrite = Rewrite { id: &id, target: None, progress_token: progress.as_ref().map(|_| &id) };
     // INVARIANT: only a token that is there is replaced, so the rewrite cannot fail.
     let text = request.rewritten(&rewrite).unwrap_or_default();
-    let permit = Permit::of_housekeeping(outgoing_about(visit, Outgoing::post(text), request.method().name(), None));
+    let method = request.method().name();
+    let permit = Permit::of_always_allowed(method, outgoing_about(visit, Outgoing::post(text), method, None))
+        .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
     let errand = Errand { gw, visit, call: trail.call(), progress: progress.as_ref(), under_way: None };
     let sending = async {
-        let mut exchange = gw.client.send(&visit.upstream, permit).await?;
-        if exchange.status == StatusCode::NOT_FOUND && visit.session().is_some() {
-            super::initialize::again(gw, visit).await;
-            return Err(SendError::Gone("the server has forgotten the session; it was opened again".to_owned()));
-        }
-        if matches!(exchange.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            return Err(SendError::Status(exchange.status.as_u16()));
-        }
-        match relay(&errand, &mut exchange, line).await? {
-            Ended::Answer(message) => Ok((message, exchange)),
-            Ended::Cancelled => Err(SendError::Gone("the caller hung up".to_owned())),
+        match forward(&errand, permit, line).await? {
+            (Ended::Answer(message), Some(exchange)) => Ok((message, exchange)),
+            _ => Err(SendError::Gone("the caller hung up".to_owned())),
         }
     };
     tokio::time::timeout(gw.settings.call_time, sending).await.unwrap_or(Err(SendError::Timeout))
@@ -81,7 +74,7 @@ pub(crate) async fn exchanged(
 /// Sends a message on that wants no answer, with ids of ours turned into those of the other side.
 pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) {
     let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
-    let text = match message {
+    let permit = match message {
         Message::Notification(said) => {
             trail.method(said.method().name());
             notification(visit, said)
@@ -92,30 +85,31 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) 
         }
         Message::Request(_) => None,
     };
-    let Some(text) = text else {
+    let Some(permit) = permit else {
         gw.metrics.dropped();
         return;
     };
-    tell(gw, visit, Outgoing::post(text)).await;
+    tell(gw, visit, permit).await;
     if !matches!(message, Message::Notification(said) if *said.method() == Method::Progress) {
         gw.write(trail.outcome(Outcome::Ok, None)).await;
     }
 }
 
-fn notification(visit: &Visit, said: &Notification<'_>) -> Option<String> {
+fn notification(visit: &Visit, said: &Notification<'_>) -> Option<Permit> {
     let session = visit.session()?;
-    match said.method() {
+    let text = match said.method() {
         Method::Cancelled => {
             let under_way = session.find(&said.reference().ok()??)?;
             under_way.cancelled.notify_one();
-            said.referring_to(&Id::string(under_way.call.as_str())).ok()
+            said.referring_to(&Id::string(under_way.call.as_str())).ok()?
         }
         // The client tells of progress on what the upstream asked it; the token is the upstream's own.
-        _ => Some(said.text().to_owned()),
-    }
+        _ => said.text().to_owned(),
+    };
+    Permit::of_always_allowed(said.method().name(), outgoing(visit, Outgoing::post(text)))
 }
 
-fn response(visit: &Visit, said: &Response<'_>) -> Option<String> {
-    let upstream = visit.session()?.answered(said.id())?;
-    Some(said.with_id(&upstream))
+fn response(visit: &Visit, said: &Response<'_>) -> Option<Permit> {
+    let asked = visit.session()?.answered(said.id())?;
+    Some(Permit::of_answer(&asked, outgoing(visit, Outgoing::post(said.with_id(&asked)))))
 }

@@ -71,7 +71,7 @@ pub(crate) async fn question(gw: &Gateway, visit: &Visit, asked: &ServerRequest<
     let reason = judged.err().unwrap_or_else(Reason::no_policy);
     gw.write(trail.refused(&Refusal::Denied(reason))).await;
     let answer = error(Some(asked.id()), code::METHOD_NOT_FOUND, "the client does not take this request", None);
-    tell(gw, visit, Outgoing::post(answer)).await;
+    tell(gw, visit, Permit::of_housekeeping(outgoing(visit, Outgoing::post(answer)))).await;
     None
 }
 
@@ -93,8 +93,7 @@ fn judge(gw: &Gateway, visit: &Visit, name: &str) -> Result<Option<std::sync::Ar
 }
 
 /// Sends a message that wants no answer.
-pub(crate) async fn tell(gw: &Gateway, visit: &Visit, message: Outgoing) {
-    let permit = Permit::of_housekeeping(outgoing(visit, message));
+pub(crate) async fn tell(gw: &Gateway, visit: &Visit, permit: Permit) {
     let sending = gw.client.send(&visit.upstream, permit);
     if let Ok(Ok(mut exchange)) = tokio::time::timeout(gw.settings.connect_time * 2, sending).await {
         // The end of the answer makes the connection free for the next.

@@ -65,10 +65,9 @@ fn forms(secret: &str) -> Vec<Vec<u8>> {
         HEXUPPER.encode(bytes),
         BASE64.encode(bytes),
     ];
-    for offset in 0..3_usize {
-        // What stands before and behind shares its first and last character with the secret; those are left.
-        let shifted = [&b"\0\0"[..offset.min(2)], bytes].concat();
-        let skip = [0, 2, 3][offset];
+    // What stands before and behind shares its first and last character with the secret; those are left.
+    for (before, skip) in [(&b""[..], 0), (b"\0", 2), (b"\0\0", 3)] {
+        let shifted = [before, bytes].concat();
         let keep = shifted.len() * 8 / 6;
         for encoding in [&BASE64_NOPAD, &BASE64URL_NOPAD] {
             if let Some(middle) = encoding.encode(&shifted).get(skip..keep) {

@@ -9,7 +9,7 @@ use gatelodge_json::{Decimal, Limits};
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
 use super::{Entry, Node, Written};
-use crate::fault::{Code, Fault};
+use crate::fault::{Code, Fault, keep};
 
 pub(super) fn read(text: &[u8]) -> Result<(Node, Vec<Fault>), Fault> {
     let limit = Limits::DOCUMENT.bytes;
@@ -143,7 +143,7 @@ impl<'a> Reader<'a> {
             let (Some(key), Some(value)) = (key, value) else { continue };
             if !seen.insert(key.clone()) {
                 let fault = Fault::error(Code::RepeatedKey, key_span.clone(), format!("the key `{key}` is repeated"));
-                self.faults.push(fault.help("keep one of the two; neither wins"));
+                keep(&mut self.faults, fault.help("keep one of the two; neither wins"));
             }
             if entries.len() >= Limits::DOCUMENT.members {
                 let message = format!("an object has more than {} members", Limits::DOCUMENT.members);
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
     }
 
     fn refuse(&mut self, span: &Range<usize>, message: &str, help: &str) {
-        self.faults.push(Fault::error(Code::YamlFeature, span.clone(), message).help(help));
+        keep(&mut self.faults, Fault::error(Code::YamlFeature, span.clone(), message).help(help));
     }
 
     /// Resolves a scalar by the core schema, with numbers as JSON writes them.
@@ -196,7 +196,8 @@ impl<'a> Reader<'a> {
             other if is_other_number(other) => {
                 let message = format!("`{other}` is a number that JSON would not write so, or is out of bounds");
                 let fault = Fault::error(Code::BadNumber, span.clone(), message);
-                self.faults.push(fault.help("write it as JSON does (`15`, `0.5`, `1e3`), or quote it if it is text"));
+                let help = "write it as JSON does (`15`, `0.5`, `1e3`), or quote it if it is text";
+                keep(&mut self.faults, fault.help(help));
                 // Any number will do: the document does not load, and one fault about it is enough.
                 Written::Number("1".to_owned())
             }
@@ -208,7 +209,8 @@ impl<'a> Reader<'a> {
 /// Where a `%` directive stands: only comments and empty lines can come before it.
 fn directive(text: &str) -> Option<usize> {
     let mut at = 0;
-    for line in text.split_inclusive('\n') {
+    // A carriage return alone ends a line of YAML, too.
+    for line in text.split_inclusive(['\n', '\r']) {
         match line.trim_start().chars().next() {
             Some('%') if line.starts_with('%') => return Some(at),
             None | Some('#') => at += line.len(),

@@ -1,0 +1,167 @@
+//! The stateless revision: head and body must say the same, and the rules are the same as for everybody.
+#![expect(clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
+use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
+use serde_json::{Value, json};
+
+const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"read_note":{},"wipe":{"action":"deny"},"näh":{}},
+    "resources":{"note://desk/*":{}}}"#;
+const VERSION: &str = "2026-07-28";
+
+fn modern_server(hit: &Hit) -> Option<Script> {
+    let message = hit.message();
+    let tools = json!([tool("read_note"), tool("wipe"), tool("hidden"), tool("näh")]);
+    let result = match hit.method().as_str() {
+        "server/discover" => {
+            json!({"resultType": "complete", "supportedVersions": [VERSION], "capabilities": {"tools": {}}, "ttlMs": 1000, "cacheScope": "public"})
+        }
+        "tools/list" => json!({"resultType": "complete", "tools": tools, "ttlMs": 60000, "cacheScope": "public"}),
+        "subscriptions/listen" => {
+            let tagged = |method: &str, uri: Option<&str>| {
+                let meta = json!({"io.modelcontextprotocol/subscriptionId": message["id"]});
+                let mut params = json!({"_meta": meta});
+                if let Some(uri) = uri {
+                    params["uri"] = json!(uri);
+                }
+                format!("data: {}\n\n", json!({"jsonrpc": "2.0", "method": method, "params": params}))
+            };
+            let events = [
+                tagged("notifications/subscriptions/acknowledged", None),
+                tagged("notifications/resources/updated", Some("note://desk/1")),
+                tagged("notifications/resources/updated", Some("note://other/1")),
+                format!(
+                    "data: {}\n\n",
+                    json!({"jsonrpc": "2.0", "id": message["id"], "result": {"resultType": "complete"}})
+                ),
+            ];
+            return Some(event_response(&events.concat()));
+        }
+        "initialize" => {
+            return Some(json_response(
+                "400 Bad Request",
+                "",
+                r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"gone"}}"#,
+            ));
+        }
+        "tools/call" => json!({"resultType": "complete", "content": [{"type": "text", "text": "read"}]}),
+        _ if !hit.line.starts_with("POST") => return Some(vec![Step::Close]),
+        _ => json!({"resultType": "complete"}),
+    };
+    Some(json_response("200 OK", "", &json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string()))
+}
+
+async fn desk() -> (FakeUpstream, TestGateway) {
+    let upstream = FakeUpstream::start(json!([]), modern_server).await;
+    let gateway = TestGateway::with_policy(POLICY, &upstream).await;
+    (upstream, gateway)
+}
+
+fn meta() -> Value {
+    json!({"io.modelcontextprotocol/protocolVersion": VERSION, "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "modern", "version": "9"}})
+}
+
+fn request(method: &str, mut params: Value) -> String {
+    params["_meta"] = meta();
+    json!({"jsonrpc": "2.0", "id": 3, "method": method, "params": params}).to_string()
+}
+
+async fn send(gw: &TestGateway, method: &str, name: Option<&str>, params: Value) -> Answer {
+    let mut headers = vec![("MCP-Protocol-Version", VERSION), ("Mcp-Method", method)];
+    headers.extend(name.map(|name| ("Mcp-Name", name)));
+    gw.post(&headers, &request(method, params)).await
+}
+
+#[tokio::test]
+async fn a_stateless_call_is_judged_and_sent_with_a_head_made_from_its_body() {
+    let (upstream, gw) = desk().await;
+    let answer = send(&gw, "tools/call", Some("read_note"), json!({"name": "read_note", "arguments": {}})).await;
+    assert_eq!((answer.status, answer.text().as_str()), (200, "read"));
+    let hit = &upstream.calls()[0];
+    assert_eq!(hit.header("mcp-protocol-version"), Some(VERSION));
+    assert_eq!(hit.header("mcp-method"), Some("tools/call"));
+    assert_eq!(hit.header("mcp-name"), Some("read_note"));
+    assert_eq!(hit.header("mcp-session-id"), None);
+    assert_eq!(gw.rows().await[0].record.client.as_deref(), Some("modern 9"));
+
+    let denied = send(&gw, "tools/call", Some("wipe"), json!({"name": "wipe"})).await;
+    assert!(denied.text().starts_with("[POLICY DENIED]"));
+    assert_eq!(denied.message()["result"]["resultType"], "complete");
+    assert_eq!(send(&gw, "tools/call", Some("hidden"), json!({"name": "hidden"})).await.code(), -32602);
+    let encoded = "=?base64?bsOkaA==?=";
+    assert_eq!(send(&gw, "tools/call", Some(encoded), json!({"name": "näh"})).await.status, 200);
+    assert_eq!(upstream.calls()[1].header("mcp-name"), Some(encoded));
+    assert_eq!(upstream.calls().len(), 2);
+}
+
+#[tokio::test]
+async fn row_42_a_head_that_disagrees_with_the_body_is_rejected() {
+    let (upstream, gw) = desk().await;
+    let body = request("tools/call", json!({"name": "wipe"}));
+    let version = ("MCP-Protocol-Version", VERSION);
+    let method = ("Mcp-Method", "tools/call");
+    let cases: [(&[(&str, &str)], i64); 7] = [
+        (&[version, method, ("Mcp-Name", "read_note")], -32020),
+        (&[version, method], -32020),
+        (&[version, ("Mcp-Method", "tools/list"), ("Mcp-Name", "wipe")], -32020),
+        (&[version, ("Mcp-Name", "wipe")], -32020),
+        (&[version, version, method, ("Mcp-Name", "wipe")], -32020),
+        (&[("MCP-Protocol-Version", "2025-11-25"), method, ("Mcp-Name", "wipe")], -32020),
+        (&[("MCP-Protocol-Version", "2027-01-01"), method, ("Mcp-Name", "wipe")], -32022),
+    ];
+    for (headers, code) in cases {
+        let answer = gw.post(headers, &body).await;
+        assert_eq!((answer.status, answer.code()), (400, code), "{headers:?}: {}", answer.body);
+    }
+    let bare = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {"io.modelcontextprotocol/protocolVersion": VERSION}}});
+    let answer = gw.post(&[version, ("Mcp-Method", "tools/list")], &bare.to_string()).await;
+    assert_eq!((answer.status, answer.code()), (400, -32602));
+    let unknown = send(&gw, "vendor/x", None, json!({})).await;
+    assert_eq!((unknown.status, unknown.code()), (404, -32601));
+    assert!(upstream.calls().is_empty());
+}
+
+#[tokio::test]
+async fn a_list_for_one_grant_is_private_and_filtered() {
+    let (_, gw) = desk().await;
+    let result = send(&gw, "tools/list", None, json!({})).await.message()["result"].clone();
+    assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(0), &json!("private")));
+    assert_eq!(result["tools"].as_array().map(Vec::len), Some(3));
+    assert_eq!(
+        send(&gw, "server/discover", None, json!({})).await.message()["result"]["supportedVersions"],
+        json!([VERSION])
+    );
+}
+
+#[tokio::test]
+async fn a_subscription_is_tagged_with_the_callers_id_and_filtered() {
+    let (_, gw) = desk().await;
+    let answer = send(&gw, "subscriptions/listen", None, json!({})).await;
+    let messages = answer.messages();
+    assert_eq!(messages.len(), 3, "{}", answer.body);
+    for message in &messages[..2] {
+        assert_eq!(message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 3);
+    }
+    assert_eq!(messages[1]["params"]["uri"], "note://desk/1");
+    assert_eq!(messages[2]["id"], 3);
+}
+
+#[tokio::test]
+async fn a_stateless_client_of_a_legacy_server_is_told_to_begin_with_the_handshake() {
+    let upstream = FakeUpstream::with_tools(&["read_note"]).await;
+    let gw = TestGateway::with_policy(POLICY, &upstream).await;
+    let answer = send(&gw, "server/discover", None, json!({})).await;
+    assert_eq!((answer.status, answer.code()), (400, -32600));
+    assert_eq!(gw.call("read_note", json!({})).await.text(), "{}");
+}
+
+#[tokio::test]
+async fn the_stateless_revision_has_no_other_verbs() {
+    let (_, gw) = desk().await;
+    let bearer = format!("Bearer {}", gw.token.reveal());
+    let headers =
+        [("Authorization", bearer.as_str()), ("MCP-Protocol-Version", VERSION), ("Accept", "text/event-stream")];
+    for verb in ["GET", "DELETE"] {
+        assert_eq!(gw.raw(verb, "/mcp/desk", &headers, b"").await.status, 405);
+    }
+}

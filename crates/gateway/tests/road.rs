@@ -1,0 +1,161 @@
+//! The road of a call: what reaches the upstream, what the caller is told, what is written down.
+
+use gatelodge_store::{Kind, Outcome};
+use gatelodge_testkit::{FakeUpstream, TestGateway};
+use serde_json::json;
+
+const POLICY: &str = r#"{"version":"1","default":"deny","hide":["secret_*"],"tools":{
+    "read_note":{}, "secret_note":{}, "wipe":{"action":"deny","reason":"Nobody wipes."},
+    "send_mail":{"action":"approve"},
+    "pay":{"require":[{"path":"args.currency","op":"in","value":["eur","usd"]}],
+           "deny_if":[{"path":"args.amount","op":"gt","value":100,"on_deny":"At most 100."}],
+           "limits":[{"counter":"payments","window":"minute","max":2}]}}}"#;
+
+async fn desk() -> (FakeUpstream, TestGateway) {
+    let upstream = FakeUpstream::with_tools(&["read_note", "secret_note", "wipe", "send_mail", "pay", "other"]).await;
+    let gateway = TestGateway::with_policy(POLICY, &upstream).await;
+    (upstream, gateway)
+}
+
+#[tokio::test]
+async fn an_allowed_call_is_sent_as_it_was_judged_and_answered_under_the_callers_id() {
+    let (upstream, gw) = desk().await;
+    let body = r#"{"jsonrpc":"2.0","id":"a-1","method":"tools/call","params":{"name":"read_note","arguments":{"z":1.10,"a":1e2,"big":123456789012345678901234567890},"x":[ 1 ]}}"#;
+    let answer = gw.send_text(body).await;
+
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.message()["id"], "a-1");
+    let sent = &upstream.calls_to("read_note")[0];
+    let id = sent.message()["id"].as_str().expect("an id").to_owned();
+    assert_eq!(sent.body.replace(&id, "a-1"), body, "nothing but the id is changed");
+    assert_eq!(sent.header("mcp-session-id"), Some("upstream-session"));
+    assert_eq!(sent.header("authorization"), None);
+
+    let rows = gw.rows().await;
+    let intent = rows.iter().find(|row| row.record.kind == Kind::Intent).expect("an intent");
+    assert_eq!(intent.record.call.as_str(), id);
+    assert_eq!(intent.record.target.as_deref(), Some("read_note"));
+    assert_eq!(intent.record.rule.as_deref(), Some("/tools/read_note"));
+    let keys: Vec<_> = intent.record.argument_keys.iter().map(|key| key.as_ref()).collect();
+    assert_eq!(keys, ["a", "big", "z"]);
+    assert!(intent.record.arguments.is_none(), "values are kept only where configured");
+    let outcome = rows.iter().find(|row| row.record.kind == Kind::Outcome).expect("an outcome");
+    assert_eq!(outcome.record.outcome, Some(Outcome::Ok));
+    assert_eq!(outcome.record.upstream_status, Some(200));
+}
+
+#[tokio::test]
+async fn the_third_payment_of_the_minute_is_refused_and_not_sent() {
+    let (upstream, gw) = desk().await;
+    let pay = json!({"amount": 5, "currency": "eur"});
+    for _ in 0..2 {
+        assert_eq!(gw.call("pay", pay.clone()).await.message()["result"]["isError"], json!(null));
+    }
+    let answer = gw.call("pay", pay.clone()).await;
+
+    assert_eq!(answer.text(), "[POLICY DENIED] limit `payments`: 2 per minute, room again in 60 s");
+    let meta = &answer.message()["result"]["_meta"]["gatelodge/refusal"];
+    assert_eq!(meta["code"], "limit");
+    assert_eq!(meta["rule"], "/tools/pay/limits/0");
+    assert_eq!(meta["counter"], "payments");
+    assert_eq!(meta["retry_after_seconds"], 60);
+    assert_eq!(upstream.calls_to("pay").len(), 2);
+    assert_eq!(gw.rows().await.last().expect("a row").record.code.as_deref(), Some("limit"));
+
+    gw.clock.advance(std::time::Duration::from_secs(60));
+    assert_eq!(gw.call("pay", pay).await.message()["result"]["isError"], json!(null));
+    assert_eq!(upstream.calls_to("pay").len(), 3);
+}
+
+#[tokio::test]
+async fn refusals_say_which_rule_and_nothing_is_sent() {
+    let (upstream, gw) = desk().await;
+    let cases = [
+        ("wipe", json!({}), "denied", "[POLICY DENIED] Nobody wipes."),
+        ("pay", json!({"amount": 101, "currency": "eur"}), "deny_if", "[POLICY DENIED] At most 100."),
+        (
+            "send_mail",
+            json!({}),
+            "approval_unavailable",
+            "[POLICY DENIED] a person has to agree to this call, and this gateway has no approvals; nothing was sent",
+        ),
+    ];
+    for (tool, arguments, code, text) in cases {
+        let answer = gw.call(tool, arguments).await;
+        assert_eq!(answer.text(), text);
+        assert_eq!(answer.message()["result"]["isError"], true);
+        assert_eq!(answer.message()["result"]["structuredContent"], json!(null));
+        assert_eq!(answer.message()["result"]["_meta"]["gatelodge/refusal"]["code"], code);
+        assert_eq!(gw.rows().await.last().expect("a row").record.code.as_deref(), Some(code));
+    }
+    assert!(upstream.calls().is_empty());
+}
+
+#[tokio::test]
+async fn hidden_unlisted_and_missing_tools_are_answered_with_the_same_bytes() {
+    let (upstream, gw) = desk().await;
+    let mut answers = Vec::new();
+    for (tool, code) in [("secret_note", "hidden"), ("other", "not_listed"), ("nowhere", "not_listed")] {
+        let answer = gw.call(tool, json!({})).await;
+        assert_eq!(answer.code(), -32602);
+        answers.push(answer.body.replace(tool, "NAME"));
+        assert_eq!(gw.rows().await.last().expect("a row").record.code.as_deref(), Some(code));
+    }
+    answers.dedup();
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert!(upstream.calls().is_empty());
+}
+
+#[tokio::test]
+async fn a_list_shows_what_the_grant_could_call_byte_for_byte() {
+    let (_, gw) = desk().await;
+    let answer = gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
+    let message = answer.message();
+    let names: Vec<&str> = message["result"]["tools"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|tool| tool["name"].as_str())
+        .collect();
+    assert_eq!(names, ["read_note", "wipe", "send_mail", "pay"]);
+    assert!(answer.body.contains(&gatelodge_testkit::tool("read_note").to_string()));
+}
+
+#[tokio::test]
+async fn a_grant_without_a_policy_reaches_nothing() {
+    let upstream = FakeUpstream::with_tools(&["read_note"]).await;
+    let gw = TestGateway::builder().start(&upstream).await;
+    let answer = gw.call("read_note", json!({})).await;
+    assert_eq!(answer.message()["result"]["_meta"]["gatelodge/refusal"]["code"], "no_policy");
+    let list = gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
+    assert_eq!(list.message()["result"]["tools"], json!([]));
+    assert!(upstream.calls().is_empty());
+}
+
+#[tokio::test]
+async fn an_observing_grant_is_judged_and_recorded_and_not_refused() {
+    let upstream = FakeUpstream::with_tools(&["wipe", "pay"]).await;
+    let gw = TestGateway::builder().policy(POLICY).observing().start(&upstream).await;
+    assert_eq!(gw.call("wipe", json!({})).await.message()["result"]["isError"], json!(null));
+    for _ in 0..3 {
+        gw.call("pay", json!({"amount": 1, "currency": "eur"})).await;
+    }
+    assert_eq!(upstream.calls().len(), 4);
+    let observed: Vec<_> = gw.rows().await.into_iter().filter(|row| row.record.observed).collect();
+    let codes: Vec<_> = observed.iter().filter_map(|row| row.record.code.as_deref()).collect();
+    assert_eq!(codes, ["denied", "limit"]);
+}
+
+#[tokio::test]
+async fn an_upstream_that_is_not_there_costs_nothing() {
+    let gw = TestGateway::builder().policy(POLICY).start_at("http://127.0.0.1:9/mcp").await;
+    let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
+    let answer = gw.post(&[], &body.to_string()).await;
+    assert!(
+        answer.message()["error"]["message"]
+            .as_str()
+            .expect("words")
+            .starts_with("[UPSTREAM] the server cannot be reached")
+    );
+    assert!(gw.ledger.usage().await.expect("a store").is_empty());
+}

@@ -1,0 +1,221 @@
+//! Who gets what: progress, cancellation, questions of the server, streams, pages.
+#![expect(clippy::indexing_slicing, clippy::panic, reason = "a test that cannot go on should stop where it is")]
+
+use std::time::Duration;
+
+use gatelodge_store::{Kind, Outcome};
+use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"*":{}},"client_requests":{"sampling":"allow"},
+    "resources":{"note://desk/*":{}}}"#;
+
+fn event(message: &Value) -> String {
+    format!("data: {message}\n\n")
+}
+
+fn done(hit: &Hit) -> Value {
+    json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": {"content": [{"type": "text", "text": "done"}]}})
+}
+
+fn server(hit: &Hit) -> Option<Script> {
+    let message = hit.message();
+    let progress = |token: &Value, at: u8| json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": at, "x": 1.10}});
+    match (hit.method().as_str(), hit.tool().as_str()) {
+        ("tools/call", "progress") => {
+            let token = &message["params"]["_meta"]["progressToken"];
+            let foreign = event(&progress(&json!("somebody"), 9));
+            let own = format!("{}{}", event(&progress(token, 1)), event(&progress(token, 2)));
+            Some(event_response(&format!("{foreign}{own}{}", event(&done(hit)))))
+        }
+        ("tools/call", "asks") => {
+            let ask = |id: u8, method: &str| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {"q": 1}});
+            let asked = format!("{}{}", event(&ask(1, "sampling/createMessage")), event(&ask(2, "roots/list")));
+            Some(event_response(&format!("{asked}{}", event(&done(hit)))))
+        }
+        ("tools/call", "slow") => Some(vec![Step::Pause(Duration::from_secs(20))]),
+        ("tools/list", _) => {
+            let cursor = message["params"]["cursor"].as_str().unwrap_or("0").to_owned();
+            let result = match cursor.as_str() {
+                "0" => json!({"tools": [tool("progress"), tool("asks")], "nextCursor": "1", "_meta": {"page": 0}}),
+                "1" => json!({"tools": [tool("slow"), tool("asks")], "nextCursor": "2"}),
+                // It repeats itself for ever.
+                _ => json!({"tools": [tool("last")], "nextCursor": "2"}),
+            };
+            let reply = json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string();
+            Some(json_response("200 OK", "", &reply))
+        }
+        _ if hit.line.starts_with("GET") => {
+            let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+            let updated = |uri: &str| json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}});
+            let events = [changed, updated("note://desk/1"), updated("note://hidden/1")];
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n".to_owned();
+            let text: String = events.iter().map(event).collect();
+            Some(vec![Step::Write((head + &text).into_bytes()), Step::Pause(Duration::from_secs(20))])
+        }
+        _ => None,
+    }
+}
+
+async fn desk() -> (FakeUpstream, TestGateway) {
+    let upstream = FakeUpstream::start(json!([]), server).await;
+    let gateway = TestGateway::with_policy(POLICY, &upstream).await;
+    (upstream, gateway)
+}
+
+fn call(id: Value, tool: &str, meta: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": {}, "_meta": meta}})
+}
+
+#[tokio::test]
+async fn progress_comes_under_the_callers_token_and_only_its_own() {
+    let (upstream, gw) = desk().await;
+    let answer = gw.send(&call(json!(5), "progress", json!({"progressToken": 42, "vendor/x": 1}))).await;
+    let messages = answer.messages();
+    let told: Vec<_> = messages.iter().filter(|message| message["method"] == "notifications/progress").collect();
+    assert_eq!(told.len(), 2);
+    for (at, message) in (1..).zip(&told) {
+        assert_eq!(message["params"]["progressToken"], 42);
+        assert_eq!(message["params"]["progress"], at);
+    }
+    assert!(answer.body.contains("\"x\":1.1"), "what is not known passes");
+    assert_eq!(messages.last().expect("an answer")["id"], 5);
+    let sent = upstream.calls_to("progress")[0].message();
+    assert_eq!(sent["params"]["_meta"]["progressToken"], sent["id"], "the upstream has a token of ours");
+    assert_eq!(sent["params"]["_meta"]["vendor/x"], 1);
+}
+
+#[tokio::test]
+async fn what_a_server_asks_goes_to_the_caller_if_the_policy_allows_and_the_answer_goes_back() {
+    let (upstream, gw) = desk().await;
+    let answer = gw.send(&call(json!("c"), "asks", json!({}))).await;
+    let asked: Vec<Value> = answer.messages().into_iter().filter(|message| message["method"].is_string()).collect();
+    assert_eq!(asked.len(), 1, "roots were not allowed: {}", answer.body);
+    assert_eq!(asked[0]["method"], "sampling/createMessage");
+    assert_ne!(asked[0]["id"], 1, "the caller sees an id of ours");
+    let refused = upstream.hits().into_iter().find(|hit| hit.message()["id"] == 2).expect("an answer").message();
+    assert_eq!(refused["error"]["code"], -32601);
+
+    let id = &asked[0]["id"];
+    let accepted = gw.send(&json!({"jsonrpc": "2.0", "id": id, "result": {"role": "assistant", "n": 1.10}})).await;
+    assert_eq!(accepted.status, 202);
+    let back = wait_for(&upstream, |hit| hit.body.contains("assistant")).await;
+    assert_eq!(back.message()["id"], 1, "the upstream sees its own");
+    gw.send(&json!({"jsonrpc": "2.0", "id": id, "result": {"role": "again"}})).await;
+    gw.call("progress", json!({})).await;
+    assert!(!upstream.hits().iter().any(|hit| hit.body.contains("again")), "it is answered once");
+    let rows = gw.rows().await;
+    let refused = rows.iter().find(|row| row.record.method.as_deref() == Some("roots/list")).expect("a row");
+    assert_eq!(refused.record.kind, Kind::Refused);
+}
+
+async fn wait_for(upstream: &FakeUpstream, found: impl Fn(&Hit) -> bool) -> Hit {
+    for _ in 0..500 {
+        if let Some(hit) = upstream.hits().into_iter().find(|hit| found(hit)) {
+            return hit;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("nothing like that reached the upstream: {:#?}", upstream.hits());
+}
+
+#[tokio::test]
+async fn a_cancellation_reaches_the_upstream_under_its_id_and_is_not_queued_behind_the_call() {
+    let (upstream, gw) = desk().await;
+    gw.initialize().await;
+    let slow = call(json!(9), "slow", json!({}));
+    let calling = gw.send(&slow);
+    let cancelling = async {
+        let sent = wait_for(&upstream, |hit| hit.tool() == "slow").await;
+        let cancel =
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9, "reason": "r"}});
+        assert_eq!(gw.send(&cancel).await.status, 202);
+        let cancelled = wait_for(&upstream, |hit| hit.method() == "notifications/cancelled").await;
+        assert_eq!(cancelled.message()["params"]["requestId"], sent.message()["id"]);
+        assert_eq!(cancelled.message()["params"]["reason"], "r");
+    };
+    let (answer, ()) = tokio::join!(calling, cancelling);
+    assert_eq!(answer.body, "", "who cancels gets no answer");
+    let last = gw.rows().await.into_iter().find(|row| row.record.kind == Kind::Outcome).expect("an outcome");
+    assert_eq!(last.record.outcome, Some(Outcome::Cancelled));
+}
+
+#[tokio::test]
+async fn a_list_is_followed_through_all_pages_and_ends_where_a_server_repeats_itself() {
+    let (upstream, gw) = desk().await;
+    let answer = gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
+    let result = &answer.message()["result"];
+    let names: Vec<_> = result["tools"].as_array().expect("tools").iter().map(|tool| tool["name"].clone()).collect();
+    assert_eq!(names, ["progress", "asks", "slow", "last"], "each once");
+    assert_eq!(result["nextCursor"], Value::Null);
+    assert_eq!(result["_meta"]["page"], 0);
+    assert!(upstream.hits().iter().filter(|hit| hit.method() == "tools/list").count() <= 4);
+    let foreign = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"cursor": "1"}});
+    assert_eq!(gw.send(&foreign).await.code(), -32602);
+}
+
+#[tokio::test]
+async fn the_open_stream_carries_what_the_grant_may_see() {
+    let (_, gw) = desk().await;
+    gw.initialize().await;
+    let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
+    let head = format!(
+        "GET /mcp/desk HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nAccept: text/event-stream\r\nMcp-Session-Id: {}\r\n\r\n",
+        gw.token.reveal(),
+        gw.session()
+    );
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    let mut lines = BufReader::new(stream).lines();
+    let mut data = Vec::new();
+    let reading = async {
+        while data.len() < 2 {
+            let line = lines.next_line().await.expect("a line").expect("a stream");
+            if let Some(text) = line.strip_prefix("data: ") {
+                data.push(serde_json::from_str::<Value>(text).expect("JSON"));
+            }
+        }
+        // Nothing more comes: the third was about something the grant may not see.
+        tokio::time::timeout(Duration::from_millis(300), async {
+            loop {
+                let line = lines.next_line().await.expect("a line").expect("a stream");
+                assert!(!line.contains("hidden"), "{line}");
+            }
+        })
+        .await
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(5), reading).await.expect("two messages");
+    assert_eq!(data[0]["method"], "notifications/tools/list_changed");
+    assert_eq!(data[1]["params"]["uri"], "note://desk/1");
+}
+
+#[tokio::test]
+async fn two_callers_with_the_same_id_do_not_meet() {
+    let (upstream, gw) = desk().await;
+    let other = gw.add_grant("other", POLICY);
+    let bearer = format!("Bearer {}", other.reveal());
+    let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json"), ("Accept", "*/*")];
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "o", "version": "1"}}});
+    let opened: Answer = gw.raw("POST", "/mcp/desk", &headers, hello.to_string().as_bytes()).await;
+    let session = opened.header("mcp-session-id").expect("a session").to_owned();
+    let with_session: Vec<_> = headers.into_iter().chain([("Mcp-Session-Id", session.as_str())]).collect();
+    let same = call(json!(1), "progress", json!({"progressToken": 1})).to_string();
+    let (one, two) = tokio::join!(gw.send_text(&same), gw.raw("POST", "/mcp/desk", &with_session, same.as_bytes()));
+    assert_eq!((one.message()["id"].clone(), two.message()["id"].clone()), (json!(1), json!(1)));
+    let ids: Vec<_> = upstream.calls_to("progress").iter().map(|hit| hit.message()["id"].clone()).collect();
+    assert_ne!(ids[0], ids[1]);
+}
+
+#[tokio::test]
+async fn a_session_ends_at_both_sides() {
+    let (upstream, gw) = desk().await;
+    gw.initialize().await;
+    let bearer = format!("Bearer {}", gw.token.reveal());
+    let session = gw.session();
+    let headers = [("Authorization", bearer.as_str()), ("Mcp-Session-Id", session.as_str())];
+    assert_eq!(gw.raw("DELETE", "/mcp/desk", &headers, b"").await.status, 204);
+    let ended = wait_for(&upstream, |hit| hit.line.starts_with("DELETE")).await;
+    assert_eq!(ended.header("mcp-session-id"), Some("upstream-session"));
+    assert_eq!(gw.call("progress", json!({})).await.status, 404);
+}

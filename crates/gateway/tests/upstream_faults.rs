@@ -1,0 +1,182 @@
+//! Upstreams that fail: every call is answered exactly once, says whether it may have run, and the next one works.
+#![expect(clippy::indexing_slicing, reason = "a test that cannot go on should stop where it is")]
+
+use std::time::Duration;
+
+use gatelodge_gateway::Settings;
+use gatelodge_store::Outcome;
+use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
+use serde_json::{Value, json};
+
+const POLICY: &str =
+    r#"{"version":"1","default":"deny","tools":{"*":{"limits":[{"counter":"c","window":"day","max":1000}]}}}"#;
+
+fn write(text: &str) -> Step {
+    Step::Write(text.as_bytes().to_vec())
+}
+
+fn result(id: &Value, text: &str) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}}).to_string()
+}
+
+/// A tool's name says what happens to its call.
+fn misbehave(hit: &Hit) -> Option<Script> {
+    if hit.method() != "tools/call" {
+        return None;
+    }
+    let id = &hit.message()["id"];
+    let ok = result(id, "fine");
+    let stream = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+    Some(match hit.tool().as_str() {
+        "reset" => vec![Step::Close],
+        "half_head" => vec![write("HTTP/1.1 200 OK\r\ncontent-ty"), Step::Close],
+        "half_reply" => vec![
+            write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{\"jsonrpc\""),
+            Step::Close,
+        ],
+        "wrong_id" => json_response("200 OK", "", &result(&json!("another"), "not yours")),
+        "wrong_type_of_id" => json_response("200 OK", "", &result(&json!(7), "not yours")),
+        "wrong_id_then_right" => {
+            event_response(&format!("data: {}\n\ndata: {ok}\n\n", result(&json!("x"), "not yours")))
+        }
+        "two_replies" => event_response(&format!("data: {ok}\n\ndata: {}\n\n", result(id, "second"))),
+        "slow_drip" => {
+            let mut steps =
+                vec![write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n")];
+            for _ in 0..100 {
+                steps.extend([write(" "), Step::Pause(Duration::from_millis(50))]);
+            }
+            steps
+        }
+        "endless_stream" => {
+            let mut steps = vec![write(stream)];
+            for _ in 0..2_000 {
+                steps.extend([write(": still here\n\n"), Step::Pause(Duration::from_millis(2))]);
+            }
+            steps
+        }
+        "silent" => vec![Step::Pause(Duration::from_secs(30))],
+        "lost_session" => json_response(
+            "404 Not Found",
+            "",
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"no session"}}"#,
+        ),
+        "unauthorized" => json_response(
+            "401 Unauthorized",
+            "www-authenticate: Bearer resource_metadata=\"http://127.0.0.1:1/x\"\r\n",
+            "{}",
+        ),
+        "redirect" => {
+            vec![write("HTTP/1.1 302 Found\r\nlocation: http://169.254.169.254/\r\ncontent-length: 0\r\n\r\n")]
+        }
+        "giant_event" => {
+            let mut steps = vec![write(stream), write("data: ")];
+            steps.extend((0..70).map(|_| Step::Write(vec![b'x'; 1 << 20])));
+            steps
+        }
+        "garbage" => json_response("200 OK", "", "<html>no</html>"),
+        "garbage_event_then_right" => event_response(&format!("data: nonsense\n\nid: 4\nretry: 0\ndata: {ok}\n\n")),
+        "not_json" => vec![write("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 2\r\n\r\nno")],
+        "server_error" => vec![write("HTTP/1.1 500 Oops\r\ncontent-type: text/html\r\ncontent-length: 2\r\n\r\nno")],
+        "ends_without_reply" => event_response(": nothing\n\n"),
+        "empty" => vec![write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 0\r\n\r\n")],
+        "batch" => json_response("200 OK", "", &format!("[{ok}]")),
+        "compressed" => json_response("200 OK", "content-encoding: gzip\r\n", &ok),
+        "not_http" => vec![write("\x00\x01\x02 hello"), Step::Close],
+        _ => return None,
+    })
+}
+
+const FAULTS: [(&str, &str, Outcome); 19] = [
+    ("reset", "upstream_gone", Outcome::Gone),
+    ("half_head", "upstream_gone", Outcome::Gone),
+    ("half_reply", "upstream_gone", Outcome::Gone),
+    ("wrong_id", "upstream_gone", Outcome::Gone),
+    ("wrong_type_of_id", "upstream_gone", Outcome::Gone),
+    ("slow_drip", "upstream_timeout", Outcome::Timeout),
+    ("endless_stream", "upstream_timeout", Outcome::Timeout),
+    ("silent", "upstream_timeout", Outcome::Timeout),
+    ("lost_session", "upstream_gone", Outcome::Gone),
+    ("unauthorized", "upstream_gone", Outcome::Gone),
+    ("redirect", "upstream_gone", Outcome::Gone),
+    ("giant_event", "upstream_gone", Outcome::Gone),
+    ("garbage", "upstream_gone", Outcome::Gone),
+    ("not_json", "upstream_gone", Outcome::Gone),
+    ("server_error", "upstream_gone", Outcome::Gone),
+    ("ends_without_reply", "upstream_gone", Outcome::Gone),
+    ("empty", "upstream_gone", Outcome::Gone),
+    ("compressed", "upstream_gone", Outcome::Gone),
+    ("not_http", "upstream_gone", Outcome::Gone),
+];
+
+async fn desk() -> (FakeUpstream, TestGateway) {
+    let names = ["fine", "wrong_id_then_right", "two_replies", "garbage_event_then_right", "batch"];
+    let tools: Vec<Value> = FAULTS.iter().map(|(name, _, _)| *name).chain(names).map(tool).collect();
+    let upstream = FakeUpstream::start(json!(tools), misbehave).await;
+    let settings = Settings { call_time: Duration::from_millis(700), ..Settings::default() };
+    let gateway = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
+    (upstream, gateway)
+}
+
+#[tokio::test]
+async fn every_fault_is_answered_once_recorded_and_spent_and_the_next_call_works() {
+    let (upstream, gw) = desk().await;
+    for (spent, (fault, code, outcome)) in (1..).zip(FAULTS) {
+        let answer = gw.call(fault, json!({})).await;
+
+        assert_eq!(answer.messages().len(), 1, "{fault}: {}", answer.body);
+        assert!(answer.text().starts_with("[UPSTREAM] "), "{fault}: {}", answer.text());
+        assert!(answer.text().contains("the call may have run; quote call "), "{fault}: {}", answer.text());
+        assert_eq!(answer.message()["result"]["_meta"]["gatelodge/refusal"]["code"], code, "{fault}");
+        let row = gw.rows().await.pop().expect("a row").record;
+        assert_eq!((row.outcome, row.code.as_deref()), (Some(outcome), Some(code)), "{fault}");
+        assert_eq!(upstream.calls_to(fault).len(), 1, "{fault} is not sent twice");
+        let fine = gw.call("fine", json!({"n": spent})).await;
+        assert_eq!(fine.text(), json!({"n": spent}).to_string(), "after {fault}");
+    }
+    // An error is spent, and so is what worked.
+    let usage = gw.ledger.usage().await.expect("a store");
+    assert_eq!(usage[0].used.to_string(), (2 * FAULTS.len()).to_string());
+}
+
+#[tokio::test]
+async fn what_belongs_to_nobody_is_dropped_and_the_right_answer_comes_once() {
+    let (_, gw) = desk().await;
+    for name in ["wrong_id_then_right", "two_replies", "garbage_event_then_right"] {
+        let answer = gw.call(name, json!({})).await;
+        assert_eq!(answer.messages().len(), 1, "{name}: {}", answer.body);
+        assert_eq!(answer.text(), "fine", "{name}");
+        assert_eq!(answer.message()["id"], 7);
+    }
+    assert!(gw.call("batch", json!({})).await.text().starts_with("[UPSTREAM]"));
+    assert_eq!(gw.call("fine", json!({})).await.text(), "{}");
+}
+
+#[tokio::test]
+async fn a_lost_session_is_opened_again_and_the_call_is_not_repeated() {
+    let (upstream, gw) = desk().await;
+    gw.call("lost_session", json!({})).await;
+    let handshakes = upstream.hits().iter().filter(|hit| hit.method() == "initialize").count();
+    assert_eq!(handshakes, 2);
+    assert_eq!(upstream.calls_to("lost_session").len(), 1);
+    assert_eq!(gw.call("fine", json!({})).await.text(), "{}");
+}
+
+#[tokio::test]
+async fn an_upstream_that_hangs_does_not_hold_the_others() {
+    let hanging = FakeUpstream::start(json!([tool("silent")]), misbehave).await;
+    let settings = Settings { in_flight_per_upstream: 2, call_time: Duration::from_secs(2), ..Settings::default() };
+    let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&hanging).await;
+    gw.initialize().await;
+    gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
+    let calls = async { tokio::join!(gw.call("silent", json!({})), gw.call("silent", json!({}))) };
+    let third = async {
+        while hanging.calls().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        gw.call("silent", json!({})).await
+    };
+    let (_, third) = tokio::join!(calls, third);
+    assert!(third.text().starts_with("[GATEWAY] too many requests in flight to this server"), "{}", third.text());
+    assert_eq!(hanging.calls().len(), 2);
+}

@@ -1,0 +1,141 @@
+//! Bounds of what people write: as much as is allowed loads, one more is refused with its place.
+
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use gatelodge_policy::{CaseFile, FaultCode, Format, parse};
+use support::place;
+
+/// Each fault as `code line:column`.
+fn faults(text: &str, format: Format) -> Vec<String> {
+    let line = |fault: &gatelodge_policy::Fault| format!("{} {}", fault.code, place(text.as_bytes(), fault.span.start));
+    parse(text.as_bytes(), format).err().unwrap_or_default().iter().map(line).collect()
+}
+
+fn json(text: &str) -> Vec<String> {
+    faults(text, Format::Json)
+}
+
+const NONE: [&str; 0] = [];
+const HEAD: &str = r#"{"version":"1","default":"deny","#;
+
+/// A policy with one part of that many lines, each made from its number.
+fn document(open: &str, lines: usize, line: &dyn Fn(usize) -> String, close: &str) -> String {
+    let lines: Vec<String> = (0..lines).map(line).collect();
+    format!("{HEAD}{open}\n{}\n{close}}}", lines.join(",\n"))
+}
+
+/// The fault at the bracket that opens the lines of such a document.
+fn too_large(open: &str) -> [String; 1] {
+    [format!("too-large 1:{}", HEAD.len() + open.len())]
+}
+
+#[test]
+fn a_hundred_limits_stand_in_a_block_and_one_more_is_refused_at_their_list() {
+    let limit = |at: usize| format!(r#"{{"counter":"c{at}","window":"day","max":1}}"#);
+    for (open, close) in [
+        (r#""all_tools":{"limits":["#, "]}"),
+        (r#""tools":{"a":{"limits":["#, "]}}"),
+        (r#""categories":{"read":{"limits":["#, "]}}"),
+        (r#""resources":{"*":{"limits":["#, "]}}"),
+        (r#""prompts":{"p":{"limits":["#, "]}}"),
+    ] {
+        assert_eq!(json(&document(open, 100, &limit, close)), NONE, "{open}");
+        assert_eq!(json(&document(open, 101, &limit, close)), too_large(open), "{open}");
+    }
+}
+
+#[test]
+fn five_thousand_globs_stand_in_a_map_and_one_more_is_refused() {
+    let (name, block) = (|at: usize| format!(r#""t{at:05}*""#), |at: usize| format!(r#""t{at:05}*":{{}}"#));
+    let hide = r#""hide":["#;
+    assert_eq!(json(&document(hide, 5_000, &name, "]")), NONE);
+    assert_eq!(json(&document(hide, 5_001, &name, "]")), too_large(hide));
+    for open in [r#""tools":{"#, r#""resources":{"#, r#""prompts":{"#] {
+        assert_eq!(json(&document(open, 5_000, &block, "}")), NONE, "{open}");
+        assert_eq!(json(&document(open, 5_001, &block, "}")), too_large(open), "{open}");
+    }
+    let exact = |at: usize| format!(r#""t{at:05}":{{}}"#);
+    assert_eq!(json(&document(r#""tools":{"#, 6_000, &exact, "}")), NONE, "names are no globs");
+}
+
+#[test]
+fn a_regex_over_its_size_is_refused_at_its_pattern() {
+    let pattern = |count: usize| {
+        document(
+            r#""tools":{"t":{"require":["#,
+            1,
+            &|_| format!(r#"{{"path":"args.a","op":"regex","value":"[ab]{{{count}}}"}}"#),
+            "]}}",
+        )
+    };
+    assert_eq!(json(&pattern(10_000)), NONE);
+    assert_eq!(json(&pattern(60_000)), ["large-regex 2:39"]);
+}
+
+#[test]
+fn many_regexes_are_refused_once_they_take_too_much_together() {
+    let regex = |_: usize| r#"{"path":"args.a","op":"regex","value":"[ab]{5000}"}"#.to_owned();
+    let several = |count: usize| document(r#""tools":{"t":{"require":["#, count, &regex, "]}}");
+    assert_eq!(json(&several(200)), NONE);
+    let found = json(&several(300));
+    assert!(found.iter().all(|fault| fault.starts_with("large-regex ") && fault.ends_with(":39")), "{found:?}");
+    assert_eq!(found.last().map(String::as_str), Some("large-regex 301:39"));
+    assert!((1..=100).contains(&found.len()), "{} of 300", found.len());
+}
+
+#[test]
+fn an_object_with_too_many_members_is_refused_in_both_languages() {
+    let member = |at: usize| format!(r#""t{at}":{{}}"#);
+    assert_eq!(json(&document(r#""tools":{"#, 100_000, &member, "}")), NONE);
+    assert_eq!(json(&document(r#""tools":{"#, 100_001, &member, "}")), ["too-large 100002:1"]);
+    let yaml = |count: usize| {
+        let members: String = (0..count).map(|at| format!("  t{at}: {{}}\n")).collect();
+        faults(&format!("version: \"1\"\ndefault: deny\ntools:\n{members}"), Format::Yaml)
+    };
+    assert_eq!(yaml(100_000), NONE);
+    assert_eq!(yaml(100_001), ["too-large 100004:3"]);
+}
+
+#[test]
+fn a_text_over_eight_megabytes_is_refused_in_both_languages() {
+    let padded = |text: &str, filling: &str, length: usize| format!("{text}{}", filling.repeat(length - text.len()));
+    let (json, yaml) = (r#"{"version":"1","default":"deny"}"#, "version: \"1\"\ndefault: deny\n#");
+    for (text, filling, format) in [(json, " ", Format::Json), (yaml, "x", Format::Yaml)] {
+        assert!(parse(padded(text, filling, 8 << 20).as_bytes(), format).is_ok(), "{format:?}");
+        let refused = parse(padded(text, filling, (8 << 20) + 1).as_bytes(), format).expect_err("refused");
+        assert!(refused.len() == 1 && refused[0].code == FaultCode::TooLarge, "{refused:?}");
+    }
+}
+
+#[test]
+fn of_very_many_faults_the_first_two_hundred_are_told() {
+    let told = |open: &str, line: &dyn Fn(usize) -> String, close: &str| {
+        let found = json(&document(open, 1_000, line, close));
+        assert_eq!(found.len(), 200, "{open}");
+        assert!(found[0].contains(" 2:") && found[199].contains(" 201:"), "{open}: {found:?}");
+    };
+    told(r#""hide":["#, &|_| "1".into(), "]");
+    told(r#""tools":{"a":{"#, &|at| format!(r#""x{at}":1"#), "}}");
+    told(r#""tools":{"a":{"deny_if":["#, &|_| r#"{"conditions":1}"#.into(), "]}}");
+    let yaml = format!("version: \"1\"\ndefault: deny\nhide:\n{}", "  - !x a\n".repeat(1_000));
+    assert_eq!(faults(&yaml, Format::Yaml).len(), 200);
+}
+
+#[test]
+fn a_case_that_could_not_fail_is_refused() {
+    let read = |expect: &str| {
+        let text = format!(r#"{{"cases":[{{"policy":"p","call":{{"tool":"a"}},"expect":{expect}}}]}}"#);
+        CaseFile::read(text.as_bytes(), Format::Json).err().unwrap_or_default()
+    };
+    let codes = |expect: &str| read(expect).iter().map(|fault| fault.code).collect::<Vec<_>>();
+    assert_eq!(codes("{}"), [FaultCode::MissingField]);
+    assert!(read("{}")[0].message.contains("could not fail"));
+    assert_eq!(codes(r#"{"decision":null}"#), [FaultCode::UnknownWord]);
+    assert_eq!(codes(r#"{"charges":[{}]}"#), [FaultCode::WrongType]);
+    assert_eq!(codes(r#"{"charges":{}}"#), [FaultCode::WrongType]);
+    for expect in [r#""deny""#, r#"{"code":null}"#, r#"{"charges":[]}"#] {
+        assert_eq!(codes(expect), [], "{expect}");
+    }
+}

@@ -1,0 +1,228 @@
+//! A gateway on a free port, with a store in memory and a clock that the test moves.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use gatelodge_gateway::{Door, Gateway, GrantConfig, InjectedHeader, LivePolicy, Settings, UpstreamConfig};
+use gatelodge_policy::{Format, parse};
+use gatelodge_store::{Filter, GrantId, Ledger, ManualClock, MemoryStore, Mode, PolicyVersion, Row, Token, TokenHash};
+use http::{HeaderName, HeaderValue};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::upstream::FakeUpstream;
+use crate::wire::{Answer, exchange};
+
+/// The server's name at the gateway.
+const SERVER: &str = "desk";
+
+/// What a test gateway is made of.
+pub struct TestGatewayBuilder {
+    policy: Option<String>,
+    mode: Mode,
+    settings: Settings,
+    headers: Vec<InjectedHeader>,
+    log_arguments: bool,
+    ledger: Option<Arc<dyn Ledger>>,
+    clock: Arc<ManualClock>,
+}
+
+/// A gateway that runs, one grant, and one upstream.
+pub struct TestGateway {
+    /// The gateway itself.
+    pub gateway: Arc<Gateway>,
+    /// Its clock, and the store's.
+    pub clock: Arc<ManualClock>,
+    /// Where counters and rows are.
+    pub ledger: Arc<dyn Ledger>,
+    /// Where callers connect.
+    pub address: SocketAddr,
+    /// Where people connect.
+    pub admin: SocketAddr,
+    /// The grant's token.
+    pub token: Token,
+    session: std::sync::Mutex<Option<String>>,
+    servers: Vec<UpstreamConfig>,
+    grants: std::sync::Mutex<Vec<GrantConfig>>,
+}
+
+impl TestGatewayBuilder {
+    /// The policy of the grant, as JSON.
+    pub fn policy(mut self, policy: &str) -> Self {
+        self.policy = Some(policy.to_owned());
+        self
+    }
+
+    /// The grant only observes.
+    pub fn observing(mut self) -> Self {
+        self.mode = Mode::Observe;
+        self
+    }
+
+    /// Other bounds.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// A secret header towards the upstream.
+    pub fn secret(mut self, name: &'static str, value: &str, secret: &str) -> Self {
+        self.headers.push(InjectedHeader {
+            name: HeaderName::from_static(name),
+            value: HeaderValue::from_str(value).expect("a value"),
+            secrets: vec![secret.to_owned()],
+        });
+        self
+    }
+
+    /// The call log keeps arguments.
+    pub fn logging_arguments(mut self) -> Self {
+        self.log_arguments = true;
+        self
+    }
+
+    /// Another ledger than one in memory.
+    pub fn ledger(mut self, ledger: Arc<dyn Ledger>, clock: Arc<ManualClock>) -> Self {
+        self.ledger = Some(ledger);
+        self.clock = clock;
+        self
+    }
+
+    /// Starts it in front of an upstream.
+    pub async fn start(self, upstream: &FakeUpstream) -> TestGateway {
+        self.start_at(&upstream.url()).await
+    }
+
+    /// Starts it in front of whatever is at a URL.
+    pub async fn start_at(self, url: &str) -> TestGateway {
+        let Self { policy, mode, settings, headers, log_arguments, ledger, clock } = self;
+        let ledger = ledger.unwrap_or_else(|| Arc::new(MemoryStore::new(clock.clone())));
+        let gateway = Gateway::new(Arc::clone(&ledger), clock.clone(), settings).expect("a gateway");
+        let name = SERVER.parse().expect("a name");
+        let servers = vec![UpstreamConfig { name, url: url.parse().expect("a URL"), headers, log_arguments }];
+        let token = Token::random().expect("randomness");
+        let grant = grant("ci", token.hash(), policy.as_deref(), mode);
+        gateway.replace(servers.clone(), vec![grant.clone()]);
+        let (callers, admin) = (listener().await, listener().await);
+        let (address, admin_address) = (callers.local_addr().unwrap(), admin.local_addr().unwrap());
+        let running = Arc::clone(&gateway);
+        tokio::spawn(async move { running.run(callers, Some(admin)).await.expect("listeners") });
+        let (session, grants) = (std::sync::Mutex::default(), std::sync::Mutex::new(vec![grant]));
+        TestGateway { gateway, clock, ledger, address, admin: admin_address, token, session, servers, grants }
+    }
+}
+
+async fn listener() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").await.expect("a port")
+}
+
+/// A grant for the one server.
+fn grant(label: &str, token: TokenHash, policy: Option<&str>, mode: Mode) -> GrantConfig {
+    let policy = policy.map(|text| {
+        let policy = parse(text.as_bytes(), Format::Json).unwrap_or_else(|faults| panic!("{faults:?}"));
+        Arc::new(LivePolicy { name: "books".parse().expect("a name"), version: PolicyVersion(1), policy })
+    });
+    let doors = HashMap::from([(SERVER.parse().expect("a name"), Door { policy, mode })]);
+    let (id, label) = (GrantId(label.into()), label.into());
+    GrantConfig { id, label, labels: BTreeMap::new(), token, expires_at: None, doors }
+}
+
+impl TestGateway {
+    /// Begins with nothing but defaults, at noon of a Sunday.
+    pub fn builder() -> TestGatewayBuilder {
+        TestGatewayBuilder {
+            policy: None,
+            mode: Mode::Enforce,
+            settings: Settings::default(),
+            headers: Vec::new(),
+            log_arguments: false,
+            ledger: None,
+            clock: Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time"))),
+        }
+    }
+
+    /// Starts one with a policy in front of an upstream.
+    pub async fn with_policy(policy: &str, upstream: &FakeUpstream) -> Self {
+        Self::builder().policy(policy).start(upstream).await
+    }
+
+    /// Adds a grant with a policy of its own.
+    pub fn add_grant(&self, label: &str, policy: &str) -> Token {
+        let token = Token::random().expect("randomness");
+        let mut grants = self.grants.lock().unwrap();
+        grants.push(grant(label, token.hash(), Some(policy), Mode::Enforce));
+        self.gateway.replace(self.servers.clone(), grants.clone());
+        token
+    }
+
+    /// Changes the grants in force.
+    pub fn change_grants(&self, change: impl FnOnce(&mut Vec<GrantConfig>)) {
+        let mut grants = self.grants.lock().unwrap();
+        change(&mut grants);
+        self.gateway.replace(self.servers.clone(), grants.clone());
+    }
+
+    /// Opens a session with the usual handshake.
+    pub async fn initialize(&self) -> Answer {
+        let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
+        let answer = self.post(&[], &body.to_string()).await;
+        *self.session.lock().unwrap() = answer.header("mcp-session-id").map(str::to_owned);
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        answer
+    }
+
+    /// The session's id.
+    pub fn session(&self) -> String {
+        self.session.lock().unwrap().clone().expect("a session")
+    }
+
+    /// Sends a message in the session, which is opened if there is none.
+    pub async fn send(&self, message: &Value) -> Answer {
+        self.send_text(&message.to_string()).await
+    }
+
+    /// Sends a body in the session, as it is.
+    pub async fn send_text(&self, body: &str) -> Answer {
+        if self.session.lock().unwrap().is_none() {
+            Box::pin(self.initialize()).await;
+        }
+        let session = self.session();
+        self.post(&[("Mcp-Session-Id", &session), ("MCP-Protocol-Version", "2025-11-25")], body).await
+    }
+
+    /// Calls a tool.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Answer {
+        let params = json!({"name": tool, "arguments": arguments});
+        self.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})).await
+    }
+
+    /// Sends a body with further headers and the grant's token.
+    pub async fn post(&self, headers: &[(&str, &str)], body: &str) -> Answer {
+        let bearer = format!("Bearer {}", self.token.reveal());
+        let mut all = vec![
+            ("Authorization", bearer.as_str()),
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json, text/event-stream"),
+        ];
+        all.extend_from_slice(headers);
+        self.raw("POST", "/mcp/desk", &all, body.as_bytes()).await
+    }
+
+    /// Sends a request with just these headers, and those without which it would be none.
+    pub async fn raw(&self, verb: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        let mut head = format!("{verb} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
+        exchange(self.address, &[head.as_bytes(), body].concat()).await
+    }
+
+    /// All rows of the call log.
+    pub async fn rows(&self) -> Vec<Row> {
+        self.ledger.flush().await.expect("a store");
+        self.ledger.rows(Filter { limit: usize::MAX, ..Filter::default() }).await.expect("rows")
+    }
+}

@@ -1,0 +1,206 @@
+//! An upstream that records every request and answers byte by byte as the test says.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A request that reached the upstream.
+#[derive(Debug, Clone)]
+pub struct Hit {
+    /// The first line.
+    pub line: String,
+    /// The headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: String,
+}
+
+impl Hit {
+    /// The one value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The message; null for a request without a body.
+    pub fn message(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or(Value::Null)
+    }
+
+    /// The method of the message.
+    pub fn method(&self) -> String {
+        self.message()["method"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The tool that is called.
+    pub fn tool(&self) -> String {
+        self.message()["params"]["name"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+/// What the upstream does next on a connection.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// Writes bytes.
+    Write(Vec<u8>),
+    /// Waits.
+    Pause(Duration),
+    /// Closes in the middle of whatever was said.
+    Close,
+}
+
+/// What it does for one request.
+pub type Script = Vec<Step>;
+
+type Handler = Arc<dyn Fn(&Hit) -> Option<Script> + Send + Sync>;
+
+/// An MCP server of 2025-11-25 for tests: sessions, some tools, and whatever a test adds.
+#[derive(Clone)]
+pub struct FakeUpstream {
+    address: SocketAddr,
+    hits: Arc<Mutex<Vec<Hit>>>,
+}
+
+impl FakeUpstream {
+    /// Starts one with tools of the given names, each of which echoes its arguments.
+    pub async fn with_tools(names: &[&str]) -> Self {
+        let tools: Vec<Value> = names.iter().map(|name| tool(name)).collect();
+        Self::start(json!(tools), |_| None).await
+    }
+
+    /// Starts one with a list of tools, and answers of the test's own for what `handler` knows.
+    pub async fn start(tools: Value, handler: impl Fn(&Hit) -> Option<Script> + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let hits = Arc::new(Mutex::new(Vec::new()));
+        let (handler, tools): (Handler, _) = (Arc::new(handler), Arc::new(tools));
+        let own = Self { address, hits: Arc::clone(&hits) };
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (handler, tools, hits) = (Arc::clone(&handler), Arc::clone(&tools), Arc::clone(&hits));
+                tokio::spawn(async move { serve(stream, &handler, &tools, &hits).await });
+            }
+        });
+        own
+    }
+
+    /// Where it listens.
+    pub fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    /// Everything that reached it, in order.
+    pub fn hits(&self) -> Vec<Hit> {
+        self.hits.lock().unwrap().clone()
+    }
+
+    /// The calls of a tool that reached it.
+    pub fn calls_to(&self, tool: &str) -> Vec<Hit> {
+        self.hits().into_iter().filter(|hit| hit.method() == "tools/call" && hit.tool() == tool).collect()
+    }
+
+    /// All calls that reached it.
+    pub fn calls(&self) -> Vec<Hit> {
+        self.hits().into_iter().filter(|hit| hit.method() == "tools/call").collect()
+    }
+}
+
+/// A tool's definition.
+pub fn tool(name: &str) -> Value {
+    json!({"name": name, "description": format!("does {name}"), "inputSchema": {"type": "object"}})
+}
+
+/// A whole JSON response.
+pub fn json_response(status: &str, headers: &str, body: &str) -> Script {
+    let head = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{headers}\r\n",
+        body.len()
+    );
+    vec![Step::Write([head.as_bytes(), body.as_bytes()].concat())]
+}
+
+/// A whole event stream.
+pub fn event_response(events: &str) -> Script {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    let body = format!("{:x}\r\n{events}\r\n0\r\n\r\n", events.len());
+    vec![Step::Write(format!("{head}{body}").into_bytes())]
+}
+
+async fn serve(mut stream: TcpStream, handler: &Handler, tools: &Value, hits: &Mutex<Vec<Hit>>) {
+    while let Some(hit) = read_request(&mut stream).await {
+        hits.lock().unwrap().push(hit.clone());
+        let script = handler(&hit).unwrap_or_else(|| usual(&hit, tools));
+        for step in script {
+            let ended = match step {
+                Step::Write(bytes) => stream.write_all(&bytes).await.is_err(),
+                Step::Pause(time) => {
+                    tokio::time::sleep(time).await;
+                    false
+                }
+                Step::Close => true,
+            };
+            if ended {
+                return;
+            }
+        }
+    }
+}
+
+fn usual(hit: &Hit, tools: &Value) -> Script {
+    if !hit.line.starts_with("POST") {
+        return json_response("405 Method Not Allowed", "", "{}");
+    }
+    let message = hit.message();
+    let id = &message["id"];
+    let result = match hit.method().as_str() {
+        "initialize" => {
+            let revision = &message["params"]["protocolVersion"];
+            let revision = if revision == "2026-07-28" { &json!("2025-11-25") } else { revision };
+            json!({"protocolVersion": revision, "capabilities": {"tools": {}}, "serverInfo": {"name": "fake", "version": "1"}})
+        }
+        "server/discover" => {
+            return json_response(
+                "400 Bad Request",
+                "",
+                r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no session"}}"#,
+            );
+        }
+        "tools/list" => json!({"tools": tools}),
+        "tools/call" => json!({"content": [{"type": "text", "text": message["params"]["arguments"].to_string()}]}),
+        "resources/read" => json!({"contents": [{"uri": message["params"]["uri"], "text": "contents"}]}),
+        "prompts/get" => json!({"messages": []}),
+        _ if id.is_null() => return vec![Step::Write(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_vec())],
+        _ => json!({}),
+    };
+    let session = if hit.method() == "initialize" { "mcp-session-id: upstream-session\r\n" } else { "" };
+    json_response("200 OK", session, &json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string())
+}
+
+async fn read_request(stream: &mut TcpStream) -> Option<Hit> {
+    let mut raw = Vec::new();
+    let mut buffer = [0; 16_384];
+    loop {
+        if let Some(end) = raw.windows(4).position(|four| four == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&raw[..end]).into_owned();
+            let mut lines = head.split("\r\n");
+            let line = lines.next()?.to_owned();
+            let headers: Vec<(String, String)> = lines
+                .filter_map(|line| line.split_once(':'))
+                .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+                .collect();
+            let length = headers.iter().find(|(name, _)| name == "content-length");
+            let length: usize = length.map_or(0, |(_, value)| value.parse().expect("a length"));
+            while raw.len() < end + 4 + length {
+                let read = stream.read(&mut buffer).await.ok().filter(|read| *read > 0)?;
+                raw.extend_from_slice(&buffer[..read]);
+            }
+            let body = String::from_utf8_lossy(&raw[end + 4..]).into_owned();
+            return Some(Hit { line, headers, body });
+        }
+        let read = stream.read(&mut buffer).await.ok().filter(|read| *read > 0)?;
+        raw.extend_from_slice(&buffer[..read]);
+    }
+}

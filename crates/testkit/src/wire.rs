@@ -1,0 +1,92 @@
+//! One HTTP exchange over a socket, with every byte in the test's hand.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// What came back.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The HTTP status; 0 if nothing came.
+    pub status: u16,
+    /// The headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body, with chunks put together.
+    pub body: String,
+}
+
+impl Answer {
+    /// The one value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+    }
+
+    /// All messages: the body itself, or the data of its events.
+    pub fn messages(&self) -> Vec<Value> {
+        if self.header("content-type") != Some("text/event-stream") {
+            return vec![serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.body))];
+        }
+        let data = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
+        data.map(|data| serde_json::from_str(data).expect("JSON in an event")).collect()
+    }
+
+    /// The last message, which is the answer.
+    pub fn message(&self) -> Value {
+        self.messages().pop().expect("a message")
+    }
+
+    /// The text of a tool's result.
+    pub fn text(&self) -> String {
+        let message = self.message();
+        let text = &message["result"]["content"][0]["text"];
+        text.as_str().unwrap_or_else(|| panic!("no text in {message}")).to_owned()
+    }
+
+    /// The code of a JSON-RPC error.
+    pub fn code(&self) -> i64 {
+        let message = self.message();
+        message["error"]["code"].as_i64().unwrap_or_else(|| panic!("no error in {message}"))
+    }
+}
+
+/// Sends bytes and reads until the other side closes, or for ten seconds.
+pub async fn exchange(address: SocketAddr, bytes: &[u8]) -> Answer {
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
+    // A server that refuses a head early may close before it has read the rest.
+    let _ = stream.write_all(bytes).await;
+    let mut raw = Vec::new();
+    let _ = tokio::time::timeout(Duration::from_secs(10), stream.read_to_end(&mut raw)).await;
+    parse(&raw)
+}
+
+fn parse(raw: &[u8]) -> Answer {
+    let text = String::from_utf8_lossy(raw).into_owned();
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return Answer { status: 0, headers: Vec::new(), body: text };
+    };
+    let mut lines = head.split("\r\n");
+    let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|status| status.parse().ok());
+    let headers: Vec<(String, String)> = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+        .collect();
+    let is_chunked = headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked");
+    let body = if is_chunked { unchunked(body) } else { body.to_owned() };
+    Answer { status: status.unwrap_or(0), headers, body }
+}
+
+fn unchunked(mut rest: &str) -> String {
+    let mut out = String::new();
+    while let Some((size, behind)) = rest.split_once("\r\n") {
+        let size = usize::from_str_radix(size.trim(), 16).unwrap_or(0);
+        if size == 0 {
+            break;
+        }
+        out.push_str(behind.get(..size).unwrap_or(behind));
+        rest = behind.get(size + 2..).unwrap_or_default();
+    }
+    out
+}
