@@ -1,11 +1,20 @@
 //! What can be asked on the command line. The comments here are the help texts.
 
+mod call;
+mod policy;
+mod run;
+
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
+
+pub use call::CallArgs;
+pub use policy::{CheckArgs, ExplainArgs, FmtArgs, FormatName, ImportArgs, PolicyCommand, TestArgs};
+pub use run::{ServeArgs, UpArgs};
 
 /// Gatelodge: what AI agents may ask of MCP servers.
 ///
+/// Agents reach MCP servers through the gateway, and nothing reaches a server without passing the rules.
 /// A policy says which tools an agent may call, with which arguments, how often, and when a person must agree.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true, disable_help_subcommand = true)]
@@ -18,146 +27,24 @@ pub struct Cli {
 /// The commands, by noun.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Try it: a gateway with a built-in server, a policy and a grant.
+    Up(UpArgs),
+    /// Run a gateway by a configuration.
+    Serve(ServeArgs),
+    /// Call a tool, as an agent would.
+    Call(CallArgs),
     /// Check, test, explain and convert policies.
     #[command(subcommand)]
     Policy(PolicyCommand),
 }
 
-/// The verbs of `policy`.
-#[derive(Debug, Subcommand)]
-pub enum PolicyCommand {
-    /// Find all faults of policies at once, and what probably is not meant.
-    Check(CheckArgs),
-    /// Run case files: calls, and what is expected of them.
-    Test(TestArgs),
-    /// Judge one call, and show every rule that was looked at.
-    Explain(ExplainArgs),
-    /// Turn an Intercept YAML policy into one of ours, and say what changes meaning.
-    Import(ImportArgs),
-    /// Print the JSON Schema of policies, for editors.
-    Schema,
-    /// Lay a policy out in the usual way; comments stay.
-    Fmt(FmtArgs),
-}
-
-/// Where and what a policy is.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum FormatName {
-    /// JSON, comments allowed.
-    Json,
-    /// YAML.
-    Yaml,
-}
-
-/// Finds all faults of policies at once: each with its place, a code and a way out.
-///
-/// A policy with errors does not load. Warnings say what probably is not meant:
-/// a misspelt argument, a rule that can never hold, a limit that a new session resets.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  gatelodge policy check policy.json
-  gatelodge policy check --tools tools.json policy.yaml    also check against a server's tools/list result
-
-Exit code: 0 fine or warnings only, 1 errors, 2 a file cannot be read.")]
-pub struct CheckArgs {
-    /// The policies; `-` is standard input.
-    #[arg(required = true)]
-    pub files: Vec<PathBuf>,
-    /// A `tools/list` result: argument names, types and bounds are checked against its schemas.
-    #[arg(long, value_name = "FILE")]
-    pub tools: Option<PathBuf>,
-    /// Take warnings for errors.
-    #[arg(long)]
-    pub strict: bool,
-    /// In which language the policies are written; else the file's name or its first character tells.
-    #[arg(long, value_name = "LANGUAGE")]
-    pub format: Option<FormatName>,
-    /// Print the findings as JSON.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Runs case files: calls, and the decision, code and rule that are expected of them.
-///
-/// A case file is YAML or JSON: `policy` (a path beside the file, or the policy itself) and `cases`,
-/// each with a `name`, a `call` and an `expect`.
-#[derive(Debug, Args)]
-#[command(after_help = "Example, as books.cases.yaml:
-  policy: books.json
-  cases:
-    - name: a small charge passes
-      call: {tool: create_charge, arguments: {amount: 5, currency: eur}}
-      expect: allow
-    - name: a large one is refused, and by which rule
-      call: {tool: create_charge, arguments: {amount: 60000, currency: eur}}
-      expect: {decision: deny, code: deny_if, rule: /tools/create_charge/deny_if/0}
-
-Exit code: 0 all as expected, 1 some not, 2 a file cannot be read.")]
-pub struct TestArgs {
-    /// The case files.
-    #[arg(required = true)]
-    pub files: Vec<PathBuf>,
-    /// Print the reports as JSON.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Judges one call by one policy, and shows every rule that was looked at, what it compared, and what decided.
-///
-/// A call file names one of `tool`, `resource`, `prompt` and `method`; all else is optional.
-#[derive(Debug, Args)]
-#[command(after_help = r#"Example:
-  gatelodge policy explain --policy books.json --call '{"tool": "create_charge", "arguments": {"amount": 5}}'
-
-A call with everything:
-  {"tool": "create_charge", "arguments": {"amount": 5}, "category": "financial",
-   "server": {"name": "stripe"}, "grant": {"label": "ci", "labels": {"team": "x"}},
-   "client": {"name": "c", "version": "1"}, "session": "s1", "input_schema": {"type": "object"},
-   "accepted": "yes", "at": "2026-11-15T12:00:00Z"}
-`accepted` is `yes`, `new`, `changed` or `not_offered`.
-
-Exit code: 0 whatever the decision is, 1 the policy or the call has faults, 2 a file cannot be read."#)]
-pub struct ExplainArgs {
-    /// The policy; `-` is standard input.
-    #[arg(long, value_name = "FILE")]
-    pub policy: PathBuf,
-    /// The call: a file, `-` for standard input, or the JSON itself.
-    #[arg(long, value_name = "FILE|JSON")]
-    pub call: String,
-    /// Print `{"decision", "code", "rule", "message", "charges", "trace"}`.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Turns an Intercept YAML policy into one of ours. The policy goes to standard output, the notes to standard error.
-///
-/// The result never allows what the original refuses; each note says where it refuses more or counts otherwise.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:
-  gatelodge policy import intercept.yaml > policy.json")]
-pub struct ImportArgs {
-    /// The Intercept policy; `-` is standard input.
-    pub file: PathBuf,
-    /// Print the policy and the notes as one JSON object.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Lays a policy out in the usual way: two spaces, short things on one line, comments where they stand.
-///
-/// YAML becomes JSON; its comments are lost, and their number is told.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  gatelodge policy fmt policy.json            print it
-  gatelodge policy fmt --write policy.json    change the file
-  gatelodge policy fmt --check policy.json    exit with 1 if it would change")]
-pub struct FmtArgs {
-    /// The policy; `-` is standard input.
-    pub file: PathBuf,
-    /// Change the file in place; JSON only.
-    #[arg(long, conflicts_with = "check")]
-    pub write: bool,
-    /// Change nothing; say by the exit code whether it is laid out already.
-    #[arg(long)]
-    pub check: bool,
+/// Where things are kept: what the configuration says, a directory, or the usual one.
+#[derive(Debug, Clone, Args)]
+pub struct StoreArgs {
+    /// The configuration of the gateway.
+    #[arg(long, value_name = "FILE", env = "GATELODGE_CONFIG", hide_env_values = true)]
+    pub config: Option<PathBuf>,
+    /// The data directory, in place of what the configuration says.
+    #[arg(long, value_name = "DIR", env = "GATELODGE_DATA", hide_env_values = true)]
+    pub data: Option<PathBuf>,
 }

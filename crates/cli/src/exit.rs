@@ -2,6 +2,8 @@
 
 use std::process::{ExitCode, Termination};
 
+use gatelodge_store::StoreError;
+
 /// The exit codes of all commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -11,6 +13,10 @@ pub enum Exit {
     Findings = 1,
     /// The command was not called in a way it can be; a file that is not there counts as that.
     Usage = 2,
+    /// The gateway refused: the policy, a limit or the token.
+    Denied = 3,
+    /// A server or gateway cannot be reached.
+    Unreachable = 4,
     /// Something broke on our side, or the output could not be written.
     Fault = 5,
 }
@@ -18,9 +24,16 @@ pub enum Exit {
 impl Exit {
     /// The code for an error that ended a command.
     pub fn of_error(error: &anyhow::Error) -> Self {
-        match error.downcast_ref::<Usage>() {
-            Some(_) => Self::Usage,
-            None => Self::Fault,
+        if error.downcast_ref::<Usage>().is_some() {
+            return Self::Usage;
+        }
+        if error.downcast_ref::<Unreachable>().is_some() {
+            return Self::Unreachable;
+        }
+        match error.downcast_ref::<StoreError>() {
+            // What was named is not there, or is there already.
+            Some(StoreError::NotFound(_) | StoreError::Conflict(_)) => Self::Usage,
+            Some(StoreError::Unavailable(_) | StoreError::Corrupt(_)) | None => Self::Fault,
         }
     }
 }
@@ -42,3 +55,15 @@ impl std::fmt::Display for Usage {
 }
 
 impl std::error::Error for Usage {}
+
+/// Marks an error as a matter of the network: nothing answered.
+#[derive(Debug)]
+pub struct Unreachable(pub String);
+
+impl std::fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unreachable {}

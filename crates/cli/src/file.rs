@@ -12,6 +12,7 @@ use crate::cli::FormatName;
 use crate::exit::Usage;
 
 /// A text and where it came from.
+#[derive(Debug)]
 pub struct Source {
     /// For messages.
     pub name: String,

@@ -17,6 +17,36 @@ const EXCERPT: usize = 40;
 /// More findings of one document are counted, not shown.
 const MOST_FAULTS: usize = 200;
 
+/// A finding of any kind of document, as it is shown.
+#[derive(Debug, Clone)]
+pub struct Remark<'a> {
+    /// What kind; stable over versions.
+    pub code: &'static str,
+    /// Whether the document can be used all the same.
+    pub severity: Severity,
+    /// The offending text, in bytes.
+    pub span: Range<usize>,
+    /// What is wrong, in one line.
+    pub message: &'a str,
+    /// What to do about it.
+    pub help: Option<&'a str>,
+    /// A second place that has to do with it, with a word on it.
+    pub other: Option<(Range<usize>, &'a str)>,
+}
+
+impl<'a> From<&'a Fault> for Remark<'a> {
+    fn from(fault: &'a Fault) -> Self {
+        Self {
+            code: fault.code.as_str(),
+            severity: fault.severity,
+            span: fault.span.clone(),
+            message: &fault.message,
+            help: fault.help.as_deref(),
+            other: fault.other.as_ref().map(|(span, label)| (span.clone(), label.as_str())),
+        }
+    }
+}
+
 /// One finding, for programs.
 #[derive(Debug, Serialize)]
 pub struct Finding<'a> {
@@ -32,25 +62,34 @@ pub struct Finding<'a> {
 }
 
 impl<'a> Finding<'a> {
-    /// Tells a fault of a source.
-    pub fn new(source: &'a Source, fault: &'a Fault) -> Self {
-        let (start, end) = (Place::of(&source.text, fault.span.start), Place::of(&source.text, fault.span.end));
+    /// Tells a finding of a source.
+    pub fn new(source: &'a Source, remark: impl Into<Remark<'a>>) -> Self {
+        let remark = remark.into();
+        let (start, end) = (Place::of(&source.text, remark.span.start), Place::of(&source.text, remark.span.end));
         Self {
             file: &source.name,
             line: start.line,
             column: start.column,
             end_line: end.line,
             end_column: end.column,
-            severity: severity(fault),
-            code: fault.code.as_str(),
-            message: &fault.message,
-            help: fault.help.as_deref(),
+            severity: severity(remark.severity),
+            code: remark.code,
+            message: remark.message,
+            help: remark.help,
         }
     }
 }
 
-fn severity(fault: &Fault) -> &'static str {
-    match fault.severity {
+impl Finding<'_> {
+    /// The finding on one line, for logs.
+    pub fn line(&self) -> String {
+        let (file, message) = (shown(self.file), shown(self.message));
+        format!("{file}:{}:{}: {}[{}]: {message}", self.line, self.column, self.severity, self.code)
+    }
+}
+
+fn severity(severity: Severity) -> &'static str {
+    match severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
     }
@@ -62,12 +101,17 @@ pub fn error(error: &anyhow::Error) {
 }
 
 /// Prints findings with the text they are about, the offending part underlined.
-pub fn faults(source: &Source, faults: &[Fault]) {
-    for fault in faults.iter().take(MOST_FAULTS) {
-        say(&format!("{}\n", render(source, fault)));
+pub fn faults<'f>(source: &Source, faults: impl IntoIterator<Item = impl Into<Remark<'f>>>) {
+    let mut rest = 0;
+    for (number, fault) in faults.into_iter().enumerate() {
+        if number < MOST_FAULTS {
+            say(&format!("{}\n", render(source, &fault.into())));
+        } else {
+            rest += 1;
+        }
     }
-    if faults.len() > MOST_FAULTS {
-        say(&format!("and {} more\n", faults.len() - MOST_FAULTS));
+    if rest > 0 {
+        say(&format!("and {rest} more\n"));
     }
 }
 
@@ -94,33 +138,34 @@ pub fn shown(text: &str) -> String {
 }
 
 /// A finding as people see it.
-pub fn render(source: &Source, fault: &Fault) -> String {
-    let Some((line_start, text, span)) = lines(&source.text, &fault.span) else { return plain(source, fault) };
-    let level = match fault.severity {
+pub fn render(source: &Source, remark: &Remark<'_>) -> String {
+    let Some((line_start, text, span)) = lines(&source.text, &remark.span) else { return plain(source, remark) };
+    let level = match remark.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
     let snippet =
         Snippet::source(text).path(&source.name).line_start(line_start).annotation(AnnotationKind::Primary.span(span));
-    let mut group: Group<'_> = level.primary_title(&fault.message).id(fault.code.as_str()).element(snippet);
-    if let Some((other, label)) = &fault.other
+    let mut group: Group<'_> = level.primary_title(remark.message).id(remark.code).element(snippet);
+    if let Some((other, label)) = &remark.other
         && let Some((line_start, text, span)) = lines(&source.text, other)
     {
-        let annotation = AnnotationKind::Context.span(span).label(label);
+        let annotation = AnnotationKind::Context.span(span).label(*label);
         group = group.element(Snippet::source(text).path(&source.name).line_start(line_start).annotation(annotation));
     }
-    if let Some(help) = &fault.help {
+    if let Some(help) = remark.help {
         group = group.element(Level::HELP.message(help));
     }
     Renderer::styled().render(&[group])
 }
 
 /// The finding where its line is too long to be shown, or is no text: the part around it, if there is one.
-fn plain(source: &Source, fault: &Fault) -> String {
-    let place = Place::of(&source.text, fault.span.start);
-    let help = fault.help.as_ref().map(|help| format!("\n  help: {}", shown(help))).unwrap_or_default();
-    let (severity, code, name, message) = (severity(fault), fault.code, shown(&source.name), shown(&fault.message));
-    let excerpt = excerpt(&source.text, &fault.span).unwrap_or_default();
+fn plain(source: &Source, remark: &Remark<'_>) -> String {
+    let place = Place::of(&source.text, remark.span.start);
+    let help = remark.help.map(|help| format!("\n  help: {}", shown(help))).unwrap_or_default();
+    let (code, name, message) = (remark.code, shown(&source.name), shown(remark.message));
+    let excerpt = excerpt(&source.text, &remark.span).unwrap_or_default();
+    let severity = severity(remark.severity);
     format!("{severity}[{code}]: {message}\n  --> {name}:{}:{}{excerpt}{help}", place.line, place.column)
 }
 

@@ -13,6 +13,7 @@ use gatelodge_policy::Policy;
 use crate::cli::PolicyCommand;
 use crate::exit::Exit;
 use crate::file::Source;
+use crate::output::{json as print_json, print};
 use crate::report;
 
 /// Runs a verb of `policy`.
@@ -35,19 +36,5 @@ fn load(source: &Source) -> Option<Policy> {
             report::faults(source, &faults);
             None
         }
-    }
-}
-
-/// Prints a value as JSON.
-fn print_json(value: &impl serde::Serialize) -> Result<()> {
-    print(&format!("{}\n", serde_json::to_string_pretty(value)?))
-}
-
-/// Prints to standard output; whoever closed it early wanted no more.
-fn print(text: &str) -> Result<()> {
-    use std::io::Write;
-    match anstream::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
     }
 }

@@ -6,7 +6,6 @@ use std::path::Path;
 use anyhow::Result;
 use gatelodge_json::{Limits, read};
 use gatelodge_policy::{CallFile, Explanation, Fault, explain};
-use jiff::Timestamp;
 
 use super::{load, print, print_json};
 use crate::cli::ExplainArgs;
@@ -36,7 +35,7 @@ pub fn run(args: &ExplainArgs) -> Result<Exit> {
         }
     };
     let Some(policy) = policy else { return Ok(Exit::Findings) };
-    let explanation = explain(&policy, &call.call(), call.at().unwrap_or_else(now));
+    let explanation = explain(&policy, &call.call(), call.at().unwrap_or_else(|| crate::wire::system_clock().now()));
     if args.json {
         print_json(&explanation)?
     } else {
@@ -51,11 +50,6 @@ fn call_source(call: &str) -> Result<Source> {
         return Ok(Source { name: "<call>".into(), text: call.as_bytes().to_vec() });
     }
     file::read(Path::new(call))
-}
-
-#[expect(clippy::disallowed_methods, reason = "this is where the clock comes in: a call without a time is made now")]
-fn now() -> Timestamp {
-    Timestamp::now()
 }
 
 fn told(explanation: &Explanation) -> String {

@@ -1,0 +1,96 @@
+//! Addresses of servers, as people write them.
+
+use std::net::IpAddr;
+
+use http::Uri;
+
+/// Why a text is not the address of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UrlFault {
+    /// Not `http://…` or `https://…` with a host.
+    Form,
+    /// With a user or password in it.
+    Credentials,
+    /// With a `#`.
+    Fragment,
+}
+
+impl UrlFault {
+    /// What is wrong; never the address itself, which may hold a secret.
+    pub fn message(&self) -> String {
+        match self {
+            Self::Form => "this is not an address of the form `http://host/path` or `https://host/path`",
+            Self::Credentials => "the address has a user or password in it",
+            Self::Fragment => "the address has a `#`, which is never sent",
+        }
+        .to_owned()
+    }
+
+    /// What to do about it.
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::Form => "write it like `https://mcp.example.com/mcp`",
+            Self::Credentials => "leave it out, and send a header: `Authorization = \"Basic ${NAME}\"`",
+            Self::Fragment => "leave it out",
+        }
+    }
+}
+
+/// Reads the address of a server.
+pub fn parse(text: &str) -> Result<Uri, UrlFault> {
+    if text.contains('#') {
+        return Err(UrlFault::Fragment);
+    }
+    let uri: Uri = text.parse().map_err(|_| UrlFault::Form)?;
+    let authority = uri.authority().ok_or(UrlFault::Form)?;
+    if authority.as_str().contains('@') {
+        return Err(UrlFault::Credentials);
+    }
+    let is_web = matches!(uri.scheme_str(), Some("http" | "https"));
+    if is_web && !authority.host().is_empty() { Ok(uri) } else { Err(UrlFault::Form) }
+}
+
+/// Whether an address is on this machine.
+pub fn is_loopback(uri: &Uri) -> bool {
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// An address as it may be shown: what stands behind the `?` may be a secret.
+pub fn shown(url: &str) -> String {
+    let url = crate::report::shown(url);
+    match url.split_once('?') {
+        Some((before, _)) => format!("{before}?***"),
+        None => url,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_web_addresses_are_taken() {
+        for url in ["http://localhost:1/mcp", "https://a.example.com", "http://[::1]:8/x?y=z"] {
+            assert!(parse(url).is_ok(), "{url}");
+        }
+        for url in ["", "localhost:1", "/mcp", "ftp://a", "http://", "https:///x", "file:///x"] {
+            assert_eq!(parse(url), Err(UrlFault::Form), "{url}");
+        }
+        assert_eq!(parse("https://me:pw@a.example.com/"), Err(UrlFault::Credentials));
+        assert_eq!(parse("https://a/#b"), Err(UrlFault::Fragment));
+        assert_eq!(shown("https://a/mcp?key=1"), "https://a/mcp?***");
+    }
+
+    #[test]
+    fn this_machine_is_known_by_its_names() {
+        for (url, is) in [
+            ("http://localhost:1", true),
+            ("http://127.9.0.1", true),
+            ("http://[::1]:2/", true),
+            ("http://10.0.0.1", false),
+        ] {
+            assert_eq!(is_loopback(&parse(url).expect("a url")), is, "{url}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! `[[grants]]`: who may come, with which token, to which server, by which policy.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use gatelodge_gateway::{Door, GrantConfig};
+use gatelodge_store::{GrantId, Mode, Token, TokenHash};
+use jiff::Timestamp;
+
+use super::fault::{Code, Fault, offer};
+use super::policies::Policies;
+use super::read::{At, Reader};
+use super::sections::RawGrant;
+use super::servers::Servers;
+use super::words::moment;
+use crate::headers::Environment;
+
+/// What ids of grants from the file begin with. Their counters stay as long as the label does.
+pub const FILE_ID: &str = "file:";
+/// Longer labels are not for people.
+const MAX_LABEL: usize = 128;
+
+/// What grants refer to.
+#[derive(Clone, Copy)]
+pub struct Around<'a> {
+    /// The servers of the file.
+    pub servers: &'a Servers,
+    /// The policies of the file.
+    pub policies: &'a Policies,
+    /// Where relative paths begin.
+    pub home: &'a Path,
+    /// Where tokens may be.
+    pub environment: Environment<'a>,
+}
+
+/// What the sections mean, and the files that were read for them.
+pub fn grants(raw: Vec<RawGrant>, around: Around<'_>, reader: &mut Reader) -> (Vec<GrantConfig>, Vec<PathBuf>) {
+    let (mut good, mut files) = (Vec::new(), Vec::new());
+    let mut labels = HashMap::new();
+    let mut tokens: HashMap<TokenHash, Range<usize>> = HashMap::new();
+    for raw in raw {
+        let label = label(&raw, &mut labels, reader);
+        let token = token(&raw, around, &mut files, reader);
+        if let Some(At { value, span }) = &token
+            && let Some(first) = tokens.insert(*value, span.clone())
+        {
+            let fault = Fault::new(Code::Repeated, span, "two grants have the same token");
+            reader.fault(fault.help("make another one: `gatelodge grant token`").other(&first, "the first is here"));
+        }
+        let door = door(&raw, around, reader);
+        let expires_at = expires(raw.expires.as_ref(), reader);
+        let facts = raw.labels.map(|labels| labels.value.0).unwrap_or_default();
+        let facts: BTreeMap<String, String> = facts.into_iter().map(|(key, value)| (key.value, value.value)).collect();
+        if let (Some(label), Some(token), Some(doors)) = (label, token, door) {
+            let id = GrantId(format!("{FILE_ID}{label}").into());
+            good.push(GrantConfig { id, label: label.into(), labels: facts, token: token.value, expires_at, doors });
+        }
+    }
+    (good, files)
+}
+
+fn label(raw: &RawGrant, taken: &mut HashMap<String, Range<usize>>, reader: &mut Reader) -> Option<String> {
+    let Some(At { value, span }) = &raw.label else {
+        let fault = Fault::new(Code::MissingField, &raw.span, "a grant needs a `label`");
+        reader.fault(fault.help("add `label = \"…\"`: who it is for"));
+        return None;
+    };
+    if let Some(first) = taken.insert(value.clone(), span.clone()) {
+        let fault = Fault::new(Code::Repeated, span, format!("there are two grants `{value}`"));
+        reader.fault(fault.help("give one of them another label").other(&first, "the first is here"));
+        return None;
+    }
+    if !is_label(value) {
+        let fault = Fault::new(Code::BadValue, span, "this is not a label");
+        reader.fault(fault.help(format!("write 1 to {MAX_LABEL} characters, without control characters")));
+        return None;
+    }
+    Some(value.clone())
+}
+
+/// Whether a text can be a grant's label.
+pub fn is_label(text: &str) -> bool {
+    let length = text.chars().count();
+    (1..=MAX_LABEL).contains(&length) && !text.chars().any(char::is_control) && !text.starts_with(FILE_ID)
+}
+
+fn token(raw: &RawGrant, around: Around<'_>, files: &mut Vec<PathBuf>, reader: &mut Reader) -> Option<At<TokenHash>> {
+    let written = [&raw.token_env, &raw.token_file, &raw.token_hash];
+    let mut written = written.into_iter().flatten();
+    let Some(first) = written.next() else {
+        let fault = Fault::new(Code::MissingField, &raw.span, "a grant needs a token");
+        reader
+            .fault(fault.help("add `token_env`, `token_file` or `token_hash`; `gatelodge grant token` makes a token"));
+        return None;
+    };
+    if let Some(second) = written.next() {
+        let fault = Fault::new(Code::FieldClash, &second.span, "a grant has one token, from one place");
+        reader.fault(fault.help("leave one out").other(&first.span, "the first is here"));
+        return None;
+    }
+    let span = &first.span;
+    if Token::parse(&first.value).is_ok() {
+        let fault =
+            Fault::new(Code::BadValue, span, "this is the token itself; a token does not stand in a file like this");
+        reader.fault(fault.help("put it into the environment and name the variable as `token_env`"));
+        return None;
+    }
+    let hash = if raw.token_hash.is_some() {
+        TokenHash::parse(&first.value).map_err(|error| bad_token(span, &error))
+    } else if raw.token_env.is_some() {
+        of_environment(first, around.environment)
+    } else {
+        of_file(first, around.home, files)
+    };
+    match hash {
+        Ok(hash) => Some(At { value: hash, span: span.clone() }),
+        Err(fault) => {
+            reader.fault(fault);
+            None
+        }
+    }
+}
+
+fn of_environment(name: &At<String>, environment: Environment<'_>) -> Result<TokenHash, Fault> {
+    let Some(text) = environment(&name.value) else {
+        let message = format!("the environment has no variable `{}`", name.value);
+        let help = "set it where the gateway starts; `gatelodge grant token` makes a token";
+        return Err(Fault::new(Code::MissingVariable, &name.span, message).help(help));
+    };
+    Token::parse(text.trim()).map(|token| token.hash()).map_err(|error| bad_token(&name.span, &error))
+}
+
+fn of_file(path: &At<String>, home: &Path, files: &mut Vec<PathBuf>) -> Result<TokenHash, Fault> {
+    let full = home.join(&path.value);
+    files.push(full.clone());
+    let source = crate::file::read(&full).map_err(|error| {
+        let help = "relative paths begin at the configuration's own directory";
+        Fault::new(Code::UnreadableFile, &path.span, format!("{error}")).help(help)
+    })?;
+    let text = String::from_utf8_lossy(&source.text);
+    Token::parse(text.trim()).map(|token| token.hash()).map_err(|error| bad_token(&path.span, &error))
+}
+
+fn bad_token(span: &Range<usize>, error: &gatelodge_store::TokenError) -> Fault {
+    let fault = Fault::new(Code::BadValue, span, "what is found here is not a token, or not its hash");
+    fault.help(format!("{error}; `gatelodge grant token` makes a token and its hash"))
+}
+
+fn door(raw: &RawGrant, around: Around<'_>, reader: &mut Reader) -> Option<HashMap<gatelodge_store::ServerName, Door>> {
+    let Some(server) = &raw.server else {
+        let fault = Fault::new(Code::MissingField, &raw.span, "a grant needs a `server`");
+        reader.fault(fault.help("add `server = \"…\"`, the name of one of the `[[servers]]`"));
+        return None;
+    };
+    let known = refers(server, "server", "servers", around.servers.names.keys(), reader);
+    let policy = match &raw.policy {
+        Some(policy) => {
+            refers(policy, "policy", "policies", around.policies.names.keys(), reader);
+            around.policies.good.get(&policy.value).cloned()
+        }
+        None => None,
+    };
+    let mode = match &raw.observe {
+        Some(At { value: true, span }) => {
+            let message = "this grant only observes: what its policy refuses is recorded and sent all the same";
+            reader.fault(Fault::new(Code::Observes, span, message).help("leave `observe` out to refuse"));
+            Mode::Observe
+        }
+        _ => Mode::Enforce,
+    };
+    known.then_some(())?;
+    let name = server.value.parse().ok()?;
+    Some(HashMap::from([(name, Door { policy, mode })]))
+}
+
+/// Notes a name that nothing has.
+fn refers<'n>(
+    name: &At<String>,
+    what: &str,
+    section: &str,
+    known: impl Iterator<Item = &'n String>,
+    reader: &mut Reader,
+) -> bool {
+    let mut known: Vec<&str> = known.map(String::as_str).collect();
+    let is_known = known.contains(&name.value.as_str());
+    if !is_known {
+        known.sort_unstable();
+        let message = format!("there is no {what} `{}` among the `[[{section}]]`", name.value);
+        reader.fault(Fault::new(Code::UnknownName, &name.span, message).help(offer(&name.value, &known)));
+    }
+    is_known
+}
+
+fn expires(written: Option<&At<super::read::Moment>>, reader: &mut Reader) -> Option<Timestamp> {
+    let At { value, span } = written?;
+    let found = moment(&value.0);
+    if found.is_none() {
+        let fault = Fault::new(Code::BadValue, span, "this is not a date");
+        reader.fault(fault.help("write it like `2027-01-31` or `2027-01-31T12:00:00Z`"));
+    }
+    found
+}

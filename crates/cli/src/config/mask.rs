@@ -1,0 +1,71 @@
+//! The file as it may be shown: everything that could be a secret is starred out, every byte stays in its place.
+
+use std::ops::Range;
+
+/// What each of our tokens begins with.
+const TOKEN: &str = "glt_";
+
+/// Stars out the given places, and whatever looks like a token.
+pub fn masked(text: &str, secrets: &[Range<usize>]) -> Vec<u8> {
+    let mut out = text.as_bytes().to_vec();
+    let tokens = text.match_indices(TOKEN).map(|(at, _)| {
+        let rest = text.get(at..).unwrap_or_default();
+        let length = rest.find(|character: char| !character.is_ascii_alphanumeric() && character != '_');
+        at..at + length.unwrap_or(rest.len())
+    });
+    for span in secrets.iter().cloned().chain(tokens) {
+        star(out.get_mut(span).unwrap_or_default());
+    }
+    out
+}
+
+/// Stars out all but names and headings: for a text that is no TOML, where nobody knows what is a value.
+pub fn only_names(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let name = line.find('=').and_then(|at| line.get(..at));
+        let kept = match name {
+            Some(name) if is_name(name) => name.len() + 1,
+            _ if line.trim_start().starts_with('[') => line.len(),
+            _ => 0,
+        };
+        let mut bytes = line.as_bytes().to_vec();
+        star(bytes.get_mut(kept..).unwrap_or_default());
+        out.extend(bytes);
+    }
+    out
+}
+
+fn is_name(text: &str) -> bool {
+    let name = text.trim();
+    name.len() <= 40
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'"'))
+}
+
+fn star(bytes: &mut [u8]) {
+    for byte in bytes {
+        if !matches!(byte, b'\n' | b'\r' | b' ' | b'\t' | b'"' | b'\'') {
+            *byte = b'*';
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_stay_and_secrets_go() {
+        let text = "a = \"sécret\" # glt_abc1\n";
+        let shown = String::from_utf8(masked(text, &[4..13])).expect("text");
+        assert_eq!(shown, "a = \"*******\" # ********\n");
+        assert_eq!(shown.len(), text.len());
+    }
+
+    #[test]
+    fn of_a_broken_text_only_names_are_shown() {
+        let text = "[[grants]]\ntoken = sk-123\n  more-of-it\n\"Authorization\" = \"Bearer x\n";
+        let shown = String::from_utf8(only_names(text)).expect("text");
+        assert_eq!(shown, "[[grants]]\ntoken = ******\n  **********\n\"Authorization\" = \"****** *\n");
+    }
+}

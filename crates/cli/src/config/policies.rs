@@ -1,0 +1,104 @@
+//! `[[policies]]`: each is read and checked like `policy check` does, and its faults are shown with its own file.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gatelodge_gateway::LivePolicy;
+use gatelodge_policy::{Severity, check, parse};
+use gatelodge_store::{PolicyName, PolicyVersion};
+
+use super::fault::{Code, Fault};
+use super::read::{At, Reader};
+use super::sections::RawPolicy;
+use crate::file::{self, Source};
+
+/// Policies from the file have no versions; the log says 0.
+pub const FILE_VERSION: PolicyVersion = PolicyVersion(0);
+
+/// The policies, and what was found in their files.
+#[derive(Debug, Default)]
+pub struct Policies {
+    /// Those that are good.
+    pub good: HashMap<String, Arc<LivePolicy>>,
+    /// All names, with their places.
+    pub names: HashMap<String, Range<usize>>,
+    /// The documents with findings.
+    pub found: Vec<(Source, Vec<gatelodge_policy::Fault>)>,
+    /// The files that were read.
+    pub files: Vec<PathBuf>,
+}
+
+/// What the sections mean.
+pub fn policies(raw: Vec<RawPolicy>, home: &Path, reader: &mut Reader) -> Policies {
+    let mut policies = Policies::default();
+    for raw in raw {
+        let name = name(raw.name.as_ref(), &raw.span, &mut policies.names, reader);
+        let Some(At { value: file, span }) = raw.file else {
+            let fault = Fault::new(Code::MissingField, &raw.span, "a policy needs a `file`");
+            reader.fault(fault.help("add `file = \"policy.json\"`"));
+            continue;
+        };
+        if let (Some(policy), Some(name)) = (document(&home.join(file), &span, &mut policies, reader), name) {
+            let live = LivePolicy { name: name.clone(), version: FILE_VERSION, policy };
+            policies.good.insert(name.to_string(), Arc::new(live));
+        }
+    }
+    policies
+}
+
+fn name(
+    written: Option<&At<String>>,
+    section: &Range<usize>,
+    taken: &mut HashMap<String, Range<usize>>,
+    reader: &mut Reader,
+) -> Option<PolicyName> {
+    let Some(At { value, span }) = written else {
+        let fault = Fault::new(Code::MissingField, section, "a policy needs a `name`");
+        reader.fault(fault.help("add `name = \"…\"`; grants refer to it"));
+        return None;
+    };
+    if let Some(first) = taken.get(value) {
+        let fault = Fault::new(Code::Repeated, span, format!("there are two policies `{value}`"));
+        reader.fault(fault.help("give one of them another name").other(first, "the first is here"));
+        return None;
+    }
+    taken.insert(value.clone(), span.clone());
+    value
+        .parse()
+        .map_err(|error| {
+            let fault = Fault::new(Code::BadValue, span, format!("`{value}` is not a policy's name"));
+            reader.fault(fault.help(format!("{error}")));
+        })
+        .ok()
+}
+
+fn document(
+    path: &Path,
+    span: &Range<usize>,
+    policies: &mut Policies,
+    reader: &mut Reader,
+) -> Option<gatelodge_policy::Policy> {
+    policies.files.push(path.to_owned());
+    let source = match file::read(path) {
+        Ok(source) => source,
+        Err(error) => {
+            let fault = Fault::new(Code::UnreadableFile, span, format!("{error}"));
+            reader.fault(fault.help("relative paths begin at the configuration's own directory"));
+            return None;
+        }
+    };
+    let format = source.format(None);
+    let found = check(&source.text, format, None);
+    let errors = found.iter().filter(|fault| fault.severity == Severity::Error).count();
+    let policy = parse(&source.text, format).ok();
+    if errors > 0 || policy.is_none() {
+        let message = format!("the policy has {errors} fault{}", if errors == 1 { "" } else { "s" });
+        reader.fault(Fault::new(Code::BadPolicy, span, message).help("they are shown with the policy's own file"));
+    }
+    if !found.is_empty() {
+        policies.found.push((source, found));
+    }
+    policy
+}

@@ -1,0 +1,175 @@
+//! From TOML to fields with places. Collects every fault on the way, and every place that must not be shown.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::fault::{Code, Fault, offer};
+
+/// A value and where it stands.
+#[derive(Debug, Clone)]
+pub struct At<T> {
+    /// The value.
+    pub value: T,
+    /// Where it stands, in bytes.
+    pub span: Range<usize>,
+}
+
+/// A table of texts, in the order of the file.
+#[derive(Debug, Clone, Default)]
+pub struct Pairs(pub Vec<(At<String>, At<String>)>);
+
+/// A table of texts that may be secrets, in the order of the file.
+#[derive(Debug, Clone, Default)]
+pub struct SecretPairs(pub Vec<(At<String>, At<String>)>);
+
+/// A date, with or without a time, written as TOML's own or as a text.
+#[derive(Debug, Clone)]
+pub struct Moment(pub String);
+
+/// A kind of value that a field may have.
+pub trait Kind: Sized {
+    /// What the documentation and faults call it.
+    const WORDS: &'static str;
+    /// Whether its text may be shown.
+    const IS_SECRET: bool = false;
+    /// Takes the value, if it is of this kind.
+    fn of(value: &DeValue<'_>) -> Option<Self>;
+}
+
+impl Kind for String {
+    const WORDS: &'static str = "text";
+    fn of(value: &DeValue<'_>) -> Option<Self> {
+        value.as_str().map(str::to_owned)
+    }
+}
+
+impl Kind for bool {
+    const WORDS: &'static str = "true or false";
+    fn of(value: &DeValue<'_>) -> Option<Self> {
+        value.as_bool()
+    }
+}
+
+impl Kind for u64 {
+    const WORDS: &'static str = "whole number";
+    fn of(value: &DeValue<'_>) -> Option<Self> {
+        let number = value.as_integer()?;
+        Self::from_str_radix(&number.as_str().replace('_', ""), number.radix()).ok()
+    }
+}
+
+impl Kind for Vec<At<String>> {
+    const WORDS: &'static str = "list of texts";
+    fn of(value: &DeValue<'_>) -> Option<Self> {
+        let text = |item: &Spanned<DeValue<'_>>| Some(At { value: String::of(item.get_ref())?, span: item.span() });
+        value.as_array()?.iter().map(text).collect()
+    }
+}
+
+impl Kind for Moment {
+    const WORDS: &'static str = "date, or date and time";
+    fn of(value: &DeValue<'_>) -> Option<Self> {
+        match value {
+            DeValue::Datetime(datetime) => Some(Self(datetime.to_string())),
+            other => String::of(other).map(Self),
+        }
+    }
+}
+
+fn pairs(value: &DeValue<'_>) -> Option<Vec<(At<String>, At<String>)>> {
+    let pair = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
+        let key: &Spanned<toml::de::DeString<'_>> = key;
+        let value = At { value: String::of(value.get_ref())?, span: value.span() };
+        Some((At { value: key.get_ref().to_string(), span: key.span() }, value))
+    };
+    value.as_table()?.iter().map(pair).collect()
+}
+
+impl Kind for Pairs {
+    const WORDS: &'static str = "table of texts";
+    fn of(value: &DeValue<'_>) -> Option<Self> {
+        pairs(value).map(Self)
+    }
+}
+
+impl Kind for SecretPairs {
+    const WORDS: &'static str = "table of texts";
+    const IS_SECRET: bool = true;
+    fn of(value: &DeValue<'_>) -> Option<Self> {
+        pairs(value).map(Self)
+    }
+}
+
+/// Collects what the reading of one file finds.
+#[derive(Debug, Default)]
+pub struct Reader {
+    /// What is wrong so far.
+    pub faults: Vec<Fault>,
+    /// What must not be shown.
+    pub secrets: Vec<Range<usize>>,
+}
+
+impl Reader {
+    /// Notes a finding.
+    pub fn fault(&mut self, fault: Fault) {
+        self.faults.push(fault);
+    }
+
+    /// Takes a field, or notes that it is of the wrong kind.
+    pub fn take<T: Kind>(&mut self, table: &DeTable<'_>, name: &str) -> Option<At<T>> {
+        let value = table.get(name)?;
+        let taken = T::of(value.get_ref());
+        if T::IS_SECRET || taken.is_none() {
+            self.hide(value);
+        }
+        match taken {
+            Some(taken) => Some(At { value: taken, span: value.span() }),
+            None => {
+                let found = value.get_ref().type_str();
+                let message = format!("`{name}` is a {}, not a value of type {found}", T::WORDS);
+                self.fault(Fault::new(Code::WrongType, &value.span(), message).help(format!("write a {}", T::WORDS)));
+                None
+            }
+        }
+    }
+
+    /// Refuses fields that do not exist, and offers the nearest that does. What they hold may be anything.
+    pub fn check_names(&mut self, table: &DeTable<'_>, known: &[&str], what: &str) {
+        for (key, value) in table {
+            if known.contains(&key.get_ref().as_ref()) {
+                continue;
+            }
+            self.hide(value);
+            let name = crate::report::shown(key.get_ref());
+            let message = format!("`{name}` is not a field of {what}");
+            self.fault(Fault::new(Code::UnknownField, &key.span(), message).help(offer(key.get_ref(), known)));
+        }
+    }
+
+    /// Marks a value, and everything in it, as not to be shown.
+    pub fn hide(&mut self, value: &Spanned<DeValue<'_>>) {
+        match value.get_ref() {
+            DeValue::Table(table) => table.values().for_each(|value| self.hide(value)),
+            DeValue::Array(list) => list.iter().for_each(|value| self.hide(value)),
+            _ => self.secrets.push(value.span()),
+        }
+    }
+
+    /// The tables of a section that may be there many times.
+    pub fn tables<'t, 'i>(&mut self, value: &'t Spanned<DeValue<'i>>, name: &str) -> Vec<At<&'t DeTable<'i>>> {
+        let tables = value.get_ref().as_array().and_then(|list| {
+            let table =
+                |item: &'t Spanned<DeValue<'i>>| Some(At { value: item.get_ref().as_table()?, span: item.span() });
+            list.iter().map(table).collect()
+        });
+        tables.unwrap_or_else(|| {
+            self.hide(value);
+            let message = format!("`{name}` is written as one or more `[[{name}]]`");
+            let help = format!("begin each with a line `[[{name}]]`");
+            self.fault(Fault::new(Code::WrongType, &value.span(), message).help(help));
+            Vec::new()
+        })
+    }
+}

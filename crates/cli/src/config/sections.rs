@@ -1,0 +1,181 @@
+//! The table of all sections and fields. It drives the reader and `docs/config.md`, so that they cannot disagree.
+
+use std::ops::Range;
+
+use toml::de::DeTable;
+
+use super::read::{At, Kind, Moment, Pairs, Reader, SecretPairs};
+
+/// A section, for the reader and for the documentation.
+#[derive(Debug)]
+pub struct Section {
+    /// How it begins in a file.
+    pub heading: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Its fields.
+    pub fields: &'static [Field],
+}
+
+/// A field of a section.
+#[derive(Debug)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// What may be written.
+    pub kind: &'static str,
+    /// What holds where it is not written.
+    pub default: &'static str,
+    /// What it means.
+    pub about: &'static str,
+}
+
+macro_rules! section {
+    ($(#[doc = $about:literal])+ $name:ident at $heading:literal {
+        $($(#[doc = $doc:literal])+ $field:ident: $kind:ty = $default:literal,)+
+    }) => {
+        $(#[doc = $about])+
+        #[derive(Debug, Default)]
+        pub struct $name {
+            /// Where the section begins.
+            pub span: Range<usize>,
+            $($(#[doc = $doc])+ pub $field: Option<At<$kind>>,)+
+        }
+
+        impl $name {
+            /// What there is to know of it.
+            pub const SECTION: Section = Section {
+                heading: $heading,
+                about: concat!($($about, "\n"),+),
+                fields: &[$(Field {
+                    name: stringify!($field),
+                    kind: <$kind as Kind>::WORDS,
+                    default: $default,
+                    about: concat!($($doc),+),
+                },)+],
+            };
+
+            /// Takes what is written.
+            pub fn read(table: &DeTable<'_>, span: Range<usize>, reader: &mut Reader) -> Self {
+                reader.check_names(table, &[$(stringify!($field)),+], concat!("`", $heading, "`"));
+                Self { span, $($field: reader.take(table, stringify!($field)),)+ }
+            }
+        }
+    };
+}
+
+section! {
+    /// Where agents connect, and how much they may ask at a time.
+    RawGateway at "[gateway]" {
+        /// Address and port for agents. Anything but this machine needs `hosts`.
+        listen: String = "`127.0.0.1:7420`",
+        /// Names under which clients reach the gateway beside its address; a request that names another host is refused.
+        hosts: Vec<At<String>> = "none",
+        /// Web pages that may call, as browsers write them: `https://app.example.com`.
+        origins: Vec<At<String>> = "pages on this machine",
+        /// The largest request, in bytes.
+        max_request_bytes: u64 = "4194304",
+        /// The largest reply of a server, in bytes.
+        max_reply_bytes: u64 = "67108864",
+        /// Open connections of agents.
+        connections: u64 = "10000",
+        /// Requests of one grant at a time.
+        in_flight_per_grant: u64 = "256",
+        /// Requests to one server at a time.
+        in_flight_per_server: u64 = "512",
+        /// Sessions that are kept.
+        sessions: u64 = "10000",
+        /// A session that nobody uses for so long is forgotten.
+        session_idle: String = "`1h`",
+        /// Time to open a connection to a server.
+        connect_time: String = "`5s`",
+        /// Time for a whole call.
+        call_time: String = "`290s`",
+        /// Time for calls to end when the gateway stops.
+        drain_time: String = "`10s`",
+    }
+}
+
+section! {
+    /// Health, readiness and figures, for those who run the gateway.
+    RawAdmin at "[admin]" {
+        /// Address and port. Anything but this machine needs `hosts` in `[gateway]`.
+        listen: String = "`127.0.0.1:7421`",
+    }
+}
+
+section! {
+    /// Where counters, logs and what people set up are kept.
+    RawStore at "[store]" {
+        /// A directory, from the file's own if it is relative.
+        data: String = "`gatelodge` in the user's data directory",
+        /// What a charge survives before its call is sent: `process` (a kill) or `power` (a power cut).
+        durability: String = "`process`",
+        /// How long rows of the call log are kept: `90d`.
+        retention: String = "for ever",
+        /// A PostgreSQL database. This build has none yet.
+        url: String = "none",
+    }
+}
+
+section! {
+    /// An MCP server that agents may reach at `/mcp/<name>`.
+    RawServer at "[[servers]]" {
+        /// Its name: letters a-z, digits and `-`.
+        name: String = "required",
+        /// Where it listens: `https://mcp.example.com/mcp`.
+        url: String = "required",
+        /// A command that speaks MCP over its standard streams. This build has none yet.
+        command: Vec<At<String>> = "none",
+        /// Variables for `command`. This build has none yet.
+        env: SecretPairs = "none",
+        /// Headers to send with each request. `${NAME}` stands for a variable of the environment.
+        headers: SecretPairs = "none",
+        /// Whether the call log keeps the values of arguments, secrets cut.
+        log_arguments: bool = "`false`",
+    }
+}
+
+section! {
+    /// A policy, by the name that grants use.
+    RawPolicy at "[[policies]]" {
+        /// Its name.
+        name: String = "required",
+        /// The document, from the configuration's own directory if it is relative.
+        file: String = "required",
+    }
+}
+
+section! {
+    /// What a token lets its bearer reach. The token comes from one of three places, never from the file itself.
+    RawGrant at "[[grants]]" {
+        /// What people call it. Counters follow it.
+        label: String = "required",
+        /// The variable of the environment that holds the token.
+        token_env: String = "one of three",
+        /// The file that holds the token.
+        token_file: String = "one of three",
+        /// The token's SHA-256, in hexadecimal digits.
+        token_hash: String = "one of three",
+        /// The server it may reach.
+        server: String = "required",
+        /// By which policy. Without one, every call is refused.
+        policy: String = "none",
+        /// Facts that policies may look at, as `grant.labels.<name>`.
+        labels: Pairs = "none",
+        /// When it ends: `2027-01-31`, or with a time.
+        expires: Moment = "never",
+        /// Whether the policy only records what it would refuse.
+        observe: bool = "`false`",
+    }
+}
+
+/// All sections, in the order of the documentation.
+pub const SECTIONS: &[&Section] = &[
+    &RawGateway::SECTION,
+    &RawAdmin::SECTION,
+    &RawStore::SECTION,
+    &RawServer::SECTION,
+    &RawPolicy::SECTION,
+    &RawGrant::SECTION,
+];

@@ -1,0 +1,138 @@
+//! `[[servers]]`: what agents may reach, and what is sent with each request.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use gatelodge_gateway::{InjectedHeader, MIN_SECRET, UpstreamConfig};
+use gatelodge_store::ServerName;
+use http::Uri;
+
+use super::fault::{Code, Fault};
+use super::read::{At, Reader};
+use super::sections::RawServer;
+use crate::address::{self, UrlFault};
+use crate::headers::{self, Environment, HeaderFault};
+
+/// The servers that are good, and the names of all, so that a fault in one is not told again where it is used.
+#[derive(Debug, Default)]
+pub struct Servers {
+    /// Those that are good.
+    pub good: Vec<UpstreamConfig>,
+    /// All names, with their places.
+    pub names: HashMap<String, Range<usize>>,
+}
+
+/// What the sections mean.
+pub fn servers(raw: Vec<RawServer>, environment: Environment<'_>, reader: &mut Reader) -> Servers {
+    let mut servers = Servers::default();
+    for raw in raw {
+        let name = name(raw.name.as_ref(), &raw.span, &mut servers.names, reader);
+        let url = url(&raw, reader);
+        let headers = injected(&raw, environment, reader);
+        if let (Some(url), Some(written)) = (&url, &raw.url) {
+            warn_of_clear_text(url, &written.span, &headers, reader);
+        }
+        let log_arguments = raw.log_arguments.is_some_and(|log| log.value);
+        if let (Some(name), Some(url)) = (name, url) {
+            servers.good.push(UpstreamConfig { name, url, headers, log_arguments });
+        }
+    }
+    servers
+}
+
+fn name(
+    written: Option<&At<String>>,
+    section: &Range<usize>,
+    taken: &mut HashMap<String, Range<usize>>,
+    reader: &mut Reader,
+) -> Option<ServerName> {
+    let Some(At { value, span }) = written else {
+        let fault = Fault::new(Code::MissingField, section, "a server needs a `name`");
+        reader.fault(fault.help("add `name = \"…\"`; agents reach it at `/mcp/<name>`"));
+        return None;
+    };
+    if let Some(first) = taken.get(value) {
+        let fault = Fault::new(Code::Repeated, span, format!("there are two servers `{value}`"));
+        reader.fault(fault.help("give one of them another name").other(first, "the first is here"));
+        return None;
+    }
+    taken.insert(value.clone(), span.clone());
+    value
+        .parse()
+        .map_err(|error| {
+            let fault = Fault::new(Code::BadValue, span, format!("`{value}` is not a server's name"));
+            reader.fault(fault.help(format!("{error}")));
+        })
+        .ok()
+}
+
+fn url(raw: &RawServer, reader: &mut Reader) -> Option<Uri> {
+    let command = raw.command.as_ref().map(|command| &command.span).or(raw.env.as_ref().map(|env| &env.span));
+    if let Some(span) = command {
+        let fault = Fault::new(Code::NotBuilt, span, "this build reaches servers over HTTP only, not by a command");
+        reader.fault(fault.help("start the server with an HTTP address, and name that as `url`"));
+        if let Some(url) = &raw.url {
+            let fault = Fault::new(Code::FieldClash, &url.span, "a server has a `url` or a `command`, not both");
+            reader.fault(fault.help("leave one out"));
+        }
+        return None;
+    }
+    let Some(At { value, span }) = &raw.url else {
+        let fault = Fault::new(Code::MissingField, &raw.span, "a server needs a `url`");
+        reader.fault(fault.help("add `url = \"https://…\"`, where it listens for MCP"));
+        return None;
+    };
+    address::parse(value)
+        .map_err(|fault| {
+            if fault == UrlFault::Credentials {
+                reader.secrets.push(span.clone());
+            }
+            reader.fault(Fault::new(Code::BadValue, span, fault.message()).help(fault.help()));
+        })
+        .ok()
+}
+
+fn injected(raw: &RawServer, environment: Environment<'_>, reader: &mut Reader) -> Vec<InjectedHeader> {
+    let mut injected = Vec::new();
+    let written = raw.headers.as_ref().map(|headers| headers.value.0.as_slice()).unwrap_or_default();
+    for (name, value) in written {
+        match headers::expand(&name.value, &value.value, environment) {
+            Ok(header) => {
+                warn_of_secret(name, value, &header, reader);
+                injected.push(header);
+            }
+            Err(fault) => {
+                let code =
+                    if matches!(fault, HeaderFault::Missing(_)) { Code::MissingVariable } else { Code::BadValue };
+                let span =
+                    if fault == HeaderFault::Name || fault == HeaderFault::Ours { &name.span } else { &value.span };
+                reader.fault(Fault::new(code, span, fault.message(&name.value)).help(fault.help()));
+            }
+        }
+    }
+    injected
+}
+
+fn warn_of_secret(name: &At<String>, value: &At<String>, header: &InjectedHeader, reader: &mut Reader) {
+    let has_variable = headers::has_variable(&value.value);
+    if !has_variable && headers::is_credential(&name.value) {
+        let message = format!("the header `{}` has its credential in the file", name.value);
+        let help = "put it into the environment and write `${NAME}` here";
+        reader.fault(Fault::new(Code::PlainSecret, &name.span, message).help(help));
+    }
+    if has_variable && header.secrets.iter().any(|secret| secret.len() < MIN_SECRET) {
+        let message = format!(
+            "a variable in `{}` has less than {MIN_SECRET} characters: it is too short to be cut from replies",
+            name.value
+        );
+        reader.fault(Fault::new(Code::ShortSecret, &name.span, message).help("use a longer secret"));
+    }
+}
+
+fn warn_of_clear_text(url: &Uri, span: &Range<usize>, headers: &[InjectedHeader], reader: &mut Reader) {
+    let has_secret = headers.iter().any(|header| !header.secrets.is_empty());
+    if has_secret && url.scheme_str() == Some("http") && !address::is_loopback(url) {
+        let fault = Fault::new(Code::ClearText, span, "the headers' secrets travel to this server without encryption");
+        reader.fault(fault.help("use `https://`"));
+    }
+}

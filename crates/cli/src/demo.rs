@@ -1,0 +1,110 @@
+//! A small MCP server for trying things out: notes, queries and payments that only it knows of.
+//!
+//! It listens on this machine, on a port of its own, and answers only who knows the key that the gateway sends.
+
+mod answer;
+mod notes;
+mod tools;
+
+use std::convert::Infallible;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use gatelodge_gateway::{InjectedHeader, UpstreamConfig};
+use gatelodge_json::Limits;
+use gatelodge_mcp::{Message, read_message};
+use gatelodge_store::Token;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+
+use notes::Notes;
+
+/// The policy of the demonstration.
+pub const POLICY: &str = include_str!("../../../examples/demo/policy.json");
+/// The name of everything in the demonstration: server, policy and grant.
+pub const NAME: &str = "demo";
+
+/// The server, not yet serving.
+pub struct Demo {
+    listener: TcpListener,
+    key: HeaderValue,
+    notes: Arc<Notes>,
+}
+
+impl Demo {
+    /// Takes a free port and makes a key.
+    pub async fn bind() -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("cannot start the demo server")?;
+        let key = HeaderValue::try_from(format!("Bearer {}", Token::random()?.reveal()))?;
+        Ok(Self { listener, key, notes: Arc::default() })
+    }
+
+    /// What the gateway needs to know to reach it.
+    pub fn upstream(&self) -> Result<UpstreamConfig> {
+        let url: Uri = format!("http://{}/mcp", self.listener.local_addr()?).parse()?;
+        let secret = self.key.to_str()?.trim_start_matches("Bearer ").to_owned();
+        let header = InjectedHeader { name: AUTHORIZATION, value: self.key.clone(), secrets: vec![secret] };
+        Ok(UpstreamConfig { name: NAME.parse()?, url, headers: vec![header], log_arguments: true })
+    }
+
+    /// Serves until it is dropped.
+    pub async fn serve(self) {
+        loop {
+            // An error means that the caller has gone already.
+            let Ok((stream, _)) = self.listener.accept().await else { continue };
+            let (notes, key) = (Arc::clone(&self.notes), self.key.clone());
+            tokio::spawn(async move {
+                let service = service_fn(|request| {
+                    let (notes, key) = (Arc::clone(&notes), key.clone());
+                    async move { Ok::<_, Infallible>(respond(&notes, &key, request).await) }
+                });
+                // The gateway closes when it likes; that is no fault.
+                let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+            });
+        }
+    }
+}
+
+async fn respond(notes: &Notes, key: &HeaderValue, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    if request.headers().get(AUTHORIZATION) != Some(key) {
+        return plain(StatusCode::UNAUTHORIZED);
+    }
+    if request.method() != Method::POST {
+        return plain(StatusCode::METHOD_NOT_ALLOWED);
+    }
+    let Ok(body) = Limited::new(request.into_body(), Limits::REQUEST.bytes).collect().await else {
+        return plain(StatusCode::PAYLOAD_TOO_LARGE);
+    };
+    let body = body.to_bytes();
+    match read_message(&body, &Limits::REQUEST) {
+        Ok(Message::Request(request)) => {
+            let (status, text) = answer::answer(notes, &request);
+            json(status, text)
+        }
+        Ok(Message::Notification(_) | Message::Response(_)) => plain(StatusCode::ACCEPTED),
+        Err(fault) => {
+            json(StatusCode::BAD_REQUEST, gatelodge_mcp::error(fault.id.as_ref(), fault.code, &fault.message, None))
+        }
+    }
+}
+
+fn plain(status: StatusCode) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = status;
+    response
+}
+
+fn json(status: StatusCode, text: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(text.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

@@ -1,0 +1,101 @@
+//! What the demo server answers: the same to clients of either era, each in its own form.
+
+use gatelodge_json::quote;
+use gatelodge_mcp::{Id, Method, Request, Revision, code, error, result};
+use http::StatusCode;
+
+use super::notes::Notes;
+use super::tools;
+
+const SERVER: &str = concat!(r#"{"name":"gatelodge-demo","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
+const CAPABILITIES: &str = r#"{"tools":{},"resources":{},"prompts":{}}"#;
+const GUIDE: &str = "note://guide";
+const GUIDE_TEXT: &str = "Notes are plain text. Payments are pretended.";
+
+/// Answers one request.
+pub fn answer(notes: &Notes, request: &Request<'_>) -> (StatusCode, String) {
+    let is_stateless = request.meta().protocol_version().is_some();
+    let id = request.id();
+    let answered = match request.method() {
+        Method::Initialize => Some(Ok(initialized(request))),
+        Method::Discover => Some(Ok(format!(
+            r#"{{"supportedVersions":["{}"],"capabilities":{CAPABILITIES},"instructions":"A demonstration."{}}}"#,
+            Revision::R2026_07_28,
+            caching(true)
+        ))),
+        Method::Ping => Some(Ok("{}".to_owned())),
+        Method::ToolsList => Some(Ok(format!(r#"{{"tools":{}{}}}"#, tools::TOOLS, caching(is_stateless)))),
+        Method::ToolsCall => Some(called(notes, request)),
+        Method::ResourcesList => {
+            let listed = format!(r#"[{{"uri":"{GUIDE}","name":"guide","mimeType":"text/plain"}}]"#);
+            Some(Ok(format!(r#"{{"resources":{listed}{}}}"#, caching(is_stateless))))
+        }
+        Method::ResourceTemplatesList => Some(Ok(format!(r#"{{"resourceTemplates":[]{}}}"#, caching(is_stateless)))),
+        Method::ResourcesRead => Some(resource(request, is_stateless)),
+        Method::PromptsList => {
+            let listed = r#"[{"name":"tidy_up","description":"Asks to tidy the notes."}]"#;
+            Some(Ok(format!(r#"{{"prompts":{listed}{}}}"#, caching(is_stateless))))
+        }
+        Method::PromptsGet => Some(prompt(request)),
+        _ => None,
+    };
+    match answered {
+        Some(Ok(text)) => (StatusCode::OK, result(id, &finished(text, is_stateless))),
+        Some(Err(why)) => (StatusCode::OK, error(Some(id), code::INVALID_PARAMS, &why, None)),
+        None => unknown(id, is_stateless),
+    }
+}
+
+fn unknown(id: &Id<'_>, is_stateless: bool) -> (StatusCode, String) {
+    let status = if is_stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
+    (status, error(Some(id), code::METHOD_NOT_FOUND, "the demo server does not know this method", None))
+}
+
+/// What a stateless result has to say beside what it is about.
+fn finished(text: String, is_stateless: bool) -> String {
+    let Some(members) = text.strip_suffix('}').filter(|_| is_stateless) else { return text };
+    let comma = if members.ends_with('{') { "" } else { "," };
+    format!(r#"{members}{comma}"resultType":"complete","_meta":{{"io.modelcontextprotocol/serverInfo":{SERVER}}}}}"#)
+}
+
+fn caching(is_stateless: bool) -> &'static str {
+    if is_stateless { r#","ttlMs":0,"cacheScope":"private""# } else { "" }
+}
+
+fn initialized(request: &Request<'_>) -> String {
+    let asked = request.params().and_then(|params| params.get("protocolVersion")).and_then(|version| version.as_str());
+    let asked = asked.and_then(|version| version.parse::<Revision>().ok());
+    let spoken = asked.filter(|revision| *revision < Revision::R2026_07_28).unwrap_or(Revision::R2025_11_25);
+    format!(r#"{{"protocolVersion":"{spoken}","capabilities":{CAPABILITIES},"serverInfo":{SERVER}}}"#)
+}
+
+fn called(notes: &Notes, request: &Request<'_>) -> Result<String, String> {
+    let call = request.tool_call().map_err(|fault| fault.message)?;
+    let done = tools::run(notes, &call.name, call.arguments).ok_or_else(|| format!("unknown tool `{}`", call.name))?;
+    let (text, is_error) = match done {
+        Ok(text) => (text, false),
+        Err(text) => (text, true),
+    };
+    let mut out = r#"{"content":[{"type":"text","text":"#.to_owned();
+    quote(&text, &mut out);
+    out.push_str(&format!(r#"}}],"isError":{is_error}}}"#));
+    Ok(out)
+}
+
+fn resource(request: &Request<'_>, is_stateless: bool) -> Result<String, String> {
+    let uri = request.resource_uri().map_err(|fault| fault.message)?;
+    if uri != GUIDE {
+        return Err("there is no such resource".to_owned());
+    }
+    let contents = format!(r#"[{{"uri":"{GUIDE}","mimeType":"text/plain","text":"{GUIDE_TEXT}"}}]"#);
+    Ok(format!(r#"{{"contents":{contents}{}}}"#, caching(is_stateless)))
+}
+
+fn prompt(request: &Request<'_>) -> Result<String, String> {
+    let prompt = request.prompt().map_err(|fault| fault.message)?;
+    if prompt.name != "tidy_up" {
+        return Err("there is no such prompt".to_owned());
+    }
+    let said = r#"{"type":"text","text":"Read all notes and say which could go."}"#;
+    Ok(format!(r#"{{"messages":[{{"role":"user","content":{said}}}]}}"#))
+}

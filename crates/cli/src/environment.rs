@@ -1,0 +1,36 @@
+//! What the process was given: its environment, and who runs it.
+
+use std::process::{Command, Stdio};
+
+/// Looks a variable up. One that is no text counts as missing.
+#[expect(clippy::disallowed_methods, reason = "this is the door through which the environment comes in")]
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// The user as the operating system knows it, for the admin log.
+pub fn user() -> String {
+    // The variables `USER` and `LOGNAME` say what the user likes; `id` asks the system.
+    let asked = Command::new("id").arg("-un").stdin(Stdio::null()).stderr(Stdio::null()).output();
+    let told = asked.ok().filter(|output| output.status.success());
+    let name = told.and_then(|output| String::from_utf8(output.stdout).ok()).map(|name| name.trim().to_owned());
+    name.filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// How this program was started, so that a line that is printed can be pasted.
+pub fn program() -> String {
+    let Ok(full) = std::env::current_exe() else { return "gatelodge".to_owned() };
+    let here = std::env::current_dir().ok();
+    let near = here.and_then(|here| full.strip_prefix(here).ok().map(|near| format!("./{}", near.display())));
+    quoted(&near.unwrap_or_else(|| full.display().to_string()))
+}
+
+/// A text as a shell takes it for one word.
+pub fn quoted(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'-' | b'_' | b':' | b'=');
+    if !text.is_empty() && text.bytes().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}

@@ -1,0 +1,72 @@
+//! Builds the parts and ties them together: the clock, the stores, the gateway, and what is in force.
+
+mod clock;
+mod follow;
+mod housekeeping;
+mod log;
+mod note;
+mod picture;
+mod run;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use gatelodge_store::{
+    AdminLog, Clock, Grants, Ledger, Notices, OpenStoreError, Policies, Servers, SqliteLedger, SqliteState,
+};
+
+use crate::config::StoreConfig;
+
+pub use clock::system as system_clock;
+pub use log::{LogArgs, start as start_log};
+pub use note::{Note, find as find_note};
+pub use picture::{Picture, Stored, merge, stored};
+pub use run::{Plan, run};
+
+/// Everything that outlives a request, by what it is for.
+#[derive(Clone)]
+pub struct Stores {
+    /// Servers that were added.
+    pub servers: Arc<dyn Servers>,
+    /// Grants that were made.
+    pub grants: Arc<dyn Grants>,
+    /// Policies that were put.
+    pub policies: Arc<dyn Policies>,
+    /// What people changed.
+    pub admin_log: Arc<dyn AdminLog>,
+    /// That something changed.
+    pub notices: Arc<dyn Notices>,
+    /// Counters and the call log.
+    pub ledger: Arc<dyn Ledger>,
+}
+
+/// Opens the stores; what is missing is made.
+pub fn open(config: &StoreConfig, clock: &Arc<dyn Clock>) -> Result<Stores, OpenStoreError> {
+    let state = SqliteState::open(&config.data)?;
+    let ledger = SqliteLedger::open(&config.data, config.durability, Arc::clone(clock))?;
+    Ok(tied(state, ledger))
+}
+
+/// Opens the stores as they are; nothing is made.
+pub fn open_existing(config: &StoreConfig, clock: &Arc<dyn Clock>) -> Result<Stores, OpenStoreError> {
+    let state = SqliteState::open_existing(&config.data)?;
+    let ledger = SqliteLedger::open_existing(&config.data, config.durability, Arc::clone(clock))?;
+    Ok(tied(state, ledger))
+}
+
+/// Whether a directory has stores.
+pub fn is_there(data: &Path) -> bool {
+    data.join("state.db").exists()
+}
+
+fn tied(state: SqliteState, ledger: SqliteLedger) -> Stores {
+    let state = Arc::new(state);
+    Stores {
+        servers: Arc::clone(&state) as Arc<dyn Servers>,
+        grants: Arc::clone(&state) as Arc<dyn Grants>,
+        policies: Arc::clone(&state) as Arc<dyn Policies>,
+        admin_log: Arc::clone(&state) as Arc<dyn AdminLog>,
+        notices: state,
+        ledger: Arc::new(ledger),
+    }
+}

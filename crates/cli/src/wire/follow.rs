@@ -1,0 +1,192 @@
+//! Keeps what is in force up to date: with the store, with the file and what it names, and on SIGHUP.
+//!
+//! A broken file changes nothing: it is said in the log and in the note that `status` reads.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use gatelodge_gateway::Gateway;
+use gatelodge_store::{Clock, Notices, StateVersion, StoreError};
+use tokio::signal::unix::Signal;
+use tokio::sync::mpsc;
+use tracing::{error, info, warn};
+
+use super::note::Note;
+use super::picture::{merge, stored};
+use super::{Picture, Stores};
+use crate::config::{self, Config, Entries, Listen, StoreConfig};
+use crate::environment;
+
+/// How often files are looked at.
+const LOOK: Duration = Duration::from_millis(500);
+/// How long to wait after the store could not be asked.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Keeps a gateway up to date.
+pub struct Follower {
+    /// The gateway.
+    pub gateway: Arc<Gateway>,
+    /// The store.
+    pub stores: Stores,
+    /// The time, for the note.
+    pub clock: Arc<dyn Clock>,
+    /// The file, if there is one.
+    pub file: Option<Followed>,
+    /// What the file says now, or what is built in.
+    pub entries: Entries,
+    /// The data directory, where the note is.
+    pub data: PathBuf,
+    /// What is told of this process.
+    pub note: Note,
+}
+
+/// A configuration that is followed.
+pub struct Followed {
+    /// The file.
+    pub path: PathBuf,
+    /// It and all it names.
+    pub files: Vec<PathBuf>,
+    /// What only a restart changes.
+    pub fixed: (Listen, StoreConfig),
+}
+
+/// What tells whether a file has changed.
+type Stamp = Option<(SystemTime, u64)>;
+
+impl Follower {
+    /// Puts what is there now in force.
+    pub async fn apply(&mut self) -> Result<(), StoreError> {
+        let stored = stored(&self.stores).await?;
+        let picture = merge(&self.entries, &stored, &environment::variable);
+        tell(&picture);
+        self.gateway.replace(picture.servers, picture.grants);
+        self.note.loaded_at = self.clock.now();
+        self.put_note();
+        Ok(())
+    }
+
+    /// Follows until it is dropped.
+    pub async fn follow(mut self, mut hangup: Signal) {
+        // One place is enough: a change that waits tells of all that follow.
+        let (sender, mut changes) = mpsc::channel(1);
+        let listening = hear(Arc::clone(&self.stores.notices), sender);
+        let following = async {
+            let mut stamps = self.stamps();
+            let mut look = tokio::time::interval(LOOK);
+            loop {
+                let is_changed = tokio::select! {
+                    Some(()) = changes.recv() => true,
+                    _ = look.tick() => {
+                        let now = self.stamps();
+                        let is_new = now != stamps;
+                        is_new && self.reread()
+                    }
+                    Some(()) = hangup.recv() => {
+                        info!("hangup: reading the configuration again");
+                        self.reread()
+                    }
+                };
+                // Taken again: what was read may name other files.
+                stamps = self.stamps();
+                if is_changed && let Err(fault) = self.apply().await {
+                    error!(error = %fault, "what was changed is not taken up: {fault}");
+                }
+            }
+        };
+        tokio::join!(listening, following);
+    }
+
+    /// Reads the file again; false if it is broken, and nothing is to be changed.
+    fn reread(&mut self) -> bool {
+        let Some(file) = &mut self.file else { return true };
+        let refused = match config::load(&file.path, &environment::variable) {
+            Ok(loaded) => {
+                file.files = loaded.findings.files().to_vec();
+                let lines = loaded.findings.lines();
+                match loaded.config {
+                    Some(config) => {
+                        lines.iter().for_each(|line| warn!("{line}"));
+                        warn_of_fixed(file, &config);
+                        self.entries = config.entries;
+                        info!("the configuration was read again");
+                        Vec::new()
+                    }
+                    None => lines,
+                }
+            }
+            Err(error) => vec![error.to_string()],
+        };
+        let is_good = refused.is_empty();
+        if !is_good {
+            error!("the configuration has faults; what was in force stays in force");
+            refused.iter().for_each(|line| error!("{line}"));
+        }
+        self.note.refused = refused;
+        self.put_note();
+        is_good
+    }
+
+    fn put_note(&self) {
+        if let Err(error) = self.note.put(&self.data) {
+            warn!(%error, "cannot write the note for `gatelodge status`: {error}");
+        }
+    }
+
+    fn stamps(&self) -> HashMap<PathBuf, Stamp> {
+        let files = self.file.as_ref().map(|file| file.files.as_slice()).unwrap_or_default();
+        files.iter().map(|path| (path.clone(), stamp(path))).collect()
+    }
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+/// Tells of each change in the store. It ends when nobody listens.
+async fn hear(notices: Arc<dyn Notices>, sender: mpsc::Sender<()>) {
+    let mut seen = notices.version().await.unwrap_or(StateVersion(0));
+    loop {
+        match notices.changed(seen).await {
+            Ok(version) => {
+                seen = version;
+                if sender.send(()).await.is_err() {
+                    return;
+                }
+            }
+            Err(fault) => {
+                warn!(error = %fault, "cannot hear of changes: {fault}");
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
+    }
+}
+
+fn warn_of_fixed(file: &Followed, config: &Config) {
+    let (listen, store) = &file.fixed;
+    let is_same_place = (listen.callers, listen.admin) == (config.listen.callers, config.listen.admin);
+    // Settings have no equality of their own; their text has all of them.
+    let is_same_bounds = format!("{:?}", listen.settings) == format!("{:?}", config.listen.settings);
+    if !is_same_place || !is_same_bounds || *store != config.store {
+        warn!("[gateway], [admin] or [store] has changed, and only a restart takes that up");
+    }
+}
+
+/// Says what people should know, each time something is put in force.
+fn tell(picture: &Picture) {
+    for remark in &picture.remarks {
+        warn!("{remark}");
+    }
+    for (grant, server) in picture.observing() {
+        let (label, name) = (&grant, &server);
+        warn!(
+            grant.label = label,
+            server.name = name,
+            "grant `{grant}` only OBSERVES at `{server}`: nothing is refused"
+        );
+    }
+    let (servers, grants) = (picture.servers.len(), picture.grants.len());
+    info!(servers, grants, "in force: {servers} servers, {grants} grants");
+}

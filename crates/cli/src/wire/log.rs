@@ -1,0 +1,48 @@
+//! Where log lines go: standard error, as text for people or as JSON for programs.
+
+use std::io::IsTerminal;
+
+use clap::{Args, ValueEnum};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, fmt};
+
+use crate::exit::Usage;
+
+/// How a running gateway logs.
+#[derive(Debug, Clone, Args)]
+pub struct LogArgs {
+    /// How log lines are written to standard error.
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    log: LogForm,
+    /// Which lines: a level (error, warn, info, debug, trace), or levels by module: `info,gatelodge_gateway=debug`.
+    #[arg(long, value_name = "FILTER", default_value = "info")]
+    log_level: String,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum LogForm {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Starts logging.
+pub fn start(args: &LogArgs) -> Result<(), Usage> {
+    let filter: Targets = args.log_level.parse().map_err(|_| {
+        let help = "write `info`, or `info,gatelodge_gateway=debug`";
+        Usage(format!("`{}` is not a level or a list of them; {help}", args.log_level))
+    })?;
+    let layer = match args.log {
+        LogForm::Json => fmt::layer().json().flatten_event(true).with_writer(std::io::stderr).boxed(),
+        LogForm::Text => {
+            let is_terminal = std::io::stderr().is_terminal();
+            fmt::layer().with_target(false).with_ansi(is_terminal).with_writer(std::io::stderr).boxed()
+        }
+    };
+    // An error means that somebody has set one up already, which only tests do.
+    let _ = tracing_subscriber::registry().with(layer.with_filter(filter)).try_init();
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! A note in the data directory on the gateway that runs on it, for `status` and for whoever wants its address.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+const NAME: &str = "gateway.json";
+
+/// What a running gateway says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// Its process.
+    pub pid: u32,
+    /// Where agents connect.
+    pub listen: SocketAddr,
+    /// Where people and their monitoring connect.
+    pub admin: SocketAddr,
+    /// Its configuration, if it has a file.
+    pub config: Option<PathBuf>,
+    /// When what is in force was put in force.
+    pub loaded_at: Timestamp,
+    /// Why a later change was not taken up; one line for each fault.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
+}
+
+/// Finds the note on a data directory. It may be of a process that is gone.
+pub fn find(data: &Path) -> Option<Note> {
+    serde_json::from_slice(&std::fs::read(data.join(NAME)).ok()?).ok()
+}
+
+impl Note {
+    /// Puts the note where readers find the old one or the new one, never half of it.
+    pub fn put(&self, data: &Path) -> std::io::Result<()> {
+        let text = serde_json::to_vec_pretty(self)?;
+        let draft = data.join(format!("{NAME}.{}", self.pid));
+        std::fs::write(&draft, text)?;
+        std::fs::rename(&draft, data.join(NAME))
+    }
+
+    /// Takes the note away, if it is still this process's.
+    pub fn remove(&self, data: &Path) {
+        if find(data).is_some_and(|note| note.pid == self.pid) {
+            // A note that stays names an address where nobody answers, which readers find out.
+            let _ = std::fs::remove_file(data.join(NAME));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What is in force: what the file says together with what the store has. Where both have a name, the file's counts.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use gatelodge_gateway::{Door, GrantConfig, LivePolicy, UpstreamConfig};
+use gatelodge_policy::{Format, parse};
+use gatelodge_store::{Attachment, Grant, Mode, Server, StoreError, StoredPolicy};
+
+use super::Stores;
+use crate::address;
+use crate::config::Entries;
+use crate::headers::{self, Environment};
+
+/// What the store has.
+#[derive(Debug, Default)]
+pub struct Stored {
+    /// Its servers.
+    pub servers: Vec<Server>,
+    /// Its policies, at the versions in force.
+    pub policies: Vec<StoredPolicy>,
+    /// Its grants, ended ones too.
+    pub grants: Vec<Grant>,
+}
+
+/// What the gateway is to put in force, and what people should know about it.
+#[derive(Debug, Default)]
+pub struct Picture {
+    /// The servers.
+    pub servers: Vec<UpstreamConfig>,
+    /// The grants.
+    pub grants: Vec<GrantConfig>,
+    /// What was left out or overruled, and why.
+    pub remarks: Vec<String>,
+}
+
+/// Reads what the store has.
+pub async fn stored(stores: &Stores) -> Result<Stored, StoreError> {
+    let mut policies = Vec::new();
+    for summary in stores.policies.list().await? {
+        policies.push(stores.policies.get(&summary.name, Some(summary.version)).await?);
+    }
+    Ok(Stored { servers: stores.servers.list().await?, policies, grants: stores.grants.list().await? })
+}
+
+/// Puts the two together.
+pub fn merge(entries: &Entries, stored: &Stored, environment: Environment<'_>) -> Picture {
+    let mut picture = Picture { servers: entries.servers.clone(), grants: entries.grants.clone(), remarks: Vec::new() };
+    let mut taken: HashSet<String> = entries.servers.iter().map(|server| server.name.to_string()).collect();
+    for server in &stored.servers {
+        if taken.insert(server.name.to_string()) {
+            picture.add_server(server, environment);
+        } else {
+            picture.remarks.push(both("server", server.name.as_str()));
+        }
+    }
+    let policies = picture.policies(entries, stored);
+    let labels: HashSet<&str> = entries.grants.iter().map(|grant| grant.label.as_ref()).collect();
+    let tokens: HashSet<_> = entries.grants.iter().map(|grant| grant.token).collect();
+    for grant in stored.grants.iter().filter(|grant| grant.revoked_at.is_none()) {
+        if labels.contains(grant.label.as_str()) {
+            picture.remarks.push(both("grant", &grant.label));
+        } else if tokens.contains(&grant.token) {
+            picture.remarks.push(format!("grant `{}` has the token of a grant in the file, which counts", grant.label));
+        } else {
+            picture.add_grant(grant, &policies, &taken);
+        }
+    }
+    picture
+}
+
+fn both(what: &str, name: &str) -> String {
+    format!("{what} `{name}` is in the file and in the store; the file's counts")
+}
+
+impl Picture {
+    fn add_server(&mut self, server: &Server, environment: Environment<'_>) {
+        let name = &server.name;
+        let Ok(url) = address::parse(&server.url) else {
+            self.remarks.push(format!("server `{name}` is left out: its address cannot be used"));
+            return;
+        };
+        let injected: Result<Vec<_>, _> = server
+            .headers
+            .iter()
+            .map(|(header, value)| headers::expand(header, value, environment).map_err(|fault| fault.message(header)))
+            .collect();
+        match injected {
+            Ok(headers) => {
+                self.servers.push(UpstreamConfig { name: name.clone(), url, headers, log_arguments: false });
+            }
+            // Without its credential the server would only refuse, or worse, serve as somebody else.
+            Err(why) => self.remarks.push(format!("server `{name}` is left out: {why}")),
+        }
+    }
+
+    fn policies(&mut self, entries: &Entries, stored: &Stored) -> HashMap<String, Arc<LivePolicy>> {
+        let of_file = entries.policies.iter().map(|policy| (policy.name.to_string(), Arc::clone(policy)));
+        let mut policies: HashMap<_, _> = of_file.collect();
+        for stored in &stored.policies {
+            if policies.contains_key(stored.name.as_str()) {
+                self.remarks.push(both("policy", stored.name.as_str()));
+                continue;
+            }
+            let format = if stored.is_yaml { Format::Yaml } else { Format::Json };
+            match parse(stored.text.as_bytes(), format) {
+                Ok(policy) => {
+                    let live = LivePolicy { name: stored.name.clone(), version: stored.version, policy };
+                    policies.insert(stored.name.to_string(), Arc::new(live));
+                }
+                Err(_) => self.remarks.push(format!(
+                    "policy `{}` version {} does not load: grants with it are refused every call",
+                    stored.name, stored.version
+                )),
+            }
+        }
+        policies
+    }
+
+    fn add_grant(&mut self, grant: &Grant, policies: &HashMap<String, Arc<LivePolicy>>, servers: &HashSet<String>) {
+        let label = &grant.label;
+        let mut doors = HashMap::new();
+        for Attachment { server, policy, mode } in &grant.attachments {
+            if !servers.contains(server.as_str()) {
+                self.remarks.push(format!("grant `{label}` is for a server `{server}`, which is not there"));
+            }
+            let found = policy.as_ref().and_then(|name| policies.get(name.as_str())).cloned();
+            if found.is_none() {
+                let missing = |name| format!("policy `{name}` is not there");
+                let why = policy.as_ref().map_or_else(|| "it has no policy".to_owned(), missing);
+                self.remarks.push(format!("grant `{label}` is refused every call to `{server}`: {why}"));
+            }
+            doors.insert(server.clone(), Door { policy: found, mode: *mode });
+        }
+        self.grants.push(GrantConfig {
+            id: grant.id.clone(),
+            label: label.as_str().into(),
+            labels: grant.labels.clone(),
+            token: grant.token,
+            expires_at: grant.expires_at,
+            doors,
+        });
+    }
+
+    /// Grants whose policy refuses nothing, with their servers.
+    pub fn observing(&self) -> Vec<(String, String)> {
+        let mut names = Vec::new();
+        for grant in &self.grants {
+            let observing = grant.doors.iter().filter(|(_, door)| door.mode == Mode::Observe);
+            names.extend(observing.map(|(server, _)| (grant.label.to_string(), server.to_string())));
+        }
+        names.sort();
+        names
+    }
+}

@@ -1,0 +1,78 @@
+//! A gateway from start to stop: bind, put in force, serve, follow changes, drain.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use gatelodge_gateway::Gateway;
+use gatelodge_store::Clock;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::info;
+
+use super::follow::{Followed, Follower};
+use super::note::Note;
+use super::{Stores, housekeeping};
+use crate::config::{Entries, Listen, StoreConfig};
+
+/// What to run.
+pub struct Plan {
+    /// Where, and the bounds.
+    pub listen: Listen,
+    /// Where things are kept.
+    pub store: StoreConfig,
+    /// What is in force beside what the store has.
+    pub entries: Entries,
+    /// The file that the entries come from, with all it names.
+    pub file: Option<(PathBuf, Vec<PathBuf>)>,
+}
+
+/// Serves until SIGTERM or SIGINT. `ready` hears the address when callers can come.
+pub async fn run(plan: Plan, stores: Stores, clock: Arc<dyn Clock>, ready: impl FnOnce(SocketAddr)) -> Result<()> {
+    let Plan { listen, store, entries, file } = plan;
+    let callers = bind(listen.callers, "[gateway]").await?;
+    let admin = bind(listen.admin, "[admin]").await?;
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let hangup = signal(SignalKind::hangup())?;
+    let settings = listen.settings.clone();
+    let gateway = Gateway::new(Arc::clone(&stores.ledger), Arc::clone(&clock), settings).context("cannot start")?;
+    let (address, admin_address) = (callers.local_addr()?, admin.local_addr()?);
+    let note = Note {
+        pid: std::process::id(),
+        listen: address,
+        admin: admin_address,
+        config: file.as_ref().map(|(path, _)| path.clone()),
+        loaded_at: clock.now(),
+        refused: Vec::new(),
+    };
+    let (own_note, data) = (note.clone(), store.data.clone());
+    let pruning = housekeeping::prune(Arc::clone(&stores.ledger), Arc::clone(&clock), store.retention);
+    let file = file.map(|(path, files)| Followed { path, files, fixed: (listen, store) });
+    let mut follower =
+        Follower { gateway: Arc::clone(&gateway), stores, clock, file, entries, data: data.clone(), note };
+    follower.apply().await.context("cannot read the store")?;
+    info!(%address, "agents connect to http://{address}/mcp/<server>");
+    info!(address = %admin_address, "health, readiness and figures are at http://{admin_address}");
+    ready(address);
+    let stopping = async {
+        tokio::select! {
+            _ = terminate.recv() => info!("told to stop"),
+            _ = interrupt.recv() => info!("interrupted"),
+        }
+        gateway.stop();
+    };
+    // None of the others ends by itself; what they do is dropped when the gateway has drained.
+    let others = async { tokio::join!(follower.follow(hangup), pruning, stopping) };
+    let ended = tokio::select! {
+        ended = gateway.run(callers, Some(admin)) => ended,
+        _ = others => Ok(()),
+    };
+    own_note.remove(&data);
+    ended.context("cannot listen")
+}
+
+async fn bind(address: SocketAddr, section: &str) -> Result<TcpListener> {
+    let help = format!("`listen` of {section} names another address; port 0 takes any free one");
+    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} ({help})"))
+}
