@@ -236,4 +236,5 @@ def main() -> None:
     sys.exit(1 if findings.failed else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()
