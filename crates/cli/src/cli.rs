@@ -33,34 +33,27 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The commands, by noun.
+/// The commands, by noun. Where a verb has arguments of its own, the comment on those is its help.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Try it: a gateway with a built-in server, a policy and a grant.
     Up(UpArgs),
-    /// Run a gateway by a configuration.
     Serve(ServeArgs),
-    /// Call a tool, as an agent would.
     Call(CallArgs),
-    /// Add, list, remove and test the servers that agents reach.
+    /// Adds, lists, removes and tests the servers that agents reach.
     #[command(subcommand)]
     Server(ServerCommand),
-    /// Make and end grants: tokens, and what they reach.
+    /// Makes and ends grants: tokens, and what they reach.
     #[command(subcommand)]
     Grant(GrantCommand),
-    /// Check, test and explain policies; keep them as versions.
+    /// Checks, tests and explains policies; keeps them as versions.
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// Show what agents did, and why it was refused.
     Calls(CallsArgs),
-    /// Verify, export and prune the logs.
+    /// Verifies, exports and prunes the logs.
     #[command(subcommand)]
     Audit(AuditCommand),
-    /// Show what there is, and whether a gateway runs.
     Status(StatusArgs),
-    /// Look for what could be wrong.
     Doctor(DoctorArgs),
-    /// Print a page of the documentation.
     #[command(hide = true)]
     Docs(DocsArgs),
 }

@@ -86,9 +86,9 @@ fn a_changed_policy_is_in_force_within_a_moment_and_a_broken_one_changes_nothing
     site.house.write("policy.json", CLOSED);
     until("the new policy refuses", || site.call("list_notes").stdout == "[POLICY DENIED] Closed.\n");
 
-    site.house.write("policy.json", r#"{"version": "1", "default": "alow"}"#);
+    site.house.write("policy.json", r#"{"version": "1", "default": "dney"}"#);
     until("the fault is logged", || site.outer.log().contains("what was in force stays in force"));
-    assert!(site.outer.log().contains("`alow` is not a word for default"), "{}", site.outer.log());
+    assert!(site.outer.log().contains("`dney` is not a word for default"), "{}", site.outer.log());
     assert_eq!(site.call("list_notes").stdout, "[POLICY DENIED] Closed.\n");
     for status in [site.run(&["status", "--data", "data"]), site.run(&["status", "--config", "gatelodge.toml"])] {
         assert_eq!(status.code, 1);

@@ -7,21 +7,16 @@ use super::{ListArgs, NamedArgs, StoreArgs};
 /// The verbs of `grant`.
 #[derive(Debug, Subcommand)]
 pub enum GrantCommand {
-    /// Make a grant, and print its token once.
     Create(CreateArgs),
-    /// List all grants, ended ones too.
+    /// Lists all grants, ended ones too.
     List(ListArgs),
-    /// Show one grant.
+    /// Shows one grant.
     Show(NamedArgs),
-    /// Give a grant another token; the old one ends at once.
     Rotate(RotateArgs),
-    /// End a grant at once.
+    /// Ends a grant at once.
     Revoke(NamedArgs),
-    /// Say what a grant may reach, and by which policy.
     Attach(AttachArgs),
-    /// Take a server from a grant.
     Detach(DetachArgs),
-    /// Make a token and its hash, for a configuration.
     Token(TokenArgs),
 }
 

@@ -48,13 +48,9 @@ pub struct CallsArgs {
 /// The verbs of `audit`.
 #[derive(Debug, Subcommand)]
 pub enum AuditCommand {
-    /// Find out whether a log was changed after it was written.
     Verify(VerifyArgs),
-    /// Print a log, one JSON object a line.
     Export(ExportArgs),
-    /// Print the head of a log, to be kept elsewhere.
     Head(HeadArgs),
-    /// Remove old rows of the call log behind a kept anchor.
     Prune(PruneArgs),
 }
 

@@ -9,27 +9,19 @@ use super::{ListArgs, NamedArgs, StoreArgs};
 /// The verbs of `policy`.
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
-    /// Find all faults of policies at once, and what probably is not meant.
     Check(CheckArgs),
-    /// Run case files: calls, and what is expected of them.
     Test(TestArgs),
-    /// Judge one call, and show every rule that was looked at.
     Explain(ExplainArgs),
-    /// Turn an Intercept YAML policy into one of ours, and say what changes meaning.
     Import(ImportArgs),
-    /// Print the JSON Schema of policies, for editors.
+    /// Prints the JSON Schema of policies, for editors.
     Schema,
-    /// Lay a policy out in the usual way; comments stay.
     Fmt(FmtArgs),
-    /// Keep a policy as a new version, and put it in force.
     Put(PutArgs),
-    /// List the policies that are kept.
+    /// Lists the policies that are kept.
     List(ListArgs),
-    /// Print a policy that is kept.
     Show(ShowPolicyArgs),
-    /// List all versions of a policy.
+    /// Lists all versions of a policy.
     Versions(NamedArgs),
-    /// Put an older version back in force, as a new one.
     Rollback(RollbackArgs),
 }
 

@@ -7,15 +7,14 @@ use super::StoreArgs;
 /// The verbs of `server`.
 #[derive(Debug, Subcommand)]
 pub enum ServerCommand {
-    /// Add a server that agents may reach.
     Add(AddServerArgs),
-    /// List all servers.
+    /// Lists all servers.
     List(ListArgs),
-    /// Show one server, and who may reach it.
+    /// Shows one server, and who may reach it.
     Show(NamedArgs),
-    /// Remove a server, and what grants have for it.
+    /// Removes a server, and what grants have for it.
     Remove(NamedArgs),
-    /// Connect to a server, and tell what it offers.
+    /// Connects to a server, and tells what it offers.
     Test(NamedArgs),
 }
 
