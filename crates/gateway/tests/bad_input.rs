@@ -175,6 +175,22 @@ async fn rows_34_to_37_bodies_that_are_too_large_or_no_text() {
 }
 
 #[tokio::test]
+async fn row_76_meta_is_bounded_and_what_a_client_calls_itself_breaks_no_line() {
+    let desk = Desk::open().await;
+    desk.rejects(&call(&format!(r#"{{"name":"read_note","_meta":{{"x":"{}"}}}}"#, "x".repeat(3 << 20))), -32600).await;
+    let name = r"evil\u001b[2J\u000d\u000aforged";
+    let hello = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"2025-11-25","capabilities":{{}},"clientInfo":{{"name":"{name}","version":"1"}}}}}}"#
+    );
+    let opened = desk.gw.post(&[], &hello).await;
+    let session = opened.header("mcp-session-id").expect("a session").to_owned();
+    desk.gw.post(&[("Mcp-Session-Id", &session)], &call(r#"{"name":"read_note"}"#)).await;
+    let row = desk.gw.rows().await.into_iter().rev().find_map(|row| row.record.client).expect("a client");
+    assert_eq!(row.as_ref(), "evil[2Jforged 1");
+    desk.still_works().await;
+}
+
+#[tokio::test]
 async fn row_38_requests_whose_length_two_servers_could_read_differently() {
     let desk = Desk::open().await;
     let body = call(r#"{"name":"read_note"}"#);

@@ -14,6 +14,9 @@ const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
+/// The most bytes of a `_meta`: trace context and a client's capabilities take a few thousand at most.
+const MAX_BYTES: usize = 64 << 10;
+
 /// The `_meta` of a message, or nothing. What it says of the client is self-declared: no decision rests on it.
 #[derive(Debug, Clone, Copy)]
 pub struct Meta<'d> {
@@ -66,6 +69,10 @@ pub(crate) fn check(text: &str, meta: Value<'_>) -> Result<(), WireError> {
     let wrong = |value, what: &str| Err(WireError::at(code::INVALID_PARAMS, text, value, what));
     if meta.kind() != Kind::Object {
         return wrong(meta, "`params._meta` must be an object");
+    }
+    if meta.raw().len() > MAX_BYTES {
+        let what = format!("`params._meta` has more than {MAX_BYTES} bytes");
+        return Err(WireError::at(code::INVALID_REQUEST, text, meta, &what));
     }
     refuse_look_alike_members(text, meta, META)?;
     for (key, value) in meta.members() {

@@ -7,6 +7,8 @@ mod admin_log;
 mod book;
 mod chain;
 mod clock;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod counter;
 mod grants;
 mod inspection;

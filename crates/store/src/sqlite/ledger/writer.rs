@@ -94,15 +94,14 @@ impl Writer {
 
     /// Takes what is pending and what is queued. None when there will be no more.
     fn next_group(&mut self) -> Option<Vec<Job>> {
+        let first = if self.pending.is_empty() { Some(self.queue.blocking_recv()?) } else { None };
         for granted in self.shared.take_stranded() {
             self.give_back(granted);
         }
-        let taken = self.pending.len().min(GROUP);
+        // All of it goes before whatever is taken from the queue: who flushes waits for it.
+        let taken = if first.is_some() { self.pending.len() } else { self.pending.len().min(GROUP) };
         let mut group: Vec<Job> = self.pending.drain(..taken).map(Job::Keep).collect();
-        if group.is_empty() {
-            let job = self.queue.blocking_recv()?;
-            group.extend(job.is_wanted().then_some(job));
-        }
+        group.extend(first.filter(Job::is_wanted));
         while group.len() < GROUP {
             match self.queue.try_recv() {
                 Ok(job) => group.extend(job.is_wanted().then_some(job)),

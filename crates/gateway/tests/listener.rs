@@ -1,0 +1,160 @@
+//! The rim: health, figures, slow callers, floods, and stopping in order.
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::time::{Duration, Instant};
+
+use gatelodge_gateway::Settings;
+use gatelodge_store::{Kind, Outcome};
+use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, exchange, json_response, tool};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const POLICY: &str = r#"{"version":"1","default":"allow"}"#;
+
+async fn admin(gw: &TestGateway, path: &str, host: &str) -> Answer {
+    exchange(gw.admin, format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes()).await
+}
+
+#[tokio::test]
+async fn health_readiness_and_figures_are_on_the_admin_listener_alone() {
+    let upstream = FakeUpstream::with_tools(&["read", "gone"]).await;
+    let policy = r#"{"version":"1","default":"deny","tools":{"read":{},"gone":{"action":"deny"}}}"#;
+    let gw = TestGateway::with_policy(policy, &upstream).await;
+    gw.call("read", json!({})).await;
+    gw.call("gone", json!({})).await;
+    assert_eq!(admin(&gw, "/healthz", "localhost").await.status, 200);
+    assert_eq!(admin(&gw, "/readyz", "localhost").await.status, 200);
+    let figures = admin(&gw, "/metrics", "localhost").await.body;
+    for line in
+        ["gatelodge_calls_answered_total 1", "gatelodge_calls_refused_total{code=\"denied\"} 1", "gatelodge_sessions 1"]
+    {
+        assert!(figures.contains(line), "{line} is not in\n{figures}");
+    }
+    assert_eq!(admin(&gw, "/healthz", "evil.example").await.status, 421);
+    assert_eq!(admin(&gw, "/mcp/desk", "localhost").await.status, 404);
+    let callers = format!("GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", gw.address);
+    assert_eq!(exchange(gw.address, callers.as_bytes()).await.status, 404);
+}
+
+#[tokio::test]
+async fn slow_heads_and_bodies_are_cut_off() {
+    let upstream = FakeUpstream::with_tools(&["read"]).await;
+    let brief = Duration::from_millis(300);
+    let settings = Settings { head_time: brief, body_time: brief, ..Settings::default() };
+    let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
+    let head = format!(
+        "POST /mcp/desk HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nAccept: */*\r\nContent-Length: 100\r\n\r\n{{",
+        gw.token.reveal()
+    );
+    for start in ["POST /mcp/desk HTT", &head] {
+        let since = Instant::now();
+        let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
+        stream.write_all(start.as_bytes()).await.expect("sent");
+        let mut answer = String::new();
+        let _ = tokio::time::timeout(Duration::from_secs(5), stream.read_to_string(&mut answer)).await.expect("an end");
+        assert!(since.elapsed() < Duration::from_secs(3), "{start}");
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
+    }
+    gw.call("read", json!({})).await.text();
+}
+
+#[tokio::test]
+async fn connections_beyond_the_bound_are_closed_and_room_comes_back() {
+    let upstream = FakeUpstream::with_tools(&["read"]).await;
+    let settings = Settings { connections: 2, ..Settings::default() };
+    let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
+    let held = [TcpStream::connect(gw.address).await.expect("one"), TcpStream::connect(gw.address).await.expect("two")];
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let mut third = TcpStream::connect(gw.address).await.expect("three");
+    let mut nothing = Vec::new();
+    let _ = tokio::time::timeout(Duration::from_secs(2), third.read_to_end(&mut nothing)).await.expect("closed");
+    assert!(nothing.is_empty());
+    drop(held);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(gw.call("read", json!({})).await.text(), "{}");
+}
+
+#[tokio::test]
+async fn requests_without_a_token_are_counted_and_told_in_one_row() {
+    let upstream = FakeUpstream::with_tools(&["read"]).await;
+    let gw = TestGateway::with_policy(POLICY, &upstream).await;
+    for _ in 0..5 {
+        assert_eq!(gw.raw("POST", "/mcp/desk", &[], b"{}").await.status, 401);
+    }
+    gw.gateway.stop();
+    let mut rows = Vec::new();
+    for _ in 0..100 {
+        rows = gw.rows().await;
+        if !rows.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let [row] = rows.as_slice() else { panic!("{rows:?}") };
+    assert_eq!((row.record.kind, row.record.count), (Kind::Unauthenticated, Some(5)));
+    assert!(upstream.hits().is_empty());
+}
+
+fn slow(hit: &Hit) -> Option<Script> {
+    let message = hit.message();
+    (hit.method() == "tools/call").then(|| {
+        let reply =
+            json!({"jsonrpc": "2.0", "id": message["id"], "result": {"content": [{"type": "text", "text": "late"}]}});
+        let mut script = vec![Step::Pause(Duration::from_millis(600))];
+        script.extend(json_response("200 OK", "", &reply.to_string()));
+        script
+    })
+}
+
+#[tokio::test]
+async fn stopping_waits_for_calls_under_way_and_takes_no_new_ones() {
+    let upstream = FakeUpstream::start(json!([tool("slow")]), slow).await;
+    let gw = TestGateway::with_policy(POLICY, &upstream).await;
+    gw.initialize().await;
+    let stopping = async {
+        while upstream.calls().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        gw.gateway.stop();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(TcpStream::connect(gw.address).await.is_err(), "nobody listens any more");
+    };
+    let (answer, ()) = tokio::join!(gw.call("slow", json!({})), stopping);
+    assert_eq!(answer.text(), "late");
+    let outcome =
+        gw.rows().await.into_iter().find_map(|row| row.record.outcome.filter(|_| row.record.kind == Kind::Outcome));
+    assert_eq!(outcome, Some(Outcome::Ok));
+}
+
+#[tokio::test]
+async fn a_caller_that_hangs_up_does_not_skip_the_record() {
+    let upstream = FakeUpstream::start(json!([tool("slow")]), slow).await;
+    let gw = TestGateway::with_policy(POLICY, &upstream).await;
+    gw.initialize().await;
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "slow"}}).to_string();
+    let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
+    let head = format!(
+        "POST /mcp/desk HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nAccept: */*\r\nMcp-Session-Id: {}\r\nContent-Length: {}\r\n\r\n{body}",
+        gw.token.reveal(),
+        gw.session(),
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    while upstream.calls().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    drop(stream);
+    for _ in 0..200 {
+        let outcome = gw.rows().await.into_iter().find(|row| row.record.kind == Kind::Outcome);
+        if let Some(outcome) = outcome {
+            return assert_eq!(
+                outcome.record.outcome,
+                Some(Outcome::Ok),
+                "a legacy client comes back; the call goes on"
+            );
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("no outcome");
+}

@@ -1,0 +1,140 @@
+//! What every backend owes, one function a promise.
+//!
+//! A backend's test file has a function that opens it, and names the suite: `gatelodge_store::conformance!(open);`.
+#![expect(missing_docs, reason = "the names of the promises are sentences")]
+#![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a suite fails by panicking")]
+
+pub mod admin_log;
+pub mod chain;
+pub mod grants;
+pub mod kit;
+pub mod notices;
+pub mod policies;
+pub mod race;
+pub mod release;
+pub mod reserve;
+pub mod rows;
+pub mod servers;
+pub mod window;
+
+use std::any::Any;
+use std::sync::Arc;
+
+use crate::{AdminLog, Grants, Ledger, ManualClock, Notices, Policies, Servers};
+
+/// An empty store, all of its parts.
+pub struct Backend {
+    pub servers: Arc<dyn Servers>,
+    pub policies: Arc<dyn Policies>,
+    pub grants: Arc<dyn Grants>,
+    pub admin_log: Arc<dyn AdminLog>,
+    pub notices: Arc<dyn Notices>,
+    pub ledger: Arc<dyn Ledger>,
+    /// The clock that the store follows; it stands at [`kit::NOON`].
+    pub clock: Arc<ManualClock>,
+    /// What has to live as long: a directory.
+    pub keeper: Box<dyn Any + Send + Sync>,
+}
+
+/// Makes one test of each promise. Takes a function that opens an empty [`Backend`](crate::conformance::Backend).
+#[macro_export]
+macro_rules! conformance {
+    ($open:path) => {
+        $crate::conformance! { $open =>
+            servers::servers_are_listed_by_name;
+            servers::a_second_server_of_a_name_is_a_conflict;
+            servers::a_removed_server_is_gone_and_grants_lose_it;
+            policies::each_put_makes_a_new_version;
+            policies::a_policy_that_is_not_there_is_not_found;
+            policies::policies_are_listed_by_name_at_their_last_version;
+            policies::concurrent_puts_have_different_versions;
+            grants::a_grant_is_found_by_id_and_by_label;
+            grants::a_label_is_free_again_after_revoking;
+            grants::a_token_belongs_to_one_grant;
+            grants::a_rotated_grant_keeps_all_but_token_and_expiry;
+            grants::a_revoked_grant_stays_revoked;
+            grants::attaching_replaces_what_the_grant_had_for_the_server;
+            grants::what_is_done_to_a_missing_grant_is_not_found;
+            grants::grants_are_listed_by_label_and_then_by_age;
+            admin_log::entries_come_back_newest_first;
+            admin_log::the_chain_of_changes_verifies;
+            admin_log::concurrent_entries_make_one_chain;
+            notices::each_change_makes_another_version;
+            notices::what_fails_or_reads_keeps_the_version;
+            notices::a_listener_hears_of_a_change_within_a_second;
+            reserve::a_reservation_charges_and_writes_the_intent;
+            reserve::all_claims_are_taken_or_none;
+            reserve::the_first_full_claim_is_named;
+            reserve::a_full_counter_writes_nothing;
+            reserve::a_call_without_claims_is_only_written;
+            reserve::decimal_amounts_are_exact;
+            reserve::an_amount_above_the_limit_never_fits;
+            reserve::another_limit_meets_what_was_used;
+            reserve::counters_with_other_keys_are_apart;
+            reserve::counters_are_told_by_key;
+            race::exactly_the_limit_is_taken_however_many_try;
+            race::exactly_the_decimal_limit_is_taken_however_many_try;
+            race::two_counters_are_taken_together_however_many_try;
+            race::reservations_and_releases_at_once_never_overshoot;
+            release::a_release_makes_room_and_writes_the_outcome;
+            release::a_release_after_the_window_gives_nothing_back;
+            release::a_release_after_a_rolling_window_gives_nothing_back;
+            release::a_release_in_an_earlier_slot_gives_back_there;
+            release::a_reservation_that_is_only_dropped_is_spent;
+            release::a_reservation_nobody_waits_for_is_given_back;
+            window::a_calendar_day_ends_at_midnight;
+            window::seconds_begin_at_their_multiples;
+            window::a_week_begins_on_monday;
+            window::a_month_begins_on_the_first;
+            window::a_rolling_charge_leaves_with_its_whole_slot;
+            window::a_rolling_window_says_when_enough_has_left;
+            window::a_clock_that_goes_back_does_not_refill;
+            window::a_clock_that_was_ahead_for_a_moment_does_not_refill;
+            window::a_rolling_window_does_not_go_back_with_the_clock;
+            rows::rows_come_oldest_first_and_only_the_newest;
+            rows::each_filter_admits_its_rows_alone;
+            rows::a_record_comes_back_as_it_was_written;
+            chain::the_chain_verifies_and_ends_at_its_head;
+            chain::a_kept_head_holds_and_a_foreign_one_does_not;
+            chain::an_empty_log_verifies;
+            chain::removed_rows_leave_an_anchor_and_a_row_that_says_so;
+            chain::removing_again_moves_the_anchor;
+            chain::removing_everything_keeps_the_chain;
+            chain::where_nothing_is_old_nothing_is_removed;
+            chain::a_row_behind_a_newer_one_is_kept;
+        }
+    };
+    ($open:path => $($area:ident::$promise:ident;)+) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $promise() {
+            $crate::conformance::$area::$promise(&$open()).await;
+        }
+    )+};
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_promise_is_in_the_suite() {
+        let suite = include_str!("conformance.rs");
+        let areas = [
+            ("admin_log", include_str!("conformance/admin_log.rs")),
+            ("chain", include_str!("conformance/chain.rs")),
+            ("grants", include_str!("conformance/grants.rs")),
+            ("notices", include_str!("conformance/notices.rs")),
+            ("policies", include_str!("conformance/policies.rs")),
+            ("race", include_str!("conformance/race.rs")),
+            ("release", include_str!("conformance/release.rs")),
+            ("reserve", include_str!("conformance/reserve.rs")),
+            ("rows", include_str!("conformance/rows.rs")),
+            ("servers", include_str!("conformance/servers.rs")),
+            ("window", include_str!("conformance/window.rs")),
+        ];
+        for (area, text) in areas {
+            for rest in text.split("pub async fn ").skip(1) {
+                let promise = rest.split('(').next().expect("a name");
+                assert!(suite.contains(&format!(" {area}::{promise};")), "{area}::{promise}");
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What the chain of the call log owes.
+
+use std::time::Duration;
+
+use super::Backend;
+use super::kit::{NOON, a_day, at, record};
+use crate::{Break, Head, Kind, Record};
+
+/// Writes rows an hour apart, the first at noon.
+async fn write_hourly(store: &Backend, count: u64) {
+    for hour in 0..count {
+        store.write(Record { at: at(NOON) + Duration::from_secs(hour * 3_600), ..record(Kind::Passed) }).await;
+    }
+    store.flush().await;
+}
+
+fn hour(number: u64) -> jiff::Timestamp {
+    at(NOON) + Duration::from_secs(number * 3_600)
+}
+
+async fn head(store: &Backend) -> Head {
+    store.ledger.head().await.expect("a head")
+}
+
+pub async fn the_chain_verifies_and_ends_at_its_head(store: &Backend) {
+    let _spent = store.take(vec![a_day("calls", 9)]).await;
+    write_hourly(store, 4).await;
+    let verified = store.ledger.verify(vec![]).await.expect("a walk");
+    assert_eq!((verified.rows, verified.head, verified.broken), (5, head(store).await, None));
+    assert_eq!(verified.head.seq, 5);
+}
+
+pub async fn a_kept_head_holds_and_a_foreign_one_does_not(store: &Backend) {
+    write_hourly(store, 2).await;
+    let kept = head(store).await;
+    write_hourly(store, 2).await;
+    let now = head(store).await;
+    assert_eq!(store.ledger.verify(vec![kept, now, Head::EMPTY]).await.expect("a walk").broken, None);
+    let foreign = Head { hash: now.hash, ..kept };
+    let verified = store.ledger.verify(vec![now, foreign]).await.expect("a walk");
+    assert_eq!(verified.broken, Some(Break::Rewritten { seq: 2 }));
+    let longer = Head { seq: 5, ..now };
+    let verified = store.ledger.verify(vec![kept, longer]).await.expect("a walk");
+    assert_eq!(verified.broken, Some(Break::Cut { end: 4, known: 5 }));
+}
+
+pub async fn an_empty_log_verifies(store: &Backend) {
+    let verified = store.ledger.verify(vec![]).await.expect("a walk");
+    assert_eq!((verified.rows, verified.head, verified.broken), (0, Head::EMPTY, None));
+    let once = Head { seq: 1, ..Head::EMPTY };
+    assert_eq!(store.ledger.verify(vec![once]).await.expect("a walk").broken, Some(Break::Cut { end: 0, known: 1 }));
+}
+
+pub async fn removed_rows_leave_an_anchor_and_a_row_that_says_so(store: &Backend) {
+    write_hourly(store, 2).await;
+    let early = head(store).await;
+    write_hourly(store, 6).await;
+    store.clock.set(hour(9));
+    // Rows 1 and 2 are from hours 0 and 1, rows 3 to 8 from hours 0 to 5.
+    assert_eq!(store.ledger.prune(hour(2)).await.expect("removed"), 4);
+    let rows = store.rows().await;
+    assert_eq!(rows.iter().map(|row| row.seq).collect::<Vec<_>>(), [5, 6, 7, 8, 9]);
+    let last = &rows[4].record;
+    assert_eq!((last.kind, last.at, last.count), (Kind::Pruned, hour(9), Some(4)));
+    let through: Head = last.through.as_ref().expect("the last removed").parse().expect("a head");
+    assert_eq!(through.seq, 4);
+    let verified = store.ledger.verify(vec![early, through, head(store).await]).await.expect("a walk");
+    assert_eq!((verified.rows, verified.broken), (5, None));
+    let foreign = Head { hash: early.hash, ..through };
+    let verified = store.ledger.verify(vec![foreign]).await.expect("a walk");
+    assert_eq!(verified.broken, Some(Break::Rewritten { seq: 4 }));
+}
+
+pub async fn removing_again_moves_the_anchor(store: &Backend) {
+    write_hourly(store, 6).await;
+    store.clock.set(hour(9));
+    assert_eq!(store.ledger.prune(hour(2)).await.expect("removed"), 2);
+    assert_eq!(store.ledger.prune(hour(4)).await.expect("removed"), 2);
+    assert_eq!(store.ledger.prune(hour(4)).await.expect("nothing"), 0);
+    assert_eq!(store.rows().await.iter().map(|row| row.seq).collect::<Vec<_>>(), [5, 6, 7, 8]);
+    store.assert_whole().await;
+    write_hourly(store, 1).await;
+    store.assert_whole().await;
+}
+
+pub async fn removing_everything_keeps_the_chain(store: &Backend) {
+    write_hourly(store, 3).await;
+    store.clock.set(hour(9));
+    assert_eq!(store.ledger.prune(hour(8)).await.expect("removed"), 3);
+    assert_eq!(store.ledger.prune(hour(10)).await.expect("removed"), 1);
+    assert_eq!(head(store).await.seq, 5);
+    write_hourly(store, 1).await;
+    assert_eq!(store.rows().await.iter().map(|row| row.seq).collect::<Vec<_>>(), [5, 6]);
+    store.assert_whole().await;
+}
+
+pub async fn where_nothing_is_old_nothing_is_removed(store: &Backend) {
+    assert_eq!(store.ledger.prune(hour(9)).await.expect("nothing"), 0);
+    write_hourly(store, 2).await;
+    // A row of that very time is not older.
+    assert_eq!(store.ledger.prune(hour(0)).await.expect("nothing"), 0);
+    assert_eq!(store.rows().await.len(), 2);
+    store.assert_whole().await;
+}
+
+pub async fn a_row_behind_a_newer_one_is_kept(store: &Backend) {
+    for number in [0, 5, 1, 6] {
+        store.write(Record { at: hour(number), ..record(Kind::Passed) }).await;
+    }
+    store.flush().await;
+    // The third is old, too, but a chain is only cut from its start.
+    assert_eq!(store.ledger.prune(hour(3)).await.expect("removed"), 1);
+    assert_eq!(store.rows().await.iter().map(|row| row.seq).collect::<Vec<_>>(), [2, 3, 4, 5]);
+    store.assert_whole().await;
+}

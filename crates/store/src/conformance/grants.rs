@@ -1,0 +1,117 @@
+//! What keeping grants owes.
+
+use std::time::Duration;
+
+use super::Backend;
+use super::kit::{NOON, assert_conflict, assert_not_found, at};
+use crate::{Attachment, Grant, GrantId, Mode, NewGrant, Token};
+
+pub(super) fn attachment(server: &str) -> Attachment {
+    Attachment { server: server.parse().expect("a name"), policy: "books".parse().ok(), mode: Mode::Enforce }
+}
+
+pub(super) fn new_grant(label: &str) -> NewGrant {
+    NewGrant {
+        label: label.into(),
+        labels: [("team".into(), "ops".into())].into(),
+        token: Token::random().expect("a token").hash(),
+        attachments: vec![attachment("zoo")],
+        created_at: at(NOON),
+        expires_at: Some(at("2027-01-01T00:00:00Z")),
+    }
+}
+
+fn nobody() -> GrantId {
+    GrantId("nobody".into())
+}
+
+pub async fn a_grant_is_found_by_id_and_by_label(store: &Backend) {
+    let new = new_grant("agent");
+    let id = store.grants.create(new.clone()).await.expect("made");
+    let expected = Grant {
+        id: id.clone(),
+        label: new.label,
+        labels: new.labels,
+        token: new.token,
+        attachments: new.attachments,
+        created_at: new.created_at,
+        expires_at: new.expires_at,
+        revoked_at: None,
+    };
+    assert_eq!(store.grants.get(&id.0).await.expect("by id"), expected);
+    assert_eq!(store.grants.get("agent").await.expect("by label"), expected);
+    assert_eq!(store.grants.list().await.expect("grants"), [expected]);
+}
+
+pub async fn a_label_is_free_again_after_revoking(store: &Backend) {
+    let first = store.grants.create(new_grant("agent")).await.expect("made");
+    assert_conflict(store.grants.create(new_grant("agent")).await);
+    store.grants.revoke(&first, at(NOON)).await.expect("revoked");
+    assert_not_found(store.grants.get("agent").await);
+    let second = store.grants.create(new_grant("agent")).await.expect("made");
+    assert_ne!(first, second);
+    assert_eq!(store.grants.get("agent").await.expect("by label").id, second);
+    assert_eq!(store.grants.get(&first.0).await.expect("by id").revoked_at, Some(at(NOON)));
+}
+
+pub async fn a_token_belongs_to_one_grant(store: &Backend) {
+    let (first, second) = (new_grant("first"), new_grant("second"));
+    let id = store.grants.create(first.clone()).await.expect("made");
+    let other = store.grants.create(second).await.expect("made");
+    store.grants.revoke(&id, at(NOON)).await.expect("revoked");
+    // Also of one that has ended: its bearer must not become somebody else.
+    assert_conflict(store.grants.create(NewGrant { token: first.token, ..new_grant("third") }).await);
+    assert_conflict(store.grants.rotate(&other, first.token, None).await);
+    assert_not_found(store.grants.get("third").await);
+}
+
+pub async fn a_rotated_grant_keeps_all_but_token_and_expiry(store: &Backend) {
+    let id = store.grants.create(new_grant("agent")).await.expect("made");
+    let before = store.grants.get("agent").await.expect("the grant");
+    let token = Token::random().expect("a token").hash();
+    store.grants.rotate(&id, token, None).await.expect("rotated");
+    let after = store.grants.get("agent").await.expect("the grant");
+    assert_eq!(after, Grant { token, expires_at: None, ..before });
+}
+
+pub async fn a_revoked_grant_stays_revoked(store: &Backend) {
+    let id = store.grants.create(new_grant("agent")).await.expect("made");
+    store.grants.revoke(&id, at(NOON)).await.expect("revoked");
+    store.grants.revoke(&id, at("2026-12-24T00:00:00Z")).await.expect("nothing to do");
+    assert_eq!(store.grants.get(&id.0).await.expect("the grant").revoked_at, Some(at(NOON)));
+    let token = Token::random().expect("a token").hash();
+    assert_conflict(store.grants.rotate(&id, token, None).await);
+    assert_ne!(store.grants.get(&id.0).await.expect("the grant").token, token);
+}
+
+pub async fn attaching_replaces_what_the_grant_had_for_the_server(store: &Backend) {
+    let id = store.grants.create(new_grant("agent")).await.expect("made");
+    let other = store.grants.create(new_grant("other")).await.expect("made");
+    let watched = Attachment { policy: None, mode: Mode::Observe, ..attachment("zoo") };
+    store.grants.attach(&id, watched.clone()).await.expect("attached");
+    store.grants.attach(&id, attachment("ark")).await.expect("attached");
+    assert_eq!(store.grants.get(&id.0).await.expect("the grant").attachments, [attachment("ark"), watched.clone()]);
+    store.grants.detach(&id, &attachment("ark").server).await.expect("detached");
+    assert_eq!(store.grants.get(&id.0).await.expect("the grant").attachments, [watched]);
+    assert_not_found(store.grants.detach(&id, &attachment("ark").server).await);
+    assert_eq!(store.grants.get(&other.0).await.expect("the other").attachments, [attachment("zoo")]);
+}
+
+pub async fn what_is_done_to_a_missing_grant_is_not_found(store: &Backend) {
+    let token = Token::random().expect("a token").hash();
+    assert_not_found(store.grants.get("nobody").await);
+    assert_not_found(store.grants.rotate(&nobody(), token, None).await);
+    assert_not_found(store.grants.revoke(&nobody(), at(NOON)).await);
+    assert_not_found(store.grants.attach(&nobody(), attachment("zoo")).await);
+    assert_not_found(store.grants.detach(&nobody(), &attachment("zoo").server).await);
+}
+
+pub async fn grants_are_listed_by_label_and_then_by_age(store: &Backend) {
+    let later = NewGrant { created_at: at(NOON) + Duration::from_millis(500), ..new_grant("zoo") };
+    let later = store.grants.create(later).await.expect("made");
+    store.grants.revoke(&later, at(NOON)).await.expect("revoked");
+    let earlier = store.grants.create(new_grant("zoo")).await.expect("made");
+    let first = store.grants.create(new_grant("ark")).await.expect("made");
+    let ids: Vec<_> = store.grants.list().await.expect("grants").into_iter().map(|grant| grant.id).collect();
+    assert_eq!(ids, [first, earlier, later]);
+}

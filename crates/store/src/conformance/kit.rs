@@ -1,0 +1,109 @@
+//! Short ways to say what a promise is about.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gatelodge_policy::{Align, Amount, Window};
+use jiff::Timestamp;
+
+use super::Backend;
+use crate::{
+    CallId, Claim, CounterKey, Exhausted, Filter, Kind, Outcome, Record, Reservation, ReserveOutcome, Row, StoreError,
+};
+
+/// When the suite's clock starts: a Sunday.
+pub const NOON: &str = "2026-11-15T12:00:00Z";
+pub const DAY: Window = Window::Seconds(86_400);
+const BILLION: i128 = 1_000_000_000;
+
+pub fn at(text: &str) -> Timestamp {
+    text.parse().expect("a time")
+}
+
+/// So many calls.
+pub fn calls(number: u32) -> Amount {
+    billionths(i128::from(number) * BILLION)
+}
+
+pub fn billionths(number: i128) -> Amount {
+    Amount::of_billionths(number).expect("an amount")
+}
+
+/// A claim on a counter of this name.
+pub fn claim(counter: &str, (window, align): (Window, Align), max: Amount, amount: Amount) -> Claim {
+    Claim { key: CounterKey::stored(counter), window, align, max, amount }
+}
+
+/// One of so many calls a calendar day.
+pub fn a_day(counter: &str, max: u32) -> Claim {
+    claim(counter, (DAY, Align::Calendar), calls(max), Amount::ONE)
+}
+
+/// A record of a call that no other has.
+pub fn record(kind: Kind) -> Record {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let mut random = [0; 10];
+    random[..8].copy_from_slice(&LAST.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+    let now = at(NOON);
+    Record::new(kind, CallId::new(now, random), now)
+}
+
+pub fn not_sent() -> Record {
+    Record { outcome: Some(Outcome::NotSent), ..record(Kind::Outcome) }
+}
+
+impl Backend {
+    pub async fn reserve(&self, claims: Vec<Claim>) -> ReserveOutcome {
+        self.ledger.reserve(claims, record(Kind::Intent)).await.expect("an answer")
+    }
+
+    /// Takes claims that have room.
+    pub async fn take(&self, claims: Vec<Claim>) -> Reservation {
+        match self.reserve(claims).await {
+            ReserveOutcome::Taken(reservation) => reservation,
+            ReserveOutcome::Exhausted(exhausted) => panic!("no room: {exhausted:?}"),
+        }
+    }
+
+    /// Asks for claims that have no room.
+    pub async fn refused(&self, claims: Vec<Claim>) -> Exhausted {
+        match self.reserve(claims).await {
+            ReserveOutcome::Taken(reservation) => panic!("taken: {reservation:?}"),
+            ReserveOutcome::Exhausted(exhausted) => exhausted,
+        }
+    }
+
+    /// What a counter says was used, in billionths.
+    pub async fn used(&self, counter: &str) -> i128 {
+        self.flush().await;
+        let usage = self.ledger.usage().await.expect("counters");
+        usage.iter().find(|usage| usage.key.as_str() == counter).map_or(0, |usage| usage.used.billionths())
+    }
+
+    pub async fn write(&self, record: Record) {
+        self.ledger.write(record).await.expect("room in the queue");
+    }
+
+    pub async fn flush(&self) {
+        self.ledger.flush().await.expect("written");
+    }
+
+    /// All rows.
+    pub async fn rows(&self) -> Vec<Row> {
+        self.flush().await;
+        self.ledger.rows(Filter { limit: usize::MAX, ..Filter::default() }).await.expect("rows")
+    }
+
+    /// Holds that the chain verifies.
+    pub async fn assert_whole(&self) {
+        let verified = self.ledger.verify(vec![]).await.expect("a walk");
+        assert_eq!(verified.broken, None);
+    }
+}
+
+pub fn assert_conflict<T: std::fmt::Debug>(result: Result<T, StoreError>) {
+    assert!(matches!(result, Err(StoreError::Conflict(_))), "{result:?}");
+}
+
+pub fn assert_not_found<T: std::fmt::Debug>(result: Result<T, StoreError>) {
+    assert!(matches!(result, Err(StoreError::NotFound(_))), "{result:?}");
+}

@@ -1,0 +1,61 @@
+//! What notices owe.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Backend;
+use super::admin_log::entry;
+use super::grants::{attachment, new_grant};
+use super::kit::{NOON, at};
+use super::policies::policy;
+use super::servers::server;
+use crate::{StateVersion, Token};
+
+async fn assert_changed(store: &Backend, seen: &mut Vec<StateVersion>, what: &str) {
+    let version = store.notices.version().await.expect("a version");
+    assert!(!seen.contains(&version), "{what}");
+    seen.push(version);
+}
+
+pub async fn each_change_makes_another_version(store: &Backend) {
+    let mut seen = vec![store.notices.version().await.expect("a version")];
+    store.servers.add(server("zoo")).await.expect("added");
+    assert_changed(store, &mut seen, "add").await;
+    store.policies.put(policy("books", "{}")).await.expect("put");
+    assert_changed(store, &mut seen, "put").await;
+    let id = store.grants.create(new_grant("agent")).await.expect("made");
+    assert_changed(store, &mut seen, "create").await;
+    store.grants.attach(&id, attachment("ark")).await.expect("attached");
+    assert_changed(store, &mut seen, "attach").await;
+    store.grants.detach(&id, &attachment("ark").server).await.expect("detached");
+    assert_changed(store, &mut seen, "detach").await;
+    store.grants.rotate(&id, Token::random().expect("a token").hash(), None).await.expect("rotated");
+    assert_changed(store, &mut seen, "rotate").await;
+    store.grants.revoke(&id, at(NOON)).await.expect("revoked");
+    assert_changed(store, &mut seen, "revoke").await;
+    store.servers.remove(&server("zoo").name).await.expect("removed");
+    assert_changed(store, &mut seen, "remove").await;
+}
+
+pub async fn what_fails_or_reads_keeps_the_version(store: &Backend) {
+    store.servers.add(server("zoo")).await.expect("added");
+    let before = store.notices.version().await.expect("a version");
+    store.servers.add(server("zoo")).await.expect_err("a conflict");
+    store.grants.get("nobody").await.expect_err("not found");
+    store.servers.list().await.expect("servers");
+    store.admin_log.append(entry("zoo")).await.expect("kept");
+    assert_eq!(store.notices.version().await.expect("a version"), before);
+}
+
+pub async fn a_listener_hears_of_a_change_within_a_second(store: &Backend) {
+    let seen = store.notices.version().await.expect("a version");
+    let notices = Arc::clone(&store.notices);
+    let listener = tokio::spawn(async move { notices.changed(seen).await });
+    store.servers.add(server("zoo")).await.expect("added");
+    let heard = tokio::time::timeout(Duration::from_secs(1), listener).await.expect("in time");
+    let heard = heard.expect("a task").expect("a version");
+    assert_ne!(heard, seen);
+    assert_eq!(store.notices.changed(seen).await.expect("at once"), heard);
+    let waiting = tokio::time::timeout(Duration::from_millis(50), store.notices.changed(heard)).await;
+    assert!(waiting.is_err(), "there was no further change");
+}

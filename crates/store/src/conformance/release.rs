@@ -1,0 +1,87 @@
+//! What giving back owes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatelodge_policy::{Align, Amount, Window};
+
+use super::Backend;
+use super::kit::{NOON, a_day, at, calls, claim, not_sent, record};
+use crate::{Kind, Outcome, ReserveOutcome};
+
+const BILLION: i128 = 1_000_000_000;
+const ROLLING: (Window, Align) = (Window::Seconds(60), Align::Rolling);
+
+pub async fn a_release_makes_room_and_writes_the_outcome(store: &Backend) {
+    let claims = || vec![a_day("a", 1), a_day("b", 2)];
+    let reservation = store.take(claims()).await;
+    let outcome = not_sent();
+    store.ledger.release(reservation, outcome.clone()).await.expect("queued");
+    assert_eq!((store.used("a").await, store.used("b").await), (0, 0));
+    assert_eq!(store.rows().await.last().expect("a row").record, outcome);
+    let _spent = store.take(claims()).await;
+    let _ = store.refused(claims()).await;
+}
+
+pub async fn a_release_after_the_window_gives_nothing_back(store: &Backend) {
+    let early = store.take(vec![a_day("calls", 1)]).await;
+    store.clock.advance(Duration::from_secs(86_400));
+    let _spent = store.take(vec![a_day("calls", 1)]).await;
+    store.ledger.release(early, not_sent()).await.expect("queued");
+    assert_eq!(store.used("calls").await, BILLION);
+    let _ = store.refused(vec![a_day("calls", 1)]).await;
+}
+
+pub async fn a_release_after_a_rolling_window_gives_nothing_back(store: &Backend) {
+    let one = || vec![claim("calls", ROLLING, calls(1), Amount::ONE)];
+    let early = store.take(one()).await;
+    store.clock.advance(Duration::from_secs(61));
+    let _spent = store.take(one()).await;
+    store.ledger.release(early, not_sent()).await.expect("queued");
+    assert_eq!(store.used("calls").await, BILLION);
+    let _ = store.refused(one()).await;
+}
+
+pub async fn a_release_in_an_earlier_slot_gives_back_there(store: &Backend) {
+    let one = || vec![claim("calls", ROLLING, calls(2), Amount::ONE)];
+    let early = store.take(one()).await;
+    store.clock.advance(Duration::from_secs(30));
+    let _spent = store.take(one()).await;
+    let _ = store.refused(one()).await;
+    store.ledger.release(early, not_sent()).await.expect("queued");
+    store.flush().await;
+    let _spent = store.take(one()).await;
+    // Both that are left were taken half a minute later, and leave together.
+    let exhausted = store.refused(one()).await;
+    assert_eq!(exhausted.room_in, Some(Duration::from_secs(61)));
+}
+
+pub async fn a_reservation_that_is_only_dropped_is_spent(store: &Backend) {
+    drop(store.take(vec![a_day("calls", 1)]).await);
+    store.flush().await;
+    let _ = store.refused(vec![a_day("calls", 1)]).await;
+}
+
+pub async fn a_reservation_nobody_waits_for_is_given_back(store: &Backend) {
+    let mut kept = 0;
+    for round in 0..200 {
+        let ledger = Arc::clone(&store.ledger);
+        let reserve = async move { ledger.reserve(vec![a_day("calls", 1_000)], record(Kind::Intent)).await };
+        // Some give up before the writer has seen the call, some in the middle, some have their answer.
+        match tokio::time::timeout(Duration::from_micros(round * 5), reserve).await {
+            Ok(outcome) => kept += i128::from(matches!(outcome, Ok(ReserveOutcome::Taken(_)))),
+            Err(_gave_up) => {}
+        }
+    }
+    // The second waits for what the first made the writer give back.
+    store.flush().await;
+    store.flush().await;
+    assert_eq!(store.used("calls").await, kept * BILLION);
+    let rows = store.rows().await;
+    let intents = rows.iter().filter(|row| row.record.kind == Kind::Intent);
+    let not_sent = rows.iter().filter(|row| row.record.outcome == Some(Outcome::NotSent));
+    let (intents, not_sent) = (intents.count() as i128, not_sent.count() as i128);
+    assert_eq!(intents - not_sent, kept, "each intent that was not answered has its outcome");
+    assert!(rows.iter().all(|row| row.record.at <= at(NOON)));
+    store.assert_whole().await;
+}

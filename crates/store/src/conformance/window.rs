@@ -1,0 +1,108 @@
+//! What windows owe: where they begin, when there is room again, and that no clock refills them.
+
+use std::time::Duration;
+
+use gatelodge_policy::{Align, Amount, Window};
+
+use super::Backend;
+use super::kit::{DAY, a_day, at, calls, claim};
+use crate::Claim;
+
+const ROLLING: (Window, Align) = (Window::Seconds(60), Align::Rolling);
+
+fn one(window: Window) -> Vec<Claim> {
+    vec![claim("calls", (window, Align::Calendar), calls(1), Amount::ONE)]
+}
+
+/// Uses the window up, and holds that there is room again at `next` and not a nanosecond before.
+async fn assert_room_at(store: &Backend, claims: Vec<Claim>, now: &str, next: &str) {
+    store.clock.set(at(now));
+    let _spent = store.take(claims.clone()).await;
+    let exhausted = store.refused(claims.clone()).await;
+    let expected: Duration = at(next).duration_since(at(now)).try_into().expect("later");
+    assert_eq!(exhausted.room_in, Some(expected), "{now} {next}");
+    store.clock.set(at(next) - Duration::from_nanos(1));
+    assert_eq!(store.refused(claims.clone()).await.room_in, Some(Duration::from_nanos(1)), "{now} {next}");
+    store.clock.set(at(next));
+    let _spent = store.take(claims).await;
+}
+
+pub async fn a_calendar_day_ends_at_midnight(store: &Backend) {
+    assert_room_at(store, one(DAY), "2026-11-15T23:59:59.5Z", "2026-11-16T00:00:00Z").await;
+}
+
+pub async fn seconds_begin_at_their_multiples(store: &Backend) {
+    assert_room_at(store, one(Window::Seconds(900)), "2026-11-15T12:14:59Z", "2026-11-15T12:15:00Z").await;
+    let seven = vec![claim("seven", (Window::Seconds(7), Align::Calendar), calls(1), Amount::ONE)];
+    // 1,795,348,807 seconds after 1970, which seven divides.
+    assert_room_at(store, seven, "2026-11-22T12:00:01Z", "2026-11-22T12:00:07Z").await;
+}
+
+pub async fn a_week_begins_on_monday(store: &Backend) {
+    assert_room_at(store, one(Window::Week), "2026-11-15T23:59:59Z", "2026-11-16T00:00:00Z").await;
+    let other = vec![claim("other", (Window::Week, Align::Calendar), calls(1), Amount::ONE)];
+    assert_room_at(store, other, "2026-11-16T00:00:00Z", "2026-11-23T00:00:00Z").await;
+}
+
+pub async fn a_month_begins_on_the_first(store: &Backend) {
+    assert_room_at(store, one(Window::Month), "2026-12-31T23:59:59Z", "2027-01-01T00:00:00Z").await;
+    let other = vec![claim("other", (Window::Month, Align::Calendar), calls(1), Amount::ONE)];
+    assert_room_at(store, other, "2028-02-01T00:00:00Z", "2028-03-01T00:00:00Z").await;
+}
+
+pub async fn a_rolling_charge_leaves_with_its_whole_slot(store: &Backend) {
+    let rolling = vec![claim("calls", ROLLING, calls(1), Amount::ONE)];
+    assert_room_at(store, rolling, "2026-11-15T12:00:00.999Z", "2026-11-15T12:01:01Z").await;
+}
+
+pub async fn a_rolling_window_says_when_enough_has_left(store: &Backend) {
+    let some = |amount| vec![claim("calls", ROLLING, calls(4), calls(amount))];
+    for amount in [1, 2, 1] {
+        let _spent = store.take(some(amount)).await;
+        store.clock.advance(Duration::from_secs(10));
+    }
+    // Taken at 0, 10 and 20 seconds; it is 30 now, and each counts for 61 from the start of its second.
+    assert_eq!(store.refused(some(1)).await.room_in, Some(Duration::from_secs(31)));
+    assert_eq!(store.refused(some(2)).await.room_in, Some(Duration::from_secs(41)));
+    assert_eq!(store.refused(some(4)).await.room_in, Some(Duration::from_secs(51)));
+    assert_eq!(store.refused(some(5)).await.room_in, None);
+    store.clock.advance(Duration::from_secs(31));
+    let _spent = store.take(some(1)).await;
+    let _ = store.refused(some(1)).await;
+}
+
+pub async fn a_clock_that_goes_back_does_not_refill(store: &Backend) {
+    let _spent = store.take(vec![a_day("calls", 1)]).await;
+    store.clock.set(at("2026-11-16T00:00:00Z"));
+    let _spent = store.take(vec![a_day("calls", 1)]).await;
+    for now in ["2026-11-15T12:00:00Z", "2026-11-14T00:00:00Z", "2020-01-01T00:00:00Z", "2026-11-16T23:00:00Z"] {
+        store.clock.set(at(now));
+        let until: Duration = at("2026-11-17T00:00:00Z").duration_since(at(now)).try_into().expect("later");
+        assert_eq!(store.refused(vec![a_day("calls", 1)]).await.room_in, Some(until), "{now}");
+    }
+    store.clock.set(at("2026-11-17T00:00:00Z"));
+    let _spent = store.take(vec![a_day("calls", 1)]).await;
+}
+
+pub async fn a_clock_that_was_ahead_for_a_moment_does_not_refill(store: &Backend) {
+    let week = claim("week", (Window::Month, Align::Calendar), calls(1), Amount::ONE);
+    let _spent = store.take(vec![a_day("calls", 1), week.clone()]).await;
+    // Tomorrow there is room for the first, but the second is full: nothing is taken, and nothing forgotten.
+    store.clock.set(at("2026-11-16T12:00:00Z"));
+    assert_eq!(store.refused(vec![a_day("calls", 1), week]).await.claim, 1);
+    store.clock.set(at("2026-11-15T12:00:00Z"));
+    let _ = store.refused(vec![a_day("calls", 1)]).await;
+}
+
+pub async fn a_rolling_window_does_not_go_back_with_the_clock(store: &Backend) {
+    let one = || vec![claim("calls", ROLLING, calls(2), Amount::ONE)];
+    let _spent = store.take(one()).await;
+    store.clock.set(at("2026-11-15T11:00:00Z"));
+    let _spent = store.take(one()).await;
+    // Both count as taken at noon, whatever the clock said.
+    assert_eq!(store.refused(one()).await.room_in, Some(Duration::from_secs(3_661)));
+    store.clock.set(at("2026-11-15T12:01:00.999Z"));
+    let _ = store.refused(one()).await;
+    store.clock.set(at("2026-11-15T12:01:01Z"));
+    let _spent = store.take(one()).await;
+}

@@ -1,0 +1,23 @@
+//! The memory backend passes the suite.
+
+use std::sync::Arc;
+
+use gatelodge_store::conformance::{Backend, kit};
+use gatelodge_store::{ManualClock, MemoryStore};
+
+fn open() -> Backend {
+    let clock = Arc::new(ManualClock::at(kit::at(kit::NOON)));
+    let store = Arc::new(MemoryStore::new(clock.clone()));
+    Backend {
+        servers: store.clone(),
+        policies: store.clone(),
+        grants: store.clone(),
+        admin_log: store.clone(),
+        notices: store.clone(),
+        ledger: store,
+        clock,
+        keeper: Box::new(()),
+    }
+}
+
+gatelodge_store::conformance!(open);

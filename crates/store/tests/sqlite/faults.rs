@@ -1,0 +1,159 @@
+//! A database that is locked, moved away or replaced: calls are refused in time, nothing is lost, and it ends by itself.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use gatelodge_store::conformance::kit::{a_day, record};
+use gatelodge_store::{Filter, Kind, Ledger, ReserveOutcome, SqliteLedger, StoreError};
+use rusqlite::Connection;
+
+use crate::files::take;
+use crate::ledger;
+
+async fn assert_unavailable(ledger: &SqliteLedger) {
+    let since = Instant::now();
+    let refused = ledger.reserve(vec![a_day("calls", 9)], record(Kind::Intent)).await.expect_err("refused");
+    assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
+    assert!(since.elapsed() < Duration::from_millis(2_300), "{:?}", since.elapsed());
+}
+
+async fn count(ledger: &SqliteLedger) -> usize {
+    ledger.rows(Filter { limit: 1_000, ..Filter::default() }).await.expect("rows").len()
+}
+
+/// Waits until a call is taken, at most five seconds.
+async fn assert_recovers(ledger: &SqliteLedger) {
+    let since = Instant::now();
+    loop {
+        let answer = ledger.reserve(vec![a_day("calls", 9)], record(Kind::Intent)).await;
+        match answer {
+            Ok(outcome) => return assert!(matches!(outcome, ReserveOutcome::Taken(_))),
+            Err(error) => assert!(since.elapsed() < Duration::from_secs(5), "{error}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_lock_refuses_in_time_and_ends_with_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = ledger(dir.path());
+    assert!(take(&ledger, 9).await);
+    let foreign = Connection::open(dir.path().join("ledger.db")).expect("a database");
+    foreign.execute_batch("BEGIN EXCLUSIVE").expect("locked");
+    // Also for those who come while others wait.
+    let ((), (), ()) = tokio::join!(assert_unavailable(&ledger), assert_unavailable(&ledger), async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert_unavailable(&ledger).await;
+    });
+    let since = Instant::now();
+    ledger.write(record(Kind::Passed)).await.expect("queued");
+    assert!(since.elapsed() < Duration::from_millis(100), "queueing waits for nobody");
+    assert!(matches!(ledger.flush().await, Err(StoreError::Unavailable(_))));
+    assert_eq!(count(&ledger).await, 1, "reading goes on");
+    foreign.execute_batch("COMMIT").expect("unlocked");
+    assert_recovers(&ledger).await;
+    assert_eq!(count(&ledger).await, 3, "what was queued is written, what was refused is not");
+    assert_eq!(ledger.verify(vec![]).await.expect("a walk").broken, None);
+    assert_eq!(ledger.faults(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_queued_during_a_lock_is_written_though_nobody_asks() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = ledger(dir.path());
+    let foreign = Connection::open(dir.path().join("ledger.db")).expect("a database");
+    foreign.execute_batch("BEGIN IMMEDIATE").expect("locked");
+    for _ in 0..100 {
+        ledger.write(record(Kind::Passed)).await.expect("queued");
+    }
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    foreign.execute_batch("COMMIT").expect("unlocked");
+    let since = Instant::now();
+    while count(&ledger).await < 100 {
+        assert!(since.elapsed() < Duration::from_secs(5));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(ledger.faults(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_dropped_under_a_lock_ends_and_counts_what_it_lost() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let first = ledger(dir.path());
+    let foreign = Connection::open(dir.path().join("ledger.db")).expect("a database");
+    foreign.execute_batch("BEGIN IMMEDIATE").expect("locked");
+    first.write(record(Kind::Passed)).await.expect("queued");
+    let since = Instant::now();
+    drop(first);
+    assert!(since.elapsed() < Duration::from_secs(6), "{:?}", since.elapsed());
+    foreign.execute_batch("COMMIT").expect("unlocked");
+    assert_eq!(count(&ledger(dir.path())).await, 0);
+}
+
+fn names(dir: &Path) -> usize {
+    fs::read_dir(dir).map_or(0, Iterator::count)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_was_moved_away_refuses_until_it_is_back() {
+    let outer = tempfile::tempdir().expect("a directory");
+    let (dir, away) = (outer.path().join("data"), outer.path().join("away"));
+    let ledger = ledger(&dir);
+    assert!(take(&ledger, 9).await);
+    fs::rename(&dir, &away).expect("moved");
+    assert_unavailable(&ledger).await;
+    assert!(matches!(ledger.head().await, Err(StoreError::Unavailable(_))));
+    ledger.write(record(Kind::Passed)).await.expect("queued");
+    assert!(!dir.exists(), "nothing is made anew");
+    fs::create_dir(&dir).expect("made");
+    assert_unavailable(&ledger).await;
+    assert_eq!(names(&dir), 0, "nothing is made anew");
+    fs::remove_dir(&dir).expect("removed");
+    fs::rename(&away, &dir).expect("moved back");
+    assert_recovers(&ledger).await;
+    ledger.flush().await.expect("written");
+    assert_eq!(count(&ledger).await, 3);
+    assert_eq!(ledger.verify(vec![]).await.expect("a walk").broken, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_ledger_in_its_place_is_not_written_to() {
+    let outer = tempfile::tempdir().expect("a directory");
+    let (dir, away) = (outer.path().join("data"), outer.path().join("away"));
+    let first = ledger(&dir);
+    for _ in 0..9 {
+        assert!(take(&first, 9).await);
+    }
+    fs::rename(&dir, &away).expect("moved");
+    let second = ledger(&dir);
+    assert_unavailable(&first).await;
+    assert_eq!(count(&second).await, 0);
+    drop(second);
+    fs::remove_dir_all(&dir).expect("removed");
+    fs::rename(&away, &dir).expect("moved back");
+    assert!(!take(&first, 9).await, "still used up");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_ahead_log_that_was_removed_loses_nothing_that_was_answered() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let first = ledger(dir.path());
+    assert!(take(&first, 2).await);
+    fs::remove_file(dir.path().join("ledger.db-wal")).expect("removed");
+    assert!(take(&first, 2).await);
+    assert!(!take(&first, 2).await);
+    drop(first);
+    assert!(!take(&ledger(dir.path()), 2).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_file_that_was_removed_is_made_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = ledger(dir.path());
+    assert!(take(&ledger, 2).await);
+    fs::remove_file(dir.path().join("ledger.head")).expect("removed");
+    assert!(take(&ledger, 2).await);
+    let kept = fs::read_to_string(dir.path().join("ledger.head")).expect("a head");
+    assert_eq!(kept.trim_end(), ledger.head().await.expect("a head").to_string());
+}

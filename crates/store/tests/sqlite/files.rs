@@ -1,0 +1,197 @@
+//! What is on the disk: who may read it, what a reopened store remembers, which schemas are refused.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use gatelodge_store::conformance::kit::{NOON, a_day, at, record};
+use gatelodge_store::{
+    Durability, Filter, Kind, Ledger, Notices, OpenStoreError, ReserveOutcome, Server, Servers, SqliteLedger,
+    SqliteState, StoreError,
+};
+use rusqlite::Connection;
+
+use crate::{clock, ledger};
+
+pub async fn take(ledger: &SqliteLedger, max: u32) -> bool {
+    let outcome = ledger.reserve(vec![a_day("calls", max)], record(Kind::Intent)).await.expect("an answer");
+    matches!(outcome, ReserveOutcome::Taken(_))
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("a file").permissions().mode() & 0o777
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn directory_and_files_are_for_their_owner_alone() {
+    let outer = tempfile::tempdir().expect("a directory");
+    let dir = outer.path().join("var").join("data");
+    let _state = SqliteState::open(&dir).expect("a state");
+    let ledger = ledger(&dir);
+    assert!(take(&ledger, 1).await);
+    assert_eq!(mode(&dir), 0o700);
+    let mut names: Vec<_> = fs::read_dir(&dir).expect("files").map(|file| file.expect("a file").path()).collect();
+    names.sort();
+    for path in &names {
+        assert_eq!(mode(path), 0o600, "{}", path.display());
+    }
+    assert!(names.contains(&dir.join("ledger.head")) && names.contains(&dir.join("state.db")), "{names:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reopened_ledger_keeps_counters_and_chain() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for durability in [Durability::Process, Durability::Power, Durability::Process] {
+        let ledger = SqliteLedger::open(dir.path(), durability, clock()).expect("a ledger");
+        assert!(take(&ledger, 3).await);
+        ledger.write(record(Kind::Passed)).await.expect("queued");
+    }
+    let ledger = SqliteLedger::open_existing(dir.path(), Durability::Process, clock()).expect("a ledger");
+    assert!(!take(&ledger, 3).await);
+    let verified = ledger.verify(vec![]).await.expect("a walk");
+    assert_eq!((verified.rows, verified.broken), (6, None), "dropping writes what is queued");
+    let kept = fs::read_to_string(dir.path().join("ledger.head")).expect("a head");
+    assert_eq!(kept.trim_end(), verified.head.to_string());
+    assert_eq!(ledger.faults(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_by_another_connection_is_heard_within_a_second() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let gateway = SqliteState::open(dir.path()).expect("a state");
+    let command_line = SqliteState::open_existing(dir.path()).expect("a state");
+    let seen = gateway.version().await.expect("a version");
+    let server = Server {
+        name: "zoo".parse().expect("a name"),
+        url: "https://zoo.example".into(),
+        headers: [].into(),
+        created_at: at(NOON),
+    };
+    let listener = tokio::spawn(async move { (gateway.changed(seen).await.expect("a version"), gateway) });
+    command_line.add(server.clone()).await.expect("added");
+    let heard = tokio::time::timeout(std::time::Duration::from_secs(1), listener).await.expect("in time");
+    let (version, gateway) = heard.expect("a task");
+    assert_ne!(version, seen);
+    assert_eq!(gateway.list().await.expect("servers"), [server]);
+}
+
+#[test]
+fn what_is_not_there_is_not_made_beside_a_gateway() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let state = SqliteState::open_existing(dir.path()).expect_err("no state");
+    assert!(matches!(state, OpenStoreError::Missing { .. }), "{state}");
+    let ledger = SqliteLedger::open_existing(dir.path(), Durability::Process, clock()).expect_err("no ledger");
+    assert_eq!(ledger.to_string(), format!("there is no database `{}`", dir.path().join("ledger.db").display()));
+    assert_eq!(fs::read_dir(dir.path()).expect("files").count(), 0);
+}
+
+fn set_schema(path: &Path, version: u32) {
+    let connection = Connection::open(path).expect("a database");
+    connection.pragma_update(None, "user_version", version).expect("a version");
+}
+
+#[test]
+fn a_schema_of_a_later_build_is_refused_and_an_earlier_one_only_brought_up_by_open() {
+    let dir = tempfile::tempdir().expect("a directory");
+    drop(ledger(dir.path()));
+    drop(SqliteState::open(dir.path()).expect("a state"));
+    set_schema(&dir.path().join("ledger.db"), 9);
+    set_schema(&dir.path().join("state.db"), 9);
+    let error = SqliteLedger::open(dir.path(), Durability::Process, clock()).expect_err("too new");
+    assert!(matches!(error, OpenStoreError::TooNew { found: 9, known: 1, .. }), "{error}");
+    let error = SqliteState::open(dir.path()).expect_err("too new");
+    assert!(matches!(error, OpenStoreError::TooNew { found: 9, known: 1, .. }), "{error}");
+
+    fs::write(dir.path().join("empty.db"), "").expect("written");
+    fs::rename(dir.path().join("empty.db"), dir.path().join("state.db")).expect("renamed");
+    let error = SqliteState::open_existing(dir.path()).expect_err("too old");
+    assert!(matches!(error, OpenStoreError::TooOld { found: 0, known: 1, .. }), "{error}");
+    SqliteState::open(dir.path()).expect("brought up");
+    SqliteState::open_existing(dir.path()).expect("up");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_ledger_refuses_when_a_later_build_brings_the_schema_up() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = ledger(dir.path());
+    assert!(take(&ledger, 9).await);
+    set_schema(&dir.path().join("ledger.db"), 2);
+    let refused = ledger.reserve(vec![a_day("calls", 9)], record(Kind::Intent)).await.expect_err("another schema");
+    assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
+}
+
+#[test]
+fn many_may_open_an_empty_directory_at_once() {
+    for _ in 0..5 {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| drop(ledger(&dir.path().join("data"))));
+                scope.spawn(|| drop(SqliteState::open(&dir.path().join("data")).expect("a state")));
+            }
+        });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_lost_its_end_is_noticed_after_the_next_start() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let first = ledger(dir.path());
+    for _ in 0..3 {
+        assert!(take(&first, 9).await);
+    }
+    drop(first);
+    // The whole ledger is gone; what is kept beside it says that there was one.
+    fs::remove_file(dir.path().join("ledger.db")).expect("removed");
+    let second = ledger(dir.path());
+    for _ in 0..4 {
+        assert!(take(&second, 9).await);
+    }
+    let verified = second.verify(vec![]).await.expect("a walk");
+    assert!(verified.broken.is_some(), "row 3 is another one");
+    fs::remove_file(dir.path().join("ledger.head.lost")).expect("somebody has looked");
+    assert_eq!(second.verify(vec![]).await.expect("a walk").broken, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counters_of_windows_long_past_are_forgotten_and_never_refilled() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let clock = clock();
+    let ledger = SqliteLedger::open(dir.path(), Durability::Process, clock.clone()).expect("a ledger");
+    let keys = |usage: Vec<gatelodge_store::Usage>| -> Vec<String> {
+        usage.iter().map(|usage| usage.key.to_string()).collect()
+    };
+    assert!(take(&ledger, 1).await);
+    clock.set(at("2026-12-20T12:00:00Z"));
+    for _ in 0..2 {
+        let other = vec![a_day("other", 9)];
+        let _spent = ledger.reserve(other, record(Kind::Intent)).await.expect("an answer");
+    }
+    assert_eq!(keys(ledger.usage().await.expect("counters")), ["calls", "other"], "34 days are not long");
+    clock.set(at("2027-01-20T12:00:00Z"));
+    let _spent = ledger.reserve(vec![a_day("new", 9)], record(Kind::Intent)).await.expect("an answer");
+    assert_eq!(keys(ledger.usage().await.expect("counters")), ["new", "other"]);
+    // The clock goes back to the day that was used up. It starts at the floor, once.
+    clock.set(at(NOON));
+    assert!(take(&ledger, 1).await);
+    drop(ledger);
+    let ledger = SqliteLedger::open(dir.path(), Durability::Process, clock.clone()).expect("a ledger");
+    for now in [NOON, "2026-11-16T12:00:00Z", "2026-12-10T12:00:00Z"] {
+        clock.set(at(now));
+        assert!(!take(&ledger, 1).await, "{now}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_counter_that_cannot_be_read_refuses() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let first = ledger(dir.path());
+    assert!(take(&first, 9).await);
+    for text in ["x", "1:-5", "1:99999999999999999999999999999999999999", "9223372036854775807:1"] {
+        let other = Connection::open(dir.path().join("ledger.db")).expect("a database");
+        other.execute("UPDATE counters SET state = ?", [text]).expect("changed");
+        let refused = first.reserve(vec![a_day("calls", 9)], record(Kind::Intent)).await.expect_err("unreadable");
+        assert!(matches!(refused, StoreError::Corrupt(_)), "{refused}");
+    }
+    assert_eq!(first.rows(Filter { limit: 9, ..Filter::default() }).await.expect("rows").len(), 1);
+}

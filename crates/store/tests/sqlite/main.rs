@@ -1,0 +1,42 @@
+//! SQLite passes the suite, and what only files, faults and processes can show.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod faults;
+mod files;
+mod killed;
+mod tamper;
+mod two;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use gatelodge_store::conformance::{Backend, kit};
+use gatelodge_store::{Durability, ManualClock, SqliteLedger, SqliteState};
+
+fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::at(kit::at(kit::NOON)))
+}
+
+fn ledger(dir: &Path) -> SqliteLedger {
+    SqliteLedger::open(dir, Durability::Process, clock()).expect("a ledger")
+}
+
+fn open() -> Backend {
+    let dir = tempfile::tempdir().expect("a directory");
+    let clock = clock();
+    let state = Arc::new(SqliteState::open(dir.path()).expect("a state"));
+    let ledger = SqliteLedger::open(dir.path(), Durability::Process, clock.clone()).expect("a ledger");
+    Backend {
+        servers: state.clone(),
+        policies: state.clone(),
+        grants: state.clone(),
+        admin_log: state.clone(),
+        notices: state,
+        ledger: Arc::new(ledger),
+        clock,
+        keeper: Box::new(dir),
+    }
+}
+
+gatelodge_store::conformance!(open);

@@ -1,0 +1,97 @@
+//! Two ledgers on one directory, as two processes have them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatelodge_policy::{Align, Amount, Window};
+use gatelodge_store::conformance::kit::{a_day, calls, claim, not_sent, record};
+use gatelodge_store::{Kind, Ledger, Reservation, ReserveOutcome, SqliteLedger};
+use tokio::task::JoinSet;
+
+use crate::files::take;
+use crate::ledger;
+
+const LIMIT: u32 = 1_000;
+
+async fn take_all(ledger: Arc<SqliteLedger>) -> u32 {
+    let mut taken = 0;
+    loop {
+        let rolling = claim("rolling", (Window::Seconds(60), Align::Rolling), calls(LIMIT), Amount::ONE);
+        let claims = vec![a_day("calls", LIMIT), rolling];
+        match ledger.reserve(claims, record(Kind::Intent)).await.expect("an answer") {
+            ReserveOutcome::Taken(_) => taken += 1,
+            ReserveOutcome::Exhausted(_) => return taken,
+        }
+        ledger.write(record(Kind::Outcome)).await.expect("queued");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_ledgers_never_overshoot_together_and_make_one_chain() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledgers = [Arc::new(ledger(dir.path())), Arc::new(ledger(dir.path()))];
+    let mut tasks = JoinSet::new();
+    for _ in 0..32 {
+        for ledger in &ledgers {
+            tasks.spawn(take_all(Arc::clone(ledger)));
+        }
+    }
+    let taken: u32 = tasks.join_all().await.into_iter().sum();
+    assert_eq!(taken, LIMIT);
+    for ledger in &ledgers {
+        ledger.flush().await.expect("written");
+        assert_eq!(ledger.faults(), 0);
+    }
+    let verified = ledgers[0].verify(vec![]).await.expect("a walk");
+    assert_eq!((verified.rows, verified.broken), (u64::from(2 * LIMIT), None));
+}
+
+async fn reserve(ledger: &SqliteLedger) -> Reservation {
+    match ledger.reserve(vec![a_day("calls", 2)], record(Kind::Intent)).await.expect("an answer") {
+        ReserveOutcome::Taken(reservation) => reservation,
+        ReserveOutcome::Exhausted(exhausted) => panic!("no room: {exhausted:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_sees_what_the_other_took_and_gave_back() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (one, other) = (ledger(dir.path()), ledger(dir.path()));
+    let reservation = reserve(&one).await;
+    let _spent = reserve(&other).await;
+    assert!(!take(&one, 2).await);
+    assert!(!take(&other, 2).await);
+    one.release(reservation, not_sent()).await.expect("queued");
+    one.flush().await.expect("written");
+    let from_other = reserve(&other).await;
+    assert!(!take(&one, 2).await);
+    // What one took, the other can give back.
+    one.release(from_other, not_sent()).await.expect("queued");
+    one.flush().await.expect("written");
+    assert!(take(&other, 2).await);
+    assert_eq!(other.verify(vec![]).await.expect("a walk").broken, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_walk_along_the_chain_does_not_hold_up_the_writer() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = Arc::new(ledger(dir.path()));
+    for _ in 0..20_000 {
+        ledger.write(record(Kind::Passed)).await.expect("queued");
+    }
+    ledger.flush().await.expect("written");
+    let walker = Arc::clone(&ledger);
+    let walk = tokio::spawn(async move { walker.verify(vec![]).await.expect("a walk") });
+    let mut slowest = Duration::ZERO;
+    let mut calls = 0;
+    while !walk.is_finished() {
+        let since = std::time::Instant::now();
+        assert!(take(&ledger, 100_000).await);
+        slowest = slowest.max(since.elapsed());
+        calls += 1;
+    }
+    let verified = walk.await.expect("a task");
+    assert_eq!(verified.broken, None);
+    assert!(verified.rows >= 20_000);
+    assert!(slowest < Duration::from_secs(1) && calls > 0, "{slowest:?}, {calls} calls");
+}

@@ -1,0 +1,28 @@
+//! A ledger's threads end with it. Alone in its process, so that no other test has threads of that name.
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::sync::Arc;
+
+use gatelodge_store::conformance::kit::{NOON, at, record};
+use gatelodge_store::{Durability, Kind, Ledger, ManualClock, SqliteLedger};
+
+fn threads_of_ledgers() -> usize {
+    let tasks = fs::read_dir("/proc/self/task").expect("threads");
+    let names = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.filter(|name| name.starts_with("ledger-")).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_ledger_leaves_no_thread() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (durability, threads) in [(Durability::Process, 2), (Durability::Power, 1)] {
+        let clock = Arc::new(ManualClock::at(at(NOON)));
+        let ledger = SqliteLedger::open(dir.path(), durability, clock).expect("a ledger");
+        ledger.write(record(Kind::Passed)).await.expect("queued");
+        ledger.flush().await.expect("written");
+        assert_eq!(threads_of_ledgers(), threads);
+        drop(ledger);
+        assert_eq!(threads_of_ledgers(), 0);
+    }
+}

@@ -1,0 +1,196 @@
+//! The rules of windows, held against a model that keeps every charge with its time and knows no stretches.
+#![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatelodge_policy::{Align, Window};
+use gatelodge_store::conformance::kit::{NOON, at, billionths, claim, not_sent, record};
+use gatelodge_store::{
+    Durability, Exhausted, Kind, Ledger, ManualClock, MemoryStore, Reservation, ReserveOutcome, SqliteLedger,
+};
+use jiff::Timestamp;
+use jiff::civil::Weekday;
+use jiff::tz::TimeZone;
+use proptest::prelude::*;
+use tokio::runtime::Runtime;
+
+const MAX: i128 = 10;
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// Moves the clock by so many milliseconds, forwards or back.
+    Move(i64),
+    Reserve(i128),
+    /// Gives back one of the reservations that are left.
+    Release(usize),
+}
+
+/// All charges that were ever taken, at the time that counts for them.
+struct Model {
+    window: Window,
+    align: Align,
+    charges: Vec<(Timestamp, i128)>,
+    /// No charge is ever at an earlier time than the one before it.
+    latest: Timestamp,
+}
+
+impl Model {
+    fn counts(&self, charged: Timestamp, now: Timestamp) -> bool {
+        let seconds = match self.window {
+            Window::Seconds(seconds) => i128::from(seconds),
+            Window::Week => 7 * 86_400,
+            Window::Month => 31 * 86_400,
+        };
+        match (self.align, self.window) {
+            (Align::Rolling, _) => {
+                // In sixtieths of the window: gone when the end of its slot is a whole window ago.
+                let slot = |time: Timestamp| (time.as_nanosecond() * 60).div_euclid(seconds * 1_000_000_000);
+                slot(now) < slot(charged) + 1 + 60
+            }
+            (Align::Calendar, Window::Seconds(_)) => {
+                let start = |time: Timestamp| time.as_nanosecond().div_euclid(seconds * 1_000_000_000);
+                start(now) == start(charged)
+            }
+            (Align::Calendar, Window::Week) => week(charged) == week(now),
+            (Align::Calendar, Window::Month) => month(charged) == month(now),
+        }
+    }
+
+    fn used(&self, now: Timestamp) -> i128 {
+        let now = now.max(self.latest);
+        self.charges.iter().filter(|(at, _)| self.counts(*at, now)).map(|(_, amount)| amount).sum()
+    }
+
+    fn has_room(&self, amount: i128, now: Timestamp) -> bool {
+        self.used(now) + amount <= MAX
+    }
+
+    fn take(&mut self, amount: i128, now: Timestamp) -> usize {
+        self.latest = self.latest.max(now);
+        self.charges.push((self.latest, amount));
+        self.charges.len() - 1
+    }
+
+    /// Nothing that the window's length covers, wherever it lies, is above the limit.
+    fn assert_rolling_law(&self) {
+        let Some(seconds) = self.window.seconds() else { return };
+        for (end, _) in &self.charges {
+            let start = *end - Duration::from_secs(seconds.into());
+            let within = self.charges.iter().filter(|(at, _)| *at > start && at <= end);
+            assert!(within.map(|(_, amount)| amount).sum::<i128>() <= MAX);
+        }
+    }
+}
+
+fn month(time: Timestamp) -> (i16, i8) {
+    let date = time.to_zoned(TimeZone::UTC).date();
+    (date.year(), date.month())
+}
+
+/// The Monday of the week.
+fn week(time: Timestamp) -> jiff::civil::Date {
+    let mut date = time.to_zoned(TimeZone::UTC).date();
+    while date.weekday() != Weekday::Monday {
+        date = date.yesterday().expect("a day before");
+    }
+    date
+}
+
+fn assert_room_in(model: &Model, amount: i128, now: Timestamp, exhausted: Exhausted) {
+    let Some(room_in) = exhausted.room_in else {
+        assert!(amount > MAX);
+        return;
+    };
+    let then = now + room_in;
+    assert!(model.has_room(amount, then), "no room at {then} for {amount}");
+    let before = then - Duration::from_nanos(1);
+    assert!(!model.has_room(amount, before), "room for {amount} before {then}");
+}
+
+async fn play(ledger: &dyn Ledger, clock: &ManualClock, (window, align): (Window, Align), steps: &[Step]) {
+    let mut now = at(NOON);
+    let mut model = Model { window, align, charges: Vec::new(), latest: Timestamp::MIN };
+    let mut held: Vec<(usize, Reservation)> = Vec::new();
+    for step in steps {
+        match step {
+            Step::Move(milliseconds) => {
+                now = Timestamp::from_millisecond(now.as_millisecond() + milliseconds).expect("a time");
+                clock.set(now);
+            }
+            Step::Reserve(amount) => {
+                let claims = vec![claim("calls", (window, align), billionths(MAX), billionths(*amount))];
+                match ledger.reserve(claims, record(Kind::Intent)).await.expect("an answer") {
+                    ReserveOutcome::Taken(reservation) => {
+                        assert!(model.has_room(*amount, now), "taken {amount} at {now}, where there was no room");
+                        held.push((model.take(*amount, now), reservation));
+                    }
+                    ReserveOutcome::Exhausted(exhausted) => {
+                        assert!(!model.has_room(*amount, now), "refused {amount} at {now}, where there was room");
+                        assert_room_in(&model, *amount, now, exhausted);
+                    }
+                }
+            }
+            Step::Release(which) => {
+                if held.is_empty() {
+                    continue;
+                }
+                let (charge, reservation) = held.swap_remove(which % held.len());
+                ledger.release(reservation, not_sent()).await.expect("queued");
+                ledger.flush().await.expect("written");
+                model.charges[charge].1 = 0;
+            }
+        }
+    }
+    if align == Align::Rolling {
+        model.assert_rolling_law();
+    }
+}
+
+fn windows() -> impl Strategy<Value = (Window, Align)> {
+    let seconds = prop_oneof![Just(1), Just(7), Just(60), Just(61), Just(3_600), Just(86_400), 1..10_000_u32];
+    prop_oneof![
+        4 => seconds.clone().prop_map(|seconds| (Window::Seconds(seconds), Align::Calendar)),
+        6 => seconds.prop_map(|seconds| (Window::Seconds(seconds), Align::Rolling)),
+        1 => Just((Window::Week, Align::Calendar)),
+        1 => Just((Window::Month, Align::Calendar)),
+    ]
+}
+
+/// Steps whose moves are of the size of the window.
+fn plays() -> impl Strategy<Value = ((Window, Align), Vec<Step>)> {
+    windows().prop_flat_map(|(window, align)| {
+        let length = i64::from(window.seconds().unwrap_or(10 * 86_400)) * 1_000;
+        let step = prop_oneof![
+            4 => (0..=length / 3).prop_map(Step::Move),
+            1 => (0..=length * 3).prop_map(Step::Move),
+            1 => (-length * 2..=0).prop_map(Step::Move),
+            8 => (0..=MAX + 1).prop_map(Step::Reserve),
+            3 => any::<usize>().prop_map(Step::Release),
+        ];
+        (Just((window, align)), prop::collection::vec(step, 1..80))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn windows_in_memory_follow_the_model((window, steps) in plays()) {
+        let clock = Arc::new(ManualClock::at(at(NOON)));
+        let store = MemoryStore::new(clock.clone());
+        Runtime::new().expect("a runtime").block_on(play(&store, &clock, window, &steps));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn windows_on_sqlite_follow_the_model((window, steps) in plays()) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let clock = Arc::new(ManualClock::at(at(NOON)));
+        let ledger = SqliteLedger::open(dir.path(), Durability::Process, clock.clone()).expect("a ledger");
+        Runtime::new().expect("a runtime").block_on(play(&ledger, &clock, window, &steps));
+    }
+}
