@@ -27,3 +27,8 @@ fuzz:
 # Checks who may use whom.
 rooms:
     ./test rooms
+
+# Writes the pages that are made from the program.
+docs:
+    cargo run --locked --package gatelodge -- docs config > docs/config.md
+    cargo run --locked --package gatelodge -- docs cli > docs/cli.md

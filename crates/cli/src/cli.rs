@@ -1,16 +1,25 @@
 //! What can be asked on the command line. The comments here are the help texts.
 
 mod call;
+mod grant;
+mod log;
 mod policy;
 mod run;
+mod server;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use call::CallArgs;
-pub use policy::{CheckArgs, ExplainArgs, FmtArgs, FormatName, ImportArgs, PolicyCommand, TestArgs};
+pub use grant::{AttachArgs, CreateArgs, DetachArgs, GrantCommand, LifeArgs, RotateArgs, TokenArgs};
+pub use log::{AuditCommand, CallsArgs, DoctorArgs, ExportArgs, HeadArgs, LogName, PruneArgs, StatusArgs, VerifyArgs};
+pub use policy::{
+    CheckArgs, ExplainArgs, FmtArgs, FormatName, ImportArgs, PolicyCommand, PutArgs, RollbackArgs, ShowPolicyArgs,
+    TestArgs,
+};
 pub use run::{ServeArgs, UpArgs};
+pub use server::{AddServerArgs, ListArgs, NamedArgs, ServerCommand};
 
 /// Gatelodge: what AI agents may ask of MCP servers.
 ///
@@ -24,18 +33,29 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The commands, by noun.
+/// The commands, by noun. Where a verb has arguments of its own, the comment on those is its help.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Try it: a gateway with a built-in server, a policy and a grant.
     Up(UpArgs),
-    /// Run a gateway by a configuration.
     Serve(ServeArgs),
-    /// Call a tool, as an agent would.
     Call(CallArgs),
-    /// Check, test, explain and convert policies.
+    /// Adds, lists, removes and tests the servers that agents reach.
+    #[command(subcommand)]
+    Server(ServerCommand),
+    /// Makes and ends grants: tokens, and what they reach.
+    #[command(subcommand)]
+    Grant(GrantCommand),
+    /// Checks, tests and explains policies; keeps them as versions.
     #[command(subcommand)]
     Policy(PolicyCommand),
+    Calls(CallsArgs),
+    /// Verifies, exports and prunes the logs.
+    #[command(subcommand)]
+    Audit(AuditCommand),
+    Status(StatusArgs),
+    Doctor(DoctorArgs),
+    #[command(hide = true)]
+    Docs(DocsArgs),
 }
 
 /// Where things are kept: what the configuration says, a directory, or the usual one.
@@ -47,4 +67,20 @@ pub struct StoreArgs {
     /// The data directory, in place of what the configuration says.
     #[arg(long, value_name = "DIR", env = "GATELODGE_DATA", hide_env_values = true)]
     pub data: Option<PathBuf>,
+}
+
+/// Prints a page of the documentation, from what the program knows of itself.
+#[derive(Debug, Args)]
+pub struct DocsArgs {
+    /// Which page.
+    pub page: DocsPage,
+}
+
+/// The pages.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum DocsPage {
+    /// `docs/config.md`.
+    Config,
+    /// `docs/cli.md`.
+    Cli,
 }

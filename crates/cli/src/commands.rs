@@ -1,6 +1,13 @@
 //! One file for each command; each knows one thing.
 
+pub mod audit;
 pub mod call;
+pub mod calls;
+pub mod docs;
+pub mod doctor;
+pub mod grant;
 pub mod policy;
 pub mod serve;
+pub mod server;
+pub mod status;
 pub mod up;

@@ -32,9 +32,8 @@ pub use docs::page;
 pub use fault::offer;
 pub use grants::{FILE_ID, is_label};
 pub use listen::{ADMIN, CALLERS, Listen};
-pub use policies::FILE_VERSION;
 pub use store::{StoreConfig, default_data};
-pub use words::{DURATION_FORM, duration};
+pub use words::{DURATION_FORM, duration, moment};
 
 /// A configuration without faults.
 #[derive(Debug)]
@@ -74,6 +73,8 @@ pub struct Findings {
 pub struct Loaded {
     /// The configuration; none if it has errors.
     pub config: Option<Config>,
+    /// Where things are kept, so far as a file with errors says it; none if it is not TOML at all.
+    pub store: Option<StoreConfig>,
     /// What was found, warnings too.
     pub findings: Findings,
 }
@@ -97,11 +98,12 @@ fn load_text(source: Source, home: &Path, path: &Path, environment: Environment<
         reader.fault(Fault::new(Code::Syntax, &span, error.message()).help("mend the text here; it is not TOML"));
     }
     if !errors.is_empty() {
+        reader.faults.sort_by_key(|fault| fault.span.start);
         // A guess at what a broken text means would only bury the fault that matters.
         let shown = Source { name: source.name, text: mask::only_names(&text) };
         let findings =
             Findings { source: shown, faults: reader.faults, policies: Vec::new(), files: vec![path.to_owned()] };
-        return Loaded { config: None, findings };
+        return Loaded { config: None, store: None, findings };
     }
     let raw = sections_of(root.get_ref(), &mut reader);
     let servers = servers::servers(raw.servers, environment, &mut reader);
@@ -117,8 +119,8 @@ fn load_text(source: Source, home: &Path, path: &Path, environment: Environment<
     let shown = Source { name: source.name, text: mask::masked(&text, &reader.secrets) };
     let findings = Findings { source: shown, faults: reader.faults, policies: policies.found, files: files.clone() };
     let entries = Entries { servers: servers.good, policies: policies.good.into_values().collect(), grants };
-    let config = Config { listen, store, entries, files };
-    Loaded { config: (findings.errors() == 0).then_some(config), findings }
+    let config = Config { listen, store: store.clone(), entries, files };
+    Loaded { config: (findings.errors() == 0).then_some(config), store: Some(store), findings }
 }
 
 /// The file, section by section, as it is written.

@@ -6,6 +6,7 @@ mod client;
 mod commands;
 mod config;
 mod demo;
+mod desk;
 mod environment;
 mod exit;
 mod file;
@@ -26,7 +27,14 @@ fn main() -> Exit {
         Command::Up(args) => commands::up::run(args),
         Command::Serve(args) => commands::serve::run(args),
         Command::Call(args) => commands::call::run(&args),
+        Command::Server(command) => commands::server::run(command),
+        Command::Grant(command) => commands::grant::run(command),
         Command::Policy(command) => commands::policy::run(command),
+        Command::Calls(args) => commands::calls::run(args),
+        Command::Audit(command) => commands::audit::run(command),
+        Command::Status(args) => commands::status::run(args),
+        Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Docs(args) => commands::docs::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         report::error(&error);

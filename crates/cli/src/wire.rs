@@ -8,7 +8,6 @@ mod note;
 mod picture;
 mod run;
 
-use std::path::Path;
 use std::sync::Arc;
 
 use gatelodge_store::{
@@ -52,11 +51,6 @@ pub fn open_existing(config: &StoreConfig, clock: &Arc<dyn Clock>) -> Result<Sto
     let state = SqliteState::open_existing(&config.data)?;
     let ledger = SqliteLedger::open_existing(&config.data, config.durability, Arc::clone(clock))?;
     Ok(tied(state, ledger))
-}
-
-/// Whether a directory has stores.
-pub fn is_there(data: &Path) -> bool {
-    data.join("state.db").exists()
 }
 
 fn tied(state: SqliteState, ledger: SqliteLedger) -> Stores {

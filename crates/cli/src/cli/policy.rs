@@ -4,21 +4,25 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::{ListArgs, NamedArgs, StoreArgs};
+
 /// The verbs of `policy`.
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
-    /// Find all faults of policies at once, and what probably is not meant.
     Check(CheckArgs),
-    /// Run case files: calls, and what is expected of them.
     Test(TestArgs),
-    /// Judge one call, and show every rule that was looked at.
     Explain(ExplainArgs),
-    /// Turn an Intercept YAML policy into one of ours, and say what changes meaning.
     Import(ImportArgs),
-    /// Print the JSON Schema of policies, for editors.
+    /// Prints the JSON Schema of policies, for editors.
     Schema,
-    /// Lay a policy out in the usual way; comments stay.
     Fmt(FmtArgs),
+    Put(PutArgs),
+    /// Lists the policies that are kept.
+    List(ListArgs),
+    Show(ShowPolicyArgs),
+    /// Lists all versions of a policy.
+    Versions(NamedArgs),
+    Rollback(RollbackArgs),
 }
 
 /// Where and what a policy is.
@@ -141,4 +145,57 @@ pub struct FmtArgs {
     /// Change nothing; say by the exit code whether it is laid out already.
     #[arg(long)]
     pub check: bool,
+}
+
+/// Checks a policy like `policy check`, and keeps it as the next version of a name.
+///
+/// A running gateway takes it up within a second. Old versions stay.
+/// Says which counters begin at zero, because their window, scope or name is another.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  gatelodge policy put books policy.json")]
+pub struct PutArgs {
+    /// The name that grants refer to.
+    pub name: String,
+    /// The policy; `-` is standard input.
+    pub file: PathBuf,
+    /// In which language it is written; else the file's name or its first character tells.
+    #[arg(long, value_name = "LANGUAGE")]
+    pub format: Option<FormatName>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+/// Prints a policy as it was written.
+#[derive(Debug, Args)]
+#[command(disable_version_flag = true)]
+pub struct ShowPolicyArgs {
+    /// Its name.
+    pub name: String,
+    /// Which version; else the one in force.
+    #[arg(long, value_name = "N")]
+    pub version: Option<u32>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+/// Puts an older version back in force. It becomes a new version, so that the log can name it.
+#[derive(Debug, Args)]
+#[command(disable_version_flag = true)]
+pub struct RollbackArgs {
+    /// The policy's name.
+    pub name: String,
+    /// The version to put back.
+    pub version: u32,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub store: StoreArgs,
 }

@@ -4,14 +4,17 @@ mod check;
 mod explain;
 mod fmt;
 mod import;
+mod kept;
+mod put;
 mod schema;
 mod test;
 
 use anyhow::Result;
 use gatelodge_policy::Policy;
+use gatelodge_store::PolicyName;
 
 use crate::cli::PolicyCommand;
-use crate::exit::Exit;
+use crate::exit::{Exit, Usage};
 use crate::file::Source;
 use crate::output::{json as print_json, print};
 use crate::report;
@@ -25,6 +28,11 @@ pub fn run(command: PolicyCommand) -> Result<Exit> {
         PolicyCommand::Import(args) => import::run(&args),
         PolicyCommand::Schema => schema::run(),
         PolicyCommand::Fmt(args) => fmt::run(&args),
+        PolicyCommand::Put(args) => put::run(args),
+        PolicyCommand::List(args) => kept::list(args),
+        PolicyCommand::Show(args) => kept::show(args),
+        PolicyCommand::Versions(args) => kept::versions(args),
+        PolicyCommand::Rollback(args) => put::rollback(args),
     }
 }
 
@@ -37,4 +45,9 @@ fn load(source: &Source) -> Option<Policy> {
             None
         }
     }
+}
+
+/// Reads a policy's name.
+fn name(text: &str) -> Result<PolicyName, Usage> {
+    text.parse().map_err(|error| Usage(format!("`{}` is not a policy's name: {error}", report::shown(text))))
 }

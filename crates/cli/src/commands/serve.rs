@@ -9,7 +9,7 @@ use crate::wire::{self, Plan};
 use crate::{environment, output, report};
 
 pub fn run(args: ServeArgs) -> Result<Exit> {
-    let Loaded { config, findings } = config::load(&args.config, &environment::variable)?;
+    let Loaded { config, findings, .. } = config::load(&args.config, &environment::variable)?;
     if args.check && args.json {
         output::json(&findings.told())?;
     } else {

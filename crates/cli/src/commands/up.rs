@@ -4,13 +4,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use gatelodge_store::{Attachment, Clock, Mode, NewGrant, PolicyVersion, StoreError, StoredPolicy, Token};
+use gatelodge_store::{Attachment, Mode, NewGrant, PolicyVersion, StoreError, StoredPolicy, Token};
+use serde_json::json;
 
 use crate::cli::UpArgs;
 use crate::config::{self, Entries, Listen, StoreConfig};
 use crate::demo::{self, Demo};
+use crate::desk::Desk;
 use crate::exit::{Exit, Usage};
-use crate::wire::{self, Plan, Stores};
+use crate::wire::{self, Plan};
 use crate::{environment, output};
 
 pub fn run(args: UpArgs) -> Result<Exit> {
@@ -21,16 +23,19 @@ pub fn run(args: UpArgs) -> Result<Exit> {
         .or_else(usual)
         .ok_or_else(|| Usage("there is no home directory to keep data in; name one with `--data`".to_owned()))?;
     let clock = wire::system_clock();
-    let store = StoreConfig::at(data);
+    // What is printed below is pasted elsewhere.
+    let store = StoreConfig::at(std::path::absolute(data)?);
     let stores = wire::open(&store, &clock).context("cannot open the data directory")?;
+    let desk = Desk { stores, clock, store, config: None };
     let listen = Listen { callers: args.listen, admin: args.admin, ..Listen::default() };
     tokio::runtime::Runtime::new()?.block_on(async {
         let demo = Demo::bind().await?;
         let entries = Entries { servers: vec![demo.upstream()?], ..Entries::default() };
-        put_policy(&stores, clock.as_ref()).await.context("cannot keep the policy")?;
-        let token = put_grant(&stores, clock.as_ref()).await.context("cannot make the grant")?;
-        let plan = Plan { listen, store: store.clone(), entries, file: None };
-        let serving = wire::run(plan, stores, Arc::clone(&clock), |address| tell(address, &token, &store));
+        put_policy(&desk).await.context("cannot keep the policy")?;
+        let token = put_grant(&desk).await.context("cannot make the grant")?;
+        let plan = Plan { listen, store: desk.store.clone(), entries, file: None };
+        let ready = |address| tell(address, &token, &desk.store);
+        let serving = wire::run(plan, desk.stores.clone(), Arc::clone(&desk.clock), ready);
         tokio::select! {
             ended = serving => ended,
             () = demo.serve() => Ok(()),
@@ -40,9 +45,9 @@ pub fn run(args: UpArgs) -> Result<Exit> {
 }
 
 /// Puts the policy where it is not yet; whoever changed it since keeps the change.
-async fn put_policy(stores: &Stores, clock: &dyn Clock) -> Result<()> {
+async fn put_policy(desk: &Desk) -> Result<()> {
     let name = demo::NAME.parse()?;
-    match stores.policies.get(&name, None).await {
+    match desk.stores.policies.get(&name, None).await {
         Ok(_) => Ok(()),
         Err(StoreError::NotFound(_)) => {
             let policy = StoredPolicy {
@@ -51,32 +56,36 @@ async fn put_policy(stores: &Stores, clock: &dyn Clock) -> Result<()> {
                 text: demo::POLICY.to_owned(),
                 is_yaml: false,
                 restores: None,
-                created_at: clock.now(),
+                created_at: desk.clock.now(),
                 created_by: environment::user(),
             };
-            stores.policies.put(policy).await?;
-            Ok(())
+            let version = desk.stores.policies.put(policy).await?;
+            desk.note("policy.put", demo::NAME, json!({"version": version})).await
         }
         Err(fault) => Err(fault.into()),
     }
 }
 
 /// Gives the grant a new token; it stays the same grant, so what it has used stays used.
-async fn put_grant(stores: &Stores, clock: &dyn Clock) -> Result<Token> {
+async fn put_grant(desk: &Desk) -> Result<Token> {
     let token = Token::random()?;
     let (server, policy) = (demo::NAME.parse()?, Some(demo::NAME.parse()?));
-    match stores.grants.get(demo::NAME).await {
-        Ok(grant) => stores.grants.rotate(&grant.id, token.hash(), None).await?,
+    match desk.stores.grants.get(demo::NAME).await {
+        Ok(grant) => {
+            desk.stores.grants.rotate(&grant.id, token.hash(), None).await?;
+            desk.note("grant.rotate", demo::NAME, json!({"id": grant.id})).await?;
+        }
         Err(StoreError::NotFound(_)) => {
             let grant = NewGrant {
                 label: demo::NAME.to_owned(),
                 labels: Default::default(),
                 token: token.hash(),
                 attachments: vec![Attachment { server, policy, mode: Mode::Enforce }],
-                created_at: clock.now(),
+                created_at: desk.clock.now(),
                 expires_at: None,
             };
-            stores.grants.create(grant).await?;
+            let id = desk.stores.grants.create(grant).await?;
+            desk.note("grant.create", demo::NAME, json!({"id": id})).await?;
         }
         Err(fault) => return Err(fault.into()),
     }

@@ -124,7 +124,10 @@ fn token(raw: &RawGrant, around: Around<'_>, files: &mut Vec<PathBuf>, reader: &
 
 fn of_environment(name: &At<String>, environment: Environment<'_>) -> Result<TokenHash, Fault> {
     let Some(text) = environment(&name.value) else {
-        let message = format!("the environment has no variable `{}`", name.value);
+        // Somebody may have written the token itself, with a character lost.
+        let is_name = name.value.len() <= 40 && !name.value.starts_with("glt_");
+        let shown = if is_name { crate::report::shown(&name.value) } else { "***".to_owned() };
+        let message = format!("the environment has no variable `{shown}`");
         let help = "set it where the gateway starts; `gatelodge grant token` makes a token";
         return Err(Fault::new(Code::MissingVariable, &name.span, message).help(help));
     };

@@ -118,3 +118,37 @@ fn set_time(field: &mut Duration, written: Option<&At<String>>, reader: &mut Rea
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table says the defaults in words; they must be those that hold.
+    #[test]
+    fn the_documented_defaults_are_those_in_force() {
+        let settings = Settings::default();
+        let of = |name: &str| {
+            let fields = RawGateway::SECTION.fields.iter().chain(RawAdmin::SECTION.fields);
+            fields.filter(|field| field.name == name).map(|field| field.default.trim_matches('`')).collect::<Vec<_>>()
+        };
+        assert_eq!(of("listen"), [CALLERS.to_string(), ADMIN.to_string()]);
+        for (name, number) in [
+            ("max_request_bytes", settings.request.bytes),
+            ("max_reply_bytes", settings.reply.bytes),
+            ("connections", settings.connections),
+            ("in_flight_per_grant", settings.in_flight_per_grant),
+            ("in_flight_per_server", settings.in_flight_per_upstream),
+            ("sessions", settings.sessions),
+        ] {
+            assert_eq!(of(name), [number.to_string()], "{name}");
+        }
+        for (name, length) in [
+            ("session_idle", settings.session_idle),
+            ("connect_time", settings.connect_time),
+            ("call_time", settings.call_time),
+            ("drain_time", settings.drain_time),
+        ] {
+            assert_eq!(of(name).first().and_then(|text| duration(text)), Some(length), "{name}");
+        }
+    }
+}

@@ -38,6 +38,7 @@ macro_rules! section {
         #[derive(Debug, Default)]
         pub struct $name {
             /// Where the section begins.
+            #[allow(dead_code, reason = "sections without required fields have no fault at their beginning")]
             pub span: Range<usize>,
             $($(#[doc = $doc])+ pub $field: Option<At<$kind>>,)+
         }

@@ -10,7 +10,7 @@ use http::Uri;
 use super::fault::{Code, Fault};
 use super::read::{At, Reader};
 use super::sections::RawServer;
-use crate::address::{self, UrlFault};
+use crate::address;
 use crate::headers::{self, Environment, HeaderFault};
 
 /// The servers that are good, and the names of all, so that a fault in one is not told again where it is used.
@@ -82,11 +82,12 @@ fn url(raw: &RawServer, reader: &mut Reader) -> Option<Uri> {
         reader.fault(fault.help("add `url = \"https://…\"`, where it listens for MCP"));
         return None;
     };
+    if value.contains(['@', '?']) {
+        // What stands there may be a credential.
+        reader.secrets.push(span.clone());
+    }
     address::parse(value)
         .map_err(|fault| {
-            if fault == UrlFault::Credentials {
-                reader.secrets.push(span.clone());
-            }
             reader.fault(Fault::new(Code::BadValue, span, fault.message()).help(fault.help()));
         })
         .ok()

@@ -61,6 +61,8 @@ impl Follower {
         let stored = stored(&self.stores).await?;
         let picture = merge(&self.entries, &stored, &environment::variable);
         tell(&picture);
+        self.note.servers = picture.servers.iter().map(|server| server.name.to_string()).collect();
+        self.note.remarks.clone_from(&picture.remarks);
         self.gateway.replace(picture.servers, picture.grants);
         self.note.loaded_at = self.clock.now();
         self.put_note();

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use clap::{Args, ValueEnum};
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
@@ -31,7 +31,7 @@ enum LogForm {
 
 /// Starts logging.
 pub fn start(args: &LogArgs) -> Result<(), Usage> {
-    let filter: Targets = args.log_level.parse().map_err(|_| {
+    let filter = filter(&args.log_level).ok_or_else(|| {
         let help = "write `info`, or `info,gatelodge_gateway=debug`";
         Usage(format!("`{}` is not a level or a list of them; {help}", args.log_level))
     })?;
@@ -45,4 +45,11 @@ pub fn start(args: &LogArgs) -> Result<(), Usage> {
     // An error means that somebody has set one up already, which only tests do.
     let _ = tracing_subscriber::registry().with(layer.with_filter(filter)).try_init();
     Ok(())
+}
+
+/// A word alone must be a level: else it would name a module, and a misspelt level would log everything.
+fn filter(text: &str) -> Option<Targets> {
+    let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
+    let is_good = text.split(',').all(|part| part.contains('=') || is_level(part));
+    text.parse().ok().filter(|_| is_good)
 }

@@ -21,6 +21,10 @@ pub struct Note {
     pub config: Option<PathBuf>,
     /// When what is in force was put in force.
     pub loaded_at: Timestamp,
+    /// The servers in force.
+    pub servers: Vec<String>,
+    /// What was left out or overruled, and why.
+    pub remarks: Vec<String>,
     /// Why a later change was not taken up; one line for each fault.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,

@@ -44,6 +44,8 @@ pub async fn run(plan: Plan, stores: Stores, clock: Arc<dyn Clock>, ready: impl 
         admin: admin_address,
         config: file.as_ref().map(|(path, _)| path.clone()),
         loaded_at: clock.now(),
+        servers: Vec::new(),
+        remarks: Vec::new(),
         refused: Vec::new(),
     };
     let (own_note, data) = (note.clone(), store.data.clone());

@@ -1,7 +1,11 @@
 //! Runs the real program, in a folder of its own where it needs files.
 
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// What a run printed, and how it ended.
 #[derive(Debug)]
@@ -57,14 +61,108 @@ impl House {
         self.finish(Command::new("bash").args(["-c", script, env!("CARGO_BIN_EXE_gatelodge")]).args(args))
     }
 
+    /// Runs with variables in the environment.
+    pub fn run_with(&self, variables: &[(&str, &str)], args: &[&str]) -> Run {
+        self.finish(Command::new(env!("CARGO_BIN_EXE_gatelodge")).args(args).envs(variables.iter().copied()))
+    }
+
+    /// Runs a line of a shell, as a person would paste it.
+    pub fn paste(&self, line: &str) -> Run {
+        self.finish(Command::new("bash").args(["-c", line]))
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Starts a gateway and waits until it is ready; `data` is where it keeps its data.
+    pub fn start(&self, data: &str, variables: &[(&str, &str)], args: &[&str]) -> Running {
+        let note = self.path(data).join("gateway.json");
+        let _ = std::fs::remove_file(&note);
+        let (out, err) = (self.path(&format!("{data}.out")), self.path(&format!("{data}.err")));
+        let child = Command::new(env!("CARGO_BIN_EXE_gatelodge"))
+            .args(args)
+            .current_dir(self.0.path())
+            .env("NO_COLOR", "1")
+            .envs(variables.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(File::create(&out).expect("a file"))
+            .stderr(File::create(&err).expect("a file"))
+            .spawn()
+            .expect("the program starts");
+        let running = Running { child, note, out, err };
+        until("the gateway is ready", || running.note.exists() && running.log().contains("health, readiness"));
+        running
+    }
+
     fn finish(&self, command: &mut Command) -> Run {
         let output = command
             .current_dir(self.0.path())
             .env("NO_COLOR", "1")
+            .env("XDG_DATA_HOME", self.path("share"))
+            .env_remove("GATELODGE_CONFIG")
+            .env_remove("GATELODGE_DATA")
             .stdin(Stdio::null())
             .output()
             .expect("the program runs");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
         Run { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+}
+
+/// A gateway that runs until it is stopped or dropped.
+pub struct Running {
+    child: Child,
+    note: PathBuf,
+    out: PathBuf,
+    err: PathBuf,
+}
+
+impl Running {
+    /// The address of a server behind it.
+    pub fn url(&self, server: &str) -> String {
+        let note: serde_json::Value = serde_json::from_str(&read(&self.note)).expect("a note");
+        format!("http://{}/mcp/{server}", note["listen"].as_str().expect("an address"))
+    }
+
+    /// What it printed.
+    pub fn printed(&self) -> String {
+        read(&self.out)
+    }
+
+    /// What it logged.
+    pub fn log(&self) -> String {
+        read(&self.err)
+    }
+
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("kill runs").success());
+    }
+
+    /// Stops it as a service manager would, and gives its exit code.
+    pub fn stop(mut self) -> i32 {
+        self.signal("TERM");
+        self.child.wait().expect("it ends").code().unwrap_or(-1)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+/// Waits until something is so.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(20), "not within 20 s: {what}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -1,0 +1,120 @@
+//! `gatelodge grant …`: what can be asked.
+
+use clap::{Args, Subcommand};
+
+use super::{ListArgs, NamedArgs, StoreArgs};
+
+/// The verbs of `grant`.
+#[derive(Debug, Subcommand)]
+pub enum GrantCommand {
+    Create(CreateArgs),
+    /// Lists all grants, ended ones too.
+    List(ListArgs),
+    /// Shows one grant.
+    Show(NamedArgs),
+    Rotate(RotateArgs),
+    /// Ends a grant at once.
+    Revoke(NamedArgs),
+    Attach(AttachArgs),
+    Detach(DetachArgs),
+    Token(TokenArgs),
+}
+
+/// Makes a grant: a token, and what it lets its bearer reach.
+///
+/// The token is printed once, alone on standard output; only its hash is kept.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatelodge grant create ci --server books --policy books
+  GATELODGE_TOKEN=$(gatelodge grant create me --server books --policy books --expires 7d)")]
+pub struct CreateArgs {
+    /// What people call it.
+    pub label: String,
+    /// The server it may reach.
+    #[arg(long, value_name = "NAME")]
+    pub server: Option<String>,
+    /// By which policy; without one every call is refused.
+    #[arg(long, value_name = "NAME", requires = "server")]
+    pub policy: Option<String>,
+    /// Only record what the policy would refuse, and send it all the same.
+    #[arg(long, requires = "policy")]
+    pub observe: bool,
+    /// A fact that policies may look at, as `grant.labels.<key>`.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub labels: Vec<String>,
+    #[command(flatten)]
+    pub life: LifeArgs,
+    /// Print the grant with its token as JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+/// How long a token lives.
+#[derive(Debug, Args)]
+pub struct LifeArgs {
+    /// How long the token lives (`90d`), or until when (`2027-01-31`).
+    #[arg(long, value_name = "WHEN", default_value = "90d")]
+    pub expires: String,
+    /// The token never ends by itself.
+    #[arg(long, conflicts_with = "expires")]
+    pub no_expiry: bool,
+}
+
+/// Gives a grant another token. Its counters go on.
+#[derive(Debug, Args)]
+pub struct RotateArgs {
+    /// Its label or id.
+    pub name: String,
+    #[command(flatten)]
+    pub life: LifeArgs,
+    /// Print the grant with its token as JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+/// Says what a grant has for a server, in place of what it had.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatelodge grant attach ci --server books --policy books
+  gatelodge grant attach ci --server books --policy stricter --observe    what would be refused?")]
+pub struct AttachArgs {
+    /// The grant's label or id.
+    pub name: String,
+    /// The server it may reach.
+    #[arg(long, value_name = "NAME")]
+    pub server: String,
+    /// By which policy; without one every call is refused.
+    #[arg(long, value_name = "NAME")]
+    pub policy: Option<String>,
+    /// Only record what the policy would refuse, and send it all the same.
+    #[arg(long, requires = "policy")]
+    pub observe: bool,
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+/// Takes a server from a grant.
+#[derive(Debug, Args)]
+pub struct DetachArgs {
+    /// The grant's label or id.
+    pub name: String,
+    /// The server it shall no longer reach.
+    #[arg(long, value_name = "NAME")]
+    pub server: String,
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+/// Makes a token. It goes to standard output, its hash to standard error; nothing is kept.
+///
+/// In a configuration: name a variable that holds the token as `token_env`, or write the hash as `token_hash`.
+#[derive(Debug, Args)]
+pub struct TokenArgs {
+    /// Print `{"token", "token_hash"}`.
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,98 @@
+//! `gatelodge audit …`: the verbs.
+
+use anyhow::Result;
+use gatelodge_store::{Filter, Verified};
+use serde_json::json;
+
+use crate::cli::{AuditCommand, ExportArgs, HeadArgs, LogName, PruneArgs, VerifyArgs};
+use crate::config::{DURATION_FORM, duration};
+use crate::desk::{self, Need};
+use crate::exit::{Exit, Usage};
+use crate::output;
+use crate::report::{say, shown};
+
+/// Runs a verb of `audit`.
+pub fn run(command: AuditCommand) -> Result<Exit> {
+    match command {
+        AuditCommand::Verify(args) => verify(args),
+        AuditCommand::Export(args) => export(args),
+        AuditCommand::Head(args) => head(args),
+        AuditCommand::Prune(args) => prune(args),
+    }
+}
+
+fn verify(args: VerifyArgs) -> Result<Exit> {
+    desk::at(&args.store, Need::There, async |desk| {
+        let calls = desk.stores.ledger.verify(args.heads.clone()).await?;
+        let admin = desk.stores.admin_log.verify(args.admin_head).await?;
+        let holds = calls.broken.is_none() && admin.broken.is_none();
+        if args.json {
+            output::json(&json!({"holds": holds, "calls": told(&calls), "admin": told(&admin)}))?;
+        } else {
+            output::print(&format!("call log   {}\nadmin log  {}\n", words(&calls), words(&admin)))?;
+        }
+        Ok(if holds { Exit::Fine } else { Exit::Findings })
+    })
+}
+
+fn told(verified: &Verified) -> serde_json::Value {
+    let broken = verified.broken.map(|broken| broken.to_string());
+    json!({"rows": verified.rows, "head": verified.head, "broken": broken})
+}
+
+fn words(verified: &Verified) -> String {
+    match &verified.broken {
+        None => format!("holds: {} rows, head {}", verified.rows, verified.head),
+        Some(broken) => format!("BROKEN after {} good rows: {broken}", verified.rows),
+    }
+}
+
+fn export(args: ExportArgs) -> Result<Exit> {
+    desk::at(&args.store, Need::There, async |desk| {
+        match args.log {
+            LogName::Calls => {
+                let filter = Filter { after: args.after, limit: usize::MAX, ..Filter::default() };
+                for row in desk.stores.ledger.rows(filter).await? {
+                    output::print(&format!("{}\n", serde_json::to_string(&row)?))?;
+                }
+            }
+            LogName::Admin => {
+                let entries = desk.stores.admin_log.recent(usize::MAX).await?;
+                for entry in entries.iter().rev() {
+                    output::print(&format!("{}\n", serde_json::to_string(entry)?))?;
+                }
+            }
+        }
+        Ok(Exit::Fine)
+    })
+}
+
+fn head(args: HeadArgs) -> Result<Exit> {
+    desk::at(&args.store, Need::There, async |desk| {
+        let (calls, admin) = (desk.stores.ledger.head().await?, desk.stores.admin_log.head().await?);
+        match (args.json, args.log) {
+            (true, _) => output::json(&json!({"calls": calls, "admin": admin}))?,
+            (false, LogName::Calls) => output::print(&format!("{calls}\n"))?,
+            (false, LogName::Admin) => output::print(&format!("{admin}\n"))?,
+        }
+        Ok(Exit::Fine)
+    })
+}
+
+fn prune(args: PruneArgs) -> Result<Exit> {
+    let length = duration(&args.older)
+        .ok_or_else(|| Usage(format!("`{}` is not a length of time: write {DURATION_FORM}", shown(&args.older))))?;
+    desk::at(&args.store, Need::There, async |desk| {
+        let before = desk.clock.now().checked_sub(length).map_err(|_| Usage("that is before time began".to_owned()))?;
+        let rows = desk.stores.ledger.prune(before).await?;
+        if rows > 0 {
+            desk.note("audit.prune", "calls", json!({"before": before, "rows": rows})).await?;
+        }
+        if args.json {
+            output::json(&json!({"rows": rows, "before": before}))?;
+        } else {
+            say(&format!("{rows} rows from before {before} are removed"));
+        }
+        Ok(Exit::Fine)
+    })
+}

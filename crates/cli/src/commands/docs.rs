@@ -1,0 +1,46 @@
+//! `gatelodge docs`: pages of the documentation, from what the program knows of itself.
+
+use anyhow::Result;
+use clap::{Command, CommandFactory};
+
+use crate::cli::{Cli, DocsArgs, DocsPage};
+use crate::exit::Exit;
+use crate::{config, output};
+
+/// How wide help texts are on the page.
+const WIDTH: usize = 100;
+
+pub fn run(args: &DocsArgs) -> Result<Exit> {
+    match args.page {
+        DocsPage::Config => output::print(&config::page())?,
+        DocsPage::Cli => output::print(&commands_page())?,
+    }
+    Ok(Exit::Fine)
+}
+
+fn commands_page() -> String {
+    let mut out =
+        "# Command line\n\nEach command explains itself with `--help`; this page is made from the same texts.\n\n\
+        Results go to standard output, everything else to standard error.\n\
+        Exit codes: 0 fine, 1 findings, 2 usage, 3 denied, 4 unreachable, 5 a fault.\n"
+            .to_owned();
+    let mut root = Cli::command().term_width(WIDTH);
+    root.build();
+    for command in root.get_subcommands() {
+        put(command, &mut out);
+    }
+    out
+}
+
+fn put(command: &Command, out: &mut String) {
+    if command.is_hide_set() {
+        return;
+    }
+    if !command.has_subcommands() {
+        let name = command.get_bin_name().unwrap_or(command.get_name()).to_owned();
+        let help = command.clone().term_width(WIDTH).render_long_help().to_string();
+        let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+        out.push_str(&format!("\n## `{name}`\n\n```text\n{}\n```\n", lines.join("\n").trim_end()));
+    }
+    command.get_subcommands().for_each(|command| put(command, out));
+}

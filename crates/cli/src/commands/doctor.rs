@@ -1,0 +1,108 @@
+//! `gatelodge doctor`: looks for what could be wrong, each with what to do about it.
+
+mod checks;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::cli::DoctorArgs;
+use crate::config::{self, Config};
+use crate::exit::Exit;
+use crate::report::shown;
+use crate::{desk, environment, output, wire};
+
+/// What one check found.
+#[derive(Debug, Serialize)]
+pub struct Check {
+    name: &'static str,
+    verdict: Verdict,
+    says: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<String>,
+}
+
+/// How a check ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Nothing is wrong.
+    Fine,
+    /// Something may be.
+    Warning,
+    /// Something is.
+    Wrong,
+}
+
+impl Check {
+    /// Nothing is wrong.
+    pub fn fine(name: &'static str, says: impl Into<String>) -> Self {
+        Self { name, verdict: Verdict::Fine, says: says.into(), fix: None }
+    }
+
+    /// Something may be wrong.
+    pub fn warning(name: &'static str, says: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { name, verdict: Verdict::Warning, says: says.into(), fix: Some(fix.into()) }
+    }
+
+    /// Something is wrong.
+    pub fn wrong(name: &'static str, says: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { name, verdict: Verdict::Wrong, says: says.into(), fix: Some(fix.into()) }
+    }
+}
+
+pub fn run(args: &DoctorArgs) -> Result<Exit> {
+    let checks = desk::wait(all(args))?;
+    if args.json {
+        output::json(&checks)?;
+    } else {
+        output::print(&checks.iter().map(text).collect::<String>())?;
+    }
+    let is_wrong = checks.iter().any(|check| check.verdict == Verdict::Wrong);
+    Ok(if is_wrong { Exit::Findings } else { Exit::Fine })
+}
+
+async fn all(args: &DoctorArgs) -> Result<Vec<Check>> {
+    let mut checks = Vec::new();
+    let config = configuration(args, &mut checks)?;
+    let store = desk::place(&args.store, config.as_ref())?;
+    let clock = wire::system_clock();
+    checks.push(checks::directory(&store.data));
+    let stores = checks::schema(&store, &clock, &mut checks);
+    if let Some(stores) = &stores {
+        checks.push(checks::time(stores, clock.now()).await);
+        checks.extend(checks::variables(stores).await);
+        let entries = config.as_ref().map(|config| config.entries.clone()).unwrap_or_default();
+        checks.extend(checks::servers(stores, &entries).await);
+    }
+    let listen = config.map(|config| config.listen).unwrap_or_default();
+    let note = wire::find_note(&store.data);
+    checks.push(checks::port("port for agents", listen.callers, note.as_ref().map(|note| note.listen)));
+    checks.push(checks::port("port for admin", listen.admin, note.as_ref().map(|note| note.admin)));
+    Ok(checks)
+}
+
+fn configuration(args: &DoctorArgs, checks: &mut Vec<Check>) -> Result<Option<Config>> {
+    let Some(path) = &args.store.config else { return Ok(None) };
+    let loaded = config::load(path, &environment::variable)?;
+    let name = "configuration";
+    let lines = loaded.findings.lines();
+    if loaded.config.is_some() && lines.is_empty() {
+        checks.push(Check::fine(name, "no faults"));
+    }
+    let fix = "`gatelodge serve --check --config FILE` shows the place";
+    for line in lines {
+        let is_warning = line.contains(": warning[");
+        checks.push(if is_warning { Check::warning(name, line, fix) } else { Check::wrong(name, line, fix) });
+    }
+    Ok(loaded.config)
+}
+
+fn text(check: &Check) -> String {
+    let mark = match check.verdict {
+        Verdict::Fine => "ok     ",
+        Verdict::Warning => "warning",
+        Verdict::Wrong => "WRONG  ",
+    };
+    let fix = check.fix.as_ref().map(|fix| format!("\n         fix: {}", shown(fix))).unwrap_or_default();
+    format!("{mark}  {}: {}{fix}\n", check.name, shown(&check.says))
+}

@@ -1,0 +1,94 @@
+//! `gatelodge grant …`: the verbs.
+
+mod attach;
+mod create;
+pub mod list;
+
+use anyhow::Result;
+use gatelodge_store::{Attachment, Grant, Mode, Token};
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::cli::{GrantCommand, LifeArgs, NamedArgs, TokenArgs};
+use crate::config::{self, FILE_ID};
+use crate::desk::{self, Desk, Need};
+use crate::exit::{Exit, Usage};
+use crate::output;
+use crate::report::{say, shown};
+
+/// Runs a verb of `grant`.
+pub fn run(command: GrantCommand) -> Result<Exit> {
+    match command {
+        GrantCommand::Create(args) => create::run(args),
+        GrantCommand::List(args) => list::run(args),
+        GrantCommand::Show(args) => list::show(args),
+        GrantCommand::Rotate(args) => create::rotate(args),
+        GrantCommand::Revoke(args) => revoke(args),
+        GrantCommand::Attach(args) => attach::run(args),
+        GrantCommand::Detach(args) => attach::detach(args),
+        GrantCommand::Token(args) => token(&args),
+    }
+}
+
+fn revoke(args: NamedArgs) -> Result<Exit> {
+    desk::at(&args.store, Need::There, async |desk| {
+        let grant = find(&desk, &args.name).await?;
+        desk.stores.grants.revoke(&grant.id, desk.clock.now()).await?;
+        desk.note("grant.revoke", &grant.label, json!({"id": grant.id})).await?;
+        if args.json {
+            output::json(&json!({"id": grant.id, "label": grant.label, "revoked": true}))?;
+        }
+        say(&format!("grant `{}` has ended; a running gateway refuses its token within a second", shown(&grant.label)));
+        Ok(Exit::Fine)
+    })
+}
+
+fn token(args: &TokenArgs) -> Result<Exit> {
+    let token = Token::random()?;
+    if args.json {
+        output::json(&json!({"token": token.reveal(), "token_hash": token.hash()}))?;
+    } else {
+        output::print(&format!("{}\n", token.reveal()))?;
+        say(&format!("token_hash = \"{}\"", token.hash()));
+    }
+    Ok(Exit::Fine)
+}
+
+/// Finds a grant that may be changed.
+async fn find(desk: &Desk, name: &str) -> Result<Grant> {
+    let is_in_file =
+        desk.entries().grants.iter().any(|grant| grant.label.as_ref() == name || grant.id.0.as_ref() == name);
+    if is_in_file || name.starts_with(FILE_ID) {
+        return Err(desk::in_file("grant", &shown(name)));
+    }
+    Ok(desk.stores.grants.get(name).await?)
+}
+
+/// When a token made now ends.
+fn expiry(life: &LifeArgs, now: Timestamp) -> Result<Option<Timestamp>, Usage> {
+    if life.no_expiry {
+        return Ok(None);
+    }
+    let text = &life.expires;
+    let end = match config::duration(text) {
+        Some(length) => now.checked_add(length).ok(),
+        None => config::moment(text),
+    };
+    let end = end.ok_or_else(|| {
+        Usage(format!("`{}` is not a time: write {}, or a date like `2027-01-31`", shown(text), config::DURATION_FORM))
+    })?;
+    if end <= now { Err(Usage(format!("{end} has passed already"))) } else { Ok(Some(end)) }
+}
+
+/// What an attachment says, for people.
+fn words(attachment: &Attachment) -> String {
+    let policy = match &attachment.policy {
+        Some(policy) => format!("by `{policy}`"),
+        None => "WITHOUT a policy: every call is refused".to_owned(),
+    };
+    let observe = match attachment.mode {
+        Mode::Enforce => "",
+        Mode::Observe => ", only OBSERVED: nothing is refused",
+    };
+    format!("{} {policy}{observe}", attachment.server)
+}

@@ -1,0 +1,68 @@
+//! `grant attach` and `grant detach`: what a grant may reach.
+
+use anyhow::Result;
+use gatelodge_store::{Attachment, Mode, PolicyName, ServerName};
+use serde_json::json;
+
+use super::{find, words};
+use crate::cli::{AttachArgs, DetachArgs};
+use crate::commands::server;
+use crate::config::offer;
+use crate::desk::{self, Desk, Need};
+use crate::exit::{Exit, Usage};
+use crate::report::{say, shown};
+
+pub fn run(args: AttachArgs) -> Result<Exit> {
+    desk::at(&args.store, Need::There, async |desk| {
+        let grant = find(&desk, &args.name).await?;
+        let attachment = attachment(&desk, &args.server, args.policy.as_deref(), args.observe).await?;
+        desk.stores.grants.attach(&grant.id, attachment.clone()).await?;
+        desk.note("grant.attach", &grant.label, json!(attachment)).await?;
+        say(&format!("grant `{}` reaches {}", shown(&grant.label), words(&attachment)));
+        Ok(Exit::Fine)
+    })
+}
+
+pub fn detach(args: DetachArgs) -> Result<Exit> {
+    desk::at(&args.store, Need::There, async |desk| {
+        let grant = find(&desk, &args.name).await?;
+        let server = server::name(&args.server)?;
+        desk.stores.grants.detach(&grant.id, &server).await?;
+        desk.note("grant.detach", &grant.label, json!({"server": server})).await?;
+        say(&format!("grant `{}` no longer reaches {server}", shown(&grant.label)));
+        Ok(Exit::Fine)
+    })
+}
+
+/// An attachment whose server and policy are there.
+pub async fn attachment(desk: &Desk, server: &str, policy: Option<&str>, observe: bool) -> Result<Attachment> {
+    let server = known_server(desk, server).await?;
+    let policy = match policy {
+        Some(policy) => Some(known_policy(desk, policy).await?),
+        None => None,
+    };
+    Ok(Attachment { server, policy, mode: if observe { Mode::Observe } else { Mode::Enforce } })
+}
+
+async fn known_server(desk: &Desk, name: &str) -> Result<ServerName> {
+    let stored = desk.stores.servers.list().await?;
+    let of_file = desk.entries().servers.into_iter().map(|server| server.name);
+    let known: Vec<ServerName> = of_file.chain(stored.into_iter().map(|server| server.name)).collect();
+    let names: Vec<&str> = known.iter().map(ServerName::as_str).collect();
+    if !names.contains(&name) {
+        return Err(Usage(format!("there is no server `{}`; {}", shown(name), offer(name, &names))).into());
+    }
+    Ok(server::name(name)?)
+}
+
+async fn known_policy(desk: &Desk, name: &str) -> Result<PolicyName> {
+    let stored = desk.stores.policies.list().await?;
+    let entries = desk.entries();
+    let of_file = entries.policies.iter().map(|policy| policy.name.as_str());
+    let known: Vec<&str> = of_file.chain(stored.iter().map(|policy| policy.name.as_str())).collect();
+    if !known.contains(&name) {
+        let help = "keep one with `gatelodge policy put NAME FILE`";
+        return Err(Usage(format!("there is no policy `{}`; {}; {help}", shown(name), offer(name, &known))).into());
+    }
+    Ok(name.parse()?)
+}

@@ -1,0 +1,89 @@
+//! `grant create` and `grant rotate`: a token is made, shown once, and kept as a hash.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use gatelodge_store::{NewGrant, Token};
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::attach::attachment;
+use super::{expiry, find};
+use crate::cli::{CreateArgs, RotateArgs};
+use crate::config::is_label;
+use crate::desk::{self, Need};
+use crate::exit::{Exit, Usage};
+use crate::output;
+use crate::report::{say, shown};
+
+pub fn run(args: CreateArgs) -> Result<Exit> {
+    if !is_label(&args.label) {
+        return Err(Usage(
+            "a label has 1 to 128 characters, without control characters or `file:` in front".to_owned(),
+        )
+        .into());
+    }
+    let labels = facts(&args.labels)?;
+    desk::at(&args.store, Need::Made, async |desk| {
+        if desk.entries().grants.iter().any(|grant| *grant.label == *args.label) {
+            return Err(desk::in_file("grant", &shown(&args.label)));
+        }
+        let attachments = match &args.server {
+            Some(server) => vec![attachment(&desk, server, args.policy.as_deref(), args.observe).await?],
+            None => Vec::new(),
+        };
+        let now = desk.clock.now();
+        let expires_at = expiry(&args.life, now)?;
+        let token = Token::random()?;
+        let detail = json!({"attachments": attachments, "expires_at": expires_at, "labels": labels});
+        let (label, hash) = (args.label.clone(), token.hash());
+        let new = NewGrant { label, labels: labels.clone(), token: hash, attachments, created_at: now, expires_at };
+        let id = desk.stores.grants.create(new).await?;
+        desk.note("grant.create", &args.label, detail).await?;
+        tell(&token, &args.label, id.0.as_ref(), expires_at, args.json)?;
+        if args.server.is_none() {
+            say(&format!(
+                "it reaches nothing yet: gatelodge grant attach {} --server NAME --policy NAME",
+                shown(&args.label)
+            ));
+        }
+        Ok(Exit::Fine)
+    })
+}
+
+pub fn rotate(args: RotateArgs) -> Result<Exit> {
+    desk::at(&args.store, Need::There, async |desk| {
+        let grant = find(&desk, &args.name).await?;
+        let expires_at = expiry(&args.life, desk.clock.now())?;
+        let token = Token::random()?;
+        desk.stores.grants.rotate(&grant.id, token.hash(), expires_at).await?;
+        desk.note("grant.rotate", &grant.label, json!({"id": grant.id, "expires_at": expires_at})).await?;
+        tell(&token, &grant.label, grant.id.0.as_ref(), expires_at, args.json)?;
+        say("the old token has ended; a running gateway refuses it within a second");
+        Ok(Exit::Fine)
+    })
+}
+
+/// Shows the token, this once.
+fn tell(token: &Token, label: &str, id: &str, expires_at: Option<Timestamp>, json: bool) -> Result<()> {
+    if json {
+        return output::json(&json!({"id": id, "label": label, "token": token.reveal(), "expires_at": expires_at}));
+    }
+    let end = expires_at.map_or_else(|| "never ends by itself".to_owned(), |end| format!("ends on {end}"));
+    say(&format!("grant `{}` ({id}) {end}; this is the only time its token is shown:", shown(label)));
+    output::print(&format!("{}\n", token.reveal()))
+}
+
+fn facts(written: &[String]) -> Result<BTreeMap<String, String>, Usage> {
+    let mut facts = BTreeMap::new();
+    for fact in written {
+        let (key, value) = fact
+            .split_once('=')
+            .filter(|(key, _)| !key.is_empty())
+            .ok_or_else(|| Usage(format!("`{}` is not of the form KEY=VALUE", shown(fact))))?;
+        if facts.insert(key.to_owned(), value.to_owned()).is_some() {
+            return Err(Usage(format!("the label `{}` is there twice", shown(key))));
+        }
+    }
+    Ok(facts)
+}

@@ -1,0 +1,130 @@
+//! `grant list` and `grant show`.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use gatelodge_gateway::GrantConfig;
+use gatelodge_store::{Attachment, Grant, StoreError};
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::words;
+use crate::cli::{ListArgs, NamedArgs};
+use crate::desk::{self, Desk, Need};
+use crate::exit::Exit;
+use crate::output;
+use crate::report::{say, shown};
+
+/// A grant as it is told. The hash of its token is no secret, but nobody needs it.
+#[derive(Debug, Serialize)]
+pub struct Told {
+    id: String,
+    pub label: String,
+    labels: BTreeMap<String, String>,
+    pub attachments: Vec<Attachment>,
+    pub state: &'static str,
+    from: &'static str,
+    created_at: Option<Timestamp>,
+    expires_at: Option<Timestamp>,
+    revoked_at: Option<Timestamp>,
+}
+
+pub fn run(args: ListArgs) -> Result<Exit> {
+    desk::at(&args.store, Need::There, async |desk| {
+        let all = all(&desk).await?;
+        if args.json {
+            output::json(&all)?;
+        } else if all.is_empty() {
+            say("there are no grants; make one with `gatelodge grant create LABEL --server NAME --policy NAME`");
+        } else {
+            output::print(&output::table(&all.iter().flat_map(rows).collect::<Vec<_>>()))?;
+        }
+        Ok(Exit::Fine)
+    })
+}
+
+pub fn show(args: NamedArgs) -> Result<Exit> {
+    desk::at(&args.store, Need::There, async |desk| {
+        let is_it = |told: &Told| told.label == args.name || told.id == args.name;
+        // Of an ended grant and a living one of the same label the living one is meant.
+        let found = all(&desk).await?.into_iter().filter(is_it).max_by_key(|told| told.state != "revoked");
+        let told = found.ok_or_else(|| StoreError::NotFound(format!("grant `{}`", shown(&args.name))))?;
+        if args.json {
+            output::json(&told)?;
+        } else {
+            output::print(&text(&told))?;
+        }
+        Ok(Exit::Fine)
+    })
+}
+
+/// All grants: those of the file first.
+pub async fn all(desk: &Desk) -> Result<Vec<Told>> {
+    let now = desk.clock.now();
+    let mut all: Vec<Told> = desk.entries().grants.iter().map(|grant| of_file(grant, now)).collect();
+    all.extend(desk.stores.grants.list().await?.into_iter().map(|grant| of_store(grant, now)));
+    Ok(all)
+}
+
+fn of_file(grant: &GrantConfig, now: Timestamp) -> Told {
+    let attachments = grant.doors.iter().map(|(server, door)| Attachment {
+        server: server.clone(),
+        policy: door.policy.as_ref().map(|policy| policy.name.clone()),
+        mode: door.mode,
+    });
+    Told {
+        id: grant.id.to_string(),
+        label: grant.label.to_string(),
+        labels: grant.labels.clone(),
+        attachments: attachments.collect(),
+        state: state(None, grant.expires_at, now),
+        from: "file",
+        created_at: None,
+        expires_at: grant.expires_at,
+        revoked_at: None,
+    }
+}
+
+fn of_store(grant: Grant, now: Timestamp) -> Told {
+    Told {
+        id: grant.id.to_string(),
+        label: grant.label,
+        labels: grant.labels,
+        attachments: grant.attachments,
+        state: state(grant.revoked_at, grant.expires_at, now),
+        from: "store",
+        created_at: Some(grant.created_at),
+        expires_at: grant.expires_at,
+        revoked_at: grant.revoked_at,
+    }
+}
+
+fn state(revoked_at: Option<Timestamp>, expires_at: Option<Timestamp>, now: Timestamp) -> &'static str {
+    match (revoked_at, expires_at) {
+        (Some(_), _) => "revoked",
+        (None, Some(end)) if end <= now => "expired",
+        (None, _) => "live",
+    }
+}
+
+/// One row for each server, the label only in the first.
+fn rows(told: &Told) -> Vec<Vec<String>> {
+    let first = [shown(&told.label), told.state.to_owned(), told.from.to_owned()];
+    let mut reached = told.attachments.iter().map(words);
+    let head = reached.next().unwrap_or_else(|| "reaches nothing".to_owned());
+    let mut rows = vec![first.into_iter().chain([head]).collect::<Vec<_>>()];
+    rows.extend(reached.map(|words| vec![String::new(), String::new(), String::new(), words]));
+    rows
+}
+
+fn text(told: &Told) -> String {
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let mut rows =
+        vec![row("label", shown(&told.label)), row("id", told.id.clone()), row("state", told.state.to_owned())];
+    rows.extend(told.attachments.iter().map(|attachment| row("reaches", words(attachment))));
+    rows.extend(told.labels.iter().map(|(key, value)| row("labels", shown(&format!("{key}={value}")))));
+    let moments = [("created", told.created_at), ("expires", told.expires_at), ("revoked", told.revoked_at)];
+    rows.extend(moments.iter().filter_map(|(name, at)| at.map(|at| row(name, at.to_string()))));
+    rows.push(row("from", told.from.to_owned()));
+    output::table(&rows)
+}

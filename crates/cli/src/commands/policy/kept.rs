@@ -1,0 +1,82 @@
+//! `policy list`, `policy show` and `policy versions`: what is kept.
+
+use anyhow::Result;
+use gatelodge_store::{PolicyVersion, StoredPolicy};
+use serde_json::{Value, json};
+
+use super::name;
+use crate::cli::{ListArgs, NamedArgs, ShowPolicyArgs};
+use crate::desk::{self, Need};
+use crate::exit::Exit;
+use crate::output;
+use crate::report::{say, shown};
+
+pub fn list(args: ListArgs) -> Result<Exit> {
+    desk::at(&args.store, Need::There, async |desk| {
+        let stored = desk.stores.policies.list().await?;
+        let entries = desk.entries();
+        let mut of_file: Vec<&str> = entries.policies.iter().map(|policy| policy.name.as_str()).collect();
+        of_file.sort_unstable();
+        let of_store = stored.iter().filter(|policy| !of_file.contains(&policy.name.as_str()));
+        if args.json {
+            let file = of_file.iter().map(|name| json!({"name": name, "from": "file"}));
+            let store = of_store.map(|policy| {
+                json!({"name": policy.name, "version": policy.version, "from": "store",
+                       "created_at": policy.created_at, "created_by": policy.created_by})
+            });
+            output::json(&file.chain(store).collect::<Vec<Value>>())?;
+            return Ok(Exit::Fine);
+        }
+        let file = of_file.iter().map(|name| vec![(*name).to_owned(), "file".to_owned()]);
+        let store = of_store.map(|policy| {
+            let by = format!("put {} by {}", policy.created_at, shown(&policy.created_by));
+            vec![policy.name.to_string(), format!("version {}", policy.version), by]
+        });
+        let rows: Vec<_> = file.chain(store).collect();
+        if rows.is_empty() {
+            say("there are no policies; keep one with `gatelodge policy put NAME FILE`");
+        }
+        output::print(&output::table(&rows))?;
+        Ok(Exit::Fine)
+    })
+}
+
+pub fn show(args: ShowPolicyArgs) -> Result<Exit> {
+    let name = name(&args.name)?;
+    desk::at(&args.store, Need::There, async |desk| {
+        if desk.entries().policies.iter().any(|policy| policy.name == name) {
+            return Err(desk::in_file("policy", name.as_str()));
+        }
+        let policy = desk.stores.policies.get(&name, args.version.map(PolicyVersion)).await?;
+        if args.json {
+            output::json(&policy)?
+        } else {
+            output::print(&policy.text)?
+        }
+        Ok(Exit::Fine)
+    })
+}
+
+pub fn versions(args: NamedArgs) -> Result<Exit> {
+    let name = name(&args.name)?;
+    desk::at(&args.store, Need::There, async |desk| {
+        let versions = desk.stores.policies.versions(&name).await?;
+        if args.json {
+            output::json(&versions.iter().map(told).collect::<Vec<_>>())?;
+            return Ok(Exit::Fine);
+        }
+        let row = |policy: &StoredPolicy| {
+            let again = policy.restores.map(|old| format!("puts {old} back")).unwrap_or_default();
+            let by = shown(&policy.created_by);
+            vec![format!("version {}", policy.version), policy.created_at.to_string(), by, again]
+        };
+        output::print(&output::table(&versions.iter().map(row).collect::<Vec<_>>()))?;
+        Ok(Exit::Fine)
+    })
+}
+
+/// A version without its text.
+fn told(policy: &StoredPolicy) -> Value {
+    json!({"version": policy.version, "restores": policy.restores, "created_at": policy.created_at,
+           "created_by": policy.created_by})
+}

@@ -1,0 +1,118 @@
+//! `policy put` and `policy rollback`: a new version, and which counters begin at zero by it.
+
+use anyhow::Result;
+use gatelodge_policy::{CounterShape, Format, Policy, Severity, check, parse};
+use gatelodge_store::{PolicyName, PolicyVersion, StoreError, StoredPolicy};
+use serde_json::json;
+
+use super::name;
+use crate::cli::{PutArgs, RollbackArgs};
+use crate::desk::{self, Desk, Need};
+use crate::exit::{Exit, Usage};
+use crate::file;
+use crate::report::{self, say, shown};
+use crate::{environment, output};
+
+pub fn run(args: PutArgs) -> Result<Exit> {
+    let name = name(&args.name)?;
+    let source = file::read(&args.file)?;
+    let format = source.format(args.format);
+    let found = check(&source.text, format, None);
+    report::faults(&source, &found);
+    if found.iter().any(|fault| fault.severity == Severity::Error) {
+        say("the policy has faults; nothing was kept");
+        return Ok(Exit::Findings);
+    }
+    let Ok(text) = String::from_utf8(source.text) else { return Err(Usage("the policy is not UTF-8".into()).into()) };
+    desk::at(&args.store, Need::Made, async |desk| {
+        let put = Put { name, text, format, restores: None };
+        keep(&desk, put, "policy.put", args.json).await
+    })
+}
+
+pub fn rollback(args: RollbackArgs) -> Result<Exit> {
+    let name = name(&args.name)?;
+    desk::at(&args.store, Need::There, async |desk| {
+        let old = desk.stores.policies.get(&name, Some(PolicyVersion(args.version))).await?;
+        let format = if old.is_yaml { Format::Yaml } else { Format::Json };
+        let put = Put { name, text: old.text, format, restores: Some(old.version) };
+        keep(&desk, put, "policy.rollback", args.json).await
+    })
+}
+
+/// What is to be kept.
+struct Put {
+    name: PolicyName,
+    text: String,
+    format: Format,
+    restores: Option<PolicyVersion>,
+}
+
+async fn keep(desk: &Desk, put: Put, action: &str, json: bool) -> Result<Exit> {
+    let Put { name, text, format, restores } = put;
+    if desk.entries().policies.iter().any(|policy| policy.name == name) {
+        return Err(desk::in_file("policy", name.as_str()));
+    }
+    let new = parse(text.as_bytes(), format)
+        .map_err(|_| Usage(format!("policy `{name}` does not load with this build; nothing was kept")))?;
+    let old = match desk.stores.policies.get(&name, None).await {
+        Ok(old) => Some(old),
+        Err(StoreError::NotFound(_)) => None,
+        Err(fault) => return Err(fault.into()),
+    };
+    let changes = old.as_ref().map(|old| changes(old, &new)).unwrap_or_default();
+    let version = desk
+        .stores
+        .policies
+        .put(StoredPolicy {
+            name: name.clone(),
+            version: PolicyVersion(0),
+            text,
+            is_yaml: format == Format::Yaml,
+            restores,
+            created_at: desk.clock.now(),
+            created_by: environment::user(),
+        })
+        .await?;
+    desk.note(action, name.as_str(), json!({"version": version, "restores": restores})).await?;
+    if json {
+        output::json(&json!({"name": name, "version": version, "restores": restores, "counters": changes}))?;
+        return Ok(Exit::Fine);
+    }
+    let again = restores.map(|old| format!(", which puts version {old} back")).unwrap_or_default();
+    say(&format!("policy `{name}` is now at version {version}{again}"));
+    changes.iter().for_each(|change| say(&format!("  {change}")));
+    Ok(Exit::Fine)
+}
+
+/// What becomes of the counters of the version that was in force.
+fn changes(old: &StoredPolicy, new: &Policy) -> Vec<String> {
+    let format = if old.is_yaml { Format::Yaml } else { Format::Json };
+    let Ok(old) = parse(old.text.as_bytes(), format) else { return Vec::new() };
+    let (old, new) = (old.counters(), new.counters());
+    let mut changes = Vec::new();
+    for shape in new.iter().filter(|shape| !old.contains(shape)) {
+        let name = shown(&shape.name);
+        match old.iter().find(|old| old.name == shape.name) {
+            Some(before) => changes.push(format!("counter `{name}` starts at zero: {}", difference(before, shape))),
+            None => changes.push(format!("counter `{name}` is new and starts at zero")),
+        }
+    }
+    for shape in old.iter().filter(|shape| !new.iter().any(|new| new.name == shape.name)) {
+        changes.push(format!("counter `{}` is no longer used", shown(&shape.name)));
+    }
+    changes
+}
+
+fn difference(before: &CounterShape, after: &CounterShape) -> String {
+    let parts = [
+        ("window", before.window.to_string(), after.window.to_string()),
+        ("scope", before.scope.as_str().to_owned(), after.scope.as_str().to_owned()),
+        ("align", before.align.as_str().to_owned(), after.align.as_str().to_owned()),
+    ];
+    let changed = parts.iter().filter(|(_, before, after)| before != after);
+    changed
+        .map(|(what, before, after)| format!("its {what} was {before} and is {after}"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}

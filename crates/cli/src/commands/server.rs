@@ -1,0 +1,106 @@
+//! `gatelodge server …`: the verbs.
+
+mod add;
+mod list;
+pub mod test;
+
+use anyhow::Result;
+use gatelodge_store::{Server, ServerName, StoreError};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::address;
+use crate::cli::{NamedArgs, ServerCommand};
+use crate::desk::{self, Desk, Need};
+use crate::exit::{Exit, Usage};
+use crate::report::say;
+use crate::wire::{Stored, stored};
+
+/// Runs a verb of `server`.
+pub fn run(command: ServerCommand) -> Result<Exit> {
+    match command {
+        ServerCommand::Add(args) => add::run(args),
+        ServerCommand::List(args) => list::run(args),
+        ServerCommand::Show(args) => list::show(args),
+        ServerCommand::Remove(args) => remove(args),
+        ServerCommand::Test(args) => test::run(args),
+    }
+}
+
+/// A server as it is told: never with the values of its headers.
+#[derive(Debug, Serialize)]
+struct Told {
+    name: String,
+    url: String,
+    /// The names of the headers.
+    headers: Vec<String>,
+    /// The variables that the headers take from the environment; not known of those in the file.
+    variables: Vec<String>,
+    from: &'static str,
+    created_at: Option<Timestamp>,
+    /// Grants that may reach it.
+    grants: Vec<String>,
+}
+
+fn remove(args: NamedArgs) -> Result<Exit> {
+    desk::at(&args.store, Need::There, async |desk| {
+        let name = name(&args.name)?;
+        if desk.entries().servers.iter().any(|server| server.name == name) {
+            return Err(desk::in_file("server", name.as_str()));
+        }
+        desk.stores.servers.remove(&name).await?;
+        desk.note("server.remove", name.as_str(), json!({})).await?;
+        say(&format!("server `{name}` is removed, and what grants had for it"));
+        Ok(Exit::Fine)
+    })
+}
+
+/// Reads a server's name.
+pub fn name(text: &str) -> Result<ServerName, Usage> {
+    text.parse().map_err(|error| Usage(format!("`{}` is not a server's name: {error}", crate::report::shown(text))))
+}
+
+/// All servers: those of the file first.
+async fn all(desk: &Desk) -> Result<Vec<Told>> {
+    let stored = stored(&desk.stores).await?;
+    let entries = desk.entries();
+    let of_file = entries.servers.iter().map(|server| {
+        let headers = server.headers.iter().map(|header| header.name.to_string()).collect();
+        let grants = entries.grants.iter().filter(|grant| grant.doors.contains_key(&server.name));
+        let mut grants: Vec<String> = grants.map(|grant| grant.label.to_string()).collect();
+        grants.extend(grants_of(&stored, &server.name));
+        let (name, url) = (server.name.to_string(), address::shown(&server.url.to_string()));
+        Told { name, url, headers, variables: Vec::new(), from: "file", created_at: None, grants }
+    });
+    let mut all: Vec<Told> = of_file.collect();
+    for server in &stored.servers {
+        if !all.iter().any(|told| told.name == server.name.as_str()) {
+            all.push(told(server, &stored));
+        }
+    }
+    Ok(all)
+}
+
+fn told(server: &Server, stored: &Stored) -> Told {
+    Told {
+        name: server.name.to_string(),
+        url: address::shown(&server.url),
+        headers: server.headers.keys().cloned().collect(),
+        variables: server.headers.values().flat_map(|value| crate::headers::variables(value)).collect(),
+        from: "store",
+        created_at: Some(server.created_at),
+        grants: grants_of(stored, &server.name),
+    }
+}
+
+fn grants_of(stored: &Stored, server: &ServerName) -> Vec<String> {
+    let live = stored.grants.iter().filter(|grant| grant.revoked_at.is_none());
+    let reaching = live.filter(|grant| grant.attachments.iter().any(|attachment| attachment.server == *server));
+    reaching.map(|grant| grant.label.clone()).collect()
+}
+
+fn find(all: Vec<Told>, name: &str) -> Result<Told> {
+    let found = all.into_iter().find(|told| told.name == name);
+    found.ok_or_else(|| StoreError::NotFound(format!("server `{}`", crate::report::shown(name))).into())
+}

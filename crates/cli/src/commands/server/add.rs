@@ -1,0 +1,61 @@
+//! `server add`: a server, and the headers it wants. No secret is kept.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use gatelodge_store::Server;
+use serde_json::json;
+
+use crate::cli::AddServerArgs;
+use crate::desk::{self, Need};
+use crate::exit::{Exit, Usage};
+use crate::report::say;
+use crate::{address, environment, headers};
+
+pub fn run(args: AddServerArgs) -> Result<Exit> {
+    let name = super::name(&args.name)?;
+    let url = address::parse(&args.url).map_err(|fault| Usage(format!("{}; {}", fault.message(), fault.help())))?;
+    let headers = read_headers(&args.headers)?;
+    desk::at(&args.store, Need::Made, async |desk| {
+        if desk.entries().servers.iter().any(|server| server.name == name) {
+            return Err(desk::in_file("server", name.as_str()));
+        }
+        let names: Vec<&String> = headers.keys().collect();
+        let detail = json!({"url": address::shown(&args.url), "headers": names});
+        let created_at = desk.clock.now();
+        let server = Server { name: name.clone(), url: args.url.clone(), headers: headers.clone(), created_at };
+        desk.stores.servers.add(server).await?;
+        desk.note("server.add", name.as_str(), detail).await?;
+        say(&format!("server `{name}` is added; a running gateway has it at /mcp/{name} within a second"));
+        for variable in headers.values().flat_map(|value| headers::variables(value)) {
+            if environment::variable(&variable).is_none() {
+                say(&format!("warning: `{variable}` is not set here; the gateway needs it where it starts"));
+            }
+        }
+        if !headers.is_empty() && url.scheme_str() == Some("http") && !address::is_loopback(&url) {
+            say("warning: the headers travel to this server without encryption; use `https://`");
+        }
+        say(&format!("next: gatelodge grant create LABEL --server {name} --policy NAME"));
+        Ok(Exit::Fine)
+    })
+}
+
+fn read_headers(written: &[String]) -> Result<BTreeMap<String, String>, Usage> {
+    let mut read = BTreeMap::new();
+    for header in written {
+        // The text itself may be a secret, and is not repeated.
+        let (name, value) = header
+            .split_once(':')
+            .map(|(name, value)| (name.trim(), value.trim()))
+            .ok_or_else(|| Usage("a header is written as 'Name: value'".to_owned()))?;
+        headers::check(name, value).map_err(|fault| Usage(format!("{}; {}", fault.message(name), fault.help())))?;
+        if headers::is_credential(name) && !headers::has_variable(value) {
+            let help = "put the credential into the environment of the gateway and write ${NAME} here";
+            return Err(Usage(format!("the header `{name}` would keep its credential in the store; {help}")));
+        }
+        if read.insert(name.to_ascii_lowercase(), value.to_owned()).is_some() {
+            return Err(Usage(format!("the header `{name}` is there twice")));
+        }
+    }
+    Ok(read)
+}

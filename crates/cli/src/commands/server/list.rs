@@ -1,0 +1,49 @@
+//! `server list` and `server show`.
+
+use anyhow::Result;
+
+use super::{Told, all, find};
+use crate::cli::{ListArgs, NamedArgs};
+use crate::desk::{self, Need};
+use crate::exit::Exit;
+use crate::output;
+use crate::report::{say, shown};
+
+pub fn run(args: ListArgs) -> Result<Exit> {
+    desk::at(&args.store, Need::There, async |desk| {
+        let all = all(&desk).await?;
+        if args.json {
+            output::json(&all)?;
+        } else if all.is_empty() {
+            say("there are no servers; add one with `gatelodge server add NAME URL`");
+        } else {
+            let row = |told: &Told| vec![told.name.clone(), told.url.clone(), told.from.to_owned()];
+            output::print(&output::table(&all.iter().map(row).collect::<Vec<_>>()))?;
+        }
+        Ok(Exit::Fine)
+    })
+}
+
+pub fn show(args: NamedArgs) -> Result<Exit> {
+    desk::at(&args.store, Need::There, async |desk| {
+        let told = find(all(&desk).await?, &args.name)?;
+        if args.json {
+            output::json(&told)?;
+            return Ok(Exit::Fine);
+        }
+        let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { shown(&names.join(", ")) };
+        let mut rows = vec![
+            vec!["name".to_owned(), told.name.clone()],
+            vec!["url".to_owned(), told.url.clone()],
+            vec!["headers".to_owned(), list(&told.headers)],
+            vec!["variables".to_owned(), list(&told.variables)],
+            vec!["grants".to_owned(), list(&told.grants)],
+            vec!["from".to_owned(), told.from.to_owned()],
+        ];
+        if let Some(at) = told.created_at {
+            rows.push(vec!["added".to_owned(), at.to_string()]);
+        }
+        output::print(&output::table(&rows))?;
+        Ok(Exit::Fine)
+    })
+}

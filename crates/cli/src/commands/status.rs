@@ -1,0 +1,173 @@
+//! `gatelodge status`: what there is, what only observes, and whether a gateway runs.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use gatelodge_store::Head;
+use serde::Serialize;
+
+use super::grant::list;
+use crate::cli::StatusArgs;
+use crate::client;
+use crate::config;
+use crate::desk::{self, Desk, Need};
+use crate::environment;
+use crate::exit::Exit;
+use crate::output;
+use crate::report::shown;
+use crate::wire::{self, Note, merge, stored};
+
+/// How long a gateway may take to say that it is ready.
+const TIME: Duration = Duration::from_secs(3);
+
+/// What is told.
+#[derive(Debug, Serialize)]
+struct Status {
+    data: String,
+    gateway: Running,
+    /// The servers in force, or that would be.
+    servers: Vec<String>,
+    grants: Grants,
+    /// Attachments whose policy refuses nothing.
+    observing: Vec<String>,
+    /// What was left out or overruled.
+    remarks: Vec<String>,
+    /// What the gateway did not take up, one line for each fault.
+    refused: Vec<String>,
+    head: Head,
+    admin_head: Head,
+}
+
+#[derive(Debug, Serialize)]
+struct Running {
+    state: &'static str,
+    /// What it says of itself, if it answers.
+    #[serde(flatten)]
+    note: Option<Note>,
+}
+
+#[derive(Debug, Serialize)]
+struct Grants {
+    live: usize,
+    expired: Vec<String>,
+    revoked: Vec<String>,
+}
+
+pub fn run(args: StatusArgs) -> Result<Exit> {
+    let mut store = args.store.clone();
+    let mut faults = Vec::new();
+    // A broken file is told by the status itself, so that the rest can be seen.
+    if let Some(path) = &args.store.config {
+        let loaded = config::load(path, &environment::variable)?;
+        if loaded.config.is_none() {
+            faults = loaded.findings.lines();
+            store.config = None;
+            store.data = store.data.or(loaded.store.map(|store| store.data));
+            if store.data.is_none() {
+                output::print(&refused(&faults))?;
+                return Ok(Exit::Findings);
+            }
+        }
+    }
+    desk::at(&store, Need::There, async |desk| {
+        let mut status = look(&desk).await?;
+        if !faults.is_empty() {
+            status.refused.clone_from(&faults);
+        }
+        if args.json {
+            output::json(&status)?;
+        } else {
+            output::print(&text(&status))?;
+        }
+        Ok(if status.refused.is_empty() { Exit::Fine } else { Exit::Findings })
+    })
+}
+
+fn refused(faults: &[String]) -> String {
+    let lines: String = faults.iter().map(|fault| format!("  {}\n", shown(fault))).collect();
+    format!("The configuration has faults; a running gateway keeps what it had:\n{lines}")
+}
+
+async fn look(desk: &Desk) -> Result<Status> {
+    let gateway = running(desk).await;
+    // A running gateway knows best what it took up: it has another environment, and perhaps another file.
+    let (servers, remarks) = match &gateway.note {
+        Some(note) => (note.servers.clone(), note.remarks.clone()),
+        None => {
+            let picture = merge(&desk.entries(), &stored(&desk.stores).await?, &environment::variable);
+            (picture.servers.iter().map(|server| server.name.to_string()).collect(), picture.remarks)
+        }
+    };
+    let grants = list::all(desk).await?;
+    let labels = |state: &str| -> Vec<String> {
+        grants.iter().filter(|grant| grant.state == state).map(|grant| shown(&grant.label)).collect()
+    };
+    Ok(Status {
+        data: desk.store.data.display().to_string(),
+        refused: gateway.note.as_ref().map(|note| note.refused.clone()).unwrap_or_default(),
+        gateway,
+        servers,
+        grants: Grants { live: labels("live").len(), expired: labels("expired"), revoked: labels("revoked") },
+        observing: observing(&grants),
+        remarks,
+        head: desk.stores.ledger.head().await?,
+        admin_head: desk.stores.admin_log.head().await?,
+    })
+}
+
+fn observing(grants: &[list::Told]) -> Vec<String> {
+    let mut found = Vec::new();
+    for grant in grants.iter().filter(|grant| grant.state == "live") {
+        let attached = grant.attachments.iter().filter(|attached| attached.mode == gatelodge_store::Mode::Observe);
+        found.extend(attached.map(|attached| format!("{} at {}", shown(&grant.label), attached.server)));
+    }
+    found
+}
+
+/// Asks at the admin address whether a gateway is ready.
+async fn running(desk: &Desk) -> Running {
+    let note = wire::find_note(&desk.store.data);
+    let configured = desk.config.as_ref().map(|config| config.listen.admin);
+    let Some(address) = note.as_ref().map(|note| note.admin).or(configured) else {
+        return Running { state: "not running", note: None };
+    };
+    let url = format!("http://{address}/readyz").parse();
+    let answer = match url {
+        Ok(url) => client::get(url, TIME).await.ok(),
+        Err(_) => None,
+    };
+    match answer {
+        Some(200) => Running { state: "ready", note },
+        Some(_) => Running { state: "not ready", note },
+        None => Running { state: "not running", note: None },
+    }
+}
+
+fn text(status: &Status) -> String {
+    let mut rows = vec![vec!["data".to_owned(), shown(&status.data)]];
+    let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
+    let place = match &status.gateway.note {
+        Some(note) => format!(" at http://{}/mcp/<server>, since {}", note.listen, note.loaded_at),
+        None => String::new(),
+    };
+    row("gateway", format!("{}{place}", status.gateway.state));
+    let servers = if status.servers.is_empty() { "none".to_owned() } else { status.servers.join(", ") };
+    row("servers", servers);
+    row("grants", format!("{} live", status.grants.live));
+    for (what, labels) in [("expired", &status.grants.expired), ("revoked", &status.grants.revoked)] {
+        if !labels.is_empty() {
+            row("", format!("{} {what}: {}", labels.len(), labels.join(", ")));
+        }
+    }
+    row("head", status.head.to_string());
+    row("admin log", status.admin_head.to_string());
+    let mut out = output::table(&rows);
+    for observed in &status.observing {
+        out.push_str(&format!("\nOBSERVE ONLY: grant {observed}. Nothing its policy says is refused.\n"));
+    }
+    status.remarks.iter().for_each(|remark| out.push_str(&format!("\nnote: {}\n", shown(remark))));
+    if !status.refused.is_empty() {
+        out.push_str(&format!("\n{}", refused(&status.refused)));
+    }
+    out
+}

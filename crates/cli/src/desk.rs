@@ -1,0 +1,131 @@
+//! Where commands on the store are done: the stores, what the file says, and the admin log.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use gatelodge_store::{AdminEntry, Clock, OpenStoreError};
+use serde_json::Value;
+
+use crate::cli::StoreArgs;
+use crate::config::{self, Config, Entries, StoreConfig};
+use crate::exit::{Exit, Usage};
+use crate::wire::{self, Stores};
+use crate::{environment, report};
+
+/// An opened store, with all around it.
+pub struct Desk {
+    /// The stores.
+    pub stores: Stores,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Where they are.
+    pub store: StoreConfig,
+    /// The file, if there is one.
+    pub config: Option<Config>,
+}
+
+/// Whether a store that is not there is to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// It must be there.
+    There,
+    /// It is made if it is not.
+    Made,
+}
+
+/// Why there is no desk: the configuration has faults, which have been told.
+#[derive(Debug)]
+pub struct Faulty;
+
+/// Reads the configuration if one is named; its faults are told.
+pub fn configured(args: &StoreArgs) -> Result<Result<Option<Config>, Faulty>> {
+    let Some(path) = &args.config else { return Ok(Ok(None)) };
+    let loaded = config::load(path, &environment::variable)?;
+    match loaded.config {
+        Some(config) => Ok(Ok(Some(config))),
+        None => {
+            loaded.findings.print();
+            Ok(Err(Faulty))
+        }
+    }
+}
+
+/// Where the store is, by what was asked and what the configuration says.
+pub fn place(args: &StoreArgs, config: Option<&Config>) -> Result<StoreConfig, Usage> {
+    let mut store = match config {
+        Some(config) => config.store.clone(),
+        None => StoreConfig::at(PathBuf::new()),
+    };
+    if let Some(data) = &args.data {
+        store.data.clone_from(data);
+    } else if config.is_none() {
+        store.data = config::default_data()
+            .ok_or_else(|| Usage("there is no home directory to keep data in; name one with `--data`".to_owned()))?;
+    }
+    Ok(store)
+}
+
+impl Desk {
+    /// Opens the store.
+    pub fn open(args: &StoreArgs, need: Need) -> Result<Result<Self, Faulty>> {
+        let config = match configured(args)? {
+            Ok(config) => config,
+            Err(faulty) => return Ok(Err(faulty)),
+        };
+        let store = place(args, config.as_ref())?;
+        let clock = wire::system_clock();
+        let opened = match need {
+            Need::There => wire::open_existing(&store, &clock),
+            Need::Made => wire::open(&store, &clock),
+        };
+        match opened {
+            Ok(stores) => Ok(Ok(Self { stores, clock, store, config })),
+            Err(OpenStoreError::Missing { .. }) => {
+                let help =
+                    "`gatelodge serve` and commands that add something make it; `--data` or `--config` names another";
+                Err(Usage(format!("there is nothing in `{}` yet; {help}", store.data.display())).into())
+            }
+            Err(fault) => Err(fault).context("cannot open the data directory"),
+        }
+    }
+
+    /// What the file says; nothing where there is none.
+    pub fn entries(&self) -> Entries {
+        self.config.as_ref().map(|config| config.entries.clone()).unwrap_or_default()
+    }
+
+    /// Writes down what was changed. Never a secret.
+    pub async fn note(&self, action: &str, subject: &str, detail: Value) -> Result<()> {
+        let entry = AdminEntry {
+            at: self.clock.now(),
+            by: environment::user(),
+            action: action.to_owned(),
+            subject: subject.to_owned(),
+            detail,
+        };
+        let noted = self.stores.admin_log.append(entry).await;
+        noted.context("the change is made, but the admin log could not be written")
+    }
+}
+
+/// Opens the store and does one thing at it.
+pub fn at(args: &StoreArgs, need: Need, work: impl AsyncFnOnce(Desk) -> Result<Exit>) -> Result<Exit> {
+    match Desk::open(args, need)? {
+        Ok(desk) => wait(work(desk)),
+        Err(Faulty) => {
+            report::say("the configuration has faults; nothing was done");
+            Ok(Exit::Findings)
+        }
+    }
+}
+
+/// Waits for something asynchronous.
+pub fn wait<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+}
+
+/// The error for what stands in the file and is to be changed there.
+pub fn in_file(what: &str, name: &str) -> anyhow::Error {
+    Usage(format!("{what} `{name}` stands in the configuration, and is changed there")).into()
+}

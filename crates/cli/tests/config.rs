@@ -1,0 +1,109 @@
+//! The configuration: all faults at once, none with a secret in it; and the pages that are made from the program.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod support;
+
+use serde_json::Value;
+use support::{gatelodge, house};
+
+/// Marked, so that it is found wherever it turns up.
+const SECRET: &str = "hunter2secret";
+
+#[test]
+fn all_faults_come_at_once_each_with_its_place_a_code_and_a_way_out() {
+    let house = house();
+    house.write("gatelodge.toml", include_str!("config/faulty.toml"));
+    house.write("broken.json", "{\"version\": \"1\", \"default\": \"dney\"}\n");
+    let run = house.run(&["serve", "--config", "gatelodge.toml"]);
+    assert_eq!((run.code, run.stdout.as_str()), (1, ""));
+    assert!(!run.stderr.contains(SECRET), "{}", run.stderr);
+    insta::assert_snapshot!(run.stderr);
+}
+
+#[test]
+fn a_text_that_is_no_toml_is_told_by_its_places_without_its_values() {
+    let house = house();
+    house.write(
+        "gatelodge.toml",
+        "[[servers]]\nname = \"x\"\nurl = hunter2secret\n[[grants]]\ntoken_env = \"hunter2secret\n",
+    );
+    let run = house.run(&["serve", "--check", "--config", "gatelodge.toml"]);
+    assert_eq!(run.code, 1);
+    assert!(!run.stderr.contains(SECRET), "{}", run.stderr);
+    insta::assert_snapshot!(run.stderr);
+}
+
+#[test]
+fn programs_get_the_same_findings_as_json() {
+    let house = house();
+    house.write("gatelodge.toml", "[store]\ndurability = \"powr\"\n");
+    let run = house.run(&["serve", "--check", "--json", "--config", "gatelodge.toml"]);
+    assert_eq!(run.code, 1);
+    let findings: Value = serde_json::from_str(&run.stdout).expect("JSON");
+    assert_eq!(findings[0]["code"], "bad-value");
+    assert_eq!((findings[0]["line"].as_u64(), findings[0]["column"].as_u64()), (Some(2), Some(14)));
+    assert_eq!(findings[0]["help"], "did you mean `power`?");
+}
+
+#[test]
+fn a_good_file_is_silent_and_warnings_do_not_stop_it() {
+    let house = house();
+    house.write("gatelodge.toml", "[store]\ndata = \"data\"\n");
+    let run = house.run(&["serve", "--check", "--config", "gatelodge.toml"]);
+    assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (0, "", ""));
+    let server = "[[servers]]\nname = \"a\"\nurl = \"http://a.example.com/mcp\"\nheaders = { X-Key = \"${SHORT}\" }\n";
+    house.write("gatelodge.toml", &format!("[store]\ndata = \"data\"\n{server}"));
+    let run = house.run_with(&[("SHORT", "abc")], &["serve", "--check", "--config", "gatelodge.toml"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(
+        run.stderr.contains("warning[clear-text]") && run.stderr.contains("warning[short-secret]"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn a_token_comes_from_the_environment_a_file_or_as_a_hash_and_never_stands_in_the_file() {
+    let house = house();
+    let made: Value = serde_json::from_str(&gatelodge(&["grant", "token", "--json"]).stdout).expect("JSON");
+    let (token, hash) = (made["token"].as_str().unwrap(), made["token_hash"].as_str().unwrap());
+    let server = "[store]\ndata = \"data\"\n[[servers]]\nname = \"a\"\nurl = \"http://127.0.0.1:9/mcp\"\n";
+    let check = |line: &str| {
+        house.write("gatelodge.toml", &format!("{server}[[grants]]\nlabel = \"x\"\nserver = \"a\"\n{line}\n"));
+        house.run_with(&[("A_TOKEN", token)], &["serve", "--check", "--config", "gatelodge.toml"])
+    };
+    house.write("token.txt", &format!("{token}\n"));
+    for line in ["token_env = \"A_TOKEN\"", "token_file = \"token.txt\"", &format!("token_hash = \"{hash}\"")] {
+        let run = check(line);
+        assert_eq!(run.code, 0, "{line}: {}", run.stderr);
+    }
+    for field in ["token_env", "token_file", "token_hash", "token"] {
+        let run = check(&format!("{field} = \"{token}\""));
+        assert_eq!(run.code, 1, "{field}");
+        assert!(!run.stderr.contains(token), "{}", run.stderr);
+    }
+    house.write("token.txt", "glt_not-a-token\n");
+    let run = check("token_file = \"token.txt\"");
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("not a token") && !run.stderr.contains("not-a-token"), "{}", run.stderr);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_a_matter_of_usage() {
+    let run = gatelodge(&["serve", "--config", "nowhere.toml"]);
+    assert_eq!(run.code, 2);
+    assert!(run.stderr.contains("cannot read `nowhere.toml`"), "{}", run.stderr);
+}
+
+/// `just docs` writes the pages anew.
+#[test]
+fn the_pages_say_what_the_program_says() {
+    for (page, kept) in
+        [("config", include_str!("../../../docs/config.md")), ("cli", include_str!("../../../docs/cli.md"))]
+    {
+        let run = gatelodge(&["docs", page]);
+        assert_eq!(run.code, 0);
+        assert!(run.stdout == kept, "docs/{page}.md is stale; write it with `just docs`");
+    }
+}

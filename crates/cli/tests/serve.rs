@@ -1,0 +1,220 @@
+//! `gatelodge serve`: what is in force follows the file and the store, and a broken file changes nothing.
+//!
+//! The server behind it is the demonstration, reached through a gateway of its own: so the outer one has a secret.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod support;
+
+use support::{House, Run, Running, house, until};
+
+const OPEN: &str = r#"{"version": "1", "default": "allow"}"#;
+const CLOSED: &str =
+    r#"{"version": "1", "default": "allow", "tools": {"list_notes": {"action": "deny", "reason": "Closed."}}}"#;
+
+/// An outer gateway with one server, and the demonstration behind it.
+struct Site {
+    house: House,
+    outer: Running,
+    _inner: Running,
+    secret: String,
+    token: String,
+}
+
+fn site() -> Site {
+    let house = house();
+    let inner =
+        house.start("inner", &[], &["up", "--data", "inner", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    let printed = inner.printed();
+    let secret = printed.lines().find_map(|line| line.trim().strip_prefix("token  ")).expect("a token").to_owned();
+    let token = house.run(&["grant", "token"]).stdout.trim().to_owned();
+    house.write("policy.json", OPEN);
+    house.write("gatelodge.toml", &config(&inner.url("demo"), ""));
+    let outer = start(&house, &secret, &token);
+    Site { house, outer, _inner: inner, secret, token }
+}
+
+fn start(house: &House, secret: &str, token: &str) -> Running {
+    let variables = [("UPSTREAM_TOKEN", secret), ("CI_TOKEN", token)];
+    house.start("data", &variables, &["serve", "--config", "gatelodge.toml", "--log-level", "trace"])
+}
+
+fn config(url: &str, more: &str) -> String {
+    format!(
+        r#"[gateway]
+listen = "127.0.0.1:0"
+[admin]
+listen = "127.0.0.1:0"
+[store]
+data = "data"
+[[servers]]
+name = "notes"
+url = "{url}"
+headers = {{ Authorization = "Bearer ${{UPSTREAM_TOKEN}}" }}
+[[policies]]
+name = "notes"
+file = "policy.json"
+[[grants]]
+label = "ci"
+token_env = "CI_TOKEN"
+server = "notes"
+policy = "notes"
+{more}"#
+    )
+}
+
+impl Site {
+    fn call(&self, tool: &str) -> Run {
+        self.call_with(&self.token, "notes", tool)
+    }
+
+    fn call_with(&self, token: &str, server: &str, tool: &str) -> Run {
+        self.house.run_with(&[("GATELODGE_TOKEN", token)], &["call", &self.outer.url(server), tool])
+    }
+
+    fn run(&self, args: &[&str]) -> Run {
+        let variables = [("UPSTREAM_TOKEN", self.secret.as_str()), ("CI_TOKEN", self.token.as_str())];
+        self.house.run_with(&variables, args)
+    }
+}
+
+#[test]
+fn a_changed_policy_is_in_force_within_a_moment_and_a_broken_one_changes_nothing() {
+    let site = site();
+    assert_eq!(site.call("list_notes").stdout, "plans\nshopping\n");
+
+    site.house.write("policy.json", CLOSED);
+    until("the new policy refuses", || site.call("list_notes").stdout == "[POLICY DENIED] Closed.\n");
+
+    site.house.write("policy.json", r#"{"version": "1", "default": "dney"}"#);
+    until("the fault is logged", || site.outer.log().contains("what was in force stays in force"));
+    assert!(site.outer.log().contains("`dney` is not a word for default"), "{}", site.outer.log());
+    assert_eq!(site.call("list_notes").stdout, "[POLICY DENIED] Closed.\n");
+    for status in [site.run(&["status", "--data", "data"]), site.run(&["status", "--config", "gatelodge.toml"])] {
+        assert_eq!(status.code, 1);
+        assert!(status.stdout.contains("The configuration has faults"), "{}", status.stdout);
+        assert!(status.stdout.contains("policy.json:1:29: error[unknown-word]"), "{}", status.stdout);
+    }
+
+    site.house.write("policy.json", OPEN);
+    until("the good policy is back", || site.call("list_notes").code == 0);
+    assert_eq!(site.run(&["status", "--data", "data"]).code, 0);
+}
+
+#[test]
+fn hangup_reads_the_file_again_and_termination_drains() {
+    let site = site();
+    site.outer.signal("HUP");
+    until("it has read the file again", || site.outer.log().contains("the configuration was read again"));
+    assert_eq!(site.call("list_notes").code, 0);
+    let log = site.house.path("data.err");
+    assert_eq!(site.outer.stop(), 0);
+    let log = std::fs::read_to_string(log).expect("a log");
+    assert!(log.contains("told to stop") && log.contains("stopped"), "{log}");
+    assert!(!site.house.path("data/gateway.json").exists());
+}
+
+#[test]
+fn what_the_command_line_adds_is_in_force_within_a_moment_and_ends_so_too() {
+    let site = site();
+    let run = |args: &[&str]| site.run(&[args, &["--config", "gatelodge.toml"]].concat());
+    site.house.write("closed.json", CLOSED);
+    assert_eq!(run(&["policy", "put", "mine", "closed.json"]).code, 0);
+    let token = run(&["grant", "create", "me", "--server", "notes", "--policy", "mine"]).stdout.trim().to_owned();
+    until("the grant is known", || site.call_with(&token, "notes", "list_notes").stdout == "[POLICY DENIED] Closed.\n");
+
+    let attach = run(&["grant", "attach", "me", "--server", "notes", "--policy", "mine", "--observe"]);
+    assert_eq!(attach.code, 0, "{attach:?}");
+    until("the grant only observes", || site.call_with(&token, "notes", "list_notes").code == 0);
+    assert!(site.outer.log().contains("grant `me` only OBSERVES at `notes`"), "{}", site.outer.log());
+    let status = run(&["status"]);
+    assert!(status.stdout.contains("OBSERVE ONLY: grant me at notes"), "{}", status.stdout);
+    let calls = run(&["calls", "--grant", "me", "--refused"]);
+    assert!(calls.stdout.contains("OBSERVED, ok"), "{}", calls.stdout);
+
+    let again = run(&["grant", "rotate", "me"]).stdout.trim().to_owned();
+    until("the old token is refused", || site.call_with(&token, "notes", "list_notes").code == 3);
+    assert_eq!(site.call_with(&again, "notes", "list_notes").code, 0);
+    assert_eq!(run(&["grant", "revoke", "me"]).code, 0);
+    until("the grant has ended", || site.call_with(&again, "notes", "list_notes").code == 3);
+}
+
+#[test]
+fn what_stands_in_the_file_is_read_only_elsewhere() {
+    let site = site();
+    let run = |args: &[&str]| site.run(&[args, &["--config", "gatelodge.toml"]].concat());
+    for args in [
+        &["server", "remove", "notes"][..],
+        &["server", "add", "notes", "http://127.0.0.1:9/mcp"],
+        &["grant", "revoke", "ci"],
+        &["grant", "rotate", "file:ci"],
+        &["grant", "create", "ci"],
+        &["policy", "put", "notes", "policy.json"],
+    ] {
+        let refused = run(args);
+        assert_eq!(refused.code, 2, "{args:?}: {refused:?}");
+        assert!(refused.stderr.contains("stands in the configuration, and is changed there"), "{}", refused.stderr);
+    }
+    let servers = run(&["server", "list"]);
+    assert!(servers.stdout.starts_with("notes  http://") && servers.stdout.ends_with("  file\n"), "{}", servers.stdout);
+    // Beside the file, without looking at it, somebody may add what it has: the file's counts.
+    assert_eq!(site.run(&["server", "add", "notes", "http://127.0.0.1:9/mcp", "--data", "data"]).code, 0);
+    until("it is said", || {
+        site.outer.log().contains("server `notes` is in the file and in the store; the file's counts")
+    });
+    assert_eq!(site.call("list_notes").code, 0);
+}
+
+/// Secrets of an upstream and tokens of grants are in nothing that anybody prints, whatever is asked.
+#[test]
+fn no_secret_is_in_any_output_of_any_command() {
+    let site = site();
+    site.call("list_notes");
+    site.call("no_such_tool");
+    let config = ["--config", "gatelodge.toml"];
+    let mut outputs = vec![("log", site.outer.log())];
+    for args in [
+        &["serve", "--check"][..],
+        &["server", "list"],
+        &["server", "list", "--json"],
+        &["server", "show", "notes"],
+        &["server", "show", "notes", "--json"],
+        &["server", "test", "notes"],
+        &["server", "test", "notes", "--json"],
+        &["grant", "list", "--json"],
+        &["grant", "show", "ci"],
+        &["grant", "show", "ci", "--json"],
+        &["policy", "list", "--json"],
+        &["calls", "--all"],
+        &["calls", "--all", "--json"],
+        &["audit", "export"],
+        &["audit", "export", "--log", "admin"],
+        &["audit", "verify", "--json"],
+        &["status"],
+        &["status", "--json"],
+        &["doctor"],
+        &["doctor", "--json"],
+    ] {
+        let run = site.run(&[args, &config].concat());
+        assert_eq!(run.code, 0, "{args:?}: {run:?}");
+        outputs.push(("output", format!("{args:?}\n{}{}", run.stdout, run.stderr)));
+    }
+    site.house.write(
+        "gatelodge.toml",
+        "[[servers]]\nname = 5\nheaders = { Authorization = \"Bearer ${UPSTREAM_TOKEN}\", X-Key = \"",
+    );
+    let broken = site.run(&["serve", "--check", "--config", "gatelodge.toml"]);
+    outputs.push(("broken", format!("{}{}", broken.stdout, broken.stderr)));
+    outputs.push(("note", site.house.read("data/gateway.json")));
+    for (what, text) in outputs {
+        for secret in [&site.secret, &site.token] {
+            let secret = secret.strip_prefix("glt_").expect("a token");
+            assert!(!text.contains(secret), "a secret is in this {what}:\n{text}");
+        }
+    }
+    for database in ["data/state.db", "data/ledger.db"] {
+        let bytes = std::fs::read(site.house.path(database)).expect("a database");
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains(&site.secret) && !text.contains(&site.token), "{database}");
+    }
+}

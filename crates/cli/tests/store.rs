@@ -1,0 +1,228 @@
+//! Commands on the store: each once, with what it says when it cannot.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod support;
+
+use serde_json::Value;
+use support::{House, Run, example, house};
+
+const POLICY: &str = r#"{"version": "1", "default": "deny", "tools": {"pay": {
+  "limits": [{"counter": "spend", "window": "day", "max": 5}]}}}"#;
+
+fn at(house: &House, args: &[&str]) -> Run {
+    house.run(&[args, &["--data", "data"]].concat())
+}
+
+fn json(run: &Run) -> Value {
+    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"))
+}
+
+/// A house with a server, a policy and a grant.
+fn furnished() -> House {
+    let house = house();
+    house.write("policy.json", POLICY);
+    assert_eq!(at(&house, &["server", "add", "books", "http://127.0.0.1:9/mcp"]).code, 0);
+    assert_eq!(at(&house, &["policy", "put", "books", "policy.json"]).code, 0);
+    assert_eq!(at(&house, &["grant", "create", "ci", "--server", "books", "--policy", "books"]).code, 0);
+    house
+}
+
+#[test]
+fn where_nothing_is_the_way_to_something_is_told() {
+    let house = house();
+    for args in [&["server", "list"][..], &["grant", "list"], &["calls"], &["status"], &["audit", "verify"]] {
+        let run = at(&house, args);
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{args:?}");
+        assert!(run.stderr.contains("there is nothing in `data` yet"), "{}", run.stderr);
+    }
+    assert!(house.names().is_empty(), "looking makes nothing");
+}
+
+#[test]
+fn a_server_is_kept_without_its_secrets() {
+    let house = house();
+    let header = "Authorization: Bearer ${BOOKS_TOKEN}";
+    let run = at(&house, &["server", "add", "books", "https://books.example.com/mcp?key=s3cret", "--header", header]);
+    assert_eq!((run.code, run.stdout.as_str()), (0, ""));
+    assert!(run.stderr.contains("`BOOKS_TOKEN` is not set here"), "{}", run.stderr);
+    let shown = at(&house, &["server", "show", "books", "--json"]);
+    let told = json(&shown);
+    assert_eq!(told["url"], "https://books.example.com/mcp?***");
+    assert_eq!(told["headers"][0], "authorization");
+    assert_eq!(told["variables"][0], "BOOKS_TOKEN");
+    let run = at(&house, &["server", "test", "books"]);
+    assert_eq!(run.code, 2);
+    assert!(run.stderr.contains("the environment has no variable `BOOKS_TOKEN`"), "{}", run.stderr);
+}
+
+#[test]
+fn a_server_that_cannot_be_is_refused_without_repeating_what_may_be_secret() {
+    let house = house();
+    for (args, words) in [
+        (&["Books", "http://127.0.0.1:9/mcp"][..], "is not a server's name"),
+        (&["books", "books.example.com"], "not an address of the form"),
+        (&["books", "https://me:s3cret@books.example.com"], "has a user or password in it"),
+        (&["books", "http://127.0.0.1:9", "--header", "X-Api-Key: s3cret"], "would keep its credential in the store"),
+        (&["books", "http://127.0.0.1:9", "--header", "s3cret"], "a header is written as 'Name: value'"),
+        (&["books", "http://127.0.0.1:9", "--header", "Host: s3cret"], "the gateway sets the header `Host` itself"),
+    ] {
+        let run = at(&house, &[&["server", "add"], args].concat());
+        assert_eq!(run.code, 2, "{args:?}");
+        assert!(run.stderr.contains(words) && !run.stderr.contains("s3cret"), "{}", run.stderr);
+    }
+    assert_eq!(at(&house, &["server", "add", "books", "http://127.0.0.1:9"]).code, 0);
+    let twice = at(&house, &["server", "add", "books", "http://127.0.0.1:9"]);
+    assert_eq!(twice.code, 2);
+    assert_eq!(at(&house, &["server", "test", "books"]).code, 4);
+    assert_eq!(at(&house, &["server", "remove", "books"]).code, 0);
+    assert_eq!(at(&house, &["server", "remove", "books"]).code, 2);
+    assert_eq!(at(&house, &["server", "show", "books"]).code, 2);
+}
+
+#[test]
+fn a_token_is_shown_once_alone_and_only_its_hash_is_kept() {
+    let house = furnished();
+    let run = at(&house, &["grant", "create", "me", "--server", "books", "--policy", "books", "--labels", "team=x"]);
+    let token = run.stdout.strip_suffix('\n').expect("one line");
+    assert!(token.starts_with("glt_") && !token.contains(char::is_whitespace) && !run.stderr.contains(token));
+    let told = json(&at(&house, &["grant", "show", "me", "--json"]));
+    assert_eq!(told["labels"]["team"], "x");
+    assert_eq!(told["state"], "live");
+    let (made, ends) = (told["created_at"].as_str().unwrap(), told["expires_at"].as_str().unwrap());
+    assert_ne!(made[..7], ends[..7], "it ends in 90 days unless somebody says otherwise");
+    let state = std::fs::read(house.path("data/state.db")).expect("a database");
+    assert!(!String::from_utf8_lossy(&state).contains(token));
+    let rotated = at(&house, &["grant", "rotate", "me", "--no-expiry"]);
+    assert_ne!(rotated.stdout.trim(), token);
+    assert_eq!(json(&at(&house, &["grant", "show", "me", "--json"]))["expires_at"], Value::Null);
+    assert_eq!(at(&house, &["grant", "revoke", "me"]).code, 0);
+    assert_eq!(at(&house, &["grant", "rotate", "me"]).code, 2);
+    assert!(at(&house, &["grant", "list"]).stdout.contains("me  revoked  store"));
+}
+
+#[test]
+fn a_grant_refers_to_what_is_there() {
+    let house = furnished();
+    for (args, words) in [
+        (&["grant", "create", "me", "--server", "boks"][..], "there is no server `boks`; did you mean `books`?"),
+        (
+            &["grant", "create", "me", "--server", "books", "--policy", "boks"],
+            "there is no policy `boks`; did you mean",
+        ),
+        (&["grant", "create", "ci", "--server", "books"], "there is a grant `ci` already"),
+        (&["grant", "create", "me", "--expires", "soon"], "`soon` is not a time"),
+        (&["grant", "create", "me", "--expires", "2020-01-01"], "has passed already"),
+        (&["grant", "create", "me", "--labels", "x"], "is not of the form KEY=VALUE"),
+        (&["grant", "attach", "nobody", "--server", "books"], "there is no grant `nobody`"),
+        (&["grant", "detach", "ci", "--server", "notes"], "there is no server `notes`"),
+    ] {
+        let run = at(&house, args);
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{args:?}");
+        assert!(run.stderr.contains(words), "{args:?}: {}", run.stderr);
+    }
+    assert_eq!(at(&house, &["grant", "detach", "ci", "--server", "books"]).code, 0);
+    assert!(at(&house, &["grant", "list"]).stdout.contains("reaches nothing"));
+}
+
+#[test]
+fn a_policy_is_kept_as_versions_and_what_starts_at_zero_is_told() {
+    let house = furnished();
+    house.write("hour.json", &POLICY.replace("day", "hour"));
+    let put = at(&house, &["policy", "put", "books", "hour.json"]);
+    assert_eq!(put.code, 0);
+    assert!(put.stderr.contains("policy `books` is now at version 2"), "{}", put.stderr);
+    assert!(put.stderr.contains("counter `spend` starts at zero: its window was day and is hour"), "{}", put.stderr);
+    let back = at(&house, &["policy", "rollback", "books", "1"]);
+    assert!(back.stderr.contains("now at version 3, which puts version 1 back"), "{}", back.stderr);
+    assert_eq!(at(&house, &["policy", "show", "books"]).stdout, POLICY);
+    assert_eq!(at(&house, &["policy", "show", "books", "--version", "2"]).stdout, POLICY.replace("day", "hour"));
+    assert_eq!(at(&house, &["policy", "versions", "books"]).stdout.lines().count(), 3);
+    assert_eq!(json(&at(&house, &["policy", "list", "--json"]))[0]["version"], 3);
+    assert_eq!(at(&house, &["policy", "rollback", "books", "9"]).code, 2);
+    assert_eq!(at(&house, &["policy", "show", "nothing"]).code, 2);
+
+    house.write("bad.json", r#"{"version": "1"}"#);
+    let bad = at(&house, &["policy", "put", "books", "bad.json"]);
+    assert_eq!(bad.code, 1);
+    assert!(bad.stderr.contains("error[missing-field]") && bad.stderr.contains("nothing was kept"), "{}", bad.stderr);
+    assert_eq!(at(&house, &["policy", "versions", "books"]).stdout.lines().count(), 3);
+}
+
+#[test]
+fn every_change_is_in_the_admin_log_with_who_made_it() {
+    let house = furnished();
+    let log = at(&house, &["audit", "export", "--log", "admin"]).stdout;
+    let entries: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let actions: Vec<&str> = entries.iter().map(|entry| entry["action"].as_str().unwrap()).collect();
+    assert_eq!(actions, ["server.add", "policy.put", "grant.create"]);
+    let me = house.paste("id -un").stdout;
+    assert!(entries.iter().all(|entry| entry["by"] == me.trim()), "{log}");
+}
+
+#[test]
+fn the_logs_are_verified_against_a_head_that_was_kept() {
+    let house = furnished();
+    let verified = at(&house, &["audit", "verify"]);
+    assert_eq!(verified.code, 0);
+    assert!(verified.stdout.contains("admin log  holds: 3 rows"), "{}", verified.stdout);
+    let head = at(&house, &["audit", "head", "--log", "admin"]).stdout.trim().to_owned();
+    assert_eq!(at(&house, &["audit", "verify", "--admin-head", &head]).code, 0);
+    let other = format!("3:{}", "ab".repeat(32));
+    let broken = at(&house, &["audit", "verify", "--admin-head", &other]);
+    assert_eq!(broken.code, 1);
+    assert!(broken.stdout.contains("admin log  BROKEN") && broken.stdout.contains("row 3"), "{}", broken.stdout);
+    let cut = at(&house, &["audit", "verify", "--head", &format!("7:{}", "ab".repeat(32)), "--json"]);
+    assert_eq!(cut.code, 1);
+    assert_eq!(json(&cut)["holds"], false);
+    assert_eq!(at(&house, &["audit", "verify", "--head", "x"]).code, 2);
+    assert_eq!(at(&house, &["audit", "prune", "--older", "90d"]).code, 0);
+    assert_eq!(at(&house, &["audit", "prune", "--older", "soon"]).code, 2);
+}
+
+#[test]
+fn the_doctor_names_what_is_wrong_and_what_to_do() {
+    let house = furnished();
+    let run = at(&house, &["doctor", "--json"]);
+    assert_eq!(run.code, 1, "the server does not answer");
+    let checks = json(&run);
+    let checks = checks.as_array().unwrap();
+    let server = checks.iter().find(|check| check["name"] == "server").expect("a check of the server");
+    assert_eq!(server["verdict"], "wrong");
+    assert!(server["fix"].as_str().is_some());
+    for name in ["data directory", "databases", "clock"] {
+        let check = checks.iter().find(|check| check["name"] == name).unwrap_or_else(|| panic!("{name}"));
+        assert_eq!(check["verdict"], "fine", "{check}");
+    }
+    let empty = house.run(&["doctor", "--data", "elsewhere"]);
+    assert!(empty.stdout.contains("`elsewhere` is not there yet"), "{}", empty.stdout);
+    assert!(!house.path("elsewhere").exists());
+}
+
+#[test]
+fn a_call_to_nowhere_is_unreachable_and_bad_words_are_usage() {
+    let house = house();
+    for (args, code) in [
+        (&["call", "http://127.0.0.1:9/mcp", "x"][..], 4),
+        (&["call", "nowhere", "x"], 2),
+        (&["call", "http://127.0.0.1:9/mcp", "x", "not json"], 2),
+        (&["call", "http://127.0.0.1:9/mcp", "x", "[1]"], 2),
+        (&["up", "--log-level", "loud"], 2),
+    ] {
+        let run = house.run(args);
+        assert_eq!((run.code, run.stdout.as_str()), (code, ""), "{args:?}: {}", run.stderr);
+    }
+    assert!(std::path::Path::new(&example("demo/policy.json")).exists());
+}
+
+#[test]
+fn the_policy_of_the_demonstration_has_no_faults() {
+    let run = house().run(&["policy", "check", "--strict", &example("demo/policy.json")]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+}

@@ -1,0 +1,108 @@
+//! `gatelodge up` as a newcomer meets it: what it prints is pasted, and shows what it says.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod support;
+
+use support::{House, Running, house};
+
+fn up(house: &House) -> Running {
+    house.start("data", &[], &["up", "--data", "data", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+}
+
+/// The line behind a comment, with the token before it.
+fn line(printed: &str, comment: &str) -> String {
+    let export = printed.lines().find(|line| line.contains("export GATELODGE_TOKEN=")).expect("an export");
+    let mut lines = printed.lines().skip_while(|line| !line.trim_start().starts_with(&format!("# {comment}")));
+    format!("{export}\n{}", lines.nth(1).expect("a command"))
+}
+
+#[test]
+fn the_printed_commands_show_a_call_allowed_one_refused_and_one_limited_and_the_limit_outlives_a_restart() {
+    let house = house();
+    let running = up(&house);
+    let printed = running.printed();
+
+    let allowed = house.paste(&line(&printed, "allowed"));
+    assert_eq!((allowed.code, allowed.stdout.as_str()), (0, "Tea with Ada on Tuesday.\n"), "{allowed:?}");
+
+    let refused = house.paste(&line(&printed, "refused"));
+    assert_eq!((refused.code, refused.stdout.as_str()), (3, "[POLICY DENIED] Deleting notes is for people.\n"));
+
+    let limited = house.paste(&line(&printed, "limited"));
+    let (paid, stopped) = limited.stdout.split_once("[POLICY DENIED] ").expect("a refusal");
+    assert_eq!((limited.code, paid), (3, "payment 1: 40 to ada\npayment 2: 40 to ada\n"));
+    assert!(stopped.starts_with("limit `spend`: 100 per day, room again in "), "{stopped}");
+
+    let old_token = line(&printed, "allowed");
+    assert_eq!(running.stop(), 0);
+    let running = up(&house);
+    let limited = house.paste(&line(&running.printed(), "limited"));
+    assert_eq!(limited.code, 3);
+    assert!(limited.stdout.starts_with("[POLICY DENIED] limit `spend`"), "{}", limited.stdout);
+    let old_token = old_token.lines().next().expect("an export").to_owned();
+    let again = house.paste(&format!("{old_token}\n{}", line(&running.printed(), "allowed").lines().nth(1).unwrap()));
+    assert_eq!(again.code, 3, "the token of the last start has ended: {again:?}");
+}
+
+#[test]
+fn both_eras_of_the_protocol_are_spoken_and_the_list_shows_what_may_be_called() {
+    let house = house();
+    let running = up(&house);
+    let printed = running.printed();
+    let token = printed.lines().find_map(|line| line.trim().strip_prefix("token  ")).expect("a token").to_owned();
+    let url = running.url("demo");
+    for era in ["stateless", "legacy"] {
+        let run = house.run_with(&[("GATELODGE_TOKEN", &token)], &["call", "--era", era, &url]);
+        assert_eq!(run.code, 0, "{run:?}");
+        assert!(run.stdout.contains("send_payment") && run.stdout.contains("list_notes"), "{}", run.stdout);
+        let run = house.run_with(&[("GATELODGE_TOKEN", &token)], &["call", "--era", era, &url, "list_notes", "--json"]);
+        assert!(run.stdout.contains("plans\\nshopping"), "{}", run.stdout);
+    }
+    let run = house.run_with(&[("GATELODGE_TOKEN", &token)], &["call", &url, "no_such_tool"]);
+    assert_eq!((run.code, run.stdout.as_str()), (1, ""));
+    assert!(run.stderr.contains("Unknown tool: no_such_tool"), "{}", run.stderr);
+    let claude = printed.lines().find(|line| line.contains("claude mcp add")).expect("a line for Claude Code");
+    assert!(claude.contains(&url) && claude.contains(&token));
+}
+
+#[test]
+fn what_happened_is_told_with_its_why() {
+    let house = house();
+    let running = up(&house);
+    let printed = running.printed();
+    house.paste(&line(&printed, "refused"));
+    house.paste(&line(&printed, "limited"));
+
+    let calls = house.run(&["calls", "--data", "data"]);
+    assert_eq!(calls.code, 0);
+    assert!(
+        calls.stdout.contains("denied by /tools/delete_note of `demo` version 1: Deleting notes is for people."),
+        "{}",
+        calls.stdout
+    );
+    let refused = house.run(&["calls", "--data", "data", "--refused", "--tool", "send_payment", "--json"]);
+    let row: serde_json::Value = serde_json::from_str(refused.stdout.trim()).expect("one row");
+    assert_eq!(row["code"], "limit");
+    assert_eq!(row["counter"], "spend");
+    let call = row["call"].as_str().unwrap();
+    let one = house.run(&["calls", "--data", "data", "--call", call]);
+    assert!(one.stdout.contains("room again in") && one.stdout.contains(call), "{}", one.stdout);
+
+    let status = house.run(&["status", "--data", "data"]);
+    assert!(status.stdout.contains("gateway    ready at http://"), "{}", status.stdout);
+    assert!(status.stdout.contains("servers    demo"), "{}", status.stdout);
+    running.stop();
+    let status = house.run(&["status", "--data", "data"]);
+    assert!(status.stdout.contains("gateway    not running"), "{}", status.stdout);
+}
+
+#[test]
+fn a_port_that_is_taken_is_named_with_a_way_out() {
+    let house = house();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let run = house.run(&["up", "--data", "data", "--listen", &address, "--admin", "127.0.0.1:0"]);
+    assert_eq!((run.code, run.stdout.as_str()), (5, ""));
+    assert!(run.stderr.contains(&format!("cannot listen on {address}")), "{}", run.stderr);
+}

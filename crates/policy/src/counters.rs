@@ -1,0 +1,67 @@
+//! Which counters the limits of a policy use, so that two versions can be told apart by what they count.
+
+use std::sync::Arc;
+
+use crate::limit::{Align, Counter, RATE, Scope, Window};
+use crate::set::{Block, Policy};
+
+/// What a policy makes of a counter's identity. If any of it changes, counting begins at zero.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CounterShape {
+    /// Its name. Where each tool of a block has its own, `<tool>` or the glob stands for the tool's name.
+    pub name: Arc<str>,
+    /// How long it counts.
+    pub window: Window,
+    /// When its window begins.
+    pub align: Align,
+    /// Whose it is.
+    pub scope: Scope,
+}
+
+impl Policy {
+    /// All counters, by name, each once.
+    pub fn counters(&self) -> Vec<CounterShape> {
+        let categories = self.categories.iter().filter_map(|(_, rule)| rule.block()).map(|block| ("<tool>", block));
+        let tables = [&self.tools, &self.resources, &self.prompts].into_iter().flat_map(|table| table.blocks());
+        let named = tables.map(|block| (block.pointer.rsplit('/').next().unwrap_or_default(), block));
+        let all = self.all_tools.iter().map(|block| ("<tool>", block));
+        let mut shapes: Vec<CounterShape> =
+            all.chain(categories).chain(named).flat_map(|(tool, block)| shapes(tool, block)).collect();
+        shapes.sort_by(|a, b| a.name.cmp(&b.name));
+        shapes.dedup();
+        shapes
+    }
+}
+
+fn shapes(tool: &str, block: &Block) -> impl Iterator<Item = CounterShape> {
+    block.limits.iter().map(move |limit| {
+        let name = match &limit.counter {
+            Counter::Named(name) => Arc::clone(name),
+            Counter::OfTool { prefix } => format!("{prefix}{tool}{RATE}").into(),
+        };
+        CounterShape { name, window: limit.window, align: limit.align, scope: limit.scope }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Format, parse};
+
+    #[test]
+    fn each_counter_is_told_once_with_what_its_identity_is_made_of() {
+        let text = r#"{"version": "1", "default": "deny",
+            "all_tools": {"rate_limit": "9/minute"},
+            "categories": {"read": {"rate_limit": "5/hour"}},
+            "tools": {"pay": {"limits": [{"counter": "spend", "window": "day", "max": 5}]},
+                      "refund": {"limits": [{"counter": "spend", "window": "day", "max": 3}]},
+                      "get_*": {"rate_limit": "1/minute"}}}"#;
+        let policy = parse(text.as_bytes(), Format::Json).expect("a policy");
+        let told = policy.counters();
+        let told: Vec<String> =
+            told.iter().map(|shape| format!("{} {} {:?}", shape.name, shape.window, shape.scope)).collect();
+        assert_eq!(
+            told,
+            ["<tool>_rate hour Grant", "all:<tool>_rate minute Grant", "get_*_rate minute Grant", "spend day Grant"]
+        );
+    }
+}
