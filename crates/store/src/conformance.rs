@@ -82,6 +82,7 @@ macro_rules! conformance {
             release::a_release_in_an_earlier_slot_gives_back_there;
             release::a_reservation_that_is_only_dropped_is_spent;
             release::a_reservation_nobody_waits_for_is_given_back;
+            release::an_answer_that_nobody_picks_up_is_given_back;
             window::a_calendar_day_ends_at_midnight;
             window::seconds_begin_at_their_multiples;
             window::a_week_begins_on_monday;

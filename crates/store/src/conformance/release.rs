@@ -1,6 +1,7 @@
 //! What giving back owes.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use gatelodge_policy::{Align, Amount, Window};
@@ -83,5 +84,19 @@ pub async fn a_reservation_nobody_waits_for_is_given_back(store: &Backend) {
     let (intents, not_sent) = (intents.count() as i128, not_sent.count() as i128);
     assert_eq!(intents - not_sent, kept, "each intent that was not answered has its outcome");
     assert!(rows.iter().all(|row| row.record.at <= at(NOON)));
+    store.assert_whole().await;
+}
+
+pub async fn an_answer_that_nobody_picks_up_is_given_back(store: &Backend) {
+    let mut reserve = store.ledger.reserve(vec![a_day("calls", 1)], record(Kind::Intent));
+    let first = reserve.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let is_spent = matches!(first, Poll::Ready(_));
+    // The intent is there, and so the answer is, or is about to be.
+    while store.ledger.head().await.expect("a head").seq == 0 {}
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    drop(reserve);
+    store.flush().await;
+    store.flush().await;
+    assert_eq!(store.used("calls").await, if is_spent { BILLION } else { 0 });
     store.assert_whole().await;
 }

@@ -1,6 +1,7 @@
 //! `ledger.db`: counters and the call log. One thread writes, in groups; reading goes past it.
 
 mod counters;
+mod fault;
 mod head_file;
 mod job;
 mod open_ledger;
@@ -22,6 +23,7 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+use self::fault::LedgerFault;
 use self::job::{Entry, Job, Keep, Reserve, Shared};
 use self::open_ledger::OpenLedger;
 use self::waiting::Waiting;
@@ -84,7 +86,7 @@ impl SqliteLedger {
 
         let shared = Arc::new(Shared::default());
         let (queue, jobs) = mpsc::channel(QUEUE);
-        let open = OpenLedger::open(&file, durability).map_err(failed)?;
+        let open = OpenLedger::open(&file, durability).map_err(|fault| fault.at_opening(file.path()))?;
         let no_thread = |source| OpenStoreError::Thread { path: file.path().into(), source };
         let writer = Writer::new(file.clone(), durability, clock, jobs, Arc::clone(&shared), open);
         let writer = writer.map_err(no_thread)?;

@@ -153,32 +153,38 @@ async fn a_log_that_lost_its_end_is_noticed_after_the_next_start() {
     assert_eq!(second.verify(vec![]).await.expect("a walk").broken, None);
 }
 
+async fn take_of(ledger: &SqliteLedger, counter: &str, max: u32) -> bool {
+    let outcome = ledger.reserve(vec![a_day(counter, max)], record(Kind::Intent)).await.expect("an answer");
+    matches!(outcome, ReserveOutcome::Taken(_))
+}
+
+async fn counters(ledger: &SqliteLedger) -> Vec<String> {
+    ledger.usage().await.expect("counters").iter().map(|usage| usage.key.to_string()).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn counters_of_windows_long_past_are_forgotten_and_never_refilled() {
     let dir = tempfile::tempdir().expect("a directory");
     let clock = clock();
-    let ledger = SqliteLedger::open(dir.path(), Durability::Process, clock.clone()).expect("a ledger");
-    let keys = |usage: Vec<gatelodge_store::Usage>| -> Vec<String> {
-        usage.iter().map(|usage| usage.key.to_string()).collect()
-    };
-    assert!(take(&ledger, 1).await);
+    let open = || SqliteLedger::open(dir.path(), Durability::Process, clock.clone()).expect("a ledger");
+    let mut ledger = open();
+    assert!(take_of(&ledger, "now", 1).await && take_of(&ledger, "reopened", 1).await);
     clock.set(at("2026-12-20T12:00:00Z"));
-    for _ in 0..2 {
-        let other = vec![a_day("other", 9)];
-        let _spent = ledger.reserve(other, record(Kind::Intent)).await.expect("an answer");
-    }
-    assert_eq!(keys(ledger.usage().await.expect("counters")), ["calls", "other"], "34 days are not long");
+    assert!(take_of(&ledger, "other", 9).await);
+    assert_eq!(counters(&ledger).await, ["now", "other", "reopened"], "34 days are not long");
     clock.set(at("2027-01-20T12:00:00Z"));
-    let _spent = ledger.reserve(vec![a_day("new", 9)], record(Kind::Intent)).await.expect("an answer");
-    assert_eq!(keys(ledger.usage().await.expect("counters")), ["new", "other"]);
-    // The clock goes back to the day that was used up. It starts at the floor, once.
-    clock.set(at(NOON));
-    assert!(take(&ledger, 1).await);
-    drop(ledger);
-    let ledger = SqliteLedger::open(dir.path(), Durability::Process, clock.clone()).expect("a ledger");
-    for now in [NOON, "2026-11-16T12:00:00Z", "2026-12-10T12:00:00Z"] {
-        clock.set(at(now));
-        assert!(!take(&ledger, 1).await, "{now}");
+    assert!(take_of(&ledger, "new", 9).await);
+    assert_eq!(counters(&ledger).await, ["new", "other"]);
+    // The clock goes back to the day that was used up. A counter starts again at the floor, once, and stays there.
+    for counter in ["now", "reopened"] {
+        clock.set(at(NOON));
+        assert!(take_of(&ledger, counter, 1).await);
+        for now in [NOON, "2026-11-16T12:00:00Z", "2026-12-10T12:00:00Z"] {
+            clock.set(at(now));
+            assert!(!take_of(&ledger, counter, 1).await, "{counter} {now}");
+        }
+        drop(ledger);
+        ledger = open();
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::read;
+use super::{LedgerFault, read};
 use crate::StoreError;
 use crate::chain::Head;
 use crate::sqlite::OpenStoreError;
@@ -26,9 +26,12 @@ pub(super) struct HeadFile {
 }
 
 impl HeadFile {
-    pub fn open(ledger: &DbFile) -> io::Result<Self> {
+    pub fn open(ledger: &DbFile) -> Result<Self, LedgerFault> {
         let path = ledger.path().with_file_name(NAME);
-        Ok(Self { file: create(&path)?, path })
+        match create(&path) {
+            Ok(file) => Ok(Self { file, path }),
+            Err(source) => Err(LedgerFault::File { path, source }),
+        }
     }
 
     /// Writes the head over the one before.

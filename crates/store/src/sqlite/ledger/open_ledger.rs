@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, params};
 use super::counters::Counters;
 use super::head_file::HeadFile;
 use super::job::{Entry, Job, Keep, Reserve};
-use super::{STEPS, prune, read};
+use super::{LedgerFault, STEPS, prune, read};
 use crate::StoreError;
 use crate::chain::Head;
 use crate::clock::Clock;
@@ -21,6 +21,9 @@ use crate::sqlite::file::DbFile;
 
 /// How far the write-ahead log may grow on the disk before it is cut back, in bytes.
 const LOG_BYTES: i64 = 64 * 1024 * 1024;
+/// How far it may grow before the writer itself carries it over into the database. The sync thread does that earlier,
+/// while nobody waits; this is for when it does not get to it. In pages of 4 KiB.
+const CHECKPOINT_PAGES: u32 = 8_192;
 
 /// What a group's transaction says to one job.
 pub(super) enum Decided {
@@ -47,19 +50,20 @@ pub(super) struct OpenLedger {
 }
 
 impl OpenLedger {
-    pub fn open(file: &DbFile, durability: Durability) -> rusqlite::Result<Self> {
+    pub fn open(file: &DbFile, durability: Durability) -> Result<Self, LedgerFault> {
         let connection = file.connect()?;
         let synchronous = match durability {
             Durability::Process => "normal",
             Durability::Power => "full",
         };
         connection.pragma_update(None, "synchronous", synchronous)?;
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
         // The first look makes SQLite open its log, so that it can be opened here.
         let end = read::end(&connection)?;
-        let to_error = |error: std::io::Error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
-        let log_file = File::open(file.beside("-wal")).map_err(to_error)?;
-        let head_file = HeadFile::open(file).map_err(to_error)?;
+        let path = file.beside("-wal");
+        let log_file = File::open(&path).map_err(|source| LedgerFault::File { path, source })?;
+        let head_file = HeadFile::open(file)?;
         Ok(Self {
             connection,
             log_file: Arc::new(log_file),
@@ -72,7 +76,7 @@ impl OpenLedger {
     }
 
     /// Decides and writes a group, and commits it. After an error nothing of it is left, here or on the disk.
-    pub fn transact(&mut self, group: &[Job], clock: &dyn Clock) -> rusqlite::Result<Vec<Decided>> {
+    pub fn transact(&mut self, group: &[Job], clock: &dyn Clock) -> Result<Vec<Decided>, LedgerFault> {
         let decided = self.attempt(group, clock);
         if decided.is_err() {
             self.seen = None;
@@ -84,7 +88,7 @@ impl OpenLedger {
         decided
     }
 
-    fn attempt(&mut self, group: &[Job], clock: &dyn Clock) -> rusqlite::Result<Vec<Decided>> {
+    fn attempt(&mut self, group: &[Job], clock: &dyn Clock) -> Result<Vec<Decided>, LedgerFault> {
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         self.look_for_others()?;
         // Read behind the lock: a later group never has an earlier time because it waited.
@@ -99,7 +103,7 @@ impl OpenLedger {
     }
 
     /// Forgets what is known if another connection has written since.
-    fn look_for_others(&mut self) -> rusqlite::Result<()> {
+    fn look_for_others(&mut self) -> Result<(), LedgerFault> {
         let version = self.connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if self.seen != Some(version) {
             refuse_other_schema(&self.connection)?;
@@ -184,18 +188,15 @@ impl OpenLedger {
     }
 
     /// Whether the connection is worth a further try.
-    pub fn is_usable_after(&self, error: &rusqlite::Error) -> bool {
-        let was_busy = matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked));
-        was_busy && self.connection.is_autocommit()
+    pub fn is_usable_after(&self, fault: &LedgerFault) -> bool {
+        let LedgerFault::Sql(error) = fault else { return false };
+        let code = error.sqlite_error_code();
+        matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)) && self.connection.is_autocommit()
     }
 }
 
 /// A later build may bring the schema up while this one runs.
-fn refuse_other_schema(connection: &Connection) -> rusqlite::Result<()> {
+fn refuse_other_schema(connection: &Connection) -> Result<(), LedgerFault> {
     let found: usize = connection.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))?;
-    if found == STEPS.len() {
-        return Ok(());
-    }
-    let message = format!("the ledger now has schema {found}, this build knows {}", STEPS.len());
-    Err(rusqlite::Error::ToSqlConversionFailure(message.into()))
+    if found == STEPS.len() { Ok(()) } else { Err(LedgerFault::Schema { found, known: STEPS.len() }) }
 }

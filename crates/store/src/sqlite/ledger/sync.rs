@@ -1,4 +1,5 @@
-//! The thread that has the write-ahead log written through to the disk shortly after each commit.
+//! The thread that has the write-ahead log written through to the disk shortly after each commit, and carries it over
+//! into the database when it has grown, so that no call waits for either.
 
 use std::fs::File;
 use std::io;
@@ -7,7 +8,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::job::Shared;
+use crate::StoreError;
+use crate::sqlite::file::DbFile;
 
+/// After how many pages, roughly, the log is carried over: some 8 MB.
+const LARGE: usize = 2_000;
 /// How long commits gather before they are synced together. With the sync itself it stays below 50 ms.
 const GATHER: Duration = Duration::from_millis(20);
 
@@ -28,29 +33,34 @@ struct State {
 #[derive(Default)]
 struct Wish {
     file: Option<Arc<File>>,
+    /// Pages that were written since the log was last carried over.
+    pages: usize,
     is_closed: bool,
 }
 
 impl Syncer {
-    pub fn start(shared: Arc<Shared>) -> io::Result<Self> {
+    pub fn start(ledger: DbFile, shared: Arc<Shared>) -> io::Result<Self> {
         let state = Arc::new(State::default());
         let of_thread = Arc::clone(&state);
-        let thread = thread::Builder::new().name("ledger-sync".into()).spawn(move || of_thread.run(&shared))?;
+        let run = move || of_thread.run(&ledger, &shared);
+        let thread = thread::Builder::new().name("ledger-sync".into()).spawn(run)?;
         Ok(Self { state, thread: Some(thread) })
     }
 
-    /// Has a file synced soon.
-    pub fn sync(&self, file: &Arc<File>) {
+    /// Has a file synced soon, into which a transaction of so many rows was written.
+    pub fn sync(&self, file: &Arc<File>, rows: usize) {
         let mut wish = self.state.lock();
         if wish.file.is_none() {
             self.state.bell.notify_one();
         }
         wish.file = Some(Arc::clone(file));
+        // Each commit writes the last pages of the tables anew; a page holds some eight rows.
+        wish.pages += 4 + rows / 8;
     }
 }
 
 impl State {
-    fn run(&self, shared: &Shared) {
+    fn run(&self, ledger: &DbFile, shared: &Shared) {
         loop {
             let mut wish = self.lock();
             while wish.file.is_none() && !wish.is_closed {
@@ -63,9 +73,17 @@ impl State {
             }
             // Taken out before the sync: a commit during it is a new wish.
             let Some(file) = wish.file.take() else { return };
+            let is_large = wish.pages >= LARGE;
+            if is_large {
+                wish.pages = 0;
+            }
             drop(wish);
             if file.sync_data().is_err() {
                 shared.count_faults(1);
+            }
+            if is_large {
+                // If it fails, the writer does it when it must.
+                let _ = carry_over(ledger);
             }
         }
     }
@@ -73,6 +91,13 @@ impl State {
     fn lock(&self) -> MutexGuard<'_, Wish> {
         self.wish.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Copies what is in the log into the database, as far as no reader needs it. Nobody waits for it, and it for nobody.
+fn carry_over(ledger: &DbFile) -> Result<(), StoreError> {
+    ledger.check()?;
+    let connection = ledger.connect()?;
+    Ok(connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?)
 }
 
 impl Drop for Syncer {

@@ -53,7 +53,7 @@ impl Writer {
         open: OpenLedger,
     ) -> io::Result<Self> {
         let syncer = match durability {
-            Durability::Process => Some(Syncer::start(Arc::clone(&shared))?),
+            Durability::Process => Some(Syncer::start(file.clone(), Arc::clone(&shared))?),
             Durability::Power => None,
         };
         Ok(Self {
@@ -145,7 +145,7 @@ impl Writer {
                     self.shared.count_faults(1);
                 }
                 if let Some(syncer) = &self.syncer {
-                    syncer.sync(open.log_file());
+                    syncer.sync(open.log_file(), group.len());
                 }
                 Ok(decided)
             }

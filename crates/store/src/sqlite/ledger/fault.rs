@@ -1,0 +1,41 @@
+//! Why the open ledger could not do what it should. Each one refuses the group it came in.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::StoreError;
+use crate::sqlite::OpenStoreError;
+
+/// A fault of the database or of the files beside it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LedgerFault {
+    #[error(transparent)]
+    Sql(#[from] rusqlite::Error),
+    #[error("cannot open `{path}`: {source}")]
+    File { path: PathBuf, source: io::Error },
+    #[error("the ledger now has schema {found}, this build knows {known}")]
+    Schema { found: usize, known: usize },
+}
+
+impl LedgerFault {
+    /// What it means at the start.
+    pub fn at_opening(self, path: &Path) -> OpenStoreError {
+        match self {
+            Self::Sql(source) => OpenStoreError::Open { path: path.into(), source },
+            Self::File { path, source } => OpenStoreError::File { path, source },
+            Self::Schema { found, known } => {
+                let number = |schema: usize| schema.try_into().unwrap_or(u32::MAX);
+                OpenStoreError::TooNew { path: path.into(), found: number(found), known: number(known) }
+            }
+        }
+    }
+}
+
+impl From<LedgerFault> for StoreError {
+    fn from(fault: LedgerFault) -> Self {
+        match fault {
+            LedgerFault::Sql(error) => error.into(),
+            LedgerFault::File { .. } | LedgerFault::Schema { .. } => Self::Unavailable(fault.to_string()),
+        }
+    }
+}
