@@ -1,7 +1,8 @@
 //! From the YAML policies of Intercept to policies of ours, with a note on everything that changed meaning.
 //!
-//! The result never lets a call pass that the source would refuse, as far as numbers are told apart: Intercept
-//! compares them as floats, we compare them exactly. What cannot be said here becomes a denial.
+//! The result never lets a call pass that the source would refuse, but for numbers that Intercept does not tell apart:
+//! it compares them as floats, we compare them exactly. A note says where that can matter. What cannot be said here
+//! becomes a denial.
 
 mod block;
 mod condition;
@@ -46,7 +47,9 @@ pub struct Note {
 words! {
     /// How a part of the source fared.
     NoteKind {
-        /// It means something else here; never something more permissive.
+        /// It lets calls pass that were refused; which ones, the message says.
+        Looser = "looser",
+        /// It means something else here, and lets no call pass that was refused.
         Changed = "changed",
         /// It is not in the result.
         Dropped = "dropped",
@@ -146,7 +149,8 @@ impl Importer {
             Some("1") => {}
             Some(other) => {
                 let span = root.get("version").unwrap_or(root).span.clone();
-                self.fault(Fault::error(Code::UnknownWord, span, format!("version `{other}` is not known")));
+                let fault = Fault::error(Code::UnknownWord, span, format!("version `{other}` is not known"));
+                self.fault(fault.help("write `version: \"1\"`"));
             }
             None => self.missing(root, "version", "write `version: \"1\"`"),
         }
@@ -174,7 +178,8 @@ impl Importer {
         for item in self.list(node, "hide") {
             let Some(name) = self.scalar(item, "an entry of `hide`") else { continue };
             if name.trim().is_empty() {
-                self.fault(Fault::error(Code::EmptyText, item.span.clone(), "an entry of `hide` is empty"));
+                let fault = Fault::error(Code::EmptyText, item.span.clone(), "an entry of `hide` is empty");
+                self.fault(fault.help("remove it, or write the name of a tool"));
             }
             if names.contains(&quoted(&name)) {
                 let fault = Fault::error(Code::RepeatedKey, item.span.clone(), format!("`{name}` is hidden twice"));
