@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use gatelodge_json::quote;
 
-use crate::fault::{Code, Fault};
+use crate::fault::{Code, Fault, keep, told};
 use crate::format::{comments_of_yaml, format};
 use crate::limit::words;
 use crate::parse::parse;
@@ -63,15 +63,14 @@ words! {
 /// # Errors
 /// All faults of the source, in the order of their places.
 pub fn import(text: &[u8]) -> Result<Imported, Vec<Fault>> {
-    let (root, repeats) = written::read(text, Format::Yaml).map_err(|fault| vec![fault])?;
+    let (root, repeats) = written::read(text, Format::Yaml).map_err(|fault| told(vec![fault.or_if_empty(EMPTY)]))?;
     let mut importer = Importer { faults: repeats, ..Importer::default() };
     let policy = importer.policy(&root);
     importer.check_references();
     importer.tell_comments(comments_of_yaml(text, &root));
-    let Importer { mut faults, mut notes, .. } = importer;
+    let Importer { faults, mut notes, .. } = importer;
     if !faults.is_empty() {
-        faults.sort_by_key(|fault| fault.span.start);
-        return Err(faults);
+        return Err(told(faults));
     }
     let policy = format(policy.as_bytes(), Format::Json).map_err(broken)?.text;
     // Whatever went wrong above, nobody gets a policy that does not load.
@@ -88,6 +87,9 @@ fn broken(faults: Vec<Fault>) -> Vec<Fault> {
     };
     faults.into_iter().map(tell).collect()
 }
+
+/// The way out of an empty text.
+const EMPTY: &str = "name a policy of Intercept: `version`, `default` and `tools`";
 
 const FIELDS: [&str; 6] = ["version", "description", "default", "hide", "tools", "approvals"];
 
@@ -107,7 +109,7 @@ struct Importer {
 
 impl Importer {
     fn fault(&mut self, fault: Fault) {
-        self.faults.push(fault);
+        keep(&mut self.faults, fault);
     }
 
     fn note(&mut self, kind: NoteKind, span: &Range<usize>, message: impl Into<String>) {
