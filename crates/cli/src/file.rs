@@ -1,7 +1,7 @@
 //! Reading what people name: files and standard input, never more than a document may have.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use anyhow::Result;
@@ -12,7 +12,7 @@ use crate::cli::FormatName;
 use crate::exit::Usage;
 
 /// A text and where it came from.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Source {
     /// For messages.
     pub name: String,
@@ -20,17 +20,33 @@ pub struct Source {
     pub text: Vec<u8>,
 }
 
+/// Why a text could not be read.
+#[derive(Debug)]
+pub struct Unreadable {
+    /// What was to be read.
+    pub name: String,
+    /// What went wrong.
+    pub message: String,
+    /// What to do about it.
+    pub help: &'static str,
+}
+
 /// Reads a file, or standard input for `-`.
 pub fn read(path: &Path) -> Result<Source> {
+    Ok(try_read(path).map_err(|unreadable| Usage(unreadable.message))?)
+}
+
+/// Reads a file, or standard input for `-`, for whoever has something to do without it.
+pub fn try_read(path: &Path) -> Result<Source, Unreadable> {
     read_up_to(path, Limits::DOCUMENT.bytes)
 }
 
 /// Reads what a server offered, which may be larger than what people write.
-pub fn read_reply(path: &Path) -> Result<Source> {
+pub fn try_read_reply(path: &Path) -> Result<Source, Unreadable> {
     read_up_to(path, Limits::REPLY.bytes)
 }
 
-fn read_up_to(path: &Path, limit: usize) -> Result<Source> {
+fn read_up_to(path: &Path, limit: usize) -> Result<Source, Unreadable> {
     let limit = limit as u64 + 1;
     let mut text = Vec::new();
     if path == Path::new("-") {
@@ -42,8 +58,15 @@ fn read_up_to(path: &Path, limit: usize) -> Result<Source> {
     Ok(Source { name: path.display().to_string(), text })
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Usage {
-    Usage(format!("cannot read `{}`: {error}", path.display()))
+fn unreadable(path: &Path, error: &std::io::Error) -> Unreadable {
+    let name = path.display().to_string();
+    let help = match error.kind() {
+        ErrorKind::NotFound => "check the name; it is taken from the folder that the command runs in",
+        ErrorKind::PermissionDenied => "give yourself leave to read it",
+        ErrorKind::IsADirectory => "name a file in it",
+        _ => "see whether it can be read at all",
+    };
+    Unreadable { message: format!("cannot read `{name}`: {error}"), name, help }
 }
 
 impl Source {

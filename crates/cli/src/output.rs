@@ -10,10 +10,16 @@ pub fn json(value: &impl serde::Serialize) -> Result<()> {
 }
 
 /// Prints to standard output; whoever closed it early wanted no more.
+///
+/// # Errors
+/// Not all of the text could be written.
 pub fn print(text: &str) -> Result<()> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            let message = "cannot write to standard output, so what is there is not whole; make room and run it again";
+            Err(anyhow::Error::new(error).context(message))
+        }
         _ => Ok(()),
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use gatelodge_json::Place;
-use gatelodge_policy::{Fault, Severity};
+use gatelodge_policy::{Fault, FaultCode, Severity};
 use serde::Serialize;
 
 use crate::file::Source;
@@ -14,8 +14,8 @@ use crate::file::Source;
 const LONGEST_LINE: usize = 400;
 /// So many characters on either side.
 const EXCERPT: usize = 40;
-/// More findings of one document are counted, not shown.
-const MOST_FAULTS: usize = 200;
+/// More findings of one document are counted, not shown. The engine tells 200 errors, and that there are more.
+const MOST_FAULTS: usize = 201;
 
 /// A finding of any kind of document, as it is shown.
 #[derive(Debug, Clone)]
@@ -166,6 +166,10 @@ fn plain(source: &Source, remark: &Remark<'_>) -> String {
     let (code, name, message) = (remark.code, shown(&source.name), shown(remark.message));
     let excerpt = excerpt(&source.text, &remark.span).unwrap_or_default();
     let severity = severity(remark.severity);
+    if code == FaultCode::UnreadableFile.as_str() && source.text.is_empty() {
+        // The file itself; its name is in the message, and there is no place in it.
+        return format!("{severity}[{code}]: {message}{help}");
+    }
     format!("{severity}[{code}]: {message}\n  --> {name}:{}:{}{excerpt}{help}", place.line, place.column)
 }
 

@@ -1,6 +1,12 @@
 //! `gatelodge policy …` as people call it: the real program, its two streams and its exit code.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 
@@ -168,8 +174,8 @@ fn a_call_that_is_none_is_refused_with_its_place() {
     ] {
         let run =
             gatelodge(&["policy", "explain", "--policy", &example("books/policy.json"), "--call", call, "--json"]);
-        assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{call}");
-        assert!(run.stderr.contains(message), "{call}: {}", run.stderr);
+        assert_eq!((run.code, run.stderr.as_str()), (1, ""), "{call}");
+        assert!(run.stdout.contains(message), "{call}: {}", run.stdout);
     }
 }
 
@@ -337,6 +343,8 @@ fn wrong_words_and_missing_files_end_with_two() {
         &["policy", "check", "/nowhere/policy.json"],
         &["policy", "explain", "--policy", "-", "--call", "-"],
         &["policy", "test", "/nowhere"],
+        &["policy", "import", "/nowhere"],
+        &["policy", "fmt", "/nowhere"],
         &["policy", "fmt", "--write", "--check", "x"],
     ] {
         let Run { code, stdout, stderr } = gatelodge(args);
@@ -351,6 +359,290 @@ fn each_command_teaches_itself() {
         let run = gatelodge(&["policy", verb, "--help"]);
         assert_eq!(run.code, 0);
         assert!(run.stdout.contains("Example"), "{verb}: {}", run.stdout);
+    }
+}
+
+const GOOD: &str = r#"{"version":"1","default":"deny"}"#;
+const BAD: &str = r#"{"version":"1","defualt":"deny"}"#;
+
+/// The findings on standard output.
+fn findings(run: &Run) -> Vec<Value> {
+    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stdout))
+}
+
+#[test]
+fn one_unreadable_file_costs_no_other_its_findings() {
+    let house = house();
+    house.write("bad.json", BAD);
+    house.write("good.json", GOOD);
+    let run = house.run(&["policy", "check", "nowhere.json", "bad.json", "good.json"]);
+    assert_eq!(run.code, 2);
+    assert!(run.stderr.contains("error[unreadable-file]: cannot read `nowhere.json`"), "{}", run.stderr);
+    assert!(run.stderr.contains("help: check the name"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("error[unknown-field]") && run.stderr.contains("good.json: no faults"),
+        "{}",
+        run.stderr
+    );
+    let run = house.run(&["policy", "check", "--json", "nowhere.json", "bad.json", "good.json"]);
+    assert_eq!((run.code, run.stderr.as_str()), (2, ""));
+    let codes: Vec<Value> = findings(&run).iter().map(|finding| finding["code"].clone()).collect();
+    assert_eq!(codes, ["unreadable-file", "missing-field", "unknown-field"]);
+    house.write("cases.yaml", "policy: good.json\ncases:\n  - {name: no, call: {tool: a}, expect: allow}\n");
+    let run = house.run(&["policy", "test", "nowhere.yaml", "cases.yaml"]);
+    assert_eq!(run.code, 2);
+    assert!(run.stdout.contains("FAILED cases.yaml:3: no"), "{}", run.stdout);
+    assert!(run.stderr.contains("cannot read `nowhere.yaml`"), "{}", run.stderr);
+}
+
+#[test]
+fn faulty_tools_do_not_hide_the_faults_of_the_policies() {
+    let house = house();
+    house.write("bad.json", BAD);
+    house.write("tools.json", "{");
+    let run = house.run(&["policy", "check", "--tools", "tools.json", "bad.json"]);
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("tools.json: the policies are checked without these tools"), "{}", run.stderr);
+    assert!(run.stderr.contains("error[unknown-field]"), "{}", run.stderr);
+    let run = house.run(&["policy", "check", "--tools", "nowhere.json", "bad.json"]);
+    assert_eq!(run.code, 2);
+    assert!(
+        run.stderr.contains("cannot read `nowhere.json`") && run.stderr.contains("unknown-field"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn programs_get_all_faults_on_standard_output() {
+    let house = house();
+    house.write("good.json", GOOD);
+    house.write("bad.json", BAD);
+    house.write("call.json", r#"{"tool": "a", "x": 1}"#);
+    house.write("intercept.yaml", "version: \"1\"\ndefault: maybe\n");
+    house.write("faulty.yaml", "policy: good.json\ncases: []\n");
+    let told = |args: &[&str], code: i32| {
+        let run = house.run(args);
+        assert_eq!((run.code, run.stderr.as_str()), (code, ""), "{args:?}: {}", run.stdout);
+        let found = findings(&run);
+        // A report of `test` holds its findings.
+        let found =
+            found.iter().flat_map(|file| file["faults"].as_array().cloned().unwrap_or_else(|| vec![file.clone()]));
+        found
+            .map(|finding| {
+                format!(
+                    "{} {}:{}",
+                    finding["code"].as_str().unwrap(),
+                    finding["file"].as_str().unwrap(),
+                    finding["line"]
+                )
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told(&["policy", "explain", "--json", "--policy", "bad.json", "--call", "call.json"], 1),
+        ["missing-field bad.json:1", "unknown-field bad.json:1", "unknown-field call.json:1"]
+    );
+    assert_eq!(
+        told(&["policy", "explain", "--json", "--policy", "good.json", "--call", "nowhere.json"], 2),
+        ["unreadable-file nowhere.json:1"]
+    );
+    assert_eq!(told(&["policy", "import", "--json", "intercept.yaml"], 1), ["unknown-word intercept.yaml:2"]);
+    assert_eq!(told(&["policy", "import", "--json", "nowhere.yaml"], 2), ["unreadable-file nowhere.yaml:1"]);
+    assert_eq!(told(&["policy", "test", "--json", "faulty.yaml"], 1), ["empty-list faulty.yaml:2"]);
+    assert_eq!(told(&["policy", "test", "--json", "nowhere.yaml"], 2), ["unreadable-file nowhere.yaml:1"]);
+}
+
+#[test]
+fn faults_of_a_case_file_its_calls_and_its_policies_are_told_once_and_with_their_places() {
+    let house = house();
+    house.write("bad.yaml", "version: \"1\"\ndefault: deny\ntools: {a: {actoin: deny}}\n");
+    house.write("good.json", GOOD);
+    house.write(
+        "cases.yaml",
+        "policy: bad.yaml
+cases:
+  - {name: one, call: {tool: a}, expect: allow}
+  - {name: two, call: {tool: b}, expect: deny}
+  - name: a call that is none
+    policy: good.json
+    call:
+      tool: a
+      argumnets: {}
+    expect: deny
+  - {name: nowhere, policy: nowhere.json, call: {tool: a}, expect: deny}
+  - {name: a policy of its own, policy: {version: \"1\", default: maybe}, call: {tool: a}, expect: deny}
+  - {name: expected, policy: {version: \"1\", default: perhaps}, expect: {faults: [unknown-word]}}
+  - {name: it runs all the same, policy: good.json, call: {tool: a}, expect: deny}
+",
+    );
+    let run = house.run(&["policy", "test", "cases.yaml"]);
+    assert_eq!(run.code, 2);
+    insta::assert_snapshot!(format!("{}{}", run.stdout, run.stderr));
+    let run = house.run(&["policy", "test", "--json", "cases.yaml"]);
+    assert_eq!((run.code, run.stderr.as_str()), (2, ""));
+    let report = findings(&run).remove(0);
+    let places: Vec<String> = report["faults"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| format!("{}:{}", finding["file"].as_str().unwrap(), finding["line"]))
+        .collect();
+    assert_eq!(places, ["cases.yaml:9", "cases.yaml:11", "cases.yaml:12", "bad.yaml:3"]);
+    let passed: Vec<bool> =
+        report["cases"].as_array().unwrap().iter().map(|case| case["passed"].as_bool().unwrap()).collect();
+    assert_eq!(passed, [false, false, false, false, false, true, true]);
+}
+
+#[test]
+fn fmt_gives_advice_that_works_for_yaml_and_standard_input() {
+    let house = house();
+    house.write("policy.yaml", "# why\nversion: \"1\"\ndefault: deny\n");
+    let run = house.run(&["policy", "fmt", "--check", "policy.yaml"]);
+    assert_eq!(run.code, 1);
+    assert!(!run.stderr.contains("--write") && run.stderr.contains("1 YAML comment is lost in it"), "{}", run.stderr);
+    let run = house.run(&["policy", "fmt", "policy.yaml"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, "policy.yaml: 1 YAML comment is lost in JSON\n"));
+    let run = house.run_with_input(&["policy", "fmt", "--check", "-"], "{\"version\":\"1\"}");
+    assert_eq!(run.code, 1);
+    assert!(!run.stderr.contains("--write") && run.stderr.contains("`gatelodge policy fmt -`"), "{}", run.stderr);
+    for page in [gatelodge(&["policy", "--help"]).stdout, std::fs::read_to_string(example("../README.md")).unwrap()] {
+        let line = page.lines().find(|line| line.contains("fmt")).unwrap();
+        assert!(line.contains("YAML"), "{line}");
+    }
+}
+
+#[test]
+fn fmt_does_not_replace_a_file_that_is_read_only() {
+    let house = house();
+    let text = "{\"version\":\"1\",\"default\":\"deny\"}";
+    house.write("policy.json", text);
+    house.protect("policy.json");
+    let run = house.run(&["policy", "fmt", "--write", "policy.json"]);
+    assert_eq!(run.code, 2, "{}", run.stderr);
+    assert!(run.stderr.contains("`policy.json` is read-only; make it writable"), "{}", run.stderr);
+    assert_eq!(house.read("policy.json"), text);
+}
+
+#[test]
+fn standard_input_is_read_once() {
+    let house = house();
+    house.write("cases.yaml", "policy: \"-\"\ncases:\n  - {call: {tool: a}, expect: deny}\n");
+    for args in [
+        &["policy", "check", "-", "-"][..],
+        &["policy", "check", "--tools", "-", "-"],
+        &["policy", "test", "-", "-"],
+        &["policy", "explain", "--policy", "-", "--call", "-"],
+    ] {
+        let run = house.run_with_input(args, GOOD);
+        assert_eq!(run.code, 2, "{args:?}: {}", run.stderr);
+        assert!(run.stderr.contains("standard input can be read once"), "{args:?}: {}", run.stderr);
+    }
+    let run = house.run_with_input(&["policy", "test", "cases.yaml"], GOOD);
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("`-` names no file") && run.stderr.contains("cases.yaml:1:9"), "{}", run.stderr);
+}
+
+#[test]
+fn strict_says_why_it_failed() {
+    let house = house();
+    house.write(
+        "policy.json",
+        r#"{"version":"1","default":"deny","tools":{"a":{"limits":[{"counter":"c","window":"day","max":1,"scope":"session"}]}}}"#,
+    );
+    let run = house.run(&["policy", "check", "--strict", "policy.json"]);
+    assert!(run.stderr.contains("1 warning; it loads, but `--strict` takes warnings for errors"), "{}", run.stderr);
+    let run = house.run(&["policy", "check", "--strict", "--json", "policy.json"]);
+    assert_eq!((run.code, &findings(&run)[0]["severity"]), (1, &json!("error")));
+}
+
+#[test]
+fn check_says_when_there_are_more_faults_than_it_tells() {
+    let house = house();
+    let entries = vec!["1"; 300].join(",");
+    house.write("many.json", &format!(r#"{{"version":"1","default":"deny","hide":[{entries}]}}"#));
+    let found = findings(&house.run(&["policy", "check", "--json", "many.json"]));
+    assert_eq!((found.len(), &found[200]["code"]), (201, &json!("more-faults")));
+    let run = house.run(&["policy", "check", "many.json"]);
+    assert!(run.stderr.ends_with("many.json: 200 errors or more; it does not load\n"), "{}", run.stderr);
+    assert!(run.stderr.contains("error[more-faults]"), "{}", run.stderr);
+}
+
+#[test]
+fn yaml_that_is_taken_for_json_is_known_for_what_it_is() {
+    let house = house();
+    house.write("policy.json", "version: \"1\"\ndefault: deny\n");
+    let run = house.run(&["policy", "check", "policy.json"]);
+    assert!(run.code == 1 && run.stderr.contains("--format yaml"), "{}", run.stderr);
+    assert_eq!(house.run(&["policy", "check", "--format", "yaml", "policy.json"]).code, 0);
+    let explain = ["policy", "explain", "--policy", "policy.json", "--call", "{\"tool\": \"a\"}"];
+    assert!(house.run(&explain).stderr.contains("--format yaml"));
+    let run = house.run(&[&explain[..], &["--format", "yaml"]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+}
+
+#[test]
+fn nobody_is_offered_a_policy_who_writes_something_else() {
+    let house = house();
+    house.write("empty.json", "");
+    house.write("good.json", GOOD);
+    for args in [
+        &["policy", "explain", "--policy", "good.json", "--call", "empty.json"][..],
+        &["policy", "test", "empty.json"],
+        &["policy", "import", "empty.json"],
+        &["policy", "check", "--tools", "empty.json", "good.json"],
+    ] {
+        let run = house.run(args);
+        assert_eq!(run.code, 1);
+        assert!(run.stderr.contains("help: ") && !run.stderr.contains("smallest policy"), "{args:?}: {}", run.stderr);
+    }
+    assert!(house.run(&["policy", "check", "empty.json"]).stderr.contains("the smallest policy"));
+}
+
+#[test]
+fn what_cannot_be_written_is_told_as_not_whole() {
+    let run = house().run_to_full_disk(&["policy", "schema"]);
+    assert_eq!(run.code, 5);
+    assert!(run.stderr.contains("cannot write to standard output, so what is there is not whole"), "{}", run.stderr);
+}
+
+/// Whatever is wrong, there is a way out of it.
+#[test]
+fn every_error_has_a_way_out() {
+    let house = house();
+    house.write("good.json", GOOD);
+    house.write_bytes("large.json", &vec![b' '; 9 << 20]);
+    house.write_bytes("large_tools.json", &vec![b' '; 65 << 20]);
+    house.write("no_expect.yaml", "policy: good.json\ncases:\n  - {call: {tool: a}}\n");
+    house.write("null_expect.yaml", "policy: good.json\ncases:\n  - {call: {tool: a}, expect: null}\n");
+    house.write(
+        "regex.yaml",
+        "version: \"1\"\ntools: {a: {rules: [{name: r, conditions: [{path: args.x, op: regex, value: \"a(\"}]}]}}\n",
+    );
+    house.write("hide.yaml", "version: \"1\"\nhide: [\"\"]\n");
+    let explain = |call: &'static str| vec!["policy", "explain", "--policy", "good.json", "--call", call];
+    for args in [
+        explain(r#"{"tool": 5}"#),
+        explain(r#"{"tool": "a", "arguments": {"n": 1e400}}"#),
+        explain(r#"{"tool": "a", "arguments": {"n": 0e99999999999999999999}}"#),
+        explain(r#"{"tool": "a""#),
+        explain(r#"{"tool": "a", "level": "high"}"#),
+        explain("large.json"),
+        vec!["policy", "fmt", "large.json"],
+        vec!["policy", "import", "large.json"],
+        vec!["policy", "test", "large.json"],
+        vec!["policy", "check", "--tools", "large_tools.json", "good.json"],
+        vec!["policy", "test", "no_expect.yaml"],
+        vec!["policy", "test", "null_expect.yaml"],
+        vec!["policy", "import", "regex.yaml"],
+        vec!["policy", "import", "hide.yaml"],
+        vec!["policy", "fmt", "nowhere.json"],
+    ] {
+        let run = house.run(&args);
+        assert!(run.code == 1 || run.code == 2, "{args:?}: {}", run.stderr);
+        let errors = run.stderr.matches("error[").count();
+        assert!(errors > 0 && run.stderr.matches("help: ").count() == errors, "{args:?}: {}", run.stderr);
+        assert!(!run.stderr.contains("did you mean `server`"), "{}", run.stderr);
     }
 }
 

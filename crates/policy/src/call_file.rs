@@ -7,8 +7,8 @@ use gatelodge_json::{Kind, Value};
 use jiff::Timestamp;
 
 use crate::call::{Call, Caller, Category, Definition, Reference, Subject, Tool};
-use crate::fault::{Code, Fault};
-use crate::parse::{MAX_FAULTS, offer};
+use crate::fault::{Code, Fault, MOST_LOOKED_FOR, told};
+use crate::parse::offer;
 use crate::schema::Schema;
 
 const FIELDS: [&str; 13] = [
@@ -26,6 +26,8 @@ const FIELDS: [&str; 13] = [
     "accepted",
     "at",
 ];
+/// What a call looks like.
+pub(crate) const HELP: &str = r#"a call is JSON, such as {"tool": "search", "arguments": {"query": "cats"}}"#;
 const SUBJECTS: [&str; 4] = ["tool", "resource", "prompt", "method"];
 
 /// A call that was read from a file.
@@ -56,7 +58,7 @@ impl<'a> CallFile<'a> {
         let file = reader.file(value);
         match file {
             Some(file) if reader.faults.is_empty() => Ok(file),
-            _ => Err(reader.faults),
+            _ => Err(told(reader.faults)),
         }
     }
 
@@ -213,16 +215,21 @@ impl Reader {
     fn check_names(&mut self, value: Value<'_>, known: &[&str], what: &str) {
         for (key, _) in value.members() {
             let name = key.as_str().unwrap_or_default();
-            if self.faults.len() < MAX_FAULTS && !known.contains(&name.as_ref()) {
+            if self.faults.len() < MOST_LOOKED_FOR && !known.contains(&name.as_ref()) {
                 let fault = Fault::error(Code::UnknownField, span(key), format!("`{name}` is not a field of {what}"));
-                self.faults.push(fault.help(offer(&name, known)));
+                let help = match &*name {
+                    "level" => "a tool's level follows from its `category`".to_owned(),
+                    _ => offer(&name, known),
+                };
+                self.faults.push(fault.help(help));
             }
         }
     }
 
     fn wrong_type(&mut self, value: Value<'_>, what: &str, wanted: &str) {
         let message = format!("{what} must be {wanted}, not {}", value.kind().with_article());
-        self.faults.push(Fault::error(Code::WrongType, span(value), message));
+        let fault = Fault::error(Code::WrongType, span(value), message);
+        self.faults.push(fault.help(format!("write {wanted}; {HELP}")));
     }
 }
 

@@ -6,57 +6,81 @@ use std::ops::Range;
 
 use gatelodge_json::{Limits, read};
 use jiff::Timestamp;
-use serde::Serialize;
 
 use crate::call_file::CallFile;
 use crate::explain::{Explanation, explain};
-use crate::fault::{Code, Fault};
-use crate::parse::{MAX_FAULTS, offer, parse};
+use crate::fault::{Code, Fault, MOST_LOOKED_FOR, keep, told};
+use crate::parse::{compile, offer};
 use crate::set::Policy;
-use crate::written::{self, Entry, Format, Node, Written};
+use crate::written::{self, Entry, Format, Node, Placed, Written};
 use expect::Expect;
 
 /// Cases without a time are judged at this one, so that they always say the same.
 const DEFAULT_TIME: &str = "2026-01-01T00:00:00Z";
 
+/// What a case file looks like.
+const HELP: &str =
+    "a case file has `policy`, and `cases` such as `- {name: it passes, call: {tool: search}, expect: allow}`";
+
 const FIELDS: [&str; 4] = ["description", "policy", "defaults", "cases"];
 const CASE_FIELDS: [&str; 4] = ["name", "policy", "call", "expect"];
+const CASE_HELP: &str = "write at least one, such as `- {name: it passes, call: {tool: search}, expect: allow}`";
+const EXPECT_HELP: &str =
+    "write `expect: allow`, `deny` or `approve`, or an object such as `{decision: deny, code: require}`";
 
 /// A case file that was read.
 #[derive(Debug)]
 pub struct CaseFile {
-    policy: Option<PolicySource>,
+    sources: Vec<PolicySource>,
     cases: Vec<Case>,
 }
 
 /// Where a case's policy is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum PolicySource {
-    /// In a file, named relative to the case file.
-    Path(String),
-    /// In the case file itself; as JSON.
-    Inline(String),
+    /// In a file, named relative to the case file; and where in the case file it is first named.
+    Path(String, Range<usize>),
+    /// In the case file itself.
+    Inline(InlinePolicy),
 }
+
+/// A policy that stands in a case file.
+#[derive(Debug)]
+pub struct InlinePolicy(Node);
 
 #[derive(Debug)]
 struct Case {
     name: String,
-    policy: Option<PolicySource>,
-    /// The call as JSON, with the defaults filled in.
-    call: Option<String>,
+    span: Range<usize>,
+    /// Which of the file's sources.
+    policy: Option<usize>,
+    /// The call, with the defaults filled in.
+    call: Option<Node>,
     expect: Expect,
 }
 
 /// What came of one case.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub struct CaseReport {
     /// The case's name.
     pub name: String,
-    /// What was not as expected; empty if the case passed.
+    /// Where it stands in the case file.
+    pub span: Range<usize>,
+    /// Its policy, by its number among the file's sources.
+    pub policy: Option<usize>,
+    /// What was not as expected.
     pub differences: Vec<String>,
+    /// Why the case could not be judged, with places in the case file.
+    pub faults: Vec<Fault>,
     /// The decision in full, for cases that judge a call.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Explanation>,
+}
+
+impl CaseReport {
+    /// Whether all came as expected.
+    pub fn has_passed(&self) -> bool {
+        self.differences.is_empty() && self.faults.is_empty()
+    }
 }
 
 impl CaseFile {
@@ -65,146 +89,192 @@ impl CaseFile {
     /// # Errors
     /// All faults, with their places.
     pub fn read(text: &[u8], format: Format) -> Result<Self, Vec<Fault>> {
-        let (root, faults) = written::read(text, format).map_err(|fault| vec![fault])?;
-        let mut reader = Reader { faults };
-        let file = reader.file(&root);
-        if reader.faults.is_empty() { Ok(file) } else { Err(reader.faults) }
+        let (root, faults) = written::read(text, format).map_err(|fault| told(vec![fault.or_if_empty(HELP)]))?;
+        let mut reader = Reader { faults, sources: Vec::new() };
+        let cases = reader.file(&root);
+        if reader.faults.is_empty() { Ok(Self { sources: reader.sources, cases }) } else { Err(told(reader.faults)) }
     }
 
-    /// The policies that the cases need, each once.
-    pub fn sources(&self) -> Vec<&PolicySource> {
-        let mut sources: Vec<&PolicySource> = Vec::new();
-        for source in self.cases.iter().filter_map(|case| self.source(case)) {
-            if !sources.contains(&source) {
-                sources.push(source);
-            }
-        }
-        sources
+    /// The policies that the cases need; a file that is named several times is there once.
+    pub fn sources(&self) -> &[PolicySource] {
+        &self.sources
     }
 
-    /// Runs all cases. `policy` gives the policy of a source, or its faults.
-    pub fn run<'p>(&self, policy: &dyn Fn(&PolicySource) -> Result<&'p Policy, &'p [Fault]>) -> Vec<CaseReport> {
-        let run = |case: &Case| {
-            let loaded = self.source(case).map(policy);
-            let (differences, explanation) = case.run(loaded);
-            CaseReport { name: case.name.clone(), differences, explanation }
-        };
-        self.cases.iter().map(run).collect()
-    }
-
-    fn source<'a>(&'a self, case: &'a Case) -> Option<&'a PolicySource> {
-        case.policy.as_ref().or(self.policy.as_ref())
+    /// Runs all cases. `policies` are those of the sources, in their order, or their faults; none where there is nothing
+    /// to read.
+    pub fn run(&self, policies: &[Option<Result<Policy, Vec<Fault>>>]) -> Vec<CaseReport> {
+        self.cases.iter().map(|case| case.run(policies)).collect()
     }
 }
 
-/// Loads a policy that stands in a case file.
-///
-/// # Errors
-/// All faults of the policy.
-pub fn load_inline(json: &str) -> Result<Policy, Vec<Fault>> {
-    parse(json.as_bytes(), Format::Json)
+impl InlinePolicy {
+    /// Loads the policy.
+    ///
+    /// # Errors
+    /// All faults, with their places in the case file.
+    pub fn load(&self) -> Result<Policy, Vec<Fault>> {
+        compile(&self.0, Vec::new())
+    }
 }
 
 impl Case {
-    fn run(&self, policy: Option<Result<&Policy, &[Fault]>>) -> (Vec<String>, Option<Explanation>) {
-        let policy = match policy {
-            None => return (vec!["no policy is named".into()], None),
-            Some(Err(faults)) => return (self.expect.compare_faults(faults), None),
-            Some(Ok(policy)) => policy,
+    fn run(&self, policies: &[Option<Result<Policy, Vec<Fault>>>]) -> CaseReport {
+        let Self { name, span, policy, .. } = self;
+        let mut report = CaseReport {
+            name: name.clone(),
+            span: span.clone(),
+            policy: *policy,
+            differences: Vec::new(),
+            faults: Vec::new(),
+            explanation: None,
         };
-        let Some(call) = &self.call else { return (self.expect.compare_faults(&[]), None) };
-        match judge(policy, call) {
-            Err(message) => (vec![message], None),
-            Ok(explanation) => (self.expect.compare(&explanation), Some(explanation)),
+        match policy.map(|at| policies.get(at).and_then(Option::as_ref)) {
+            None => {
+                let fault = Fault::error(Code::MissingField, span.clone(), "no policy is named");
+                report.faults.push(fault.help("write `policy` at the top of the file, or in the case"));
+            }
+            Some(None) => report.differences.push("the policy cannot be read".into()),
+            Some(Some(Err(faults))) => report.differences = self.expect.compare_faults(faults),
+            Some(Some(Ok(policy))) => match &self.call {
+                None => report.differences = self.expect.compare_faults(&[]),
+                Some(call) => match judge(policy, call) {
+                    Err(faults) => report.faults = faults,
+                    Ok(explanation) => {
+                        report.differences = self.expect.compare(&explanation);
+                        report.explanation = Some(explanation);
+                    }
+                },
+            },
         }
+        report
     }
 }
 
-fn judge(policy: &Policy, call: &str) -> Result<Explanation, String> {
-    let document =
-        read(call.as_bytes(), &Limits::REQUEST).map_err(|fault| format!("the call cannot be read: {fault}"))?;
-    let file = CallFile::new(document.root()).map_err(|faults| {
-        let messages: Vec<String> = faults.into_iter().map(|fault| fault.message).collect();
-        format!("the call is not one: {}", messages.join("; "))
-    })?;
+/// Judges a call.
+///
+/// # Errors
+/// All faults of the call, with their places in the case file.
+fn judge(policy: &Policy, call: &Node) -> Result<Explanation, Vec<Fault>> {
+    let (json, places) = call.to_json_with_places();
+    let in_file = |fault: Fault| {
+        // Inner parts come first, so the first that holds the fault is the smallest.
+        let holds = |(part, _): &&Placed| part.start <= fault.span.start && fault.span.end <= part.end;
+        let span = places.iter().find(holds).map_or_else(|| head(call), |(_, place)| place.clone());
+        Fault { span, other: None, ..fault }
+    };
+    let document = read(json.as_bytes(), &Limits::REQUEST).map_err(|fault| vec![in_file(Fault::of_call(&fault))])?;
+    let file =
+        CallFile::new(document.root()).map_err(|faults| faults.into_iter().map(in_file).collect::<Vec<Fault>>())?;
     let at = file.at().or_else(|| DEFAULT_TIME.parse::<Timestamp>().ok()).unwrap_or_default();
     Ok(explain(policy, &file.call(), at))
 }
 
 struct Reader {
     faults: Vec<Fault>,
+    sources: Vec<PolicySource>,
 }
 
 impl Reader {
-    fn file(&mut self, root: &Node) -> CaseFile {
-        self.check_names(root, &FIELDS, "a case file");
+    fn file(&mut self, root: &Node) -> Vec<Case> {
+        self.check_names(root, &FIELDS, "a case file", HELP);
         let policy = root.get("policy").and_then(|node| self.source(node));
         let defaults = root.get("defaults");
         if let Some(defaults) = defaults.filter(|node| !matches!(node.value, Written::Map(_))) {
-            self.fault(Code::WrongType, head(defaults), "`defaults` must be an object: members for every call");
+            let help = "write members for every call, such as `defaults: {grant: {label: ci}}`";
+            self.fault(Code::WrongType, head(defaults), "`defaults` must be an object", help);
         }
         let mut cases = Vec::new();
         match root.get("cases").map(|node| &node.value) {
             Some(Written::List(items)) if !items.is_empty() => {
                 for (at, item) in items.iter().enumerate() {
-                    cases.extend(self.case(item, at, defaults));
+                    cases.extend(self.case(item, at, defaults, policy));
                 }
             }
-            _ => self.fault(Code::MissingField, head(root), "a case file needs a list of `cases`"),
+            Some(Written::List(_)) => {
+                let span = root.get("cases").unwrap_or(root).span.clone();
+                self.fault(Code::EmptyList, span, "`cases` is empty, so nothing would be tested", CASE_HELP);
+            }
+            Some(_) => {
+                let span = root.get("cases").map_or_else(|| head(root), head);
+                self.fault(Code::WrongType, span, "`cases` must be a list", CASE_HELP);
+            }
+            None if matches!(root.value, Written::Map(_)) => {
+                self.fault(Code::MissingField, head(root), "a case file needs a list of `cases`", CASE_HELP);
+            }
+            // What is no object has been refused for that.
+            None => {}
         }
-        CaseFile { policy, cases }
+        cases
     }
 
-    fn case(&mut self, node: &Node, at: usize, defaults: Option<&Node>) -> Option<Case> {
-        self.check_names(node, &CASE_FIELDS, "a case");
+    fn case(&mut self, node: &Node, at: usize, defaults: Option<&Node>, shared: Option<usize>) -> Option<Case> {
+        let Written::Map(_) = node.value else {
+            self.fault(Code::WrongType, head(node), "a case must be an object", CASE_HELP);
+            return None;
+        };
+        self.check_names(node, &CASE_FIELDS, "a case", CASE_HELP);
         let name = match node.get("name").map(|name| (&name.value, name)) {
             Some((Written::Text(name), _)) => name.clone(),
             Some((_, node)) => {
-                self.fault(Code::WrongType, head(node), "`name` must be a string");
+                self.fault(Code::WrongType, head(node), "`name` must be a string", "put it in double quotes");
                 String::new()
             }
             None => format!("case {}", at + 1),
         };
-        let policy = node.get("policy").and_then(|node| self.source(node));
+        let policy = node.get("policy").and_then(|node| self.source(node)).or(shared);
         let call = node.get("call").map(|call| merged(call, defaults));
         let Some(expect) = node.get("expect") else {
-            self.fault(Code::MissingField, head(node), "a case needs an `expect`");
+            self.fault(Code::MissingField, head(node), "a case needs an `expect`", EXPECT_HELP);
             return None;
         };
         let expect = Expect::read(expect, self)?;
         if call.is_some() && expect.is_about_faults() {
-            self.fault(Code::FieldClash, head(node), "a case about `faults` has no `call`");
+            self.fault(Code::FieldClash, head(node), "a case about `faults` has no `call`", "remove one of the two");
         }
         if call.is_none() && !expect.is_about_faults() {
-            self.fault(Code::MissingField, head(node), "a case needs a `call`");
+            self.fault(Code::MissingField, head(node), "a case needs a `call`", "write `call: {tool: search}`");
         }
-        Some(Case { name, policy, call, expect })
+        Some(Case { name, span: head(node), policy, call, expect })
     }
 
-    fn source(&mut self, node: &Node) -> Option<PolicySource> {
-        match &node.value {
-            Written::Text(path) => Some(PolicySource::Path(path.clone())),
-            Written::Map(_) => Some(PolicySource::Inline(node.to_json())),
-            _ => {
-                self.fault(Code::WrongType, head(node), "`policy` must be a path or a policy");
-                None
+    /// The number of the source that is named.
+    fn source(&mut self, node: &Node) -> Option<usize> {
+        let help = "write a path beside the case file, such as `policy: books.json`, or the policy itself";
+        let source = match &node.value {
+            Written::Text(path) if path == "-" || path.is_empty() => {
+                self.fault(Code::BadValue, node.span.clone(), &format!("`{path}` names no file"), help);
+                return None;
             }
-        }
-    }
-
-    fn check_names(&mut self, node: &Node, known: &[&str], what: &str) {
-        let Written::Map(entries) = &node.value else {
-            return self.fault(Code::WrongType, head(node), &format!("{what} must be an object"));
+            Written::Text(path) => {
+                let is_it = |source: &PolicySource| matches!(source, PolicySource::Path(known, _) if known == path);
+                if let Some(at) = self.sources.iter().position(is_it) {
+                    return Some(at);
+                }
+                PolicySource::Path(path.clone(), node.span.clone())
+            }
+            Written::Map(_) => PolicySource::Inline(InlinePolicy(node.clone())),
+            _ => {
+                self.fault(Code::WrongType, head(node), "`policy` must be a path or a policy", help);
+                return None;
+            }
         };
-        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MAX_FAULTS) {
+        self.sources.push(source);
+        Some(self.sources.len() - 1)
+    }
+
+    fn check_names(&mut self, node: &Node, known: &[&str], what: &str, help: &str) {
+        let Written::Map(entries) = &node.value else {
+            let message = format!("{what} must be an object, not {}", node.kind().with_article());
+            return self.fault(Code::WrongType, head(node), &message, help);
+        };
+        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MOST_LOOKED_FOR) {
             let message = format!("`{}` is not a field of {what}", entry.key);
-            let fault = Fault::error(Code::UnknownField, entry.key_span.clone(), message);
-            self.faults.push(fault.help(offer(&entry.key, known)));
+            self.fault(Code::UnknownField, entry.key_span.clone(), &message, &offer(&entry.key, known));
         }
     }
 
-    fn fault(&mut self, code: Code, span: Range<usize>, message: &str) {
-        self.faults.push(Fault::error(code, span, message));
+    fn fault(&mut self, code: Code, span: Range<usize>, message: &str, help: &str) {
+        keep(&mut self.faults, Fault::error(code, span, message).help(help));
     }
 }
 
@@ -214,12 +284,12 @@ fn head(node: &Node) -> Range<usize> {
 }
 
 /// The call with the members of `defaults` that it does not have itself.
-fn merged(call: &Node, defaults: Option<&Node>) -> String {
+fn merged(call: &Node, defaults: Option<&Node>) -> Node {
     let mut call = call.clone();
     if let (Written::Map(own), Some(Written::Map(defaults))) = (&mut call.value, defaults.map(|node| &node.value)) {
         let missing: Vec<Entry> =
             defaults.iter().filter(|entry| own.iter().all(|own| own.key != entry.key)).cloned().collect();
         own.extend(missing);
     }
-    call.to_json()
+    call
 }

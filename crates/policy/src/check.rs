@@ -15,7 +15,7 @@ mod shape;
 mod table;
 mod tools;
 
-use crate::fault::Fault;
+use crate::fault::{Fault, cut};
 use crate::parse;
 use crate::written::Format;
 use limit::Bounds;
@@ -55,7 +55,7 @@ pub fn check(text: &[u8], format: Format, tools: Option<&Tools>) -> Vec<Fault> {
         offered::check(&policy, &sections, tools, offers, &mut warnings);
     }
     warnings.sort_by_key(|warning| (warning.span.start, warning.code));
-    warnings.truncate(MAX_WARNINGS);
+    cut(&mut warnings, MAX_WARNINGS);
     for warning in &mut warnings {
         warning.message = plain(&warning.message);
         warning.help = warning.help.as_deref().map(plain);

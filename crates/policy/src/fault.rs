@@ -22,12 +22,33 @@ pub struct Fault {
 
 /// As many faults of one document are kept: a text of some megabytes could have millions.
 const MOST_KEPT: usize = 1_000;
+/// As many of them are told: nobody reads more before mending.
+pub(crate) const MOST_TOLD: usize = 200;
+/// One more than is told, so that it can be said that there are more.
+pub(crate) const MOST_LOOKED_FOR: usize = MOST_TOLD + 1;
 
 /// Keeps a fault, unless there are more already than anybody is told.
 pub(crate) fn keep(faults: &mut Vec<Fault>, fault: Fault) {
     if faults.len() < MOST_KEPT {
         faults.push(fault);
     }
+}
+
+/// The faults as they are told: in the order of their places, each with a way out, and of very many the first.
+pub(crate) fn told(mut faults: Vec<Fault>) -> Vec<Fault> {
+    faults.sort_by_key(|fault| (fault.severity, fault.span.start));
+    cut(&mut faults, MOST_TOLD);
+    faults.into_iter().map(Fault::with_way_out).collect()
+}
+
+/// Keeps the first findings, and says so behind them.
+pub(crate) fn cut(faults: &mut Vec<Fault>, most: usize) {
+    let Some(next) = faults.get(most) else { return };
+    let at = next.span.start..next.span.start;
+    let fault = Fault::error(Code::MoreFaults, at, format!("there are more; only the first {most} are told"));
+    let fault = Fault { severity: next.severity, ..fault.help("mend these first") };
+    faults.truncate(most);
+    faults.push(fault);
 }
 
 /// Whether a document with this finding can be used.
@@ -41,8 +62,17 @@ pub enum Severity {
 
 impl Fault {
     /// Tells a fault of the JSON reader in the same way as all others.
-    pub fn of_reader(fault: &gatelodge_json::Fault) -> Self {
+    pub(crate) fn of_reader(fault: &gatelodge_json::Fault) -> Self {
         crate::written::syntax(fault)
+    }
+
+    /// Tells why the text of a call cannot be read.
+    pub fn of_call(fault: &gatelodge_json::Fault) -> Self {
+        let fault = Self::of_reader(fault);
+        match fault.code {
+            Code::Syntax if fault.help.is_none() => fault.help(crate::call_file::HELP),
+            _ => fault.with_way_out(),
+        }
     }
 
     pub(crate) fn error(code: Code, span: Range<usize>, message: impl Into<String>) -> Self {
@@ -58,6 +88,11 @@ impl Fault {
         self
     }
 
+    /// Gives a way out of an empty text.
+    pub(crate) fn or_if_empty(self, help: &str) -> Self {
+        if self.message == crate::written::EMPTY { self.help(help) } else { self }
+    }
+
     /// Gives a way out where none was found that fits better.
     pub(crate) fn with_way_out(self) -> Self {
         if self.help.is_some() {
@@ -67,8 +102,10 @@ impl Fault {
             Code::Syntax => "mend the text here; the rest is read once this part can be",
             Code::TooLarge => "make it smaller, or split it in two",
             Code::WrongType => "replace it by what is expected; `gatelodge policy schema` tells the form of each field",
+            Code::RepeatedKey => "keep one of the two",
             Code::EmptyText => "write a name",
-            Code::BadNumber | Code::BadValue => "write a number that is allowed here",
+            Code::BadNumber => "write a number that is allowed here: at most 1,000 digits, and at most 10^308",
+            Code::BadValue => "write a number that is allowed here",
             _ => "see the language's description for what is allowed here",
         };
         self.help(help)
@@ -143,6 +180,10 @@ codes! {
     BadMethod = "bad-method",
     /// Not a time zone.
     BadTimeZone = "bad-time-zone",
+    /// More faults than are told.
+    MoreFaults = "more-faults",
+    /// A file that cannot be read.
+    UnreadableFile = "unreadable-file",
     /// Warning: the server does not offer such a tool.
     NotOffered = "not-offered",
     /// Warning: the tool has no such argument.

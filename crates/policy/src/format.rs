@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use gatelodge_json::{Limits, read_commented};
 
-use crate::fault::{Code, Fault};
+use crate::fault::{Code, Fault, told};
 use crate::written::{self, Format};
 pub(crate) use yaml_comment::count as comments_of_yaml;
 
@@ -28,6 +28,10 @@ pub struct Formatted {
 /// # Errors
 /// What keeps the text from being read, and repeated keys.
 pub fn format(text: &[u8], format: Format) -> Result<Formatted, Vec<Fault>> {
+    lay_out(text, format).map_err(told)
+}
+
+fn lay_out(text: &[u8], format: Format) -> Result<Formatted, Vec<Fault>> {
     match format {
         Format::Json => Ok(Formatted { text: format_json(text)?, comments_lost: 0 }),
         Format::Yaml => {

@@ -1,7 +1,8 @@
 //! From the YAML policies of Intercept to policies of ours, with a note on everything that changed meaning.
 //!
-//! The result never lets a call pass that the source would refuse, as far as numbers are told apart: Intercept
-//! compares them as floats, we compare them exactly. What cannot be said here becomes a denial.
+//! The result never lets a call pass that the source would refuse, but for numbers that Intercept does not tell apart:
+//! it compares them as floats, we compare them exactly. A note says where that can matter. What cannot be said here
+//! becomes a denial.
 
 mod block;
 mod condition;
@@ -15,7 +16,7 @@ use std::ops::Range;
 
 use gatelodge_json::quote;
 
-use crate::fault::{Code, Fault};
+use crate::fault::{Code, Fault, keep, told};
 use crate::format::{comments_of_yaml, format};
 use crate::limit::words;
 use crate::parse::parse;
@@ -46,7 +47,9 @@ pub struct Note {
 words! {
     /// How a part of the source fared.
     NoteKind {
-        /// It means something else here; never something more permissive.
+        /// It lets calls pass that were refused; which ones, the message says.
+        Looser = "looser",
+        /// It means something else here, and lets no call pass that was refused.
         Changed = "changed",
         /// It is not in the result.
         Dropped = "dropped",
@@ -60,15 +63,14 @@ words! {
 /// # Errors
 /// All faults of the source, in the order of their places.
 pub fn import(text: &[u8]) -> Result<Imported, Vec<Fault>> {
-    let (root, repeats) = written::read(text, Format::Yaml).map_err(|fault| vec![fault])?;
+    let (root, repeats) = written::read(text, Format::Yaml).map_err(|fault| told(vec![fault.or_if_empty(EMPTY)]))?;
     let mut importer = Importer { faults: repeats, ..Importer::default() };
     let policy = importer.policy(&root);
     importer.check_references();
     importer.tell_comments(comments_of_yaml(text, &root));
-    let Importer { mut faults, mut notes, .. } = importer;
+    let Importer { faults, mut notes, .. } = importer;
     if !faults.is_empty() {
-        faults.sort_by_key(|fault| fault.span.start);
-        return Err(faults);
+        return Err(told(faults));
     }
     let policy = format(policy.as_bytes(), Format::Json).map_err(broken)?.text;
     // Whatever went wrong above, nobody gets a policy that does not load.
@@ -85,6 +87,9 @@ fn broken(faults: Vec<Fault>) -> Vec<Fault> {
     };
     faults.into_iter().map(tell).collect()
 }
+
+/// The way out of an empty text.
+const EMPTY: &str = "name a policy of Intercept: `version`, `default` and `tools`";
 
 const FIELDS: [&str; 6] = ["version", "description", "default", "hide", "tools", "approvals"];
 
@@ -104,7 +109,7 @@ struct Importer {
 
 impl Importer {
     fn fault(&mut self, fault: Fault) {
-        self.faults.push(fault);
+        keep(&mut self.faults, fault);
     }
 
     fn note(&mut self, kind: NoteKind, span: &Range<usize>, message: impl Into<String>) {
@@ -146,7 +151,8 @@ impl Importer {
             Some("1") => {}
             Some(other) => {
                 let span = root.get("version").unwrap_or(root).span.clone();
-                self.fault(Fault::error(Code::UnknownWord, span, format!("version `{other}` is not known")));
+                let fault = Fault::error(Code::UnknownWord, span, format!("version `{other}` is not known"));
+                self.fault(fault.help("write `version: \"1\"`"));
             }
             None => self.missing(root, "version", "write `version: \"1\"`"),
         }
@@ -174,7 +180,8 @@ impl Importer {
         for item in self.list(node, "hide") {
             let Some(name) = self.scalar(item, "an entry of `hide`") else { continue };
             if name.trim().is_empty() {
-                self.fault(Fault::error(Code::EmptyText, item.span.clone(), "an entry of `hide` is empty"));
+                let fault = Fault::error(Code::EmptyText, item.span.clone(), "an entry of `hide` is empty");
+                self.fault(fault.help("remove it, or write the name of a tool"));
             }
             if names.contains(&quoted(&name)) {
                 let fault = Fault::error(Code::RepeatedKey, item.span.clone(), format!("`{name}` is hidden twice"));

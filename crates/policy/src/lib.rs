@@ -32,7 +32,7 @@ mod written;
 
 pub use call::{Call, Caller, Category, Definition, Reference, Subject, Tool};
 pub use call_file::CallFile;
-pub use cases::{CaseFile, CaseReport, PolicySource, load_inline};
+pub use cases::{CaseFile, CaseReport, InlinePolicy, PolicySource};
 pub use check::{Tools, check};
 pub use condition::{Answer, Operator};
 pub use counters::CounterShape;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 use crate::call::Category;
-use crate::fault::{Code, Fault, Severity, keep};
+use crate::fault::{Code, Fault, Severity, keep, told};
 use crate::glob::Glob;
 use crate::method::{ALWAYS_ALLOWED, JUDGED_BY_SUBJECT, TASKS};
 use crate::path::Path;
@@ -44,8 +44,9 @@ pub(crate) const TIME_ZONE: &str = "time_zone";
 
 /// More globs in one map than this are refused: each pair is compared.
 const MAX_GLOBS: usize = 5_000;
-/// More faults than this are not told.
-pub(crate) const MAX_FAULTS: usize = 200;
+
+/// The way out of an empty text.
+const SMALLEST: &str = r#"write something; the smallest policy is {"version": "1", "default": "deny"}"#;
 
 /// Reads and compiles a policy document.
 ///
@@ -57,17 +58,21 @@ pub fn parse(text: &[u8], format: Format) -> Result<Policy, Vec<Fault>> {
 
 /// Reads a policy and keeps its written form, for whoever needs places.
 pub(crate) fn read(text: &[u8], format: Format) -> Result<(Policy, Node), Vec<Fault>> {
-    let (root, faults) = written::read(text, format).map_err(|fault| vec![fault.with_way_out()])?;
+    let (root, faults) =
+        written::read(text, format).map_err(|fault| vec![fault.or_if_empty(SMALLEST).with_way_out()])?;
+    Ok((compile(&root, faults)?, root))
+}
+
+/// Compiles a policy that was read. `faults` are those of the reading.
+pub(crate) fn compile(root: &Node, faults: Vec<Fault>) -> Result<Policy, Vec<Fault>> {
     let mut parser = Parser { faults, regexes: predicate::Budget::default(), paths: HashMap::new() };
-    let policy = parser.policy(&root);
+    let policy = parser.policy(root);
     let mut faults = parser.faults;
     counter::check(&policy, &mut faults);
-    faults.sort_by_key(|fault| (fault.severity, fault.span.start));
-    faults.truncate(MAX_FAULTS);
     if faults.iter().any(|fault| fault.severity == Severity::Error) {
-        return Err(faults.into_iter().map(Fault::with_way_out).collect());
+        return Err(told(faults));
     }
-    Ok((policy, root))
+    Ok(policy)
 }
 
 /// What is carried along while a document is read.
@@ -226,7 +231,8 @@ impl Parser {
     fn refuse_many(&mut self, globs: usize, node: &Node) {
         if globs > MAX_GLOBS {
             let message = format!("more than {MAX_GLOBS} globs in one place");
-            self.fault(Fault::error(Code::TooLarge, node.span.start..node.span.start, message));
+            let fault = Fault::error(Code::TooLarge, node.span.start..node.span.start, message);
+            self.fault(fault.help("write whole names, or fewer globs with more stars"));
         }
     }
 

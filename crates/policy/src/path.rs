@@ -165,7 +165,12 @@ fn bracket(text: &str) -> Result<(Segment, &str), BadPath> {
         return Ok((Segment::Name(key.into()), rest));
     }
     let (index, rest) = inner.split_once(']').ok_or_else(|| bad("a bracket is not closed"))?;
-    let is_plain = index == "0" || (!index.starts_with('0') && index.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_number = !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit());
+    let is_plain = index == "0" || (!index.starts_with('0') && is_number);
+    if is_plain && index.parse::<usize>().is_err() {
+        let message = "the index is larger than any list".into();
+        return Err(BadPath { message, help: "write a smaller one, or `[*]` for every element" });
+    }
     let index = index
         .parse()
         .ok()

@@ -8,6 +8,9 @@ use gatelodge_json::{Kind, Limits, Value, quote, read_commented};
 
 use crate::fault::{Code, Fault};
 
+/// What is told of a text with nothing in it; what to do about it depends on what it should have been.
+pub(crate) const EMPTY: &str = "the text is empty";
+
 /// In which language a document is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -35,6 +38,9 @@ pub(crate) enum Written {
     Map(Vec<Entry>),
 }
 
+/// A part of a text that was made, and where it was written.
+pub(crate) type Placed = (Range<usize>, Range<usize>);
+
 /// A member of a map.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
@@ -58,11 +64,24 @@ impl Node {
     /// The value as compact JSON.
     pub fn to_json(&self) -> String {
         let mut out = String::new();
-        self.write_json(&mut out);
+        self.write_json(&mut out, &mut |_, _| {});
         out
     }
 
-    fn write_json(&self, out: &mut String) {
+    /// The value as compact JSON, and for each part of that text where it was written; inner parts before outer ones.
+    pub fn to_json_with_places(&self) -> (String, Vec<Placed>) {
+        let (mut out, mut places) = (String::new(), Vec::new());
+        self.write_json(&mut out, &mut |part, place| places.push((part, place.clone())));
+        (out, places)
+    }
+
+    fn write_json(&self, out: &mut String, placed: &mut dyn FnMut(Range<usize>, &Range<usize>)) {
+        let start = out.len();
+        self.write_value(out, placed);
+        placed(start..out.len(), &self.span);
+    }
+
+    fn write_value(&self, out: &mut String, placed: &mut dyn FnMut(Range<usize>, &Range<usize>)) {
         match &self.value {
             Written::Null => out.push_str("null"),
             Written::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
@@ -72,7 +91,7 @@ impl Node {
                 out.push('[');
                 for (at, item) in items.iter().enumerate() {
                     out.push_str(if at > 0 { "," } else { "" });
-                    item.write_json(out);
+                    item.write_json(out, placed);
                 }
                 out.push(']');
             }
@@ -80,9 +99,11 @@ impl Node {
                 out.push('{');
                 for (at, entry) in entries.iter().enumerate() {
                     out.push_str(if at > 0 { "," } else { "" });
+                    let start = out.len();
                     quote(&entry.key, out);
+                    placed(start..out.len(), &entry.key_span);
                     out.push(':');
-                    entry.value.write_json(out);
+                    entry.value.write_json(out, placed);
                 }
                 out.push('}');
             }
@@ -157,14 +178,19 @@ pub(crate) fn syntax(fault: &gatelodge_json::Fault) -> Fault {
         | Kind::BadNumber => Code::Syntax,
     };
     let help = match fault.kind {
-        Kind::Empty => Some("write something; the smallest policy is `{\"version\": \"1\", \"default\": \"deny\"}`"),
         Kind::NotUtf8 => Some("save the file as UTF-8 text"),
         Kind::ByteOrderMark => Some("save the file without a byte order mark"),
         Kind::TrailingComma => Some("remove the comma before the bracket"),
         Kind::RepeatedKey(_) => Some("keep one of the two; neither wins"),
+        Kind::LongNumber => Some("write at most 1,000 digits, and an exponent of at most 18"),
         _ => None,
     };
-    let found = Fault::error(code, fault.start..fault.end, fault.kind.to_string());
+    let message = match fault.kind {
+        Kind::Empty => EMPTY.to_owned(),
+        Kind::LongNumber => "a number has more digits than can be compared, or such an exponent".to_owned(),
+        _ => fault.kind.to_string(),
+    };
+    let found = Fault::error(code, fault.start..fault.end, message);
     match help {
         Some(help) => found.help(help),
         None => found,

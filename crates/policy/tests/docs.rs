@@ -153,7 +153,7 @@ fn every_case_is_decided_as_the_page_says() {
     let policies = policies(&blocks);
     let reports = reports(&blocks, &policies);
     let differ = |(line, report): &(usize, CaseReport)| {
-        let differences = report.differences.join("\n    ");
+        let differences = support::wrong(report).join("\n    ");
         (!differences.is_empty()).then(|| format!("block of line {line}: {}\n    {differences}", report.name))
     };
     let differences: Vec<String> = reports.iter().filter_map(differ).collect();

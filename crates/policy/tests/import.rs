@@ -50,8 +50,12 @@ struct Counters(BTreeMap<String, i128>);
 
 /// Judges a call and charges it; a question counts as a refusal.
 fn passes(policy: &Policy, counters: &mut Counters, tool: &str, arguments: &Value) -> bool {
-    let text = arguments.to_string();
-    let document = read(text.as_bytes(), &Limits::REQUEST).expect("arguments");
+    passes_text(policy, counters, tool, &arguments.to_string())
+}
+
+/// As [`passes`], with all digits of the arguments.
+fn passes_text(policy: &Policy, counters: &mut Counters, tool: &str, arguments: &str) -> bool {
+    let document = read(arguments.as_bytes(), &Limits::REQUEST).expect("arguments");
     let tool = Tool { name: tool, category: Category::Unknown, definition: Definition::Accepted, schema: None };
     let call = Call {
         subject: Subject::Tool(tool),
@@ -187,10 +191,11 @@ fn what_changed_meaning_is_told() {
     assert_snapshot!(notes(SHOP), @r#"
     dropped ``: a comment is not taken over; copy by hand what should stay
     exact ``: without `default`, tools that are not listed pass; it is now written out: consider `deny`
+    changed `50000`: numbers were compared as floats, of about 16 digits; here every digit counts. A number so near to the rule's that it was taken for the same, as 10.0000000000000001 for 10, passed `lte`, `gte`, `eq` and `in`, and is now refused
     exact `spend`: below 1000000 let the counter reach 999999 and no more; `max` says so
     changed `spend`: amounts were cut to whole numbers, and negative ones gave room back; here decimals count in full and negative amounts are denied
     changed `spend`: counters were shared by all agents, so the scope is `server`; write `grant` for one each. A call that is answered with an error stays counted here
-    exact `'^R-\d{4}$'`: `^R-\d{4}$` is written as `^R-[0-9]{4}$`: there, classes such as `\d` were ASCII only
+    exact `'^R-\d{4}$'`: `^R-\d{4}$` is written as `^R-[0-9]{4}$`, which finds the same here
     dropped `10m`: `approval_timeout` is not taken over; how long a question stays open is set in the gateway
     exact `"*"`: the rules of `*` become `all_tools`; as before, they let no tool pass that is not listed
     dropped `approvals`: `approvals` is not taken over; who is asked, and how, is set in the gateway
@@ -379,6 +384,62 @@ fn an_amount_is_needed_even_where_it_is_not_limited() {
     let rule = "{name: r, conditions: [{path: args.x, op: exists, value: true}], \
                 state: {counter: n, window: day, increment_from: args.n}}";
     assert_eq!(count_passes(&with_rule(rule), "t", &[json!({"x": 1}), json!({"x": 1, "n": 2})]), 1);
+}
+
+/// As floats these are the same, so Intercept refuses each of them.
+#[test]
+fn numbers_that_intercept_does_not_tell_apart_pass_only_where_a_note_says_so() {
+    for (condition, near) in [
+        ("{path: args.x, op: lt, value: 10}", "9.99999999999999999"),
+        ("{path: args.x, op: gt, value: 9007199254740992}", "9007199254740993"),
+        ("{path: args.x, op: neq, value: 0.1}", "0.10000000000000000001"),
+        ("{path: args.x, op: not_in, value: [1, 2]}", "2.00000000000000000001"),
+    ] {
+        let text = with_rule(&format!("{{name: r, conditions: [{condition}]}}"));
+        let arguments = format!("{{\"x\": {near}}}");
+        assert!(passes_text(&policy(&text), &mut Counters::default(), "t", &arguments), "{condition}");
+        assert!(notes(&text).contains("looser `"), "{condition}: {}", notes(&text));
+    }
+    for (condition, near) in [
+        ("{path: args.x, op: lte, value: 10}", "10.00000000000000001"),
+        ("{path: args.x, op: gte, value: 9007199254740993}", "9007199254740992"),
+        ("{path: args.x, op: eq, value: 0.1}", "0.10000000000000000001"),
+        ("{path: args.x, op: in, value: [1, 2]}", "2.00000000000000000001"),
+    ] {
+        let text = with_rule(&format!("{{name: r, conditions: [{condition}]}}"));
+        let arguments = format!("{{\"x\": {near}}}");
+        assert!(!passes_text(&policy(&text), &mut Counters::default(), "t", &arguments), "{condition}");
+        let notes = notes(&text);
+        assert!(notes.contains("compared as floats") && !notes.contains("looser"), "{condition}: {notes}");
+    }
+    let texts = with_rule("{name: r, conditions: [{path: args.x, op: neq, value: a}]}");
+    assert!(!notes(&texts).contains("floats"), "{}", notes(&texts));
+}
+
+#[test]
+fn large_amounts_that_were_rounded_up_are_told() {
+    let rule = |bound: &str| {
+        with_rule(&format!(
+            "{{name: r, conditions: [{{path: state.t.n, op: lte, value: {bound}}}], state: {{counter: n, window: day, increment_from: args.x}}}}"
+        ))
+    };
+    assert!(notes(&rule("123456789012345678")).contains("looser `n`"), "{}", notes(&rule("123456789012345678")));
+    assert!(!notes(&rule("1000000")).contains("looser"), "{}", notes(&rule("1000000")));
+}
+
+#[test]
+fn a_flag_that_go_does_not_know_denies_and_is_told() {
+    let text = with_rule("{name: r, conditions: [{path: args.x, op: regex, value: '(?x)^a b$'}]}");
+    assert_eq!(count_passes(&text, "t", &[json!({"x": "ab"}), json!({"x": "a b"})]), 0);
+    assert!(notes(&text).contains("which Intercept does not know"), "{}", notes(&text));
+}
+
+#[test]
+fn a_note_gives_the_true_reason() {
+    let told = notes(&with_rule(r"{name: r, conditions: [{path: args.x, op: regex, value: 'a{,2}'}]}"));
+    assert!(told.contains("finds the same") && !told.contains("ASCII"), "{told}");
+    let told = notes(&with_rule("{name: r, conditions: [{path: args.x..y, op: eq, value: a}]}"));
+    assert!(told.contains("an empty key") && !told.contains("brackets"), "{told}");
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub enum FormatName {
   gatelodge policy check policy.json
   gatelodge policy check --tools tools.json policy.yaml    also check against a server's tools/list result
 
-Exit code: 0 fine or warnings only, 1 errors, 2 a file cannot be read.")]
+Exit code: 0 fine or warnings only, 1 errors, 2 a file cannot be read; the others are checked all the same.")]
 pub struct CheckArgs {
     /// The policies; `-` is standard input.
     #[arg(required = true)]
@@ -77,7 +77,7 @@ pub struct CheckArgs {
       call: {tool: create_charge, arguments: {amount: 60000, currency: eur}}
       expect: {decision: deny, code: deny_if, rule: /tools/create_charge/deny_if/0}
 
-Exit code: 0 all as expected, 1 some not, 2 a file cannot be read.")]
+Exit code: 0 all as expected, 1 some not, 2 a file cannot be read; the others are run all the same.")]
 pub struct TestArgs {
     /// The case files.
     #[arg(required = true)]
@@ -109,28 +109,32 @@ pub struct ExplainArgs {
     /// The call: a file, `-` for standard input, or the JSON itself.
     #[arg(long, value_name = "FILE|JSON")]
     pub call: String,
-    /// Print `{"decision", "code", "rule", "message", "charges", "trace"}`.
+    /// In which language the policy is written; else the file's name or its first character tells.
+    #[arg(long, value_name = "LANGUAGE")]
+    pub format: Option<FormatName>,
+    /// Print `{"decision", "code", "rule", "message", "charges", "trace"}`, or a list of findings as `check --json`.
     #[arg(long)]
     pub json: bool,
 }
 
 /// Turns an Intercept YAML policy into one of ours. The policy goes to standard output, the notes to standard error.
 ///
-/// The result never allows what the original refuses; each note says where it refuses more or counts otherwise.
+/// Each note says where the result refuses more or counts otherwise. It allows what the original refuses only where a
+/// note says `looser`: numbers that differ after the 16th digit, which the original takes for the same.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   gatelodge policy import intercept.yaml > policy.json")]
 pub struct ImportArgs {
     /// The Intercept policy; `-` is standard input.
     pub file: PathBuf,
-    /// Print the policy and the notes as one JSON object.
+    /// Print the policy and the notes as one JSON object, or a list of findings as `check --json`.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Lays a policy out in the usual way: two spaces, short things on one line, comments where they stand.
+/// Lays a policy out in the usual way: JSON, two spaces, short things on one line, comments where they stand.
 ///
-/// YAML becomes JSON; its comments are lost, and their number is told.
+/// YAML becomes JSON on standard output; its comments are lost, and their number is told. The file stays as it is.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge policy fmt policy.json            print it

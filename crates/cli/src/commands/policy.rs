@@ -2,6 +2,7 @@
 
 mod check;
 mod explain;
+mod findings;
 mod fmt;
 mod import;
 mod kept;
@@ -10,12 +11,10 @@ mod schema;
 mod test;
 
 use anyhow::Result;
-use gatelodge_policy::Policy;
 use gatelodge_store::PolicyName;
 
 use crate::cli::PolicyCommand;
 use crate::exit::{Exit, Usage};
-use crate::file::Source;
 use crate::output::{json as print_json, print};
 use crate::report;
 
@@ -33,17 +32,6 @@ pub fn run(command: PolicyCommand) -> Result<Exit> {
         PolicyCommand::Show(args) => kept::show(args),
         PolicyCommand::Versions(args) => kept::versions(args),
         PolicyCommand::Rollback(args) => put::rollback(args),
-    }
-}
-
-/// Loads a policy, or prints its faults.
-fn load(source: &Source) -> Option<Policy> {
-    match gatelodge_policy::parse(&source.text, source.format(None)) {
-        Ok(policy) => Some(policy),
-        Err(faults) => {
-            report::faults(source, &faults);
-            None
-        }
     }
 }
 

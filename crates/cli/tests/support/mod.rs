@@ -95,14 +95,39 @@ impl House {
         running
     }
 
+    /// Runs where the output can take nothing.
+    pub fn run_to_full_disk(&self, args: &[&str]) -> Run {
+        let script = r#"exec "$0" "$@" > /dev/full"#;
+        self.finish(Command::new("bash").args(["-c", script, env!("CARGO_BIN_EXE_gatelodge")]).args(args))
+    }
+
+    /// Runs with a text on standard input.
+    pub fn run_with_input(&self, args: &[&str], input: &str) -> Run {
+        self.write(".input", input);
+        let file = File::open(self.0.path().join(".input")).expect("a file in the temporary folder");
+        self.finish_with(Command::new(env!("CARGO_BIN_EXE_gatelodge")).args(args), file.into())
+    }
+
+    /// Takes everybody's leave to write a file.
+    pub fn protect(&self, name: &str) {
+        let path = self.0.path().join(name);
+        let mut permissions = std::fs::metadata(&path).expect("a file in the temporary folder").permissions();
+        permissions.set_readonly(true);
+        std::fs::set_permissions(&path, permissions).expect("a file of ours");
+    }
+
     fn finish(&self, command: &mut Command) -> Run {
+        self.finish_with(command, Stdio::null())
+    }
+
+    fn finish_with(&self, command: &mut Command, input: Stdio) -> Run {
         let output = command
             .current_dir(self.0.path())
             .env("NO_COLOR", "1")
             .env("XDG_DATA_HOME", self.path("share"))
             .env_remove("GATELODGE_CONFIG")
             .env_remove("GATELODGE_DATA")
-            .stdin(Stdio::null())
+            .stdin(input)
             .output()
             .expect("the program runs");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");

@@ -1,6 +1,6 @@
 //! What a case expects, and how that differs from what came.
 
-use super::{Reader, head};
+use super::{EXPECT_HELP, Reader, head};
 use crate::explain::Explanation;
 use crate::fault::{Code, Fault};
 use crate::written::{Node, Written};
@@ -29,14 +29,20 @@ impl Expect {
             check_decision(decision, node, reader);
             return Some(Self { decision: Some(decision.clone()), ..Self::default() });
         }
-        reader.check_names(node, &FIELDS, "`expect`");
+        let Written::Map(_) = node.value else {
+            let message = format!("`expect` must be a decision or an object, not {}", node.kind().with_article());
+            reader.fault(Code::WrongType, head(node), &message, EXPECT_HELP);
+            return None;
+        };
+        reader.check_names(node, &FIELDS, "`expect`", EXPECT_HELP);
         let mut text = |name: &str| match node.get(name) {
             None => None,
             Some(value) => match &value.value {
                 Written::Null => Some(None),
                 Written::Text(text) => Some(Some(text.clone())),
                 _ => {
-                    reader.fault(Code::WrongType, value.span.clone(), &format!("`{name}` must be a string or null"));
+                    let message = format!("`{name}` must be a string or null");
+                    reader.fault(Code::WrongType, value.span.clone(), &message, "put it in double quotes");
                     None
                 }
             },
@@ -52,10 +58,12 @@ impl Expect {
                 Code::FieldClash,
                 head(node),
                 "a policy that does not load decides nothing: `faults` stands alone",
+                "remove the other fields, or `faults`",
             );
         }
         if matches!(&node.value, Written::Map(entries) if entries.is_empty()) {
-            reader.fault(Code::MissingField, head(node), "`expect` names nothing, so the case could not fail");
+            let message = "`expect` names nothing, so the case could not fail";
+            reader.fault(Code::MissingField, head(node), message, EXPECT_HELP);
         }
         Some(expect)
     }
@@ -109,25 +117,27 @@ impl Expect {
         match &self.faults {
             Some(expected) if *expected == codes => Vec::new(),
             Some(expected) => vec![format!("faults: expected {}, came {}", expected.join(", "), codes.join(", "))],
-            None => {
-                let messages: Vec<&str> = came.iter().take(3).map(|fault| fault.message.as_str()).collect();
-                vec![format!("the policy does not load: {}", messages.join("; "))]
-            }
+            None => vec!["the policy does not load".into()],
         }
     }
 }
 
 fn check_decision(decision: &str, node: &Node, reader: &mut Reader) {
     if !DECISIONS.contains(&decision) {
-        let message = format!("`{decision}` is no decision: write `allow`, `deny` or `approve`");
-        reader.fault(Code::UnknownWord, node.span.clone(), &message);
+        let message = format!("`{decision}` is no decision");
+        reader.fault(Code::UnknownWord, node.span.clone(), &message, "write `allow`, `deny` or `approve`");
     }
 }
 
 fn charges(node: &Node, reader: &mut Reader) -> Option<Vec<Vec<(String, String)>>> {
     let node = node.get("charges")?;
     let Written::List(items) = &node.value else {
-        reader.fault(Code::WrongType, head(node), "`charges` must be a list");
+        reader.fault(
+            Code::WrongType,
+            head(node),
+            "`charges` must be a list",
+            "such as `[{counter: spend}]`, or `[]` for none",
+        );
         return None;
     };
     let mut charges = Vec::new();
@@ -136,7 +146,10 @@ fn charges(node: &Node, reader: &mut Reader) -> Option<Vec<Vec<(String, String)>
             Written::Map(entries) if !entries.is_empty() => {
                 charges.push(entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect());
             }
-            _ => reader.fault(Code::WrongType, head(item), "a charge must be an object that names something"),
+            _ => {
+                let message = "a charge must be an object that names something";
+                reader.fault(Code::WrongType, head(item), message, "such as `{counter: spend, amount: 5}`");
+            }
         }
     }
     Some(charges)
@@ -145,14 +158,17 @@ fn charges(node: &Node, reader: &mut Reader) -> Option<Vec<Vec<(String, String)>
 fn faults(node: &Node, reader: &mut Reader) -> Option<Vec<String>> {
     let node = node.get("faults")?;
     let Written::List(items) = &node.value else {
-        reader.fault(Code::WrongType, head(node), "`faults` must be a list of codes");
+        reader.fault(Code::WrongType, head(node), "`faults` must be a list of codes", "such as `[unknown-field]`");
         return None;
     };
     let mut codes = Vec::new();
     for item in items {
         match &item.value {
             Written::Text(code) => codes.push(code.clone()),
-            _ => reader.fault(Code::WrongType, head(item), "a fault is named by its code"),
+            _ => {
+                let message = "a fault is named by its code";
+                reader.fault(Code::WrongType, head(item), message, "such as `unknown-field`");
+            }
         }
     }
     codes.sort_unstable();

@@ -15,9 +15,6 @@ use crate::path::{Path, Root, Segment};
 /// Longer paths are not taken apart.
 const MOST_SEGMENTS: usize = 32;
 
-/// Longer expressions are not repeated in a message.
-const MOST_LETTERS: usize = 60;
-
 /// The paths that a block asks for: a call without one of them is refused.
 pub(super) struct Guarded<'p> {
     paths: HashSet<(&'p Root, &'p [Segment])>,
@@ -115,8 +112,7 @@ fn unanchored(clause: Clause<'_>) -> Option<Fault> {
     }
     let message = "the expression may be found anywhere in the text, whatever stands around it";
     let warning = Fault::warning(Code::UnanchoredRegex, clause.value_place(), message);
-    let shown = if pattern.len() <= MOST_LETTERS { pattern } else { "…" };
-    Some(warning.help(format!("write `^(?:{shown})$`, so that the whole text must match")))
+    Some(warning.help(anchor::advice(pattern)))
 }
 
 /// `neq` and `not_in` read as if they held for all else; they do not hold for what is not there.

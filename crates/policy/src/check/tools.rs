@@ -4,10 +4,8 @@ use std::collections::HashMap;
 
 use gatelodge_json::{Kind, Limits, Value, read};
 
-use crate::fault::{Code, Fault};
+use crate::fault::{Code, Fault, MOST_LOOKED_FOR, told};
 
-/// More faults than this are not collected.
-const MAX_FAULTS: usize = 200;
 const HELP: &str =
     r#"give what the server answers to `tools/list`, such as {"tools": [{"name": "…", "inputSchema": {…}}]}"#;
 
@@ -32,8 +30,10 @@ impl Tools {
     /// # Errors
     /// All faults, with their places in the text.
     pub fn read(bytes: &[u8]) -> Result<Self, Vec<Fault>> {
-        let document =
-            read(bytes, &Limits::REPLY).map_err(|fault| vec![Fault { help: None, ..Fault::of_reader(&fault) }])?;
+        let document = read(bytes, &Limits::REPLY).map_err(|fault| {
+            let fault = Fault::of_reader(&fault);
+            vec![if fault.code == Code::Syntax { fault.help(HELP) } else { fault.with_way_out() }]
+        })?;
         let list = list(document.root()).map_err(|fault| vec![fault])?;
         let mut tools = Self::default();
         let mut places = Vec::new();
@@ -41,11 +41,11 @@ impl Tools {
         for item in list.elements() {
             match tools.add(item, &mut places) {
                 Ok(()) => {}
-                Err(fault) if faults.len() < MAX_FAULTS => faults.push(fault),
+                Err(fault) if faults.len() < MOST_LOOKED_FOR => faults.push(fault),
                 Err(_) => break,
             }
         }
-        if faults.is_empty() { Ok(tools) } else { Err(faults) }
+        if faults.is_empty() { Ok(tools) } else { Err(told(faults)) }
     }
 
     fn add<'d>(&mut self, item: Value<'d>, places: &mut Vec<Value<'d>>) -> Result<(), Fault> {

@@ -19,6 +19,14 @@ const OPERATORS: [&str; 11] = ["eq", "neq", "in", "not_in", "lt", "lte", "gt", "
 /// The compiled size a pattern may reach, in bytes; as in policies.
 const REGEX_BYTES: usize = 1 << 20;
 
+const LOOSER: &str = "numbers were compared as floats, of about 16 digits; here every digit counts. A number so near to the \
+                      rule's that it was taken for the same, as 9.99999999999999999 for 10, was refused by `lt`, `gt`, \
+                      `neq` and `not_in`, and now passes: if that matters, write a bound that leaves room, with `lte` or \
+                      `gte`";
+const STRICTER: &str = "numbers were compared as floats, of about 16 digits; here every digit counts. A number so near to \
+                        the rule's that it was taken for the same, as 10.0000000000000001 for 10, passed `lte`, `gte`, \
+                        `eq` and `in`, and is now refused";
+
 /// What a condition becomes.
 pub(super) enum Taken {
     /// A condition, as JSON.
@@ -92,7 +100,14 @@ pub(super) fn args_path(importer: &mut Importer, keys: &str, span: &Range<usize>
     let mut path = String::from("args");
     for key in keys.split('.') {
         if key.is_empty() || key.contains(['[', ']', '"']) {
-            let message = format!("`{key}` was one key, brackets and all; to look into a list, write `[0]` or `[*]`");
+            let message = match key {
+                "" => {
+                    "between two dots, or behind the last, stood an empty key; it is written out: correct the path if \
+                       that is not meant"
+                        .to_owned()
+                }
+                _ => format!("`{key}` was one key, brackets and all; to look into a list, write `[0]` or `[*]`"),
+            };
             importer.note(NoteKind::Exact, span, message);
             path.push_str(&format!("[{}]", quoted(key)));
         } else {
@@ -119,6 +134,7 @@ fn of_args(importer: &mut Importer, path: &str, operator: Operator, value: &Node
             Some(why) => Taken::Unsaid(why),
             None => {
                 tell_types(importer, operator, items, value);
+                tell_digits(importer, operator, items, value);
                 condition(operator, &value.to_json())
             }
         },
@@ -128,6 +144,7 @@ fn of_args(importer: &mut Importer, path: &str, operator: Operator, value: &Node
         }
         _ => {
             tell_types(importer, operator, std::slice::from_ref(value), value);
+            tell_digits(importer, operator, std::slice::from_ref(value), value);
             condition(operator, &value.to_json())
         }
     }
@@ -157,9 +174,23 @@ fn tell_types(importer: &mut Importer, operator: Operator, items: &[Node], value
         _ => false,
     };
     if matters {
-        let message = "values were compared as texts, so that 5 was equal to \"5\"; here another type than that of \
-                       the rule's value denies the call: write the type that the tool's schema asks for";
+        let message = "values of two types were compared as texts, so that 5 was equal to \"5\"; here another type than \
+                       that of the rule's value denies the call: write the type that the tool's schema asks for";
         importer.note_once(NoteKind::Changed, &value.span, message);
+    }
+}
+
+/// Tells that all digits of a number count. A float keeps the order of numbers but takes some for equal, so what holds
+/// only for unequal ones holds more often here, and what holds for equal ones less often.
+fn tell_digits(importer: &mut Importer, operator: Operator, items: &[Node], value: &Node) {
+    if items.iter().all(|item| item.kind() != Kind::Number) {
+        return;
+    }
+    match operator {
+        Operator::Lt | Operator::Gt | Operator::Neq | Operator::NotIn => {
+            importer.note_once(NoteKind::Looser, &value.span, LOOSER);
+        }
+        _ => importer.note_once(NoteKind::Changed, &value.span, STRICTER),
     }
 }
 
@@ -177,10 +208,11 @@ fn of_regex(
         let whole = error.to_string();
         let what = whole.lines().last().unwrap_or_default().trim_start_matches("error: ");
         let message = format!("this is not a regular expression: {what}");
-        importer.fault(Fault::error(Code::BadRegex, value.span.clone(), message));
+        let help = "mend it; the syntax is that of Go's `regexp`: no look-around, no back-references";
+        importer.fault(Fault::error(Code::BadRegex, value.span.clone(), message).help(help));
     }
     if translated != pattern {
-        let message = format!("`{pattern}` is written as `{translated}`: there, classes such as `\\d` were ASCII only");
+        let message = format!("`{pattern}` is written as `{translated}`, which finds the same here");
         importer.note(NoteKind::Exact, &value.span, message);
     }
     condition(Operator::Regex, &quoted(&translated))

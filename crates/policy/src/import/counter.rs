@@ -14,6 +14,9 @@ const WINDOWS: [&str; 3] = ["minute", "hour", "day"];
 /// The most that `max` can say.
 const MOST: i64 = 999_999_999_999_999_999;
 
+/// Up to here a float tells whole numbers apart: 2^53.
+const LARGEST_EXACT: i64 = 1 << 53;
+
 /// A counter that a rule counts.
 pub(super) struct State {
     /// Scope and name, as Intercept keys it. Also the counter's name here: so they stay as distinct as they were.
@@ -92,7 +95,7 @@ fn increment(importer: &mut Importer, node: &Node) -> Option<i64> {
         _ => {
             let fault =
                 Fault::error(Code::BadNumber, written.span.clone(), "`increment` must be a whole number above 0");
-            importer.fault(fault);
+            importer.fault(fault.help("write `increment: 1`, or leave it out"));
             None
         }
     }
@@ -137,6 +140,12 @@ pub(super) fn limit(
         let message = "amounts were cut to whole numbers, and negative ones gave room back; here decimals count in \
                        full and negative amounts are denied";
         importer.note_once(NoteKind::Changed, &state.span, message);
+        // Below this, cutting to a whole number never adds to it.
+        if bound.max() > LARGEST_EXACT {
+            let message = "amounts beyond 2^53 were rounded to floats, some of them up; here every digit counts, so \
+                           that a little more can pass: write a lower bound if that matters";
+            importer.note_once(NoteKind::Looser, &state.span, message);
+        }
     } else if state.increment > 1 {
         max /= state.increment;
         let message = format!("each call counted as {}; the limit is now {max} calls", state.increment);

@@ -1,8 +1,8 @@
 //! Reading fields as Intercept does: a scalar is a text however it is written, and null is as if it were not there.
 
 use super::Importer;
-use crate::fault::{Code, Fault};
-use crate::parse::{MAX_FAULTS, offer};
+use crate::fault::{Code, Fault, MOST_LOOKED_FOR};
+use crate::parse::offer;
 use crate::written::{Entry, Node, Written};
 
 impl Importer {
@@ -68,7 +68,7 @@ impl Importer {
     }
 
     pub(super) fn check_names(&mut self, entries: &[Entry], known: &[&str], what: &str) {
-        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MAX_FAULTS) {
+        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MOST_LOOKED_FOR) {
             let message = format!("`{}` is not a field of {what}; Intercept passed over it", entry.key);
             let fault = Fault::error(Code::UnknownField, entry.key_span.clone(), message);
             self.fault(fault.help(format!("remove it, or correct it: {}", offer(&entry.key, known))));
@@ -82,6 +82,7 @@ impl Importer {
 
     pub(super) fn wrong_type(&mut self, node: &Node, what: &str, wanted: &str) {
         let message = format!("{what} must be {wanted}, not {}", node.kind().with_article());
-        self.fault(Fault::error(Code::WrongType, node.span.clone(), message));
+        let fault = Fault::error(Code::WrongType, node.span.clone(), message);
+        self.fault(fault.help(format!("write {wanted}; Intercept would not load it either")));
     }
 }

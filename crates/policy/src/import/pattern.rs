@@ -16,6 +16,7 @@ pub(super) fn translate(pattern: &str) -> Result<String, &'static str> {
             '\\' => writer.escape()?,
             '[' => writer.class()?,
             '{' => writer.brace(),
+            '(' => writer.group()?,
             other => writer.out.push(other),
         }
     }
@@ -76,6 +77,7 @@ impl Writer<'_> {
         match self.rest.next() {
             Some('0'..='9') => return Err("an octal escape"),
             Some('C') => return Err(r"`\C`"),
+            Some('u' | 'U') => return Err(r"`\u`, which Intercept does not know,"),
             // Here these are borders of words.
             Some(plain @ ('<' | '>')) => self.out.push(plain),
             Some(letter @ ('p' | 'P')) => {
@@ -90,6 +92,26 @@ impl Writer<'_> {
             }
             Some(other) => self.out.extend(['\\', other]),
             None => self.out.push('\\'),
+        }
+        Ok(())
+    }
+
+    /// The opening of a group. Go knows the flags `i`, `m`, `s` and `U`; others it refuses.
+    fn group(&mut self) -> Result<(), &'static str> {
+        self.out.push('(');
+        if self.rest.next_if_eq(&'?').is_none() {
+            return Ok(());
+        }
+        self.out.push('?');
+        // A name follows, or something that does not compile here either.
+        if matches!(self.rest.peek(), Some('P' | '<')) {
+            return Ok(());
+        }
+        while let Some(flag) = self.rest.next_if(|character| !matches!(character, ':' | ')')) {
+            if !matches!(flag, 'i' | 'm' | 's' | 'U' | '-') {
+                return Err("a flag other than `i`, `m`, `s` and `U`, which Intercept does not know,");
+            }
+            self.out.push(flag);
         }
         Ok(())
     }
@@ -244,6 +266,16 @@ mod tests {
     #[test]
     fn what_cannot_be_said_is_told() {
         assert!(translate(r"\123").is_err() && translate(r"[\0]").is_err() && translate(r"\C").is_err());
+    }
+
+    #[test]
+    fn flags_and_escapes_that_go_does_not_know_are_not_taken_over() {
+        for pattern in ["(?x)a b", "(?ix:a b)", "(?-u)a", "(?R)a$", "(?i-x)a", r"\u0041", r"[\U00000041]"] {
+            assert!(translate(pattern).is_err(), "{pattern}");
+        }
+        for pattern in ["(?i)a", "(?s-m:a)", "(?U)a+", "(?:a)", "(?P<n>a)", "(?<n>a)", "(a)", r"\(?x", "[(?x]"] {
+            assert!(translate(pattern).is_ok(), "{pattern}");
+        }
     }
 
     #[test]

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::MAX_FAULTS;
 use super::block::Place;
-use crate::fault::{Code, Fault};
+use crate::fault::{Code, Fault, MOST_LOOKED_FOR};
 use crate::limit::{ALL_PREFIX, Counter, Limit, RATE};
 use crate::set::{Block, Policy};
 
@@ -89,7 +88,7 @@ impl<'p> Checker<'p, '_> {
             let rate = Use { limit: rate, block, place: Place::Tool };
             for user in users {
                 if std::ptr::eq(user.block, block) {
-                    self.clash(user, &rate, "the block's own `rate_limit`, which counts the same");
+                    self.twice(name, user, &rate);
                 } else if let Some(field) = difference(rate.limit, user.limit) {
                     self.clash(user, &rate, field);
                 }
@@ -112,11 +111,16 @@ impl<'p> Checker<'p, '_> {
         exact.into_iter().chain(globs).chain(categories).chain(all).filter_map(rate).collect()
     }
 
-    /// Tells a disagreement, unless there are more already than anybody reads.
+    /// Tells that a block counts the same twice: the two cannot agree, one has to go.
+    fn twice(&mut self, name: &str, user: &Use<'_>, rate: &Use<'_>) {
+        let message = format!("the counter `{name}` is also that of the block's own `rate_limit`");
+        let fault = Fault::error(Code::CounterClash, user.limit.span.clone(), message);
+        let fault = fault.other(rate.limit.span.clone(), "which counts the same");
+        self.push(fault.help(format!("remove one of the two, or name this counter otherwise, such as `{name}_2`")));
+    }
+
+    /// Tells a disagreement.
     fn clash(&mut self, user: &Use<'_>, other: &Use<'_>, field: &str) {
-        if self.faults.len() >= MAX_FAULTS {
-            return;
-        }
         let name = match &user.limit.counter {
             Counter::Named(name) => name.to_string(),
             Counter::OfTool { .. } => String::new(),
@@ -124,8 +128,14 @@ impl<'p> Checker<'p, '_> {
         let message = format!("the counter `{name}` is shared, and the limits on it disagree on {field}");
         let fault = Fault::error(Code::CounterClash, user.limit.span.clone(), message);
         let fault = fault.other(other.limit.span.clone(), "shared with this one");
-        self.faults
-            .push(fault.help(format!("make them agree, or give this one a name of its own, such as `{name}_2`")));
+        self.push(fault.help(format!("make them agree, or give this one a name of its own, such as `{name}_2`")));
+    }
+
+    /// Keeps a fault, unless there are more already than anybody is told.
+    fn push(&mut self, fault: Fault) {
+        if self.faults.len() < MOST_LOOKED_FOR {
+            self.faults.push(fault);
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{MAX_FAULTS, Parser};
-use crate::fault::{Code, Fault};
+use super::Parser;
+use crate::fault::{Code, Fault, MOST_LOOKED_FOR};
 use crate::written::{Entry, Node, Written};
 
 /// A JSON Pointer to a member of what `parent` points to.
@@ -71,7 +71,7 @@ pub(super) fn word<T>(
 
 /// Refuses fields that do not exist, and offers the nearest that does.
 pub(super) fn check_names(entries: &[Entry], known: &[&str], what: &str, parser: &mut Parser) {
-    for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MAX_FAULTS) {
+    for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MOST_LOOKED_FOR) {
         let message = format!("`{}` is not a field of {what}", entry.key);
         let fault = Fault::error(Code::UnknownField, entry.key_span.clone(), message);
         parser.fault(fault.help(offer(&entry.key, known)));
@@ -83,7 +83,9 @@ pub(crate) fn offer(word: &str, known: &[&str]) -> String {
     // Long foreign words are no misspellings, and comparing them costs.
     let short: String = word.chars().take(64).collect();
     let distance = |known: &&&str| strsim::damerau_levenshtein(&short, known);
-    let nearest = known.iter().min_by_key(distance).filter(|nearest| distance(nearest) <= 1 + nearest.len() / 3);
+    // Of a short word few letters can be wrong, else `level` would be a misspelt `server`.
+    let most = |nearest: &str| 1 + nearest.len().min(short.len()) / 3;
+    let nearest = known.iter().min_by_key(distance).filter(|nearest| distance(nearest) <= most(nearest));
     match nearest {
         Some(nearest) => format!("did you mean `{nearest}`?"),
         None => {

@@ -116,7 +116,11 @@ fn max(node: &Node, has_amount: bool, parser: &mut Parser) -> Option<Amount> {
     let Some(max) = max else {
         let message = "`max` must be above 0, with at most 18 digits before and 9 after the point";
         let fault = Fault::error(Code::BadNumber, node.span.clone(), message);
-        parser.fault(fault.help("to deny every call, write `action: deny`"));
+        let is_above = Decimal::new(text).is_some_and(|number| number > Decimal::ZERO);
+        parser.fault(fault.help(match is_above {
+            true => "write fewer digits; to limit nothing, remove the limit",
+            false => "to deny every call, write `action: deny`",
+        }));
         return None;
     };
     if !has_amount && !max.is_whole() {

@@ -186,7 +186,7 @@ fn length(value: &Node, parser: &mut Parser) -> Option<u64> {
     let decimal = number.value();
     if decimal.is_negative() || !decimal.is_whole() {
         let message = "the value of `length_lte` must be a whole number, not negative";
-        parser.fault(Fault::error(Code::BadValue, value.span.clone(), message));
+        parser.fault(Fault::error(Code::BadValue, value.span.clone(), message).help("write a number such as 200"));
         return None;
     }
     // No text is longer than what does not fit.
@@ -198,9 +198,20 @@ fn directory(value: &Node, parser: &mut Parser) -> Option<Directory> {
     let text = string(value, Operator::PathWithin, parser)?;
     let directory = Directory::new(text);
     if directory.is_none() {
-        let message = format!("`{text}` is not an absolute directory");
-        let fault = Fault::error(Code::BadValue, value.span.clone(), message);
-        parser.fault(fault.help("write an absolute path with slashes, such as `/srv/files`"));
+        let (message, help) = if text.contains('\\') {
+            (
+                format!("`{text}` has a backslash in it"),
+                "write it with slashes, such as `/srv/files`; nothing is escaped",
+            )
+        } else if text.contains('\0') {
+            ("the directory has a NUL character in it".to_owned(), "remove it")
+        } else {
+            (
+                format!("`{text}` is not an absolute directory"),
+                "write a path that begins with a slash, such as `/srv/files`",
+            )
+        };
+        parser.fault(Fault::error(Code::BadValue, value.span.clone(), message).help(help));
     }
     directory
 }
@@ -258,7 +269,9 @@ fn regex(pattern: &str, span: &Range<usize>, parser: &mut Parser) -> Option<Rege
     }
     let message = "the regular expression is too large to compile";
     let fault = Fault::error(Code::LargeRegex, span.clone(), message);
-    parser.fault(fault.help("write fewer or smaller repetitions, or `length_lte` beside it"));
+    let help = "write ASCII classes, such as `[0-9A-Za-z_]` for `\\w` and `[0-9]` for `\\d`, which are far smaller; or fewer \
+                repetitions, with `length_lte` beside it";
+    parser.fault(fault.help(help));
     None
 }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 use gatelodge_json::{Decimal, Limits};
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
-use super::{Entry, Node, Written};
+use super::{EMPTY, Entry, Node, Written};
 use crate::fault::{Code, Fault, keep};
 
 pub(super) fn read(text: &[u8]) -> Result<(Node, Vec<Fault>), Fault> {
@@ -42,10 +42,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn document(&mut self) -> Result<Node, Fault> {
-        let empty = || {
-            Fault::error(Code::Syntax, 0..0, "the text is empty")
-                .help("the smallest policy is `version: \"1\"` and `default: deny`")
-        };
+        let empty = || Fault::error(Code::Syntax, 0..0, EMPTY);
         loop {
             let (event, span) = self.next()?;
             match event {
@@ -66,7 +63,7 @@ impl<'a> Reader<'a> {
                 (Event::StreamEnd, _) => return Ok(()),
                 (Event::DocumentStart(_), span) => {
                     let message = "a second document follows";
-                    return Err(Fault::error(Code::Syntax, span, message).help("one file holds one policy"));
+                    return Err(Fault::error(Code::Syntax, span, message).help("one file holds one document"));
                 }
                 _ => {}
             }
@@ -84,6 +81,10 @@ impl<'a> Reader<'a> {
                 // The parser looks ahead, so it can meet its own bound before ours.
                 if error.info().contains("recursion limit") {
                     return Err(too_deep(at..at));
+                }
+                if error.info().contains("unknown anchor") {
+                    let fault = Fault::error(Code::YamlFeature, at..at, "aliases are not allowed");
+                    return Err(fault.help("write the value out where it is used, or put a text with a star in quotes"));
                 }
                 Err(Fault::error(Code::Syntax, at..at, format!("this is not YAML: {}", error.info())))
             }

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use gatelodge_policy::{CaseFile, CaseReport, Fault, Format, Policy, PolicySource, load_inline};
+use gatelodge_policy::{CaseFile, CaseReport, Fault, Format, Policy, PolicySource};
 
 /// A policy, or why it does not load.
 pub type Loaded = Result<Policy, Vec<Fault>>;
@@ -13,15 +13,17 @@ pub type Loaded = Result<Policy, Vec<Fault>>;
 pub fn run(text: &str, format: Format, load: &dyn Fn(&str) -> Loaded) -> Vec<CaseReport> {
     let file = CaseFile::read(text.as_bytes(), format).unwrap_or_else(|faults| panic!("{}", told(text, &faults)));
     let load = |source: &PolicySource| match source {
-        PolicySource::Inline(json) => load_inline(json),
-        PolicySource::Path(path) => load(path),
+        PolicySource::Inline(policy) => policy.load(),
+        PolicySource::Path(path, _) => load(path),
     };
-    let policies: Vec<(&PolicySource, Loaded)> =
-        file.sources().into_iter().map(|source| (source, load(source))).collect();
-    file.run(&|wanted| {
-        let (_, loaded) = policies.iter().find(|(source, _)| *source == wanted).expect("a source that was named");
-        loaded.as_ref().map_err(Vec::as_slice)
-    })
+    let policies: Vec<Option<Loaded>> = file.sources().iter().map(|source| Some(load(source))).collect();
+    file.run(&policies)
+}
+
+/// All that is wrong with a case.
+pub fn wrong(case: &CaseReport) -> Vec<String> {
+    let faults = case.faults.iter().map(|fault| format!("{}: {}", fault.code, fault.message));
+    case.differences.iter().cloned().chain(faults).collect()
 }
 
 /// The language that a file's name says.

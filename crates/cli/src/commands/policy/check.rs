@@ -1,67 +1,68 @@
 //! `policy check`: all faults of policies at once.
 
-use anyhow::Result;
-use gatelodge_policy::{Fault, Severity, Tools, check};
+use std::path::Path;
 
+use anyhow::Result;
+use gatelodge_policy::{Fault, FaultCode, Severity, Tools, check};
+
+use super::findings::{Findings, offer_yaml, refuse_two_inputs};
 use super::print_json;
 use crate::cli::CheckArgs;
 use crate::exit::Exit;
-use crate::file::{self, Source};
-use crate::report::{self, Finding};
-
-/// From so many findings on there may be more than are told.
-const MANY: usize = 200;
+use crate::file;
+use crate::report;
 
 pub fn run(args: &CheckArgs) -> Result<Exit> {
-    let tools = match &args.tools {
-        None => None,
-        Some(path) => {
-            let source = file::read_reply(path)?;
-            match Tools::read(&source.text) {
-                Ok(tools) => Some(tools),
-                Err(faults) => {
-                    tell(&[(source, faults)], args.json)?;
-                    return Ok(Exit::Findings);
-                }
-            }
-        }
-    };
-    let mut checked = Vec::new();
+    refuse_two_inputs(args.files.iter().chain(&args.tools).map(AsRef::as_ref))?;
+    let mut findings = Findings::default();
+    let tools = args.tools.as_deref().and_then(|path| tools(path, &mut findings));
+    let checked_from = findings.files.len();
     for path in &args.files {
-        let source = file::read(path)?;
-        let faults = check(&source.text, source.format(args.format), tools.as_ref());
-        checked.push((source, faults));
+        let Some(source) = findings.read(path) else { continue };
+        let format = source.format(args.format);
+        let faults = check(&source.text, format, tools.as_ref());
+        findings.add(&source, offer_yaml(&source, format, faults));
     }
-    tell(&checked, args.json)?;
-    let fails = |fault: &Fault| args.strict || fault.severity == Severity::Error;
-    let has_findings = checked.iter().flat_map(|(_, faults)| faults).any(fails);
-    Ok(if has_findings { Exit::Findings } else { Exit::Fine })
-}
-
-fn tell(checked: &[(Source, Vec<Fault>)], json: bool) -> Result<()> {
-    if json {
-        let findings =
-            checked.iter().flat_map(|(source, faults)| faults.iter().map(|fault| Finding::new(source, fault)));
-        return print_json(&findings.collect::<Vec<_>>());
+    let summaries: Vec<String> = findings.files.iter().map(|(_, faults)| summary(faults, args.strict)).collect();
+    if args.strict {
+        let faults = findings.files.iter_mut().flat_map(|(_, faults)| faults);
+        faults.for_each(|fault| fault.severity = Severity::Error);
     }
-    for (source, faults) in checked {
+    if args.json {
+        print_json(&findings.told())?;
+        return Ok(findings.exit());
+    }
+    for (at, ((source, faults), summary)) in findings.files.iter().zip(summaries).enumerate() {
         report::faults(source, faults);
-        let errors = faults.iter().filter(|fault| fault.severity == Severity::Error).count();
-        let warnings = faults.len() - errors;
-        report::say(&format!("{}: {}", report::shown(&source.name), summary(errors, warnings)));
+        let name = report::shown(&source.name);
+        match faults.first() {
+            Some(fault) if fault.code == FaultCode::UnreadableFile => {}
+            _ if at < checked_from => report::say(&format!("{name}: the policies are checked without these tools")),
+            _ => report::say(&format!("{name}: {summary}")),
+        }
     }
-    Ok(())
+    Ok(findings.exit())
 }
 
-fn summary(errors: usize, warnings: usize) -> String {
-    // The engine stops collecting at a bound, so a round number may stand for more.
-    let more = |number: usize| if number >= MANY { " or more" } else { "" };
-    let count =
-        |number: usize, word: &str| format!("{number} {word}{}{}", if number == 1 { "" } else { "s" }, more(number));
-    match (errors, warnings) {
-        (0, 0) => "no faults".into(),
-        (0, warnings) => format!("{}; it loads", count(warnings, "warning")),
-        (errors, 0) => format!("{}; it does not load", count(errors, "error")),
-        (errors, warnings) => format!("{}, {}; it does not load", count(errors, "error"), count(warnings, "warning")),
+/// The tools that a server offers; none if they cannot be used, which is a finding then.
+fn tools(path: &Path, findings: &mut Findings) -> Option<Tools> {
+    let source = findings.or_unreadable(file::try_read_reply(path))?;
+    Tools::read(&source.text).map_err(|faults| findings.add(&source, faults)).ok()
+}
+
+fn summary(faults: &[Fault], strict: bool) -> String {
+    let is_more = |fault: &&Fault| fault.code == FaultCode::MoreFaults;
+    let of = |severity: Severity| faults.iter().filter(move |fault| fault.severity == severity);
+    let count = |severity: Severity, word: &str| {
+        let number = of(severity).filter(|fault| !is_more(fault)).count();
+        let more = if of(severity).any(|fault| is_more(&fault)) { " or more" } else { "" };
+        (number, format!("{number} {word}{}{more}", if number == 1 { "" } else { "s" }))
+    };
+    match (count(Severity::Error, "error"), count(Severity::Warning, "warning")) {
+        ((0, _), (0, _)) => "no faults".into(),
+        ((0, _), (_, warnings)) if strict => format!("{warnings}; it loads, but `--strict` takes warnings for errors"),
+        ((0, _), (_, warnings)) => format!("{warnings}; it loads"),
+        ((_, errors), (0, _)) => format!("{errors}; it does not load"),
+        ((_, errors), (_, warnings)) => format!("{errors}, {warnings}; it does not load"),
     }
 }

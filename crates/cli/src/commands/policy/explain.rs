@@ -5,37 +5,27 @@ use std::path::Path;
 
 use anyhow::Result;
 use gatelodge_json::{Limits, read};
-use gatelodge_policy::{CallFile, Explanation, Fault, explain};
+use gatelodge_policy::{CallFile, Explanation, Fault, Policy, explain};
 
-use super::{load, print, print_json};
+use super::findings::{Findings, refuse_two_inputs};
+use super::{print, print_json};
 use crate::cli::ExplainArgs;
-use crate::exit::{Exit, Usage};
-use crate::file::{self, Source};
-use crate::report::{self, shown};
+use crate::exit::Exit;
+use crate::file::Source;
+use crate::report::shown;
 
 pub fn run(args: &ExplainArgs) -> Result<Exit> {
-    if args.policy == Path::new("-") && args.call == "-" {
-        return Err(Usage("standard input can be the policy or the call, not both".into()).into());
-    }
-    let policy_source = file::read(&args.policy)?;
-    let call_source = call_source(&args.call)?;
-    let policy = load(&policy_source);
-    let document = match read(&call_source.text, &Limits::REQUEST) {
-        Ok(document) => document,
-        Err(fault) => {
-            report::faults(&call_source, &[Fault::of_reader(&fault)]);
-            return Ok(Exit::Findings);
-        }
+    refuse_two_inputs([args.policy.as_path(), Path::new(&args.call)])?;
+    let mut findings = Findings::default();
+    let policy = findings.read(&args.policy).and_then(|source| findings.load(&source, args.format));
+    let explanation = call_source(&args.call, &mut findings).and_then(|source| {
+        // The call's faults are told beside those of the policy.
+        judge(policy.as_ref(), &source).map_err(|faults| findings.add(&source, faults)).ok().flatten()
+    });
+    let Some(explanation) = explanation else {
+        findings.tell(args.json)?;
+        return Ok(findings.exit());
     };
-    let call = match CallFile::new(document.root()) {
-        Ok(call) => call,
-        Err(faults) => {
-            report::faults(&call_source, &faults);
-            return Ok(Exit::Findings);
-        }
-    };
-    let Some(policy) = policy else { return Ok(Exit::Findings) };
-    let explanation = explain(&policy, &call.call(), call.at().unwrap_or_else(|| crate::wire::system_clock().now()));
     if args.json {
         print_json(&explanation)?
     } else {
@@ -45,11 +35,19 @@ pub fn run(args: &ExplainArgs) -> Result<Exit> {
 }
 
 /// A call is named by a file, or written where its name would stand.
-fn call_source(call: &str) -> Result<Source> {
+fn call_source(call: &str, findings: &mut Findings) -> Option<Source> {
     if call.trim_start().starts_with('{') {
-        return Ok(Source { name: "<call>".into(), text: call.as_bytes().to_vec() });
+        return Some(Source { name: "<call>".into(), text: call.as_bytes().to_vec() });
     }
-    file::read(Path::new(call))
+    findings.read(Path::new(call))
+}
+
+/// Judges a call, if there is a policy to judge it by.
+fn judge(policy: Option<&Policy>, source: &Source) -> Result<Option<Explanation>, Vec<Fault>> {
+    let document = read(&source.text, &Limits::REQUEST).map_err(|fault| vec![Fault::of_call(&fault)])?;
+    let call = CallFile::new(document.root())?;
+    let at = call.at().unwrap_or_else(|| crate::wire::system_clock().now());
+    Ok(policy.map(|policy| explain(policy, &call.call(), at)))
 }
 
 fn told(explanation: &Explanation) -> String {

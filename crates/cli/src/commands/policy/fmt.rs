@@ -5,51 +5,84 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use gatelodge_policy::Format;
 
+use super::findings::{Findings, offer_yaml};
 use super::print;
 use crate::cli::FmtArgs;
 use crate::exit::{Exit, Usage};
-use crate::file;
 use crate::report;
 
 pub fn run(args: &FmtArgs) -> Result<Exit> {
-    let source = file::read(&args.file)?;
-    let language = source.format(None);
-    let formatted = match gatelodge_policy::format(&source.text, language) {
-        Ok(formatted) => formatted,
-        Err(faults) => {
-            report::faults(&source, &faults);
-            return Ok(Exit::Findings);
-        }
+    let mut findings = Findings::default();
+    let formatted = findings.read(&args.file).and_then(|source| {
+        let language = source.format(None);
+        let formatted = gatelodge_policy::format(&source.text, language);
+        let refuse = |faults| findings.add(&source, offer_yaml(&source, language, faults));
+        Some((formatted.map_err(refuse).ok()?, source, language))
+    });
+    let Some((formatted, source, language)) = formatted else {
+        findings.tell(false)?;
+        return Ok(findings.exit());
     };
-    if formatted.comments_lost > 0 {
-        report::say(&format!(
-            "{}: {} YAML comments are lost in JSON",
-            report::shown(&source.name),
-            formatted.comments_lost
-        ));
-    }
+    let name = report::shown(&source.name);
+    let is_input = args.file == Path::new("-");
     let is_same = formatted.text.as_bytes() == source.text;
     if args.check {
         if !is_same {
-            report::say(&format!(
-                "{}: not in the usual layout; `gatelodge policy fmt --write` mends it",
-                report::shown(&source.name)
-            ));
+            report::say(&format!("{name}: {}", advice(&name, language, is_input, formatted.comments_lost)));
         }
         return Ok(if is_same { Exit::Fine } else { Exit::Findings });
     }
     if !args.write {
+        if formatted.comments_lost > 0 {
+            report::say(&format!("{name}: {} lost in JSON", comments(formatted.comments_lost)));
+        }
         print(&formatted.text)?;
         return Ok(Exit::Fine);
     }
-    if language == Format::Yaml || args.file == Path::new("-") {
+    if language == Format::Yaml || is_input {
         let message = "only a JSON file is changed in place; leave `--write` out and send the output to a new file";
         return Err(Usage(message.into()).into());
     }
     if !is_same {
-        replace(&args.file, &formatted.text).with_context(|| format!("cannot write `{}`", args.file.display()))?;
+        refuse_read_only(&args.file)?;
+        replace(&args.file, &formatted.text).with_context(|| {
+            let path = args.file.display();
+            format!("cannot write `{path}`, which is as it was; see that there is room in its folder, and that you may write there")
+        })?;
     }
     Ok(Exit::Fine)
+}
+
+/// What to do about a text that is not laid out.
+fn advice(name: &str, language: Format, is_input: bool, comments_lost: usize) -> String {
+    match language {
+        Format::Yaml => {
+            let lost = match comments_lost {
+                0 => String::new(),
+                count => format!("; {} lost in it", comments(count)),
+            };
+            format!(
+                "the usual layout is JSON, and this is YAML; `gatelodge policy fmt` without `--check` prints it as JSON{lost}"
+            )
+        }
+        Format::Json if is_input => "not in the usual layout; `gatelodge policy fmt -` prints it so".to_owned(),
+        Format::Json => format!("not in the usual layout; `gatelodge policy fmt --write {name}` mends it"),
+    }
+}
+
+fn comments(count: usize) -> String {
+    if count == 1 { "1 YAML comment is".to_owned() } else { format!("{count} YAML comments are") }
+}
+
+/// A file that its owner protects is not replaced, though its folder would let us.
+fn refuse_read_only(path: &Path) -> Result<()> {
+    if std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().readonly()) {
+        let path = path.display();
+        let message =
+            format!("`{path}` is read-only; make it writable, or leave `--write` out and send the output elsewhere");
+        return Err(Usage(message).into());
+    }
+    Ok(())
 }
 
 /// Writes a new file beside the old one and puts it in its place, so that a full disk costs nobody a policy.

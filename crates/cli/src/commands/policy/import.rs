@@ -4,20 +4,21 @@ use anyhow::Result;
 use gatelodge_json::Place;
 use serde_json::json;
 
+use super::findings::Findings;
 use super::{print, print_json};
 use crate::cli::ImportArgs;
 use crate::exit::Exit;
-use crate::file;
 use crate::report;
 
 pub fn run(args: &ImportArgs) -> Result<Exit> {
-    let source = file::read(&args.file)?;
-    let imported = match gatelodge_policy::import(&source.text) {
-        Ok(imported) => imported,
-        Err(faults) => {
-            report::faults(&source, &faults);
-            return Ok(Exit::Findings);
-        }
+    let mut findings = Findings::default();
+    let imported = findings.read(&args.file).and_then(|source| {
+        let imported = gatelodge_policy::import(&source.text).map_err(|faults| findings.add(&source, faults)).ok()?;
+        Some((source, imported))
+    });
+    let Some((source, imported)) = imported else {
+        findings.tell(args.json)?;
+        return Ok(findings.exit());
     };
     if args.json {
         let notes: Vec<_> = imported

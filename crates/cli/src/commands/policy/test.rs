@@ -3,87 +3,170 @@
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_policy::{CaseFile, CaseReport, Fault, Policy, PolicySource, load_inline, parse};
+use gatelodge_json::Place;
+use gatelodge_policy::{CaseFile, CaseReport, Explanation, Fault, Policy, PolicySource};
 use serde::Serialize;
 
+use super::findings::{Findings, offer_yaml, refuse_two_inputs, unreadable_at};
 use super::{print, print_json};
 use crate::cli::TestArgs;
 use crate::exit::Exit;
-use crate::file;
-use crate::report::{self, shown};
+use crate::file::{self, Source};
+use crate::report::{Finding, shown};
 
-/// The cases of one file.
-#[derive(Debug, Serialize)]
+/// What came of one case file.
+#[derive(Debug, Default)]
 struct FileReport {
-    file: String,
+    name: String,
+    /// The case file; none if it cannot be read.
+    source: Option<Source>,
     cases: Vec<CaseReport>,
+    /// The faults of the case file, of its calls, and of its policies.
+    findings: Findings,
 }
+
+/// A policy, or its faults; none if it cannot be read.
+type Loaded = Option<Result<Policy, Vec<Fault>>>;
 
 pub fn run(args: &TestArgs) -> Result<Exit> {
-    let mut reports = Vec::new();
-    let mut is_readable = true;
-    for path in &args.files {
-        match run_file(path)? {
-            Some(report) => reports.push(report),
-            None => is_readable = false,
-        }
-    }
-    let failed = reports.iter().flat_map(|file| &file.cases).filter(|case| !case.differences.is_empty()).count();
-    let passed = reports.iter().map(|file| file.cases.len()).sum::<usize>() - failed;
+    refuse_two_inputs(args.files.iter().map(AsRef::as_ref))?;
+    let reports: Vec<FileReport> = args.files.iter().map(|path| run_file(path)).collect();
+    let cases = || reports.iter().flat_map(|report| &report.cases);
+    let passed = cases().filter(|case| case.has_passed()).count();
+    let failed = cases().count() - passed;
     if args.json {
-        print_json(&reports)?;
+        print_json(&reports.iter().map(FileReport::told).collect::<Vec<_>>())?;
     } else {
-        reports.iter().try_for_each(|file| print(&told(file)))?;
-        print(&format!("{passed} passed, {failed} failed\n"))?;
+        for report in &reports {
+            report.findings.tell(false)?;
+            print(&report.shown())?;
+        }
+        if passed + failed > 0 {
+            print(&format!("{passed} passed, {failed} failed\n"))?;
+        }
     }
-    Ok(if failed == 0 && is_readable { Exit::Fine } else { Exit::Findings })
+    let exits = reports.iter().map(|report| report.findings.exit());
+    let worst = exits.max_by_key(|exit| *exit as u8).unwrap_or(Exit::Fine);
+    Ok(if worst == Exit::Fine && failed > 0 { Exit::Findings } else { worst })
 }
 
-/// Runs one file; none if it is not a case file, which has been said then.
-fn run_file(path: &Path) -> Result<Option<FileReport>> {
-    let source = file::read(path)?;
-    let cases = match CaseFile::read(&source.text, source.format(None)) {
-        Ok(cases) => cases,
-        Err(faults) => {
-            report::faults(&source, &faults);
-            return Ok(None);
-        }
-    };
-    let mut policies = Vec::new();
-    for wanted in cases.sources() {
-        policies.push((wanted.clone(), load(path, wanted)?));
+fn run_file(path: &Path) -> FileReport {
+    let mut report = FileReport { name: path.display().to_string(), ..FileReport::default() };
+    let Some(source) = report.findings.read(path) else { return report };
+    report.name.clone_from(&source.name);
+    let format = source.format(None);
+    match CaseFile::read(&source.text, format) {
+        Ok(file) => run_cases(path, &source, &file, &mut report),
+        Err(faults) => report.findings.add(&source, offer_yaml(&source, format, faults)),
     }
-    let find = |wanted: &PolicySource| {
-        let found = policies.iter().find(|(source, _)| source == wanted);
-        found.map_or(Err(&[][..]), |(_, loaded)| loaded.as_ref().map_err(Vec::as_slice))
-    };
-    Ok(Some(FileReport { file: source.name, cases: cases.run(&find) }))
+    report.source = Some(source);
+    report
 }
 
-fn load(cases: &Path, source: &PolicySource) -> Result<Result<Policy, Vec<Fault>>> {
-    match source {
-        PolicySource::Inline(json) => Ok(load_inline(json)),
-        PolicySource::Path(name) => {
-            let policy = file::read(&cases.parent().unwrap_or(Path::new("")).join(name))?;
-            Ok(parse(&policy.text, policy.format(None)))
+fn run_cases(path: &Path, source: &Source, file: &CaseFile, report: &mut FileReport) {
+    let mut of_file = Vec::new();
+    // Each policy with the text that its faults are in.
+    let (mut texts, mut policies) = (Vec::new(), Vec::new());
+    for wanted in file.sources() {
+        let (text, loaded) = load(path, source, wanted, &mut of_file);
+        texts.push(text);
+        policies.push(loaded);
+    }
+    report.cases = file.run(&policies);
+    of_file.extend(report.cases.iter().flat_map(|case| case.faults.clone()));
+    // Policies that must not load are part of many a case; told is what a case did not expect.
+    let is_told = |at: usize| report.cases.iter().any(|case| case.policy == Some(at) && !case.has_passed());
+    let mut findings = Findings::default();
+    for (at, (text, loaded)) in texts.iter().zip(policies).enumerate() {
+        match (text, loaded) {
+            (Some(text), Some(Err(faults))) if is_told(at) => findings.add(text, faults),
+            (None, Some(Err(faults))) if is_told(at) => of_file.extend(faults),
+            _ => {}
         }
+    }
+    if !of_file.is_empty() {
+        of_file.sort_by_key(|fault| fault.span.start);
+        report.findings.add(source, of_file);
+    }
+    report.findings.files.extend(findings.files);
+}
+
+/// Loads a policy, and gives the text of its file, if it has one of its own.
+fn load(cases: &Path, source: &Source, wanted: &PolicySource, faults: &mut Vec<Fault>) -> (Option<Source>, Loaded) {
+    match wanted {
+        PolicySource::Inline(policy) => (None, Some(policy.load())),
+        PolicySource::Path(name, span) => match file::try_read(&cases.parent().unwrap_or(Path::new("")).join(name)) {
+            Ok(policy) => {
+                let format = policy.format(None);
+                let loaded = gatelodge_policy::parse(&policy.text, format);
+                let loaded = loaded.map_err(|faults| offer_yaml(&policy, format, faults));
+                (Some(policy), Some(loaded))
+            }
+            Err(unreadable) => {
+                let fault = unreadable_at(span.clone(), &unreadable);
+                let help = format!("write a path that begins where `{}` is", source.name);
+                faults.push(Fault { help: Some(help), ..fault });
+                (None, None)
+            }
+        },
     }
 }
 
-fn told(file: &FileReport) -> String {
-    let mut out = String::new();
-    for case in file.cases.iter().filter(|case| !case.differences.is_empty()) {
-        out.push_str(&format!("FAILED {}: {}\n", shown(&file.file), shown(&case.name)));
-        for difference in &case.differences {
-            out.push_str(&format!("  {}\n", shown(difference)));
-        }
-        if let Some(step) = case.explanation.iter().flat_map(|told| &told.trace).find(|step| step.outcome == "refuse") {
-            out.push_str(&format!(
-                "  refused by {}: {}\n",
-                shown(step.rule.as_deref().unwrap_or(step.step)),
-                shown(&step.note)
-            ));
-        }
+/// A case file for programs.
+#[derive(Debug, Serialize)]
+struct ToldFile<'a> {
+    file: &'a str,
+    faults: Vec<Finding<'a>>,
+    cases: Vec<ToldCase<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct ToldCase<'a> {
+    name: &'a str,
+    line: usize,
+    passed: bool,
+    differences: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explanation: Option<&'a Explanation>,
+}
+
+impl FileReport {
+    fn told(&self) -> ToldFile<'_> {
+        let cases = self.cases.iter().map(|case| ToldCase {
+            name: &case.name,
+            line: self.line(case),
+            passed: case.has_passed(),
+            differences: &case.differences,
+            explanation: case.explanation.as_ref(),
+        });
+        ToldFile { file: &self.name, faults: self.findings.told(), cases: cases.collect() }
     }
-    out
+
+    /// The failed cases for people.
+    fn shown(&self) -> String {
+        let mut out = String::new();
+        for case in self.cases.iter().filter(|case| !case.has_passed()) {
+            out.push_str(&format!("FAILED {}:{}: {}\n", shown(&self.name), self.line(case), shown(&case.name)));
+            for difference in &case.differences {
+                out.push_str(&format!("  {}\n", shown(difference)));
+            }
+            if !case.faults.is_empty() {
+                out.push_str("  it has faults, so it was not judged\n");
+            }
+            if let Some(step) =
+                case.explanation.iter().flat_map(|told| &told.trace).find(|step| step.outcome == "refuse")
+            {
+                out.push_str(&format!(
+                    "  refused by {}: {}\n",
+                    shown(step.rule.as_deref().unwrap_or(step.step)),
+                    shown(&step.note)
+                ));
+            }
+        }
+        out
+    }
+
+    fn line(&self, case: &CaseReport) -> usize {
+        self.source.as_ref().map_or(1, |source| Place::of(&source.text, case.span.start).line)
+    }
 }

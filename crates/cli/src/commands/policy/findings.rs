@@ -1,0 +1,113 @@
+//! What was found in the files of a command: told all at once, for people or for programs.
+
+use std::ops::Range;
+use std::path::Path;
+
+use anyhow::Result;
+use gatelodge_policy::{Fault, FaultCode, Format, Policy, Severity, parse};
+
+use super::print_json;
+use crate::cli::FormatName;
+use crate::exit::{Exit, Usage};
+use crate::file::{self, Source, Unreadable};
+use crate::report::{self, Finding};
+
+/// The findings of all files, in the order in which these were looked at. One that is faulty keeps no other from being
+/// looked at.
+#[derive(Debug, Default)]
+pub struct Findings {
+    pub files: Vec<(Source, Vec<Fault>)>,
+}
+
+impl Findings {
+    /// Reads a file; none if it cannot be read, which is a finding then.
+    pub fn read(&mut self, path: &Path) -> Option<Source> {
+        let read = file::try_read(path);
+        self.or_unreadable(read)
+    }
+
+    /// Keeps why a file cannot be read.
+    pub fn or_unreadable(&mut self, read: Result<Source, Unreadable>) -> Option<Source> {
+        read.map_err(|unreadable| {
+            let fault = unreadable_at(0..0, &unreadable);
+            self.add(&Source { name: unreadable.name, text: Vec::new() }, vec![fault]);
+        })
+        .ok()
+    }
+
+    /// Loads a policy; none if it has faults, which are findings then.
+    pub fn load(&mut self, source: &Source, asked: Option<FormatName>) -> Option<Policy> {
+        let format = source.format(asked);
+        let loaded = parse(&source.text, format);
+        loaded.map_err(|faults| self.add(source, offer_yaml(source, format, faults))).ok()
+    }
+
+    /// Keeps what was found in a file, if only that it has no faults.
+    pub fn add(&mut self, source: &Source, faults: Vec<Fault>) {
+        self.files.push((source.clone(), faults));
+    }
+
+    /// The findings for programs.
+    pub fn told(&self) -> Vec<Finding<'_>> {
+        let mut told = Vec::new();
+        for (source, faults) in &self.files {
+            told.extend(faults.iter().map(|fault| Finding::new(source, fault)));
+        }
+        told
+    }
+
+    /// Tells the findings: for programs on standard output, for people on standard error.
+    pub fn tell(&self, json: bool) -> Result<()> {
+        if json {
+            return print_json(&self.told());
+        }
+        self.files.iter().for_each(|(source, faults)| report::faults(source, faults));
+        Ok(())
+    }
+
+    /// How a command with these findings ends.
+    pub fn exit(&self) -> Exit {
+        let mut faults = self.files.iter().flat_map(|(_, faults)| faults);
+        if faults.clone().any(|fault| fault.code == FaultCode::UnreadableFile) {
+            return Exit::Usage;
+        }
+        if faults.any(|fault| fault.severity == Severity::Error) { Exit::Findings } else { Exit::Fine }
+    }
+}
+
+/// The finding that a file cannot be read, at the place that names it.
+pub fn unreadable_at(span: Range<usize>, unreadable: &Unreadable) -> Fault {
+    Fault {
+        code: FaultCode::UnreadableFile,
+        severity: Severity::Error,
+        span,
+        message: unreadable.message.clone(),
+        help: Some(unreadable.help.to_owned()),
+        other: None,
+    }
+}
+
+/// Offers another name where YAML is taken for JSON.
+pub fn offer_yaml(source: &Source, format: Format, mut faults: Vec<Fault>) -> Vec<Fault> {
+    let first = source.text.iter().find(|byte| !byte.is_ascii_whitespace());
+    if let [fault] = faults.as_mut_slice()
+        && format == Format::Json
+        && fault.code == FaultCode::Syntax
+        // Much JSON with a fault is YAML, too.
+        && !matches!(first, None | Some(b'{' | b'[' | b'/' | b'"'))
+        && gatelodge_policy::format(&source.text, Format::Yaml).is_ok_and(|yaml| yaml.text.starts_with('{'))
+    {
+        fault.help =
+            Some("this is YAML: name the file `.yaml`, or say `--format yaml` to `check` and `explain`".into());
+    }
+    faults
+}
+
+/// Refuses to take standard input for two things.
+pub fn refuse_two_inputs<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Result<()> {
+    if paths.into_iter().filter(|path| *path == Path::new("-")).count() > 1 {
+        let message = "standard input can be read once: `-` stands twice; name a file for all but one";
+        return Err(Usage(message.into()).into());
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! The way out that is offered with a fault: that it is one.
+
+#![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use gatelodge_policy::{CaseFile, Fault, FaultCode, Format, import, parse};
+
+/// A policy with one rule block for the tool `a`.
+fn with_block(block: &str) -> String {
+    format!(r#"{{"version":"1","default":"deny","tools":{{"a":{block}}}}}"#)
+}
+
+fn with_condition(condition: &str) -> String {
+    with_block(&format!(r#"{{"require":[{{{condition}}}]}}"#))
+}
+
+/// The one fault of a text, its message, and its help.
+fn only(faults: Result<(), Vec<Fault>>) -> (FaultCode, String, String) {
+    let faults = faults.expect_err("a fault");
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    (faults[0].code, faults[0].message.clone(), faults[0].help.clone().expect("a way out"))
+}
+
+fn of_policy(text: &str) -> (FaultCode, String, String) {
+    only(parse(text.as_bytes(), Format::Json).map(drop))
+}
+
+#[test]
+fn two_limits_of_one_block_that_count_the_same_cannot_be_made_to_agree() {
+    let text = with_block(r#"{"rate_limit":"5/day","limits":[{"counter":"a_rate","window":"day","max":5}]}"#);
+    let (code, message, help) = of_policy(&text);
+    assert_eq!(
+        (code, message.as_str()),
+        (FaultCode::CounterClash, "the counter `a_rate` is also that of the block's own `rate_limit`")
+    );
+    assert_eq!(help, "remove one of the two, or name this counter otherwise, such as `a_rate_2`");
+    let renamed = text.replace("a_rate", "a_rate_2");
+    assert!(parse(renamed.as_bytes(), Format::Json).is_ok());
+}
+
+#[test]
+fn who_writes_too_many_digits_does_not_want_to_deny() {
+    let max = |max: &str| {
+        of_policy(&with_block(&format!(
+            r#"{{"limits":[{{"counter":"c","window":"day","max":{max},"amount":"args.n"}}]}}"#
+        )))
+        .2
+    };
+    assert!(max("1234567890123456789").contains("fewer digits"), "{}", max("1234567890123456789"));
+    assert!(max("0.0000000001").contains("fewer digits"));
+    assert!(max("0").contains("action: deny") && max("-5").contains("action: deny"));
+}
+
+#[test]
+fn a_huge_index_a_backslash_and_a_long_exponent_are_named() {
+    let (_, message, _) = of_policy(&with_condition(r#""path":"args.x[99999999999999999999999]","op":"eq","value":1"#));
+    assert_eq!(message, "the index is larger than any list");
+    let (_, message, _) = of_policy(&with_condition(r#""path":"args.x","op":"path_within","value":"C:\\files""#));
+    assert_eq!(message, r"`C:\files` has a backslash in it");
+    let (code, message, help) =
+        of_policy(&with_condition(&format!(r#""path":"args.x","op":"eq","value":0e{}"#, "9".repeat(30))));
+    assert_eq!(code, FaultCode::BadNumber);
+    assert!(message.contains("exponent") && help.contains("exponent"), "{message}: {help}");
+}
+
+#[test]
+fn the_classes_that_a_large_expression_is_offered_load() {
+    let text = |class: &str| with_condition(&format!(r#""path":"args.x","op":"regex","value":"^{class}{{1,5000}}$""#));
+    let (code, _, help) = of_policy(&text(r"\\w"));
+    assert_eq!(code, FaultCode::LargeRegex);
+    assert!(help.contains("`[0-9A-Za-z_]`"), "{help}");
+    assert!(parse(text("[0-9A-Za-z_]").as_bytes(), Format::Json).is_ok());
+}
+
+#[test]
+fn an_alias_without_its_anchor_is_known_as_one() {
+    let (code, message, help) = only(parse(b"version: \"1\"\ndefault: deny\nhide: [*x]\n", Format::Yaml).map(drop));
+    assert_eq!((code, message.as_str()), (FaultCode::YamlFeature, "aliases are not allowed"));
+    assert!(help.contains("in quotes"), "{help}");
+}
+
+#[test]
+fn a_case_file_is_told_what_a_case_looks_like() {
+    let of = |text: &str| only(CaseFile::read(text.as_bytes(), Format::Yaml).map(drop));
+    let policy = "policy: {version: \"1\", default: deny}\n";
+    let (code, message, help) = of(&format!("{policy}cases: []\n"));
+    assert_eq!((code, message.as_str()), (FaultCode::EmptyList, "`cases` is empty, so nothing would be tested"));
+    assert!(help.contains("expect: allow"), "{help}");
+    let (code, message, _) = of(&format!("{policy}cases: [{{call: {{tool: a}}, expect: null}}]\n"));
+    assert_eq!((code, message.as_str()), (FaultCode::WrongType, "`expect` must be a decision or an object, not null"));
+    let (_, message, help) = of("");
+    assert!(message == "the text is empty" && help.contains("`cases`"), "{help}");
+    let (_, _, help) = only(import(b"").map(drop));
+    assert!(help.contains("Intercept"), "{help}");
+}
