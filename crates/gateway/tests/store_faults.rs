@@ -100,6 +100,10 @@ impl Mount {
         run("mount", &["-t", "tmpfs", "-o", "size=400k", "tmpfs", &at.to_string_lossy()]);
         Self(at.to_owned())
     }
+
+    fn remount(&self, option: &str) {
+        run("mount", &["-o", &format!("remount,{option}"), &self.0.to_string_lossy()]);
+    }
 }
 
 impl Drop for Mount {
@@ -143,4 +147,23 @@ async fn a_full_disk_refuses_and_passes() {
     desk.is_refused_in_time("a full disk").await;
     std::fs::remove_file(ballast).expect("removed");
     desk.is_normal_again("a full disk").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_only_directory_refuses_and_passes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mount = Mount::new(&folder.path().join("small"));
+    let data = mount.0.join("data");
+    std::fs::create_dir(&data).expect("a folder");
+    let desk = Desk::open(&data).await;
+    // Files that are open for writing keep a file system from becoming read-only; the directory entry does not.
+    run("mount", &["--bind", &data.to_string_lossy(), &data.to_string_lossy()]);
+    let bound = Mount(data.clone());
+    bound.remount("bind,ro");
+    // Looked at four times a second.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    desk.is_refused_in_time("a read-only directory").await;
+    bound.remount("bind,rw");
+    drop(bound);
+    desk.is_normal_again("a read-only directory").await;
 }

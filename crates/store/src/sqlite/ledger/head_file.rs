@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -19,19 +20,38 @@ const LOST: &str = "ledger.head.lost";
 /// The longest head; shorter ones are filled up, so that writing in place leaves nothing of the one before.
 const WIDTH: usize = 20 + 1 + 64;
 
+/// How long a directory is taken to be as it was.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
 /// The file, open to be written in place.
 pub(super) struct HeadFile {
     path: PathBuf,
     file: File,
+    /// When its path was last seen to be writable.
+    seen_at: Instant,
 }
 
 impl HeadFile {
     pub fn open(ledger: &DbFile) -> Result<Self, LedgerFault> {
         let path = ledger.path().with_file_name(NAME);
         match create(&path) {
-            Ok(file) => Ok(Self { file, path }),
+            Ok(file) => Ok(Self { file, path, seen_at: Instant::now() }),
             Err(source) => Err(LedgerFault::File { path, source }),
         }
+    }
+
+    /// Holds, now and then, that the directory can still be written to. Files that are open can be written long after
+    /// the directory became read-only, but what is written then may never be seen again.
+    pub fn check(&mut self) -> Result<(), LedgerFault> {
+        if self.seen_at.elapsed() < LOOK_AGAIN {
+            return Ok(());
+        }
+        // Not the database: closing a second handle to it would drop the locks of this process.
+        match create(&self.path) {
+            Ok(_) => self.seen_at = Instant::now(),
+            Err(source) => return Err(LedgerFault::File { path: self.path.clone(), source }),
+        }
+        Ok(())
     }
 
     /// Writes the head over the one before.

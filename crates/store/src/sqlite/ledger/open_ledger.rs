@@ -89,6 +89,7 @@ impl OpenLedger {
     }
 
     fn attempt(&mut self, group: &[Job], clock: &dyn Clock) -> Result<Vec<Decided>, LedgerFault> {
+        self.head_file.check()?;
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         self.look_for_others()?;
         // Read behind the lock: a later group never has an earlier time because it waited.
