@@ -186,7 +186,8 @@ fn the_readme_shows_what_explain_really_says() {
     assert!(
         readme.contains("$ cargo run --release -p gatelodge -- policy explain --policy examples/books/policy.json")
     );
-    let shown = readme.split("```console\n").nth(1).and_then(|rest| rest.split("\n…").next()).unwrap();
+    let shown = readme.split("```console\n").find(|block| block.contains("policy explain")).unwrap();
+    let shown = shown.split("\n…").next().unwrap();
     let answer = shown.split("\"eur\"}}'\n").nth(1).unwrap();
     let call = r#"{"tool": "create_charge", "arguments": {"amount": 60000, "currency": "eur"}}"#;
     let run = gatelodge(&["policy", "explain", "--policy", &example("books/policy.json"), "--call", call]);

@@ -4,7 +4,7 @@
 
 mod support;
 
-use support::{House, Running, house};
+use support::{House, Running, house, until};
 
 fn up(house: &House) -> Running {
     house.start("data", &[], &["up", "--data", "data", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
@@ -33,6 +33,13 @@ fn the_printed_commands_show_a_call_allowed_one_refused_and_one_limited_and_the_
     let (paid, stopped) = limited.stdout.split_once("[POLICY DENIED] ").expect("a refusal");
     assert_eq!((limited.code, paid), (3, "payment 1: 40 to ada\npayment 2: 40 to ada\n"));
     assert!(stopped.starts_with("limit `spend`: 100 per day, room again in "), "{stopped}");
+
+    // The README shows the same, but for the seconds.
+    let readme = include_str!("../../../README.md");
+    let until_room = stopped.split("room").next().expect("words");
+    for text in [&*allowed.stdout, &*refused.stdout, paid, until_room] {
+        assert!(readme.contains(text), "{text}");
+    }
 
     let old_token = line(&printed, "allowed");
     assert_eq!(running.stop(), 0);
@@ -105,4 +112,52 @@ fn a_port_that_is_taken_is_named_with_a_way_out() {
     let run = house.run(&["up", "--data", "data", "--listen", &address, "--admin", "127.0.0.1:0"]);
     assert_eq!((run.code, run.stdout.as_str()), (5, ""));
     assert!(run.stderr.contains(&format!("cannot listen on {address}")), "{}", run.stderr);
+}
+
+#[test]
+fn calls_are_followed_as_they_come() {
+    let house = house();
+    let running = up(&house);
+    let shown = house.path("followed");
+    let mut following = std::process::Command::new(env!("CARGO_BIN_EXE_gatelodge"))
+        .args(["calls", "--follow", "--grant", "demo", "--data"])
+        .arg(house.path("data"))
+        .stdout(std::fs::File::create(&shown).expect("a file"))
+        .spawn()
+        .expect("it starts");
+    for comment in ["allowed", "refused"] {
+        house.paste(&line(&running.printed(), comment));
+    }
+    let text = || std::fs::read_to_string(&shown).unwrap_or_default();
+    until("both are shown", || {
+        text().contains("demo/read_note  ok in ") && text().contains("demo/delete_note  REFUSED")
+    });
+    following.kill().expect("it ends");
+    following.wait().expect("it ends");
+    assert_eq!(text().matches("read_note").count(), 1, "{}", text());
+}
+
+#[test]
+fn a_row_that_was_changed_after_it_was_written_is_named() {
+    let house = house();
+    let running = up(&house);
+    let printed = running.printed();
+    house.paste(&line(&printed, "refused"));
+    house.paste(&line(&printed, "limited"));
+    assert_eq!(running.stop(), 0);
+    assert_eq!(house.run(&["audit", "verify", "--data", "data"]).code, 0);
+    let rows = house.run(&["audit", "export", "--data", "data"]).stdout;
+    let row = rows.lines().find(|row| row.contains("\"delete_note\"")).expect("a row");
+    let row: serde_json::Value = serde_json::from_str(row).expect("JSON");
+
+    let mut bytes = std::fs::read(house.path("data/ledger.db")).expect("a database");
+    let places: Vec<usize> =
+        bytes.windows(11).enumerate().filter(|(_, at)| at == b"delete_note").map(|(at, _)| at).collect();
+    assert!(!places.is_empty());
+    places.iter().for_each(|at| bytes[*at] = b'D');
+    house.write_bytes("data/ledger.db", &bytes);
+    let verified = house.run(&["audit", "verify", "--data", "data"]);
+    assert_eq!(verified.code, 1);
+    let words = format!("row {} was changed after it was written", row["seq"]);
+    assert!(verified.stdout.contains(&words), "{words}: {}", verified.stdout);
 }

@@ -102,7 +102,8 @@ fn failed(error: &ClientError, args: &CallArgs) -> Exit {
         }
         ClientError::Status(..) | ClientError::NotMcp(_) => {
             say(&format!("error: {url}: {}", shown(&error.to_string())));
-            Exit::Fault
+            let is_ours = matches!(error, ClientError::Status(400..=499, _));
+            if is_ours { Exit::Findings } else { Exit::Fault }
         }
     }
 }

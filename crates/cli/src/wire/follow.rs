@@ -69,14 +69,15 @@ impl Follower {
         Ok(())
     }
 
-    /// Follows until it is dropped.
-    pub async fn follow(mut self, mut hangup: Signal) {
+    /// Follows until it is dropped. `seen` is the state of the store that is in force.
+    pub async fn follow(mut self, mut hangup: Signal, seen: StateVersion) {
         // One place is enough: a change that waits tells of all that follow.
         let (sender, mut changes) = mpsc::channel(1);
-        let listening = hear(Arc::clone(&self.stores.notices), sender);
+        let listening = hear(Arc::clone(&self.stores.notices), seen, sender);
         let following = async {
             let mut stamps = self.stamps();
             let mut look = tokio::time::interval(LOOK);
+            let mut is_behind = false;
             loop {
                 let is_changed = tokio::select! {
                     Some(()) = changes.recv() => true,
@@ -92,12 +93,26 @@ impl Follower {
                 };
                 // Taken again: what was read may name other files.
                 stamps = self.stamps();
-                if is_changed && let Err(fault) = self.apply().await {
-                    error!(error = %fault, "what was changed is not taken up: {fault}");
+                if is_changed || is_behind {
+                    is_behind = self.take_up(is_behind).await;
                 }
             }
         };
         tokio::join!(listening, following);
+    }
+
+    /// Puts a change in force; true if the store could not be read, and it has to be tried again.
+    async fn take_up(&mut self, is_again: bool) -> bool {
+        match self.apply().await {
+            Ok(()) => false,
+            Err(fault) => {
+                // Said once, not at each try.
+                if !is_again {
+                    error!(error = %fault, "a change is not in force yet, the store cannot be read: {fault}");
+                }
+                true
+            }
+        }
     }
 
     /// Reads the file again; false if it is broken, and nothing is to be changed.
@@ -148,8 +163,7 @@ fn stamp(path: &Path) -> Stamp {
 }
 
 /// Tells of each change in the store. It ends when nobody listens.
-async fn hear(notices: Arc<dyn Notices>, sender: mpsc::Sender<()>) {
-    let mut seen = notices.version().await.unwrap_or(StateVersion(0));
+async fn hear(notices: Arc<dyn Notices>, mut seen: StateVersion, sender: mpsc::Sender<()>) {
     loop {
         match notices.changed(seen).await {
             Ok(version) => {

@@ -53,6 +53,8 @@ pub async fn run(plan: Plan, stores: Stores, clock: Arc<dyn Clock>, ready: impl 
     let file = file.map(|(path, files)| Followed { path, files, fixed: (listen, store) });
     let mut follower =
         Follower { gateway: Arc::clone(&gateway), stores, clock, file, entries, data: data.clone(), note };
+    // Asked before anything is read, so that no change falls between.
+    let seen = follower.stores.notices.version().await.context("cannot read the store")?;
     follower.apply().await.context("cannot read the store")?;
     info!(%address, "agents connect to http://{address}/mcp/<server>");
     info!(address = %admin_address, "health, readiness and figures are at http://{admin_address}");
@@ -65,7 +67,7 @@ pub async fn run(plan: Plan, stores: Stores, clock: Arc<dyn Clock>, ready: impl 
         gateway.stop();
     };
     // None of the others ends by itself; what they do is dropped when the gateway has drained.
-    let others = async { tokio::join!(follower.follow(hangup), pruning, stopping) };
+    let others = async { tokio::join!(follower.follow(hangup, seen), pruning, stopping) };
     let ended = tokio::select! {
         ended = gateway.run(callers, Some(admin)) => ended,
         _ = others => Ok(()),
