@@ -290,6 +290,32 @@ async fn rows_40_to_48_heads() {
 }
 
 #[tokio::test]
+async fn row_44_an_older_revision_skips_no_rule() {
+    let desk = Desk::open().await;
+    for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let hello = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"{revision}","capabilities":{{}},"clientInfo":{{"name":"t","version":"1"}}}}}}"#
+        );
+        let opened = desk.gw.post(&[], &hello).await;
+        let session = opened.header("mcp-session-id").expect("a session").to_owned();
+        for headers in [
+            vec![("Mcp-Session-Id", session.as_str())],
+            vec![("Mcp-Session-Id", &session), ("MCP-Protocol-Version", revision)],
+        ] {
+            assert_eq!(desk.gw.post(&headers, &call(r#"{"name":"wipe"}"#)).await.code(), -32602, "{revision}");
+            let batch = format!("[{}]", call(r#"{"name":"read_note"}"#));
+            assert_eq!(
+                desk.gw.post(&headers, &batch).await.code(),
+                -32600,
+                "{revision}: batches are refused everywhere"
+            );
+        }
+    }
+    assert_eq!(desk.hits(), 0);
+    desk.still_works().await;
+}
+
+#[tokio::test]
 async fn row_49_a_session_of_another_grant_is_not_there_and_stays_undisturbed() {
     let desk = Desk::open().await;
     let other = desk.gw.add_grant("other", POLICY);

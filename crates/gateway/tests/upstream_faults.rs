@@ -50,7 +50,7 @@ fn misbehave(hit: &Hit) -> Option<Script> {
         }
         "endless_stream" => {
             let mut steps = vec![write(stream)];
-            for _ in 0..2_000 {
+            for _ in 0..4_000 {
                 steps.extend([write(": still here\n\n"), Step::Pause(Duration::from_millis(2))]);
             }
             steps
@@ -113,7 +113,7 @@ async fn desk() -> (FakeUpstream, TestGateway) {
     let names = ["fine", "wrong_id_then_right", "two_replies", "garbage_event_then_right", "batch"];
     let tools: Vec<Value> = FAULTS.iter().map(|(name, _, _)| *name).chain(names).map(tool).collect();
     let upstream = FakeUpstream::start(json!(tools), misbehave).await;
-    let settings = Settings { call_time: Duration::from_millis(700), ..Settings::default() };
+    let settings = Settings { call_time: Duration::from_millis(2_500), ..Settings::default() };
     let gateway = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     (upstream, gateway)
 }
@@ -137,6 +137,7 @@ async fn every_fault_is_answered_once_recorded_and_spent_and_the_next_call_works
     // An error is spent, and so is what worked.
     let usage = gw.ledger.usage().await.expect("a store");
     assert_eq!(usage[0].used.to_string(), (2 * FAULTS.len()).to_string());
+    gw.ends_at_once().await;
 }
 
 #[tokio::test]

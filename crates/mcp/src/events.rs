@@ -46,7 +46,7 @@ impl EventDecoder {
             rest = rest.strip_prefix(b"\n").unwrap_or(rest);
             self.after_return = false;
         }
-        while let Some(at) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+        while let Some(at) = memchr::memchr2(b'\n', b'\r', rest) {
             let (line, behind) = rest.split_at(at);
             self.grow(line)?;
             self.end_line(&mut each);

@@ -45,6 +45,7 @@ pub struct TestGateway {
     session: std::sync::Mutex<Option<String>>,
     servers: Vec<UpstreamConfig>,
     grants: std::sync::Mutex<Vec<GrantConfig>>,
+    run: std::sync::Mutex<Option<tokio::task::JoinHandle<()>>>,
 }
 
 impl TestGatewayBuilder {
@@ -107,9 +108,10 @@ impl TestGatewayBuilder {
         let (callers, admin) = (listener().await, listener().await);
         let (address, admin_address) = (callers.local_addr().unwrap(), admin.local_addr().unwrap());
         let running = Arc::clone(&gateway);
-        tokio::spawn(async move { running.run(callers, Some(admin)).await.expect("listeners") });
+        let run = tokio::spawn(async move { running.run(callers, Some(admin)).await.expect("listeners") });
         let (session, grants) = (std::sync::Mutex::default(), std::sync::Mutex::new(vec![grant]));
-        TestGateway { gateway, clock, ledger, address, admin: admin_address, token, session, servers, grants }
+        let run = std::sync::Mutex::new(Some(run));
+        TestGateway { gateway, clock, ledger, address, admin: admin_address, token, session, servers, grants, run }
     }
 }
 
@@ -218,6 +220,14 @@ impl TestGateway {
         }
         head.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
         exchange(self.address, &[head.as_bytes(), body].concat()).await
+    }
+
+    /// Stops the gateway and waits until every task of it has ended, which must be at once if nothing is left over.
+    pub async fn ends_at_once(&self) {
+        self.gateway.stop();
+        let run = self.run.lock().unwrap().take().expect("it runs");
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(2), run).await;
+        ended.expect("a task of the gateway does not end").expect("a task that ends in order");
     }
 
     /// All rows of the call log.
