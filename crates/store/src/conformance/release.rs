@@ -74,8 +74,6 @@ pub async fn a_reservation_nobody_waits_for_is_given_back(store: &Backend) {
             Err(_gave_up) => {}
         }
     }
-    // The second waits for what the first made the writer give back.
-    store.flush().await;
     store.flush().await;
     assert_eq!(store.used("calls").await, kept * BILLION);
     let rows = store.rows().await;
@@ -95,7 +93,6 @@ pub async fn an_answer_that_nobody_picks_up_is_given_back(store: &Backend) {
     while store.ledger.head().await.expect("a head").seq == 0 {}
     tokio::time::sleep(Duration::from_millis(20)).await;
     drop(reserve);
-    store.flush().await;
     store.flush().await;
     assert_eq!(store.used("calls").await, if is_spent { BILLION } else { 0 });
     store.assert_whole().await;

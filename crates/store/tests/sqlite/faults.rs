@@ -157,3 +157,36 @@ async fn a_head_file_that_was_removed_is_made_again() {
     let kept = fs::read_to_string(dir.path().join("ledger.head")).expect("a head");
     assert_eq!(kept.trim_end(), ledger.head().await.expect("a head").to_string());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_kept_for_a_lost_database_is_bounded_and_what_is_not_kept_is_counted() {
+    const KEPT: usize = 100_000;
+    let outer = tempfile::tempdir().expect("a directory");
+    let (dir, away) = (outer.path().join("data"), outer.path().join("away"));
+    let ledger = ledger(&dir);
+    fs::rename(&dir, &away).expect("moved");
+    for _ in 0..KEPT + 500 {
+        ledger.write(record(Kind::Passed)).await.expect("queued");
+    }
+    let since = Instant::now();
+    while ledger.faults() < 500 {
+        assert!(since.elapsed() < Duration::from_secs(30));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let since = Instant::now();
+    assert_unavailable(&ledger).await;
+    assert!(since.elapsed() < Duration::from_secs(1), "a call is refused at once, however much is pending");
+    assert_eq!(ledger.faults(), 500);
+    fs::rename(&away, &dir).expect("moved back");
+    // Calls go on while it is made up for.
+    assert_recovers(&ledger).await;
+    let since = Instant::now();
+    while ledger.head().await.expect("a head").seq < KEPT as u64 + 1 {
+        assert!(since.elapsed() < Duration::from_secs(60));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    ledger.flush().await.expect("written");
+    let verified = ledger.verify(vec![]).await.expect("a walk");
+    assert_eq!((verified.rows, verified.broken), (KEPT as u64 + 1, None));
+    assert_eq!(ledger.faults(), 500);
+}

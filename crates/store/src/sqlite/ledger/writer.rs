@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
 
-use super::job::{Answer, Granted, Job, Keep, Reserve, Shared};
+use super::job::{Answer, AnswerTo, Granted, Job, Keep, Reserve, Shared};
 use super::open_ledger::{Decided, OpenLedger};
 use super::sync::Syncer;
 use crate::StoreError;
@@ -17,8 +17,10 @@ use crate::clock::Clock;
 use crate::sqlite::Durability;
 use crate::sqlite::file::DbFile;
 
-/// The most that go into one transaction. It bounds how long the first of them waits for the last.
+/// The most that one transaction takes from the queue. It bounds how long the first of them waits for the last.
 const GROUP: usize = 512;
+/// The most that it takes of what is pending, so that calls go on while much is made up for.
+const PENDING_GROUP: usize = 2_048;
 /// The most rows that are kept for a database that cannot take them. They are some 50 MB.
 const MAX_PENDING: usize = 100_000;
 /// How long it leaves a database alone that could not take rows, when nobody asks.
@@ -38,6 +40,8 @@ pub(super) struct Writer {
     open: Option<OpenLedger>,
     /// What could not be written yet, oldest first.
     pending: VecDeque<Keep>,
+    /// Those who wait until nothing is pending.
+    flushes: Vec<AnswerTo<()>>,
     is_failing: bool,
     tries_left: u32,
     syncer: Option<Syncer>,
@@ -64,6 +68,7 @@ impl Writer {
             shared,
             open: Some(open),
             pending: VecDeque::new(),
+            flushes: Vec::new(),
             is_failing: false,
             tries_left: LAST_TRIES,
             syncer,
@@ -73,7 +78,7 @@ impl Writer {
     /// Works until the queue is closed and everything is written, or cannot be.
     pub fn run(mut self) {
         while let Some(group) = self.next_group() {
-            if group.is_empty() {
+            if group.is_empty() && self.flushes.is_empty() {
                 continue;
             }
             match self.transact(&group) {
@@ -81,6 +86,10 @@ impl Writer {
                     self.is_failing = false;
                     for (job, decided) in group.into_iter().zip(decided) {
                         self.answer(job, decided);
+                    }
+                    // What answering brought back, because nobody waited, is pending; then they wait for it, too.
+                    if self.pending.is_empty() {
+                        self.flushes.drain(..).for_each(|answer| drop(answer.send(Ok(()))));
                     }
                 }
                 Err(error) => {
@@ -98,22 +107,34 @@ impl Writer {
         for granted in self.shared.take_stranded() {
             self.give_back(granted);
         }
-        // All of it goes before whatever is taken from the queue: who flushes waits for it.
-        let taken = if first.is_some() { self.pending.len() } else { self.pending.len().min(GROUP) };
-        let mut group: Vec<Job> = self.pending.drain(..taken).map(Job::Keep).collect();
-        group.extend(first.filter(Job::is_wanted));
-        while group.len() < GROUP {
+        let oldest = self.pending.len().min(PENDING_GROUP);
+        let mut group: Vec<Job> = self.pending.drain(..oldest).map(Job::Keep).collect();
+        let mut came = usize::from(first.is_some());
+        first.into_iter().for_each(|job| self.sort_in(job, &mut group));
+        while came < GROUP {
             match self.queue.try_recv() {
-                Ok(job) => group.extend(job.is_wanted().then_some(job)),
-                Err(TryRecvError::Empty) if self.is_failing && taken == group.len() => {
-                    thread::sleep(RETRY);
-                    break;
+                Ok(job) => {
+                    self.sort_in(job, &mut group);
+                    came += 1;
                 }
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => return self.last_group(group),
             }
         }
+        if self.is_failing && came == 0 {
+            thread::sleep(RETRY);
+        }
         Some(group)
+    }
+
+    fn sort_in(&mut self, job: Job, group: &mut Vec<Job>) {
+        match job {
+            job if !job.is_wanted() => {}
+            Job::Flush(answer) => self.flushes.push(answer),
+            // Behind those that are older.
+            Job::Keep(keep) if !self.pending.is_empty() => self.pending.push_back(keep),
+            job => group.push(job),
+        }
     }
 
     /// The ledger is being dropped: a database that takes nothing is tried a few times more.
@@ -171,11 +192,10 @@ impl Writer {
             }
             (Job::Prune { answer, .. }, Decided::Pruned(count)) => drop(answer.send(Ok(count))),
             (Job::Sweep(answer), Decided::Swept { more }) => drop(answer.send(Ok(more))),
-            (Job::Flush(answer), _) => drop(answer.send(Ok(()))),
             (job, Decided::Failed(error)) => self.refuse_one(job, error),
             #[cfg(test)]
             (Job::Tamper(_, answer), _) => drop(answer.send(Ok(()))),
-            (Job::Reserve(_) | Job::Prune { .. } | Job::Sweep(_) | Job::Keep(_) | Job::Wake, _) => {}
+            (Job::Reserve(_) | Job::Keep(_) | Job::Flush(_) | Job::Prune { .. } | Job::Sweep(_) | Job::Wake, _) => {}
         }
     }
 
@@ -187,15 +207,19 @@ impl Writer {
         }
     }
 
-    /// Says no to all who wait; what nobody waits for stays pending, in its order.
+    /// Says no to all who wait; what nobody waits for is pending again, before what is newer.
     fn refuse(&mut self, group: Vec<Job>, why: &str) {
+        let refusal = || StoreError::Unavailable(why.to_owned());
+        self.flushes.drain(..).for_each(|answer| drop(answer.send(Err(refusal()))));
         for job in group.into_iter().rev() {
             match job {
-                Job::Keep(keep) if self.pending.len() < MAX_PENDING => self.pending.push_front(keep),
-                Job::Keep(_) => self.shared.count_faults(1),
-                job => self.refuse_one(job, StoreError::Unavailable(why.to_owned())),
+                Job::Keep(keep) => self.pending.push_front(keep),
+                job => self.refuse_one(job, refusal()),
             }
         }
+        let too_many = self.pending.len().saturating_sub(MAX_PENDING);
+        self.pending.truncate(MAX_PENDING);
+        self.shared.count_faults(too_many as u64);
     }
 
     fn refuse_one(&self, job: Job, error: StoreError) {
