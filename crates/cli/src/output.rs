@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 
 /// Prints a value as JSON.
 pub fn json(value: &impl serde::Serialize) -> Result<()> {
@@ -16,10 +16,9 @@ pub fn json(value: &impl serde::Serialize) -> Result<()> {
 pub fn print(text: &str) -> Result<()> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            let message = "cannot write to standard output, so what is there is not whole; make room and run it again";
-            Err(anyhow::Error::new(error).context(message))
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(anyhow!(
+            "cannot write to standard output: {error}; what is there is not whole: make room and run it again"
+        )),
         _ => Ok(()),
     }
 }

@@ -150,6 +150,10 @@ pub(crate) struct Moment<'a> {
     pub zone: &'a TimeZone,
 }
 
+/// More elements than this are not looked at for one condition: what would cost too much to judge is a mismatch. A call
+/// can hold two million, and a block hundreds of conditions on them.
+const MOST_ELEMENTS: usize = 50_000;
+
 impl Condition {
     pub fn answer(&self, call: &Call<'_>, moment: Moment<'_>, polarity: Polarity) -> Answer {
         if self.path.root != Root::Args {
@@ -159,13 +163,17 @@ impl Condition {
         let segments = self.path.segments.as_slice();
         match (call.subject, call.arguments) {
             (Subject::Resource { uri }, _) => self.of_resource(uri, segments),
-            (_, Some(arguments)) => self.walk(arguments, segments, polarity),
+            (_, Some(arguments)) => {
+                let mut looked_at = 0;
+                let answer = self.walk(arguments, segments, polarity, &mut looked_at);
+                if looked_at > MOST_ELEMENTS { Answer::Mismatch } else { answer }
+            }
             (_, None) => self.of_empty(segments),
         }
     }
 
     /// Goes down the path; null counts as not there, and so does everything beneath it.
-    fn walk(&self, value: Value<'_>, segments: &[Segment], polarity: Polarity) -> Answer {
+    fn walk(&self, value: Value<'_>, segments: &[Segment], polarity: Polarity, looked_at: &mut usize) -> Answer {
         if value.kind() == Kind::Null {
             return self.test.answer(None);
         }
@@ -175,23 +183,31 @@ impl Condition {
         let next = match (segment, value.kind()) {
             (Segment::Name(name), Kind::Object) => value.get(name),
             (Segment::Index(index), Kind::List) => value.elements().nth(*index),
-            (Segment::Every, Kind::List) => return self.every(value, rest, polarity),
+            (Segment::Every, Kind::List) => return self.every(value, rest, polarity, looked_at),
             _ => return Answer::Mismatch,
         };
         match next {
-            Some(next) => self.walk(next, rest, polarity),
+            Some(next) => self.walk(next, rest, polarity, looked_at),
             None => self.test.answer(None),
         }
     }
 
-    /// Over an empty list nothing holds.
-    fn every(&self, list: Value<'_>, rest: &[Segment], polarity: Polarity) -> Answer {
-        let answers = list.elements().map(|element| self.walk(element, rest, polarity));
-        match polarity {
-            Polarity::All => answers.reduce(Answer::and),
-            Polarity::Any => answers.reduce(Answer::or),
+    /// Over an empty list nothing holds. Beyond [`MOST_ELEMENTS`] the answer means nothing.
+    fn every(&self, list: Value<'_>, rest: &[Segment], polarity: Polarity, looked_at: &mut usize) -> Answer {
+        let mut all: Option<Answer> = None;
+        for element in list.elements() {
+            *looked_at += 1;
+            if *looked_at > MOST_ELEMENTS {
+                break;
+            }
+            let answer = self.walk(element, rest, polarity, looked_at);
+            all = Some(match (all, polarity) {
+                (None, _) => answer,
+                (Some(others), Polarity::All) => others.and(answer),
+                (Some(others), Polarity::Any) => others.or(answer),
+            });
         }
-        .unwrap_or(Answer::False)
+        all.unwrap_or(Answer::False)
     }
 
     /// A resource's arguments are `{"uri": …}`.
@@ -276,17 +292,23 @@ impl Test {
             (Self::More(bound), Operand::Number(number)) => Some(*number > bound.value()),
             (Self::MoreOrEqual(bound), Operand::Number(number)) => Some(*number >= bound.value()),
             (Self::Contains(wanted), Operand::List(list)) => {
-                Some(list.elements().any(|element| wanted.has_element(element)))
+                let found = list.elements().take(MOST_ELEMENTS).any(|element| wanted.has_element(element));
+                // Behind what was looked at it may stand all the same.
+                (found || !is_too_long(list)).then_some(found)
             }
             (Self::Contains(wanted), Operand::Text(text)) => wanted.first_text().map(|part| text.contains(part)),
             (Self::StartsWith(start), Operand::Text(text)) => Some(text.starts_with(start)),
             (Self::EndsWith(end), Operand::Text(text)) => Some(text.ends_with(end)),
             (Self::Regex(regex), Operand::Text(text)) => Some(regex.is_match(text)),
             (Self::LengthAtMost(max), Operand::Text(text)) => Some(text.chars().count() as u64 <= *max),
-            (Self::LengthAtMost(max), Operand::List(list)) => Some(list.elements().count() as u64 <= *max),
+            (Self::LengthAtMost(max), Operand::List(list)) => {
+                let max = usize::try_from(*max).unwrap_or(usize::MAX);
+                Some(list.elements().nth(max).is_none())
+            }
             (Self::SubsetOf(set), Operand::List(list)) => {
                 let is_empty = list.elements().next().is_none();
-                Some(!is_empty && list.elements().all(|element| set.has_element(element)))
+                let is_subset = list.elements().take(MOST_ELEMENTS).all(|element| set.has_element(element));
+                (!is_subset || !is_too_long(list)).then_some(!is_empty && is_subset)
             }
             (Self::PathWithin(directory), Operand::Text(text)) => directory.contains(text),
             (Self::HostIn(members), Operand::Text(text)) => host_in(text, members),
@@ -308,4 +330,9 @@ impl Test {
             ) => None,
         }
     }
+}
+
+/// Whether a list has more elements than are looked at.
+fn is_too_long(list: &Value<'_>) -> bool {
+    list.elements().nth(MOST_ELEMENTS).is_some()
 }

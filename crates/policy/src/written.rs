@@ -187,7 +187,7 @@ pub(crate) fn syntax(fault: &gatelodge_json::Fault) -> Fault {
     };
     let message = match fault.kind {
         Kind::Empty => EMPTY.to_owned(),
-        Kind::LongNumber => "a number has more digits than can be compared, or such an exponent".to_owned(),
+        Kind::LongNumber => "a number has more digits than can be compared, or too long an exponent".to_owned(),
         _ => fault.kind.to_string(),
     };
     let found = Fault::error(code, fault.start..fault.end, message);

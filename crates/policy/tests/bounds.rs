@@ -4,7 +4,8 @@
 
 mod support;
 
-use gatelodge_policy::{CaseFile, FaultCode, Format, parse};
+use gatelodge_json::{Limits, read};
+use gatelodge_policy::{CallFile, CaseFile, FaultCode, Format, explain, parse};
 use support::place;
 
 /// Each fault as `code line:column`.
@@ -140,4 +141,49 @@ fn a_case_that_could_not_fail_is_refused() {
     for expect in [r#""deny""#, r#"{"code":null}"#, r#"{"charges":[]}"#] {
         assert_eq!(codes(expect), [], "{expect}");
     }
+}
+
+/// The decision on `args.v` by one condition of a block, and its code.
+fn judged(rule: &str, list: &str) -> (&'static str, Option<&'static str>) {
+    let policy = format!(r#"{HEAD}"tools":{{"a":{{{rule}}}}}}}"#);
+    let policy = parse(policy.as_bytes(), Format::Json).expect("a policy");
+    let text = format!(r#"{{"tool":"a","arguments":{{"v":{list}}}}}"#);
+    let document = read(text.as_bytes(), &Limits::REQUEST).expect("a call");
+    let file = CallFile::new(document.root()).expect("a call");
+    let explanation = explain(&policy, &file.call(), "2026-01-01T00:00:00Z".parse().expect("a time"));
+    (explanation.decision, explanation.code)
+}
+
+#[test]
+fn a_list_too_long_to_be_judged_is_denied_whatever_the_rule() {
+    let list = |length: usize| format!("[{}]", vec!["1"; length].join(","));
+    // Two hundred rows of 250, each row an element, too.
+    let rows = |length: usize| format!("[{}]", vec![list(249); length].join(","));
+    let refused = ("deny", Some("type_mismatch"));
+    for (rule, path, op, value) in [
+        ("deny_if", "args.v[*]", "gt", "1"),
+        ("approve_if", "args.v[*]", "gt", "1"),
+        ("require", "args.v[*]", "eq", "1"),
+        ("deny_if", "args.v", "contains", "2"),
+        ("require", "args.v", "subset_of", "[1]"),
+    ] {
+        let rule = format!(r#""{rule}":[{{"path":"{path}","op":"{op}","value":{value}}}]"#);
+        assert_eq!(judged(&rule, &list(50_000)), ("allow", None), "{rule}");
+        assert_eq!(judged(&rule, &list(50_001)), refused, "{rule}");
+    }
+    let nested = r#""deny_if":[{"path":"args.v[*][*]","op":"gt","value":1}]"#;
+    assert_eq!(judged(nested, &rows(200)), ("allow", None));
+    assert_eq!(judged(nested, &rows(201)), refused);
+}
+
+#[test]
+fn what_the_first_elements_settle_is_judged_however_long_the_list() {
+    let list = |last: &str| format!("[2,{}{last}]", "1,".repeat(60_000));
+    let rule =
+        |rule: &str, op: &str, value: &str| format!(r#""{rule}":[{{"path":"args.v","op":"{op}","value":{value}}}]"#);
+    assert_eq!(judged(&rule("deny_if", "contains", "2"), &list("1")), ("deny", Some("deny_if")));
+    assert_eq!(judged(&rule("deny_if", "contains", "3"), &list("3")), ("deny", Some("type_mismatch")));
+    assert_eq!(judged(&rule("require", "subset_of", "[1]"), &list("1")), ("deny", Some("require")));
+    assert_eq!(judged(&rule("require", "length_lte", "60002"), &list("1")), ("allow", None));
+    assert_eq!(judged(&rule("require", "length_lte", "60001"), &list("1")), ("deny", Some("require")));
 }

@@ -92,3 +92,24 @@ fn a_case_file_is_told_what_a_case_looks_like() {
     let (_, _, help) = only(import(b"").map(drop));
     assert!(help.contains("Intercept"), "{help}");
 }
+
+#[test]
+fn classes_of_unicode_can_be_repeated_as_often_as_names_are_long() {
+    let text = |pattern: &str| with_condition(&format!(r#""path":"args.x","op":"regex","value":"{pattern}""#));
+    for pattern in [r"^\\w{1,64}$", r"^[\\w.-]{1,255}$"] {
+        assert!(parse(text(pattern).as_bytes(), Format::Json).is_ok(), "{pattern}");
+    }
+    // These would be looked for everywhere in a text of megabytes.
+    for pattern in [r"\\w{1,64}!", r"^.*[\\w.-]{1,255}$"] {
+        assert_eq!(of_policy(&text(pattern)).0, FaultCode::LargeRegex, "{pattern}");
+    }
+}
+
+#[test]
+fn large_expressions_share_one_budget() {
+    let rule = r#"{"path":"args.x","op":"regex","value":"^[\\w.-]{1,255}$"}"#;
+    let rules = |count: usize| with_block(&format!(r#"{{"require":[{}]}}"#, vec![rule; count].join(",")));
+    assert!(parse(rules(3).as_bytes(), Format::Json).is_ok());
+    let faults = parse(rules(14).as_bytes(), Format::Json).expect_err("more than the budget");
+    assert!(faults.iter().all(|fault| fault.code == FaultCode::LargeRegex), "{faults:?}");
+}

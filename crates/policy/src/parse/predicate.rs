@@ -243,10 +243,17 @@ impl Default for Budget {
 }
 
 /// The sizes that are tried, smallest first, so that the budget is charged about what is used.
-const REGEX_SIZES: [usize; 3] = [8 << 10, 64 << 10, 1 << 20];
+const REGEX_SIZES: [usize; 5] = [8 << 10, 64 << 10, USUAL_REGEX, 4 << 20, 16 << 20];
+/// Larger ones must be short: one of 16 MiB takes half a second for 64 KiB of text, unless it gives up early.
+const USUAL_REGEX: usize = 1 << 20;
+/// The most bytes that a large one may match. `^[\w.-]{1,255}$` matches 1,020.
+const SHORT_MATCH: usize = 4_096;
 
 fn regex(pattern: &str, span: &Range<usize>, parser: &mut Parser) -> Option<Regex> {
     for size in REGEX_SIZES {
+        if size > USUAL_REGEX && !is_short(pattern) {
+            break;
+        }
         // What failed to compile is paid for, too; without means nothing more is tried.
         if size > parser.regexes.left {
             break;
@@ -273,6 +280,14 @@ fn regex(pattern: &str, span: &Range<usize>, parser: &mut Parser) -> Option<Rege
                 repetitions, with `length_lte` beside it";
     parser.fault(fault.help(help));
     None
+}
+
+/// Whether an expression looks at the beginning of a text alone, however long that is.
+fn is_short(pattern: &str) -> bool {
+    let Ok(parsed) = regex_syntax::parse(pattern) else { return false };
+    let properties = parsed.properties();
+    let starts = properties.look_set_prefix().contains(regex_syntax::hir::Look::Start);
+    starts && properties.maximum_len().is_some_and(|length| length <= SHORT_MATCH)
 }
 
 /// Whether a written number is above zero, for limits.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use gatelodge_policy::Format;
 
 use super::findings::{Findings, offer_yaml};
@@ -45,10 +45,9 @@ pub fn run(args: &FmtArgs) -> Result<Exit> {
     }
     if !is_same {
         refuse_read_only(&args.file)?;
-        replace(&args.file, &formatted.text).with_context(|| {
-            let path = args.file.display();
-            format!("cannot write `{path}`, which is as it was; see that there is room in its folder, and that you may write there")
-        })?;
+        let path = args.file.display();
+        let help = "it is as it was: see that there is room in its folder, and that you may write there";
+        replace(&args.file, &formatted.text).map_err(|error| anyhow!("cannot write `{path}`: {error}; {help}"))?;
     }
     Ok(Exit::Fine)
 }
