@@ -1,6 +1,6 @@
 //! Bad input over HTTP: each row stands for a class. The oracle is the upstream: nothing but what was judged gets there,
 //! and the next normal call works.
-#![expect(clippy::expect_used, clippy::type_complexity, reason = "a test that cannot go on should stop where it is")]
+#![allow(clippy::expect_used, clippy::type_complexity, reason = "a test that cannot go on should stop where it is")]
 
 use gatelodge_testkit::{FakeUpstream, TestGateway, exchange};
 use serde_json::json;

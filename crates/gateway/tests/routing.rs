@@ -1,5 +1,5 @@
 //! Who gets what: progress, cancellation, questions of the server, streams, pages.
-#![expect(clippy::indexing_slicing, clippy::panic, reason = "a test that cannot go on should stop where it is")]
+#![allow(clippy::indexing_slicing, clippy::panic, reason = "a test that cannot go on should stop where it is")]
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! The policies of the catalogue's pages in force: the call after the last is refused, also after a restart.
-#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::path::Path;
 use std::sync::Arc;
