@@ -18,12 +18,13 @@ mod visit;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use gatelodge_store::{CallId, Clock, Ledger};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
 
 use crate::flood::Flood;
@@ -52,8 +53,9 @@ pub struct Gateway {
     unauthenticated: Flood,
     /// Sent once, when the gateway stops. Listeners, connections and streams listen.
     stop: watch::Sender<bool>,
-    /// Every task of a call or connection holds one; the count tells when all have ended.
-    tasks: watch::Sender<usize>,
+    /// How many tasks of calls and connections there are. The last to end tells `idle`, to which `drain` listens.
+    tasks: AtomicUsize,
+    idle: Notify,
 }
 
 impl Gateway {
@@ -71,7 +73,8 @@ impl Gateway {
             client: Client::new(settings.connect_time)?,
             unauthenticated: Flood::default(),
             stop: watch::Sender::new(false),
-            tasks: watch::Sender::new(0),
+            tasks: AtomicUsize::new(0),
+            idle: Notify::new(),
             settings,
         }))
     }
@@ -127,10 +130,17 @@ impl Gateway {
     }
 
     async fn drain(&self) {
-        let mut tasks = self.tasks.subscribe();
-        let all_ended = tasks.wait_for(|count| *count == 0);
+        let all_ended = async {
+            loop {
+                let idle = self.idle.notified();
+                if self.tasks.load(Ordering::Acquire) == 0 {
+                    return;
+                }
+                idle.await;
+            }
+        };
         if tokio::time::timeout(self.settings.drain_time, all_ended).await.is_err() {
-            let left = *self.tasks.borrow();
+            let left = self.tasks.load(Ordering::Acquire);
             warn!(left, "{left} requests had not ended when the gateway stopped");
         }
         self.tell_unauthenticated().await;
@@ -152,7 +162,7 @@ impl Gateway {
 
     /// Starts a task that the end of [`Gateway::run`] waits for.
     pub(crate) fn spawn(self: &Arc<Self>, _name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.send_modify(|count| *count += 1);
+        self.tasks.fetch_add(1, Ordering::AcqRel);
         let counted = Counted(Arc::clone(self));
         tokio::spawn(async move {
             task.await;
@@ -174,7 +184,9 @@ struct Counted(Arc<Gateway>);
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.tasks.send_modify(|count| *count = count.saturating_sub(1));
+        if self.0.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.idle.notify_one();
+        }
     }
 }
 

@@ -227,8 +227,9 @@ impl Sessions {
     }
 
     fn table(&self, id: &str) -> Option<&Mutex<HashMap<Box<str>, Arc<Session>>>> {
-        let at = id.as_bytes().last().copied().unwrap_or_default();
-        self.tables.get(usize::from(at) % TABLES)
+        // Ids are random digits of base sixteen; a guessed one may be anything.
+        let at = id.bytes().last().and_then(|digit| char::from(digit).to_digit(16)).unwrap_or_default();
+        self.tables.get(at as usize % TABLES)
     }
 }
 

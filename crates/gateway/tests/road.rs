@@ -1,4 +1,5 @@
 //! The road of a call: what reaches the upstream, what the caller is told, what is written down.
+#![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use gatelodge_store::{Kind, Outcome};
 use gatelodge_testkit::{FakeUpstream, TestGateway};
@@ -158,4 +159,26 @@ async fn an_upstream_that_is_not_there_costs_nothing() {
             .starts_with("[UPSTREAM] the server cannot be reached")
     );
     assert!(gw.ledger.usage().await.expect("a store").is_empty());
+}
+
+#[tokio::test]
+async fn what_was_taken_for_a_call_that_could_not_be_sent_is_given_back_and_told_once() {
+    let (upstream, gw) = desk().await;
+    let pay = json!({"amount": 5, "currency": "eur"});
+    gw.call("pay", pay.clone()).await;
+    // The offer is known; now the server goes away.
+    upstream.stop();
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    let rows = gw.rows().await.len();
+    let answer = gw.call("pay", pay).await;
+
+    assert!(
+        answer.text().starts_with("[UPSTREAM] the server cannot be reached; the call was not sent"),
+        "{}",
+        answer.text()
+    );
+    let told: Vec<_> =
+        gw.rows().await.split_off(rows).into_iter().map(|row| (row.record.kind, row.record.outcome)).collect();
+    assert_eq!(told, [(Kind::Intent, None), (Kind::Outcome, Some(Outcome::NotSent))]);
+    assert_eq!(gw.ledger.usage().await.expect("a store")[0].used.to_string(), "1");
 }

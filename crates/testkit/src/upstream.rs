@@ -62,6 +62,7 @@ type Handler = Arc<dyn Fn(&Hit) -> Option<Script> + Send + Sync>;
 pub struct FakeUpstream {
     address: SocketAddr,
     hits: Arc<Mutex<Vec<Hit>>>,
+    stop: Arc<tokio::sync::Notify>,
 }
 
 impl FakeUpstream {
@@ -77,11 +78,19 @@ impl FakeUpstream {
         let address = listener.local_addr().expect("an address");
         let hits = Arc::new(Mutex::new(Vec::new()));
         let (handler, tools): (Handler, _) = (Arc::new(handler), Arc::new(tools));
-        let own = Self { address, hits: Arc::clone(&hits) };
-        tokio::spawn(async move {
+        let stop = Arc::new(tokio::sync::Notify::new());
+        let own = Self { address, hits: Arc::clone(&hits), stop: Arc::clone(&stop) };
+        let accepting = async move {
+            let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let (handler, tools, hits) = (Arc::clone(&handler), Arc::clone(&tools), Arc::clone(&hits));
-                tokio::spawn(async move { serve(stream, &handler, &tools, &hits).await });
+                connections.spawn(async move { serve(stream, &handler, &tools, &hits).await });
+            }
+        };
+        tokio::spawn(async move {
+            tokio::select! {
+                () = accepting => {}
+                () = stop.notified() => {}
             }
         });
         own
@@ -90,6 +99,11 @@ impl FakeUpstream {
     /// Where it listens.
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
+    }
+
+    /// Goes away: nobody listens any more, and open connections are cut.
+    pub fn stop(&self) {
+        self.stop.notify_one();
     }
 
     /// Everything that reached it, in order.

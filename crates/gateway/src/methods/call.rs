@@ -52,9 +52,10 @@ pub(crate) async fn carry(
             gw.metrics.refused(stop.refusal.code());
             let (status, text) = reply::refusal(visit, facts, request.id(), trail.call(), &stop.refusal);
             line.finish_with(status, text.into()).await;
-            match stop.sent {
-                None => gw.write(trail.refused(&stop.refusal)).await,
-                Some(outcome) => gw.write(trail.failed(&stop.refusal, outcome)).await,
+            match stop.left {
+                Left::Refusal => gw.write(trail.refused(&stop.refusal)).await,
+                Left::Outcome(outcome) => gw.write(trail.failed(&stop.refusal, outcome)).await,
+                Left::Nothing => {}
             }
         }
     }
@@ -63,13 +64,22 @@ pub(crate) async fn carry(
 /// Why the road ended early.
 struct Stop {
     refusal: Refusal,
-    /// How it ended, if the intent was written already.
-    sent: Option<Outcome>,
+    left: Left,
+}
+
+/// What is left to be written of a call that got no answer.
+enum Left {
+    /// That it was refused.
+    Refusal,
+    /// How it ended; the intent is written.
+    Outcome(Outcome),
+    /// Nothing; the end was written with what was given back.
+    Nothing,
 }
 
 impl From<Refusal> for Stop {
     fn from(refusal: Refusal) -> Self {
-        Self { refusal, sent: None }
+        Self { refusal, left: Left::Refusal }
     }
 }
 
@@ -103,14 +113,15 @@ async fn walk(
         Ok(carried) => Ok(carried),
         Err(SendError::NotSent(why)) => {
             let refusal = Refusal::Upstream(SendError::NotSent(why));
-            let record = trail.failed(&refusal, Outcome::NotSent);
+            let mut record = trail.failed(&refusal, Outcome::NotSent);
+            record.at = gw.clock.now();
             // Not one byte was written, so what was taken is given back; the row rides with it.
             let released = gw.ledger.release(reserved.reservation, record).await;
-            Err(Stop { refusal, sent: if released.is_ok() { None } else { Some(Outcome::NotSent) } })
+            Err(Stop { refusal, left: if released.is_ok() { Left::Nothing } else { Left::Outcome(Outcome::NotSent) } })
         }
         Err(fault) => {
             let outcome = if fault == SendError::Timeout { Outcome::Timeout } else { Outcome::Gone };
-            Err(Stop { refusal: fault.into(), sent: Some(outcome) })
+            Err(Stop { refusal: fault.into(), left: Left::Outcome(outcome) })
         }
     }
 }
