@@ -1,7 +1,15 @@
 //! Faults that only the inside of the writer can bring about.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Barrier;
+use std::task::{Context, Waker};
+
+use gatelodge_policy::{Align, Amount, Window};
+
 use super::*;
 use crate::clock::ManualClock;
+use crate::counter::CounterKey;
 use crate::record::{CallId, Kind};
 
 fn record(number: u8) -> Record {
@@ -9,6 +17,17 @@ fn record(number: u8) -> Record {
     let mut record = Record::new(Kind::Intent, CallId::new(at, [number; 10]), at);
     record.message = Some("x".repeat(30_000).into());
     record
+}
+
+fn a_day(counter: &str, max: i128) -> Claim {
+    let billion = 1_000_000_000;
+    Claim {
+        key: CounterKey::stored(counter),
+        window: Window::Seconds(86_400),
+        align: Align::Calendar,
+        max: Amount::of_billionths(max * billion).expect("an amount"),
+        amount: Amount::ONE,
+    }
 }
 
 fn open(dir: &Path) -> SqliteLedger {
@@ -55,18 +74,80 @@ async fn a_full_or_read_only_disk_refuses_calls_and_loses_no_row_that_was_queued
     }
 }
 
+/// Breaks a rule that is only looked at when the transaction ends.
+fn spoil(db: &rusqlite::Connection) {
+    let sql = "CREATE TABLE parent (id INTEGER PRIMARY KEY); \
+               CREATE TABLE child (id REFERENCES parent DEFERRABLE INITIALLY DEFERRED); \
+               INSERT INTO child VALUES (1)";
+    db.execute_batch(sql).expect("spoiled");
+}
+
+/// Queues something done to the connection, without waiting for it.
+fn queue(ledger: &SqliteLedger, with: fn(&rusqlite::Connection)) -> oneshot::Receiver<Result<(), StoreError>> {
+    let (sender, answer) = oneshot::channel();
+    ledger.queue().expect("a queue").try_send(Job::Tamper(with, sender)).expect("room");
+    answer
+}
+
+fn poll_once<F: Future + Unpin>(future: &mut F) -> bool {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_group_that_fails_leaves_no_trace_in_memory() {
+async fn a_group_that_fails_leaves_no_trace_in_memory_or_on_the_disk() {
+    static ENTERED: Barrier = Barrier::new(2);
+    static LEAVE: Barrier = Barrier::new(2);
+    fn pause(_: &rusqlite::Connection) {
+        ENTERED.wait();
+        LEAVE.wait();
+    }
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
     ledger.write(record(1)).await.expect("queued");
     ledger.flush().await.expect("written");
     let before = ledger.head().await.expect("a head");
-    // Ends the transaction from under the group, so that its commit fails.
-    let end = |db: &rusqlite::Connection| db.execute_batch("ROLLBACK").expect("no transaction");
-    ledger.ask(|answer| Job::Tamper(end, answer)).await.expect_err("a failed commit");
+
+    // While the writer is held up, a call and what makes a commit fail gather to one group.
+    let held = queue(&ledger, pause);
+    ENTERED.wait();
+    let claims = vec![a_day("calls", 1)];
+    let mut reserve = ledger.reserve(claims.clone(), record(2));
+    assert!(!poll_once(&mut reserve));
+    let spoiled = queue(&ledger, spoil);
+    LEAVE.wait();
+    held.await.expect("an answer").expect("held up");
+    assert!(matches!(reserve.await, Err(StoreError::Unavailable(_))));
+    spoiled.await.expect("an answer").expect_err("no commit");
+
     assert_eq!(ledger.head().await.expect("a head"), before);
-    ledger.write(record(2)).await.expect("queued");
-    ledger.flush().await.expect("written");
+    assert_eq!(ledger.verify(vec![]).await.expect("a walk").broken, None, "the kept head is not ahead");
+    assert!(matches!(ledger.reserve(claims, record(3)).await, Ok(ReserveOutcome::Taken(_))), "nothing was taken");
     assert_eq!(ledger.verify(vec![before]).await.expect("a walk").rows, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flush_waits_for_what_is_given_back_in_its_group() {
+    static ENTERED: Barrier = Barrier::new(2);
+    static LEAVE: Barrier = Barrier::new(2);
+    fn pause(_: &rusqlite::Connection) {
+        ENTERED.wait();
+        LEAVE.wait();
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = open(dir.path());
+    let _first = queue(&ledger, pause);
+    ENTERED.wait();
+    let mut reserve = ledger.reserve(vec![a_day("calls", 1)], record(1));
+    assert!(!poll_once(&mut reserve));
+    let _second = queue(&ledger, pause);
+    let mut flush = ledger.flush();
+    assert!(!poll_once(&mut flush));
+    LEAVE.wait();
+    // The call is decided and its group not yet committed when nobody waits for it any more.
+    ENTERED.wait();
+    drop(reserve);
+    LEAVE.wait();
+    flush.await.expect("written");
+    assert_eq!(ledger.usage().await.expect("counters")[0].used.billionths(), 0);
+    assert_eq!(count(&ledger).await, 2);
 }
