@@ -1,6 +1,6 @@
 //! What happens to a request: the listeners, the road of a call, sessions, and the servers behind.
 //!
-//! Nothing reaches a server without a [`call::Permit`], and only a decision of the policy makes one for what a caller
+//! Nothing reaches a server without a `call::Permit`, and only a decision of the policy makes one for what a caller
 //! asks. The gateway reads no clock, no files and no environment of its own: whoever builds it hands them in.
 
 mod call;

@@ -74,6 +74,14 @@ async fn a_full_or_read_only_disk_refuses_calls_and_loses_no_row_that_was_queued
     }
 }
 
+/// Breaks a rule that is only looked at when the transaction ends.
+fn spoil(db: &rusqlite::Connection) {
+    let sql = "CREATE TABLE parent (id INTEGER PRIMARY KEY); \
+               CREATE TABLE child (id REFERENCES parent DEFERRABLE INITIALLY DEFERRED); \
+               INSERT INTO child VALUES (1)";
+    db.execute_batch(sql).expect("spoiled");
+}
+
 /// Queues something done to the connection, without waiting for it.
 fn queue(ledger: &SqliteLedger, with: fn(&rusqlite::Connection)) -> oneshot::Receiver<Result<(), StoreError>> {
     let (sender, answer) = oneshot::channel();
@@ -99,17 +107,17 @@ async fn a_group_that_fails_leaves_no_trace_in_memory_or_on_the_disk() {
     ledger.flush().await.expect("written");
     let before = ledger.head().await.expect("a head");
 
-    // While the writer is held up, a call and the end of its transaction gather to one group, whose commit fails.
+    // While the writer is held up, a call and what makes a commit fail gather to one group.
     let held = queue(&ledger, pause);
     ENTERED.wait();
     let claims = vec![a_day("calls", 1)];
     let mut reserve = ledger.reserve(claims.clone(), record(2));
     assert!(!poll_once(&mut reserve));
-    let ended = queue(&ledger, |db| db.execute_batch("ROLLBACK").expect("no transaction"));
+    let spoiled = queue(&ledger, spoil);
     LEAVE.wait();
     held.await.expect("an answer").expect("held up");
     assert!(matches!(reserve.await, Err(StoreError::Unavailable(_))));
-    ended.await.expect("an answer").expect_err("no commit");
+    spoiled.await.expect("an answer").expect_err("no commit");
 
     assert_eq!(ledger.head().await.expect("a head"), before);
     assert_eq!(ledger.verify(vec![]).await.expect("a walk").broken, None, "the kept head is not ahead");
