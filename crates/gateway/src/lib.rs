@@ -33,6 +33,7 @@ use crate::live::Bounds;
 use crate::metrics::Metrics;
 use crate::session::Sessions;
 use crate::upstream::Client;
+use crate::visit::Visit;
 
 pub use live::{Door, GrantConfig, Live, LiveGrant, LivePolicy};
 pub use settings::Settings;
@@ -160,8 +161,20 @@ impl Gateway {
         let _ = stop.wait_for(|stop| *stop).await;
     }
 
+    /// Whether what a long stream was opened by is still in force: the grant, its server and the policy's version.
+    pub(crate) fn still_holds(&self, visit: &Visit) -> bool {
+        let live = self.live();
+        let config = &visit.grant.config;
+        let Some(grant) = live.grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now())) else {
+            return false;
+        };
+        let door = grant.config.doors.get(visit.upstream.name());
+        let is_same = door.is_some_and(|door| door.is_same(&visit.door));
+        is_same && live.server(visit.upstream.name()).is_some_and(|server| Arc::ptr_eq(server, &visit.upstream))
+    }
+
     /// Starts a task that the end of [`Gateway::run`] waits for.
-    pub(crate) fn spawn(self: &Arc<Self>, _name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.fetch_add(1, Ordering::AcqRel);
         let counted = Counted(Arc::clone(self));
         tokio::spawn(async move {

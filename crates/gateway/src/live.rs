@@ -32,6 +32,21 @@ pub struct Door {
     pub mode: Mode,
 }
 
+impl Door {
+    /// Whether both judge by the same rules. A policy of a file has no versions; there it must be the very same.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let is_same_policy = match (&self.policy, &other.policy) {
+            (Some(own), Some(other)) => {
+                let has_versions = own.version != PolicyVersion(0);
+                Arc::ptr_eq(own, other) || (has_versions && own.name == other.name && own.version == other.version)
+            }
+            (None, None) => true,
+            _ => false,
+        };
+        is_same_policy && self.mode == other.mode
+    }
+}
+
 /// A grant as the configuration or the store has it.
 #[derive(Debug, Clone)]
 pub struct GrantConfig {

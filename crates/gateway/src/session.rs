@@ -12,7 +12,7 @@ use gatelodge_json::Value;
 use gatelodge_mcp::{Id, Revision};
 use gatelodge_store::{CallId, GrantId, ServerName};
 use http::header::HeaderValue;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 
 /// The most of a client's name that is kept.
 const MAX_CLIENT_TEXT: usize = 128;
@@ -53,9 +53,9 @@ pub(crate) struct Session {
     under_way: Mutex<HashMap<Id<'static>, Arc<UnderWay>>>,
     /// What the upstream asked of the client, by the ids we gave it.
     asked: Mutex<HashMap<String, Id<'static>>>,
-    /// Where messages go that belong to no request: the stream that the client holds open. The task that serves the
-    /// stream owns the other end; a closed channel means that the client has gone.
-    outbox: Mutex<Option<mpsc::Sender<Bytes>>>,
+    /// The stream that the client holds open. Whoever opens another, or ends the session, tells this one to end; the
+    /// task that serves it listens.
+    stream: Mutex<Option<Arc<Notify>>>,
     used_at: Mutex<Instant>,
 }
 
@@ -87,7 +87,7 @@ impl Session {
             upstream: Mutex::new(upstream),
             under_way: Mutex::default(),
             asked: Mutex::default(),
-            outbox: Mutex::default(),
+            stream: Mutex::default(),
             used_at: Mutex::new(Instant::now()),
         })
     }
@@ -155,9 +155,28 @@ impl Session {
         lock(&self.asked).iter().find(|(_, own)| *own == upstream).map(|(id, _)| id.clone())
     }
 
-    /// Puts the stream that the client has opened last in place of an earlier one.
-    pub fn set_outbox(&self, outbox: Option<mpsc::Sender<Bytes>>) {
-        *lock(&self.outbox) = outbox;
+    /// Opens the one stream of the session; an earlier one is told to end. The handle is told when this one has to.
+    pub fn open_stream(&self) -> Arc<Notify> {
+        let handle = Arc::new(Notify::new());
+        if let Some(earlier) = lock(&self.stream).replace(Arc::clone(&handle)) {
+            earlier.notify_one();
+        }
+        handle
+    }
+
+    /// Notes that a stream has ended.
+    pub fn close_stream(&self, handle: &Arc<Notify>) {
+        let mut stream = lock(&self.stream);
+        if stream.as_ref().is_some_and(|own| Arc::ptr_eq(own, handle)) {
+            *stream = None;
+        }
+    }
+
+    /// Tells the stream to end.
+    pub fn end_stream(&self) {
+        if let Some(stream) = lock(&self.stream).take() {
+            stream.notify_one();
+        }
     }
 
     fn touch(&self) {
@@ -166,7 +185,7 @@ impl Session {
 
     fn is_idle(&self, limit: Duration) -> bool {
         let is_quiet = lock(&self.used_at).elapsed() > limit;
-        let is_watched = lock(&self.outbox).as_ref().is_some_and(|outbox| !outbox.is_closed());
+        let is_watched = lock(&self.stream).is_some();
         is_quiet && !is_watched && lock(&self.under_way).is_empty()
     }
 }

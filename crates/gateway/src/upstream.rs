@@ -85,7 +85,12 @@ impl Upstream {
             value.set_sensitive(true);
             headers.append(header.name.clone(), value);
         }
-        let secrets = Secrets::new(config.headers.iter().flat_map(|header| &header.secrets));
+        // A key may stand in the URL as well.
+        let query: Vec<String> = config.url.query().map_or_else(Vec::new, |query| {
+            let values = query.split('&').map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value));
+            values.map(str::to_owned).collect()
+        });
+        let secrets = Secrets::new(config.headers.iter().flat_map(|header| &header.secrets).chain(&query));
         Self {
             config,
             headers,

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use gatelodge_mcp::{Era, Revision};
-use http::header::{HeaderName, HeaderValue};
-
 use crate::live::{Door, LiveGrant};
 use crate::session::{ClientInfo, Session};
 use crate::upstream::Upstream;
+use gatelodge_mcp::{Era, Revision};
 
 /// A request whose grant is known.
 #[derive(Debug)]
@@ -33,8 +31,6 @@ pub(crate) enum Side {
 pub(crate) struct Modern {
     pub revision: Revision,
     pub client: ClientInfo,
-    /// Mirrored arguments, to be passed on.
-    pub params: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Visit {

@@ -84,14 +84,23 @@ async fn a_stateless_call_is_judged_and_sent_with_a_head_made_from_its_body() {
     assert_eq!(hit.header("mcp-session-id"), None);
     assert_eq!(gw.rows().await[0].record.client.as_deref(), Some("modern 9"));
 
+    let mirrored = [
+        ("MCP-Protocol-Version", VERSION),
+        ("Mcp-Method", "tools/call"),
+        ("Mcp-Name", "read_note"),
+        ("Mcp-Param-Region", "us"),
+    ];
+    gw.post(&mirrored, &request("tools/call", json!({"name": "read_note", "arguments": {"region": "eu"}}))).await;
+    assert_eq!(upstream.calls()[1].header("mcp-param-region"), None, "nobody judged it");
+
     let denied = send(&gw, "tools/call", Some("wipe"), json!({"name": "wipe"})).await;
     assert!(denied.text().starts_with("[POLICY DENIED]"));
     assert_eq!(denied.message()["result"]["resultType"], "complete");
     assert_eq!(send(&gw, "tools/call", Some("hidden"), json!({"name": "hidden"})).await.code(), -32602);
     let encoded = "=?base64?bsOkaA==?=";
     assert_eq!(send(&gw, "tools/call", Some(encoded), json!({"name": "näh"})).await.status, 200);
-    assert_eq!(upstream.calls()[1].header("mcp-name"), Some(encoded));
-    assert_eq!(upstream.calls().len(), 2);
+    assert_eq!(upstream.calls()[2].header("mcp-name"), Some(encoded));
+    assert_eq!(upstream.calls().len(), 3);
 }
 
 #[tokio::test]

@@ -1,5 +1,10 @@
 //! Who gets what: progress, cancellation, questions of the server, streams, pages.
-#![allow(clippy::indexing_slicing, clippy::panic, reason = "a test that cannot go on should stop where it is")]
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on should stop where it is"
+)]
 
 use std::time::Duration;
 
@@ -188,6 +193,50 @@ async fn the_open_stream_carries_what_the_grant_may_see() {
     let _ = tokio::time::timeout(Duration::from_secs(5), reading).await.expect("two messages");
     assert_eq!(data[0]["method"], "notifications/tools/list_changed");
     assert_eq!(data[1]["params"]["uri"], "note://desk/1");
+}
+
+/// Opens the stream and gives its lines once the first has come.
+async fn open_stream(gw: &TestGateway) -> tokio::io::Lines<BufReader<TcpStream>> {
+    let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
+    let head = format!(
+        "GET /mcp/desk HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nAccept: text/event-stream\r\nMcp-Session-Id: {}\r\n\r\n",
+        gw.token.reveal(),
+        gw.session()
+    );
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    let mut lines = BufReader::new(stream).lines();
+    while !lines.next_line().await.expect("a line").expect("a stream").starts_with("data: ") {}
+    lines
+}
+
+async fn ends(mut lines: tokio::io::Lines<BufReader<TcpStream>>) {
+    // The last chunk is empty; the connection may stay.
+    let reading = async { while lines.next_line().await.ok().flatten().is_some_and(|line| line != "0") {} };
+    tokio::time::timeout(Duration::from_secs(2), reading).await.expect("the stream ends");
+}
+
+#[tokio::test]
+async fn an_open_stream_ends_with_its_grant_with_its_session_and_with_the_gateway() {
+    let (_, gw) = desk().await;
+    gw.initialize().await;
+    let first = open_stream(&gw).await;
+    let second = open_stream(&gw).await;
+    ends(first).await;
+    gw.change_grants(|grants| grants.clear());
+    ends(second).await;
+
+    let (_, gw) = desk().await;
+    gw.initialize().await;
+    let stream = open_stream(&gw).await;
+    let bearer = format!("Bearer {}", gw.token.reveal());
+    let session = gw.session();
+    gw.raw("DELETE", "/mcp/desk", &[("Authorization", &bearer), ("Mcp-Session-Id", &session)], b"").await;
+    ends(stream).await;
+
+    gw.initialize().await;
+    let stream = open_stream(&gw).await;
+    gw.ends_at_once().await;
+    ends(stream).await;
 }
 
 #[tokio::test]

@@ -84,6 +84,9 @@ impl Follower {
                     _ = look.tick() => {
                         let now = self.stamps();
                         let is_new = now != stamps;
+                        // Taken before reading: what changes meanwhile is seen at the next look. What was read may
+                        // name other files; then it is read once more.
+                        stamps = now;
                         is_new && self.reread()
                     }
                     Some(()) = hangup.recv() => {
@@ -91,8 +94,6 @@ impl Follower {
                         self.reread()
                     }
                 };
-                // Taken again: what was read may name other files.
-                stamps = self.stamps();
                 if is_changed || is_behind {
                     is_behind = self.take_up(is_behind).await;
                 }

@@ -56,7 +56,7 @@ pub(crate) async fn forward(
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(SendError::Status(exchange.status.as_u16())),
         _ => {}
     }
-    let ended = relay(errand, &mut exchange, line).await?;
+    let ended = relay(errand, &mut exchange, line).await.map_err(|fault| fault.cut(visit.upstream.secrets()))?;
     Ok((ended, Some(exchange)))
 }
 
@@ -69,9 +69,11 @@ async fn attend<T>(errand: &Errand<'_>, line: &mut Line, work: impl Future<Outpu
     let mut work = std::pin::pin!(work);
     loop {
         tokio::select! {
+            // A call that was cancelled before it was sent is not sent.
+            biased;
+            () = cancelled(errand.under_way) => return None,
             done = &mut work => return Some(done),
             _ = keep_alive.tick() => line.keep_alive().await,
-            () = cancelled(errand.under_way) => return None,
             // A stateless client cancels by hanging up; a legacy one comes back.
             () = line.gone(), if matches!(errand.visit.side, Side::Modern(_)) => return None,
         }

@@ -16,6 +16,10 @@ use super::Refusal;
 use crate::Gateway;
 use crate::visit::Visit;
 
+/// The most characters of a name, a URI or an id, and the most names of arguments, that a row keeps.
+const MAX_TEXT: usize = 512;
+const MAX_KEYS: usize = 64;
+
 /// The record of one call, while it is on its way.
 #[derive(Debug)]
 pub(crate) struct Trail {
@@ -30,7 +34,7 @@ impl Trail {
     pub fn begin(visit: &Visit, request: &Request<'_>, call: CallId, at: Timestamp) -> Self {
         let mut trail = Self::of_visit(visit, call, at);
         trail.facts.method = Some(request.method().name().into());
-        trail.facts.request = Some(request.id().raw().into());
+        trail.facts.request = Some(bounded(request.id().raw()));
         trail
     }
 
@@ -64,10 +68,10 @@ impl Trail {
 
     /// What the call is about, and with which arguments: their names and a hash, the values only where configured.
     pub fn about(&mut self, visit: &Visit, target: Option<&str>, arguments: Option<Value<'_>>) {
-        self.facts.target = target.map(Into::into);
+        self.facts.target = target.map(bounded);
         let Some(arguments) = arguments else { return };
         let mut keys: Vec<Arc<str>> =
-            arguments.members().filter_map(|(key, _)| key.as_str().map(|key| key.as_ref().into())).collect();
+            arguments.members().take(MAX_KEYS).filter_map(|(key, _)| key.as_str().map(|key| bounded(&key))).collect();
         keys.sort_unstable();
         self.facts.argument_keys = keys;
         self.facts.arguments_digest = Some(HEXLOWER.encode(&Sha256::digest(arguments.raw().as_bytes())).into());
@@ -159,6 +163,14 @@ impl Trail {
 
     fn elapsed(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+/// A caller's text as far as a row keeps it: what is refused costs the caller nothing, and must not fill the disk.
+fn bounded(text: &str) -> Arc<str> {
+    match text.char_indices().nth(MAX_TEXT) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()).into(),
+        None => text.into(),
     }
 }
 

@@ -63,7 +63,7 @@ pub(crate) async fn listen(
             continue;
         };
         let (task, guard, stop) = (Arc::clone(&gw), Arc::clone(&guard), stop.clone());
-        gw.spawn("connection", async move {
+        gw.spawn(async move {
             serve(task, stream, peer, entrance, guard, stop).await;
             drop(permit);
         });

@@ -80,8 +80,10 @@ async fn post(gw: &Arc<Gateway>, visit: Visit, headers: HeaderMap, incoming: Inc
     let (line, answer) = Line::new();
     // In a task of its own: a caller that hangs up must not skip the record or strand a reservation.
     let task = Arc::clone(gw);
-    gw.spawn("call", async move { handle(&task, visit, headers, body, line).await });
-    answer.await.unwrap_or_else(|_| reply::http_error(StatusCode::INTERNAL_SERVER_ERROR, "the gateway is stopping"))
+    gw.spawn(async move { handle(&task, visit, headers, body, line).await });
+    answer
+        .await
+        .unwrap_or_else(|_| reply::http_error(StatusCode::INTERNAL_SERVER_ERROR, "the gateway could not answer"))
 }
 
 async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: Bytes, line: Line) {
@@ -108,8 +110,9 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
     match &message {
         Message::Request(request) => dispatch(gw, &visit, request, line).await,
         Message::Notification(_) | Message::Response(_) => {
-            line.accept();
+            // Sent on first: what the client says next must not overtake it.
             pass::one_way(gw, &visit, &message).await;
+            line.accept();
         }
     }
 }
@@ -226,7 +229,7 @@ fn modern_side(
 ) -> Result<Modern, Misfit> {
     let mismatch = |what: &str| misfit(StatusCode::BAD_REQUEST, code::HEADER_MISMATCH, what);
     let Message::Request(request) = message else {
-        return Ok(Modern { revision: Revision::R2026_07_28, client: ClientInfo::default(), params: Vec::new() });
+        return Ok(Modern { revision: Revision::R2026_07_28, client: ClientInfo::default() });
     };
     let revision = named.map(|named| named.parse::<Revision>().map_err(|_| unsupported(named))).transpose()?;
     let Some(revision) = revision else {
@@ -253,12 +256,7 @@ fn modern_side(
             return Err(mismatch("the `Mcp-Name` header is not the name of the body"));
         }
     }
-    let params = headers.iter().filter(|(name, _)| name.as_str().starts_with(names::PARAM_PREFIX));
-    Ok(Modern {
-        revision,
-        client: ClientInfo::of(request.meta().client_info()),
-        params: params.map(|(name, value)| (name.clone(), value.clone())).collect(),
-    })
+    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()) })
 }
 
 /// The one value of a header of the protocol.
@@ -293,7 +291,7 @@ async fn delete(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Res
         Ok(session) => {
             visit.side = Side::Legacy(Some(session));
             let task = Arc::clone(gw);
-            gw.spawn("end of session", async move { initialize::end(&task, &visit).await });
+            gw.spawn(async move { initialize::end(&task, &visit).await });
             reply::empty(StatusCode::NO_CONTENT)
         }
     }
@@ -314,8 +312,7 @@ pub(crate) fn outgoing_about(visit: &Visit, message: Outgoing, method: &str, abo
     let mut outgoing = outgoing(visit, message);
     if let Side::Modern(modern) = &visit.side {
         outgoing.revision = Some(modern.revision);
-        let (name, params) = (about.map(str::to_owned), modern.params.clone());
-        outgoing.modern = Some(ModernHead { method: method.to_owned(), name, params });
+        outgoing.modern = Some(ModernHead { method: method.to_owned(), name: about.map(str::to_owned) });
     }
     outgoing
 }

@@ -11,8 +11,6 @@ pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-pro
 pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 /// What a stateless request is about.
 pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
-/// What mirrored arguments begin with.
-pub(crate) const PARAM_PREFIX: &str = "mcp-param-";
 
 const OPEN: &str = "=?base64?";
 const CLOSE: &str = "?=";

@@ -92,6 +92,7 @@ async fn walk(
     line: &mut Line,
 ) -> Result<Carried, Stop> {
     let _room = room(visit)?;
+    let under_way = begin(visit, request, trail);
     let offer = offered(gw, visit, facts, trail, line).await?;
     let (fingerprint, category) = facts.definition(offer.as_deref());
     if matches!(facts, Facts::Tool { .. }) {
@@ -105,7 +106,6 @@ async fn walk(
         }
         outcome => outcome?,
     };
-    let under_way = begin(visit, request, trail);
     let permit = Permit::of_reserved(&reserved, message(visit, request, facts, trail));
     let sent =
         send(gw, visit, request, trail, under_way.as_ref().map(|guard| guard.entry.as_ref()), permit, line).await;
@@ -145,7 +145,8 @@ async fn offered(
     line: &mut Line,
 ) -> Result<Option<Arc<Offer>>, Refusal> {
     let Facts::Tool { name, .. } = facts else { return Ok(None) };
-    if visit.upstream.offer().is_none() && visit.door.mode == Mode::Enforce {
+    let is_known = visit.upstream.offer().is_some_and(|offer| offer.tool(name).is_some());
+    if !is_known && visit.door.mode == Mode::Enforce {
         match judged(visit, facts, None, trail) {
             Decision::Deny(reason) if matches!(reason.code, Code::Hidden | Code::NotListed | Code::NoPolicy) => {
                 return Err(Refusal::Denied(reason));

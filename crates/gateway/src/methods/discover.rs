@@ -25,8 +25,10 @@ pub(crate) async fn speaks_modern(gw: &Gateway, visit: &Visit) -> Result<bool, S
     }
     let asking = tokio::time::timeout(gw.settings.connect_time * 2, ask(gw, visit));
     let answer = match asking.await.unwrap_or(Err(SendError::Timeout)) {
-        // Whatever else it says, it is not what a stateless server says.
-        Err(SendError::Status(_) | SendError::Gone(_)) => false,
+        // What a server says that does not know such requests.
+        Err(SendError::Status(400 | 404 | 405)) => false,
+        // A bad moment is no verdict; the next client asks again.
+        Err(SendError::Status(_) | SendError::Gone(_)) => return Ok(false),
         Err(fault) => return Err(fault),
         Ok(answer) => answer,
     };
@@ -39,7 +41,7 @@ async fn ask(gw: &Gateway, visit: &Visit) -> Result<bool, SendError> {
     let id = Id::string(call.as_str());
     let mut outgoing = Outgoing::request(&id, &Method::Discover, &format!("{{\"_meta\":{OWN_META}}}"));
     outgoing.revision = Some(Revision::R2026_07_28);
-    outgoing.modern = Some(ModernHead { method: Method::Discover.name().to_owned(), name: None, params: Vec::new() });
+    outgoing.modern = Some(ModernHead { method: Method::Discover.name().to_owned(), name: None });
     let mut exchange = gw.client.send(&visit.upstream, Permit::of_housekeeping(outgoing)).await?;
     let Some(message) = exchange.next().await? else { return Ok(false) };
     let Some(result) = result_text(&message, &gw.settings.reply) else { return Ok(false) };

@@ -17,6 +17,9 @@ use crate::session::{ClientInfo, Session};
 use crate::upstream::{Outgoing, SendError};
 use crate::visit::Visit;
 
+/// The most bytes of a handshake; real ones have some hundreds.
+const MAX_HANDSHAKE: usize = 64 << 10;
+
 /// Opens a session.
 pub(crate) async fn initialize(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
     let id = request.id();
@@ -41,6 +44,10 @@ async fn opened(
     trail: &Trail,
     line: &mut Line,
 ) -> Result<(Bytes, Outcome), SendError> {
+    // It is kept for as long as the session lives.
+    if request.text().len() > MAX_HANDSHAKE {
+        return Err(SendError::NotSent("the handshake is too large".to_owned()));
+    }
     let (message, exchange) = exchanged(gw, visit, request, trail, line).await?;
     let gone = |what: &str| SendError::Gone(what.to_owned());
     let (text, outcome) =
@@ -92,6 +99,7 @@ pub(crate) async fn again(gw: &Gateway, visit: &Visit) {
 pub(crate) async fn end(gw: &Gateway, visit: &Visit) {
     let Some(session) = visit.session() else { return };
     gw.sessions.remove(session.id());
+    session.end_stream();
     if session.upstream().is_some() {
         tell(gw, visit, Permit::of_housekeeping(outgoing(visit, Outgoing::empty(http::Method::DELETE)))).await;
     }

@@ -1,7 +1,6 @@
 //! The four lists: followed through all pages, and given on without what the grant could not use.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_json::read;
@@ -15,7 +14,7 @@ use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, forward, result
 use crate::http::line::Line;
 use crate::http::mcp::outgoing_about;
 use crate::http::reply;
-use crate::upstream::{Exchange, Offer, Outgoing, SendError};
+use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::Visit;
 
 /// Servers have a few pages; one with more than this repeats itself.
@@ -68,15 +67,10 @@ pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut
     let wanted = Wanted { method: request.method(), member, progress: progress.as_ref() };
     let pages = fetch(gw, visit, &wanted, &mut line, |id, cursor| request.paged(id, cursor)).await;
     let (text, outcome) = match pages {
-        Ok(Pages::Whole(pages)) => {
-            if *request.method() == Method::ToolsList {
-                visit.upstream.set_offer(Some(Arc::new(Offer::of_pages(&pages, member))));
-            }
-            match filtered(visit, request.method(), &pages, member, key) {
-                Some(result) => (gatelodge_mcp::result(id, &result).into(), Outcome::Ok),
-                None => failed(&trail, id, &SendError::Gone("the list cannot be read".to_owned())),
-            }
-        }
+        Ok(Pages::Whole(pages)) => match filtered(visit, request.method(), &pages, member, key) {
+            Some(result) => (gatelodge_mcp::result(id, &result).into(), Outcome::Ok),
+            None => failed(&trail, id, &SendError::Gone("the list cannot be read".to_owned())),
+        },
         Ok(Pages::Error(message)) => match answer(visit, &message, id, &gw.settings.reply) {
             Some(answer) => answer,
             None => failed(&trail, id, &SendError::Gone("the error cannot be read".to_owned())),

@@ -5,6 +5,7 @@ use gatelodge_mcp::{Id, Request, Upstream as Said, read_upstream};
 use gatelodge_store::Outcome;
 
 use super::server::unaddressed;
+use super::stream::LOOK;
 use crate::Gateway;
 use crate::call::{Permit, Refusal, Trail, answer};
 use crate::http::line::Line;
@@ -57,6 +58,7 @@ async fn pump(
 ) -> Result<Option<bytes::Bytes>, SendError> {
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
+    let mut look = tokio::time::interval(LOOK);
     loop {
         let message = {
             let mut next = std::pin::pin!(exchange.next());
@@ -64,6 +66,11 @@ async fn pump(
                 tokio::select! {
                     message = &mut next => break message?,
                     _ = keep_alive.tick() => line.keep_alive().await,
+                    _ = look.tick() => {
+                        if !gw.still_holds(visit) {
+                            return Ok(None);
+                        }
+                    }
                     () = line.gone() => return Ok(None),
                     () = gw.stopping() => return Ok(None),
                 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_json::Limits;
-use gatelodge_mcp::{Era, Id, Method};
+use gatelodge_mcp::{Era, Id, Method, Upstream as Said, code, read_upstream};
 
 use super::list::{Pages, Wanted, fetch};
 use crate::Gateway;
@@ -39,12 +39,19 @@ async fn take_anew(gw: &Gateway, visit: &Visit, line: &mut Line) -> Result<Arc<O
     let pages = fetch(gw, visit, &wanted, line, |id, cursor| own_request(visit, id, cursor)).await?;
     let offer = match pages {
         Pages::Whole(pages) => Offer::of_pages(&pages, "tools"),
-        // A server without tools says that it does not know the method.
-        Pages::Error(_) => Offer::of_pages(&[], "tools"),
+        // A server without tools says that it does not know the method. Any other error says nothing of its tools,
+        // and what is kept here is for all grants.
+        Pages::Error(message) if says_unknown_method(&message) => Offer::of_pages(&[], "tools"),
+        Pages::Error(_) => return Err(SendError::Gone("the server does not list its tools".to_owned())),
     };
     let offer = Arc::new(offer);
     visit.upstream.set_offer(Some(Arc::clone(&offer)));
     Ok(offer)
+}
+
+fn says_unknown_method(message: &[u8]) -> bool {
+    let Ok(Said::Reply(reply)) = read_upstream(message, &Limits::REPLY) else { return false };
+    reply.error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND.to_string())
 }
 
 fn own_request(visit: &Visit, id: &Id<'_>, cursor: Option<&str>) -> String {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_mcp::{KEEP_ALIVE, Upstream as Said, event, read_upstream};
-use http::Response;
+use http::{Response, StatusCode};
 use tokio::sync::mpsc;
 
 use super::server::{question, unaddressed};
@@ -14,52 +14,71 @@ use crate::call::Permit;
 use crate::http::body::Body;
 use crate::http::mcp::outgoing;
 use crate::http::reply;
-use crate::upstream::{Exchange, Outgoing};
+use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::Visit;
 
 const WAITING_EVENTS: usize = 64;
 /// After the upstream ends its stream, we wait so long before asking for it again.
 const AGAIN: Duration = Duration::from_secs(1);
+const AT_MOST: Duration = Duration::from_secs(60);
+/// How often it looks whether the grant is still what it was.
+pub(super) const LOOK: Duration = Duration::from_millis(500);
 
-/// Opens the stream. It lives until the client hangs up, opens another, or the gateway stops.
+/// Opens the stream. It lives until the client hangs up, opens another or ends the session, until the grant is no
+/// longer what it was, or until the gateway stops.
 pub(crate) fn open(gw: &Arc<Gateway>, visit: Visit) -> Response<Body> {
     let (events, receiver) = mpsc::channel(WAITING_EVENTS);
-    if let Some(session) = visit.session() {
-        session.set_outbox(Some(events.clone()));
-    }
-    gw.spawn("stream", serve(Arc::clone(gw), visit, events));
+    gw.spawn(serve(Arc::clone(gw), visit, events));
     reply::stream(receiver)
 }
 
 async fn serve(gw: Arc<Gateway>, visit: Visit, events: mpsc::Sender<Bytes>) {
+    let Some(session) = visit.session() else { return };
+    let handle = session.open_stream();
     // The head goes out with the first bytes; clients wait for it.
     let _ = events.send(Bytes::from_static(KEEP_ALIVE.as_bytes())).await;
     let mut keep_alive = tokio::time::interval(gw.settings.keep_alive);
-    let mut upstream = std::pin::pin!(follow(&gw, &visit, &events));
-    loop {
-        tokio::select! {
-            () = &mut upstream => break,
-            _ = keep_alive.tick() => {
-                if events.send(Bytes::from_static(KEEP_ALIVE.as_bytes())).await.is_err() {
-                    break;
+    let mut look = tokio::time::interval(LOOK);
+    {
+        let mut upstream = std::pin::pin!(follow(&gw, &visit, &events));
+        loop {
+            tokio::select! {
+                () = &mut upstream => break,
+                _ = keep_alive.tick() => {
+                    if events.send(Bytes::from_static(KEEP_ALIVE.as_bytes())).await.is_err() {
+                        break;
+                    }
                 }
+                _ = look.tick() => {
+                    if !gw.still_holds(&visit) {
+                        break;
+                    }
+                }
+                () = handle.notified() => break,
+                () = events.closed() => break,
+                () = gw.stopping() => break,
             }
-            () = events.closed() => break,
-            () = gw.stopping() => break,
         }
     }
+    session.close_stream(&handle);
 }
 
 /// Follows the upstream's own stream. Where it has none, this waits for ever: the client's stays open all the same.
 async fn follow(gw: &Gateway, visit: &Visit, events: &mpsc::Sender<Bytes>) {
+    let mut pause = AGAIN;
     loop {
         let permit = Permit::of_housekeeping(outgoing(visit, Outgoing::empty(http::Method::GET)));
         match gw.client.send(&visit.upstream, permit).await {
-            Ok(mut exchange) if exchange.is_stream() => pump(gw, visit, &mut exchange, events).await,
-            // It has no such stream, or none now; a call will tell if it is gone.
-            _ => return std::future::pending().await,
+            Ok(mut exchange) if exchange.is_stream() => {
+                pause = AGAIN;
+                pump(gw, visit, &mut exchange, events).await;
+            }
+            Ok(exchange) if exchange.status == StatusCode::METHOD_NOT_ALLOWED => return std::future::pending().await,
+            Err(SendError::Status(405)) => return std::future::pending().await,
+            // Not there now, or it has forgotten the session; a call opens it again.
+            Ok(_) | Err(_) => pause = (pause * 2).min(AT_MOST),
         }
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(pause).await;
     }
 }
 

@@ -13,7 +13,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls_platform_verifier::ConfigVerifierExt;
 
-use super::{Exchange, Upstream};
+use super::{Exchange, Secrets, Upstream};
 use crate::call::Permit;
 use crate::http::names;
 
@@ -42,6 +42,17 @@ pub(crate) enum SendError {
     Status(u16),
 }
 
+impl SendError {
+    /// Cuts what the upstream gave back of our secrets.
+    pub fn cut(self, secrets: &Secrets) -> Self {
+        match self {
+            Self::NotSent(why) => Self::NotSent(secrets.cut_text(&why)),
+            Self::Gone(why) => Self::Gone(secrets.cut_text(&why)),
+            other @ (Self::Timeout | Self::Status(_)) => other,
+        }
+    }
+}
+
 /// A message on its way to an upstream.
 #[derive(Debug, Clone)]
 pub(crate) struct Outgoing {
@@ -58,8 +69,6 @@ pub(crate) struct Outgoing {
 pub(crate) struct ModernHead {
     pub method: String,
     pub name: Option<String>,
-    /// Mirrored arguments, which the upstream compares with the body itself.
-    pub params: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Outgoing {
@@ -117,10 +126,10 @@ impl Client {
     pub async fn send(&self, upstream: &Upstream, permit: Permit) -> Result<Exchange, SendError> {
         let request = build(upstream, permit.into_outgoing());
         let response = self.pool.request(request).await.map_err(|error| {
-            let cause = upstream.secrets().cut_text(&innermost(&error));
+            let cause = innermost(&error);
             if error.is_connect() { SendError::NotSent(cause) } else { SendError::Gone(cause) }
         })?;
-        Exchange::begin(response)
+        Exchange::begin(response).map_err(|fault| fault.cut(upstream.secrets()))
     }
 }
 
@@ -143,11 +152,13 @@ fn build(upstream: &Upstream, outgoing: Outgoing) -> Request<Full<Bytes>> {
         if let Some(name) = &modern.name {
             insert_encoded(&mut headers, names::NAME, name);
         }
-        headers.extend(modern.params.into_iter().map(|(name, value)| (Some(name), value)));
     }
     // What is configured comes last: it wins over everything else.
-    for (name, value) in upstream.headers() {
-        headers.insert(name.clone(), value.clone());
+    for name in upstream.headers().keys() {
+        headers.remove(name);
+        for value in upstream.headers().get_all(name) {
+            headers.append(name.clone(), value.clone());
+        }
     }
     let mut request = Request::new(Full::new(outgoing.body));
     *request.method_mut() = outgoing.verb;

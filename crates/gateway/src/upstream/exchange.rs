@@ -59,7 +59,10 @@ impl Exchange {
             // Accepted without content, by servers that do not say how long nothing is.
             _ if head.status == StatusCode::ACCEPTED => Form::Ended,
             _ if !head.status.is_success() => return Err(SendError::Status(head.status.as_u16())),
-            _ => return Err(SendError::Gone(format!("the answer is neither JSON nor an event stream but `{kind}`"))),
+            _ => {
+                let kind = gatelodge_mcp::shown(&kind);
+                return Err(SendError::Gone(format!("the answer is neither JSON nor an event stream but {kind}")));
+            }
         };
         let session = head.headers.get(names::SESSION).cloned();
         Ok(Self { status: head.status, session, body, form, total: 0 })

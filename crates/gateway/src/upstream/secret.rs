@@ -60,6 +60,12 @@ fn forms(secret: &str) -> Vec<Vec<u8>> {
     let mut forms = vec![
         json.replace('/', "\\/"),
         json,
+        // As the encoders of Go and .NET write them, and as a careful one would.
+        escaped(secret, Hex::Lower, |character| "&<>".contains(character)),
+        escaped(secret, Hex::Upper, |character| "&<>+'\"`".contains(character)),
+        escaped(secret, Hex::Lower, |character| !character.is_ascii_alphanumeric()),
+        escaped(secret, Hex::Upper, |character| !character.is_ascii_alphanumeric()),
+        percent_encoded(secret).replace("%2F", "%2f").replace("%3D", "%3d").replace("%2B", "%2b"),
         percent_encoded(secret),
         HEXLOWER.encode(bytes),
         HEXUPPER.encode(bytes),
@@ -79,6 +85,30 @@ fn forms(secret: &str) -> Vec<Vec<u8>> {
     forms.push(bytes.to_vec());
     forms.retain(|form| form.len() >= MIN_SECRET);
     forms
+}
+
+#[derive(Clone, Copy)]
+enum Hex {
+    Lower,
+    Upper,
+}
+
+/// The inside of a JSON string in which some characters are written by their numbers.
+fn escaped(text: &str, hex: Hex, is_escaped: impl Fn(char) -> bool) -> String {
+    let mut out = String::new();
+    for character in text.chars() {
+        if !is_escaped(character) {
+            out.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            out.push_str(&match hex {
+                Hex::Lower => format!("\\u{unit:04x}"),
+                Hex::Upper => format!("\\u{unit:04X}"),
+            });
+        }
+    }
+    out
 }
 
 fn percent_encoded(text: &str) -> String {
@@ -105,6 +135,8 @@ mod tests {
         let echoes = [
             format!("key {secret} end"),
             format!("{{\"a\":{quoted}}}"),
+            escaped(&secret, Hex::Upper, |character| "&<>+'\"`".contains(character)),
+            escaped(&secret, Hex::Lower, |character| !character.is_ascii_alphanumeric()),
             percent_encoded(&secret),
             HEXUPPER.encode(secret.as_bytes()),
             BASE64.encode(secret.as_bytes()),
