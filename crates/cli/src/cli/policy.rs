@@ -132,9 +132,10 @@ pub struct ImportArgs {
     pub json: bool,
 }
 
-/// Lays a policy out in the usual way: JSON, two spaces, short things on one line, comments where they stand.
+/// Lays a policy out as JSON; comments of JSON stay, those of YAML are lost.
 ///
-/// YAML becomes JSON on standard output; its comments are lost, and their number is told. The file stays as it is.
+/// Two spaces, short things on one line, comments where they stand. YAML becomes JSON on standard output; how many
+/// comments are lost is told. The file stays as it is.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge policy fmt policy.json            print it
