@@ -216,7 +216,7 @@ def compare(texts_: list[bytes], answers: list[str]) -> tuple[list[str], collect
 # ---- a run ---------------------------------------------------------------------------------------
 
 def build() -> list[str]:
-    subprocess.run(["cargo", "build", "--quiet", "--profile", "quick", "--locked", "-p", "gatelodge-mcp", "--example", "reading"],
+    subprocess.run(["cargo", "build", "--quiet", "--profile", "quick", "--locked", "--workspace", "--example", "reading"],
                    cwd=ROOT, check=True)
     return [str(TARGET / "quick/examples/reading")]
 
