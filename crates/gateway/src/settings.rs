@@ -15,11 +15,11 @@ pub struct Settings {
     pub request: Limits,
     /// Bounds of an upstream's message.
     pub reply: Limits,
-    /// Open connections of callers. Each costs some 20 kB while it is quiet.
+    /// Open connections of callers.
     pub connections: usize,
-    /// Requests of one grant at a time: a runaway agent must not take the gateway from the others.
+    /// Calls of one grant at a time: a runaway agent must not take the gateway from the others.
     pub in_flight_per_grant: usize,
-    /// Requests to one upstream at a time: one that hangs must not hold all the rest.
+    /// Calls to one upstream at a time: one that hangs must not hold all the rest.
     pub in_flight_per_upstream: usize,
     /// Sessions that are kept.
     pub sessions: usize,

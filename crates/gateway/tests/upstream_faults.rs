@@ -61,6 +61,9 @@ fn misbehave(hit: &Hit) -> Option<Script> {
             "",
             r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"no session"}}"#,
         ),
+        "lost_session_in_words" => {
+            vec![write("HTTP/1.1 404 Not Found\r\ncontent-type: text/plain\r\ncontent-length: 4\r\n\r\ngone")]
+        }
         "unauthorized" => json_response(
             "401 Unauthorized",
             "www-authenticate: Bearer resource_metadata=\"http://127.0.0.1:1/x\"\r\n",
@@ -87,7 +90,7 @@ fn misbehave(hit: &Hit) -> Option<Script> {
     })
 }
 
-const FAULTS: [(&str, &str, Outcome); 19] = [
+const FAULTS: [(&str, &str, Outcome); 20] = [
     ("reset", "upstream_gone", Outcome::Gone),
     ("half_head", "upstream_gone", Outcome::Gone),
     ("half_reply", "upstream_gone", Outcome::Gone),
@@ -97,6 +100,7 @@ const FAULTS: [(&str, &str, Outcome); 19] = [
     ("endless_stream", "upstream_timeout", Outcome::Timeout),
     ("silent", "upstream_timeout", Outcome::Timeout),
     ("lost_session", "upstream_gone", Outcome::Gone),
+    ("lost_session_in_words", "upstream_gone", Outcome::Gone),
     ("unauthorized", "upstream_gone", Outcome::Gone),
     ("redirect", "upstream_gone", Outcome::Gone),
     ("giant_event", "upstream_gone", Outcome::Gone),
@@ -156,10 +160,12 @@ async fn what_belongs_to_nobody_is_dropped_and_the_right_answer_comes_once() {
 #[tokio::test]
 async fn a_lost_session_is_opened_again_and_the_call_is_not_repeated() {
     let (upstream, gw) = desk().await;
-    gw.call("lost_session", json!({})).await;
-    let handshakes = upstream.hits().iter().filter(|hit| hit.method() == "initialize").count();
-    assert_eq!(handshakes, 2);
-    assert_eq!(upstream.calls_to("lost_session").len(), 1);
+    for (times, name) in [(2, "lost_session"), (3, "lost_session_in_words")] {
+        gw.call(name, json!({})).await;
+        let handshakes = upstream.hits().iter().filter(|hit| hit.method() == "initialize").count();
+        assert_eq!(handshakes, times, "{name}");
+        assert_eq!(upstream.calls_to(name).len(), 1, "{name}");
+    }
     assert_eq!(gw.call("fine", json!({})).await.text(), "{}");
 }
 

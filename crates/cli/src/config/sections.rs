@@ -80,9 +80,9 @@ section! {
         max_reply_bytes: u64 = "67108864",
         /// Open connections of agents.
         connections: u64 = "10000",
-        /// Requests of one grant at a time.
+        /// Calls of one grant at a time.
         in_flight_per_grant: u64 = "256",
-        /// Requests to one server at a time.
+        /// Calls to one server at a time.
         in_flight_per_server: u64 = "512",
         /// Sessions that are kept.
         sessions: u64 = "10000",

@@ -46,16 +46,22 @@ pub(crate) async fn forward(
     let Some(sent) = attend(errand, line, gw.client.send(&visit.upstream, permit)).await else {
         return Ok((Ended::Cancelled, None));
     };
-    let mut exchange = sent?;
-    match exchange.status {
+    // What a refusal says in words of its own is not read; its status counts all the same.
+    let status = match &sent {
+        Ok(exchange) => exchange.status,
+        Err(SendError::Status(status)) => StatusCode::from_u16(*status).unwrap_or_default(),
+        Err(_) => StatusCode::default(),
+    };
+    match status {
         StatusCode::NOT_FOUND if visit.session().is_some() => {
             initialize::again(gw, visit).await;
             return Err(SendError::Gone("the server has forgotten the session; it was opened again".to_owned()));
         }
         // Our credential is wrong, not the caller's.
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(SendError::Status(exchange.status.as_u16())),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(SendError::Status(status.as_u16())),
         _ => {}
     }
+    let mut exchange = sent?;
     let ended = relay(errand, &mut exchange, line).await.map_err(|fault| fault.cut(visit.upstream.secrets()))?;
     Ok((ended, Some(exchange)))
 }
