@@ -92,6 +92,10 @@ impl House {
             .expect("the program starts");
         let running = Running { child, note, out, err };
         until("the gateway is ready", || running.note.exists() && running.log().contains("health, readiness"));
+        if args.first() == Some(&"up") {
+            // What to try is printed once it can be tried.
+            until("everything is printed", || running.printed().contains("Stop with Ctrl-C."));
+        }
         running
     }
 
