@@ -5,11 +5,13 @@ mod forward;
 mod permit;
 mod refusal;
 mod reserve;
+mod room;
 mod trail;
 
 pub(crate) use facts::{Facts, subject_of};
-pub(crate) use forward::{Ended, Errand, answer, forward, result_text};
+pub(crate) use forward::{Ended, Errand, answer, forward, result_text, under_our_id};
 pub(crate) use permit::Permit;
 pub(crate) use refusal::Refusal;
 pub(crate) use reserve::take;
+pub(crate) use room::Room;
 pub(crate) use trail::Trail;

@@ -71,7 +71,7 @@ impl Gateway {
             clock,
             sessions: Sessions::new(settings.sessions, settings.session_idle),
             metrics: Metrics::new(),
-            client: Client::new(settings.connect_time)?,
+            client: Client::new(settings.connect_time, settings.reply.bytes)?,
             unauthenticated: Flood::default(),
             stop: watch::Sender::new(false),
             tasks: AtomicUsize::new(0),
@@ -82,8 +82,11 @@ impl Gateway {
 
     /// Puts other servers, grants and policies in force, for every request that begins from now on.
     pub fn replace(&self, servers: Vec<UpstreamConfig>, grants: Vec<GrantConfig>) {
-        let bounds =
-            Bounds { per_grant: self.settings.in_flight_per_grant, per_upstream: self.settings.in_flight_per_upstream };
+        let bounds = Bounds {
+            per_grant: self.settings.in_flight_per_grant,
+            per_upstream: self.settings.in_flight_per_upstream,
+            sessions_per_grant: self.settings.sessions_per_grant,
+        };
         let next = self.live.load().next(servers, grants, &bounds);
         self.live.store(Arc::new(next));
     }
@@ -125,7 +128,7 @@ impl Gateway {
     async fn housekeeping(&self) {
         loop {
             tokio::time::sleep(HOUSEKEEPING).await;
-            self.sessions.sweep();
+            self.end_idle_sessions().await;
             self.tell_unauthenticated().await;
         }
     }

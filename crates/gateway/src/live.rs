@@ -69,8 +69,12 @@ pub struct GrantConfig {
 pub struct LiveGrant {
     /// What was configured.
     pub config: GrantConfig,
-    /// Bounds its requests in flight; the same one for as long as the grant lives.
+    /// Bounds its requests in flight; the same one for as long as the grant lives. So do the two below.
     pub(crate) in_flight: Arc<Semaphore>,
+    /// Bounds its open streams.
+    pub(crate) streams: Arc<Semaphore>,
+    /// Bounds its sessions.
+    pub(crate) sessions: Arc<Semaphore>,
 }
 
 impl LiveGrant {
@@ -97,11 +101,14 @@ impl Live {
         let by_id: HashMap<&GrantId, &Arc<LiveGrant>> =
             self.grants.values().map(|grant| (&grant.config.id, grant)).collect();
         let grant = |config: GrantConfig| {
-            let in_flight = match by_id.get(&config.id) {
-                Some(old) => Arc::clone(&old.in_flight),
-                None => Arc::new(Semaphore::new(bounds.per_grant)),
+            let (in_flight, streams, sessions) = match by_id.get(&config.id) {
+                Some(old) => (Arc::clone(&old.in_flight), Arc::clone(&old.streams), Arc::clone(&old.sessions)),
+                None => {
+                    let room = |count| Arc::new(Semaphore::new(count));
+                    (room(bounds.per_grant), room(bounds.per_grant), room(bounds.sessions_per_grant))
+                }
             };
-            Arc::new(LiveGrant { config, in_flight })
+            Arc::new(LiveGrant { config, in_flight, streams, sessions })
         };
         Self {
             servers: servers.into_iter().map(|config| (config.name.clone(), upstream(config))).collect(),
@@ -135,4 +142,5 @@ impl Live {
 pub(crate) struct Bounds {
     pub per_grant: usize,
     pub per_upstream: usize,
+    pub sessions_per_grant: usize,
 }

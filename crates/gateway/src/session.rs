@@ -12,11 +12,11 @@ use gatelodge_json::Value;
 use gatelodge_mcp::{Id, Revision};
 use gatelodge_store::{CallId, GrantId, ServerName};
 use http::header::HeaderValue;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 
 /// The most of a client's name that is kept.
 const MAX_CLIENT_TEXT: usize = 128;
-/// Questions of an upstream that wait for the client's answer.
+/// Questions of an upstream that wait for the client's answer; beyond that the oldest is forgotten.
 const MAX_ASKED: usize = 256;
 
 /// What a client says of itself.
@@ -52,11 +52,23 @@ pub(crate) struct Session {
     /// The client's requests under way, by the ids it gave them: each is told when the client cancels.
     under_way: Mutex<HashMap<Id<'static>, Arc<UnderWay>>>,
     /// What the upstream asked of the client, by the ids we gave it.
-    asked: Mutex<HashMap<String, Id<'static>>>,
+    asked: Mutex<HashMap<String, Asked>>,
     /// The stream that the client holds open. Whoever opens another, or ends the session, tells this one to end; the
     /// task that serves it listens.
     stream: Mutex<Option<Arc<Notify>>>,
     used_at: Mutex<Instant>,
+    /// Held while the handshake is done again, so that many calls that find the session lost do it once.
+    pub reopening: tokio::sync::Mutex<()>,
+    /// The place among the sessions of its grant.
+    _room: OwnedSemaphorePermit,
+}
+
+/// A question of an upstream.
+#[derive(Debug)]
+struct Asked {
+    /// The upstream's own id of it.
+    id: Id<'static>,
+    at: Instant,
 }
 
 /// A request under way.
@@ -74,6 +86,7 @@ impl Session {
         client: ClientInfo,
         handshake: Bytes,
         upstream: Option<HeaderValue>,
+        room: OwnedSemaphorePermit,
     ) -> Option<Self> {
         let mut random = [0; 32];
         getrandom::fill(&mut random).ok()?;
@@ -89,11 +102,17 @@ impl Session {
             asked: Mutex::default(),
             stream: Mutex::default(),
             used_at: Mutex::new(Instant::now()),
+            reopening: tokio::sync::Mutex::default(),
+            _room: room,
         })
     }
 
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    pub fn server(&self) -> &ServerName {
+        &self.server
     }
 
     pub fn revision(&self) -> Revision {
@@ -132,27 +151,31 @@ impl Session {
         lock(&self.under_way).get(&id.clone().into_owned()).cloned()
     }
 
-    /// Notes what the upstream asks, and gives the id to ask the client under; none if too much is unanswered.
-    pub fn ask(&self, upstream: Id<'static>) -> Option<String> {
+    /// Notes what the upstream asks, and gives the id to ask the client under.
+    pub fn ask(&self, id: Id<'static>) -> Option<String> {
         let mut random = [0; 12];
         getrandom::fill(&mut random).ok()?;
-        let id = format!("gl-{}", HEXLOWER.encode(&random));
+        let own = format!("gl-{}", HEXLOWER.encode(&random));
         let mut asked = lock(&self.asked);
         if asked.len() >= MAX_ASKED {
-            return None;
+            let oldest = asked.iter().min_by_key(|(_, question)| question.at).map(|(own, _)| own.clone());
+            oldest.and_then(|oldest| asked.remove(&oldest));
         }
-        asked.insert(id.clone(), upstream);
-        Some(id)
+        asked.insert(own.clone(), Asked { id, at: Instant::now() });
+        Some(own)
     }
 
     /// Takes what the client answers: the upstream's own id of it.
     pub fn answered(&self, id: &Id<'_>) -> Option<Id<'static>> {
-        lock(&self.asked).remove(id.as_str()?)
+        lock(&self.asked).remove(id.as_str()?).map(|question| question.id)
     }
 
-    /// The id under which the client was asked what the upstream asked under `upstream`.
-    pub fn asked_as(&self, upstream: &Id<'_>) -> Option<String> {
-        lock(&self.asked).iter().find(|(_, own)| *own == upstream).map(|(id, _)| id.clone())
+    /// Forgets what the upstream asked under `id`, and gives the id under which the client was asked.
+    pub fn taken_back(&self, id: &Id<'_>) -> Option<String> {
+        let mut asked = lock(&self.asked);
+        let own = asked.iter().find(|(_, question)| question.id == *id).map(|(own, _)| own.clone())?;
+        asked.remove(&own);
+        Some(own)
     }
 
     /// Opens the one stream of the session; an earlier one is told to end. The handle is told when this one has to.
@@ -204,13 +227,15 @@ impl Sessions {
         Self { tables: (0..TABLES).map(|_| Mutex::default()).collect(), limit: limit.div_ceil(TABLES), idle }
     }
 
-    /// Keeps a session. Where there is no room, those that nobody uses go first; none if that does not help.
+    /// Whether there is room for one more, more or less: the tables fill evenly, but not exactly so.
+    pub fn has_room(&self) -> bool {
+        self.count() < self.limit * TABLES
+    }
+
+    /// Keeps a session; none if there is no room.
     pub fn insert(&self, session: Session) -> Option<Arc<Session>> {
         let session = Arc::new(session);
         let mut table = lock(self.table(session.id())?);
-        if table.len() >= self.limit {
-            table.retain(|_, old| !old.is_idle(self.idle));
-        }
         if table.len() >= self.limit {
             return None;
         }
@@ -234,11 +259,14 @@ impl Sessions {
         }
     }
 
-    /// Forgets sessions that nobody uses.
-    pub fn sweep(&self) {
-        for table in &self.tables {
-            lock(table).retain(|_, session| !session.is_idle(self.idle));
-        }
+    /// Forgets sessions that nobody uses, and gives them.
+    pub fn sweep(&self) -> Vec<Arc<Session>> {
+        let idle = |session: &Arc<Session>| session.is_idle(self.idle);
+        let tables = self.tables.iter().map(lock);
+        tables
+            .flat_map(|mut table| table.extract_if(|_, session| idle(session)).collect::<Vec<_>>())
+            .map(|(_, session)| session)
+            .collect()
     }
 
     pub fn count(&self) -> usize {

@@ -17,17 +17,20 @@ pub struct Settings {
     pub reply: Limits,
     /// Open connections of callers.
     pub connections: usize,
-    /// Calls of one grant at a time: a runaway agent must not take the gateway from the others.
+    /// Requests of one grant at a time, and its open streams: a runaway agent must not take the gateway from the
+    /// others.
     pub in_flight_per_grant: usize,
-    /// Calls to one upstream at a time: one that hangs must not hold all the rest.
+    /// Requests to one upstream at a time: one that hangs must not hold all the rest.
     pub in_flight_per_upstream: usize,
     /// Sessions that are kept.
     pub sessions: usize,
+    /// Sessions of one grant.
+    pub sessions_per_grant: usize,
     /// A session that nobody uses for so long is forgotten.
     pub session_idle: Duration,
     /// Time for a request's head; a slow one is an attack or a broken client.
     pub head_time: Duration,
-    /// Time for a request's body.
+    /// Time for a request's body, and for a caller to take the next piece of an answer.
     pub body_time: Duration,
     /// Time to open a connection to an upstream.
     pub connect_time: Duration,
@@ -50,6 +53,7 @@ impl Default for Settings {
             in_flight_per_grant: 256,
             in_flight_per_upstream: 512,
             sessions: 10_000,
+            sessions_per_grant: 2_500,
             session_idle: Duration::from_secs(3_600),
             head_time: Duration::from_secs(10),
             body_time: Duration::from_secs(30),

@@ -9,16 +9,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use arc_swap::ArcSwapOption;
 use gatelodge_store::ServerName;
 use http::Uri;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 
 pub use client::TlsError;
 pub(crate) use client::{Client, ModernHead, Outgoing, SendError};
 pub(crate) use exchange::Exchange;
-pub(crate) use offer::Offer;
+pub(crate) use offer::{Offer, Offers};
 pub use secret::MIN_SECRET;
 pub(crate) use secret::Secrets;
 
@@ -53,17 +52,6 @@ pub struct UpstreamConfig {
     pub log_arguments: bool,
 }
 
-/// Whether a server speaks without handshakes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SpeaksModern {
-    /// Nobody has asked yet.
-    Unknown,
-    /// It does.
-    Yes,
-    /// It does not.
-    No,
-}
-
 /// A server in force.
 #[derive(Debug)]
 pub struct Upstream {
@@ -71,10 +59,12 @@ pub struct Upstream {
     headers: HeaderMap,
     secrets: Secrets,
     pub(crate) in_flight: Arc<Semaphore>,
-    /// The tools it offered when it was last asked; none after it said that they changed.
-    offer: ArcSwapOption<Offer>,
-    /// A [`SpeaksModern`]; written by whoever asked, read by every request of a modern client.
+    pub(crate) offers: Offers,
+    /// Whether it speaks without handshakes: 0 unknown, 1 yes, 2 no. Written by whoever asked it, read by every request
+    /// of a modern client.
     speaks_modern: AtomicU8,
+    /// Held while it is asked, so that many requests ask once.
+    pub(crate) probing: Mutex<()>,
 }
 
 impl Upstream {
@@ -96,8 +86,9 @@ impl Upstream {
             headers,
             secrets,
             in_flight: Arc::new(Semaphore::new(in_flight)),
-            offer: ArcSwapOption::empty(),
+            offers: Offers::default(),
             speaks_modern: AtomicU8::new(0),
+            probing: Mutex::default(),
         }
     }
 
@@ -118,28 +109,15 @@ impl Upstream {
         &self.secrets
     }
 
-    pub(crate) fn offer(&self) -> Option<Arc<Offer>> {
-        self.offer.load_full()
-    }
-
-    pub(crate) fn set_offer(&self, offer: Option<Arc<Offer>>) {
-        self.offer.store(offer);
-    }
-
-    pub(crate) fn speaks_modern(&self) -> SpeaksModern {
+    pub(crate) fn speaks_modern(&self) -> Option<bool> {
         match self.speaks_modern.load(Ordering::Relaxed) {
-            1 => SpeaksModern::Yes,
-            2 => SpeaksModern::No,
-            _ => SpeaksModern::Unknown,
+            1 => Some(true),
+            2 => Some(false),
+            _ => None,
         }
     }
 
-    pub(crate) fn set_speaks_modern(&self, verdict: SpeaksModern) {
-        let byte = match verdict {
-            SpeaksModern::Unknown => 0,
-            SpeaksModern::Yes => 1,
-            SpeaksModern::No => 2,
-        };
-        self.speaks_modern.store(byte, Ordering::Relaxed);
+    pub(crate) fn set_speaks_modern(&self, speaks: bool) {
+        self.speaks_modern.store(if speaks { 1 } else { 2 }, Ordering::Relaxed);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::live::{Door, LiveGrant};
 use crate::session::{ClientInfo, Session};
-use crate::upstream::Upstream;
+use crate::upstream::{ModernHead, Outgoing, Upstream};
 use gatelodge_mcp::{Era, Revision};
 
 /// A request whose grant is known.
@@ -60,6 +60,26 @@ impl Visit {
             Side::Legacy(session) => session.as_ref().map(|session| session.client()),
             Side::Modern(modern) => Some(&modern.client),
         }
+    }
+
+    /// Addresses a message as the caller's side is spoken at the upstream.
+    pub fn addressed(&self, mut outgoing: Outgoing) -> Outgoing {
+        if let Some(session) = self.session() {
+            outgoing.session = session.upstream();
+            // The first revisions had no such header.
+            outgoing.revision = Some(session.revision()).filter(|revision| *revision >= Revision::R2025_06_18);
+        }
+        outgoing
+    }
+
+    /// The same for a request, whose method and subject a stateless upstream wants in the head.
+    pub fn addressed_about(&self, message: Outgoing, method: &str, about: Option<&str>) -> Outgoing {
+        let mut outgoing = self.addressed(message);
+        if let Side::Modern(modern) = &self.side {
+            outgoing.revision = Some(modern.revision);
+            outgoing.modern = Some(ModernHead { method: method.to_owned(), name: about.map(str::to_owned) });
+        }
+        outgoing
     }
 
     /// The client's name and version for the log.

@@ -80,12 +80,14 @@ section! {
         max_reply_bytes: u64 = "67108864",
         /// Open connections of agents.
         connections: u64 = "10000",
-        /// Calls of one grant at a time.
+        /// Requests of one grant at a time, and its open streams.
         in_flight_per_grant: u64 = "256",
-        /// Calls to one server at a time.
+        /// Requests to one server at a time.
         in_flight_per_server: u64 = "512",
         /// Sessions that are kept.
         sessions: u64 = "10000",
+        /// Sessions of one grant.
+        sessions_per_grant: u64 = "2500",
         /// A session that nobody uses for so long is forgotten.
         session_idle: String = "`1h`",
         /// Time to open a connection to a server.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use gatelodge_json::{Limits, read};
-use gatelodge_mcp::{Id, Payload, Upstream as Said, read_upstream};
+use gatelodge_mcp::{Id, Payload, Request, Rewrite, Upstream as Said, read_upstream};
 use gatelodge_store::{CallId, Outcome};
 use http::StatusCode;
 use tokio::time::{MissedTickBehavior, interval_at};
@@ -12,8 +12,18 @@ use crate::Gateway;
 use crate::http::line::Line;
 use crate::methods::{initialize, server};
 use crate::session::UnderWay;
-use crate::upstream::{Exchange, SendError};
+use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::{Side, Visit};
+
+/// The message that was judged, under our id, with our progress token in place of the caller's.
+pub(crate) fn under_our_id(visit: &Visit, request: &Request<'_>, call: CallId, about: Option<&str>) -> Outgoing {
+    let id = Id::string(call.as_str());
+    let has_token = request.meta().progress_token().is_some();
+    let rewrite = Rewrite { id: &id, target: None, progress_token: has_token.then_some(&id) };
+    // INVARIANT: only a token that is there is replaced, so the rewrite cannot fail.
+    let text = request.rewritten(&rewrite).unwrap_or_default();
+    visit.addressed_about(Outgoing::post(text), request.method().name(), about)
+}
 
 /// How an exchange ended.
 #[derive(Debug)]
@@ -43,6 +53,7 @@ pub(crate) async fn forward(
     line: &mut Line,
 ) -> Result<(Ended, Option<Exchange>), SendError> {
     let Errand { gw, visit, .. } = errand;
+    let session = permit.session().cloned();
     let Some(sent) = attend(errand, line, gw.client.send(&visit.upstream, permit)).await else {
         return Ok((Ended::Cancelled, None));
     };
@@ -54,7 +65,7 @@ pub(crate) async fn forward(
     };
     match status {
         StatusCode::NOT_FOUND if visit.session().is_some() => {
-            initialize::again(gw, visit).await;
+            initialize::again(gw, visit, session).await;
             return Err(SendError::Gone("the server has forgotten the session; it was opened again".to_owned()));
         }
         // Our credential is wrong, not the caller's.

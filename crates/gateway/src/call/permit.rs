@@ -1,11 +1,11 @@
 //! Leave to send one message upstream. Sending takes one and uses it up.
 
+use gatelodge_mcp::{Id, ServerRequest, code, error};
 use gatelodge_policy::is_always_allowed;
-
-use gatelodge_mcp::Id;
 
 use super::reserve::Reserved;
 use crate::upstream::Outgoing;
+use crate::visit::Visit;
 
 /// Leave to send one message. There is no other way to an upstream.
 #[derive(Debug)]
@@ -30,11 +30,27 @@ impl Permit {
         Self { outgoing }
     }
 
-    /// For the gateway's own housekeeping: the end of a session, an answer to what the client is not asked, the
-    /// question which revision a server speaks or which tools it offers. Nothing a caller wrote goes out with it, but
-    /// for the handshake that is done again.
-    pub fn of_housekeeping(outgoing: Outgoing) -> Self {
+    /// For telling an upstream that the client is not asked.
+    pub fn to_decline(visit: &Visit, asked: &ServerRequest<'_>) -> Self {
+        let words = "the client does not take this request";
+        let answer = error(Some(asked.id()), code::METHOD_NOT_FOUND, words, None);
+        Self { outgoing: visit.addressed(Outgoing::post(answer)) }
+    }
+
+    /// For hearing what belongs to no request of the session.
+    pub fn to_hear(visit: &Visit) -> Self {
+        Self { outgoing: visit.addressed(Outgoing::empty(http::Method::GET)) }
+    }
+
+    /// For ending the upstream's own session.
+    pub fn to_end(session: http::HeaderValue) -> Self {
+        let outgoing = Outgoing { session: Some(session), ..Outgoing::empty(http::Method::DELETE) };
         Self { outgoing }
+    }
+
+    /// The upstream's session in which it is going to be sent.
+    pub fn session(&self) -> Option<&http::HeaderValue> {
+        self.outgoing.session.as_ref()
     }
 
     pub fn into_outgoing(self) -> Outgoing {

@@ -18,6 +18,10 @@ pub(crate) enum Refusal {
     ApprovalUnavailable(Question),
     /// Too much is in flight.
     Busy(&'static str),
+    /// Something has more bytes than are taken.
+    TooLarge(&'static str, usize),
+    /// It refers to nothing that is under way.
+    Unaddressed,
     /// The store did not answer: without a record nothing is sent.
     Store(StoreError),
     /// The upstream did not answer, or not in a way that can be passed on.
@@ -32,6 +36,7 @@ impl Refusal {
             Self::Exhausted { .. } => Code::Limit.as_str(),
             Self::ApprovalUnavailable(_) => "approval_unavailable",
             Self::Busy(_) => "busy",
+            Self::Unaddressed | Self::TooLarge(..) => "rejected",
             Self::Store(_) => "store_unavailable",
             Self::Upstream(SendError::NotSent(_)) => "upstream_unreachable",
             Self::Upstream(SendError::Timeout) => "upstream_timeout",
@@ -45,7 +50,7 @@ impl Refusal {
             Self::Denied(reason) => reason.rule.as_deref(),
             Self::Exhausted { charge, .. } => Some(charge.rule()),
             Self::ApprovalUnavailable(question) => Some(&question.rule),
-            Self::Busy(_) | Self::Store(_) | Self::Upstream(_) => None,
+            Self::Busy(_) | Self::TooLarge(..) | Self::Unaddressed | Self::Store(_) | Self::Upstream(_) => None,
         }
     }
 
@@ -78,7 +83,7 @@ impl Refusal {
     pub fn text(&self, call: &str) -> String {
         let who = match self {
             Self::Denied(_) | Self::Exhausted { .. } | Self::ApprovalUnavailable(_) => "POLICY DENIED",
-            Self::Busy(_) | Self::Store(_) => "GATEWAY",
+            Self::Busy(_) | Self::TooLarge(..) | Self::Unaddressed | Self::Store(_) => "GATEWAY",
             Self::Upstream(_) => "UPSTREAM",
         };
         let call = match self {
@@ -100,7 +105,9 @@ impl Refusal {
                 let why = question.message.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
                 format!("a person has to agree to this call{why}, and this gateway has no approvals; nothing was sent")
             }
-            Self::Busy(what) => format!("too many requests in flight {what}; try again when some have ended"),
+            Self::Busy(what) => format!("too many {what}; try again when some have ended"),
+            Self::TooLarge(what, max) => format!("{what} has more than {max} bytes"),
+            Self::Unaddressed => "the message refers to nothing that is under way".to_owned(),
             Self::Store(_) => "the record of calls cannot be written, so nothing was sent; try again later".to_owned(),
             Self::Upstream(error) => match error {
                 SendError::NotSent(_) => "the server cannot be reached; the call was not sent".to_owned(),

@@ -82,7 +82,7 @@ async fn serve(
     // Answers are small and complete; waiting for more to send only delays them.
     let _ = stream.set_nodelay(true);
     let head_time = gw.settings.head_time;
-    let (stream, seen) = Tap::new(stream);
+    let (stream, seen) = Tap::new(stream, gw.settings.body_time);
     let service = service_fn(|request: Request<Incoming>| {
         let (gw, guard) = (Arc::clone(&gw), Arc::clone(&guard));
         let is_ambiguous = request.headers().contains_key(TRANSFER_ENCODING) && seen.has_length();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_mcp::{Era, Message, Method, Request as Asked, Revision, code, error, read_message};
+use gatelodge_policy::is_always_allowed;
 use gatelodge_store::ServerName;
 use http::header::{HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use http::request::Parts;
@@ -16,10 +17,9 @@ use super::head::{self, Refused, accepts, check_post};
 use super::line::{Line, address_words};
 use super::{names, reply};
 use crate::Gateway;
-use crate::call::{Trail, subject_of};
+use crate::call::{Room, Trail, subject_of};
 use crate::methods::{call, discover, initialize, list, listen, pass, stream};
 use crate::session::ClientInfo;
-use crate::upstream::{ModernHead, Outgoing};
 use crate::visit::{Modern, Side, Visit};
 
 /// Answers one request.
@@ -31,7 +31,7 @@ pub(crate) async fn serve(gw: &Arc<Gateway>, peer: SocketAddr, request: Request<
     };
     match head.method {
         http::Method::POST => post(gw, visit, head.headers, incoming).await,
-        http::Method::GET => get(gw, visit, &head.headers),
+        http::Method::GET => get(gw, visit, &head.headers).await,
         http::Method::DELETE => delete(gw, visit, &head.headers).await,
         _ => reply::http_error(StatusCode::METHOD_NOT_ALLOWED, "this address takes POST, GET and DELETE"),
     }
@@ -118,23 +118,38 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
 }
 
 async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, line: Line) {
-    let trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
-    match request.method() {
-        Method::Initialize => initialize::initialize(gw, visit, request, trail, line).await,
-        Method::ToolsList | Method::ResourcesList | Method::ResourceTemplatesList | Method::PromptsList => {
-            list::list(gw, visit, request, trail, line).await;
-        }
-        Method::Listen => listen::listen(gw, visit, request, trail, line).await,
-        Method::Ping | Method::SetLevel | Method::Discover => pass::request(gw, visit, request, trail, line).await,
-        _ => match subject_of(request) {
+    let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
+    if is_judged(request.method()) {
+        return match subject_of(request) {
             Ok(facts) => call::carry(gw, visit, request, &facts, trail, line).await,
             Err(fault) => {
                 let (status, text) = reply::wire_error(&fault, visit.era());
                 line.finish_with(status, text.into()).await;
                 gw.reject(visit, fault.code, &fault.message).await;
             }
-        },
+        };
     }
+    let _room = match Room::for_request(visit, request.method()) {
+        Ok(room) => room,
+        Err(refusal) => {
+            gw.metrics.refused(refusal.code());
+            line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
+            return gw.write(trail.refused(&refusal)).await;
+        }
+    };
+    match request.method() {
+        Method::Initialize => initialize::initialize(gw, visit, request, trail, line).await,
+        Method::ToolsList | Method::ResourcesList | Method::ResourceTemplatesList | Method::PromptsList => {
+            list::list(gw, visit, request, trail, line).await;
+        }
+        Method::Listen => listen::listen(gw, visit, request, trail, line).await,
+        _ => pass::request(gw, visit, request, trail, line).await,
+    }
+}
+
+/// Whether the policy speaks of a method. Sending one of the others takes that it passes under every policy.
+fn is_judged(method: &Method<'_>) -> bool {
+    !is_always_allowed(method.name())
 }
 
 /// Why a message does not fit the way in which its client speaks.
@@ -266,7 +281,7 @@ fn says(headers: &HeaderMap, name: &http::HeaderName) -> Option<String> {
     if values.next().is_some() { None } else { names::decode(first.as_bytes()) }
 }
 
-fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {
+async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {
     if says_modern(headers) {
         return reply::http_error(StatusCode::METHOD_NOT_ALLOWED, "the stateless revision has no GET");
     }
@@ -277,7 +292,7 @@ fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Bod
         Err(misfit) => reply::http_error(misfit.status, &misfit.message),
         Ok(session) => {
             visit.side = Side::Legacy(Some(session));
-            stream::open(gw, visit)
+            stream::open(gw, visit).await
         }
     }
 }
@@ -295,26 +310,6 @@ async fn delete(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Res
             reply::empty(StatusCode::NO_CONTENT)
         }
     }
-}
-
-/// Addresses a message as the caller's side is spoken at the upstream.
-pub(crate) fn outgoing(visit: &Visit, mut outgoing: Outgoing) -> Outgoing {
-    if let Some(session) = visit.session() {
-        outgoing.session = session.upstream();
-        // The first revisions had no such header.
-        outgoing.revision = Some(session.revision()).filter(|revision| *revision >= Revision::R2025_06_18);
-    }
-    outgoing
-}
-
-/// The same for a request, whose method and subject a stateless upstream wants in the head.
-pub(crate) fn outgoing_about(visit: &Visit, message: Outgoing, method: &str, about: Option<&str>) -> Outgoing {
-    let mut outgoing = outgoing(visit, message);
-    if let Side::Modern(modern) = &visit.side {
-        outgoing.revision = Some(modern.revision);
-        outgoing.modern = Some(ModernHead { method: method.to_owned(), name: about.map(str::to_owned) });
-    }
-    outgoing
 }
 
 impl Gateway {

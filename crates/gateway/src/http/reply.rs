@@ -68,6 +68,11 @@ pub(crate) fn wire_error(fault: &WireError, era: Era) -> (StatusCode, String) {
     (status, text)
 }
 
+/// The answer to a request that no rule speaks of, and that did not go through.
+pub(crate) fn fault(id: &Id<'_>, call: CallId, refusal: &Refusal) -> Bytes {
+    error(Some(id), code::INTERNAL_ERROR, &refusal.text(call.as_str()), None).into()
+}
+
 /// The answer to a request that was refused.
 pub(crate) fn refusal(
     visit: &Visit,

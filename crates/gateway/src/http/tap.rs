@@ -7,18 +7,27 @@ use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::Sleep;
 
 /// The most of a head that is looked at; the library takes no longer one.
 const MAX_SEEN: usize = super::listener::MAX_HEAD_BYTES;
+
+/// What is kept ready for the next head. Connections may be many, and idle for long.
+const USUAL_HEAD: usize = 1 << 10;
 
 /// A connection whose bytes since our last answer can be looked at.
 #[derive(Debug)]
 pub(crate) struct Tap {
     stream: TcpStream,
     seen: Seen,
+    /// How long the caller may take for the next piece of an answer, and the end of that time while we wait. One that
+    /// does not read holds its answer in our memory.
+    patience: Duration,
+    deadline: Option<Pin<Box<Sleep>>>,
 }
 
 /// What came since our last answer: the head of the request under way, and perhaps more.
@@ -26,9 +35,23 @@ pub(crate) struct Tap {
 pub(crate) struct Seen(Arc<Mutex<Vec<u8>>>);
 
 impl Tap {
-    pub fn new(stream: TcpStream) -> (Self, Seen) {
+    pub fn new(stream: TcpStream, patience: Duration) -> (Self, Seen) {
         let seen = Seen::default();
-        (Self { stream, seen: seen.clone() }, seen)
+        (Self { stream, seen: seen.clone(), patience, deadline: None }, seen)
+    }
+
+    /// Ends waiting for a caller that takes nothing.
+    fn in_time<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if polled.is_ready() {
+            self.deadline = None;
+            return polled;
+        }
+        let patience = self.patience;
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        match deadline.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
     }
 }
 
@@ -40,6 +63,12 @@ impl Seen {
         let head = String::from_utf8_lossy(seen.get(..end).unwrap_or_default()).to_ascii_lowercase();
         // Something before the head means that requests were sent without waiting for answers.
         !head.starts_with("post ") || head.lines().any(|line| line.starts_with("content-length"))
+    }
+
+    fn clear(&self) {
+        let mut seen = self.lock();
+        seen.clear();
+        seen.shrink_to(USUAL_HEAD);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<u8>> {
@@ -65,8 +94,9 @@ impl AsyncRead for Tap {
 impl AsyncWrite for Tap {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let own = self.get_mut();
-        own.seen.lock().clear();
-        Pin::new(&mut own.stream).poll_write(cx, bytes)
+        own.seen.clear();
+        let polled = Pin::new(&mut own.stream).poll_write(cx, bytes);
+        own.in_time(cx, polled)
     }
 
     fn poll_write_vectored(
@@ -75,8 +105,9 @@ impl AsyncWrite for Tap {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let own = self.get_mut();
-        own.seen.lock().clear();
-        Pin::new(&mut own.stream).poll_write_vectored(cx, slices)
+        own.seen.clear();
+        let polled = Pin::new(&mut own.stream).poll_write_vectored(cx, slices);
+        own.in_time(cx, polled)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -3,19 +3,17 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_mcp::{Id, Method, Request, Rewrite};
+use gatelodge_mcp::{Id, Method, Request};
 use gatelodge_policy::{Code, Decision, Reason, Terms, decide};
 use gatelodge_store::{Mode, Outcome};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::offer::offer_for;
 use crate::Gateway;
-use crate::call::{Ended, Errand, Facts, Permit, Refusal, Trail, answer, forward, take};
+use crate::call::{Ended, Errand, Facts, Permit, Refusal, Room, Trail, answer, forward, take, under_our_id};
 use crate::http::line::Line;
-use crate::http::mcp::outgoing_about;
 use crate::http::reply;
 use crate::session::UnderWay;
-use crate::upstream::{Exchange, Offer, Outgoing, SendError};
+use crate::upstream::{Exchange, Offer, SendError};
 use crate::visit::Visit;
 
 /// What is left to do when the caller has its answer.
@@ -91,7 +89,7 @@ async fn walk(
     trail: &mut Trail,
     line: &mut Line,
 ) -> Result<Carried, Stop> {
-    let _room = room(visit)?;
+    let _room = Room::for_request(visit, request.method())?;
     let under_way = begin(visit, request, trail);
     let offer = offered(gw, visit, facts, trail, line).await?;
     let (fingerprint, category) = facts.definition(offer.as_deref());
@@ -106,7 +104,11 @@ async fn walk(
         }
         outcome => outcome?,
     };
-    let permit = Permit::of_reserved(&reserved, message(visit, request, facts, trail));
+    let about = match request.method() {
+        Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead => facts.target(),
+        _ => None,
+    };
+    let permit = Permit::of_reserved(&reserved, under_our_id(visit, request, trail.call(), about));
     let sent =
         send(gw, visit, request, trail, under_way.as_ref().map(|guard| guard.entry.as_ref()), permit, line).await;
     match sent {
@@ -120,20 +122,10 @@ async fn walk(
             Err(Stop { refusal, left: if released.is_ok() { Left::Nothing } else { Left::Outcome(Outcome::NotSent) } })
         }
         Err(fault) => {
-            let outcome = if fault == SendError::Timeout { Outcome::Timeout } else { Outcome::Gone };
+            let outcome = fault.outcome();
             Err(Stop { refusal: fault.into(), left: Left::Outcome(outcome) })
         }
     }
-}
-
-/// Room among what is in flight, of the grant and towards the upstream; given back when dropped.
-fn room(visit: &Visit) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit), Refusal> {
-    let of_grant = Arc::clone(&visit.grant.in_flight).try_acquire_owned();
-    let of_upstream = Arc::clone(&visit.upstream.in_flight).try_acquire_owned();
-    Ok((
-        of_grant.map_err(|_| Refusal::Busy("for this grant"))?,
-        of_upstream.map_err(|_| Refusal::Busy("to this server"))?,
-    ))
 }
 
 /// What the server offers, for tools. A tool that the policy does not show is refused without asking the server.
@@ -145,7 +137,7 @@ async fn offered(
     line: &mut Line,
 ) -> Result<Option<Arc<Offer>>, Refusal> {
     let Facts::Tool { name, .. } = facts else { return Ok(None) };
-    let is_known = visit.upstream.offer().is_some_and(|offer| offer.tool(name).is_some());
+    let is_known = visit.upstream.offers.current().is_some_and(|offer| offer.tool(name).is_some());
     if !is_known && visit.door.mode == Mode::Enforce {
         match judged(visit, facts, None, trail) {
             Decision::Deny(reason) if matches!(reason.code, Code::Hidden | Code::NotListed | Code::NoPolicy) => {
@@ -201,20 +193,6 @@ impl Drop for Guard<'_> {
             session.end(&self.id);
         }
     }
-}
-
-/// The message that was judged, under our id, with our progress token in place of the caller's.
-fn message(visit: &Visit, request: &Request<'_>, facts: &Facts<'_>, trail: &Trail) -> Outgoing {
-    let id = Id::string(trail.call().as_str());
-    let has_token = request.meta().progress_token().is_some();
-    let rewrite = Rewrite { id: &id, target: None, progress_token: has_token.then_some(&id) };
-    // INVARIANT: only a token that is there is replaced, so the rewrite cannot fail.
-    let text = request.rewritten(&rewrite).unwrap_or_default();
-    let about = match request.method() {
-        Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead => facts.target(),
-        _ => None,
-    };
-    outgoing_about(visit, Outgoing::post(text), request.method().name(), about)
 }
 
 async fn send(

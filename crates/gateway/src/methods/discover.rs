@@ -5,7 +5,7 @@ use gatelodge_mcp::{Id, Method, Revision};
 
 use crate::Gateway;
 use crate::call::{Permit, result_text};
-use crate::upstream::{ModernHead, Outgoing, SendError, SpeaksModern};
+use crate::upstream::{ModernHead, Outgoing, SendError};
 use crate::visit::Visit;
 
 /// What we say of ourselves in requests of our own.
@@ -18,10 +18,12 @@ pub(crate) const OWN_META: &str = concat!(
 
 /// Whether the upstream takes stateless requests.
 pub(crate) async fn speaks_modern(gw: &Gateway, visit: &Visit) -> Result<bool, SendError> {
-    match visit.upstream.speaks_modern() {
-        SpeaksModern::Yes => return Ok(true),
-        SpeaksModern::No => return Ok(false),
-        SpeaksModern::Unknown => {}
+    if let Some(known) = visit.upstream.speaks_modern() {
+        return Ok(known);
+    }
+    let _one_at_a_time = visit.upstream.probing.lock().await;
+    if let Some(known) = visit.upstream.speaks_modern() {
+        return Ok(known);
     }
     let asking = tokio::time::timeout(gw.settings.connect_time * 2, ask(gw, visit));
     let answer = match asking.await.unwrap_or(Err(SendError::Timeout)) {
@@ -32,17 +34,21 @@ pub(crate) async fn speaks_modern(gw: &Gateway, visit: &Visit) -> Result<bool, S
         Err(fault) => return Err(fault),
         Ok(answer) => answer,
     };
-    visit.upstream.set_speaks_modern(if answer { SpeaksModern::Yes } else { SpeaksModern::No });
+    visit.upstream.set_speaks_modern(answer);
     Ok(answer)
 }
 
 async fn ask(gw: &Gateway, visit: &Visit) -> Result<bool, SendError> {
     let call = gw.new_call();
     let id = Id::string(call.as_str());
-    let mut outgoing = Outgoing::request(&id, &Method::Discover, &format!("{{\"_meta\":{OWN_META}}}"));
+    let method = Method::Discover.name();
+    let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"_meta":{OWN_META}}}}}"#);
+    let mut outgoing = Outgoing::post(text);
     outgoing.revision = Some(Revision::R2026_07_28);
-    outgoing.modern = Some(ModernHead { method: Method::Discover.name().to_owned(), name: None });
-    let mut exchange = gw.client.send(&visit.upstream, Permit::of_housekeeping(outgoing)).await?;
+    outgoing.modern = Some(ModernHead { method: method.to_owned(), name: None });
+    let permit = Permit::of_always_allowed(method, outgoing)
+        .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
+    let mut exchange = gw.client.send(&visit.upstream, permit).await?;
     let Some(message) = exchange.next().await? else { return Ok(false) };
     let Some(result) = result_text(&message, &gw.settings.reply) else { return Ok(false) };
     let Ok(document) = read(&result, &gw.settings.reply) else { return Ok(false) };

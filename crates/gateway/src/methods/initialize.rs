@@ -1,40 +1,59 @@
 //! The handshake of a legacy client: the upstream's own handshake, and a session of ours around it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use gatelodge_json::read;
-use gatelodge_mcp::{Id, Request, Revision, code, error};
+use gatelodge_mcp::{Id, Message, Method, Request, Revision, read_message};
 use gatelodge_store::Outcome;
 use http::header::HeaderValue;
+use tokio::sync::OwnedSemaphorePermit;
 
-use super::pass::exchanged;
+use super::pass::{exchanged, fail};
 use super::server::tell;
 use crate::Gateway;
 use crate::call::{Permit, Refusal, Trail, answer, result_text};
 use crate::http::line::Line;
-use crate::http::mcp::outgoing;
-use crate::http::names;
+use crate::http::{names, reply};
 use crate::session::{ClientInfo, Session};
-use crate::upstream::{Outgoing, SendError};
+use crate::upstream::{Outgoing, SendError, Upstream};
 use crate::visit::Visit;
 
 /// The most bytes of a handshake; real ones have some hundreds.
 const MAX_HANDSHAKE: usize = 64 << 10;
+const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 /// Opens a session.
 pub(crate) async fn initialize(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
-    let id = request.id();
-    match opened(gw, visit, request, &trail, &mut line).await {
+    let room = match place(gw, visit, request).await {
+        Ok(room) => room,
+        Err(refusal) => {
+            gw.metrics.refused(refusal.code());
+            line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
+            return gw.write(trail.refused(&refusal)).await;
+        }
+    };
+    match opened(gw, visit, request, &trail, room, &mut line).await {
         Ok((text, outcome)) => {
             line.finish(text).await;
             gw.write(trail.outcome(outcome, None)).await;
         }
-        Err(fault) => {
-            let refusal = Refusal::Upstream(fault);
-            let words = refusal.text(trail.call().as_str());
-            line.finish(error(Some(id), code::INTERNAL_ERROR, &words, None).into()).await;
-            gw.write(trail.refused(&refusal)).await;
-        }
+        Err(fault) => fail(gw, request.id(), &mut trail, fault, line).await,
     }
+}
+
+/// A place for one more session of the grant. Where there is none, sessions that nobody uses go first.
+async fn place(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Result<OwnedSemaphorePermit, Refusal> {
+    // It is kept for as long as the session lives.
+    if request.text().len() > MAX_HANDSHAKE {
+        return Err(Refusal::TooLarge("the handshake", MAX_HANDSHAKE));
+    }
+    let take = || Arc::clone(&visit.grant.sessions).try_acquire_owned().ok();
+    if let Some(room) = take().filter(|_| gw.sessions.has_room()) {
+        return Ok(room);
+    }
+    gw.end_idle_sessions().await;
+    take().filter(|_| gw.sessions.has_room()).ok_or(Refusal::Busy("sessions"))
 }
 
 async fn opened(
@@ -42,12 +61,9 @@ async fn opened(
     visit: &Visit,
     request: &Request<'_>,
     trail: &Trail,
+    room: OwnedSemaphorePermit,
     line: &mut Line,
 ) -> Result<(Bytes, Outcome), SendError> {
-    // It is kept for as long as the session lives.
-    if request.text().len() > MAX_HANDSHAKE {
-        return Err(SendError::NotSent("the handshake is too large".to_owned()));
-    }
     let (message, exchange) = exchanged(gw, visit, request, trail, line).await?;
     let gone = |what: &str| SendError::Gone(what.to_owned());
     let (text, outcome) =
@@ -57,10 +73,12 @@ async fn opened(
     let client = ClientInfo::of(request.params().and_then(|params| params.get("clientInfo")));
     let handshake = Bytes::copy_from_slice(request.text().as_bytes());
     let grant = visit.grant.config.id.clone();
-    let session =
-        Session::new(grant, visit.upstream.name().clone(), revision, client, handshake, exchange.session.clone());
-    let session = session.and_then(|session| gw.sessions.insert(session));
-    let session = session.ok_or_else(|| gone("there is no room for another session"))?;
+    let server = visit.upstream.name().clone();
+    let session = Session::new(grant, server, revision, client, handshake, exchange.session.clone(), room);
+    let Some(session) = session.and_then(|session| gw.sessions.insert(session)) else {
+        end_upstream(gw, &visit.upstream, exchange.session.clone()).await;
+        return Err(gone("there is no room for another session"));
+    };
     if let Ok(value) = HeaderValue::from_str(session.id()) {
         line.header(names::SESSION, value);
     }
@@ -72,27 +90,39 @@ fn revision_of(result: &[u8]) -> Option<Revision> {
     document.root().get("protocolVersion")?.as_str()?.parse().ok()
 }
 
-/// Does the handshake again with an upstream that has forgotten the session. Nothing of a call is repeated.
-pub(crate) async fn again(gw: &Gateway, visit: &Visit) {
+/// Does the handshake again with an upstream that has forgotten the session `lost`. Nothing of a call is repeated.
+/// Where the upstream will not have it as it was, the client has to begin anew.
+pub(crate) async fn again(gw: &Gateway, visit: &Visit, lost: Option<HeaderValue>) {
     let Some(session) = visit.session() else { return };
-    let Ok(gatelodge_mcp::Message::Request(request)) =
-        gatelodge_mcp::read_message(&session.handshake, &gw.settings.request)
-    else {
+    let _one_at_a_time = session.reopening.lock().await;
+    if session.upstream() != lost {
         return;
-    };
+    }
+    match tokio::time::timeout(gw.settings.connect_time * 2, shaken(gw, visit, session)).await {
+        Ok(Some((opened, revision))) if revision == session.revision() => {
+            session.set_upstream(opened);
+            let said = visit.addressed(Outgoing::post(INITIALIZED));
+            if let Some(permit) = Permit::of_always_allowed("notifications/initialized", said) {
+                // A server that does not hear it says so at the next call.
+                let _ = tell(gw, visit, permit).await;
+            }
+        }
+        // It speaks otherwise now; what was agreed with the client does not hold any more.
+        Ok(Some(_)) => gw.sessions.remove(session.id()),
+        // A bad moment; the next call tries again.
+        Ok(None) | Err(_) => {}
+    }
+}
+
+async fn shaken(gw: &Gateway, visit: &Visit, session: &Session) -> Option<(Option<HeaderValue>, Revision)> {
+    let Ok(Message::Request(request)) = read_message(&session.handshake, &gw.settings.request) else { return None };
     let call = gw.new_call();
     let text = request.paged(&Id::string(call.as_str()), None);
-    let permit = Permit::of_housekeeping(Outgoing::post(text));
-    let asking = async {
-        let mut exchange = gw.client.send(&visit.upstream, permit).await.ok()?;
-        let _answer = exchange.next().await.ok()??;
-        exchange.status.is_success().then_some(exchange.session.clone())
-    };
-    if let Ok(Some(opened)) = tokio::time::timeout(gw.settings.connect_time * 2, asking).await {
-        session.set_upstream(opened);
-        let said = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-        tell(gw, visit, Permit::of_housekeeping(outgoing(visit, Outgoing::post(said)))).await;
-    }
+    let permit = Permit::of_always_allowed(Method::Initialize.name(), Outgoing::post(text))?;
+    let mut exchange = gw.client.send(&visit.upstream, permit).await.ok()?;
+    let answer = exchange.next().await.ok()??;
+    let revision = revision_of(&result_text(&answer, &gw.settings.reply)?)?;
+    Some((exchange.session.clone(), revision))
 }
 
 /// Ends a session at both sides.
@@ -100,7 +130,26 @@ pub(crate) async fn end(gw: &Gateway, visit: &Visit) {
     let Some(session) = visit.session() else { return };
     gw.sessions.remove(session.id());
     session.end_stream();
-    if session.upstream().is_some() {
-        tell(gw, visit, Permit::of_housekeeping(outgoing(visit, Outgoing::empty(http::Method::DELETE)))).await;
+    end_upstream(gw, &visit.upstream, session.upstream()).await;
+    let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+    trail.method("DELETE");
+    gw.write(trail.outcome(Outcome::Ok, None)).await;
+}
+
+/// Ends the upstream's own session. One that does not hear of it forgets by itself.
+async fn end_upstream(gw: &Gateway, upstream: &Upstream, session: Option<HeaderValue>) {
+    let Some(session) = session else { return };
+    let _ = tokio::time::timeout(gw.settings.connect_time, gw.client.send(upstream, Permit::to_end(session))).await;
+}
+
+impl Gateway {
+    /// Forgets sessions that nobody uses, at both sides.
+    pub(crate) async fn end_idle_sessions(&self) {
+        for session in self.sessions.sweep() {
+            let upstream = self.live().server(session.server()).cloned();
+            if let Some(upstream) = upstream {
+                end_upstream(self, &upstream, session.upstream()).await;
+            }
+        }
     }
 }

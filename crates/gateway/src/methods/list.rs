@@ -9,17 +9,16 @@ use gatelodge_policy::{Category, Definition, Tool};
 use gatelodge_store::{Mode, Outcome};
 use http::StatusCode;
 
+use super::pass::fail;
 use crate::Gateway;
-use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, forward, result_text};
+use crate::call::{Ended, Errand, Permit, Trail, answer, forward, result_text};
 use crate::http::line::Line;
-use crate::http::mcp::outgoing_about;
 use crate::http::reply;
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::Visit;
 
 /// Servers have a few pages; one with more than this repeats itself.
 const MAX_PAGES: usize = 1_000;
-const MAX_BYTES: usize = 64 << 20;
 
 /// What came of asking for a list.
 #[derive(Debug)]
@@ -51,45 +50,45 @@ fn shape(method: &Method<'_>) -> (&'static str, &'static str) {
 /// Answers a list.
 pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
     let id = request.id();
-    match request.cursor() {
-        Ok(None) => {}
+    let refused = match request.cursor() {
+        Ok(None) => None,
         Ok(Some(_)) => {
-            let text = error(Some(id), code::INVALID_PARAMS, "the cursor is not one of this gateway", None);
-            return line.finish(text.into()).await;
+            let what = "the cursor is not one of this gateway";
+            let text = error(Some(id), code::INVALID_PARAMS, what, None);
+            Some((StatusCode::OK, text, code::INVALID_PARAMS, what.to_owned()))
         }
         Err(fault) => {
             let (status, text) = reply::wire_error(&fault, visit.era());
-            return line.finish_with(status, text.into()).await;
+            Some((status, text, fault.code, fault.message))
         }
+    };
+    if let Some((status, text, code, what)) = refused {
+        line.finish_with(status, text.into()).await;
+        return gw.write(trail.rejected(code, &what)).await;
     }
-    let (member, key) = shape(request.method());
+    let (member, _) = shape(request.method());
     let progress = request.meta().progress_token();
     let wanted = Wanted { method: request.method(), member, progress: progress.as_ref() };
     let pages = fetch(gw, visit, &wanted, &mut line, |id, cursor| request.paged(id, cursor)).await;
-    let (text, outcome) = match pages {
-        Ok(Pages::Whole(pages)) => match filtered(visit, request.method(), &pages, member, key) {
-            Some(result) => (gatelodge_mcp::result(id, &result).into(), Outcome::Ok),
-            None => failed(&trail, id, &SendError::Gone("the list cannot be read".to_owned())),
-        },
-        Ok(Pages::Error(message)) => match answer(visit, &message, id, &gw.settings.reply) {
-            Some(answer) => answer,
-            None => failed(&trail, id, &SendError::Gone("the error cannot be read".to_owned())),
-        },
-        Err(fault) => failed(&trail, id, &fault),
-    };
-    line.finish_with(StatusCode::OK, visit.upstream.secrets().cut(text)).await;
-    gw.write(trail.outcome(outcome, None)).await;
+    match pages.and_then(|pages| edited(gw, visit, request, &pages)) {
+        Ok((text, outcome)) => {
+            line.finish(visit.upstream.secrets().cut(text)).await;
+            gw.write(trail.outcome(outcome, None)).await;
+        }
+        Err(fault) => fail(gw, id, &mut trail, fault, line).await,
+    }
 }
 
-fn failed(trail: &Trail, id: &Id<'_>, fault: &SendError) -> (Bytes, Outcome) {
-    let refusal = Refusal::Upstream(fault.clone());
-    let text = error(Some(id), code::INTERNAL_ERROR, &refusal.text(trail.call().as_str()), None);
-    let outcome = match fault {
-        SendError::NotSent(_) => Outcome::NotSent,
-        SendError::Timeout => Outcome::Timeout,
-        SendError::Gone(_) | SendError::Status(_) => Outcome::Gone,
-    };
-    (text.into(), outcome)
+/// What the caller gets of the pages.
+fn edited(gw: &Gateway, visit: &Visit, request: &Request<'_>, pages: &Pages) -> Result<(Bytes, Outcome), SendError> {
+    let unreadable = || SendError::Gone("the list cannot be read".to_owned());
+    match pages {
+        Pages::Whole(pages) => {
+            let result = filtered(gw, visit, request.method(), pages).ok_or_else(unreadable)?;
+            Ok((gatelodge_mcp::result(request.id(), &result).into(), Outcome::Ok))
+        }
+        Pages::Error(message) => answer(visit, message, request.id(), &gw.settings.reply).ok_or_else(unreadable),
+    }
 }
 
 /// Fetches all pages of a list. `make` writes the request for the page that a cursor begins.
@@ -116,11 +115,12 @@ async fn fetch_pages(
     let mut seen = HashSet::new();
     let mut cursor: Option<String> = None;
     let mut total = 0;
-    while pages.len() < MAX_PAGES && total < MAX_BYTES {
+    let max_bytes = gw.settings.reply.bytes;
+    while pages.len() < MAX_PAGES && total < max_bytes {
         let call = gw.new_call();
         let text = make(&Id::string(call.as_str()), cursor.as_deref());
         let method = wanted.method.name();
-        let permit = Permit::of_always_allowed(method, outgoing_about(visit, Outgoing::post(text), method, None))
+        let permit = Permit::of_always_allowed(method, visit.addressed_about(Outgoing::post(text), method, None))
             .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
         let errand = Errand { gw, visit, call, progress: wanted.progress, under_way: None };
         let (Ended::Answer(message), exchange) = forward(&errand, permit, line).await? else {
@@ -143,7 +143,7 @@ async fn fetch_pages(
             _ => return Ok(Pages::Whole(pages)),
         }
     }
-    Err(SendError::Gone(format!("the list has more than {MAX_PAGES} pages or {MAX_BYTES} bytes")))
+    Err(SendError::Gone(format!("the list has more than {MAX_PAGES} pages or {max_bytes} bytes")))
 }
 
 async fn drain(gw: &Gateway, exchange: Option<Exchange>) {
@@ -153,9 +153,9 @@ async fn drain(gw: &Gateway, exchange: Option<Exchange>) {
 }
 
 /// The first page with the entries of all that the grant may see, each as it is written.
-fn filtered(visit: &Visit, method: &Method<'_>, pages: &[Bytes], member: &str, key: &str) -> Option<String> {
-    let documents: Vec<_> =
-        pages.iter().map(|page| read(page, &gatelodge_json::Limits::REPLY).ok()).collect::<Option<_>>()?;
+fn filtered(gw: &Gateway, visit: &Visit, method: &Method<'_>, pages: &[Bytes]) -> Option<String> {
+    let (member, key) = shape(method);
+    let documents: Vec<_> = pages.iter().map(|page| read(page, &gw.settings.reply).ok()).collect::<Option<_>>()?;
     let mut entries = Vec::new();
     let mut names = HashSet::new();
     for document in &documents {

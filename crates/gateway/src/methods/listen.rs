@@ -1,15 +1,18 @@
 //! `subscriptions/listen`: a stateless client's stream of notifications, filtered by what it may see.
 
-use gatelodge_json::{Value, read};
+use bytes::Bytes;
+use gatelodge_json::{Limits, Value, read};
 use gatelodge_mcp::{Id, Request, Upstream as Said, read_upstream};
 use gatelodge_store::Outcome;
+use http::StatusCode;
 
-use super::server::unaddressed;
+use super::pass::fail;
+use super::server::{may_hear_of, unaddressed};
 use super::stream::LOOK;
 use crate::Gateway;
-use crate::call::{Permit, Refusal, Trail, answer};
+use crate::call::{Facts, Permit, Refusal, Trail, answer};
 use crate::http::line::Line;
-use crate::http::mcp::outgoing_about;
+use crate::http::reply;
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::Visit;
 
@@ -17,24 +20,42 @@ const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// Holds the stream open until either side ends it.
 pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
+    if let Err((uri, refusal)) = may_listen(gw, visit, request) {
+        gw.metrics.refused(refusal.code());
+        trail.about(visit, Some(&uri), None);
+        let facts = Facts::Resource { uri: uri.into() };
+        let (status, text) = reply::refusal(visit, &facts, request.id(), trail.call(), &refusal);
+        line.finish_with(status, text.into()).await;
+        return gw.write(trail.refused(&refusal)).await;
+    }
     let text = request.paged(&Id::string(trail.call().as_str()), None);
     let method = request.method().name();
-    let permit = Permit::of_always_allowed(method, outgoing_about(visit, Outgoing::post(text), method, None));
+    let permit = Permit::of_always_allowed(method, visit.addressed_about(Outgoing::post(text), method, None));
     let ended = match permit {
         Some(permit) => opened(gw, visit, request, permit, &mut line).await,
         None => Err(SendError::NotSent("the method has to be judged".to_owned())),
     };
     match ended {
-        Ok(Some(text)) => line.finish(text).await,
-        Ok(None) => line.hang_up(),
-        Err(fault) => {
-            let refusal = Refusal::Upstream(fault);
-            let words = refusal.text(trail.call().as_str());
-            let text = gatelodge_mcp::error(Some(request.id()), gatelodge_mcp::code::INTERNAL_ERROR, &words, None);
-            line.finish(text.into()).await;
+        Ok(Some((text, outcome))) => {
+            line.finish_with(StatusCode::OK, text).await;
+            gw.write(trail.outcome(outcome, None)).await;
         }
+        Ok(None) => {
+            line.hang_up();
+            gw.write(trail.outcome(Outcome::Ok, None)).await;
+        }
+        Err(fault) => fail(gw, request.id(), &mut trail, fault, line).await,
     }
-    gw.write(trail.outcome(Outcome::Ok, None)).await;
+}
+
+/// Whether the grant may hear of everything it names. Whatever it may not read, wherever it stands in the filter, the
+/// server does not learn of it.
+fn may_listen(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Result<(), (String, Refusal)> {
+    let named = request.params().and_then(|params| params.get("notifications")?.get("resourceSubscriptions"));
+    for uri in named.iter().flat_map(|named| named.elements()).filter_map(|uri| uri.as_str()) {
+        may_hear_of(gw, visit, &uri).map_err(|reason| (uri.to_string(), Refusal::Denied(reason)))?;
+    }
+    Ok(())
 }
 
 async fn opened(
@@ -43,7 +64,7 @@ async fn opened(
     request: &Request<'_>,
     permit: Permit,
     line: &mut Line,
-) -> Result<Option<bytes::Bytes>, SendError> {
+) -> Result<Option<(Bytes, Outcome)>, SendError> {
     let opening = tokio::time::timeout(gw.settings.call_time, gw.client.send(&visit.upstream, permit));
     let mut exchange = opening.await.unwrap_or(Err(SendError::Timeout))?;
     pump(gw, visit, request, &mut exchange, line).await
@@ -55,7 +76,7 @@ async fn pump(
     request: &Request<'_>,
     exchange: &mut Exchange,
     line: &mut Line,
-) -> Result<Option<bytes::Bytes>, SendError> {
+) -> Result<Option<(Bytes, Outcome)>, SendError> {
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut look = tokio::time::interval(LOOK);
@@ -79,11 +100,12 @@ async fn pump(
         let Some(message) = message else { return Ok(None) };
         match read_upstream(&message, &gw.settings.reply) {
             Ok(Said::Reply(_)) => {
-                return Ok(answer(visit, &message, request.id(), &gw.settings.reply).map(|(text, _)| text));
+                let answer = answer(visit, &message, request.id(), &gw.settings.reply);
+                return answer.map(Some).ok_or_else(|| SendError::Gone("the answer cannot be read".to_owned()));
             }
             Ok(Said::Notification(said)) => {
-                if let Some(text) = unaddressed(visit, &said) {
-                    let text = retagged(&text, request.id()).unwrap_or(text);
+                if let Some(text) = unaddressed(gw, visit, &said) {
+                    let text = retagged(&text, request.id(), &gw.settings.reply).unwrap_or(text);
                     line.send(&visit.upstream.secrets().cut_text(&text)).await;
                 }
             }
@@ -93,8 +115,8 @@ async fn pump(
 }
 
 /// The notification tagged with the caller's own id of the request; the upstream's tag is our id.
-fn retagged(text: &str, id: &Id<'_>) -> Option<String> {
-    let document = read(text.as_bytes(), &gatelodge_json::Limits::REPLY).ok()?;
+fn retagged(text: &str, id: &Id<'_>, limits: &Limits) -> Option<String> {
+    let document = read(text.as_bytes(), limits).ok()?;
     let tag: Value<'_> = document.root().get("params")?.get("_meta")?.get(SUBSCRIPTION)?;
     let (start, end) = tag.span();
     Some(format!("{}{}{}", text.get(..start)?, id.raw(), text.get(end..)?))

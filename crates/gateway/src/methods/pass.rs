@@ -2,14 +2,14 @@
 //! pass; everything else is judged like a call.
 
 use bytes::Bytes;
-use gatelodge_mcp::{Id, Message, Method, Notification, Request, Response, Rewrite, code, error};
+use gatelodge_mcp::{Id, Message, Method, Notification, Request, Response};
 use gatelodge_store::Outcome;
 
 use super::server::tell;
 use crate::Gateway;
-use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, forward};
+use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, forward, under_our_id};
 use crate::http::line::Line;
-use crate::http::mcp::{outgoing, outgoing_about};
+use crate::http::reply;
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::Visit;
 
@@ -21,17 +21,20 @@ pub(crate) async fn request(gw: &Gateway, visit: &Visit, request: &Request<'_>, 
             gw.write(trail.outcome(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(gw).await;
         }
-        Err(fault) => {
-            let refusal = Refusal::Upstream(fault);
-            let text = error(Some(request.id()), code::INTERNAL_ERROR, &refusal.text(trail.call().as_str()), None);
-            line.finish(text.into()).await;
-            gw.write(trail.refused(&refusal)).await;
-        }
+        Err(fault) => fail(gw, request.id(), &mut trail, fault, line).await,
     }
 }
 
-/// Sends a request under our id and waits for its answer under the caller's.
-pub(crate) async fn sent(
+/// Ends a request that is not judged, and to which the upstream gave no answer.
+pub(crate) async fn fail(gw: &Gateway, id: &Id<'_>, trail: &mut Trail, fault: SendError, line: Line) {
+    let outcome = fault.outcome();
+    let refusal = Refusal::Upstream(fault);
+    gw.metrics.refused(refusal.code());
+    line.finish(reply::fault(id, trail.call(), &refusal)).await;
+    gw.write(trail.failed(&refusal, outcome)).await;
+}
+
+async fn sent(
     gw: &Gateway,
     visit: &Visit,
     request: &Request<'_>,
@@ -45,7 +48,7 @@ pub(crate) async fn sent(
     }
 }
 
-/// The same, with the answer as the upstream gave it.
+/// Sends a request under our id and waits for its answer, which is given as the upstream wrote it.
 pub(crate) async fn exchanged(
     gw: &Gateway,
     visit: &Visit,
@@ -53,13 +56,9 @@ pub(crate) async fn exchanged(
     trail: &Trail,
     line: &mut Line,
 ) -> Result<(Bytes, Exchange), SendError> {
-    let id = Id::string(trail.call().as_str());
     let progress = request.meta().progress_token();
-    let rewrite = Rewrite { id: &id, target: None, progress_token: progress.as_ref().map(|_| &id) };
-    // INVARIANT: only a token that is there is replaced, so the rewrite cannot fail.
-    let text = request.rewritten(&rewrite).unwrap_or_default();
-    let method = request.method().name();
-    let permit = Permit::of_always_allowed(method, outgoing_about(visit, Outgoing::post(text), method, None))
+    let outgoing = under_our_id(visit, request, trail.call(), None);
+    let permit = Permit::of_always_allowed(request.method().name(), outgoing)
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
     let errand = Errand { gw, visit, call: trail.call(), progress: progress.as_ref(), under_way: None };
     let sending = async {
@@ -87,11 +86,17 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) 
     };
     let Some(permit) = permit else {
         gw.metrics.dropped();
-        return;
+        return gw.write(trail.refused(&Refusal::Unaddressed)).await;
     };
-    tell(gw, visit, permit).await;
-    if !matches!(message, Message::Notification(said) if *said.method() == Method::Progress) {
-        gw.write(trail.outcome(Outcome::Ok, None)).await;
+    let is_progress = matches!(message, Message::Notification(said) if *said.method() == Method::Progress);
+    match tell(gw, visit, permit).await {
+        // There may be thousands of these, and they decide nothing.
+        Ok(_) if is_progress => {}
+        Ok(status) => gw.write(trail.outcome(Outcome::Ok, Some(status))).await,
+        Err(fault) => {
+            let outcome = fault.outcome();
+            gw.write(trail.failed(&Refusal::Upstream(fault), outcome)).await;
+        }
     }
 }
 
@@ -106,10 +111,10 @@ fn notification(visit: &Visit, said: &Notification<'_>) -> Option<Permit> {
         // The client tells of progress on what the upstream asked it; the token is the upstream's own.
         _ => said.text().to_owned(),
     };
-    Permit::of_always_allowed(said.method().name(), outgoing(visit, Outgoing::post(text)))
+    Permit::of_always_allowed(said.method().name(), visit.addressed(Outgoing::post(text)))
 }
 
 fn response(visit: &Visit, said: &Response<'_>) -> Option<Permit> {
     let asked = visit.session()?.answered(said.id())?;
-    Some(Permit::of_answer(&asked, outgoing(visit, Outgoing::post(said.with_id(&asked)))))
+    Some(Permit::of_answer(&asked, visit.addressed(Outgoing::post(said.with_id(&asked)))))
 }

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_mcp::{KEEP_ALIVE, Upstream as Said, event, read_upstream};
+use gatelodge_store::Outcome;
 use http::{Response, StatusCode};
 use tokio::sync::mpsc;
 
 use super::server::{question, unaddressed};
 use crate::Gateway;
-use crate::call::Permit;
+use crate::call::{Permit, Room, Trail};
 use crate::http::body::Body;
-use crate::http::mcp::outgoing;
 use crate::http::reply;
-use crate::upstream::{Exchange, Outgoing, SendError};
+use crate::upstream::{Exchange, SendError};
 use crate::visit::Visit;
 
 const WAITING_EVENTS: usize = 64;
@@ -26,9 +26,24 @@ pub(super) const LOOK: Duration = Duration::from_millis(500);
 
 /// Opens the stream. It lives until the client hangs up, opens another or ends the session, until the grant is no
 /// longer what it was, or until the gateway stops.
-pub(crate) fn open(gw: &Arc<Gateway>, visit: Visit) -> Response<Body> {
+pub(crate) async fn open(gw: &Arc<Gateway>, visit: Visit) -> Response<Body> {
+    let mut trail = Trail::of_visit(&visit, gw.new_call(), gw.clock.now());
+    trail.method("GET");
+    let room = match Room::for_stream(&visit) {
+        Ok(room) => room,
+        Err(refusal) => {
+            gw.metrics.refused(refusal.code());
+            gw.write(trail.refused(&refusal)).await;
+            return reply::http_error(StatusCode::TOO_MANY_REQUESTS, &refusal.message());
+        }
+    };
+    gw.write(trail.outcome(Outcome::Ok, None)).await;
     let (events, receiver) = mpsc::channel(WAITING_EVENTS);
-    gw.spawn(serve(Arc::clone(gw), visit, events));
+    let task = Arc::clone(gw);
+    gw.spawn(async move {
+        serve(task, visit, events).await;
+        drop(room);
+    });
     reply::stream(receiver)
 }
 
@@ -67,8 +82,7 @@ async fn serve(gw: Arc<Gateway>, visit: Visit, events: mpsc::Sender<Bytes>) {
 async fn follow(gw: &Gateway, visit: &Visit, events: &mpsc::Sender<Bytes>) {
     let mut pause = AGAIN;
     loop {
-        let permit = Permit::of_housekeeping(outgoing(visit, Outgoing::empty(http::Method::GET)));
-        match gw.client.send(&visit.upstream, permit).await {
+        match gw.client.send(&visit.upstream, Permit::to_hear(visit)).await {
             Ok(mut exchange) if exchange.is_stream() => {
                 pause = AGAIN;
                 pump(gw, visit, &mut exchange, events).await;
@@ -85,7 +99,7 @@ async fn follow(gw: &Gateway, visit: &Visit, events: &mpsc::Sender<Bytes>) {
 async fn pump(gw: &Gateway, visit: &Visit, exchange: &mut Exchange, events: &mpsc::Sender<Bytes>) {
     while let Ok(Some(message)) = exchange.next().await {
         let text = match read_upstream(&message, &gw.settings.reply) {
-            Ok(Said::Notification(said)) => unaddressed(visit, &said),
+            Ok(Said::Notification(said)) => unaddressed(gw, visit, &said),
             Ok(Said::Request(asked)) => question(gw, visit, &asked).await,
             Ok(Said::Reply(_)) | Err(_) => {
                 gw.metrics.dropped();

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_mcp::{Id, Method, Revision};
+use gatelodge_mcp::Revision;
+use gatelodge_store::Outcome;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Request};
 use http_body_util::Full;
@@ -43,6 +44,15 @@ pub(crate) enum SendError {
 }
 
 impl SendError {
+    /// What the log says of a message that ended so.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::NotSent(_) => Outcome::NotSent,
+            Self::Timeout => Outcome::Timeout,
+            Self::Gone(_) | Self::Status(_) => Outcome::Gone,
+        }
+    }
+
     /// Cuts what the upstream gave back of our secrets.
     pub fn cut(self, secrets: &Secrets) -> Self {
         match self {
@@ -80,18 +90,14 @@ impl Outgoing {
     pub fn empty(verb: http::Method) -> Self {
         Self { verb, ..Self::post(Bytes::new()) }
     }
-
-    /// A request of our own.
-    pub fn request(id: &Id<'_>, method: &Method<'_>, params: &str) -> Self {
-        let method = method.name();
-        Self::post(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#))
-    }
 }
 
 /// The one way out to upstreams.
 #[derive(Clone)]
 pub(crate) struct Client {
     pool: Pool<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    /// The most bytes of one message.
+    max_bytes: usize,
 }
 
 /// The client cannot be made.
@@ -100,7 +106,7 @@ pub(crate) struct Client {
 pub struct TlsError(#[from] rustls::Error);
 
 impl Client {
-    pub fn new(connect_time: Duration) -> Result<Self, TlsError> {
+    pub fn new(connect_time: Duration, max_bytes: usize) -> Result<Self, TlsError> {
         let provider = rustls::crypto::aws_lc_rs::default_provider();
         // An error means that one is installed already, which is as good.
         let _ = provider.install_default();
@@ -119,7 +125,7 @@ impl Client {
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
             .pool_timer(TokioTimer::new())
             .build(connector);
-        Ok(Self { pool })
+        Ok(Self { pool, max_bytes })
     }
 
     /// Sends what a permit allows, and gives the beginning of the answer. Redirects are not followed.
@@ -129,7 +135,7 @@ impl Client {
             let cause = innermost(&error);
             if error.is_connect() { SendError::NotSent(cause) } else { SendError::Gone(cause) }
         })?;
-        Exchange::begin(response).map_err(|fault| fault.cut(upstream.secrets()))
+        Exchange::begin(response, self.max_bytes).map_err(|fault| fault.cut(upstream.secrets()))
     }
 }
 

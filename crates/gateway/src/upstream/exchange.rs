@@ -14,9 +14,6 @@ use super::SendError;
 use crate::Gateway;
 use crate::http::names;
 
-/// The most bytes of all messages of one answer, and of each.
-const MAX_BYTES: usize = 64 << 20;
-
 /// Servers end a stream at once after the answer; one that does not is not worth waiting for.
 const DRAIN_TIME: Duration = Duration::from_millis(200);
 
@@ -28,7 +25,8 @@ pub(crate) struct Exchange {
     pub session: Option<HeaderValue>,
     body: Incoming,
     form: Form,
-    total: usize,
+    /// The most bytes of one message.
+    max_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -43,7 +41,7 @@ enum Form {
 }
 
 impl Exchange {
-    pub fn begin(response: Response<Incoming>) -> Result<Self, SendError> {
+    pub fn begin(response: Response<Incoming>, max_bytes: usize) -> Result<Self, SendError> {
         let (head, body) = response.into_parts();
         if head.headers.contains_key(CONTENT_ENCODING) {
             return Err(SendError::Gone("the answer is compressed, which was not asked for".to_owned()));
@@ -53,7 +51,7 @@ impl Exchange {
         let form = match kind.as_str() {
             _ if body.is_end_stream() => Form::Ended,
             "text/event-stream" if head.status.is_success() => {
-                Form::Events { decoder: Box::new(EventDecoder::new(MAX_BYTES)), ready: VecDeque::new() }
+                Form::Events { decoder: Box::new(EventDecoder::new(max_bytes)), ready: VecDeque::new() }
             }
             "application/json" => Form::Whole,
             // Accepted without content, by servers that do not say how long nothing is.
@@ -65,7 +63,7 @@ impl Exchange {
             }
         };
         let session = head.headers.get(names::SESSION).cloned();
-        Ok(Self { status: head.status, session, body, form, total: 0 })
+        Ok(Self { status: head.status, session, body, form, max_bytes })
     }
 
     /// Whether the answer is a stream that may hold more than the one message.
@@ -99,14 +97,22 @@ impl Exchange {
     async fn whole(&mut self) -> Result<Bytes, SendError> {
         // Most answers come in one piece, which is then not copied.
         let Some(first) = self.chunk().await? else { return Err(SendError::Gone("the answer is empty".to_owned())) };
+        let expected = usize::try_from(self.body.size_hint().lower()).unwrap_or(usize::MAX).saturating_add(first.len());
+        self.check_length(expected)?;
         let Some(second) = self.chunk().await? else { return Ok(first) };
-        let mut all = Vec::with_capacity(self.body.size_hint().lower().min(MAX_BYTES as u64) as usize + first.len());
+        let mut all = Vec::with_capacity(expected);
         all.extend_from_slice(&first);
         all.extend_from_slice(&second);
         while let Some(chunk) = self.chunk().await? {
+            self.check_length(all.len() + chunk.len())?;
             all.extend_from_slice(&chunk);
         }
         Ok(all.into())
+    }
+
+    fn check_length(&self, bytes: usize) -> Result<(), SendError> {
+        let max = self.max_bytes;
+        if bytes > max { Err(SendError::Gone(format!("the answer has more than {max} bytes"))) } else { Ok(()) }
     }
 
     async fn event(&mut self) -> Result<Option<Bytes>, SendError> {
@@ -131,10 +137,6 @@ impl Exchange {
             let frame = frame.map_err(|error| SendError::Gone(format!("the answer broke off: {error}")))?;
             // Trailers say nothing here.
             let Ok(data) = frame.into_data() else { continue };
-            self.total += data.len();
-            if self.total > MAX_BYTES {
-                return Err(SendError::Gone(format!("the answer has more than {MAX_BYTES} bytes")));
-            }
             return Ok(Some(data));
         }
     }

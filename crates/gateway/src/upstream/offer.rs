@@ -1,13 +1,51 @@
 //! The tools that a server offers, as it said when it was last asked.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use arc_swap::ArcSwapOption;
 use data_encoding::HEXLOWER;
 use gatelodge_json::{Kind, Limits, Value, read};
 use gatelodge_policy::Schema;
 use sha2::{Digest, Sha256};
+use tokio::sync::Mutex;
+
+/// What a server offered when it was last asked, for all grants.
+#[derive(Debug, Default)]
+pub(crate) struct Offers {
+    /// None before it was asked, and after it said that its tools changed.
+    current: ArcSwapOption<Offer>,
+    /// How often it said so. What was asked for before says nothing any more.
+    changes: AtomicU64,
+    /// Held while it is asked, so that many calls ask once.
+    pub asking: Mutex<()>,
+}
+
+impl Offers {
+    pub fn current(&self) -> Option<Arc<Offer>> {
+        self.current.load_full()
+    }
+
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Keeps an offer that was asked for when `changes` was as given.
+    pub fn keep(&self, offer: Arc<Offer>, changes: u64) {
+        self.current.store(Some(offer));
+        if self.changes() != changes {
+            self.current.store(None);
+        }
+    }
+
+    /// The tools have changed.
+    pub fn forget(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        self.current.store(None);
+    }
+}
 
 /// What a server offers.
 #[derive(Debug)]
