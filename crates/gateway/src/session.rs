@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -49,6 +50,7 @@ pub(crate) struct Session {
     pub handshake: Bytes,
     /// The upstream's session. Written at the handshake and when it is done again.
     upstream: Mutex<Option<HeaderValue>>,
+    openings: AtomicU64,
     /// The client's requests under way, by the ids it gave them: each is told when the client cancels.
     under_way: Mutex<HashMap<Id<'static>, Arc<UnderWay>>>,
     /// What the upstream asked of the client, by the ids we gave it.
@@ -98,6 +100,7 @@ impl Session {
             client,
             handshake,
             upstream: Mutex::new(upstream),
+            openings: AtomicU64::new(0),
             under_way: Mutex::default(),
             asked: Mutex::default(),
             stream: Mutex::default(),
@@ -129,6 +132,12 @@ impl Session {
 
     pub fn set_upstream(&self, session: Option<HeaderValue>) {
         *lock(&self.upstream) = session;
+        self.openings.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How often it was opened at the upstream since the client's own handshake.
+    pub fn openings(&self) -> u64 {
+        self.openings.load(Ordering::Acquire)
     }
 
     /// Notes a request; none if the client has one of this id under way already.

@@ -1,11 +1,12 @@
 //! The stateless revision: head and body must say the same, and the rules are the same as for everybody.
 #![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+use gatelodge_store::Kind;
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
 use serde_json::{Value, json};
 
 const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"read_note":{},"wipe":{"action":"deny"},"näh":{}},
-    "resources":{"note://desk/*":{}}}"#;
+    "resources":{"note://desk/*":{},"note://desk/shut":{"action":"deny"}}}"#;
 const VERSION: &str = "2026-07-28";
 
 fn modern_server(hit: &Hit) -> Option<Script> {
@@ -29,6 +30,7 @@ fn modern_server(hit: &Hit) -> Option<Script> {
                 tagged("notifications/subscriptions/acknowledged", None),
                 tagged("notifications/resources/updated", Some("note://desk/1")),
                 tagged("notifications/resources/updated", Some("note://other/1")),
+                tagged("notifications/resources/updated", Some("note://desk/shut")),
                 format!(
                     "data: {}\n\n",
                     json!({"jsonrpc": "2.0", "id": message["id"], "result": {"resultType": "complete"}})
@@ -173,4 +175,21 @@ async fn the_stateless_revision_has_no_other_verbs() {
     for verb in ["GET", "DELETE"] {
         assert_eq!(gw.raw(verb, "/mcp/desk", &headers, b"").await.status, 405);
     }
+}
+
+#[tokio::test]
+async fn a_resource_that_may_not_be_read_cannot_be_listened_to() {
+    let (upstream, gw) = desk().await;
+    for uri in ["note://other/1", "note://desk/shut"] {
+        let filter = json!({"notifications": {"resourceSubscriptions": ["note://desk/1", uri]}});
+        let answer = send(&gw, "subscriptions/listen", None, filter).await;
+        assert!(answer.code() < 0, "{uri}: {}", answer.body);
+        let row = gw.rows().await.pop().expect("a row").record;
+        assert_eq!((row.kind, row.target.as_deref()), (Kind::Refused, Some(uri)));
+    }
+    assert!(!upstream.hits().iter().any(|hit| hit.method() == "subscriptions/listen"), "the server learns of nothing");
+    let filter = json!({"notifications": {"resourceSubscriptions": ["note://desk/1"]}});
+    let heard = send(&gw, "subscriptions/listen", None, filter).await;
+    assert!(heard.body.contains("note://desk/1"), "{}", heard.body);
+    assert!(!heard.body.contains("note://other/1") && !heard.body.contains("shut"), "{}", heard.body);
 }

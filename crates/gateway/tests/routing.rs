@@ -268,3 +268,31 @@ async fn a_session_ends_at_both_sides() {
     assert_eq!(ended.header("mcp-session-id"), Some("upstream-session"));
     assert_eq!(gw.call("progress", json!({})).await.status, 404);
 }
+
+#[tokio::test]
+async fn what_refers_to_nothing_and_what_is_not_taken_is_recorded_as_such() {
+    let sullen = |hit: &Hit| {
+        let is_sullen = hit.method() == "notifications/roots/list_changed";
+        is_sullen.then(|| json_response("500 Oops", "", "{}"))
+    };
+    let upstream = FakeUpstream::start(json!([tool("read")]), sullen).await;
+    let gw = TestGateway::with_policy(POLICY, &upstream).await;
+    gw.initialize().await;
+    let last = async || gw.rows().await.pop().expect("a row").record;
+
+    gw.send(&json!({"jsonrpc": "2.0", "id": "nobody asked", "result": {}})).await;
+    let row = last().await;
+    assert_eq!((row.kind, row.code.as_deref()), (Kind::Refused, Some("rejected")));
+    assert!(!upstream.hits().iter().any(|hit| hit.body.contains("nobody asked")));
+
+    gw.send(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})).await;
+    let row = last().await;
+    assert_eq!(
+        (row.kind, row.outcome, row.code.as_deref()),
+        (Kind::Passed, Some(Outcome::Gone), Some("upstream_gone"))
+    );
+
+    gw.send(&json!({"jsonrpc": "2.0", "id": 4, "method": "tools/list", "params": {"cursor": "x"}})).await;
+    let row = last().await;
+    assert_eq!((row.kind, row.code.as_deref()), (Kind::Refused, Some("rejected")));
+}

@@ -53,7 +53,7 @@ pub(crate) async fn forward(
     line: &mut Line,
 ) -> Result<(Ended, Option<Exchange>), SendError> {
     let Errand { gw, visit, .. } = errand;
-    let session = permit.session().cloned();
+    let openings = visit.session().map(|session| session.openings());
     let Some(sent) = attend(errand, line, gw.client.send(&visit.upstream, permit)).await else {
         return Ok((Ended::Cancelled, None));
     };
@@ -64,8 +64,8 @@ pub(crate) async fn forward(
         Err(_) => StatusCode::default(),
     };
     match status {
-        StatusCode::NOT_FOUND if visit.session().is_some() => {
-            initialize::again(gw, visit, session).await;
+        StatusCode::NOT_FOUND if openings.is_some() => {
+            initialize::again(gw, visit, openings).await;
             return Err(SendError::Gone("the server has forgotten the session; it was opened again".to_owned()));
         }
         // Our credential is wrong, not the caller's.

@@ -48,11 +48,6 @@ impl Permit {
         Self { outgoing }
     }
 
-    /// The upstream's session in which it is going to be sent.
-    pub fn session(&self) -> Option<&http::HeaderValue> {
-        self.outgoing.session.as_ref()
-    }
-
     pub fn into_outgoing(self) -> Outgoing {
         self.outgoing
     }

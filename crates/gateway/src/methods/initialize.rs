@@ -90,12 +90,13 @@ fn revision_of(result: &[u8]) -> Option<Revision> {
     document.root().get("protocolVersion")?.as_str()?.parse().ok()
 }
 
-/// Does the handshake again with an upstream that has forgotten the session `lost`. Nothing of a call is repeated.
-/// Where the upstream will not have it as it was, the client has to begin anew.
-pub(crate) async fn again(gw: &Gateway, visit: &Visit, lost: Option<HeaderValue>) {
+/// Does the handshake again with an upstream that has forgotten the session, if it was opened just `openings` times
+/// when the message was sent that shows it: of many calls one does it. Nothing of a call is repeated. Where the
+/// upstream will not have the session as it was, the client has to begin anew.
+pub(crate) async fn again(gw: &Gateway, visit: &Visit, openings: Option<u64>) {
     let Some(session) = visit.session() else { return };
     let _one_at_a_time = session.reopening.lock().await;
-    if session.upstream() != lost {
+    if Some(session.openings()) != openings {
         return;
     }
     match tokio::time::timeout(gw.settings.connect_time * 2, shaken(gw, visit, session)).await {

@@ -140,6 +140,18 @@ mod tests {
     }
 
     #[test]
+    fn an_offer_asked_for_before_a_change_is_not_kept() {
+        let offers = Offers::default();
+        let offer = || Arc::new(Offer::of_list([]));
+        let before = offers.changes();
+        offers.forget();
+        offers.keep(offer(), before);
+        assert!(offers.current().is_none());
+        offers.keep(offer(), offers.changes());
+        assert!(offers.current().is_some());
+    }
+
+    #[test]
     fn a_fingerprint_changes_with_what_is_said_and_with_nothing_else() {
         let base = r#"{"name":"pay","inputSchema":{"type":"object","required":["a","b"]},"_meta":{"x":1}}"#;
         assert_eq!(

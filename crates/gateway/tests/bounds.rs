@@ -1,0 +1,180 @@
+//! Nothing grows without end, and what many want at once is done once.
+#![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use gatelodge_gateway::Settings;
+use gatelodge_store::{Kind, Outcome};
+use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+const POLICY: &str = r#"{"version":"1","default":"allow"}"#;
+const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+
+async fn start(settings: Settings, upstream: &FakeUpstream) -> TestGateway {
+    TestGateway::builder().policy(POLICY).settings(settings).start(upstream).await
+}
+
+fn result(hit: &Hit, result: &Value) -> String {
+    json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}).to_string()
+}
+
+fn count(upstream: &FakeUpstream, method: &str) -> usize {
+    upstream.hits().iter().filter(|hit| hit.method() == method).count()
+}
+
+/// Calls a tool many times at once.
+async fn calls(gw: TestGateway, times: usize) -> (Arc<TestGateway>, Vec<Answer>) {
+    let gw = Arc::new(gw);
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..times {
+        let gw = Arc::clone(&gw);
+        calls.spawn(async move { gw.call("read", json!({})).await });
+    }
+    let answers = calls.join_all().await;
+    (gw, answers)
+}
+
+fn slow(hit: &Hit) -> Option<Script> {
+    let pause = Step::Pause(Duration::from_millis(600));
+    let body = match hit.method().as_str() {
+        "ping" => result(hit, &json!({})),
+        "resources/list" => result(hit, &json!({"resources": []})),
+        _ => return None,
+    };
+    let mut script = vec![pause];
+    script.extend(json_response("200 OK", "", &body));
+    Some(script)
+}
+
+#[tokio::test]
+async fn requests_that_no_rule_speaks_of_take_room_as_well() {
+    let upstream = FakeUpstream::start(json!([tool("read")]), slow).await;
+    let gw = start(Settings { in_flight_per_grant: 1, ..Settings::default() }, &upstream).await;
+    gw.initialize().await;
+    for method in ["ping", "resources/list"] {
+        let ask = |id: u32| json!({"jsonrpc": "2.0", "id": id, "method": method});
+        let (first, second) = (ask(1), ask(2));
+        let late = async {
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            gw.send(&second).await
+        };
+        let (answered, refused) = tokio::join!(gw.send(&first), late);
+        assert!(answered.message()["result"].is_object(), "{method}: {}", answered.body);
+        let words = refused.message()["error"]["message"].as_str().unwrap_or_default().to_owned();
+        assert!(words.starts_with("[GATEWAY] too many requests of this grant"), "{method}: {}", refused.body);
+        let rows = gw.rows().await;
+        assert!(rows.iter().any(|row| row.record.kind == Kind::Refused && row.record.code.as_deref() == Some("busy")));
+    }
+    assert_eq!(count(&upstream, "ping"), 1, "what is refused is not sent");
+}
+
+#[tokio::test]
+async fn open_streams_of_a_grant_are_bounded() {
+    let upstream = FakeUpstream::with_tools(&["read"]).await;
+    let gw = start(Settings { in_flight_per_grant: 1, ..Settings::default() }, &upstream).await;
+    let mut sessions = Vec::new();
+    for _ in 0..2 {
+        let answer = gw.post(&[], INITIALIZE).await;
+        sessions.push(answer.header("mcp-session-id").expect("a session").to_owned());
+    }
+    let head = |session: &str| {
+        format!(
+            "GET /mcp/desk HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nAccept: text/event-stream\r\nMcp-Session-Id: {session}\r\nConnection: close\r\n\r\n",
+            gw.token.reveal()
+        )
+    };
+    let mut first = TcpStream::connect(gw.address).await.expect("a connection");
+    first.write_all(head(&sessions[0]).as_bytes()).await.expect("sent");
+    first.readable().await.expect("it is open");
+    let second: Answer = gatelodge_testkit::exchange(gw.address, head(&sessions[1]).as_bytes()).await;
+    assert_eq!(second.status, 429, "{}", second.body);
+    assert!(second.body.contains("too many open streams of this grant"), "{}", second.body);
+}
+
+#[tokio::test]
+async fn sessions_of_a_grant_are_bounded_and_idle_ones_make_room_at_both_sides() {
+    let upstream = FakeUpstream::with_tools(&["read"]).await;
+    let idle = Duration::from_millis(300);
+    let gw = start(Settings { sessions_per_grant: 1, session_idle: idle, ..Settings::default() }, &upstream).await;
+    assert!(gw.post(&[], INITIALIZE).await.header("mcp-session-id").is_some());
+    let refused = gw.post(&[], INITIALIZE).await;
+    assert!(refused.body.contains("[GATEWAY] too many sessions"), "{}", refused.body);
+    assert_eq!(count(&upstream, "initialize"), 1, "the server has no session that nobody can use");
+
+    tokio::time::sleep(idle * 2).await;
+    assert!(gw.post(&[], INITIALIZE).await.header("mcp-session-id").is_some());
+    assert!(upstream.hits().iter().any(|hit| hit.line.starts_with("DELETE")), "the server may forget the first one");
+}
+
+#[tokio::test]
+async fn a_caller_that_does_not_read_is_let_go() {
+    let large = |hit: &Hit| {
+        let text = "x".repeat(16 << 20);
+        let body = result(hit, &json!({"content": [{"type": "text", "text": text}]}));
+        (hit.method() == "tools/call").then(|| json_response("200 OK", "", &body))
+    };
+    let upstream = FakeUpstream::start(json!([tool("large")]), large).await;
+    let gw = start(Settings { body_time: Duration::from_millis(300), ..Settings::default() }, &upstream).await;
+    gw.initialize().await;
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "large"}}).to_string();
+    let request = format!(
+        "POST /mcp/desk HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nAccept: */*\r\nMcp-Session-Id: {}\r\nContent-Length: {}\r\n\r\n{body}",
+        gw.token.reveal(),
+        gw.session(),
+        body.len()
+    );
+    let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    while !gw.rows().await.iter().any(|row| row.record.outcome == Some(Outcome::Ok) && row.record.kind == Kind::Outcome)
+    {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // The connection's own task has ended, though the caller is still there.
+    gw.ends_at_once().await;
+    drop(stream);
+}
+
+#[tokio::test]
+async fn many_first_calls_ask_for_the_tools_once() {
+    let pages = |hit: &Hit| {
+        let body = result(hit, &json!({"tools": [tool("read")]}));
+        let mut script = vec![Step::Pause(Duration::from_millis(200))];
+        script.extend(json_response("200 OK", "", &body));
+        (hit.method() == "tools/list").then_some(script)
+    };
+    let upstream = FakeUpstream::start(json!([]), pages).await;
+    let gw = start(Settings::default(), &upstream).await;
+    gw.initialize().await;
+    let (_gw, answers) = calls(gw, 16).await;
+    assert!(answers.iter().all(|answer| answer.text() == "{}"), "all are answered");
+    assert_eq!(count(&upstream, "tools/list"), 1);
+}
+
+#[tokio::test]
+async fn many_calls_that_find_the_session_lost_open_it_once() {
+    let handshakes = AtomicUsize::new(0);
+    let forgetful = move |hit: &Hit| match hit.method().as_str() {
+        "initialize" => {
+            handshakes.fetch_add(1, Ordering::SeqCst);
+            None
+        }
+        "tools/call" if handshakes.load(Ordering::SeqCst) == 1 => {
+            let mut script = vec![Step::Pause(Duration::from_millis(200))];
+            script.extend(json_response("404 Not Found", "", "{}"));
+            Some(script)
+        }
+        _ => None,
+    };
+    let upstream = FakeUpstream::start(json!([tool("read")]), forgetful).await;
+    let gw = start(Settings::default(), &upstream).await;
+    gw.initialize().await;
+    let (gw, lost) = calls(gw, 8).await;
+    assert!(lost.iter().all(|answer| answer.text().starts_with("[UPSTREAM] ")), "{}", lost[0].body);
+    assert_eq!(count(&upstream, "initialize"), 2, "the client's own, and one more");
+    assert_eq!(gw.call("read", json!({})).await.text(), "{}");
+}
