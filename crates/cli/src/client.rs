@@ -1,5 +1,6 @@
 //! A small MCP client over streamable HTTP: one server, one call at a time, either era of the protocol.
 
+mod child;
 mod http;
 mod message;
 
@@ -10,6 +11,7 @@ use clap::ValueEnum;
 use gatelodge_mcp::Revision;
 use serde_json::{Value, json};
 
+pub use child::tools_of;
 use http::Wire;
 pub use http::get;
 pub use message::Refused;
@@ -98,8 +100,7 @@ impl Client {
     }
 
     async fn initialize(&mut self) -> Result<(), ClientError> {
-        let info = json!({"name": "gatelodge", "version": env!("CARGO_PKG_VERSION")});
-        let params = json!({"protocolVersion": self.revision, "capabilities": {}, "clientInfo": info});
+        let params = message::handshake(&self.revision);
         let body = message::request(self.next_id, "initialize", &params);
         self.next_id += 1;
         let answer = self.wire.post(body, &self.spoken).await?;

@@ -1,5 +1,6 @@
 //! The configuration: one TOML file, read whole. All its faults come at once, and none of them tells a secret.
 
+mod command;
 mod docs;
 mod fault;
 mod grants;
@@ -106,7 +107,7 @@ fn load_text(source: Source, home: &Path, path: &Path, environment: Environment<
         return Loaded { config: None, store: None, findings };
     }
     let raw = sections_of(root.get_ref(), &mut reader);
-    let servers = servers::servers(raw.servers, environment, &mut reader);
+    let servers = servers::servers(raw.servers, home, environment, &mut reader);
     let policies = policies::policies(raw.policies, home, &mut reader);
     let around = grants::Around { servers: &servers, policies: &policies, home, environment };
     let (grants, token_files) = grants::grants(raw.grants, around, &mut reader);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use gatelodge_gateway::{InjectedHeader, UpstreamConfig};
+use gatelodge_gateway::{HttpConfig, InjectedHeader, UpstreamConfig, Way};
 use gatelodge_json::Limits;
 use gatelodge_mcp::{Message, read_message};
 use gatelodge_store::Token;
@@ -52,7 +52,8 @@ impl Demo {
         let url: Uri = format!("http://{}/mcp", self.listener.local_addr()?).parse()?;
         let secret = self.key.to_str()?.trim_start_matches("Bearer ").to_owned();
         let header = InjectedHeader { name: AUTHORIZATION, value: self.key.clone(), secrets: vec![secret] };
-        Ok(UpstreamConfig { name: NAME.parse()?, url, headers: vec![header], log_arguments: true })
+        let way = Way::Http(HttpConfig { url, headers: vec![header] });
+        Ok(UpstreamConfig { name: NAME.parse()?, way, log_arguments: true })
     }
 
     /// Serves until it is dropped.

@@ -20,6 +20,8 @@ const OURS: &[&str] = &[
     "upgrade",
 ];
 const OUR_PREFIX: &str = "mcp-";
+/// Variables that hold no secret, and that programs need to start at all.
+pub const PLAIN: [&str; 8] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
 /// Names that hold a credential where they are part of a header's name.
 const CREDENTIAL_PARTS: &[&str] = &["token", "key", "secret", "password"];
 const CREDENTIAL_NAMES: &[&str] = &["authorization", "cookie", "proxy-authorization"];
@@ -95,18 +97,7 @@ pub fn expand(name: &str, written: &str, environment: Environment<'_>) -> Result
     if OURS.contains(&header.as_str()) || header.as_str().starts_with(OUR_PREFIX) {
         return Err(HeaderFault::Ours);
     }
-    let mut value = String::new();
-    let mut secrets = Vec::new();
-    for part in parts(written)? {
-        match part {
-            Part::Text(text) => value.push_str(text),
-            Part::Variable(variable) => {
-                let found = environment(variable).ok_or_else(|| HeaderFault::Missing(variable.to_owned()))?;
-                value.push_str(&found);
-                secrets.push(found);
-            }
-        }
-    }
+    let (value, mut secrets) = expand_text(written, environment)?;
     if secrets.is_empty() && is_credential(name) {
         // `Bearer x`: what comes back may be the whole or the part behind the scheme.
         secrets.extend(value.split_once(' ').map(|(_, credential)| credential.to_owned()));
@@ -115,6 +106,26 @@ pub fn expand(name: &str, written: &str, environment: Environment<'_>) -> Result
     let mut sent = HeaderValue::try_from(value).map_err(|_| HeaderFault::Value)?;
     sent.set_sensitive(true);
     Ok(InjectedHeader { name: header, value: sent, secrets })
+}
+
+/// Puts everything from the environment in its place; gives those values apart as well.
+pub fn expand_text(written: &str, environment: Environment<'_>) -> Result<(String, Vec<String>), HeaderFault> {
+    let mut value = String::new();
+    let mut secrets = Vec::new();
+    for part in parts(written)? {
+        match part {
+            Part::Text(text) => value.push_str(text),
+            Part::Variable(variable) => {
+                let found = environment(variable).ok_or_else(|| HeaderFault::Missing(variable.to_owned()))?;
+                value.push_str(&found);
+                // `${HOME}/notes` is a place, and places stand in answers.
+                if !PLAIN.contains(&variable) {
+                    secrets.push(found);
+                }
+            }
+        }
+    }
+    Ok((value, secrets))
 }
 
 enum Part<'v> {

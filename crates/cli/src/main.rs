@@ -11,16 +11,27 @@ mod environment;
 mod exit;
 mod file;
 mod headers;
+mod keep;
 mod output;
 mod report;
 mod wire;
+
+use std::process::{ExitCode, Termination};
 
 use clap::Parser;
 
 use cli::{Cli, Command};
 use exit::Exit;
 
-fn main() -> Exit {
+fn main() -> ExitCode {
+    // Before anything else: a keeper is one of many, and has little to do.
+    match keep::run_if_asked() {
+        Some(code) => code.into(),
+        None => run().report(),
+    }
+}
+
+fn run() -> Exit {
     // Ends with code 2 and a usage message where the words are wrong.
     let Cli { command } = Cli::parse();
     let outcome = match command {

@@ -6,6 +6,7 @@
 mod call;
 mod flood;
 mod http;
+mod lines;
 mod live;
 mod methods;
 mod metrics;
@@ -37,7 +38,9 @@ use crate::visit::Visit;
 
 pub use live::{Door, GrantConfig, Live, LiveGrant, LivePolicy};
 pub use settings::Settings;
-pub use upstream::{InjectedHeader, MIN_SECRET, TlsError, Upstream, UpstreamConfig};
+pub use upstream::{
+    ChildConfig, HttpConfig, InjectedHeader, MIN_SECRET, Secrets, TlsError, Upstream, UpstreamConfig, Way,
+};
 
 /// How often sessions that nobody uses are forgotten and floods are told.
 const HOUSEKEEPING: Duration = Duration::from_secs(60);
@@ -65,13 +68,14 @@ impl Gateway {
     /// # Errors
     /// TLS cannot be set up.
     pub fn new(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, settings: Settings) -> Result<Arc<Self>, TlsError> {
+        let metrics = Metrics::new();
         Ok(Arc::new(Self {
             live: ArcSwap::default(),
             ledger,
             clock,
             sessions: Sessions::new(settings.sessions, settings.session_idle),
-            metrics: Metrics::new(),
-            client: Client::new(settings.connect_time, settings.reply.bytes)?,
+            client: Client::new(&settings, metrics.dropped_counter())?,
+            metrics,
             unauthenticated: Flood::default(),
             stop: watch::Sender::new(false),
             tasks: AtomicUsize::new(0),
@@ -89,6 +93,8 @@ impl Gateway {
         };
         let next = self.live.load().next(servers, grants, &bounds);
         self.live.store(Arc::new(next));
+        let live = self.live();
+        self.sessions.end_children(|server, child| live.server(server).is_some_and(|upstream| child.is_of(upstream)));
     }
 
     /// What is in force now.

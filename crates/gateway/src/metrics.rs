@@ -54,6 +54,11 @@ impl Metrics {
         }
     }
 
+    /// Counts messages that belong to nobody.
+    pub fn dropped_counter(&self) -> Counter {
+        self.dropped_messages.clone()
+    }
+
     /// A message that belongs to nobody was dropped.
     pub fn dropped(&self) {
         self.dropped_messages.inc();

@@ -12,8 +12,9 @@ use data_encoding::HEXLOWER;
 use gatelodge_json::Value;
 use gatelodge_mcp::{Id, Revision};
 use gatelodge_store::{CallId, GrantId, ServerName};
-use http::header::HeaderValue;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
+
+use crate::upstream::{Child, Link};
 
 /// The most of a client's name that is kept.
 const MAX_CLIENT_TEXT: usize = 128;
@@ -48,8 +49,8 @@ pub(crate) struct Session {
     client: ClientInfo,
     /// The client's handshake, for doing it again with an upstream that has forgotten us.
     pub handshake: Bytes,
-    /// The upstream's session. Written at the handshake and when it is done again.
-    upstream: Mutex<Option<HeaderValue>>,
+    /// The upstream's end. Written at the handshake and when it is done again.
+    link: Mutex<Link>,
     openings: AtomicU64,
     /// The client's requests under way, by the ids it gave them: each is told when the client cancels.
     under_way: Mutex<HashMap<Id<'static>, Arc<UnderWay>>>,
@@ -87,7 +88,7 @@ impl Session {
         revision: Revision,
         client: ClientInfo,
         handshake: Bytes,
-        upstream: Option<HeaderValue>,
+        link: Link,
         room: OwnedSemaphorePermit,
     ) -> Option<Self> {
         let mut random = [0; 32];
@@ -99,7 +100,7 @@ impl Session {
             revision,
             client,
             handshake,
-            upstream: Mutex::new(upstream),
+            link: Mutex::new(link),
             openings: AtomicU64::new(0),
             under_way: Mutex::default(),
             asked: Mutex::default(),
@@ -126,12 +127,12 @@ impl Session {
         &self.client
     }
 
-    pub fn upstream(&self) -> Option<HeaderValue> {
-        lock(&self.upstream).clone()
+    pub fn link(&self) -> Link {
+        lock(&self.link).clone()
     }
 
-    pub fn set_upstream(&self, session: Option<HeaderValue>) {
-        *lock(&self.upstream) = session;
+    pub fn set_link(&self, link: Link) {
+        *lock(&self.link) = link;
         self.openings.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -276,6 +277,17 @@ impl Sessions {
             .flat_map(|mut table| table.extract_if(|_, session| idle(session)).collect::<Vec<_>>())
             .map(|(_, session)| session)
             .collect()
+    }
+
+    /// Ends the processes of sessions that are not to stay.
+    pub fn end_children(&self, stays: impl Fn(&ServerName, &Child) -> bool) {
+        for session in self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
+            if let Link::Child(child) = session.link()
+                && !stays(session.server(), &child)
+            {
+                child.end();
+            }
+        }
     }
 
     pub fn count(&self) -> usize {

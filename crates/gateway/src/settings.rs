@@ -1,5 +1,6 @@
 //! Bounds of everything that could grow without end. Each has a default with its reason.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use gatelodge_json::Limits;
@@ -40,6 +41,9 @@ pub struct Settings {
     pub keep_alive: Duration,
     /// Time for calls to end when the gateway stops.
     pub drain_time: Duration,
+    /// The program that keeps servers we run, and its first arguments; it gets the grace in milliseconds, and the
+    /// server's command line. Without one, no server can be run.
+    pub keeper: Vec<OsString>,
 }
 
 impl Default for Settings {
@@ -61,6 +65,7 @@ impl Default for Settings {
             call_time: Duration::from_secs(290),
             keep_alive: Duration::from_secs(15),
             drain_time: Duration::from_secs(10),
+            keeper: Vec::new(),
         }
     }
 }

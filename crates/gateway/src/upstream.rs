@@ -1,25 +1,40 @@
 //! A server behind the gateway: where it is, what it offers, and how messages get there.
 
-mod client;
+mod child;
 mod exchange;
+mod http;
 mod offer;
+mod outgoing;
+mod restarts;
 mod secret;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use ::http::header::{HeaderMap, HeaderName, HeaderValue};
+use ::http::{StatusCode, Uri};
 use gatelodge_store::ServerName;
-use http::Uri;
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Mutex, Semaphore};
 
-pub use client::TlsError;
-pub(crate) use client::{Client, ModernHead, Outgoing, SendError};
+pub use child::ChildConfig;
+pub(crate) use child::{Child, as_line};
 pub(crate) use exchange::Exchange;
+pub use http::TlsError;
 pub(crate) use offer::{Offer, Offers};
-pub use secret::MIN_SECRET;
-pub(crate) use secret::Secrets;
+pub(crate) use outgoing::{Link, ModernHead, Outgoing, SendError, Verb};
+pub use secret::{MIN_SECRET, Secrets};
+
+use self::child::Keeping;
+use self::exchange::Source;
+use self::http::HttpClient;
+use self::restarts::Restarts;
+use crate::Settings;
+use crate::call::Permit;
+
+/// Processes of one server at a time: each session of a client has its own.
+const MAX_CHILDREN: usize = 64;
 
 /// A header that is sent with each request to an upstream.
 #[derive(Clone, PartialEq, Eq)]
@@ -44,12 +59,44 @@ impl fmt::Debug for InjectedHeader {
 pub struct UpstreamConfig {
     /// Its name, the last part of its URL at the gateway.
     pub name: ServerName,
-    /// Where it listens.
+    /// How it is reached.
+    pub way: Way,
+    /// Whether the call log keeps the values of arguments.
+    pub log_arguments: bool,
+}
+
+impl UpstreamConfig {
+    /// What must never be seen on the caller's side.
+    pub fn secrets(&self) -> Secrets {
+        match &self.way {
+            Way::Child(child) => Secrets::new(&child.secrets),
+            Way::Http(http) => {
+                // A key may stand in the URL as well.
+                let pairs = http.url.query().into_iter().flat_map(|query| query.split('&'));
+                let values = pairs.map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value).to_owned());
+                let values: Vec<String> = values.collect();
+                Secrets::new(http.headers.iter().flat_map(|header| &header.secrets).chain(&values))
+            }
+        }
+    }
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
+    /// Over HTTP.
+    Http(HttpConfig),
+    /// By running it.
+    Child(ChildConfig),
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpConfig {
+    /// Its URL.
     pub url: Uri,
     /// What is sent with each request.
     pub headers: Vec<InjectedHeader>,
-    /// Whether the call log keeps the values of arguments.
-    pub log_arguments: bool,
 }
 
 /// A server in force.
@@ -57,9 +104,14 @@ pub struct UpstreamConfig {
 pub struct Upstream {
     config: UpstreamConfig,
     headers: HeaderMap,
-    secrets: Secrets,
+    secrets: Arc<Secrets>,
     pub(crate) in_flight: Arc<Semaphore>,
-    pub(crate) offers: Offers,
+    pub(crate) offers: Arc<Offers>,
+    /// Bounds the processes that run for it.
+    children: Arc<Semaphore>,
+    restarts: Arc<Restarts>,
+    /// The process that takes requests which stand alone.
+    shared: std::sync::Mutex<Option<Arc<Child>>>,
     /// Whether it speaks without handshakes: 0 unknown, 1 yes, 2 no. Written by whoever asked it, read by every request
     /// of a modern client.
     speaks_modern: AtomicU8,
@@ -70,23 +122,23 @@ pub struct Upstream {
 impl Upstream {
     pub(crate) fn new(config: UpstreamConfig, in_flight: usize) -> Self {
         let mut headers = HeaderMap::new();
-        for header in &config.headers {
-            let mut value = header.value.clone();
-            value.set_sensitive(true);
-            headers.append(header.name.clone(), value);
+        if let Way::Http(http) = &config.way {
+            for header in &http.headers {
+                let mut value = header.value.clone();
+                value.set_sensitive(true);
+                headers.append(header.name.clone(), value);
+            }
         }
-        // A key may stand in the URL as well.
-        let query: Vec<String> = config.url.query().map_or_else(Vec::new, |query| {
-            let values = query.split('&').map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value));
-            values.map(str::to_owned).collect()
-        });
-        let secrets = Secrets::new(config.headers.iter().flat_map(|header| &header.secrets).chain(&query));
+        let secrets = Arc::new(config.secrets());
         Self {
             config,
             headers,
             secrets,
             in_flight: Arc::new(Semaphore::new(in_flight)),
-            offers: Offers::default(),
+            offers: Arc::default(),
+            children: Arc::new(Semaphore::new(MAX_CHILDREN)),
+            restarts: Arc::default(),
+            shared: std::sync::Mutex::default(),
             speaks_modern: AtomicU8::new(0),
             probing: Mutex::default(),
         }
@@ -109,6 +161,26 @@ impl Upstream {
         &self.secrets
     }
 
+    /// The process for requests that stand alone; started if none runs.
+    fn shared_child(&self, config: &ChildConfig, keeping: &Keeping) -> Result<Arc<Child>, SendError> {
+        let mut shared = self.shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(child) = shared.as_ref().filter(|child| !child.is_over()) {
+            return Ok(Arc::clone(child));
+        }
+        let child = Child::start(self, config, keeping)?;
+        *shared = Some(Arc::clone(&child));
+        Ok(child)
+    }
+
+    pub(crate) fn is_child(&self) -> bool {
+        matches!(self.config.way, Way::Child(_))
+    }
+
+    /// Ends the process for requests that stand alone.
+    pub(crate) fn end_shared_child(&self) {
+        *self.shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+    }
+
     pub(crate) fn speaks_modern(&self) -> Option<bool> {
         match self.speaks_modern.load(Ordering::Relaxed) {
             1 => Some(true),
@@ -119,5 +191,55 @@ impl Upstream {
 
     pub(crate) fn set_speaks_modern(&self, speaks: bool) {
         self.speaks_modern.store(if speaks { 1 } else { 2 }, Ordering::Relaxed);
+    }
+}
+
+/// The one way out to upstreams.
+pub(crate) struct Client {
+    http: HttpClient,
+    keeping: Keeping,
+}
+
+impl Client {
+    pub fn new(settings: &Settings, dropped: Counter) -> Result<Self, TlsError> {
+        let max_bytes = settings.reply.bytes;
+        let keeping = Keeping { keeper: settings.keeper.clone(), max_bytes, dropped };
+        Ok(Self { http: HttpClient::new(settings.connect_time, max_bytes)?, keeping })
+    }
+
+    /// Sends what a permit allows, and gives the beginning of the answer.
+    pub async fn send(&self, upstream: &Upstream, permit: Permit) -> Result<Exchange, SendError> {
+        let outgoing = permit.into_outgoing();
+        match &upstream.config.way {
+            Way::Http(to) => self.http.send(upstream, to, outgoing).await,
+            Way::Child(config) => self.send_to_child(upstream, config, outgoing).await,
+        }
+    }
+
+    async fn send_to_child(
+        &self,
+        upstream: &Upstream,
+        config: &ChildConfig,
+        outgoing: Outgoing,
+    ) -> Result<Exchange, SendError> {
+        let child = match (outgoing.link, &outgoing.modern) {
+            (Link::Child(child), _) => child,
+            (_, Some(_)) => upstream.shared_child(config, &self.keeping)?,
+            // A handshake begins a session, and each session has a process of its own.
+            (_, None) => Child::start(upstream, config, &self.keeping)?,
+        };
+        let (status, source) = match (outgoing.verb, outgoing.call) {
+            (Verb::Post, Some(call)) => (StatusCode::OK, Source::Child(child.ask(call, &outgoing.body).await?)),
+            (Verb::Post, None) => {
+                child.tell(&outgoing.body).await?;
+                (StatusCode::ACCEPTED, Source::Nothing)
+            }
+            (Verb::Hear, _) => (StatusCode::OK, Source::Child(child.hear()?)),
+            (Verb::End, _) => {
+                child.end();
+                (StatusCode::OK, Source::Nothing)
+            }
+        };
+        Ok(Exchange { status, link: Link::Child(child), source })
     }
 }

@@ -65,7 +65,7 @@ impl Visit {
     /// Addresses a message as the caller's side is spoken at the upstream.
     pub fn addressed(&self, mut outgoing: Outgoing) -> Outgoing {
         if let Some(session) = self.session() {
-            outgoing.session = session.upstream();
+            outgoing.link = session.link();
             // The first revisions had no such header.
             outgoing.revision = Some(session.revision()).filter(|revision| *revision >= Revision::R2025_06_18);
         }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use gatelodge_gateway::{Door, Gateway, GrantConfig, InjectedHeader, LivePolicy, Settings, UpstreamConfig};
+use gatelodge_gateway::{
+    Door, Gateway, GrantConfig, HttpConfig, InjectedHeader, LivePolicy, Settings, UpstreamConfig, Way,
+};
 use gatelodge_policy::{Format, parse};
 use gatelodge_store::{Filter, GrantId, Ledger, ManualClock, MemoryStore, Mode, PolicyVersion, Row, Token, TokenHash};
 use http::{HeaderName, HeaderValue};
@@ -101,7 +103,8 @@ impl TestGatewayBuilder {
         let ledger = ledger.unwrap_or_else(|| Arc::new(MemoryStore::new(clock.clone())));
         let gateway = Gateway::new(Arc::clone(&ledger), clock.clone(), settings).expect("a gateway");
         let name = SERVER.parse().expect("a name");
-        let servers = vec![UpstreamConfig { name, url: url.parse().expect("a URL"), headers, log_arguments }];
+        let way = Way::Http(HttpConfig { url: url.parse().expect("a URL"), headers });
+        let servers = vec![UpstreamConfig { name, way, log_arguments }];
         let token = Token::random().expect("randomness");
         let grant = grant("ci", token.hash(), policy.as_deref(), mode);
         gateway.replace(servers.clone(), vec![grant.clone()]);

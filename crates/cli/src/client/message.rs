@@ -34,6 +34,12 @@ pub fn notification(method: &str) -> String {
     json!({"jsonrpc": "2.0", "method": method}).to_string()
 }
 
+/// What a handshake says.
+pub fn handshake(revision: &str) -> Value {
+    let info = json!({"name": "gatelodge", "version": env!("CARGO_PKG_VERSION")});
+    json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": info})
+}
+
 /// Adds what each request of the stateless revision says of itself.
 pub fn make_stateless(params: &mut Value, headers: &mut HeaderMap, method: &str, about: Option<&str>) {
     let revision = gatelodge_mcp::Revision::R2026_07_28.as_str();

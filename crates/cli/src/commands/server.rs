@@ -5,6 +5,7 @@ mod list;
 pub mod test;
 
 use anyhow::Result;
+use gatelodge_gateway::Way;
 use gatelodge_store::{Server, ServerName, StoreError};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -66,12 +67,18 @@ async fn all(desk: &Desk) -> Result<Vec<Told>> {
     let stored = stored(&desk.stores).await?;
     let entries = desk.entries();
     let of_file = entries.servers.iter().map(|server| {
-        let headers = server.headers.iter().map(|header| header.name.to_string()).collect();
+        let (place, headers) = match &server.way {
+            Way::Http(http) => {
+                let names = http.headers.iter().map(|header| header.name.to_string());
+                (address::shown(&http.url.to_string()), names.collect())
+            }
+            Way::Child(child) => (format!("runs {}", crate::report::shown(&child.program)), Vec::new()),
+        };
         let grants = entries.grants.iter().filter(|grant| grant.doors.contains_key(&server.name));
         let mut grants: Vec<String> = grants.map(|grant| grant.label.to_string()).collect();
         grants.extend(grants_of(&stored, &server.name));
-        let (name, url) = (server.name.to_string(), address::shown(&server.url.to_string()));
-        Told { name, url, headers, variables: Vec::new(), from: "file", created_at: None, grants }
+        let name = server.name.to_string();
+        Told { name, url: place, headers, variables: Vec::new(), from: "file", created_at: None, grants }
     });
     let mut all: Vec<Told> = of_file.collect();
     for server in &stored.servers {

@@ -109,7 +109,7 @@ fn set(field: &mut usize, written: Option<&At<u64>>, reader: &mut Reader) {
     }
 }
 
-fn set_time(field: &mut Duration, written: Option<&At<String>>, reader: &mut Reader) {
+pub fn set_time(field: &mut Duration, written: Option<&At<String>>, reader: &mut Reader) {
     let Some(At { value, span }) = written else { return };
     match duration(value) {
         Some(length) => *field = length,

@@ -127,11 +127,17 @@ section! {
         /// Its name: letters a-z, digits and `-`.
         name: String = "required",
         /// Where it listens: `https://mcp.example.com/mcp`.
-        url: String = "required",
-        /// A command that speaks MCP over its standard streams. This build has none yet.
+        url: String = "this or `command`",
+        /// In place of `url`: a program and its arguments, which speaks MCP over its standard streams. It is run without
+        /// a shell, once for each session.
         command: Vec<At<String>> = "none",
-        /// Variables for `command`. This build has none yet.
+        /// Variables for `command`, which gets no others but `HOME`, `LANG`, `LOGNAME`, `PATH`, `SHELL`, `TERM`, `TMPDIR`
+        /// and `USER`. `${NAME}` stands for a variable of the environment.
         env: SecretPairs = "none",
+        /// Where `command` runs, from the file's own directory if it is relative.
+        directory: String = "where the gateway runs",
+        /// How long `command` may take to end after its input was closed, and again after it was told to.
+        grace: String = "`2s`",
         /// Headers to send with each request. `${NAME}` stands for a variable of the environment.
         headers: SecretPairs = "none",
         /// Whether the call log keeps the values of arguments, secrets cut.

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::path::Path;
 
-use gatelodge_gateway::{InjectedHeader, MIN_SECRET, UpstreamConfig};
+use gatelodge_gateway::{HttpConfig, InjectedHeader, MIN_SECRET, UpstreamConfig, Way};
 use gatelodge_store::ServerName;
 use http::Uri;
 
+use super::command;
 use super::fault::{Code, Fault};
 use super::read::{At, Reader};
 use super::sections::RawServer;
@@ -23,21 +25,42 @@ pub struct Servers {
 }
 
 /// What the sections mean.
-pub fn servers(raw: Vec<RawServer>, environment: Environment<'_>, reader: &mut Reader) -> Servers {
+pub fn servers(raw: Vec<RawServer>, home: &Path, environment: Environment<'_>, reader: &mut Reader) -> Servers {
     let mut servers = Servers::default();
     for raw in raw {
         let name = name(raw.name.as_ref(), &raw.span, &mut servers.names, reader);
-        let url = url(&raw, reader);
-        let headers = injected(&raw, environment, reader);
-        if let (Some(url), Some(written)) = (&url, &raw.url) {
-            warn_of_clear_text(url, &written.span, &headers, reader);
-        }
+        let way = way(&raw, home, environment, reader);
         let log_arguments = raw.log_arguments.is_some_and(|log| log.value);
-        if let (Some(name), Some(url)) = (name, url) {
-            servers.good.push(UpstreamConfig { name, url, headers, log_arguments });
+        if let (Some(name), Some(way)) = (name, way) {
+            servers.good.push(UpstreamConfig { name, way, log_arguments });
         }
     }
     servers
+}
+
+/// A server is reached at its URL, or run by its command.
+fn way(raw: &RawServer, home: &Path, environment: Environment<'_>, reader: &mut Reader) -> Option<Way> {
+    match (&raw.url, &raw.command) {
+        (Some(url), Some(_)) => {
+            let fault = Fault::new(Code::FieldClash, &url.span, "a server has a `url` or a `command`, not both");
+            reader.fault(fault.help("leave one out"));
+            None
+        }
+        (None, None) => {
+            let fault = Fault::new(Code::MissingField, &raw.span, "a server needs a `url` or a `command`");
+            let help = "add `url = \"https://…\"`, where it listens for MCP, or `command = [\"…\"]`, which runs it";
+            reader.fault(fault.help(help));
+            None
+        }
+        (None, Some(command)) => command::child(raw, command, home, environment, reader).map(Way::Child),
+        (Some(written), None) => {
+            command::refuse_fields(raw, reader);
+            let headers = injected(raw, environment, reader);
+            let url = url(written, reader)?;
+            warn_of_clear_text(&url, &written.span, &headers, reader);
+            Some(Way::Http(HttpConfig { url, headers }))
+        }
+    }
 }
 
 fn name(
@@ -66,22 +89,7 @@ fn name(
         .ok()
 }
 
-fn url(raw: &RawServer, reader: &mut Reader) -> Option<Uri> {
-    let command = raw.command.as_ref().map(|command| &command.span).or(raw.env.as_ref().map(|env| &env.span));
-    if let Some(span) = command {
-        let fault = Fault::new(Code::NotBuilt, span, "this build reaches servers over HTTP only, not by a command");
-        reader.fault(fault.help("start the server with an HTTP address, and name that as `url`"));
-        if let Some(url) = &raw.url {
-            let fault = Fault::new(Code::FieldClash, &url.span, "a server has a `url` or a `command`, not both");
-            reader.fault(fault.help("leave one out"));
-        }
-        return None;
-    }
-    let Some(At { value, span }) = &raw.url else {
-        let fault = Fault::new(Code::MissingField, &raw.span, "a server needs a `url`");
-        reader.fault(fault.help("add `url = \"https://…\"`, where it listens for MCP"));
-        return None;
-    };
+fn url(At { value, span }: &At<String>, reader: &mut Reader) -> Option<Uri> {
     if value.contains(['@', '?']) {
         // What stands there may be a credential.
         reader.secrets.push(span.clone());

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use gatelodge_gateway::{Door, GrantConfig, LivePolicy, UpstreamConfig};
+use gatelodge_gateway::{Door, GrantConfig, HttpConfig, LivePolicy, UpstreamConfig, Way};
 use gatelodge_policy::{Format, parse};
 use gatelodge_store::{Attachment, Grant, Mode, Server, StoreError, StoredPolicy};
 
@@ -87,7 +87,8 @@ impl Picture {
             .collect();
         match injected {
             Ok(headers) => {
-                self.servers.push(UpstreamConfig { name: name.clone(), url, headers, log_arguments: false });
+                let way = Way::Http(HttpConfig { url, headers });
+                self.servers.push(UpstreamConfig { name: name.clone(), way, log_arguments: false });
             }
             // Without its credential the server would only refuse, or worse, serve as somebody else.
             Err(why) => self.remarks.push(format!("server `{name}` is left out: {why}")),

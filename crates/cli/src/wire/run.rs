@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use gatelodge_gateway::Gateway;
+use gatelodge_gateway::{Gateway, Settings};
 use gatelodge_store::Clock;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -35,7 +35,7 @@ pub async fn run(plan: Plan, stores: Stores, clock: Arc<dyn Clock>, ready: impl 
     let admin = bind(listen.admin, "[admin]").await?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let hangup = signal(SignalKind::hangup())?;
-    let settings = listen.settings.clone();
+    let settings = Settings { keeper: crate::keep::command()?, ..listen.settings.clone() };
     let gateway = Gateway::new(Arc::clone(&stores.ledger), Arc::clone(&clock), settings).context("cannot start")?;
     let (address, admin_address) = (callers.local_addr()?, admin.local_addr()?);
     let note = Note {

@@ -22,7 +22,7 @@ pub(crate) fn under_our_id(visit: &Visit, request: &Request<'_>, call: CallId, a
     let rewrite = Rewrite { id: &id, target: None, progress_token: has_token.then_some(&id) };
     // INVARIANT: only a token that is there is replaced, so the rewrite cannot fail.
     let text = request.rewritten(&rewrite).unwrap_or_default();
-    visit.addressed_about(Outgoing::post(text), request.method().name(), about)
+    visit.addressed_about(Outgoing::request(text, call), request.method().name(), about)
 }
 
 /// How an exchange ended.

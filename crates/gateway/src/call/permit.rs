@@ -4,7 +4,7 @@ use gatelodge_mcp::{Id, ServerRequest, code, error};
 use gatelodge_policy::is_always_allowed;
 
 use super::reserve::Reserved;
-use crate::upstream::Outgoing;
+use crate::upstream::{Link, Outgoing, Verb};
 use crate::visit::Visit;
 
 /// Leave to send one message. There is no other way to an upstream.
@@ -34,18 +34,17 @@ impl Permit {
     pub fn to_decline(visit: &Visit, asked: &ServerRequest<'_>) -> Self {
         let words = "the client does not take this request";
         let answer = error(Some(asked.id()), code::METHOD_NOT_FOUND, words, None);
-        Self { outgoing: visit.addressed(Outgoing::post(answer)) }
+        Self { outgoing: visit.addressed(Outgoing::note(answer)) }
     }
 
     /// For hearing what belongs to no request of the session.
     pub fn to_hear(visit: &Visit) -> Self {
-        Self { outgoing: visit.addressed(Outgoing::empty(http::Method::GET)) }
+        Self { outgoing: visit.addressed(Outgoing::empty(Verb::Hear)) }
     }
 
     /// For ending the upstream's own session.
-    pub fn to_end(session: http::HeaderValue) -> Self {
-        let outgoing = Outgoing { session: Some(session), ..Outgoing::empty(http::Method::DELETE) };
-        Self { outgoing }
+    pub fn to_end(link: Link) -> Self {
+        Self { outgoing: Outgoing { link, ..Outgoing::empty(Verb::End) } }
     }
 
     pub fn into_outgoing(self) -> Outgoing {

@@ -1,15 +1,16 @@
 //! The line to one caller: one answer, or a stream that ends with it. It answers once.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use gatelodge_mcp::{KEEP_ALIVE, event};
-use http::header::{HeaderName, HeaderValue};
+use http::header::HeaderValue;
 use http::{Response, StatusCode};
 use tokio::sync::{mpsc, oneshot};
 
 use super::body::Body;
-use super::reply;
+use super::{names, reply};
+use crate::session::Session;
 
 /// Events that wait for a slow caller; beyond that the upstream waits.
 const WAITING_EVENTS: usize = 32;
@@ -17,46 +18,63 @@ const WAITING_EVENTS: usize = 32;
 /// Where the answer to one request goes.
 #[derive(Debug)]
 pub(crate) struct Line {
+    to: To,
+}
+
+#[derive(Debug)]
+enum To {
+    Http(HttpLine),
+    /// Texts, one to a line, and where the client's session is kept.
+    Lines(mpsc::Sender<Bytes>, Slot),
+}
+
+/// The session of a client that has but one.
+pub(crate) type Slot = Arc<Mutex<Option<Arc<Session>>>>;
+
+#[derive(Debug)]
+struct HttpLine {
     /// Taken by the answer's head. The connection's task holds the other end; closed means that the caller hung up.
     head: Option<oneshot::Sender<Response<Body>>>,
     events: Option<mpsc::Sender<Bytes>>,
-    headers: Vec<(HeaderName, HeaderValue)>,
+    session: Option<HeaderValue>,
 }
 
 impl Line {
+    /// To one request over HTTP.
     pub fn new() -> (Self, oneshot::Receiver<Response<Body>>) {
         let (head, receiver) = oneshot::channel();
-        (Self { head: Some(head), events: None, headers: Vec::new() }, receiver)
+        (Self { to: To::Http(HttpLine { head: Some(head), events: None, session: None }) }, receiver)
     }
 
-    /// Adds a header to an answer that has not begun.
-    pub fn header(&mut self, name: HeaderName, value: HeaderValue) {
-        self.headers.push((name, value));
+    /// To a client that reads texts.
+    pub fn of_texts(texts: mpsc::Sender<Bytes>, slot: Slot) -> Self {
+        Self { to: To::Lines(texts, slot) }
+    }
+
+    /// Tells the client which session it has, with an answer that has not begun.
+    pub fn open(&mut self, session: &Arc<Session>) {
+        match &mut self.to {
+            To::Http(line) => line.session = HeaderValue::from_str(session.id()).ok(),
+            To::Lines(_, slot) => {
+                *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(session));
+            }
+        }
     }
 
     /// Sends a message before the answer.
     pub async fn send(&mut self, text: &str) {
-        self.push(event(text).into()).await;
+        // A caller that hung up misses what it no longer waits for.
+        match &mut self.to {
+            To::Http(line) => line.push(event(text).into()).await,
+            To::Lines(texts, _) => drop(texts.send(Bytes::copy_from_slice(text.as_bytes())).await),
+        }
     }
 
     /// Shows that we are still there.
     pub async fn keep_alive(&mut self) {
-        self.push(Bytes::from_static(KEEP_ALIVE.as_bytes())).await;
-    }
-
-    async fn push(&mut self, event: Bytes) {
-        self.begin_stream();
-        if let Some(events) = &self.events {
-            // A caller that hung up misses what it no longer waits for.
-            let _ = events.send(event).await;
+        if let To::Http(line) = &mut self.to {
+            line.push(Bytes::from_static(KEEP_ALIVE.as_bytes())).await;
         }
-    }
-
-    fn begin_stream(&mut self) {
-        let Some(head) = self.head.take() else { return };
-        let (events, receiver) = mpsc::channel(WAITING_EVENTS);
-        self.events = Some(events);
-        let _ = head.send(self.with_headers(reply::stream(receiver)));
     }
 
     /// Ends with the answer.
@@ -65,10 +83,59 @@ impl Line {
     }
 
     /// Ends with an answer that has a status of its own, if the status can still be chosen.
-    pub async fn finish_with(mut self, status: StatusCode, text: Bytes) {
+    pub async fn finish_with(self, status: StatusCode, text: Bytes) {
+        match self.to {
+            To::Http(line) => line.finish_with(status, text).await,
+            To::Lines(texts, _) => drop(texts.send(text).await),
+        }
+    }
+
+    /// Ends by saying that a message was taken which wants no answer.
+    pub fn accept(self) {
+        if let To::Http(HttpLine { head: Some(head), .. }) = self.to {
+            let _ = head.send(reply::empty(StatusCode::ACCEPTED));
+        }
+    }
+
+    /// Ends without an answer: the caller does not want one any more.
+    pub fn hang_up(self) {
+        if let To::Http(mut line) = self.to {
+            line.begin_stream();
+        }
+    }
+
+    /// Waits until the caller hangs up.
+    pub async fn gone(&mut self) {
+        match &mut self.to {
+            To::Lines(texts, _) => texts.closed().await,
+            To::Http(line) => match (&mut line.head, &line.events) {
+                (Some(head), _) => head.closed().await,
+                (None, Some(events)) => events.closed().await,
+                (None, None) => std::future::pending().await,
+            },
+        }
+    }
+}
+
+impl HttpLine {
+    async fn push(&mut self, event: Bytes) {
+        self.begin_stream();
+        if let Some(events) = &self.events {
+            let _ = events.send(event).await;
+        }
+    }
+
+    fn begin_stream(&mut self) {
+        let Some(head) = self.head.take() else { return };
+        let (events, receiver) = mpsc::channel(WAITING_EVENTS);
+        self.events = Some(events);
+        let _ = head.send(self.with_session(reply::stream(receiver)));
+    }
+
+    async fn finish_with(mut self, status: StatusCode, text: Bytes) {
         match self.head.take() {
             Some(head) => {
-                let _ = head.send(self.with_headers(reply::json(status, text)));
+                let _ = head.send(self.with_session(reply::json(status, text)));
             }
             None => {
                 if let Some(events) = &self.events {
@@ -79,29 +146,10 @@ impl Line {
         }
     }
 
-    /// Ends by saying that a message was taken which wants no answer.
-    pub fn accept(mut self) {
-        if let Some(head) = self.head.take() {
-            let _ = head.send(reply::empty(StatusCode::ACCEPTED));
+    fn with_session(&mut self, mut response: Response<Body>) -> Response<Body> {
+        if let Some(session) = self.session.take() {
+            response.headers_mut().insert(names::SESSION, session);
         }
-    }
-
-    /// Ends without an answer: the caller does not want one any more.
-    pub fn hang_up(mut self) {
-        self.begin_stream();
-    }
-
-    /// Waits until the caller hangs up.
-    pub async fn gone(&mut self) {
-        match (&mut self.head, &self.events) {
-            (Some(head), _) => head.closed().await,
-            (None, Some(events)) => events.closed().await,
-            (None, None) => std::future::pending().await,
-        }
-    }
-
-    fn with_headers(&mut self, mut response: Response<Body>) -> Response<Body> {
-        response.headers_mut().extend(self.headers.drain(..).map(|(name, value)| (Some(name), value)));
         response
     }
 }

@@ -117,7 +117,8 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
     }
 }
 
-async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, line: Line) {
+pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, line: Line) {
+    initialize::reopen_if_over(gw, visit).await;
     let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
     if is_judged(request.method()) {
         return match subject_of(request) {
@@ -314,7 +315,7 @@ async fn delete(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Res
 
 impl Gateway {
     /// Writes that a message was not taken. The text of it is not kept: it may be anything.
-    async fn reject(&self, visit: &Visit, code: i64, message: &str) {
+    pub(crate) async fn reject(&self, visit: &Visit, code: i64, message: &str) {
         self.metrics.refused("rejected");
         let mut trail = Trail::of_visit(visit, self.new_call(), self.clock.now());
         self.write(trail.rejected(code, message)).await;

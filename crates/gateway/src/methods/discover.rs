@@ -29,12 +29,16 @@ pub(crate) async fn speaks_modern(gw: &Gateway, visit: &Visit) -> Result<bool, S
     let answer = match asking.await.unwrap_or(Err(SendError::Timeout)) {
         // What a server says that does not know such requests.
         Err(SendError::Status(400 | 404 | 405)) => false,
-        // A bad moment is no verdict; the next client asks again.
+        // A bad moment is no verdict; the next client asks again. A process may just be slow to start, or silent.
         Err(SendError::Status(_) | SendError::Gone(_)) => return Ok(false),
+        Err(SendError::Timeout) if visit.upstream.is_child() => return Ok(false),
         Err(fault) => return Err(fault),
         Ok(answer) => answer,
     };
     visit.upstream.set_speaks_modern(answer);
+    if !answer {
+        visit.upstream.end_shared_child();
+    }
     Ok(answer)
 }
 
@@ -43,7 +47,7 @@ async fn ask(gw: &Gateway, visit: &Visit) -> Result<bool, SendError> {
     let id = Id::string(call.as_str());
     let method = Method::Discover.name();
     let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"_meta":{OWN_META}}}}}"#);
-    let mut outgoing = Outgoing::post(text);
+    let mut outgoing = Outgoing::request(text, call);
     outgoing.revision = Some(Revision::R2026_07_28);
     outgoing.modern = Some(ModernHead { method: method.to_owned(), name: None });
     let permit = Permit::of_always_allowed(method, outgoing)

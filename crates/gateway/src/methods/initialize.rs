@@ -1,12 +1,12 @@
 //! The handshake of a legacy client: the upstream's own handshake, and a session of ours around it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::read;
 use gatelodge_mcp::{Id, Message, Method, Request, Revision, read_message};
 use gatelodge_store::Outcome;
-use http::header::HeaderValue;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::pass::{exchanged, fail};
@@ -14,13 +14,15 @@ use super::server::tell;
 use crate::Gateway;
 use crate::call::{Permit, Refusal, Trail, answer, result_text};
 use crate::http::line::Line;
-use crate::http::{names, reply};
+use crate::http::reply;
 use crate::session::{ClientInfo, Session};
-use crate::upstream::{Outgoing, SendError, Upstream};
+use crate::upstream::{Link, Outgoing, SendError, Upstream};
 use crate::visit::Visit;
 
 /// The most bytes of a handshake; real ones have some hundreds.
 const MAX_HANDSHAKE: usize = 64 << 10;
+/// How long a process may take to start and to answer the handshake; clients give up after 30 s.
+const START_TIME: Duration = Duration::from_secs(25);
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 /// Opens a session.
@@ -74,14 +76,12 @@ async fn opened(
     let handshake = Bytes::copy_from_slice(request.text().as_bytes());
     let grant = visit.grant.config.id.clone();
     let server = visit.upstream.name().clone();
-    let session = Session::new(grant, server, revision, client, handshake, exchange.session.clone(), room);
+    let session = Session::new(grant, server, revision, client, handshake, exchange.link.clone(), room);
     let Some(session) = session.and_then(|session| gw.sessions.insert(session)) else {
-        end_upstream(gw, &visit.upstream, exchange.session.clone()).await;
+        end_upstream(gw, &visit.upstream, exchange.link.clone()).await;
         return Err(gone("there is no room for another session"));
     };
-    if let Ok(value) = HeaderValue::from_str(session.id()) {
-        line.header(names::SESSION, value);
-    }
+    line.open(&session);
     Ok((text, outcome))
 }
 
@@ -99,10 +99,11 @@ pub(crate) async fn again(gw: &Gateway, visit: &Visit, openings: Option<u64>) {
     if Some(session.openings()) != openings {
         return;
     }
-    match tokio::time::timeout(gw.settings.connect_time * 2, shaken(gw, visit, session)).await {
+    let patience = if visit.upstream.is_child() { START_TIME } else { gw.settings.connect_time * 2 };
+    match tokio::time::timeout(patience, shaken(gw, visit, session)).await {
         Ok(Some((opened, revision))) if revision == session.revision() => {
-            session.set_upstream(opened);
-            let said = visit.addressed(Outgoing::post(INITIALIZED));
+            session.set_link(opened);
+            let said = visit.addressed(Outgoing::note(INITIALIZED));
             if let Some(permit) = Permit::of_always_allowed("notifications/initialized", said) {
                 // A server that does not hear it says so at the next call.
                 let _ = tell(gw, visit, permit).await;
@@ -115,15 +116,26 @@ pub(crate) async fn again(gw: &Gateway, visit: &Visit, openings: Option<u64>) {
     }
 }
 
-async fn shaken(gw: &Gateway, visit: &Visit, session: &Session) -> Option<(Option<HeaderValue>, Revision)> {
+/// Opens a session anew whose process has ended, or runs by another configuration than the one in force.
+pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &Visit) {
+    let Some(session) = visit.session() else { return };
+    let openings = session.openings();
+    if let Link::Child(child) = session.link()
+        && (child.is_over() || !child.is_of(&visit.upstream))
+    {
+        again(gw, visit, Some(openings)).await;
+    }
+}
+
+async fn shaken(gw: &Gateway, visit: &Visit, session: &Session) -> Option<(Link, Revision)> {
     let Ok(Message::Request(request)) = read_message(&session.handshake, &gw.settings.request) else { return None };
     let call = gw.new_call();
     let text = request.paged(&Id::string(call.as_str()), None);
-    let permit = Permit::of_always_allowed(Method::Initialize.name(), Outgoing::post(text))?;
+    let permit = Permit::of_always_allowed(Method::Initialize.name(), Outgoing::request(text, call))?;
     let mut exchange = gw.client.send(&visit.upstream, permit).await.ok()?;
     let answer = exchange.next().await.ok()??;
     let revision = revision_of(&result_text(&answer, &gw.settings.reply)?)?;
-    Some((exchange.session.clone(), revision))
+    Some((exchange.link.clone(), revision))
 }
 
 /// Ends a session at both sides.
@@ -131,16 +143,18 @@ pub(crate) async fn end(gw: &Gateway, visit: &Visit) {
     let Some(session) = visit.session() else { return };
     gw.sessions.remove(session.id());
     session.end_stream();
-    end_upstream(gw, &visit.upstream, session.upstream()).await;
+    end_upstream(gw, &visit.upstream, session.link()).await;
     let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
     trail.method("DELETE");
     gw.write(trail.outcome(Outcome::Ok, None)).await;
 }
 
 /// Ends the upstream's own session. One that does not hear of it forgets by itself.
-async fn end_upstream(gw: &Gateway, upstream: &Upstream, session: Option<HeaderValue>) {
-    let Some(session) = session else { return };
-    let _ = tokio::time::timeout(gw.settings.connect_time, gw.client.send(upstream, Permit::to_end(session))).await;
+async fn end_upstream(gw: &Gateway, upstream: &Upstream, link: Link) {
+    if matches!(link, Link::None) {
+        return;
+    }
+    let _ = tokio::time::timeout(gw.settings.connect_time, gw.client.send(upstream, Permit::to_end(link))).await;
 }
 
 impl Gateway {
@@ -149,7 +163,7 @@ impl Gateway {
         for session in self.sessions.sweep() {
             let upstream = self.live().server(session.server()).cloned();
             if let Some(upstream) = upstream {
-                end_upstream(self, &upstream, session.upstream()).await;
+                end_upstream(self, &upstream, session.link()).await;
             }
         }
     }

@@ -30,7 +30,8 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, m
     }
     let text = request.paged(&Id::string(trail.call().as_str()), None);
     let method = request.method().name();
-    let permit = Permit::of_always_allowed(method, visit.addressed_about(Outgoing::post(text), method, None));
+    let permit =
+        Permit::of_always_allowed(method, visit.addressed_about(Outgoing::request(text, trail.call()), method, None));
     let ended = match permit {
         Some(permit) => opened(gw, visit, request, permit, &mut line).await,
         None => Err(SendError::NotSent("the method has to be judged".to_owned())),

@@ -111,10 +111,10 @@ fn notification(visit: &Visit, said: &Notification<'_>) -> Option<Permit> {
         // The client tells of progress on what the upstream asked it; the token is the upstream's own.
         _ => said.text().to_owned(),
     };
-    Permit::of_always_allowed(said.method().name(), visit.addressed(Outgoing::post(text)))
+    Permit::of_always_allowed(said.method().name(), visit.addressed(Outgoing::note(text)))
 }
 
 fn response(visit: &Visit, said: &Response<'_>) -> Option<Permit> {
     let asked = visit.session()?.answered(said.id())?;
-    Some(Permit::of_answer(&asked, visit.addressed(Outgoing::post(said.with_id(&asked)))))
+    Some(Permit::of_answer(&asked, visit.addressed(Outgoing::note(said.with_id(&asked)))))
 }

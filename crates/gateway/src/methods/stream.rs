@@ -55,7 +55,7 @@ async fn serve(gw: Arc<Gateway>, visit: Visit, events: mpsc::Sender<Bytes>) {
     let mut keep_alive = tokio::time::interval(gw.settings.keep_alive);
     let mut look = tokio::time::interval(LOOK);
     {
-        let mut upstream = std::pin::pin!(follow(&gw, &visit, &events));
+        let mut upstream = std::pin::pin!(follow(&gw, &visit, &events, |text| event(text).into()));
         loop {
             tokio::select! {
                 () = &mut upstream => break,
@@ -78,14 +78,19 @@ async fn serve(gw: Arc<Gateway>, visit: Visit, events: mpsc::Sender<Bytes>) {
     session.close_stream(&handle);
 }
 
-/// Follows the upstream's own stream. Where it has none, this waits for ever: the client's stays open all the same.
-async fn follow(gw: &Gateway, visit: &Visit, events: &mpsc::Sender<Bytes>) {
+/// Follows the upstream's own stream, and passes on what is in it as `written` says. Where it has none, this waits for ever: the client's stays open all the same.
+pub(crate) async fn follow(
+    gw: &Gateway,
+    visit: &Visit,
+    events: &mpsc::Sender<Bytes>,
+    written: impl Fn(&str) -> Bytes + Copy,
+) {
     let mut pause = AGAIN;
     loop {
         match gw.client.send(&visit.upstream, Permit::to_hear(visit)).await {
             Ok(mut exchange) if exchange.is_stream() => {
                 pause = AGAIN;
-                pump(gw, visit, &mut exchange, events).await;
+                pump(gw, visit, &mut exchange, events, written).await;
             }
             Ok(exchange) if exchange.status == StatusCode::METHOD_NOT_ALLOWED => return std::future::pending().await,
             Err(SendError::Status(405)) => return std::future::pending().await,
@@ -96,7 +101,13 @@ async fn follow(gw: &Gateway, visit: &Visit, events: &mpsc::Sender<Bytes>) {
     }
 }
 
-async fn pump(gw: &Gateway, visit: &Visit, exchange: &mut Exchange, events: &mpsc::Sender<Bytes>) {
+async fn pump(
+    gw: &Gateway,
+    visit: &Visit,
+    exchange: &mut Exchange,
+    events: &mpsc::Sender<Bytes>,
+    written: impl Fn(&str) -> Bytes,
+) {
     while let Ok(Some(message)) = exchange.next().await {
         let text = match read_upstream(&message, &gw.settings.reply) {
             Ok(Said::Notification(said)) => unaddressed(gw, visit, &said),
@@ -108,7 +119,7 @@ async fn pump(gw: &Gateway, visit: &Visit, exchange: &mut Exchange, events: &mps
         };
         if let Some(text) = text {
             let text = visit.upstream.secrets().cut_text(&text);
-            if events.send(event(&text).into()).await.is_err() {
+            if events.send(written(&text)).await.is_err() {
                 return;
             }
         }

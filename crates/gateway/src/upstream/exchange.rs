@@ -1,18 +1,14 @@
-//! The answer of an upstream: one message, or a stream of them, read within bounds.
+//! The answer of an upstream: one message, or a stream of them, over HTTP or from a process of our own.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_mcp::EventDecoder;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
-use http::{Response, StatusCode};
-use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use http::StatusCode;
 
-use super::SendError;
+use super::child::ChildAnswer;
+use super::http::HttpAnswer;
+use super::{Link, SendError};
 use crate::Gateway;
-use crate::http::names;
 
 /// Servers end a stream at once after the answer; one that does not is not worth waiting for.
 const DRAIN_TIME: Duration = Duration::from_millis(200);
@@ -22,122 +18,45 @@ const DRAIN_TIME: Duration = Duration::from_millis(200);
 pub(crate) struct Exchange {
     pub status: StatusCode,
     /// The session that the upstream opened, or goes on in.
-    pub session: Option<HeaderValue>,
-    body: Incoming,
-    form: Form,
-    /// The most bytes of one message.
-    max_bytes: usize,
+    pub link: Link,
+    pub(super) source: Source,
 }
 
 #[derive(Debug)]
-enum Form {
-    /// One JSON text; none once it was read.
-    Whole,
-    Events {
-        decoder: Box<EventDecoder>,
-        ready: VecDeque<Bytes>,
-    },
-    Ended,
+pub(super) enum Source {
+    Http(HttpAnswer),
+    Child(ChildAnswer),
+    /// There is nothing to read.
+    Nothing,
 }
 
 impl Exchange {
-    pub fn begin(response: Response<Incoming>, max_bytes: usize) -> Result<Self, SendError> {
-        let (head, body) = response.into_parts();
-        if head.headers.contains_key(CONTENT_ENCODING) {
-            return Err(SendError::Gone("the answer is compressed, which was not asked for".to_owned()));
-        }
-        let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        let form = match kind.as_str() {
-            _ if body.is_end_stream() => Form::Ended,
-            "text/event-stream" if head.status.is_success() => {
-                Form::Events { decoder: Box::new(EventDecoder::new(max_bytes)), ready: VecDeque::new() }
-            }
-            "application/json" => Form::Whole,
-            // Accepted without content, by servers that do not say how long nothing is.
-            _ if head.status == StatusCode::ACCEPTED => Form::Ended,
-            _ if !head.status.is_success() => return Err(SendError::Status(head.status.as_u16())),
-            _ => {
-                let kind = gatelodge_mcp::shown(&kind);
-                return Err(SendError::Gone(format!("the answer is neither JSON nor an event stream but {kind}")));
-            }
-        };
-        let session = head.headers.get(names::SESSION).cloned();
-        Ok(Self { status: head.status, session, body, form, max_bytes })
-    }
-
-    /// Whether the answer is a stream that may hold more than the one message.
+    /// Whether the answer may hold more than the one message.
     pub fn is_stream(&self) -> bool {
-        matches!(self.form, Form::Events { .. })
+        match &self.source {
+            Source::Http(answer) => answer.is_stream(),
+            Source::Child(_) => true,
+            Source::Nothing => false,
+        }
     }
 
     /// The next message; none at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, SendError> {
-        match &self.form {
-            Form::Ended => Ok(None),
-            Form::Whole => {
-                let text = self.whole().await?;
-                self.form = Form::Ended;
-                Ok(Some(text))
-            }
-            Form::Events { .. } => self.event().await,
+        match &mut self.source {
+            Source::Http(answer) => answer.next().await,
+            Source::Child(answer) => answer.next().await,
+            Source::Nothing => Ok(None),
         }
     }
 
     /// Reads what follows the answer, so that the connection can be used again. A second answer is dropped.
     pub async fn drain(&mut self, gw: &Gateway) {
+        let Source::Http(answer) = &mut self.source else { return };
         let rest = async {
-            while let Ok(Some(_)) = self.next().await {
+            while let Ok(Some(_)) = answer.next().await {
                 gw.metrics.dropped();
             }
         };
         let _ = tokio::time::timeout(DRAIN_TIME, rest).await;
-    }
-
-    async fn whole(&mut self) -> Result<Bytes, SendError> {
-        // Most answers come in one piece, which is then not copied.
-        let Some(first) = self.chunk().await? else { return Err(SendError::Gone("the answer is empty".to_owned())) };
-        let expected = usize::try_from(self.body.size_hint().lower()).unwrap_or(usize::MAX).saturating_add(first.len());
-        self.check_length(expected)?;
-        let Some(second) = self.chunk().await? else { return Ok(first) };
-        let mut all = Vec::with_capacity(expected);
-        all.extend_from_slice(&first);
-        all.extend_from_slice(&second);
-        while let Some(chunk) = self.chunk().await? {
-            self.check_length(all.len() + chunk.len())?;
-            all.extend_from_slice(&chunk);
-        }
-        Ok(all.into())
-    }
-
-    fn check_length(&self, bytes: usize) -> Result<(), SendError> {
-        let max = self.max_bytes;
-        if bytes > max { Err(SendError::Gone(format!("the answer has more than {max} bytes"))) } else { Ok(()) }
-    }
-
-    async fn event(&mut self) -> Result<Option<Bytes>, SendError> {
-        loop {
-            let Form::Events { ready, .. } = &mut self.form else { return Ok(None) };
-            if let Some(message) = ready.pop_front() {
-                return Ok(Some(message));
-            }
-            let Some(chunk) = self.chunk().await? else {
-                self.form = Form::Ended;
-                return Ok(None);
-            };
-            let Form::Events { decoder, ready } = &mut self.form else { return Ok(None) };
-            let pushed = decoder.push(&chunk, |data| ready.push_back(data.into()));
-            pushed.map_err(|error| SendError::Gone(error.to_string()))?;
-        }
-    }
-
-    async fn chunk(&mut self) -> Result<Option<Bytes>, SendError> {
-        loop {
-            let Some(frame) = self.body.frame().await else { return Ok(None) };
-            let frame = frame.map_err(|error| SendError::Gone(format!("the answer broke off: {error}")))?;
-            // Trailers say nothing here.
-            let Ok(data) = frame.into_data() else { continue };
-            return Ok(Some(data));
-        }
     }
 }

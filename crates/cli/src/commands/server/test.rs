@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use gatelodge_gateway::UpstreamConfig;
+use gatelodge_gateway::{UpstreamConfig, Way};
 use http::HeaderMap;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::NamedArgs;
-use crate::client::{Client, ClientError, EraChoice};
+use crate::client::{Client, ClientError, EraChoice, tools_of};
 use crate::desk::{self, Desk, Need};
 use crate::exit::{Exit, Usage};
 use crate::report::{say, shown};
@@ -18,6 +18,8 @@ use crate::{environment, output};
 
 /// How long a server may take.
 const TIME: Duration = Duration::from_secs(10);
+/// How long one that has to be started may take.
+const START_TIME: Duration = Duration::from_secs(25);
 
 /// What a server said.
 #[derive(Debug, Serialize)]
@@ -58,25 +60,33 @@ async fn find(desk: &Desk, name: &str) -> Result<UpstreamConfig> {
     Err(Usage(why.unwrap_or_else(|| format!("there is no server `{}`", shown(name)))).into())
 }
 
-/// Greets a server and lists its tools, with the headers that the gateway sends.
+/// Greets a server and lists its tools, with what the gateway sends or gives it.
 pub async fn reach(server: &UpstreamConfig) -> Result<Offered, ClientError> {
-    let mut headers = HeaderMap::new();
-    for header in &server.headers {
-        headers.insert(header.name.clone(), header.value.clone());
-    }
-    let mut client = Client::open(server.url.clone(), headers, EraChoice::Auto, TIME).await?;
-    let tools = client.tools().await?;
-    let name = |tool: &Value| shown(tool.get("name").and_then(Value::as_str).unwrap_or("?"));
-    let tools = tools.iter().map(|tool| cut(server, &name(tool))).collect();
-    let offered = Offered { server: cut(server, &client.server), revision: cut(server, &client.revision), tools };
-    client.close().await;
-    Ok(offered)
+    let (name, revision, tools) = match &server.way {
+        Way::Child(child) => {
+            let told = tools_of(child, START_TIME).await?;
+            (told.server, told.revision, told.tools)
+        }
+        Way::Http(http) => {
+            let mut headers = HeaderMap::new();
+            for header in &http.headers {
+                headers.insert(header.name.clone(), header.value.clone());
+            }
+            let mut client = Client::open(http.url.clone(), headers, EraChoice::Auto, TIME).await?;
+            let tools = client.tools().await?;
+            let (name, revision) = (client.server.clone(), client.revision.clone());
+            client.close().await;
+            (name, revision, tools)
+        }
+    };
+    let names = tools.iter().map(|tool| tool.get("name").and_then(Value::as_str).unwrap_or("?"));
+    let tools = names.map(|name| cut(server, name)).collect();
+    Ok(Offered { server: cut(server, &name), revision: cut(server, &revision), tools })
 }
 
 /// Takes the server's secrets out of what it said.
 pub fn cut(server: &UpstreamConfig, text: &str) -> String {
-    let secrets = server.headers.iter().flat_map(|header| &header.secrets).filter(|secret| !secret.is_empty());
-    shown(&secrets.fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***")))
+    shown(&server.secrets().cut_text(text))
 }
 
 fn exit_of(error: &ClientError) -> Exit {

@@ -1,0 +1,89 @@
+//! `command` of `[[servers]]`: a server that the gateway runs itself.
+
+use std::path::Path;
+use std::time::Duration;
+
+use gatelodge_gateway::ChildConfig;
+
+use super::fault::{Code, Fault};
+use super::listen::set_time;
+use super::read::{At, Reader};
+use super::sections::RawServer;
+use crate::headers::{self, Environment, HeaderFault};
+
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What the section says of the process.
+pub fn child(
+    raw: &RawServer,
+    command: &At<Vec<At<String>>>,
+    home: &Path,
+    environment: Environment<'_>,
+    reader: &mut Reader,
+) -> Option<ChildConfig> {
+    if let Some(headers) = &raw.headers {
+        let fault = Fault::new(Code::FieldClash, &headers.span, "a server that is run has no `headers`");
+        reader.fault(fault.help("give it variables with `env`"));
+    }
+    let Some((program, arguments)) = command.value.split_first().filter(|(program, _)| !program.value.is_empty())
+    else {
+        let fault = Fault::new(Code::BadValue, &command.span, "the command names no program");
+        reader.fault(fault.help("write `command = [\"program\", \"argument\", …]`; there is no shell"));
+        return None;
+    };
+    if program.value.contains(' ') && arguments.is_empty() {
+        let fault = Fault::new(Code::BadValue, &program.span, "the command is one word with spaces in it");
+        reader.fault(fault.help("write each argument as a text of its own: `[\"npx\", \"-y\", \"a-server\"]`"));
+        return None;
+    }
+    let mut child = ChildConfig {
+        program: program.value.clone(),
+        arguments: arguments.iter().map(|argument| argument.value.clone()).collect(),
+        environment: Vec::new(),
+        secrets: Vec::new(),
+        directory: raw.directory.as_ref().map(|directory| home.join(&directory.value)),
+        grace: GRACE,
+    };
+    set_time(&mut child.grace, raw.grace.as_ref(), reader);
+    let plain = headers::PLAIN.iter().filter_map(|name| Some(((*name).to_owned(), environment(name)?)));
+    child.environment.extend(plain);
+    variables(raw, environment, &mut child, reader);
+    Some(child)
+}
+
+fn variables(raw: &RawServer, environment: Environment<'_>, child: &mut ChildConfig, reader: &mut Reader) {
+    let written = raw.env.as_ref().map(|env| env.value.0.as_slice()).unwrap_or_default();
+    for (name, value) in written {
+        if name.value.is_empty() || name.value.contains(['=', '\0']) {
+            let fault = Fault::new(Code::BadValue, &name.span, "this is not a variable's name");
+            reader.fault(fault.help("a name has letters, digits and `_`"));
+            continue;
+        }
+        match headers::expand_text(&value.value, environment) {
+            Ok((text, secrets)) => {
+                if headers::is_credential(&name.value) {
+                    child.secrets.push(text.clone());
+                }
+                child.secrets.extend(secrets);
+                child.environment.retain(|(other, _)| *other != name.value);
+                child.environment.push((name.value.clone(), text));
+            }
+            Err(fault) => {
+                let is_missing = matches!(fault, HeaderFault::Missing(_));
+                let code = if is_missing { Code::MissingVariable } else { Code::BadValue };
+                reader.fault(Fault::new(code, &value.span, fault.message(&name.value)).help(fault.help()));
+            }
+        }
+    }
+}
+
+/// Refuses what only a server that is run can have.
+pub fn refuse_fields(raw: &RawServer, reader: &mut Reader) {
+    let env = raw.env.as_ref().map(|env| ("env", &env.span));
+    let directory = raw.directory.as_ref().map(|directory| ("directory", &directory.span));
+    let grace = raw.grace.as_ref().map(|grace| ("grace", &grace.span));
+    for (name, span) in [env, directory, grace].into_iter().flatten() {
+        let fault = Fault::new(Code::FieldClash, span, format!("`{name}` is for a server with a `command`"));
+        reader.fault(fault.help("leave it out"));
+    }
+}

@@ -1,0 +1,199 @@
+//! One client over its standard streams, in place of HTTP: a text to a line. The same road for all.
+
+use std::sync::{Arc, PoisonError};
+
+use bytes::Bytes;
+use gatelodge_mcp::{Era, Message, Method, Request, Revision, code, error, read_message};
+use gatelodge_store::{ServerName, TokenHash};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::Gateway;
+use crate::http::line::{Line, Slot};
+use crate::http::mcp::dispatch;
+use crate::http::reply;
+use crate::methods::{discover, initialize, pass, stream};
+use crate::session::ClientInfo;
+use crate::visit::{Modern, Side, Visit};
+
+/// Texts that wait for a client that does not read; beyond that the upstream waits.
+const WAITING: usize = 64;
+
+impl Gateway {
+    /// Serves the client at the other end, by one grant and for one server, until its input ends or the gateway stops;
+    /// then waits for calls to end, within bounds.
+    ///
+    /// # Errors
+    /// The grant or the server is not in force, or the output cannot be written.
+    pub async fn run_lines(
+        self: &Arc<Self>,
+        grant: &TokenHash,
+        server: &ServerName,
+        input: impl AsyncRead + Unpin,
+        output: impl AsyncWrite + Unpin,
+    ) -> std::io::Result<()> {
+        let (texts, queue) = mpsc::channel(WAITING);
+        let slot = Slot::default();
+        let (ended, end) = oneshot::channel();
+        let reading = async {
+            let read = self.read_lines(grant, server, input, texts, &slot).await;
+            self.stop();
+            self.drain().await;
+            self.end_session(grant, server, &slot).await;
+            let _ = ended.send(());
+            read
+        };
+        let writing = async {
+            tokio::select! {
+                // What has been said by then is written before anything else.
+                biased;
+                written = write(output, queue) => written,
+                _ = end => Ok(()),
+            }
+        };
+        let (read, written) = tokio::join!(reading, writing);
+        read.and(written)
+    }
+
+    async fn read_lines(
+        self: &Arc<Self>,
+        grant: &TokenHash,
+        server: &ServerName,
+        input: impl AsyncRead + Unpin,
+        texts: mpsc::Sender<Bytes>,
+        slot: &Slot,
+    ) -> std::io::Result<()> {
+        let mut input = BufReader::new(input);
+        loop {
+            let next = next_line(&mut input, self.settings.request.bytes);
+            let line = tokio::select! {
+                line = next => line?,
+                () = texts.closed() => return Ok(()),
+                () = self.stopping() => return Ok(()),
+            };
+            let Some(line) = line else { return Ok(()) };
+            if line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let visit = self.visit(grant, server)?;
+            self.take(visit, line.into(), &texts, slot).await;
+        }
+    }
+
+    fn visit(&self, grant: &TokenHash, server: &ServerName) -> std::io::Result<Visit> {
+        let live = self.live();
+        let found = live.grant(grant).cloned().zip(live.server(server).cloned());
+        let door = found.as_ref().and_then(|(grant, _)| grant.config.doors.get(server).cloned());
+        let Some(((grant, upstream), door)) = found.zip(door) else {
+            return Err(std::io::Error::other("the grant or the server is not in force any more"));
+        };
+        Ok(Visit { grant, door, upstream, address: "stdio".into(), side: Side::Legacy(None) })
+    }
+
+    /// Takes one message. Requests run beside one another; what wants no answer is passed on in its order.
+    async fn take(self: &Arc<Self>, mut visit: Visit, text: Bytes, texts: &mpsc::Sender<Bytes>, slot: &Slot) {
+        let line = Line::of_texts(texts.clone(), Arc::clone(slot));
+        let message = match read_message(&text, &self.settings.request) {
+            Ok(message) => message,
+            Err(fault) => {
+                let (status, answer) = reply::wire_error(&fault, Era::Legacy);
+                line.finish_with(status, answer.into()).await;
+                return self.reject(&visit, fault.code, &fault.message).await;
+            }
+        };
+        match self.side(&visit, &message, slot).await {
+            Ok(side) => visit.side = side,
+            Err(what) => {
+                if let Message::Request(request) = &message {
+                    line.finish(error(Some(request.id()), code::INVALID_REQUEST, &what, None).into()).await;
+                }
+                return self.reject(&visit, code::INVALID_REQUEST, &what).await;
+            }
+        }
+        match message {
+            Message::Request(request) if *request.method() == Method::Initialize => {
+                dispatch(self, &visit, &request, line).await;
+                self.hear(visit, texts, slot);
+            }
+            Message::Request(_) => {
+                let gw = Arc::clone(self);
+                self.spawn(async move {
+                    if let Ok(Message::Request(request)) = read_message(&text, &gw.settings.request) {
+                        dispatch(&gw, &visit, &request, line).await;
+                    }
+                });
+            }
+            Message::Notification(_) | Message::Response(_) => pass::one_way(self, &visit, &message).await,
+        }
+    }
+
+    /// How the client speaks, by this message alone.
+    async fn side(&self, visit: &Visit, message: &Message<'_>, slot: &Slot) -> Result<Side, String> {
+        let begin = || "begin with `initialize`".to_owned();
+        let session = slot.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Message::Request(request) = message else {
+            return session.map(|session| Side::Legacy(Some(session))).ok_or_else(begin);
+        };
+        if *request.method() == Method::Initialize {
+            return Ok(Side::Legacy(None));
+        }
+        if let Some(named) = request.meta().protocol_version() {
+            let modern = modern(request, &named)?;
+            let speaks = discover::speaks_modern(self, visit).await;
+            let speaks = speaks.map_err(|fault| crate::call::Refusal::Upstream(fault).message())?;
+            return if speaks { Ok(Side::Modern(modern)) } else { Err(begin()) };
+        }
+        session.map(|session| Side::Legacy(Some(session))).ok_or_else(begin)
+    }
+
+    /// Passes on what belongs to no request, for as long as the session lives.
+    fn hear(self: &Arc<Self>, mut visit: Visit, texts: &mpsc::Sender<Bytes>, slot: &Slot) {
+        let Some(session) = slot.lock().unwrap_or_else(PoisonError::into_inner).clone() else { return };
+        visit.side = Side::Legacy(Some(session));
+        let (gw, texts) = (Arc::clone(self), texts.downgrade());
+        self.spawn(async move {
+            let Some(texts) = texts.upgrade() else { return };
+            tokio::select! {
+                () = stream::follow(&gw, &visit, &texts, |text| Bytes::copy_from_slice(text.as_bytes())) => {}
+                () = gw.stopping() => {}
+            }
+        });
+    }
+
+    async fn end_session(&self, grant: &TokenHash, server: &ServerName, slot: &Slot) {
+        let session = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let (Some(session), Ok(mut visit)) = (session, self.visit(grant, server)) {
+            visit.side = Side::Legacy(Some(session));
+            initialize::end(self, &visit).await;
+        }
+    }
+}
+
+/// What a stateless request says of its client.
+fn modern(request: &Request<'_>, named: &str) -> Result<Modern, String> {
+    let revision: Revision =
+        named.parse().map_err(|_| format!("the revision {} is not spoken here", gatelodge_mcp::shown(named)))?;
+    if request.meta().client_capabilities().is_none() {
+        return Err("`params._meta` does not say the client's capabilities".to_owned());
+    }
+    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()) })
+}
+
+/// The next line; none at the end. One that is too long ends the reading: nothing can be said of what follows.
+async fn next_line(input: &mut (impl AsyncBufReadExt + Unpin), max: usize) -> std::io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let read = input.take(max as u64 + 1).read_until(b'\n', &mut line).await?;
+    match read {
+        0 => Ok(None),
+        _ if line.len() > max => Err(std::io::Error::other(format!("a message has more than {max} bytes"))),
+        _ => Ok(Some(line)),
+    }
+}
+
+async fn write(mut output: impl AsyncWrite + Unpin, mut texts: mpsc::Receiver<Bytes>) -> std::io::Result<()> {
+    while let Some(text) = texts.recv().await {
+        output.write_all(&crate::upstream::as_line(&text)).await?;
+        output.flush().await?;
+    }
+    Ok(())
+}

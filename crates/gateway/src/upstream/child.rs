@@ -1,0 +1,252 @@
+//! A server that we run ourselves: a process, one JSON text on each line of its input and output.
+//!
+//! It is started through a keeper, a small process of our own program, which ends the server and everything it
+//! started when its input closes. That also happens when the gateway is killed and can do nothing about it any more.
+
+mod inbox;
+mod pipes;
+mod ring;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use gatelodge_store::CallId;
+use prometheus_client::metrics::counter::Counter;
+use tokio::process::Command;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tracing::{info, warn};
+
+pub(crate) use self::pipes::as_line;
+
+use self::inbox::Inbox;
+use self::ring::Ring;
+use super::{SendError, Upstream};
+
+/// Messages that wait for a process that does not read; beyond that the callers wait.
+const WAITING_LINES: usize = 64;
+/// How long we wait for the code after the output has ended.
+const CODE_TIME: Duration = Duration::from_millis(200);
+/// The code of a keeper whose server could not be started.
+const NOT_STARTED: i32 = 127;
+/// How long a keeper may take beyond what it grants the server.
+const KEEPER_TIME: Duration = Duration::from_secs(5);
+
+/// What is configured of a server that we run.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ChildConfig {
+    /// What is run, without a shell.
+    pub program: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// All of its environment.
+    pub environment: Vec<(String, String)>,
+    /// What must never be seen on the caller's side: the values that came from our environment.
+    pub secrets: Vec<String>,
+    /// Where it runs; none for where the gateway does.
+    pub directory: Option<PathBuf>,
+    /// Time to end after its input was closed, and again after it was told to.
+    pub grace: Duration,
+}
+
+// The environment may hold secrets, and configurations get printed.
+impl std::fmt::Debug for ChildConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.environment.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("ChildConfig")
+            .field("program", &self.program)
+            .field("environment", &names)
+            .field("directory", &self.directory)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What starts and ends processes.
+#[derive(Debug, Clone)]
+pub(crate) struct Keeping {
+    /// The keeper's program and its first arguments.
+    pub keeper: Vec<OsString>,
+    pub max_bytes: usize,
+    /// Counts lines that are no messages, and messages that belong to nobody.
+    pub dropped: Counter,
+}
+
+/// A process that runs. It is ended when nobody has it any more.
+#[derive(Debug)]
+pub(crate) struct Child {
+    lines: mpsc::Sender<Bytes>,
+    inbox: Arc<Inbox>,
+    errors: Arc<Ring>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Child {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// There are too many, it ended too often just now, or it cannot be started.
+    pub fn start(upstream: &Upstream, config: &ChildConfig, keeping: &Keeping) -> Result<Arc<Self>, SendError> {
+        let not_sent = |why: String| SendError::NotSent(why);
+        let room = Arc::clone(&upstream.children).try_acquire_owned();
+        let room = room.map_err(|_| not_sent("too many processes of this server run".to_owned()))?;
+        upstream.restarts.check().map_err(not_sent)?;
+        let mut process = command(config, keeping)
+            .spawn()
+            .map_err(|error| not_sent(format!("the keeper of processes cannot be started: {error}")))?;
+        let (Some(input), Some(output), Some(errors)) =
+            (process.stdin.take(), process.stdout.take(), process.stderr.take())
+        else {
+            return Err(not_sent("the process has no pipes".to_owned()));
+        };
+        let name = upstream.name().to_string();
+        info!(server.name = name, "started `{}` for `{name}`", config.program);
+        let (lines, queue) = mpsc::channel(WAITING_LINES);
+        let inbox = Arc::new(Inbox::new(Arc::clone(&upstream.offers), keeping));
+        let ring = Arc::new(Ring::default());
+        let tail =
+            tokio::spawn(pipes::keep_errors(errors, Arc::clone(&ring), Arc::clone(&upstream.secrets), name.clone()));
+        tokio::spawn(pipes::write(input, queue, Arc::clone(&inbox)));
+        let (reading, restarts) = (Arc::clone(&inbox), Arc::clone(&upstream.restarts));
+        let (last_words, grace) = (Arc::clone(&ring), config.grace);
+        tokio::spawn(async move {
+            let broken = pipes::read(output, &reading).await;
+            // Most often it has ended by itself, and its code says whether it ever ran.
+            let ended = tokio::time::timeout(CODE_TIME, process.wait()).await;
+            let code = ended.ok().and_then(Result::ok).and_then(|status| status.code());
+            reading.end(code == Some(NOT_STARTED) && !reading.has_answered());
+            // Its input is closed now, so that it ends, by itself or by its keeper.
+            let ended = tokio::time::timeout(grace * 2 + KEEPER_TIME, process.wait()).await;
+            if ended.is_err() {
+                let _ = process.kill().await;
+            }
+            let _ = tokio::time::timeout(KEEPER_TIME, tail).await;
+            restarts.note(reading.has_answered());
+            let words = last_words.last().map(|line| format!(": {line}")).unwrap_or_default();
+            match broken {
+                Some(why) => warn!(server.name = name, "the process of `{name}` was ended: {why}"),
+                None => info!(server.name = name, "the process of `{name}` has ended{words}"),
+            }
+        });
+        Ok(Arc::new(Self { lines, inbox, errors: ring, _room: room }))
+    }
+
+    /// Whether it has ended, or is about to.
+    pub fn is_over(&self) -> bool {
+        self.inbox.is_over()
+    }
+
+    /// Whether it runs for this server as it is configured now.
+    pub fn is_of(&self, upstream: &Upstream) -> bool {
+        self.inbox.is_of(&upstream.offers)
+    }
+
+    /// Ends it, for all who have it.
+    pub fn end(&self) {
+        self.inbox.end(false);
+    }
+
+    /// Sends a request, whose id is that of the call.
+    pub async fn ask(self: &Arc<Self>, call: CallId, text: &Bytes) -> Result<ChildAnswer, SendError> {
+        let (events, answer) = self.inbox.wait_for(call.as_str()).ok_or_else(|| self.not_sent())?;
+        let answer = ChildAnswer { events, answer: Some(answer), call: Some(call), child: Arc::clone(self) };
+        self.tell(text).await?;
+        Ok(answer)
+    }
+
+    /// Sends a message.
+    pub async fn tell(&self, text: &Bytes) -> Result<(), SendError> {
+        if self.is_over() {
+            return Err(self.not_sent());
+        }
+        self.lines.send(as_line(text)).await.map_err(|_| self.not_sent())
+    }
+
+    /// What belongs to no request, from now on. Whoever heard it before does not any more.
+    pub fn hear(self: &Arc<Self>) -> Result<ChildAnswer, SendError> {
+        let events = self.inbox.hear().ok_or_else(|| self.not_sent())?;
+        Ok(ChildAnswer { events, answer: None, call: None, child: Arc::clone(self) })
+    }
+
+    fn not_sent(&self) -> SendError {
+        SendError::NotSent(self.last_words())
+    }
+
+    fn last_words(&self) -> String {
+        match self.errors.last() {
+            Some(line) => format!("the server's process has ended: {line}"),
+            None => "the server's process has ended".to_owned(),
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.inbox.end(false);
+    }
+}
+
+fn command(config: &ChildConfig, keeping: &Keeping) -> Command {
+    let mut keeper = keeping.keeper.iter();
+    let mut command = Command::new(keeper.next().cloned().unwrap_or_default());
+    command
+        .args(keeper)
+        .arg(config.grace.as_millis().to_string())
+        .arg(&config.program)
+        .args(&config.arguments)
+        .env_clear()
+        .envs(config.environment.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if let Some(directory) = &config.directory {
+        command.current_dir(directory);
+    }
+    // What a person types at our terminal is not meant for it.
+    #[cfg(unix)]
+    command.process_group(0);
+    command
+}
+
+/// What comes of a request, or what belongs to none.
+#[derive(Debug)]
+pub(crate) struct ChildAnswer {
+    events: mpsc::Receiver<Bytes>,
+    /// None once it came, and for what belongs to no request.
+    answer: Option<oneshot::Receiver<Bytes>>,
+    call: Option<CallId>,
+    child: Arc<Child>,
+}
+
+impl ChildAnswer {
+    pub async fn next(&mut self) -> Result<Option<Bytes>, SendError> {
+        let Some(answer) = &mut self.answer else {
+            return Ok(if self.call.is_some() { None } else { self.events.recv().await });
+        };
+        let message = tokio::select! {
+            // What was said before the answer goes before it.
+            biased;
+            Some(event) = self.events.recv() => return Ok(Some(event)),
+            message = answer => message,
+        };
+        self.answer = None;
+        message.map(Some).map_err(|_| match self.child.inbox.has_started() {
+            true => SendError::Gone(self.child.last_words()),
+            false => self.child.not_sent(),
+        })
+    }
+}
+
+impl Drop for ChildAnswer {
+    /// Nobody waits for the answer any more: the server may stop.
+    fn drop(&mut self) {
+        let (Some(call), Some(_)) = (self.call, &self.answer) else { return };
+        self.child.inbox.forget(call.as_str());
+        let text =
+            format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"{call}"}}}}"#);
+        // One that does not even read will not hear it.
+        let _ = self.child.lines.try_send(as_line(&Bytes::from(text)));
+    }
+}

@@ -1,0 +1,190 @@
+//! Who waits for what a process says.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use gatelodge_json::{Limits, read};
+use gatelodge_mcp::{Method, ServerNotification, Upstream as Said, read_upstream};
+use prometheus_client::metrics::counter::Counter;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use super::Keeping;
+use crate::upstream::Offers;
+
+/// Messages that wait for one who does not read; beyond that they are dropped.
+const WAITING: usize = 256;
+/// Messages that belong to nobody who is there yet.
+const UNHEARD: usize = 64;
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// Hands out what a process says.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    table: Mutex<Table>,
+    offers: Arc<Offers>,
+    limits: Limits,
+    dropped: Counter,
+    has_answered: AtomicBool,
+    never_started: AtomicBool,
+    /// Told once, when it is over; the task that writes listens, and closes the input.
+    over: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    /// By the ids of calls, of which later ones are larger.
+    waiting: BTreeMap<Box<str>, Waiting>,
+    hearing: Option<mpsc::Sender<Bytes>>,
+    unheard: VecDeque<Bytes>,
+    is_over: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    events: mpsc::Sender<Bytes>,
+    answer: oneshot::Sender<Bytes>,
+}
+
+impl Inbox {
+    pub fn new(offers: Arc<Offers>, keeping: &Keeping) -> Self {
+        let limits = Limits { bytes: keeping.max_bytes, ..Limits::REPLY };
+        Self {
+            table: Mutex::default(),
+            offers,
+            limits,
+            dropped: keeping.dropped.clone(),
+            has_answered: AtomicBool::new(false),
+            never_started: AtomicBool::new(false),
+            over: Notify::new(),
+        }
+    }
+
+    pub fn is_of(&self, offers: &Arc<Offers>) -> bool {
+        Arc::ptr_eq(&self.offers, offers)
+    }
+
+    pub fn max_bytes(&self) -> usize {
+        self.limits.bytes
+    }
+
+    pub fn count_dropped(&self) {
+        self.dropped.inc();
+    }
+
+    /// Waits for the answer to a call, and for what is said until then; none if nothing comes any more.
+    pub fn wait_for(&self, call: &str) -> Option<(mpsc::Receiver<Bytes>, oneshot::Receiver<Bytes>)> {
+        let mut table = self.lock();
+        if table.is_over {
+            return None;
+        }
+        let ((events, heard), (answer, answered)) = (mpsc::channel(WAITING), oneshot::channel());
+        if table.hearing.is_none() {
+            table.unheard.drain(..).for_each(|message| drop(events.try_send(message)));
+        }
+        table.waiting.insert(call.into(), Waiting { events, answer });
+        Some((heard, answered))
+    }
+
+    /// What belongs to no request, from now on.
+    pub fn hear(&self) -> Option<mpsc::Receiver<Bytes>> {
+        let mut table = self.lock();
+        if table.is_over {
+            return None;
+        }
+        let (events, heard) = mpsc::channel(WAITING);
+        table.unheard.drain(..).for_each(|message| drop(events.try_send(message)));
+        table.hearing = Some(events);
+        Some(heard)
+    }
+
+    pub fn forget(&self, call: &str) {
+        self.lock().waiting.remove(call);
+    }
+
+    /// Hands a message out. False if it belongs to nobody.
+    pub fn deliver(&self, message: Bytes) -> bool {
+        match read_upstream(&message, &self.limits) {
+            Err(_) => false,
+            Ok(Said::Reply(reply)) => {
+                self.has_answered.store(true, Ordering::Relaxed);
+                let waiting = reply.id().and_then(|id| self.lock().waiting.remove(id.as_str()?));
+                waiting.is_some_and(|waiting| waiting.answer.send(message.clone()).is_ok())
+            }
+            Ok(Said::Notification(said)) => {
+                if *said.method() == Method::ToolsListChanged {
+                    self.offers.forget();
+                }
+                match self.call_of(&said) {
+                    Some(call) => self.lock().tell_call(&call, message.clone()),
+                    None if *said.method() == Method::Progress => false,
+                    None => self.lock().tell_anybody(message.clone()),
+                }
+            }
+            Ok(Said::Request(_)) => self.lock().tell_anybody(message.clone()),
+        }
+    }
+
+    /// The call that a notification belongs to, if it says.
+    fn call_of(&self, said: &ServerNotification<'_>) -> Option<String> {
+        if *said.method() == Method::Progress {
+            return said.reference()?.as_str().map(str::to_owned);
+        }
+        let document = read(said.params()?.as_bytes(), &self.limits).ok()?;
+        let call = document.root().get("_meta")?.get(SUBSCRIPTION)?.as_str()?;
+        Some(call.into_owned())
+    }
+
+    pub fn has_answered(&self) -> bool {
+        self.has_answered.load(Ordering::Relaxed)
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.lock().is_over
+    }
+
+    /// Whether the server ran at all.
+    pub fn has_started(&self) -> bool {
+        !self.never_started.load(Ordering::Acquire)
+    }
+
+    /// Nothing comes any more: whoever waits is told so.
+    pub fn end(&self, never_started: bool) {
+        self.never_started.fetch_or(never_started, Ordering::AcqRel);
+        *self.lock() = Table { is_over: true, ..Table::default() };
+        self.over.notify_one();
+    }
+
+    /// Waits for the end.
+    pub async fn ended(&self) {
+        self.over.notified().await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn tell_call(&self, call: &str, message: Bytes) -> bool {
+        self.waiting.get(call).is_some_and(|waiting| waiting.events.try_send(message).is_ok())
+    }
+
+    /// To whoever hears what belongs to no request, else to the latest call, else to the next who comes.
+    fn tell_anybody(&mut self, message: Bytes) -> bool {
+        if self.hearing.as_ref().is_some_and(mpsc::Sender::is_closed) {
+            self.hearing = None;
+        }
+        let latest = self.waiting.last_key_value().map(|(_, waiting)| &waiting.events);
+        if let Some(events) = self.hearing.as_ref().or(latest) {
+            return events.try_send(message).is_ok();
+        }
+        let has_room = self.unheard.len() < UNHEARD;
+        if !has_room {
+            self.unheard.pop_front();
+        }
+        self.unheard.push_back(message);
+        has_room
+    }
+}

@@ -1,0 +1,67 @@
+//! The three pipes of a process.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::mpsc;
+use tracing::debug;
+
+use super::inbox::Inbox;
+use super::ring::Ring;
+use crate::upstream::Secrets;
+
+/// One message as a line. Breaks can stand only between its parts, where a space means the same.
+pub(crate) fn as_line(text: &Bytes) -> Bytes {
+    let mut line = BytesMut::with_capacity(text.len() + 1);
+    line.extend(text.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
+    line.put_u8(b'\n');
+    line.freeze()
+}
+
+/// Writes lines until nobody has any more to write, or the process is over; then its input is closed.
+pub(super) async fn write(mut input: ChildStdin, mut lines: mpsc::Receiver<Bytes>, inbox: Arc<Inbox>) {
+    let writing = async {
+        while let Some(line) = lines.recv().await {
+            input.write_all(&line).await?;
+        }
+        std::io::Result::Ok(())
+    };
+    tokio::select! {
+        // A process that takes nothing more cannot be asked anything.
+        written = writing => if written.is_err() { inbox.end(false) },
+        () = inbox.ended() => {}
+    }
+}
+
+/// Reads messages until the output ends. Why it was not read to its end.
+pub(super) async fn read(output: ChildStdout, inbox: &Inbox) -> Option<String> {
+    let max_bytes = inbox.max_bytes();
+    let mut output = BufReader::with_capacity(64 << 10, output);
+    loop {
+        let mut line = Vec::new();
+        let limit = max_bytes as u64 + 1;
+        match (&mut output).take(limit).read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return None,
+            Ok(_) if line.len() > max_bytes => return Some(format!("a line has more than {max_bytes} bytes")),
+            Ok(_) => {}
+        }
+        let is_blank = line.iter().all(u8::is_ascii_whitespace);
+        if !is_blank && !inbox.deliver(line.into()) {
+            inbox.count_dropped();
+        }
+    }
+}
+
+/// Keeps the last lines that a process says beside its messages.
+pub(super) async fn keep_errors(errors: ChildStderr, ring: Arc<Ring>, secrets: Arc<Secrets>, name: String) {
+    let mut errors = BufReader::new(errors);
+    let mut line = Vec::new();
+    while let Ok(1..) = (&mut errors).take(Ring::MAX_LINE as u64).read_until(b'\n', &mut line).await {
+        let text = secrets.cut_text(String::from_utf8_lossy(&line).trim_end());
+        debug!(server.name = name, "{name}: {}", gatelodge_mcp::shown(&text));
+        ring.push(&text);
+        line.clear();
+    }
+}

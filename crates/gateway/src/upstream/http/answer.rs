@@ -1,0 +1,127 @@
+//! The answer of an upstream over HTTP, read within bounds.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use gatelodge_mcp::EventDecoder;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::{Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+
+use crate::http::names;
+use crate::upstream::exchange::Source;
+use crate::upstream::{Exchange, Link, SendError};
+
+/// An answer over HTTP that is being read.
+#[derive(Debug)]
+pub(crate) struct HttpAnswer {
+    body: Incoming,
+    form: Form,
+    /// The most bytes of one message.
+    max_bytes: usize,
+}
+
+#[derive(Debug)]
+enum Form {
+    /// One JSON text; none once it was read.
+    Whole,
+    Events {
+        decoder: Box<EventDecoder>,
+        ready: VecDeque<Bytes>,
+    },
+    Ended,
+}
+
+impl HttpAnswer {
+    pub fn begin(response: Response<Incoming>, max_bytes: usize) -> Result<Exchange, SendError> {
+        let (head, body) = response.into_parts();
+        if head.headers.contains_key(CONTENT_ENCODING) {
+            return Err(SendError::Gone("the answer is compressed, which was not asked for".to_owned()));
+        }
+        let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let form = match kind.as_str() {
+            _ if body.is_end_stream() => Form::Ended,
+            "text/event-stream" if head.status.is_success() => {
+                Form::Events { decoder: Box::new(EventDecoder::new(max_bytes)), ready: VecDeque::new() }
+            }
+            "application/json" => Form::Whole,
+            // Accepted without content, by servers that do not say how long nothing is.
+            _ if head.status == StatusCode::ACCEPTED => Form::Ended,
+            _ if !head.status.is_success() => return Err(SendError::Status(head.status.as_u16())),
+            _ => {
+                let kind = gatelodge_mcp::shown(&kind);
+                return Err(SendError::Gone(format!("the answer is neither JSON nor an event stream but {kind}")));
+            }
+        };
+        let link = head.headers.get(names::SESSION).cloned().map_or(Link::None, Link::Http);
+        let source = Source::Http(Self { body, form, max_bytes });
+        Ok(Exchange { status: head.status, link, source })
+    }
+
+    /// Whether the answer is a stream that may hold more than the one message.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.form, Form::Events { .. })
+    }
+
+    /// The next message; none at the end.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, SendError> {
+        match &self.form {
+            Form::Ended => Ok(None),
+            Form::Whole => {
+                let text = self.whole().await?;
+                self.form = Form::Ended;
+                Ok(Some(text))
+            }
+            Form::Events { .. } => self.event().await,
+        }
+    }
+
+    async fn whole(&mut self) -> Result<Bytes, SendError> {
+        // Most answers come in one piece, which is then not copied.
+        let Some(first) = self.chunk().await? else { return Err(SendError::Gone("the answer is empty".to_owned())) };
+        let expected = usize::try_from(self.body.size_hint().lower()).unwrap_or(usize::MAX).saturating_add(first.len());
+        self.check_length(expected)?;
+        let Some(second) = self.chunk().await? else { return Ok(first) };
+        let mut all = Vec::with_capacity(expected);
+        all.extend_from_slice(&first);
+        all.extend_from_slice(&second);
+        while let Some(chunk) = self.chunk().await? {
+            self.check_length(all.len() + chunk.len())?;
+            all.extend_from_slice(&chunk);
+        }
+        Ok(all.into())
+    }
+
+    fn check_length(&self, bytes: usize) -> Result<(), SendError> {
+        let max = self.max_bytes;
+        if bytes > max { Err(SendError::Gone(format!("the answer has more than {max} bytes"))) } else { Ok(()) }
+    }
+
+    async fn event(&mut self) -> Result<Option<Bytes>, SendError> {
+        loop {
+            let Form::Events { ready, .. } = &mut self.form else { return Ok(None) };
+            if let Some(message) = ready.pop_front() {
+                return Ok(Some(message));
+            }
+            let Some(chunk) = self.chunk().await? else {
+                self.form = Form::Ended;
+                return Ok(None);
+            };
+            let Form::Events { decoder, ready } = &mut self.form else { return Ok(None) };
+            let pushed = decoder.push(&chunk, |data| ready.push_back(data.into()));
+            pushed.map_err(|error| SendError::Gone(error.to_string()))?;
+        }
+    }
+
+    async fn chunk(&mut self) -> Result<Option<Bytes>, SendError> {
+        loop {
+            let Some(frame) = self.body.frame().await else { return Ok(None) };
+            let frame = frame.map_err(|error| SendError::Gone(format!("the answer broke off: {error}")))?;
+            // Trailers say nothing here.
+            let Ok(data) = frame.into_data() else { continue };
+            return Ok(Some(data));
+        }
+    }
+}

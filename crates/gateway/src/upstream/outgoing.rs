@@ -1,0 +1,108 @@
+//! A message on its way to an upstream, and the upstream's end of a session.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gatelodge_mcp::Revision;
+use gatelodge_store::Outcome;
+use http::header::HeaderValue;
+
+use super::Secrets;
+use super::child::Child;
+
+/// Why an upstream gave no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SendError {
+    /// No connection; not one byte of the request was written.
+    #[error("cannot connect: {0}")]
+    NotSent(String),
+    /// The connection broke, or what came is no answer; the request may have been carried out.
+    #[error("{0}")]
+    Gone(String),
+    /// It took too long; the request may have been carried out.
+    #[error("no answer in time")]
+    Timeout,
+    /// It answered with an HTTP status that says no.
+    #[error("HTTP status {0}")]
+    Status(u16),
+}
+
+impl SendError {
+    /// What the log says of a message that ended so.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::NotSent(_) => Outcome::NotSent,
+            Self::Timeout => Outcome::Timeout,
+            Self::Gone(_) | Self::Status(_) => Outcome::Gone,
+        }
+    }
+
+    /// Cuts what the upstream gave back of our secrets.
+    pub fn cut(self, secrets: &Secrets) -> Self {
+        match self {
+            Self::NotSent(why) => Self::NotSent(secrets.cut_text(&why)),
+            Self::Gone(why) => Self::Gone(secrets.cut_text(&why)),
+            other @ (Self::Timeout | Self::Status(_)) => other,
+        }
+    }
+}
+
+/// The upstream's end of a session.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Link {
+    /// There is none: before the handshake, for a server without sessions, or because requests stand alone.
+    #[default]
+    None,
+    /// The id that a server gave over HTTP.
+    Http(HeaderValue),
+    /// A process of the session's own.
+    Child(Arc<Child>),
+}
+
+/// What is to be done at an upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verb {
+    /// Take a message.
+    Post,
+    /// Let us hear what belongs to no request.
+    Hear,
+    /// Forget the session.
+    End,
+}
+
+/// A message on its way to an upstream.
+#[derive(Debug, Clone)]
+pub(crate) struct Outgoing {
+    pub verb: Verb,
+    pub body: Bytes,
+    pub link: Link,
+    pub revision: Option<Revision>,
+    /// The id of a request, under which its answer comes. None for what wants no answer.
+    pub call: Option<gatelodge_store::CallId>,
+    /// What the stateless revision wants in the head: the method, and what it is about.
+    pub modern: Option<ModernHead>,
+}
+
+/// The head of a stateless request, made from the body that was judged.
+#[derive(Debug, Clone)]
+pub(crate) struct ModernHead {
+    pub method: String,
+    pub name: Option<String>,
+}
+
+impl Outgoing {
+    /// A message that wants no answer.
+    pub fn note(body: impl Into<Bytes>) -> Self {
+        let body = body.into();
+        Self { verb: Verb::Post, body, link: Link::None, revision: None, call: None, modern: None }
+    }
+
+    /// A request, whose id in the body is that of the call.
+    pub fn request(body: impl Into<Bytes>, call: gatelodge_store::CallId) -> Self {
+        Self { call: Some(call), ..Self::note(body) }
+    }
+
+    pub fn empty(verb: Verb) -> Self {
+        Self { verb, ..Self::note(Bytes::new()) }
+    }
+}
