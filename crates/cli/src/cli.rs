@@ -2,6 +2,7 @@
 
 mod call;
 mod grant;
+mod local;
 mod log;
 mod policy;
 mod run;
@@ -13,6 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use call::CallArgs;
 pub use grant::{AttachArgs, CreateArgs, DetachArgs, GrantCommand, LifeArgs, RotateArgs, TokenArgs};
+pub use local::{BridgeArgs, WrapArgs};
 pub use log::{AuditCommand, CallsArgs, DoctorArgs, ExportArgs, HeadArgs, LogName, PruneArgs, StatusArgs, VerifyArgs};
 pub use policy::{
     CheckArgs, ExplainArgs, FmtArgs, FormatName, ImportArgs, PolicyCommand, PutArgs, RollbackArgs, ShowPolicyArgs,
@@ -38,6 +40,8 @@ pub struct Cli {
 pub enum Command {
     Up(UpArgs),
     Serve(ServeArgs),
+    Wrap(WrapArgs),
+    Bridge(BridgeArgs),
     Call(CallArgs),
     /// Adds, lists, removes and tests the servers that agents reach.
     #[command(subcommand)]

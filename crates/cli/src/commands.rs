@@ -1,6 +1,7 @@
 //! One file for each command; each knows one thing.
 
 pub mod audit;
+pub mod bridge;
 pub mod call;
 pub mod calls;
 pub mod docs;
@@ -11,3 +12,4 @@ pub mod serve;
 pub mod server;
 pub mod status;
 pub mod up;
+pub mod wrap;

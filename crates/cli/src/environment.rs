@@ -8,6 +8,14 @@ pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
+/// All variables that are text, but those whose names begin with `but`.
+#[expect(clippy::disallowed_methods, reason = "this is the door through which the environment comes in")]
+pub fn all(but: &str) -> Vec<(String, String)> {
+    let text =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    text.filter(|(name, _)| !name.starts_with(but)).collect()
+}
+
 /// The user as the operating system knows it, for the admin log.
 pub fn user() -> String {
     // The variables `USER` and `LOGNAME` say what the user likes; `id` asks the system.

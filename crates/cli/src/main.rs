@@ -37,6 +37,8 @@ fn run() -> Exit {
     let outcome = match command {
         Command::Up(args) => commands::up::run(args),
         Command::Serve(args) => commands::serve::run(args),
+        Command::Wrap(args) => commands::wrap::run(args),
+        Command::Bridge(args) => commands::bridge::run(args),
         Command::Call(args) => commands::call::run(&args),
         Command::Server(command) => commands::server::run(command),
         Command::Grant(command) => commands::grant::run(command),

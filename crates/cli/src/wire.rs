@@ -3,6 +3,7 @@
 mod clock;
 mod follow;
 mod housekeeping;
+mod local;
 mod log;
 mod note;
 mod picture;
@@ -17,6 +18,7 @@ use gatelodge_store::{
 use crate::config::StoreConfig;
 
 pub use clock::system as system_clock;
+pub use local::{Local, run as run_local};
 pub use log::{LogArgs, start as start_log};
 pub use note::{Note, find as find_note};
 pub use picture::{Picture, Stored, merge, stored};

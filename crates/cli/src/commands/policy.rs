@@ -2,7 +2,7 @@
 
 mod check;
 mod explain;
-mod findings;
+pub mod findings;
 mod fmt;
 mod import;
 mod kept;

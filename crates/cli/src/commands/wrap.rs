@@ -1,0 +1,73 @@
+//! `gatelodge wrap`: a policy before one local server.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use gatelodge_gateway::{ChildConfig, Door, LivePolicy, UpstreamConfig, Way};
+use gatelodge_policy::Policy;
+use gatelodge_store::{Mode, PolicyName, PolicyVersion, ServerName};
+
+use super::policy::findings::Findings;
+use crate::cli::WrapArgs;
+use crate::exit::{Exit, Usage};
+use crate::wire::{self, Local};
+use crate::{desk, environment, headers};
+
+/// Variables of ours that are none of the server's business.
+const OURS: &str = "GATELODGE_";
+const GRACE: Duration = Duration::from_secs(2);
+
+pub fn run(args: WrapArgs) -> Result<Exit> {
+    let mut findings = Findings::default();
+    let policy = findings.read(&args.policy).and_then(|source| findings.load(&source, None));
+    let Some(policy) = policy else {
+        findings.tell(false)?;
+        return Ok(findings.exit());
+    };
+    wire::start_log(&args.log)?;
+    let Ok(config) = desk::configured(&args.store)? else { return Ok(Exit::Findings) };
+    let store = desk::place(&args.store, config.as_ref())?;
+    let clock = wire::system_clock();
+    let stores = wire::open(&store, &clock).context("cannot open the data directory")?;
+    let mode = if args.observe { Mode::Observe } else { Mode::Enforce };
+    let door = Door { policy: Some(Arc::new(live(&args.policy, policy)?)), mode };
+    let local = Local { ledger: stores.ledger, clock, server: server(&args)?, door, label: args.label };
+    wire::run_local(local, std::future::pending())?;
+    Ok(Exit::Fine)
+}
+
+fn live(path: &Path, policy: Policy) -> Result<LivePolicy> {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let name: PolicyName = plain(&stem).parse().map_err(|error| Usage(format!("the policy's file: {error}")))?;
+    Ok(LivePolicy { name, version: PolicyVersion(0), policy })
+}
+
+fn server(args: &WrapArgs) -> Result<UpstreamConfig> {
+    let Some((program, arguments)) = args.command.split_first() else {
+        return Err(Usage("name the server's command behind `--`".to_owned()).into());
+    };
+    let stem = || Path::new(program).file_stem().map(|stem| plain(&stem.to_string_lossy())).unwrap_or_default();
+    let name = args.name.clone().unwrap_or_else(stem);
+    let name: ServerName = name.parse().map_err(|error| {
+        Usage(format!("`{}` is not a server's name: {error}; give one with `--name`", crate::report::shown(&name)))
+    })?;
+    let environment = environment::all(OURS);
+    let secrets = environment.iter().filter(|(name, _)| headers::is_credential(name));
+    let child = ChildConfig {
+        program: program.clone(),
+        arguments: arguments.to_vec(),
+        secrets: secrets.map(|(_, value)| value.clone()).collect(),
+        environment,
+        directory: None,
+        grace: GRACE,
+    };
+    Ok(UpstreamConfig { name, way: Way::Child(child), log_arguments: false })
+}
+
+/// A text as names are written: small letters, digits and `-`.
+fn plain(text: &str) -> String {
+    let plain = |character: char| if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' };
+    text.chars().map(plain).collect::<String>().trim_matches('-').to_owned()
+}

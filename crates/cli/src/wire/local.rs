@@ -1,0 +1,64 @@
+//! A gateway for one client at our standard streams, and one server.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use gatelodge_gateway::{Door, Gateway, GrantConfig, Settings, UpstreamConfig};
+use gatelodge_store::{Clock, GrantId, Ledger, Token};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What is put together.
+pub struct Local {
+    pub ledger: Arc<dyn Ledger>,
+    pub clock: Arc<dyn Clock>,
+    pub server: UpstreamConfig,
+    pub door: Door,
+    /// What the caller is called.
+    pub label: String,
+}
+
+/// Serves until the client's end of the streams is closed, or we are told to stop. `beside` is done meanwhile.
+pub fn run(local: Local, beside: impl Future<Output = ()>) -> Result<()> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    let ended = runtime.block_on(async {
+        tokio::select! {
+            ended = serve(local) => ended,
+            () = beside => Ok(()),
+        }
+    });
+    // Our input may still be waited for, and nobody closes it.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn serve(local: Local) -> Result<()> {
+    let Local { ledger, clock, server, door, label } = local;
+    let settings = Settings { keeper: crate::keep::command()?, ..Settings::default() };
+    let gateway = Gateway::new(ledger, clock, settings).context("cannot start")?;
+    // Nobody shows it: whoever is at the other end of our streams has been let in by starting us.
+    let token = Token::random()?.hash();
+    let name = server.name.clone();
+    let grant = GrantConfig {
+        id: GrantId(format!("local:{label}").into()),
+        label: label.into(),
+        labels: BTreeMap::new(),
+        token,
+        expires_at: None,
+        doors: HashMap::from([(name.clone(), door)]),
+    };
+    gateway.replace(vec![server], vec![grant]);
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let told = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        gateway.stop();
+        std::future::pending().await
+    };
+    tokio::select! {
+        ended = gateway.run_lines(&token, &name, tokio::io::stdin(), tokio::io::stdout()) => Ok(ended?),
+        () = told => Ok(()),
+    }
+}
