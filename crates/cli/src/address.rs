@@ -13,6 +13,8 @@ pub enum UrlFault {
     Credentials,
     /// With a `#`.
     Fragment,
+    /// With something behind the host that is no port.
+    Port,
 }
 
 impl UrlFault {
@@ -22,6 +24,7 @@ impl UrlFault {
             Self::Form => "this is not an address of the form `http://host/path` or `https://host/path`",
             Self::Credentials => "the address has a user or password in it",
             Self::Fragment => "the address has a `#`, which is never sent",
+            Self::Port => "the address has no port where one should be",
         }
         .to_owned()
     }
@@ -32,6 +35,7 @@ impl UrlFault {
             Self::Form => "write it like `https://mcp.example.com/mcp`",
             Self::Credentials => "leave it out, and send a header: `Authorization = \"Basic ${NAME}\"`",
             Self::Fragment => "leave it out",
+            Self::Port => "a port is a number from 1 to 65535",
         }
     }
 }
@@ -47,7 +51,26 @@ pub fn parse(text: &str) -> Result<Uri, UrlFault> {
         return Err(UrlFault::Credentials);
     }
     let is_web = matches!(uri.scheme_str(), Some("http" | "https"));
-    if is_web && !authority.host().is_empty() { Ok(uri) } else { Err(UrlFault::Form) }
+    if !is_web || !is_host(authority.host()) {
+        return Err(UrlFault::Form);
+    }
+    // A port that is none would be left out, and the request go to another server.
+    let behind = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
+    match behind.strip_prefix(':').map(str::parse::<u16>) {
+        None if behind.is_empty() => Ok(uri),
+        Some(Ok(1..)) => Ok(uri),
+        _ => Err(UrlFault::Port),
+    }
+}
+
+fn is_host(host: &str) -> bool {
+    if let Some(address) = host.strip_prefix('[') {
+        return address.strip_suffix(']').is_some_and(|address| address.parse::<std::net::Ipv6Addr>().is_ok());
+    }
+    let is_label = |label: &str| {
+        !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    };
+    host.strip_suffix('.').unwrap_or(host).split('.').all(is_label)
 }
 
 /// Whether an address is on this machine.

@@ -2,6 +2,7 @@
 
 pub(crate) mod admin;
 pub(crate) mod body;
+mod cors;
 pub(crate) mod guard;
 pub(crate) mod head;
 pub(crate) mod line;

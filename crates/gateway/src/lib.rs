@@ -45,6 +45,9 @@ pub use upstream::{
 /// How often sessions that nobody uses are forgotten and floods are told.
 const HOUSEKEEPING: Duration = Duration::from_secs(60);
 
+/// How long it may take to answer what is under way when its time is over.
+const CUT_TIME: Duration = Duration::from_secs(1);
+
 /// Everything that requests share.
 pub struct Gateway {
     live: ArcSwap<Live>,
@@ -57,6 +60,8 @@ pub struct Gateway {
     unauthenticated: Flood,
     /// Sent once, when the gateway stops. Listeners, connections and streams listen.
     stop: watch::Sender<bool>,
+    /// Sent once, when calls have had their time to end. Those under way listen, and are answered then.
+    cut: watch::Sender<bool>,
     /// How many tasks of calls and connections there are. The last to end tells `idle`, to which `drain` listens.
     tasks: AtomicUsize,
     idle: Notify,
@@ -78,6 +83,7 @@ impl Gateway {
             metrics,
             unauthenticated: Flood::default(),
             stop: watch::Sender::new(false),
+            cut: watch::Sender::new(false),
             tasks: AtomicUsize::new(0),
             idle: Notify::new(),
             settings,
@@ -140,24 +146,39 @@ impl Gateway {
     }
 
     async fn drain(&self) {
-        let all_ended = async {
-            loop {
-                let idle = self.idle.notified();
-                if self.tasks.load(Ordering::Acquire) == 0 {
-                    return;
-                }
-                idle.await;
+        if tokio::time::timeout(self.settings.drain_time, self.all_ended()).await.is_err() {
+            // What is under way is answered and written down now.
+            self.cut.send_replace(true);
+            if tokio::time::timeout(CUT_TIME, self.all_ended()).await.is_err() {
+                let left = self.tasks.load(Ordering::Acquire);
+                warn!(left, "{left} requests had not ended when the gateway stopped");
             }
-        };
-        if tokio::time::timeout(self.settings.drain_time, all_ended).await.is_err() {
-            let left = self.tasks.load(Ordering::Acquire);
-            warn!(left, "{left} requests had not ended when the gateway stopped");
         }
         self.tell_unauthenticated().await;
         if let Err(fault) = self.ledger.flush().await {
             warn!(error = %fault, "the last rows of the call log may not be written: {fault}");
         }
         info!("stopped");
+    }
+
+    async fn all_ended(&self) {
+        loop {
+            let idle = self.idle.notified();
+            if self.tasks.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            idle.await;
+        }
+    }
+
+    /// Waits until calls have had their time to end.
+    pub(crate) async fn cut_off(&self) {
+        let mut cut = self.cut.subscribe();
+        let _ = cut.wait_for(|cut| *cut).await;
+    }
+
+    pub(crate) fn is_cut_off(&self) -> bool {
+        *self.cut.borrow()
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

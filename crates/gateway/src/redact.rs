@@ -1,6 +1,7 @@
 //! Argument values for the log: what looks like a secret by its name is not written down.
 
 use gatelodge_json::{Kind, Value, quote};
+use gatelodge_store::Token;
 
 use crate::upstream::Secrets;
 
@@ -24,11 +25,22 @@ const TELLING: [&str; 10] = [
 pub(crate) fn values(arguments: Value<'_>, secrets: &Secrets) -> String {
     let mut out = String::new();
     write(arguments, &mut out);
-    let mut out = secrets.cut_text(&out);
+    let mut out = without_tokens(&secrets.cut_text(&out));
     if out.len() > MAX_KEPT {
         let cut = (0..=MAX_KEPT).rev().find(|at| out.is_char_boundary(*at)).unwrap_or(0);
         out.truncate(cut);
         out.push('…');
+    }
+    out
+}
+
+/// Cuts tokens of grants, which agents come to know and may pass on.
+fn without_tokens(text: &str) -> String {
+    let mut parts = text.split(Token::PREFIX);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        out.push_str("***");
+        out.push_str(part.trim_start_matches(|character: char| character.is_ascii_alphanumeric()));
     }
     out
 }
@@ -78,12 +90,12 @@ mod tests {
 
     #[test]
     fn values_under_telling_names_and_known_secrets_are_not_written() {
-        let text = br#"{"to":"a","Password":"hunter2","deep":[{"api_key":{"x":1}}],"note":"my sesame1 here","n":1.10}"#;
+        let text = br#"{"to":"a","Password":"hunter2","deep":[{"api_key":{"x":1}}],"note":"my sesame1 here","n":1.10,"x":"glt_abc2 and"}"#;
         let document = read(text, &Limits::REQUEST).expect("json");
         let secrets = Secrets::new([&"sesame1".to_owned()]);
         assert_eq!(
             values(document.root(), &secrets),
-            r#"{"to":"a","Password":"***","deep":[{"api_key":"***"}],"note":"my *** here","n":1.10}"#
+            r#"{"to":"a","Password":"***","deep":[{"api_key":"***"}],"note":"my *** here","n":1.10,"x":"*** and"}"#
         );
     }
 

@@ -234,21 +234,21 @@ const TABLES: usize = 16;
 
 impl Sessions {
     pub fn new(limit: usize, idle: Duration) -> Self {
-        Self { tables: (0..TABLES).map(|_| Mutex::default()).collect(), limit: limit.div_ceil(TABLES), idle }
+        Self { tables: (0..TABLES).map(|_| Mutex::default()).collect(), limit, idle }
     }
 
-    /// Whether there is room for one more, more or less: the tables fill evenly, but not exactly so.
+    /// Whether there is room for one more.
     pub fn has_room(&self) -> bool {
-        self.count() < self.limit * TABLES
+        self.count() < self.limit
     }
 
     /// Keeps a session; none if there is no room.
     pub fn insert(&self, session: Session) -> Option<Arc<Session>> {
-        let session = Arc::new(session);
-        let mut table = lock(self.table(session.id())?);
-        if table.len() >= self.limit {
+        if !self.has_room() {
             return None;
         }
+        let session = Arc::new(session);
+        let mut table = lock(self.table(session.id())?);
         table.insert(session.id().into(), Arc::clone(&session));
         Some(session)
     }
@@ -256,7 +256,7 @@ impl Sessions {
     /// Finds a session of a grant at a server. One of another grant is not there.
     pub fn find(&self, id: &str, grant: &GrantId, server: &ServerName) -> Option<Arc<Session>> {
         let session = lock(self.table(id)?).get(id).cloned()?;
-        let is_own = session.grant == *grant && session.server == *server;
+        let is_own = session.grant == *grant && session.server == *server && !session.is_idle(self.idle);
         if is_own {
             session.touch();
         }

@@ -178,3 +178,46 @@ async fn many_calls_that_find_the_session_lost_open_it_once() {
     assert_eq!(count(&upstream, "initialize"), 2, "the client's own, and one more");
     assert_eq!(gw.call("read", json!({})).await.text(), "{}");
 }
+
+#[tokio::test]
+async fn a_list_is_given_up_when_its_caller_leaves() {
+    let never = |hit: &Hit| (hit.method() == "resources/list").then(|| vec![Step::Pause(Duration::from_secs(60))]);
+    let upstream = FakeUpstream::start(json!([tool("read")]), never).await;
+    let gw = start(Settings::default(), &upstream).await;
+    gw.initialize().await;
+    let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/list"});
+    let left = tokio::time::timeout(Duration::from_millis(300), gw.send(&ask)).await;
+    assert!(left.is_err(), "nothing was answered");
+    while !gw.rows().await.iter().any(|row| row.record.method.as_deref() == Some("resources/list")) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    gw.ends_at_once().await;
+}
+
+#[tokio::test]
+async fn a_large_answer_holds_its_place_until_it_is_read() {
+    let large = |hit: &Hit| {
+        let text = "x".repeat(24 << 20);
+        let body = result(hit, &json!({"content": [{"type": "text", "text": text}]}));
+        (hit.method() == "tools/call" && hit.tool() == "large").then(|| json_response("200 OK", "", &body))
+    };
+    let upstream = FakeUpstream::start(json!([tool("large"), tool("read")]), large).await;
+    let gw = start(Settings { in_flight_per_grant: 1, ..Settings::default() }, &upstream).await;
+    assert_eq!(gw.call("read", json!({})).await.text(), "{}");
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "large"}}).to_string();
+    let head = format!(
+        "POST /mcp/desk HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nAccept: */*\r\nMcp-Session-Id: {}\r\nContent-Length: {}\r\n\r\n",
+        gw.token.reveal(),
+        gw.session(),
+        body.len()
+    );
+    let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
+    stream.write_all([head.as_bytes(), body.as_bytes()].concat().as_slice()).await.expect("sent");
+    stream.readable().await.expect("the answer has begun");
+    let refused = gw.call("read", json!({})).await;
+    assert!(refused.text().contains("too many requests of this grant"), "{}", refused.body);
+    drop(stream);
+    while gw.call("read", json!({})).await.text() != "{}" {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

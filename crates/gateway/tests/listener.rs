@@ -158,3 +158,37 @@ async fn a_caller_that_hangs_up_does_not_skip_the_record() {
     }
     panic!("no outcome");
 }
+
+#[tokio::test]
+async fn a_call_under_way_when_time_is_over_is_answered_and_recorded() {
+    let never = |hit: &Hit| (hit.method() == "tools/call").then(|| vec![Step::Pause(Duration::from_secs(60))]);
+    let upstream = FakeUpstream::start(json!([tool("slow")]), never).await;
+    let settings = Settings { drain_time: Duration::from_millis(300), ..Settings::default() };
+    let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
+    gw.initialize().await;
+    let stopping = async {
+        while upstream.calls().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        gw.ends_at_once().await;
+    };
+    let (answer, ()) = tokio::join!(gw.call("slow", json!({})), stopping);
+    assert!(answer.text().starts_with("[UPSTREAM] the gateway was stopped; the call may have run"), "{}", answer.body);
+    assert_eq!(gw.rows().await.pop().expect("a row").record.outcome, Some(Outcome::Gone));
+}
+
+#[tokio::test]
+async fn a_page_of_a_known_origin_may_call_and_read_the_answer() {
+    let upstream = FakeUpstream::with_tools(&["read"]).await;
+    let settings = Settings { origins: vec!["https://app.example.com".to_owned()], ..Settings::default() };
+    let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
+    let asked = [("Origin", "https://app.example.com"), ("Access-Control-Request-Method", "POST")];
+    let may = gw.raw("OPTIONS", "/mcp/desk", &asked, b"").await;
+    assert_eq!(may.status, 204, "{}", may.body);
+    assert_eq!(may.header("access-control-allow-origin"), Some("https://app.example.com"));
+    assert!(may.header("access-control-allow-headers").expect("headers").contains("authorization"));
+    let answer = gw.post(&[("Origin", "https://app.example.com")], "{").await;
+    assert_eq!(answer.header("access-control-allow-origin"), Some("https://app.example.com"));
+    let other = gw.raw("OPTIONS", "/mcp/desk", &[("Origin", "https://evil.example"), asked[1]], b"").await;
+    assert_eq!((other.status, other.header("access-control-allow-origin")), (403, None));
+}

@@ -48,6 +48,9 @@ fn alphabet() -> Result<Encoding, TokenError> {
 }
 
 impl Token {
+    /// What every token begins with, so that it is known for one wherever it turns up.
+    pub const PREFIX: &str = PREFIX;
+
     /// Makes a token of 256 random bits.
     ///
     /// # Errors

@@ -44,6 +44,8 @@ pub(crate) struct Errand<'a> {
     /// The caller's progress token.
     pub progress: Option<&'a Id<'a>>,
     pub under_way: Option<&'a UnderWay>,
+    /// Whether it does nothing at the upstream, so that nobody needs the answer when the caller has gone.
+    pub is_only_asking: bool,
 }
 
 /// Sends a request and reads the upstream's messages until the answer.
@@ -55,7 +57,7 @@ pub(crate) async fn forward(
     let Errand { gw, visit, .. } = errand;
     let openings = visit.session().map(|session| session.openings());
     let Some(sent) = attend(errand, line, gw.client.send(&visit.upstream, permit)).await else {
-        return Ok((Ended::Cancelled, None));
+        return Ok((left(gw)?, None));
     };
     // What a refusal says in words of its own is not read; its status counts all the same.
     let status = match &sent {
@@ -91,10 +93,16 @@ async fn attend<T>(errand: &Errand<'_>, line: &mut Line, work: impl Future<Outpu
             () = cancelled(errand.under_way) => return None,
             done = &mut work => return Some(done),
             _ = keep_alive.tick() => line.keep_alive().await,
-            // A stateless client cancels by hanging up; a legacy one comes back.
-            () = line.gone(), if matches!(errand.visit.side, Side::Modern(_)) => return None,
+            // A stateless client cancels by hanging up; a legacy one comes back for what a call has done.
+            () = line.gone(), if errand.is_only_asking || matches!(errand.visit.side, Side::Modern(_)) => return None,
+            () = errand.gw.cut_off() => return None,
         }
     }
+}
+
+/// How it ends that we did not wait for the upstream.
+fn left(gw: &Gateway) -> Result<Ended, SendError> {
+    if gw.is_cut_off() { Err(SendError::Unusable("the gateway was stopped".to_owned())) } else { Ok(Ended::Cancelled) }
 }
 
 /// Passes on what belongs to this call and drops what belongs to nobody, until the answer.
@@ -103,14 +111,14 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
     let own_id = Id::string(errand.call.as_str());
     loop {
         let is_stream = exchange.is_stream();
-        let Some(message) = attend(errand, line, exchange.next()).await else { return Ok(Ended::Cancelled) };
+        let Some(message) = attend(errand, line, exchange.next()).await else { return left(gw) };
         let message = message?;
         let Some(message) = message else {
-            return Err(SendError::Gone("the answer ended without a reply".to_owned()));
+            return Err(SendError::Unusable("the answer ended without a reply".to_owned()));
         };
         match read_upstream(&message, &gw.settings.reply) {
             Err(_) if is_stream => gw.metrics.dropped(),
-            Err(error) => return Err(SendError::Gone(format!("the answer cannot be read: {error}"))),
+            Err(error) => return Err(SendError::Unusable(format!("the answer cannot be read: {error}"))),
             Ok(Said::Reply(reply)) => {
                 let is_own =
                     reply.id().map_or(!is_stream && matches!(reply.payload(), Payload::Error(_)), |id| *id == own_id);
@@ -119,7 +127,7 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
                 }
                 gw.metrics.dropped();
                 if !is_stream {
-                    return Err(SendError::Gone("the answer is to another request".to_owned()));
+                    return Err(SendError::Unusable("the answer is to another request".to_owned()));
                 }
             }
             Ok(Said::Notification(notification)) => {
@@ -144,7 +152,7 @@ async fn cancelled(under_way: Option<&UnderWay>) {
 }
 
 fn cut(visit: &Visit, text: String) -> String {
-    visit.upstream.secrets().cut_text(&text)
+    visit.upstream.secrets().cut_json(text)
 }
 
 /// An answer as the caller gets it, and what the log says of it.

@@ -40,7 +40,7 @@ impl Refusal {
             Self::Store(_) => "store_unavailable",
             Self::Upstream(SendError::NotSent(_)) => "upstream_unreachable",
             Self::Upstream(SendError::Timeout) => "upstream_timeout",
-            Self::Upstream(SendError::Gone(_) | SendError::Status(_)) => "upstream_gone",
+            Self::Upstream(SendError::Gone(_) | SendError::Unusable(_) | SendError::Status(_)) => "upstream_gone",
         }
     }
 
@@ -113,6 +113,7 @@ impl Refusal {
                 SendError::NotSent(_) => "the server cannot be reached; the call was not sent".to_owned(),
                 SendError::Timeout => "the server did not answer in time; the call may have run".to_owned(),
                 SendError::Gone(_) => "the server's answer did not come whole; the call may have run".to_owned(),
+                SendError::Unusable(why) => format!("{why}; the call may have run"),
                 SendError::Status(status) => {
                     format!("the server answered with HTTP status {status}; the call may have run")
                 }

@@ -12,22 +12,33 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use tokio::sync::mpsc;
 
+use crate::call::Room;
+
+const PIECE: usize = 256 << 10;
+
 /// What we answer with.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// A text, or nothing.
-    Whole(Option<Bytes>),
+    /// A text, or nothing, and the place of its request among those in flight.
+    Whole(Option<Bytes>, Option<Room>),
     /// Events, as they come. It ends when all senders are gone.
     Stream(mpsc::Receiver<Bytes>),
 }
 
 impl Body {
     pub fn empty() -> Self {
-        Self::Whole(None)
+        Self::Whole(None, None)
+    }
+
+    /// Keeps a place until the text is taken.
+    pub fn hold(&mut self, held: Option<Room>) {
+        if let Self::Whole(_, room) = self {
+            *room = held;
+        }
     }
 
     pub fn text(text: impl Into<Bytes>) -> Self {
-        Self::Whole(Some(text.into()))
+        Self::Whole(Some(text.into()), None)
     }
 }
 
@@ -37,21 +48,30 @@ impl http_body::Body for Body {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
-            Self::Whole(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
+            Self::Whole(text, _) => Poll::Ready(next_piece(text).map(|piece| Ok(Frame::data(piece)))),
             Self::Stream(events) => events.poll_recv(cx).map(|event| event.map(|event| Ok(Frame::data(event)))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Whole(None))
+        matches!(self, Self::Whole(None, _))
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Whole(text) => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
+            Self::Whole(text, _) => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
             Self::Stream(_) => SizeHint::default(),
         }
     }
+}
+
+/// A large text goes out in pieces, so that it, and its place, is let go when the caller has taken it and not before.
+fn next_piece(text: &mut Option<Bytes>) -> Option<Bytes> {
+    let mut piece = text.take()?;
+    if piece.len() > PIECE {
+        *text = Some(piece.split_off(PIECE));
+    }
+    Some(piece)
 }
 
 /// Reads a caller's body.

@@ -48,7 +48,7 @@ impl Guard {
             host.parse().map_err(|_| reject(StatusCode::BAD_REQUEST, "the `Host` header is not a host"))?;
         if !self.knows(&authority) {
             let message = format!(
-                "`Host: {}` is not a name of this gateway; name it under `hosts` in the configuration if it is one",
+                "the `Host` {} is not a name of this gateway; name it under `hosts` in the configuration if it is one",
                 gatelodge_mcp::shown(host)
             );
             return Err(reject(StatusCode::MISDIRECTED_REQUEST, &message));

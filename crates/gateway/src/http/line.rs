@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::body::Body;
 use super::{names, reply};
+use crate::call::Room;
 use crate::session::Session;
 
 /// Events that wait for a slow caller; beyond that the upstream waits.
@@ -19,6 +20,8 @@ const WAITING_EVENTS: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Line {
     to: To,
+    /// The request's place among those in flight. It is given back when the caller has taken the answer.
+    room: Option<Room>,
 }
 
 #[derive(Debug)]
@@ -43,12 +46,17 @@ impl Line {
     /// To one request over HTTP.
     pub fn new() -> (Self, oneshot::Receiver<Response<Body>>) {
         let (head, receiver) = oneshot::channel();
-        (Self { to: To::Http(HttpLine { head: Some(head), events: None, session: None }) }, receiver)
+        (Self { to: To::Http(HttpLine { head: Some(head), events: None, session: None }), room: None }, receiver)
     }
 
     /// To a client that reads texts.
     pub fn of_texts(texts: mpsc::Sender<Bytes>, slot: Slot) -> Self {
-        Self { to: To::Lines(texts, slot) }
+        Self { to: To::Lines(texts, slot), room: None }
+    }
+
+    /// Keeps the request's place until its answer is taken.
+    pub fn hold(&mut self, room: Room) {
+        self.room = Some(room);
     }
 
     /// Tells the client which session it has, with an answer that has not begun.
@@ -85,7 +93,7 @@ impl Line {
     /// Ends with an answer that has a status of its own, if the status can still be chosen.
     pub async fn finish_with(self, status: StatusCode, text: Bytes) {
         match self.to {
-            To::Http(line) => line.finish_with(status, text).await,
+            To::Http(line) => line.finish_with(status, text, self.room).await,
             To::Lines(texts, _) => drop(texts.send(text).await),
         }
     }
@@ -132,10 +140,12 @@ impl HttpLine {
         let _ = head.send(self.with_session(reply::stream(receiver)));
     }
 
-    async fn finish_with(mut self, status: StatusCode, text: Bytes) {
+    async fn finish_with(mut self, status: StatusCode, text: Bytes, room: Option<Room>) {
         match self.head.take() {
             Some(head) => {
-                let _ = head.send(self.with_session(reply::json(status, text)));
+                let mut response = self.with_session(reply::json(status, text));
+                response.body_mut().hold(room);
+                let _ = head.send(response);
             }
             None => {
                 if let Some(events) = &self.events {

@@ -17,7 +17,7 @@ use tracing::{debug, warn};
 use super::body::Body;
 use super::guard::Guard;
 use super::tap::Tap;
-use super::{admin, mcp, reply};
+use super::{admin, cors, mcp, reply};
 use crate::Gateway;
 
 /// More headers than this no client sends.
@@ -127,8 +127,14 @@ async fn answer(
         gw.metrics.refused("host_or_origin");
         return reply::http_error(rejected.status, &rejected.message);
     }
-    match entrance {
-        Entrance::Mcp => mcp::serve(gw, peer, request).await,
-        Entrance::Admin => admin::serve(gw, &request).await,
+    let page = cors::page(&request);
+    let response = match (entrance, &page) {
+        (Entrance::Admin, _) => return admin::serve(gw, &request).await,
+        (Entrance::Mcp, Some(_)) if let Some(answer) = cors::preflight(&request) => answer,
+        (Entrance::Mcp, _) => mcp::serve(gw, peer, request).await,
+    };
+    match page {
+        Some(page) => cors::allow(response, page),
+        None => response,
     }
 }

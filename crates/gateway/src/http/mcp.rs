@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use gatelodge_mcp::{Era, Message, Method, Request as Asked, Revision, code, error, read_message};
 use gatelodge_policy::is_always_allowed;
-use gatelodge_store::ServerName;
+use gatelodge_store::{Outcome, ServerName};
 use http::header::{HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
@@ -104,7 +104,9 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
                 Message::Notification(_) | Message::Response(_) => None,
             };
             line.finish_with(status, error(id, code, &what, data.as_deref()).into()).await;
-            return gw.reject(&visit, code, &what).await;
+            // Clients find out in this way which revision is spoken; nothing was refused that they wanted.
+            let is_probe = matches!(&message, Message::Request(request) if *request.method() == Method::Discover);
+            return if is_probe { gw.note_probe(&visit).await } else { gw.reject(&visit, code, &what).await };
         }
     }
     match &message {
@@ -117,7 +119,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
     }
 }
 
-pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, line: Line) {
+pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, mut line: Line) {
     initialize::reopen_if_over(gw, visit).await;
     let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
     if is_judged(request.method()) {
@@ -130,8 +132,8 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, l
             }
         };
     }
-    let _room = match Room::for_request(visit, request.method()) {
-        Ok(room) => room,
+    match Room::for_request(visit, request.method()) {
+        Ok(room) => line.hold(room),
         Err(refusal) => {
             gw.metrics.refused(refusal.code());
             line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
@@ -314,6 +316,13 @@ async fn delete(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Res
 }
 
 impl Gateway {
+    /// Writes that a client asked for a revision that is not spoken.
+    async fn note_probe(&self, visit: &Visit) {
+        let mut trail = Trail::of_visit(visit, self.new_call(), self.clock.now());
+        trail.method(Method::Discover.name());
+        self.write(trail.outcome(Outcome::Error, None)).await;
+    }
+
     /// Writes that a message was not taken. The text of it is not kept: it may be anything.
     pub(crate) async fn reject(&self, visit: &Visit, code: i64, message: &str) {
         self.metrics.refused("rejected");

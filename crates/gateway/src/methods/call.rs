@@ -89,7 +89,7 @@ async fn walk(
     trail: &mut Trail,
     line: &mut Line,
 ) -> Result<Carried, Stop> {
-    let _room = Room::for_request(visit, request.method())?;
+    line.hold(Room::for_request(visit, request.method())?);
     let under_way = begin(visit, request, trail);
     let offer = offered(gw, visit, facts, trail, line).await?;
     let (fingerprint, category) = facts.definition(offer.as_deref());
@@ -205,12 +205,13 @@ async fn send(
     line: &mut Line,
 ) -> Result<Carried, SendError> {
     let progress = request.meta().progress_token();
-    let errand = Errand { gw, visit, call: trail.call(), progress: progress.as_ref(), under_way };
+    let errand =
+        Errand { gw, visit, call: trail.call(), progress: progress.as_ref(), under_way, is_only_asking: false };
     let sending = async {
         match forward(&errand, permit, line).await? {
             (Ended::Answer(message), Some(exchange)) => {
                 let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply)
-                    .ok_or_else(|| SendError::Gone("the answer cannot be read".to_owned()))?;
+                    .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
                 Ok(Carried::Answered { text, outcome, exchange: Box::new(exchange) })
             }
             _ => Ok(Carried::Cancelled),

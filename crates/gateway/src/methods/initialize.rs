@@ -67,7 +67,7 @@ async fn opened(
     line: &mut Line,
 ) -> Result<(Bytes, Outcome), SendError> {
     let (message, exchange) = exchanged(gw, visit, request, trail, line).await?;
-    let gone = |what: &str| SendError::Gone(what.to_owned());
+    let gone = |what: &str| SendError::Unusable(what.to_owned());
     let (text, outcome) =
         answer(visit, &message, request.id(), &gw.settings.reply).ok_or_else(|| gone("the answer cannot be read"))?;
     let Some(result) = result_text(&message, &gw.settings.reply) else { return Ok((text, outcome)) };

@@ -81,7 +81,7 @@ pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut
 
 /// What the caller gets of the pages.
 fn edited(gw: &Gateway, visit: &Visit, request: &Request<'_>, pages: &Pages) -> Result<(Bytes, Outcome), SendError> {
-    let unreadable = || SendError::Gone("the list cannot be read".to_owned());
+    let unreadable = || SendError::Unusable("the list cannot be read".to_owned());
     match pages {
         Pages::Whole(pages) => {
             let result = filtered(gw, visit, request.method(), pages).ok_or_else(unreadable)?;
@@ -123,7 +123,7 @@ async fn fetch_pages(
         let permit =
             Permit::of_always_allowed(method, visit.addressed_about(Outgoing::request(text, call), method, None))
                 .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
-        let errand = Errand { gw, visit, call, progress: wanted.progress, under_way: None };
+        let errand = Errand { gw, visit, call, progress: wanted.progress, under_way: None, is_only_asking: true };
         let (Ended::Answer(message), exchange) = forward(&errand, permit, line).await? else {
             return Err(SendError::Gone("the list was cancelled".to_owned()));
         };
@@ -131,9 +131,9 @@ async fn fetch_pages(
         let Some(page) = result_text(&message, &gw.settings.reply) else { return Ok(Pages::Error(message)) };
         total += page.len();
         let document =
-            read(&page, &gw.settings.reply).map_err(|_| SendError::Gone("a page cannot be read".to_owned()))?;
+            read(&page, &gw.settings.reply).map_err(|_| SendError::Unusable("a page cannot be read".to_owned()))?;
         if document.root().get(member).is_none() {
-            return Err(SendError::Gone(format!("a page has no `{member}`")));
+            return Err(SendError::Unusable(format!("a page has no `{member}`")));
         }
         let next = document.root().get("nextCursor").filter(|next| next.as_str().is_some_and(|text| !text.is_empty()));
         let next = next.map(|next| next.raw().to_owned());
@@ -144,7 +144,7 @@ async fn fetch_pages(
             _ => return Ok(Pages::Whole(pages)),
         }
     }
-    Err(SendError::Gone(format!("the list has more than {MAX_PAGES} pages or {max_bytes} bytes")))
+    Err(SendError::Unusable(format!("the list has more than {MAX_PAGES} pages or {max_bytes} bytes")))
 }
 
 async fn drain(gw: &Gateway, exchange: Option<Exchange>) {

@@ -102,12 +102,12 @@ async fn pump(
         match read_upstream(&message, &gw.settings.reply) {
             Ok(Said::Reply(_)) => {
                 let answer = answer(visit, &message, request.id(), &gw.settings.reply);
-                return answer.map(Some).ok_or_else(|| SendError::Gone("the answer cannot be read".to_owned()));
+                return answer.map(Some).ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()));
             }
             Ok(Said::Notification(said)) => {
                 if let Some(text) = unaddressed(gw, visit, &said) {
                     let text = retagged(&text, request.id(), &gw.settings.reply).unwrap_or(text);
-                    line.send(&visit.upstream.secrets().cut_text(&text)).await;
+                    line.send(&visit.upstream.secrets().cut_json(text)).await;
                 }
             }
             Ok(Said::Request(_)) | Err(_) => gw.metrics.dropped(),

@@ -58,7 +58,7 @@ async fn take_anew(gw: &Gateway, visit: &Visit, line: &mut Line) -> Result<Arc<O
         // A server without tools says that it does not know the method. Any other error says nothing of its tools,
         // and what is kept here is for all grants.
         Pages::Error(message) if says_unknown_method(&message) => Offer::of_pages(&[], "tools", &gw.settings.reply),
-        Pages::Error(_) => return Err(SendError::Gone("the server does not list its tools".to_owned())),
+        Pages::Error(_) => return Err(SendError::Unusable("the server does not list its tools".to_owned())),
     };
     let offer = Arc::new(offer);
     offers.keep(Arc::clone(&offer), changes);

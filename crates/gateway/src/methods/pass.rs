@@ -44,7 +44,7 @@ async fn sent(
     let (message, exchange) = exchanged(gw, visit, request, trail, line).await?;
     match answer(visit, &message, request.id(), &gw.settings.reply) {
         Some((text, outcome)) => Ok((text, outcome, exchange)),
-        None => Err(SendError::Gone("the answer cannot be read".to_owned())),
+        None => Err(SendError::Unusable("the answer cannot be read".to_owned())),
     }
 }
 
@@ -60,7 +60,8 @@ pub(crate) async fn exchanged(
     let outgoing = under_our_id(visit, request, trail.call(), None);
     let permit = Permit::of_always_allowed(request.method().name(), outgoing)
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
-    let errand = Errand { gw, visit, call: trail.call(), progress: progress.as_ref(), under_way: None };
+    let errand =
+        Errand { gw, visit, call: trail.call(), progress: progress.as_ref(), under_way: None, is_only_asking: true };
     let sending = async {
         match forward(&errand, permit, line).await? {
             (Ended::Answer(message), Some(exchange)) => Ok((message, exchange)),

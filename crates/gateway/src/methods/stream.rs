@@ -118,7 +118,7 @@ async fn pump(
             }
         };
         if let Some(text) = text {
-            let text = visit.upstream.secrets().cut_text(&text);
+            let text = visit.upstream.secrets().cut_json(text);
             if events.send(written(&text)).await.is_err() {
                 return;
             }

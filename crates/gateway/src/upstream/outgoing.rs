@@ -16,9 +16,12 @@ pub(crate) enum SendError {
     /// No connection; not one byte of the request was written.
     #[error("cannot connect: {0}")]
     NotSent(String),
-    /// The connection broke, or what came is no answer; the request may have been carried out.
+    /// The connection broke; the request may have been carried out.
     #[error("{0}")]
     Gone(String),
+    /// What came is no answer that can be passed on, in words of ours; the request may have been carried out.
+    #[error("{0}")]
+    Unusable(String),
     /// It took too long; the request may have been carried out.
     #[error("no answer in time")]
     Timeout,
@@ -33,7 +36,7 @@ impl SendError {
         match self {
             Self::NotSent(_) => Outcome::NotSent,
             Self::Timeout => Outcome::Timeout,
-            Self::Gone(_) | Self::Status(_) => Outcome::Gone,
+            Self::Gone(_) | Self::Unusable(_) | Self::Status(_) => Outcome::Gone,
         }
     }
 
@@ -42,6 +45,7 @@ impl SendError {
         match self {
             Self::NotSent(why) => Self::NotSent(secrets.cut_text(&why)),
             Self::Gone(why) => Self::Gone(secrets.cut_text(&why)),
+            Self::Unusable(why) => Self::Unusable(secrets.cut_text(&why)),
             other @ (Self::Timeout | Self::Status(_)) => other,
         }
     }

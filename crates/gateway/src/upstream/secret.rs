@@ -3,7 +3,7 @@
 use aho_corasick::AhoCorasick;
 use bytes::Bytes;
 use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL_NOPAD, HEXLOWER, HEXUPPER};
-use gatelodge_json::quote;
+use gatelodge_json::{Limits, quote, read};
 
 /// What stands in place of a secret.
 const CUT: &str = "***";
@@ -31,15 +31,51 @@ impl Secrets {
         Self { finder: builder.ok() }
     }
 
-    /// Cuts every secret; a text without one is handed back as it is.
+    /// Cuts every secret from a JSON text; one without any is handed back as it is.
     pub fn cut(&self, text: Bytes) -> Bytes {
-        match &self.finder {
-            Some(finder) if finder.is_match(&text[..]) => {
-                let cuts = vec![CUT; finder.patterns_len()];
-                finder.replace_all_bytes(&text, &cuts).into()
-            }
-            _ => text,
+        let Some(finder) = &self.finder else { return text };
+        let text = if finder.is_match(&text[..]) {
+            let cuts = vec![CUT; finder.patterns_len()];
+            finder.replace_all_bytes(&text, &cuts).into()
+        } else {
+            text
+        };
+        // Characters may be written by their numbers, each server in its own way; what counts is what they say.
+        if !text.windows(2).any(|two| two == b"\\u" || two == b"\\/") {
+            return text;
         }
+        match str::from_utf8(&text).ok().and_then(|text| self.cut_escaped(text)) {
+            Some(cut) => cut.into(),
+            None => text,
+        }
+    }
+
+    /// The same for a text of which we have a copy.
+    pub fn cut_json(&self, text: String) -> String {
+        let cut = self.cut(Bytes::from(text));
+        String::from_utf8_lossy(&cut).into_owned()
+    }
+
+    /// The text without secrets in strings that have escapes; none if there are none.
+    fn cut_escaped(&self, text: &str) -> Option<String> {
+        let mut out = String::new();
+        let mut written = 0;
+        for (start, end) in strings(text) {
+            let string = text.get(start..end)?;
+            if !string.contains('\\') {
+                continue;
+            }
+            let document = read(string.as_bytes(), &Limits::REPLY).ok()?;
+            let said = document.root().as_str()?;
+            let cut = self.cut_text(&said);
+            if cut != *said {
+                out.push_str(text.get(written..start)?);
+                quote(&cut, &mut out);
+                written = end;
+            }
+        }
+        out.push_str(text.get(written..)?);
+        (written > 0).then_some(out)
     }
 
     /// Cuts every secret from a text of ours.
@@ -49,6 +85,24 @@ impl Secrets {
             None => text.to_owned(),
         }
     }
+}
+
+/// Where the strings of a JSON text are, quotes included.
+fn strings(text: &str) -> Vec<(usize, usize)> {
+    let (mut strings, mut start, mut is_escaped) = (Vec::new(), None, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match (start, byte) {
+            _ if is_escaped => is_escaped = false,
+            (Some(_), b'\\') => is_escaped = true,
+            (Some(from), b'"') => {
+                strings.push((from, at + 1));
+                start = None;
+            }
+            (None, b'"') => start = Some(at),
+            _ => {}
+        }
+    }
+    strings
 }
 
 /// The secret as it is, inside a JSON string, in a URL, in hexadecimal and in Base64 at each offset.
@@ -150,6 +204,24 @@ mod tests {
             let cut = String::from_utf8(cut.to_vec()).expect("text");
             assert!(cut.len() < 24, "little more than what stands around it is left: {cut}");
         }
+    }
+
+    #[test]
+    fn a_secret_written_by_its_characters_numbers_is_cut() {
+        let secret = "qT+d8s9Yx+1/ab==".to_owned();
+        let secrets = Secrets::new([&secret]);
+        let everything: String = secret.chars().map(|character| format!("\\u{:04x}", u32::from(character))).collect();
+        for written in ["qT+d8s9Yx+1/ab\\u003d\\u003d", "qT\\u002bd8s9Yx\\u002B1\\/ab==", everything.as_str()] {
+            let text = format!(r#"{{"a\\":"x","text":"key {written}\n end","n":1.10}}"#);
+            let cut = secrets.cut(text.into());
+            assert_eq!(
+                str::from_utf8(&cut).expect("text"),
+                r#"{"a\\":"x","text":"key ***\n end","n":1.10}"#,
+                "{written}"
+            );
+        }
+        let harmless = Bytes::from_static(br#"{"a":"\u00e4\/"}"#);
+        assert_eq!(secrets.cut(harmless.clone()).as_ptr(), harmless.as_ptr());
     }
 
     #[test]

@@ -37,12 +37,12 @@ impl HttpAnswer {
     pub fn begin(response: Response<Incoming>, max_bytes: usize) -> Result<Exchange, SendError> {
         let (head, body) = response.into_parts();
         if head.headers.contains_key(CONTENT_ENCODING) {
-            return Err(SendError::Gone("the answer is compressed, which was not asked for".to_owned()));
+            return Err(SendError::Unusable("the answer is compressed, which was not asked for".to_owned()));
         }
         let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let form = match kind.as_str() {
-            _ if body.is_end_stream() => Form::Ended,
+            _ if body.is_end_stream() && head.status.is_success() => Form::Ended,
             "text/event-stream" if head.status.is_success() => {
                 Form::Events { decoder: Box::new(EventDecoder::new(max_bytes)), ready: VecDeque::new() }
             }
@@ -52,7 +52,7 @@ impl HttpAnswer {
             _ if !head.status.is_success() => return Err(SendError::Status(head.status.as_u16())),
             _ => {
                 let kind = gatelodge_mcp::shown(&kind);
-                return Err(SendError::Gone(format!("the answer is neither JSON nor an event stream but {kind}")));
+                return Err(SendError::Unusable(format!("the answer is neither JSON nor an event stream but {kind}")));
             }
         };
         let link = head.headers.get(names::SESSION).cloned().map_or(Link::None, Link::Http);
@@ -80,7 +80,9 @@ impl HttpAnswer {
 
     async fn whole(&mut self) -> Result<Bytes, SendError> {
         // Most answers come in one piece, which is then not copied.
-        let Some(first) = self.chunk().await? else { return Err(SendError::Gone("the answer is empty".to_owned())) };
+        let Some(first) = self.chunk().await? else {
+            return Err(SendError::Unusable("the answer is empty".to_owned()));
+        };
         let expected = usize::try_from(self.body.size_hint().lower()).unwrap_or(usize::MAX).saturating_add(first.len());
         self.check_length(expected)?;
         let Some(second) = self.chunk().await? else { return Ok(first) };
@@ -96,7 +98,7 @@ impl HttpAnswer {
 
     fn check_length(&self, bytes: usize) -> Result<(), SendError> {
         let max = self.max_bytes;
-        if bytes > max { Err(SendError::Gone(format!("the answer has more than {max} bytes"))) } else { Ok(()) }
+        if bytes > max { Err(SendError::Unusable(format!("the answer has more than {max} bytes"))) } else { Ok(()) }
     }
 
     async fn event(&mut self) -> Result<Option<Bytes>, SendError> {
@@ -111,7 +113,7 @@ impl HttpAnswer {
             };
             let Form::Events { decoder, ready } = &mut self.form else { return Ok(None) };
             let pushed = decoder.push(&chunk, |data| ready.push_back(data.into()));
-            pushed.map_err(|error| SendError::Gone(error.to_string()))?;
+            pushed.map_err(|error| SendError::Unusable(error.to_string()))?;
         }
     }
 
