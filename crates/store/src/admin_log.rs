@@ -23,10 +23,26 @@ pub struct AdminEntry {
     pub detail: serde_json::Value,
 }
 
+impl AdminEntry {
+    /// Adds a fact that only the store knows.
+    pub(crate) fn tell(&mut self, name: &str, fact: impl Serialize) -> Result<(), StoreError> {
+        let fact = serde_json::to_value(fact).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+        if let Some(detail) = self.detail.as_object_mut() {
+            detail.insert(name.to_owned(), fact);
+        }
+        Ok(())
+    }
+
+    /// The entry as the log keeps it.
+    pub(crate) fn to_body(&self) -> Result<String, StoreError> {
+        serde_json::to_string(self).map_err(|error| StoreError::Corrupt(error.to_string()))
+    }
+}
+
 /// Keeps what was changed.
 #[async_trait]
 pub trait AdminLog: Send + Sync {
-    /// Adds an entry, durably.
+    /// Adds an entry, durably, on something that was not a change of the state: those bring their entry with them.
     async fn append(&self, entry: AdminEntry) -> Result<(), StoreError>;
     /// The newest entries, newest first.
     async fn recent(&self, limit: usize) -> Result<Vec<AdminEntry>, StoreError>;

@@ -59,6 +59,8 @@ macro_rules! conformance {
             admin_log::entries_come_back_newest_first;
             admin_log::the_chain_of_changes_verifies;
             admin_log::concurrent_entries_make_one_chain;
+            admin_log::each_change_brings_its_entry;
+            admin_log::what_changes_nothing_leaves_no_entry;
             notices::each_change_makes_another_version;
             notices::what_fails_or_reads_keeps_the_version;
             notices::a_listener_hears_of_a_change_within_a_second;

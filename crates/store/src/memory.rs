@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
+use crate::StoreError;
+use crate::admin_log::AdminEntry;
 use crate::chain::{Hash, Head};
 use crate::clock::Clock;
 use crate::grants::Grant;
@@ -58,8 +60,20 @@ impl MemoryStore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn has_changed(&self) {
+    /// Changes something and writes its entry, or does neither. `work` changes nothing where it fails.
+    fn change<T>(
+        &self,
+        mut entry: AdminEntry,
+        work: impl FnOnce(&mut State, &mut AdminEntry) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        // What could not be put into words is found before anything is changed.
+        entry.to_body()?;
+        let mut state = self.state();
+        let done = work(&mut state, &mut entry)?;
+        admin_log::write(&mut state.admin_log, &entry)?;
+        drop(state);
         self.version.send_modify(|version| *version += 1);
+        Ok(done)
     }
 }
 

@@ -49,8 +49,8 @@ fn remove(args: NamedArgs) -> Result<Exit> {
         if desk.entries().servers.iter().any(|server| server.name == name) {
             return Err(desk::in_file("server", name.as_str()));
         }
-        desk.stores.servers.remove(&name).await?;
-        desk.note("server.remove", name.as_str(), json!({})).await?;
+        let entry = desk.entry("server.remove", name.as_str(), json!({}));
+        desk.stores.servers.remove(&name, entry).await?;
         say(&format!("server `{name}` is removed, and what grants had for it"));
         Ok(Exit::Fine)
     })

@@ -13,11 +13,7 @@ use crate::ledger::Verified;
 #[async_trait]
 impl AdminLog for MemoryStore {
     async fn append(&self, entry: AdminEntry) -> Result<(), StoreError> {
-        let body = serde_json::to_string(&entry).map_err(|error| StoreError::Corrupt(error.to_string()))?;
-        let log = &mut self.state().admin_log;
-        let end = end_of(log);
-        append(log, end, nanoseconds(entry.at), body);
-        Ok(())
+        write(&mut self.state().admin_log, &entry)
     }
 
     async fn recent(&self, limit: usize) -> Result<Vec<AdminEntry>, StoreError> {
@@ -40,6 +36,12 @@ impl AdminLog for MemoryStore {
         }
         Ok(inspection.finish())
     }
+}
+
+pub(super) fn write(log: &mut Vec<Line>, entry: &AdminEntry) -> Result<(), StoreError> {
+    let (end, body) = (end_of(log), entry.to_body()?);
+    append(log, end, nanoseconds(entry.at), body);
+    Ok(())
 }
 
 fn end_of(log: &[Line]) -> Head {

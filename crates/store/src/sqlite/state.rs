@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use super::file::DbFile;
 use super::{OpenStoreError, migrate};
 use crate::StoreError;
+use crate::admin_log::AdminEntry;
 
 const NAME: &str = "state.db";
 const STEPS: [&str; 1] = [include_str!("state/1.sql")];
@@ -75,14 +76,17 @@ impl SqliteState {
         task.await.map_err(|error| StoreError::Unavailable(error.to_string()))?
     }
 
-    /// Changes something in one transaction that also counts the version up, and tells the listeners.
+    /// Changes something in one transaction that also writes the entry and counts the version up, and tells the
+    /// listeners.
     async fn change<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
+        mut entry: AdminEntry,
+        work: impl FnOnce(&Transaction<'_>, &mut AdminEntry) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let done = self.run(move |connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let done = work(&transaction)?;
+            let done = work(&transaction, &mut entry)?;
+            admin_log::write(&transaction, &entry)?;
             transaction.execute("UPDATE version SET number = number + 1", [])?;
             transaction.commit()?;
             Ok(done)

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use gatelodge_store::conformance::kit::{NOON, a_day, at, record};
+use gatelodge_store::conformance::kit::{NOON, a_day, at, noted, record};
 use gatelodge_store::{
     Durability, Filter, Kind, Ledger, Notices, OpenStoreError, ReserveOutcome, Server, Servers, SqliteLedger,
     SqliteState, StoreError,
@@ -68,7 +68,7 @@ async fn a_change_by_another_connection_is_heard_within_a_second() {
         created_at: at(NOON),
     };
     let listener = tokio::spawn(async move { (gateway.changed(seen).await.expect("a version"), gateway) });
-    command_line.add(server.clone()).await.expect("added");
+    command_line.add(server.clone(), noted()).await.expect("added");
     let heard = tokio::time::timeout(std::time::Duration::from_secs(1), listener).await.expect("in time");
     let (version, gateway) = heard.expect("a task");
     assert_ne!(version, seen);

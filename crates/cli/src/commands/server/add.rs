@@ -24,8 +24,7 @@ pub fn run(args: AddServerArgs) -> Result<Exit> {
         let detail = json!({"url": address::shown(&args.url), "headers": names});
         let created_at = desk.clock.now();
         let server = Server { name: name.clone(), url: args.url.clone(), headers: headers.clone(), created_at };
-        desk.stores.servers.add(server).await?;
-        desk.note("server.add", name.as_str(), detail).await?;
+        desk.stores.servers.add(server, desk.entry("server.add", name.as_str(), detail)).await?;
         say(&format!("server `{name}` is added; a running gateway has it at /mcp/{name} within a second"));
         for variable in headers.values().flat_map(|value| headers::variables(value)) {
             if environment::variable(&variable).is_none() {

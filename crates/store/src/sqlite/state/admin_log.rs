@@ -1,9 +1,9 @@
 //! The log of changes in `state.db`.
 
 use async_trait::async_trait;
-use rusqlite::{TransactionBehavior, params};
+use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::{SqliteState, of_json, to_json};
+use super::{SqliteState, of_json};
 use crate::StoreError;
 use crate::admin_log::{AdminEntry, AdminLog};
 use crate::chain::Head;
@@ -15,17 +15,10 @@ use crate::sqlite::line;
 #[async_trait]
 impl AdminLog for SqliteState {
     async fn append(&self, entry: AdminEntry) -> Result<(), StoreError> {
-        let body = to_json(&entry)?;
         let append = self.run(move |connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let at = nanoseconds(entry.at);
-            let end = line::last(&transaction, "admin_log")?.unwrap_or(Head::EMPTY).followed_by(at, &body);
-            transaction.execute(
-                "INSERT INTO admin_log (seq, at, body, hash) VALUES (?, ?, ?, ?)",
-                params![end.seq, at, body, end.hash.0],
-            )?;
-            transaction.commit()?;
-            Ok(())
+            write(&transaction, &entry)?;
+            Ok(transaction.commit()?)
         });
         append.await
     }
@@ -65,4 +58,15 @@ impl AdminLog for SqliteState {
         });
         verify.await
     }
+}
+
+/// Writes an entry in the transaction that is open.
+pub(super) fn write(db: &Connection, entry: &AdminEntry) -> Result<(), StoreError> {
+    let (at, body) = (nanoseconds(entry.at), entry.to_body()?);
+    let end = line::last(db, "admin_log")?.unwrap_or(Head::EMPTY).followed_by(at, &body);
+    db.execute(
+        "INSERT INTO admin_log (seq, at, body, hash) VALUES (?, ?, ?, ?)",
+        params![end.seq, at, body, end.hash.0],
+    )?;
+    Ok(())
 }

@@ -5,15 +5,16 @@ use rusqlite::{Row, params};
 
 use super::{SqliteState, name, of_json, to_json};
 use crate::StoreError;
+use crate::admin_log::AdminEntry;
 use crate::clock::{nanoseconds, of_nanoseconds};
 use crate::name::ServerName;
 use crate::servers::{Server, Servers};
 
 #[async_trait]
 impl Servers for SqliteState {
-    async fn add(&self, server: Server) -> Result<(), StoreError> {
+    async fn add(&self, server: Server, entry: AdminEntry) -> Result<(), StoreError> {
         let headers = to_json(&server.headers)?;
-        let change = self.change(move |db| {
+        let change = self.change(entry, move |db, _| {
             let added = db.execute(
                 "INSERT INTO servers (name, url, headers, created_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
                 params![server.name.as_str(), server.url, headers, nanoseconds(server.created_at)],
@@ -26,9 +27,9 @@ impl Servers for SqliteState {
         change.await
     }
 
-    async fn remove(&self, name: &ServerName) -> Result<(), StoreError> {
+    async fn remove(&self, name: &ServerName, entry: AdminEntry) -> Result<(), StoreError> {
         let name = name.clone();
-        let change = self.change(move |db| {
+        let change = self.change(entry, move |db, _| {
             if db.execute("DELETE FROM servers WHERE name = ?", [name.as_str()])? == 0 {
                 return Err(StoreError::NotFound(format!("server `{name}`")));
             }
