@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
 use crate::chain::Head;
+use crate::kept::KeptRow;
 use crate::ledger::Verified;
 
 /// One change.
@@ -46,8 +47,10 @@ pub trait AdminLog: Send + Sync {
     async fn append(&self, entry: AdminEntry) -> Result<(), StoreError>;
     /// The newest entries, newest first.
     async fn recent(&self, limit: usize) -> Result<Vec<AdminEntry>, StoreError>;
+    /// The next entries behind a number, oldest first, as they are kept; like [`Ledger::kept`](crate::Ledger::kept).
+    async fn kept(&self, after: u64) -> Result<Vec<KeptRow>, StoreError>;
     /// The end of the chain.
     async fn head(&self) -> Result<Head, StoreError>;
-    /// Walks the whole chain, and further to `head` if one is given.
+    /// Walks the whole chain, against the head that is kept apart and the one that is given.
     async fn verify(&self, head: Option<Head>) -> Result<Verified, StoreError>;
 }

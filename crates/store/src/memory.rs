@@ -17,6 +17,7 @@ use crate::admin_log::AdminEntry;
 use crate::chain::{Hash, Head};
 use crate::clock::Clock;
 use crate::grants::Grant;
+use crate::kept::{KeptRow, Page};
 use crate::name::{PolicyName, ServerName};
 use crate::policies::StoredPolicy;
 use crate::servers::Server;
@@ -81,6 +82,20 @@ impl MemoryStore {
 fn append(log: &mut Vec<Line>, end: Head, at: i64, body: String) {
     let head = end.followed_by(at, &body);
     log.push(Line { at, body, head });
+}
+
+/// A page of a log behind a number.
+fn kept(log: &[Line], anchor: Head, after: u64) -> Vec<KeptRow> {
+    let (mut end, mut page) = (anchor, Page::default());
+    for Line { at, body, head } in log {
+        let row =
+            || KeptRow { seq: head.seq, nanoseconds: *at, body: body.clone(), previous: end.hash, hash: head.hash };
+        if head.seq > after && !page.take(row()) {
+            break;
+        }
+        end = *head;
+    }
+    page.rows()
 }
 
 impl Line {

@@ -20,6 +20,8 @@ pub struct Server {
     /// Headers to send with each request, as they were written: `${NAME}` stands for a variable of the environment,
     /// so that no secret is stored.
     pub headers: BTreeMap<String, String>,
+    /// Whether the call log keeps the arguments of its calls, redacted.
+    pub log_arguments: bool,
     /// When it was added.
     pub created_at: Timestamp,
 }

@@ -37,6 +37,8 @@ struct Told {
     headers: Vec<String>,
     /// The variables that the headers take from the environment; not known of those in the file.
     variables: Vec<String>,
+    /// Whether the call log keeps the arguments of its calls.
+    log_arguments: bool,
     from: &'static str,
     created_at: Option<Timestamp>,
     /// Grants that may reach it.
@@ -71,7 +73,8 @@ async fn all(desk: &Desk) -> Result<Vec<Told>> {
         let mut grants: Vec<String> = grants.map(|grant| grant.label.to_string()).collect();
         grants.extend(grants_of(&stored, &server.name));
         let (name, url) = (server.name.to_string(), address::shown(&server.url.to_string()));
-        Told { name, url, headers, variables: Vec::new(), from: "file", created_at: None, grants }
+        let (variables, log_arguments) = (Vec::new(), server.log_arguments);
+        Told { name, url, headers, variables, log_arguments, from: "file", created_at: None, grants }
     });
     let mut all: Vec<Told> = of_file.collect();
     for server in &stored.servers {
@@ -88,6 +91,7 @@ fn told(server: &Server, stored: &Stored) -> Told {
         url: address::shown(&server.url),
         headers: server.headers.keys().cloned().collect(),
         variables: server.headers.values().flat_map(|value| crate::headers::variables(value)).collect(),
+        log_arguments: server.log_arguments,
         from: "store",
         created_at: Some(server.created_at),
         grants: grants_of(stored, &server.name),

@@ -87,7 +87,8 @@ impl Picture {
             .collect();
         match injected {
             Ok(headers) => {
-                self.servers.push(UpstreamConfig { name: name.clone(), url, headers, log_arguments: false });
+                let log_arguments = server.log_arguments;
+                self.servers.push(UpstreamConfig { name: name.clone(), url, headers, log_arguments });
             }
             // Without its credential the server would only refuse, or worse, serve as somebody else.
             Err(why) => self.remarks.push(format!("server `{name}` is left out: {why}")),

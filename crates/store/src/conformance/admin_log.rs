@@ -6,8 +6,9 @@ use super::Backend;
 use super::grants::{attachment, new_grant};
 use super::kit::{NOON, at, noted};
 use super::policies::policy;
+use super::rows::follow;
 use super::servers::server;
-use crate::{AdminEntry, Break, GrantId, Head, NewGrant, Token};
+use crate::{AdminEntry, Break, GrantId, Hash, Head, NewGrant, Token};
 
 pub(super) fn entry(subject: &str) -> AdminEntry {
     AdminEntry {
@@ -56,6 +57,17 @@ pub async fn concurrent_entries_make_one_chain(store: &Backend) {
     tasks.join_all().await;
     let verified = store.admin_log.verify(None).await.expect("a walk");
     assert_eq!((verified.rows, verified.broken), (16, None));
+}
+
+pub async fn kept_entries_can_be_verified_elsewhere(store: &Backend) {
+    for subject in ["a", "b", "c"] {
+        store.admin_log.append(entry(subject)).await.expect("kept");
+    }
+    let rows = store.admin_log.kept(0).await.expect("entries");
+    let end = follow(&rows, (0, Hash::ZERO));
+    let head = store.admin_log.head().await.expect("a head");
+    assert_eq!(end, (head.seq, head.hash));
+    assert_eq!(store.admin_log.kept(2).await.expect("entries"), rows[2..]);
 }
 
 /// The entry of a change of this kind.

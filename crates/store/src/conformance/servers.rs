@@ -10,6 +10,7 @@ pub(super) fn server(name: &str) -> Server {
         name: name.parse().expect("a name"),
         url: format!("https://{name}.example/mcp"),
         headers: [("Authorization".into(), "Bearer ${KEY}".into())].into(),
+        log_arguments: name.starts_with('a'),
         created_at: at(NOON),
     }
 }

@@ -2,12 +2,13 @@
 
 use async_trait::async_trait;
 
-use super::{Line, MemoryStore, append};
+use super::{Line, MemoryStore, append, kept};
 use crate::StoreError;
 use crate::admin_log::{AdminEntry, AdminLog};
 use crate::chain::Head;
 use crate::clock::nanoseconds;
 use crate::inspection::Inspection;
+use crate::kept::KeptRow;
 use crate::ledger::Verified;
 
 #[async_trait]
@@ -20,6 +21,10 @@ impl AdminLog for MemoryStore {
         let read = |line: &Line| serde_json::from_str(&line.body);
         let entries: Result<_, _> = self.state().admin_log.iter().rev().take(limit).map(read).collect();
         entries.map_err(|error| StoreError::Corrupt(error.to_string()))
+    }
+
+    async fn kept(&self, after: u64) -> Result<Vec<KeptRow>, StoreError> {
+        Ok(kept(&self.state().admin_log, Head::EMPTY, after))
     }
 
     async fn head(&self) -> Result<Head, StoreError> {

@@ -16,8 +16,15 @@ impl Servers for SqliteState {
         let headers = to_json(&server.headers)?;
         let change = self.change(entry, move |db, _| {
             let added = db.execute(
-                "INSERT INTO servers (name, url, headers, created_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                params![server.name.as_str(), server.url, headers, nanoseconds(server.created_at)],
+                "INSERT INTO servers (name, url, headers, created_at, log_arguments) VALUES (?, ?, ?, ?, ?) \
+                 ON CONFLICT DO NOTHING",
+                params![
+                    server.name.as_str(),
+                    server.url,
+                    headers,
+                    nanoseconds(server.created_at),
+                    server.log_arguments
+                ],
             )?;
             match added {
                 0 => Err(StoreError::Conflict(format!("there is a server `{}` already", server.name))),
@@ -42,7 +49,7 @@ impl Servers for SqliteState {
     async fn list(&self) -> Result<Vec<Server>, StoreError> {
         let list = self.run(|db| {
             let mut statement =
-                db.prepare_cached("SELECT name, url, headers, created_at FROM servers ORDER BY name")?;
+                db.prepare_cached("SELECT name, url, headers, created_at, log_arguments FROM servers ORDER BY name")?;
             let mut rows = statement.query([])?;
             let mut servers = Vec::new();
             while let Some(row) = rows.next()? {
@@ -60,5 +67,6 @@ fn server(row: &Row<'_>) -> Result<Server, StoreError> {
         url: row.get(1)?,
         headers: of_json(&row.get::<_, String>(2)?)?,
         created_at: of_nanoseconds(row.get(3)?),
+        log_arguments: row.get(4)?,
     })
 }
