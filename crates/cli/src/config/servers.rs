@@ -13,6 +13,9 @@ use super::sections::RawServer;
 use crate::address;
 use crate::headers::{self, Environment, HeaderFault};
 
+/// What faults of names say: one, many, and what the name is for.
+const WORDS: (&str, &str, &str) = ("server", "servers", "agents reach it at `/mcp/<name>`");
+
 /// The servers that are good, and the names of all, so that a fault in one is not told again where it is used.
 #[derive(Debug, Default)]
 pub struct Servers {
@@ -26,7 +29,7 @@ pub struct Servers {
 pub fn servers(raw: Vec<RawServer>, environment: Environment<'_>, reader: &mut Reader) -> Servers {
     let mut servers = Servers::default();
     for raw in raw {
-        let name = name(raw.name.as_ref(), &raw.span, &mut servers.names, reader);
+        let name = reader.name::<ServerName>(raw.name.as_ref(), &raw.span, WORDS, &mut servers.names);
         let url = url(&raw, reader);
         let headers = injected(&raw, environment, reader);
         if let (Some(url), Some(written)) = (&url, &raw.url) {
@@ -38,32 +41,6 @@ pub fn servers(raw: Vec<RawServer>, environment: Environment<'_>, reader: &mut R
         }
     }
     servers
-}
-
-fn name(
-    written: Option<&At<String>>,
-    section: &Range<usize>,
-    taken: &mut HashMap<String, Range<usize>>,
-    reader: &mut Reader,
-) -> Option<ServerName> {
-    let Some(At { value, span }) = written else {
-        let fault = Fault::new(Code::MissingField, section, "a server needs a `name`");
-        reader.fault(fault.help("add `name = \"…\"`; agents reach it at `/mcp/<name>`"));
-        return None;
-    };
-    if let Some(first) = taken.get(value) {
-        let fault = Fault::new(Code::Repeated, span, format!("there are two servers `{value}`"));
-        reader.fault(fault.help("give one of them another name").other(first, "the first is here"));
-        return None;
-    }
-    taken.insert(value.clone(), span.clone());
-    value
-        .parse()
-        .map_err(|error| {
-            let fault = Fault::new(Code::BadValue, span, format!("`{value}` is not a server's name"));
-            reader.fault(fault.help(format!("{error}")));
-        })
-        .ok()
 }
 
 fn url(raw: &RawServer, reader: &mut Reader) -> Option<Uri> {

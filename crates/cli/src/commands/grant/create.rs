@@ -19,7 +19,7 @@ use crate::report::{say, shown};
 pub fn run(args: CreateArgs) -> Result<Exit> {
     if !is_label(&args.label) {
         return Err(Usage(
-            "a label has 1 to 128 characters, without control characters or `file:` in front".to_owned(),
+            "a label has 1 to 128 characters, without control characters, `file:` in front or a token in it".to_owned(),
         )
         .into());
     }
