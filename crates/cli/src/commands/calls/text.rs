@@ -58,7 +58,9 @@ fn why(record: &Record) -> Option<String> {
         format!(" of `{policy}`{version}")
     });
     let message = record.message.as_deref().map(|message| format!(": {message}")).unwrap_or_default();
-    let room = record.retry_after_seconds.map(|seconds| format!("; room again {seconds} s after")).unwrap_or_default();
+    // What the caller was told says it already, in words; it is not said twice.
+    let untold = record.retry_after_seconds.filter(|_| !message.contains("room again"));
+    let room = untold.map(|seconds| format!("; room again in {seconds} s")).unwrap_or_default();
     Some(format!("{code}{rule}{}{message}{room}", policy.unwrap_or_default()))
 }
 
@@ -75,6 +77,8 @@ mod tests {
         record.code = Some("limit".into());
         assert!(!text(&record).contains("room again"));
         record.retry_after_seconds = Some(3_600);
-        assert!(text(&record).ends_with("  limit; room again 3600 s after\n"), "{}", text(&record));
+        assert!(text(&record).ends_with("  limit; room again in 3600 s\n"), "{}", text(&record));
+        record.message = Some("2 per day, room again in 3600 s".into());
+        assert_eq!(text(&record).matches("room again").count(), 1);
     }
 }
