@@ -97,10 +97,22 @@ mod tests {
         for url in ["http://localhost:1/mcp", "https://a.example.com", "http://[::1]:8/x?y=z"] {
             assert!(parse(url).is_ok(), "{url}");
         }
-        for url in ["", "localhost:1", "/mcp", "ftp://a", "http://", "https:///x", "file:///x", "http://a..b/", "https://[zz]/"] {
+        for url in [
+            "",
+            "localhost:1",
+            "/mcp",
+            "ftp://a",
+            "http://",
+            "https:///x",
+            "file:///x",
+            "http://a..b/",
+            "https://[zz]/",
+        ] {
             assert_eq!(parse(url), Err(UrlFault::Form), "{url}");
         }
-        for url in ["http://a:187100/mcp", "http://a:99999", "http://a:80a/", "http://a:-5", "http://a:0/", "http://a:/"] {
+        for url in
+            ["http://a:187100/mcp", "http://a:99999", "http://a:80a/", "http://a:-5", "http://a:0/", "http://a:/"]
+        {
             assert_eq!(parse(url), Err(UrlFault::Port), "{url}");
         }
         assert_eq!(parse("https://me:pw@a.example.com/"), Err(UrlFault::Credentials));

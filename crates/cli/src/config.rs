@@ -13,7 +13,7 @@ mod servers;
 mod store;
 mod words;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -22,7 +22,7 @@ use gatelodge_policy::Severity;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::file::{self, Source};
+use crate::file::{self, Source, Stamped};
 use crate::headers::Environment;
 use crate::report::{self, Finding, Remark};
 use fault::{Code, Fault};
@@ -46,7 +46,7 @@ pub struct Config {
     /// What is in force.
     pub entries: Entries,
     /// Every file that was read for it.
-    pub files: Vec<PathBuf>,
+    pub files: Vec<Stamped>,
 }
 
 /// Servers, policies and grants that a file names. They are read-only elsewhere.
@@ -66,7 +66,7 @@ pub struct Findings {
     source: Source,
     faults: Vec<Fault>,
     policies: Vec<(Source, Vec<gatelodge_policy::Fault>)>,
-    files: Vec<PathBuf>,
+    files: Vec<Stamped>,
 }
 
 /// A configuration, if it has no errors, and what was found in it.
@@ -85,12 +85,13 @@ pub struct Loaded {
 /// # Errors
 /// The file itself cannot be read.
 pub fn load(path: &Path, environment: Environment<'_>) -> Result<Loaded> {
+    let own = Stamped::now(path);
     let source = file::read(path)?;
     let home = path.parent().unwrap_or(Path::new(""));
-    Ok(load_text(source, home, path, environment))
+    Ok(load_text(source, home, own, environment))
 }
 
-fn load_text(source: Source, home: &Path, path: &Path, environment: Environment<'_>) -> Loaded {
+fn load_text(source: Source, home: &Path, own: Stamped, environment: Environment<'_>) -> Loaded {
     let text = String::from_utf8_lossy(&source.text).into_owned();
     let (root, errors) = DeTable::parse_recoverable(&text);
     let mut reader = Reader::default();
@@ -102,8 +103,7 @@ fn load_text(source: Source, home: &Path, path: &Path, environment: Environment<
         reader.faults.sort_by_key(|fault| fault.span.start);
         // A guess at what a broken text means would only bury the fault that matters.
         let shown = Source { name: source.name, text: mask::only_names(&text) };
-        let findings =
-            Findings { source: shown, faults: reader.faults, policies: Vec::new(), files: vec![path.to_owned()] };
+        let findings = Findings { source: shown, faults: reader.faults, policies: Vec::new(), files: vec![own] };
         return Loaded { config: None, store: None, findings };
     }
     let raw = sections_of(root.get_ref(), &mut reader);
@@ -113,7 +113,7 @@ fn load_text(source: Source, home: &Path, path: &Path, environment: Environment<
     let (grants, token_files) = grants::grants(raw.grants, around, &mut reader);
     let listen = listen::listen(raw.gateway, &raw.admin, &mut reader);
     let store = store::store(raw.store, home, &mut reader);
-    let mut files = vec![path.to_owned()];
+    let mut files = vec![own];
     files.extend(policies.files);
     files.extend(token_files);
     reader.faults.sort_by_key(|fault| fault.span.start);
@@ -204,7 +204,7 @@ impl Findings {
     }
 
     /// Every file that was looked at.
-    pub fn files(&self) -> &[PathBuf] {
+    pub fn files(&self) -> &[Stamped] {
         &self.files
     }
 }

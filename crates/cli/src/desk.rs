@@ -95,17 +95,15 @@ impl Desk {
         self.config.as_ref().map(|config| config.entries.clone()).unwrap_or_default()
     }
 
-    /// Writes down what was changed. Never a secret.
-    pub async fn note(&self, action: &str, subject: &str, detail: Value) -> Result<()> {
-        let entry = AdminEntry {
+    /// What the admin log is to say of a change. Never a secret.
+    pub fn entry(&self, action: &str, subject: &str, detail: Value) -> AdminEntry {
+        AdminEntry {
             at: self.clock.now(),
             by: environment::user(),
             action: action.to_owned(),
             subject: subject.to_owned(),
             detail,
-        };
-        let noted = self.stores.admin_log.append(entry).await;
-        noted.context("the change is made, but the admin log could not be written")
+        }
     }
 }
 

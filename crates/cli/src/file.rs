@@ -2,7 +2,9 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::Result;
 use gatelodge_json::Limits;
@@ -29,6 +31,26 @@ pub struct Unreadable {
     pub message: String,
     /// What to do about it.
     pub help: &'static str,
+}
+
+/// A file that was read, and what it looked like just before: what changed while it was read shows up as a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stamped {
+    /// Where it is.
+    pub path: PathBuf,
+    /// When it was changed, its length, and which file it is; none if it cannot be looked at.
+    stamp: Option<(SystemTime, u64, u64)>,
+}
+
+impl Stamped {
+    /// Looks at a file. To be done before it is read.
+    pub fn now(path: &Path) -> Self {
+        let look = || {
+            let metadata = std::fs::metadata(path).ok()?;
+            Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+        };
+        Self { path: path.to_owned(), stamp: look() }
+    }
 }
 
 /// Reads a file, or standard input for `-`.

@@ -90,6 +90,40 @@ fn a_token_comes_from_the_environment_a_file_or_as_a_hash_and_never_stands_in_th
 }
 
 #[test]
+fn a_token_where_it_does_not_belong_is_not_repeated() {
+    let house = house();
+    let token = gatelodge(&["grant", "token"]).stdout.trim().to_owned();
+    let bare = token.strip_prefix("glt_").expect("a token");
+    let good = "[store]\ndata = \"data\"\n[[servers]]\nname = \"a\"\nurl = \"http://127.0.0.1:9/mcp\"\n[[grants]]\n";
+    for text in [
+        format!("{good}label = \"x\"\ntoken_env = \"A\"\nserver = \"{token}\"\n"),
+        format!("{good}label = \"x\"\ntoken_env = \"A\"\nserver = \"a\"\npolicy = \"{token}\"\n"),
+        format!("{good}label = \"x\"\ntoken_env = \"A\"\nserver = \"\\u0067lt_{bare}\"\n"),
+        format!("{good}label = \"{token}\"\ntoken_env = \"A\"\nserver = \"a\"\n"),
+        format!("{good}label = \"x\"\n{token} = 1\nserver = \"a\"\n"),
+        format!("{good}label = \"x\"\nexpires = \"{token}\"\ntoken_env = \"A\"\nserver = \"a\"\n"),
+        format!("[{token}]\n"),
+        format!("[{token}\nx = {token}\n"),
+        format!("[gateway]\nlisten = \"{token}\"\nhosts = [\"{token}\"]\n"),
+        format!("[store]\ndurability = \"{token}\"\nretention = \"{token}\"\n"),
+        format!("[[servers]]\nname = \"{token}\"\nurl = \"{token}\"\n[[servers]]\nname = \"{token}\"\nurl = \"x\"\n"),
+        format!("[[servers]]\nname = \"{token}\"\nurl = \"x\"\n[[grants]]\nlabel = \"x\"\nserver = \"b\"\n"),
+        format!("[[policies]]\nname = \"{token}\"\nfile = \"{token}\"\n"),
+        format!("[[servers]]\nname = \"a\"\nurl = \"h\"\nheaders = {{ {token} = \"{token}\" }}\n"),
+    ] {
+        house.write("gatelodge.toml", &text);
+        for args in [
+            &["serve", "--check", "--config", "gatelodge.toml"][..],
+            &["serve", "--check", "--json", "--config", "gatelodge.toml"],
+        ] {
+            let run = house.run_with(&[("A", &token)], args);
+            assert_eq!(run.code, 1, "{text}{}", run.stderr);
+            assert!(!run.stderr.contains(bare) && !run.stdout.contains(bare), "{}{}", run.stderr, run.stdout);
+        }
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_a_matter_of_usage() {
     let run = gatelodge(&["serve", "--config", "nowhere.toml"]);
     assert_eq!(run.code, 2);

@@ -2,10 +2,20 @@
 //!
 //! The server behind it is the demonstration, reached through a gateway of its own: so the outer one has a secret.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 
+use std::sync::Arc;
+
+use gatelodge_store::{CallId, Durability, Kind, Ledger, ManualClock, Record, SqliteLedger};
+use serde_json::Value;
 use support::{House, Run, Running, house, until};
 
 const OPEN: &str = r#"{"version": "1", "default": "allow"}"#;
@@ -216,5 +226,59 @@ fn no_secret_is_in_any_output_of_any_command() {
         let bytes = std::fs::read(site.house.path(database)).expect("a database");
         let text = String::from_utf8_lossy(&bytes);
         assert!(!text.contains(&site.secret) && !text.contains(&site.token), "{database}");
+    }
+}
+
+#[test]
+fn a_log_for_programs_has_one_object_a_line_with_the_call_and_its_code() {
+    let site = site();
+    site.house.write("policy.json", CLOSED);
+    let variables = [("UPSTREAM_TOKEN", site.secret.as_str()), ("CI_TOKEN", site.token.as_str())];
+    let outer = site.house.start("data", &variables, &["serve", "--config", "gatelodge.toml", "--log", "json"]);
+    let call = site.house.run_with(&[("GATELODGE_TOKEN", &site.token)], &["call", &outer.url("notes"), "list_notes"]);
+    assert_eq!(call.code, 3, "{call:?}");
+    let rows = site.run(&["calls", "--refused", "--json", "--config", "gatelodge.toml"]).stdout;
+    let row: Value = serde_json::from_str(rows.lines().last().expect("a row")).expect("JSON");
+    until("it is logged", || outer.log().contains(row["call"].as_str().unwrap()));
+    let mut found = None;
+    for line in outer.log().lines() {
+        let told: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(told["level"].is_string() && told["timestamp"].is_string() && told["message"].is_string(), "{line}");
+        if told["call.id"] == row["call"] {
+            found = Some(told);
+        }
+    }
+    let told = found.expect("the call");
+    assert_eq!((&told["code"], &told["server.name"]), (&row["code"], &Value::from("notes")));
+}
+
+#[test]
+fn rows_older_than_they_are_kept_go_behind_an_anchor_and_the_log_still_verifies() {
+    let house = house();
+    let text = "[gateway]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n[store]\ndata = \"data\"\n";
+    house.write("gatelodge.toml", &format!("{text}retention = \"90d\"\n"));
+    write_rows(&house, &["2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z", "2999-01-01T00:00:00Z"]);
+    let outer = house.start("data", &[], &["serve", "--config", "gatelodge.toml"]);
+    until("old rows are removed", || outer.log().contains("removed 2 rows of the call log"));
+    let rows = house.run(&["audit", "export", "--data", "data"]).stdout;
+    let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let told: Vec<_> = rows.iter().map(|row| (row["seq"].as_u64().unwrap(), row["kind"].as_str().unwrap())).collect();
+    assert_eq!(told, [(3, "passed"), (4, "pruned")]);
+    let anchor = rows[1]["through"].as_str().expect("the last row that was removed").to_owned();
+    assert_eq!(anchor, format!("2:{}", rows[0]["previous"].as_str().unwrap()));
+    let verified = house.run(&["audit", "verify", "--head", &anchor, "--data", "data"]);
+    assert_eq!(verified.code, 0, "{}", verified.stdout);
+    assert!(verified.stdout.contains("call log   holds: 2 rows"), "{}", verified.stdout);
+}
+
+/// Writes a row of each time into the ledger of a gateway that does not run yet.
+fn write_rows(house: &House, times: &[&str]) {
+    let clock = Arc::new(ManualClock::at(times[0].parse().expect("a time")));
+    let ledger = SqliteLedger::open(&house.path("data"), Durability::Process, clock).expect("a ledger");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    for time in times {
+        let at = time.parse().expect("a time");
+        let row = Record::new(Kind::Passed, CallId::new(at, [7; 10]), at);
+        runtime.block_on(ledger.write(row)).expect("queued");
     }
 }

@@ -187,6 +187,44 @@ fn the_logs_are_verified_against_a_head_that_was_kept() {
 }
 
 #[test]
+fn an_admin_log_that_was_cut_off_is_found_by_the_head_beside_it() {
+    let house = furnished();
+    let head = at(&house, &["audit", "head", "--log", "admin"]).stdout;
+    assert_eq!(house.read("data/state.head").trim(), head.trim());
+    // As if there had been a fourth row.
+    house.write("data/state.head", &format!("4:{}\n", "ab".repeat(32)));
+    let broken = at(&house, &["audit", "verify"]);
+    assert_eq!(broken.code, 1);
+    assert!(broken.stdout.contains("the log ends at row 3, but it once had row 4"), "{}", broken.stdout);
+}
+
+#[test]
+fn an_export_has_the_chain_in_it() {
+    let house = furnished();
+    let log = at(&house, &["audit", "export", "--log", "admin"]).stdout;
+    let mut previous = "0".repeat(64);
+    for (seq, line) in (1_u64..).zip(log.lines()) {
+        let row: Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!((row["seq"].as_u64(), row["previous"].as_str()), (Some(seq), Some(previous.as_str())));
+        previous = row["hash"].as_str().expect("a hash").to_owned();
+    }
+    assert_eq!(at(&house, &["audit", "head", "--log", "admin"]).stdout, format!("3:{previous}\n"));
+    let behind = at(&house, &["audit", "export", "--log", "admin", "--after", "2"]).stdout;
+    assert_eq!(behind.lines().collect::<Vec<_>>(), log.lines().skip(2).collect::<Vec<_>>());
+}
+
+#[test]
+fn whether_arguments_are_logged_is_asked_for_and_shown() {
+    let house = furnished();
+    assert_eq!(at(&house, &["server", "add", "notes", "http://127.0.0.1:9/mcp", "--log-arguments"]).code, 0);
+    for (name, words, is_logged) in [("notes", "arguments  logged", true), ("books", "arguments  not logged", false)] {
+        let shown = at(&house, &["server", "show", name]).stdout;
+        assert!(shown.lines().any(|line| line == words), "{shown}");
+        assert_eq!(json(&at(&house, &["server", "show", name, "--json"]))["log_arguments"], is_logged);
+    }
+}
+
+#[test]
 fn the_doctor_names_what_is_wrong_and_what_to_do() {
     let house = furnished();
     let run = at(&house, &["doctor", "--json"]);

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
 use crate::chain::Head;
+use crate::kept::KeptRow;
 use crate::ledger::Verified;
 
 /// One change.
@@ -23,15 +24,33 @@ pub struct AdminEntry {
     pub detail: serde_json::Value,
 }
 
+impl AdminEntry {
+    /// Adds a fact that only the store knows.
+    pub(crate) fn tell(&mut self, name: &str, fact: impl Serialize) -> Result<(), StoreError> {
+        let fact = serde_json::to_value(fact).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+        if let Some(detail) = self.detail.as_object_mut() {
+            detail.insert(name.to_owned(), fact);
+        }
+        Ok(())
+    }
+
+    /// The entry as the log keeps it.
+    pub(crate) fn to_body(&self) -> Result<String, StoreError> {
+        serde_json::to_string(self).map_err(|error| StoreError::Corrupt(error.to_string()))
+    }
+}
+
 /// Keeps what was changed.
 #[async_trait]
 pub trait AdminLog: Send + Sync {
-    /// Adds an entry, durably.
+    /// Adds an entry, durably, on something that was not a change of the state: those bring their entry with them.
     async fn append(&self, entry: AdminEntry) -> Result<(), StoreError>;
     /// The newest entries, newest first.
     async fn recent(&self, limit: usize) -> Result<Vec<AdminEntry>, StoreError>;
+    /// The next entries behind a number, oldest first, as they are kept; like [`Ledger::kept`](crate::Ledger::kept).
+    async fn kept(&self, after: u64) -> Result<Vec<KeptRow>, StoreError>;
     /// The end of the chain.
     async fn head(&self) -> Result<Head, StoreError>;
-    /// Walks the whole chain, and further to `head` if one is given.
+    /// Walks the whole chain, against the head that is kept apart and the one that is given.
     async fn verify(&self, head: Option<Head>) -> Result<Verified, StoreError>;
 }

@@ -26,6 +26,12 @@ impl Hash {
     }
 }
 
+impl fmt::Display for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&HEXLOWER.encode(&self.0))
+    }
+}
+
 /// The end of a chain: the last row and its hash. Whoever keeps it elsewhere can tell later that nothing before it
 /// was changed. Written as `SEQ:HASH`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,7 +72,7 @@ impl FromStr for Head {
 
 impl fmt::Display for Head {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.seq, HEXLOWER.encode(&self.hash.0))
+        write!(f, "{}:{}", self.seq, self.hash)
     }
 }
 

@@ -59,6 +59,9 @@ macro_rules! conformance {
             admin_log::entries_come_back_newest_first;
             admin_log::the_chain_of_changes_verifies;
             admin_log::concurrent_entries_make_one_chain;
+            admin_log::kept_entries_can_be_verified_elsewhere;
+            admin_log::each_change_brings_its_entry;
+            admin_log::what_changes_nothing_leaves_no_entry;
             notices::each_change_makes_another_version;
             notices::what_fails_or_reads_keeps_the_version;
             notices::a_listener_hears_of_a_change_within_a_second;
@@ -95,6 +98,8 @@ macro_rules! conformance {
             rows::rows_come_oldest_first_and_only_the_newest;
             rows::each_filter_admits_its_rows_alone;
             rows::a_record_comes_back_as_it_was_written;
+            rows::kept_rows_come_in_pages_and_their_hashes_can_be_computed_elsewhere;
+            rows::kept_rows_begin_behind_what_was_removed;
             chain::the_chain_verifies_and_ends_at_its_head;
             chain::a_kept_head_holds_and_a_foreign_one_does_not;
             chain::an_empty_log_verifies;

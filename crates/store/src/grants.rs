@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
+use crate::admin_log::AdminEntry;
 use crate::name::{PolicyName, ServerName};
 use crate::token::TokenHash;
 
@@ -92,22 +93,29 @@ pub struct NewGrant {
     pub expires_at: Option<Timestamp>,
 }
 
-/// Keeps grants.
+/// Keeps grants. Each change and its entry in the admin log are one step: both are kept, or neither.
 #[async_trait]
 pub trait Grants: Send + Sync {
     /// Makes a grant under a new id. `Conflict` if one that is not revoked has the label, or any has the token.
-    async fn create(&self, grant: NewGrant) -> Result<GrantId, StoreError>;
+    /// The entry's detail gets the id as `id`.
+    async fn create(&self, grant: NewGrant, entry: AdminEntry) -> Result<GrantId, StoreError>;
     /// All grants, also ended ones, by label and then by age.
     async fn list(&self) -> Result<Vec<Grant>, StoreError>;
     /// Finds a grant by its id, or one that is not revoked by its label. `NotFound` if there is none.
     async fn get(&self, id_or_label: &str) -> Result<Grant, StoreError>;
     /// Gives the grant another token; the old one ends at once. Its expiry is set anew.
     /// `NotFound` for a grant that is not there, `Conflict` for one that is revoked.
-    async fn rotate(&self, id: &GrantId, token: TokenHash, expires_at: Option<Timestamp>) -> Result<(), StoreError>;
-    /// Ends the grant. A second time changes nothing.
-    async fn revoke(&self, id: &GrantId, at: Timestamp) -> Result<(), StoreError>;
+    async fn rotate(
+        &self,
+        id: &GrantId,
+        token: TokenHash,
+        expires_at: Option<Timestamp>,
+        entry: AdminEntry,
+    ) -> Result<(), StoreError>;
+    /// Ends the grant. `Conflict` if it has ended already: what changes nothing leaves no entry.
+    async fn revoke(&self, id: &GrantId, at: Timestamp, entry: AdminEntry) -> Result<(), StoreError>;
     /// Says what the grant has for a server, in place of what it had.
-    async fn attach(&self, id: &GrantId, attachment: Attachment) -> Result<(), StoreError>;
+    async fn attach(&self, id: &GrantId, attachment: Attachment, entry: AdminEntry) -> Result<(), StoreError>;
     /// Takes a server from the grant. `NotFound` if it had none.
-    async fn detach(&self, id: &GrantId, server: &ServerName) -> Result<(), StoreError>;
+    async fn detach(&self, id: &GrantId, server: &ServerName, entry: AdminEntry) -> Result<(), StoreError>;
 }

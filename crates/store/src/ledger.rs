@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::StoreError;
 use crate::chain::{Break, Head};
 use crate::counter::{Claim, CounterKey, Taken};
+use crate::kept::KeptRow;
 use crate::record::{Kind, Record};
 
 /// What a call took. If the process dies with it, it is spent.
@@ -53,6 +54,8 @@ pub struct Row {
 pub struct Filter {
     /// Only rows behind this one.
     pub after: Option<u64>,
+    /// Only rows before this one.
+    pub before: Option<u64>,
     /// Only of the grant with this id or label.
     pub grant: Option<String>,
     /// Only of this server.
@@ -69,7 +72,7 @@ pub struct Filter {
 
 impl Filter {
     /// Whether a row is to be shown, as far as it alone can tell.
-    pub(crate) fn admits(&self, row: &Row) -> bool {
+    pub fn admits(&self, row: &Row) -> bool {
         let Record { kind, call, grant, label, server, target, observed, .. } = &row.record;
         let is = |wanted: &Option<String>, own: Option<&str>| match wanted {
             Some(wanted) => own == Some(wanted.as_str()),
@@ -77,6 +80,7 @@ impl Filter {
         };
         let grant_id = grant.as_ref().map(|id| id.0.as_ref());
         self.after.is_none_or(|after| row.seq > after)
+            && self.before.is_none_or(|before| row.seq < before)
             && (is(&self.grant, grant_id) || is(&self.grant, label.as_deref()))
             && is(&self.server, server.as_ref().map(|name| name.as_str()))
             && is(&self.target, target.as_deref())
@@ -130,6 +134,10 @@ pub trait Ledger: Send + Sync {
 
     /// The newest rows that match, oldest of them first.
     async fn rows(&self, filter: Filter) -> Result<Vec<Row>, StoreError>;
+
+    /// The next rows behind a number, oldest first, as they are kept; none if there are no more. It gives so many that
+    /// they are little to hold.
+    async fn kept(&self, after: u64) -> Result<Vec<KeptRow>, StoreError>;
 
     /// The end of the chain.
     async fn head(&self) -> Result<Head, StoreError>;

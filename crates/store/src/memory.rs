@@ -12,9 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
+use crate::StoreError;
+use crate::admin_log::AdminEntry;
 use crate::chain::{Hash, Head};
 use crate::clock::Clock;
 use crate::grants::Grant;
+use crate::kept::{KeptRow, Page};
 use crate::name::{PolicyName, ServerName};
 use crate::policies::StoredPolicy;
 use crate::servers::Server;
@@ -58,8 +61,20 @@ impl MemoryStore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn has_changed(&self) {
+    /// Changes something and writes its entry, or does neither. `work` changes nothing where it fails.
+    fn change<T>(
+        &self,
+        mut entry: AdminEntry,
+        work: impl FnOnce(&mut State, &mut AdminEntry) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        // What could not be put into words is found before anything is changed.
+        entry.to_body()?;
+        let mut state = self.state();
+        let done = work(&mut state, &mut entry)?;
+        admin_log::write(&mut state.admin_log, &entry)?;
+        drop(state);
         self.version.send_modify(|version| *version += 1);
+        Ok(done)
     }
 }
 
@@ -67,6 +82,20 @@ impl MemoryStore {
 fn append(log: &mut Vec<Line>, end: Head, at: i64, body: String) {
     let head = end.followed_by(at, &body);
     log.push(Line { at, body, head });
+}
+
+/// A page of a log behind a number.
+fn kept(log: &[Line], anchor: Head, after: u64) -> Vec<KeptRow> {
+    let (mut end, mut page) = (anchor, Page::default());
+    for Line { at, body, head } in log {
+        let row =
+            || KeptRow { seq: head.seq, nanoseconds: *at, body: body.clone(), previous: end.hash, hash: head.hash };
+        if head.seq > after && !page.take(row()) {
+            break;
+        }
+        end = *head;
+    }
+    page.rows()
 }
 
 impl Line {

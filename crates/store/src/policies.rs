@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
+use crate::admin_log::AdminEntry;
 use crate::name::PolicyName;
 
 /// A version of a policy: 1, 2, 3, …
@@ -51,11 +52,13 @@ pub struct PolicySummary {
 }
 
 /// Keeps policies. That a text is a good policy is for the caller to see to.
+///
+/// A version and its entry in the admin log are one step: both are kept, or neither.
 #[async_trait]
 pub trait Policies: Send + Sync {
     /// Puts a new version, whose number is one above the last, and gives that number.
-    /// What `policy.version` says is not looked at.
-    async fn put(&self, policy: StoredPolicy) -> Result<PolicyVersion, StoreError>;
+    /// What `policy.version` says is not looked at. The entry's detail gets the number as `version`.
+    async fn put(&self, policy: StoredPolicy, entry: AdminEntry) -> Result<PolicyVersion, StoreError>;
     /// All policies, by name, at their versions in force.
     async fn list(&self) -> Result<Vec<PolicySummary>, StoreError>;
     /// One version, or the one in force. `NotFound` if there is none.

@@ -151,6 +151,9 @@ pub struct Record {
     /// The counter that was full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counter: Option<Arc<str>>,
+    /// In how many seconds it has room again, rounded up; left out if waiting does not help.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_seconds: Option<u64>,
     /// What the caller was told, and what only the log says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Arc<str>>,
@@ -216,6 +219,7 @@ impl Record {
             code: None,
             rule: None,
             counter: None,
+            retry_after_seconds: None,
             message: None,
             observed: false,
             category: None,

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
+use crate::admin_log::AdminEntry;
 use crate::name::ServerName;
 
 /// One upstream.
@@ -19,17 +20,19 @@ pub struct Server {
     /// Headers to send with each request, as they were written: `${NAME}` stands for a variable of the environment,
     /// so that no secret is stored.
     pub headers: BTreeMap<String, String>,
+    /// Whether the call log keeps the arguments of its calls, redacted.
+    pub log_arguments: bool,
     /// When it was added.
     pub created_at: Timestamp,
 }
 
-/// Keeps servers.
+/// Keeps servers. Each change and its entry in the admin log are one step: both are kept, or neither.
 #[async_trait]
 pub trait Servers: Send + Sync {
     /// Adds a server. `Conflict` if there is one of that name.
-    async fn add(&self, server: Server) -> Result<(), StoreError>;
+    async fn add(&self, server: Server, entry: AdminEntry) -> Result<(), StoreError>;
     /// Removes a server and what grants have for it. `NotFound` if there is none.
-    async fn remove(&self, name: &ServerName) -> Result<(), StoreError>;
+    async fn remove(&self, name: &ServerName, entry: AdminEntry) -> Result<(), StoreError>;
     /// All servers, by name.
     async fn list(&self) -> Result<Vec<Server>, StoreError>;
 }

@@ -3,6 +3,7 @@
 //! Several processes may have both open at once: a gateway, and the command line beside it.
 
 mod file;
+mod head_file;
 mod ledger;
 mod line;
 mod migrate;

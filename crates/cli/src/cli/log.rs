@@ -84,13 +84,15 @@ pub struct VerifyArgs {
     pub store: StoreArgs,
 }
 
-/// Prints a log, oldest row first.
+/// Prints a log, oldest row first, one JSON object a line.
+///
+/// Each has its number, its hash and the hash before, so that a copy can be verified elsewhere; docs/operations.md says how.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     /// Which log.
     #[arg(long, value_name = "LOG", default_value = "calls")]
     pub log: LogName,
-    /// Only rows behind this number; call log only.
+    /// Only rows behind this number.
     #[arg(long, value_name = "SEQ")]
     pub after: Option<u64>,
     #[command(flatten)]

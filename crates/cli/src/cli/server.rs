@@ -33,6 +33,9 @@ pub struct AddServerArgs {
     /// A header to send with each request; `${NAME}` stands for a variable of the environment.
     #[arg(long = "header", value_name = "NAME: VALUE")]
     pub headers: Vec<String>,
+    /// Keep the arguments of its calls in the call log, redacted; else only their digest and their names.
+    #[arg(long)]
+    pub log_arguments: bool,
     #[command(flatten)]
     pub store: StoreArgs,
 }

@@ -33,8 +33,8 @@ pub fn run(command: GrantCommand) -> Result<Exit> {
 fn revoke(args: NamedArgs) -> Result<Exit> {
     desk::at(&args.store, Need::There, async |desk| {
         let grant = find(&desk, &args.name).await?;
-        desk.stores.grants.revoke(&grant.id, desk.clock.now()).await?;
-        desk.note("grant.revoke", &grant.label, json!({"id": grant.id})).await?;
+        let entry = desk.entry("grant.revoke", &grant.label, json!({"id": grant.id}));
+        desk.stores.grants.revoke(&grant.id, desk.clock.now(), entry).await?;
         if args.json {
             output::json(&json!({"id": grant.id, "label": grant.label, "revoked": true}))?;
         }

@@ -38,6 +38,8 @@ struct Told {
     headers: Vec<String>,
     /// The variables that the headers take from the environment; not known of those in the file.
     variables: Vec<String>,
+    /// Whether the call log keeps the arguments of its calls.
+    log_arguments: bool,
     from: &'static str,
     created_at: Option<Timestamp>,
     /// Grants that may reach it.
@@ -50,8 +52,8 @@ fn remove(args: NamedArgs) -> Result<Exit> {
         if desk.entries().servers.iter().any(|server| server.name == name) {
             return Err(desk::in_file("server", name.as_str()));
         }
-        desk.stores.servers.remove(&name).await?;
-        desk.note("server.remove", name.as_str(), json!({})).await?;
+        let entry = desk.entry("server.remove", name.as_str(), json!({}));
+        desk.stores.servers.remove(&name, entry).await?;
         say(&format!("server `{name}` is removed, and what grants had for it"));
         Ok(Exit::Fine)
     })
@@ -77,8 +79,9 @@ async fn all(desk: &Desk) -> Result<Vec<Told>> {
         let grants = entries.grants.iter().filter(|grant| grant.doors.contains_key(&server.name));
         let mut grants: Vec<String> = grants.map(|grant| grant.label.to_string()).collect();
         grants.extend(grants_of(&stored, &server.name));
+        let (variables, log_arguments) = (Vec::new(), server.log_arguments);
         let name = server.name.to_string();
-        Told { name, url: place, headers, variables: Vec::new(), from: "file", created_at: None, grants }
+        Told { name, url: place, headers, variables, log_arguments, from: "file", created_at: None, grants }
     });
     let mut all: Vec<Told> = of_file.collect();
     for server in &stored.servers {
@@ -95,6 +98,7 @@ fn told(server: &Server, stored: &Stored) -> Told {
         url: address::shown(&server.url),
         headers: server.headers.keys().cloned().collect(),
         variables: server.headers.values().flat_map(|value| crate::headers::variables(value)).collect(),
+        log_arguments: server.log_arguments,
         from: "store",
         created_at: Some(server.created_at),
         grants: grants_of(stored, &server.name),

@@ -59,8 +59,8 @@ async fn put_policy(desk: &Desk) -> Result<()> {
                 created_at: desk.clock.now(),
                 created_by: environment::user(),
             };
-            let version = desk.stores.policies.put(policy).await?;
-            desk.note("policy.put", demo::NAME, json!({"version": version})).await
+            desk.stores.policies.put(policy, desk.entry("policy.put", demo::NAME, json!({}))).await?;
+            Ok(())
         }
         Err(fault) => Err(fault.into()),
     }
@@ -72,8 +72,8 @@ async fn put_grant(desk: &Desk) -> Result<Token> {
     let (server, policy) = (demo::NAME.parse()?, Some(demo::NAME.parse()?));
     match desk.stores.grants.get(demo::NAME).await {
         Ok(grant) => {
-            desk.stores.grants.rotate(&grant.id, token.hash(), None).await?;
-            desk.note("grant.rotate", demo::NAME, json!({"id": grant.id})).await?;
+            let entry = desk.entry("grant.rotate", demo::NAME, json!({"id": grant.id}));
+            desk.stores.grants.rotate(&grant.id, token.hash(), None, entry).await?;
         }
         Err(StoreError::NotFound(_)) => {
             let grant = NewGrant {
@@ -84,8 +84,7 @@ async fn put_grant(desk: &Desk) -> Result<Token> {
                 created_at: desk.clock.now(),
                 expires_at: None,
             };
-            let id = desk.stores.grants.create(grant).await?;
-            desk.note("grant.create", demo::NAME, json!({"id": id})).await?;
+            desk.stores.grants.create(grant, desk.entry("grant.create", demo::NAME, json!({}))).await?;
         }
         Err(fault) => return Err(fault.into()),
     }

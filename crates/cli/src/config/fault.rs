@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use gatelodge_policy::Severity;
 
+use super::mask::without_tokens;
 use crate::report::Remark;
 
 /// One finding about the configuration.
@@ -82,14 +83,14 @@ codes! {
 }
 
 impl Fault {
-    /// A finding at a place.
+    /// A finding at a place. A token that was pasted where it does not belong is not repeated.
     pub fn new(code: Code, span: &Range<usize>, message: impl Into<String>) -> Self {
-        Self { code, span: span.clone(), message: message.into(), help: None, other: None }
+        Self { code, span: span.clone(), message: without_tokens(message.into()), help: None, other: None }
     }
 
     /// Adds the way out.
     pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.help = Some(without_tokens(help.into()));
         self
     }
 

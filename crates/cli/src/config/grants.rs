@@ -2,18 +2,20 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use gatelodge_gateway::{Door, GrantConfig};
 use gatelodge_store::{GrantId, Mode, Token, TokenHash};
 use jiff::Timestamp;
 
 use super::fault::{Code, Fault, offer};
+use super::mask::has_token;
 use super::policies::Policies;
 use super::read::{At, Reader};
 use super::sections::RawGrant;
 use super::servers::Servers;
 use super::words::moment;
+use crate::file::Stamped;
 use crate::headers::Environment;
 
 /// What ids of grants from the file begin with. Their counters stay as long as the label does.
@@ -35,7 +37,7 @@ pub struct Around<'a> {
 }
 
 /// What the sections mean, and the files that were read for them.
-pub fn grants(raw: Vec<RawGrant>, around: Around<'_>, reader: &mut Reader) -> (Vec<GrantConfig>, Vec<PathBuf>) {
+pub fn grants(raw: Vec<RawGrant>, around: Around<'_>, reader: &mut Reader) -> (Vec<GrantConfig>, Vec<Stamped>) {
     let (mut good, mut files) = (Vec::new(), Vec::new());
     let mut labels = HashMap::new();
     let mut tokens: HashMap<TokenHash, Range<usize>> = HashMap::new();
@@ -73,19 +75,21 @@ fn label(raw: &RawGrant, taken: &mut HashMap<String, Range<usize>>, reader: &mut
     }
     if !is_label(value) {
         let fault = Fault::new(Code::BadValue, span, "this is not a label");
-        reader.fault(fault.help(format!("write 1 to {MAX_LABEL} characters, without control characters")));
+        reader
+            .fault(fault.help(format!("write 1 to {MAX_LABEL} characters, without control characters, and no token")));
         return None;
     }
     Some(value.clone())
 }
 
-/// Whether a text can be a grant's label.
+/// Whether a text can be a grant's label. One that is a token would be in every log.
 pub fn is_label(text: &str) -> bool {
     let length = text.chars().count();
-    (1..=MAX_LABEL).contains(&length) && !text.chars().any(char::is_control) && !text.starts_with(FILE_ID)
+    let is_clean = !text.chars().any(char::is_control) && !text.starts_with(FILE_ID) && !has_token(text);
+    (1..=MAX_LABEL).contains(&length) && is_clean
 }
 
-fn token(raw: &RawGrant, around: Around<'_>, files: &mut Vec<PathBuf>, reader: &mut Reader) -> Option<At<TokenHash>> {
+fn token(raw: &RawGrant, around: Around<'_>, files: &mut Vec<Stamped>, reader: &mut Reader) -> Option<At<TokenHash>> {
     let written = [&raw.token_env, &raw.token_file, &raw.token_hash];
     let mut written = written.into_iter().flatten();
     let Some(first) = written.next() else {
@@ -134,9 +138,9 @@ fn of_environment(name: &At<String>, environment: Environment<'_>) -> Result<Tok
     Token::parse(text.trim()).map(|token| token.hash()).map_err(|error| bad_token(&name.span, &error))
 }
 
-fn of_file(path: &At<String>, home: &Path, files: &mut Vec<PathBuf>) -> Result<TokenHash, Fault> {
+fn of_file(path: &At<String>, home: &Path, files: &mut Vec<Stamped>) -> Result<TokenHash, Fault> {
     let full = home.join(&path.value);
-    files.push(full.clone());
+    files.push(Stamped::now(&full));
     let source = crate::file::read(&full).map_err(|error| {
         let help = "relative paths begin at the configuration's own directory";
         Fault::new(Code::UnreadableFile, &path.span, format!("{error}")).help(help)

@@ -5,13 +5,26 @@ use std::ops::Range;
 /// What each of our tokens begins with.
 const TOKEN: &str = "glt_";
 
-/// Stars out the given places, and whatever looks like a token.
+/// Whether a token, or what is left of one, is in a text.
+pub fn has_token(text: &str) -> bool {
+    text.contains(TOKEN)
+}
+
+/// Stars out whatever looks like a token in a message.
+pub fn without_tokens(text: String) -> String {
+    match has_token(&text) {
+        true => String::from_utf8_lossy(&masked(&text, &[])).into_owned(),
+        false => text,
+    }
+}
+
+/// Stars out the given places, and whatever looks like a token: all up to a space, a quote or a bracket.
 pub fn masked(text: &str, secrets: &[Range<usize>]) -> Vec<u8> {
     let mut out = text.as_bytes().to_vec();
     let tokens = text.match_indices(TOKEN).map(|(at, _)| {
         let rest = text.get(at..).unwrap_or_default();
-        let length = rest.find(|character: char| !character.is_ascii_alphanumeric() && character != '_');
-        at..at + length.unwrap_or(rest.len())
+        let ends = |character: char| character.is_whitespace() || "\"'`,;[](){}<>".contains(character);
+        at..at + rest.find(ends).unwrap_or(rest.len())
     });
     for span in secrets.iter().cloned().chain(tokens) {
         star(out.get_mut(span).unwrap_or_default());
@@ -25,8 +38,8 @@ pub fn only_names(text: &str) -> Vec<u8> {
     for line in text.split_inclusive('\n') {
         let name = line.find('=').and_then(|at| line.get(..at));
         let kept = match name {
-            Some(name) if is_name(name) => name.len() + 1,
-            _ if line.trim_start().starts_with('[') => line.len(),
+            Some(name) if is_name(name) && !has_token(name) => name.len() + 1,
+            _ if line.trim_start().starts_with('[') && !has_token(line) => line.len(),
             _ => 0,
         };
         let mut bytes = line.as_bytes().to_vec();

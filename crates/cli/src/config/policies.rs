@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use gatelodge_gateway::LivePolicy;
@@ -12,10 +12,13 @@ use gatelodge_store::{PolicyName, PolicyVersion};
 use super::fault::{Code, Fault};
 use super::read::{At, Reader};
 use super::sections::RawPolicy;
-use crate::file::{self, Source};
+use crate::file::{self, Source, Stamped};
 
 /// Policies from the file have no versions; the log says 0.
 pub const FILE_VERSION: PolicyVersion = PolicyVersion(0);
+
+/// What faults of names say: one, many, and what the name is for.
+const WORDS: (&str, &str, &str) = ("policy", "policies", "grants refer to it");
 
 /// The policies, and what was found in their files.
 #[derive(Debug, Default)]
@@ -27,14 +30,14 @@ pub struct Policies {
     /// The documents with findings.
     pub found: Vec<(Source, Vec<gatelodge_policy::Fault>)>,
     /// The files that were read.
-    pub files: Vec<PathBuf>,
+    pub files: Vec<Stamped>,
 }
 
 /// What the sections mean.
 pub fn policies(raw: Vec<RawPolicy>, home: &Path, reader: &mut Reader) -> Policies {
     let mut policies = Policies::default();
     for raw in raw {
-        let name = name(raw.name.as_ref(), &raw.span, &mut policies.names, reader);
+        let name = reader.name::<PolicyName>(raw.name.as_ref(), &raw.span, WORDS, &mut policies.names);
         let Some(At { value: file, span }) = raw.file else {
             let fault = Fault::new(Code::MissingField, &raw.span, "a policy needs a `file`");
             reader.fault(fault.help("add `file = \"policy.json\"`"));
@@ -48,39 +51,13 @@ pub fn policies(raw: Vec<RawPolicy>, home: &Path, reader: &mut Reader) -> Polici
     policies
 }
 
-fn name(
-    written: Option<&At<String>>,
-    section: &Range<usize>,
-    taken: &mut HashMap<String, Range<usize>>,
-    reader: &mut Reader,
-) -> Option<PolicyName> {
-    let Some(At { value, span }) = written else {
-        let fault = Fault::new(Code::MissingField, section, "a policy needs a `name`");
-        reader.fault(fault.help("add `name = \"…\"`; grants refer to it"));
-        return None;
-    };
-    if let Some(first) = taken.get(value) {
-        let fault = Fault::new(Code::Repeated, span, format!("there are two policies `{value}`"));
-        reader.fault(fault.help("give one of them another name").other(first, "the first is here"));
-        return None;
-    }
-    taken.insert(value.clone(), span.clone());
-    value
-        .parse()
-        .map_err(|error| {
-            let fault = Fault::new(Code::BadValue, span, format!("`{value}` is not a policy's name"));
-            reader.fault(fault.help(format!("{error}")));
-        })
-        .ok()
-}
-
 fn document(
     path: &Path,
     span: &Range<usize>,
     policies: &mut Policies,
     reader: &mut Reader,
 ) -> Option<gatelodge_policy::Policy> {
-    policies.files.push(path.to_owned());
+    policies.files.push(Stamped::now(path));
     let source = match file::read(path) {
         Ok(source) => source,
         Err(error) => {

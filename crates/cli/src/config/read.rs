@@ -1,11 +1,15 @@
 //! From TOML to fields with places. Collects every fault on the way, and every place that must not be shown.
 
+use std::collections::HashMap;
 use std::ops::Range;
+use std::str::FromStr;
 
+use gatelodge_store::NameError;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::fault::{Code, Fault, offer};
+use super::mask::has_token;
 
 /// A value and where it stands.
 #[derive(Debug, Clone)]
@@ -121,7 +125,9 @@ impl Reader {
     pub fn take<T: Kind>(&mut self, table: &DeTable<'_>, name: &str) -> Option<At<T>> {
         let value = table.get(name)?;
         let taken = T::of(value.get_ref());
-        if T::IS_SECRET || taken.is_none() {
+        // Written with an escape, a token would not look like one in the text.
+        let is_token = value.get_ref().as_str().is_some_and(has_token);
+        if T::IS_SECRET || taken.is_none() || is_token {
             self.hide(value);
         }
         match taken {
@@ -133,6 +139,31 @@ impl Reader {
                 None
             }
         }
+    }
+
+    /// Takes a name that no other of its kind has. A fault in one is not told again where it is used: `taken` has all.
+    pub fn name<T: FromStr<Err = NameError>>(
+        &mut self,
+        written: Option<&At<String>>,
+        section: &Range<usize>,
+        (one, many, what_for): (&str, &str, &str),
+        taken: &mut HashMap<String, Range<usize>>,
+    ) -> Option<T> {
+        let Some(At { value, span }) = written else {
+            let fault = Fault::new(Code::MissingField, section, format!("a {one} needs a `name`"));
+            self.fault(fault.help(format!("add `name = \"…\"`; {what_for}")));
+            return None;
+        };
+        if let Some(first) = taken.get(value) {
+            let fault = Fault::new(Code::Repeated, span, format!("there are two {many} `{value}`"));
+            self.fault(fault.help("give one of them another name").other(first, "the first is here"));
+            return None;
+        }
+        taken.insert(value.clone(), span.clone());
+        let unfit = |error| {
+            Fault::new(Code::BadValue, span, format!("`{value}` is not a {one}'s name")).help(format!("{error}"))
+        };
+        value.parse().map_err(|error: NameError| self.fault(unfit(error))).ok()
     }
 
     /// Refuses fields that do not exist, and offers the nearest that does. What they hold may be anything.

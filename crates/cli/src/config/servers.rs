@@ -15,6 +15,9 @@ use super::sections::RawServer;
 use crate::address;
 use crate::headers::{self, Environment, HeaderFault};
 
+/// What faults of names say: one, many, and what the name is for.
+const WORDS: (&str, &str, &str) = ("server", "servers", "agents reach it at `/mcp/<name>`");
+
 /// The servers that are good, and the names of all, so that a fault in one is not told again where it is used.
 #[derive(Debug, Default)]
 pub struct Servers {
@@ -28,7 +31,7 @@ pub struct Servers {
 pub fn servers(raw: Vec<RawServer>, home: &Path, environment: Environment<'_>, reader: &mut Reader) -> Servers {
     let mut servers = Servers::default();
     for raw in raw {
-        let name = name(raw.name.as_ref(), &raw.span, &mut servers.names, reader);
+        let name = reader.name::<ServerName>(raw.name.as_ref(), &raw.span, WORDS, &mut servers.names);
         let way = way(&raw, home, environment, reader);
         let log_arguments = raw.log_arguments.is_some_and(|log| log.value);
         if let (Some(name), Some(way)) = (name, way) {
@@ -61,32 +64,6 @@ fn way(raw: &RawServer, home: &Path, environment: Environment<'_>, reader: &mut 
             Some(Way::Http(HttpConfig { url, headers }))
         }
     }
-}
-
-fn name(
-    written: Option<&At<String>>,
-    section: &Range<usize>,
-    taken: &mut HashMap<String, Range<usize>>,
-    reader: &mut Reader,
-) -> Option<ServerName> {
-    let Some(At { value, span }) = written else {
-        let fault = Fault::new(Code::MissingField, section, "a server needs a `name`");
-        reader.fault(fault.help("add `name = \"…\"`; agents reach it at `/mcp/<name>`"));
-        return None;
-    };
-    if let Some(first) = taken.get(value) {
-        let fault = Fault::new(Code::Repeated, span, format!("there are two servers `{value}`"));
-        reader.fault(fault.help("give one of them another name").other(first, "the first is here"));
-        return None;
-    }
-    taken.insert(value.clone(), span.clone());
-    value
-        .parse()
-        .map_err(|error| {
-            let fault = Fault::new(Code::BadValue, span, format!("`{value}` is not a server's name"));
-            reader.fault(fault.help(format!("{error}")));
-        })
-        .ok()
 }
 
 fn url(At { value, span }: &At<String>, reader: &mut Reader) -> Option<Uri> {

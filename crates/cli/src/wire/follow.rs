@@ -2,10 +2,9 @@
 //!
 //! A broken file changes nothing: it is said in the log and in the note that `status` reads.
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use gatelodge_gateway::Gateway;
 use gatelodge_store::{Clock, Notices, StateVersion, StoreError};
@@ -18,6 +17,7 @@ use super::picture::{merge, stored};
 use super::{Picture, Stores};
 use crate::config::{self, Config, Entries, Listen, StoreConfig};
 use crate::environment;
+use crate::file::Stamped;
 
 /// How often files are looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -46,14 +46,22 @@ pub struct Follower {
 pub struct Followed {
     /// The file.
     pub path: PathBuf,
-    /// It and all it names.
-    pub files: Vec<PathBuf>,
+    /// It and all it names, as they were just before they were read.
+    pub files: Vec<Stamped>,
     /// What only a restart changes.
     pub fixed: (Listen, StoreConfig),
 }
 
-/// What tells whether a file has changed.
-type Stamp = Option<(SystemTime, u64)>;
+impl Followed {
+    /// Whether any of the files is another one than was read. Each change is told once.
+    fn has_changed(&mut self) -> bool {
+        let now: Vec<Stamped> = self.files.iter().map(|file| Stamped::now(&file.path)).collect();
+        let is_new = now != self.files;
+        // Kept also if reading fails: a broken file is not told of at each look.
+        self.files = now;
+        is_new
+    }
+}
 
 impl Follower {
     /// Puts what is there now in force.
@@ -75,20 +83,12 @@ impl Follower {
         let (sender, mut changes) = mpsc::channel(1);
         let listening = hear(Arc::clone(&self.stores.notices), seen, sender);
         let following = async {
-            let mut stamps = self.stamps();
             let mut look = tokio::time::interval(LOOK);
             let mut is_behind = false;
             loop {
                 let is_changed = tokio::select! {
                     Some(()) = changes.recv() => true,
-                    _ = look.tick() => {
-                        let now = self.stamps();
-                        let is_new = now != stamps;
-                        // Taken before reading: what changes meanwhile is seen at the next look. What was read may
-                        // name other files; then it is read once more.
-                        stamps = now;
-                        is_new && self.reread()
-                    }
+                    _ = look.tick() => self.file.as_mut().is_some_and(Followed::has_changed) && self.reread(),
                     Some(()) = hangup.recv() => {
                         info!("hangup: reading the configuration again");
                         self.reread()
@@ -151,16 +151,6 @@ impl Follower {
             warn!(%error, "cannot write the note for `gatelodge status`: {error}");
         }
     }
-
-    fn stamps(&self) -> HashMap<PathBuf, Stamp> {
-        let files = self.file.as_ref().map(|file| file.files.as_slice()).unwrap_or_default();
-        files.iter().map(|path| (path.clone(), stamp(path))).collect()
-    }
-}
-
-fn stamp(path: &Path) -> Stamp {
-    let metadata = std::fs::metadata(path).ok()?;
-    Some((metadata.modified().ok()?, metadata.len()))
 }
 
 /// Tells of each change in the store. It ends when nobody listens.
@@ -206,4 +196,23 @@ fn tell(picture: &Picture) {
     }
     let (servers, grants) = (picture.servers.len(), picture.grants.len());
     info!(servers, grants, "in force: {servers} servers, {grants} grants");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_between_reading_and_the_first_look_is_seen_once() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (path, policy) = (dir.path().join("gatelodge.toml"), dir.path().join("policy.json"));
+        std::fs::write(&policy, r#"{"version": "1", "default": "deny"}"#).expect("written");
+        let text = "[store]\ndata = \"data\"\n[[policies]]\nname = \"a\"\nfile = \"policy.json\"\n";
+        std::fs::write(&path, text).expect("written");
+        let config = config::load(&path, &|_| None).expect("a file").config.expect("a configuration");
+        std::fs::write(&policy, r#"{"version": "1", "default": "allow"}"#).expect("written");
+        let mut file = Followed { path, files: config.files, fixed: (config.listen, config.store) };
+        assert!(file.has_changed());
+        assert!(!file.has_changed());
+    }
 }

@@ -87,8 +87,8 @@ impl Picture {
             .collect();
         match injected {
             Ok(headers) => {
-                let way = Way::Http(HttpConfig { url, headers });
-                self.servers.push(UpstreamConfig { name: name.clone(), way, log_arguments: false });
+                let (way, log_arguments) = (Way::Http(HttpConfig { url, headers }), server.log_arguments);
+                self.servers.push(UpstreamConfig { name: name.clone(), way, log_arguments });
             }
             // Without its credential the server would only refuse, or worse, serve as somebody else.
             Err(why) => self.remarks.push(format!("server `{name}` is left out: {why}")),

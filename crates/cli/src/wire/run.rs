@@ -15,6 +15,7 @@ use super::follow::{Followed, Follower};
 use super::note::Note;
 use super::{Stores, housekeeping};
 use crate::config::{Entries, Listen, StoreConfig};
+use crate::file::Stamped;
 
 /// What to run.
 pub struct Plan {
@@ -25,7 +26,7 @@ pub struct Plan {
     /// What is in force beside what the store has.
     pub entries: Entries,
     /// The file that the entries come from, with all it names.
-    pub file: Option<(PathBuf, Vec<PathBuf>)>,
+    pub file: Option<(PathBuf, Vec<Stamped>)>,
 }
 
 /// Serves until SIGTERM or SIGINT. `ready` hears the address when callers can come.

@@ -101,6 +101,7 @@ impl Trail {
         self.facts.code = Some(refusal.code().into());
         self.facts.rule = refusal.rule().map(Into::into);
         self.facts.counter = refusal.counter().map(Into::into);
+        self.facts.retry_after_seconds = refusal.room_in_seconds();
         let message = match refusal.detail() {
             Some(detail) => format!("{}: {detail}", refusal.message()),
             None => refusal.message(),

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use super::Backend;
-use super::kit::{NOON, at};
-use crate::{AdminEntry, Break, Head};
+use super::grants::{attachment, new_grant};
+use super::kit::{NOON, at, noted};
+use super::policies::policy;
+use super::rows::follow;
+use super::servers::server;
+use crate::{AdminEntry, Break, GrantId, Hash, Head, NewGrant, Token};
 
 pub(super) fn entry(subject: &str) -> AdminEntry {
     AdminEntry {
@@ -53,4 +57,68 @@ pub async fn concurrent_entries_make_one_chain(store: &Backend) {
     tasks.join_all().await;
     let verified = store.admin_log.verify(None).await.expect("a walk");
     assert_eq!((verified.rows, verified.broken), (16, None));
+}
+
+pub async fn kept_entries_can_be_verified_elsewhere(store: &Backend) {
+    for subject in ["a", "b", "c"] {
+        store.admin_log.append(entry(subject)).await.expect("kept");
+    }
+    let rows = store.admin_log.kept(0).await.expect("entries");
+    let end = follow(&rows, (0, Hash::ZERO));
+    let head = store.admin_log.head().await.expect("a head");
+    assert_eq!(end, (head.seq, head.hash));
+    assert_eq!(store.admin_log.kept(2).await.expect("entries"), rows[2..]);
+}
+
+/// The entry of a change of this kind.
+fn of(action: &str) -> AdminEntry {
+    AdminEntry { action: action.into(), ..noted() }
+}
+
+fn token() -> crate::TokenHash {
+    Token::random().expect("a token").hash()
+}
+
+pub async fn each_change_brings_its_entry(store: &Backend) {
+    store.servers.add(server("zoo"), of("server.add")).await.expect("added");
+    let id = store.grants.create(new_grant("agent"), of("grant.create")).await.expect("made");
+    store.grants.attach(&id, attachment("ark"), of("grant.attach")).await.expect("attached");
+    store.grants.detach(&id, &attachment("ark").server, of("grant.detach")).await.expect("detached");
+    store.grants.rotate(&id, token(), None, of("grant.rotate")).await.expect("rotated");
+    store.grants.revoke(&id, at(NOON), of("grant.revoke")).await.expect("revoked");
+    store.servers.remove(&server("zoo").name, of("server.remove")).await.expect("removed");
+    store.policies.put(policy("books", "{}"), of("policy.put")).await.expect("put");
+    store.policies.put(policy("books", "{}"), of("policy.put")).await.expect("put");
+    let mut entries = store.admin_log.recent(20).await.expect("entries");
+    entries.reverse();
+    let actions: Vec<_> = entries.iter().map(|entry| entry.action.as_str()).collect();
+    let (of_server, of_policy) = (["server.add"], ["server.remove", "policy.put", "policy.put"]);
+    let of_grant = ["grant.create", "grant.attach", "grant.detach", "grant.rotate", "grant.revoke"];
+    assert_eq!(actions, [&of_server[..], &of_grant, &of_policy].concat());
+    assert_eq!(entries[1].detail["id"], *id.0, "what only the store knows is in it");
+    assert_eq!((&entries[7].detail["version"], &entries[8].detail["version"]), (&1.into(), &2.into()));
+}
+
+pub async fn what_changes_nothing_leaves_no_entry(store: &Backend) {
+    store.servers.add(server("zoo"), noted()).await.expect("added");
+    let id = store.grants.create(new_grant("agent"), noted()).await.expect("made");
+    store.grants.revoke(&id, at(NOON), noted()).await.expect("revoked");
+    let before = store.admin_log.head().await.expect("a head");
+    let nobody = GrantId("nobody".into());
+    store.servers.add(server("zoo"), noted()).await.expect_err("there already");
+    store.servers.remove(&server("ark").name, noted()).await.expect_err("not there");
+    store
+        .grants
+        .create(NewGrant { token: token_of(store, &id).await, ..new_grant("other") }, noted())
+        .await
+        .expect_err("taken");
+    store.grants.rotate(&id, token(), None, noted()).await.expect_err("revoked");
+    store.grants.revoke(&id, at(NOON), noted()).await.expect_err("revoked already");
+    store.grants.attach(&nobody, attachment("zoo"), noted()).await.expect_err("not there");
+    store.grants.detach(&id, &attachment("ark").server, noted()).await.expect_err("not there");
+    assert_eq!(store.admin_log.head().await.expect("a head"), before);
+}
+
+async fn token_of(store: &Backend, id: &GrantId) -> crate::TokenHash {
+    store.grants.get(&id.0).await.expect("the grant").token
 }

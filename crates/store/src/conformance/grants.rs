@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Backend;
-use super::kit::{NOON, assert_conflict, assert_not_found, at};
+use super::kit::{NOON, assert_conflict, assert_not_found, at, noted};
 use crate::{Attachment, Grant, GrantId, Mode, NewGrant, Token};
 
 pub(super) fn attachment(server: &str) -> Attachment {
@@ -27,7 +27,7 @@ fn nobody() -> GrantId {
 
 pub async fn a_grant_is_found_by_id_and_by_label(store: &Backend) {
     let new = new_grant("agent");
-    let id = store.grants.create(new.clone()).await.expect("made");
+    let id = store.grants.create(new.clone(), noted()).await.expect("made");
     let expected = Grant {
         id: id.clone(),
         label: new.label,
@@ -44,11 +44,11 @@ pub async fn a_grant_is_found_by_id_and_by_label(store: &Backend) {
 }
 
 pub async fn a_label_is_free_again_after_revoking(store: &Backend) {
-    let first = store.grants.create(new_grant("agent")).await.expect("made");
-    assert_conflict(store.grants.create(new_grant("agent")).await);
-    store.grants.revoke(&first, at(NOON)).await.expect("revoked");
+    let first = store.grants.create(new_grant("agent"), noted()).await.expect("made");
+    assert_conflict(store.grants.create(new_grant("agent"), noted()).await);
+    store.grants.revoke(&first, at(NOON), noted()).await.expect("revoked");
     assert_not_found(store.grants.get("agent").await);
-    let second = store.grants.create(new_grant("agent")).await.expect("made");
+    let second = store.grants.create(new_grant("agent"), noted()).await.expect("made");
     assert_ne!(first, second);
     assert_eq!(store.grants.get("agent").await.expect("by label").id, second);
     assert_eq!(store.grants.get(&first.0).await.expect("by id").revoked_at, Some(at(NOON)));
@@ -56,62 +56,62 @@ pub async fn a_label_is_free_again_after_revoking(store: &Backend) {
 
 pub async fn a_token_belongs_to_one_grant(store: &Backend) {
     let (first, second) = (new_grant("first"), new_grant("second"));
-    let id = store.grants.create(first.clone()).await.expect("made");
-    let other = store.grants.create(second).await.expect("made");
-    store.grants.revoke(&id, at(NOON)).await.expect("revoked");
+    let id = store.grants.create(first.clone(), noted()).await.expect("made");
+    let other = store.grants.create(second, noted()).await.expect("made");
+    store.grants.revoke(&id, at(NOON), noted()).await.expect("revoked");
     // Also of one that has ended: its bearer must not become somebody else.
-    assert_conflict(store.grants.create(NewGrant { token: first.token, ..new_grant("third") }).await);
-    assert_conflict(store.grants.rotate(&other, first.token, None).await);
+    assert_conflict(store.grants.create(NewGrant { token: first.token, ..new_grant("third") }, noted()).await);
+    assert_conflict(store.grants.rotate(&other, first.token, None, noted()).await);
     assert_not_found(store.grants.get("third").await);
 }
 
 pub async fn a_rotated_grant_keeps_all_but_token_and_expiry(store: &Backend) {
-    let id = store.grants.create(new_grant("agent")).await.expect("made");
+    let id = store.grants.create(new_grant("agent"), noted()).await.expect("made");
     let before = store.grants.get("agent").await.expect("the grant");
     let token = Token::random().expect("a token").hash();
-    store.grants.rotate(&id, token, None).await.expect("rotated");
+    store.grants.rotate(&id, token, None, noted()).await.expect("rotated");
     let after = store.grants.get("agent").await.expect("the grant");
     assert_eq!(after, Grant { token, expires_at: None, ..before });
 }
 
 pub async fn a_revoked_grant_stays_revoked(store: &Backend) {
-    let id = store.grants.create(new_grant("agent")).await.expect("made");
-    store.grants.revoke(&id, at(NOON)).await.expect("revoked");
-    store.grants.revoke(&id, at("2026-12-24T00:00:00Z")).await.expect("nothing to do");
+    let id = store.grants.create(new_grant("agent"), noted()).await.expect("made");
+    store.grants.revoke(&id, at(NOON), noted()).await.expect("revoked");
+    assert_conflict(store.grants.revoke(&id, at("2026-12-24T00:00:00Z"), noted()).await);
     assert_eq!(store.grants.get(&id.0).await.expect("the grant").revoked_at, Some(at(NOON)));
     let token = Token::random().expect("a token").hash();
-    assert_conflict(store.grants.rotate(&id, token, None).await);
+    assert_conflict(store.grants.rotate(&id, token, None, noted()).await);
     assert_ne!(store.grants.get(&id.0).await.expect("the grant").token, token);
 }
 
 pub async fn attaching_replaces_what_the_grant_had_for_the_server(store: &Backend) {
-    let id = store.grants.create(new_grant("agent")).await.expect("made");
-    let other = store.grants.create(new_grant("other")).await.expect("made");
+    let id = store.grants.create(new_grant("agent"), noted()).await.expect("made");
+    let other = store.grants.create(new_grant("other"), noted()).await.expect("made");
     let watched = Attachment { policy: None, mode: Mode::Observe, ..attachment("zoo") };
-    store.grants.attach(&id, watched.clone()).await.expect("attached");
-    store.grants.attach(&id, attachment("ark")).await.expect("attached");
+    store.grants.attach(&id, watched.clone(), noted()).await.expect("attached");
+    store.grants.attach(&id, attachment("ark"), noted()).await.expect("attached");
     assert_eq!(store.grants.get(&id.0).await.expect("the grant").attachments, [attachment("ark"), watched.clone()]);
-    store.grants.detach(&id, &attachment("ark").server).await.expect("detached");
+    store.grants.detach(&id, &attachment("ark").server, noted()).await.expect("detached");
     assert_eq!(store.grants.get(&id.0).await.expect("the grant").attachments, [watched]);
-    assert_not_found(store.grants.detach(&id, &attachment("ark").server).await);
+    assert_not_found(store.grants.detach(&id, &attachment("ark").server, noted()).await);
     assert_eq!(store.grants.get(&other.0).await.expect("the other").attachments, [attachment("zoo")]);
 }
 
 pub async fn what_is_done_to_a_missing_grant_is_not_found(store: &Backend) {
     let token = Token::random().expect("a token").hash();
     assert_not_found(store.grants.get("nobody").await);
-    assert_not_found(store.grants.rotate(&nobody(), token, None).await);
-    assert_not_found(store.grants.revoke(&nobody(), at(NOON)).await);
-    assert_not_found(store.grants.attach(&nobody(), attachment("zoo")).await);
-    assert_not_found(store.grants.detach(&nobody(), &attachment("zoo").server).await);
+    assert_not_found(store.grants.rotate(&nobody(), token, None, noted()).await);
+    assert_not_found(store.grants.revoke(&nobody(), at(NOON), noted()).await);
+    assert_not_found(store.grants.attach(&nobody(), attachment("zoo"), noted()).await);
+    assert_not_found(store.grants.detach(&nobody(), &attachment("zoo").server, noted()).await);
 }
 
 pub async fn grants_are_listed_by_label_and_then_by_age(store: &Backend) {
     let later = NewGrant { created_at: at(NOON) + Duration::from_millis(500), ..new_grant("zoo") };
-    let later = store.grants.create(later).await.expect("made");
-    store.grants.revoke(&later, at(NOON)).await.expect("revoked");
-    let earlier = store.grants.create(new_grant("zoo")).await.expect("made");
-    let first = store.grants.create(new_grant("ark")).await.expect("made");
+    let later = store.grants.create(later, noted()).await.expect("made");
+    store.grants.revoke(&later, at(NOON), noted()).await.expect("revoked");
+    let earlier = store.grants.create(new_grant("zoo"), noted()).await.expect("made");
+    let first = store.grants.create(new_grant("ark"), noted()).await.expect("made");
     let ids: Vec<_> = store.grants.list().await.expect("grants").into_iter().map(|grant| grant.id).collect();
     assert_eq!(ids, [first, earlier, later]);
 }

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 
 use super::Backend;
 use crate::{
-    CallId, Claim, CounterKey, Exhausted, Filter, Kind, Outcome, Record, Reservation, ReserveOutcome, Row, StoreError,
+    AdminEntry, CallId, Claim, CounterKey, Exhausted, Filter, Kind, Outcome, Record, Reservation, ReserveOutcome, Row,
+    StoreError,
 };
 
 /// When the suite's clock starts: a Sunday.
@@ -49,6 +50,17 @@ pub fn record(kind: Kind) -> Record {
 
 pub fn not_sent() -> Record {
     Record { outcome: Some(Outcome::NotSent), ..record(Kind::Outcome) }
+}
+
+/// The entry of a change that is not what a promise is about.
+pub fn noted() -> AdminEntry {
+    AdminEntry {
+        at: at(NOON),
+        by: "ann".into(),
+        action: "some.change".into(),
+        subject: "it".into(),
+        detail: serde_json::json!({}),
+    }
 }
 
 impl Backend {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Backend;
 use super::admin_log::entry;
 use super::grants::{attachment, new_grant};
-use super::kit::{NOON, at};
+use super::kit::{NOON, at, noted};
 use super::policies::policy;
 use super::servers::server;
 use crate::{StateVersion, Token};
@@ -19,28 +19,28 @@ async fn assert_changed(store: &Backend, seen: &mut Vec<StateVersion>, what: &st
 
 pub async fn each_change_makes_another_version(store: &Backend) {
     let mut seen = vec![store.notices.version().await.expect("a version")];
-    store.servers.add(server("zoo")).await.expect("added");
+    store.servers.add(server("zoo"), noted()).await.expect("added");
     assert_changed(store, &mut seen, "add").await;
-    store.policies.put(policy("books", "{}")).await.expect("put");
+    store.policies.put(policy("books", "{}"), noted()).await.expect("put");
     assert_changed(store, &mut seen, "put").await;
-    let id = store.grants.create(new_grant("agent")).await.expect("made");
+    let id = store.grants.create(new_grant("agent"), noted()).await.expect("made");
     assert_changed(store, &mut seen, "create").await;
-    store.grants.attach(&id, attachment("ark")).await.expect("attached");
+    store.grants.attach(&id, attachment("ark"), noted()).await.expect("attached");
     assert_changed(store, &mut seen, "attach").await;
-    store.grants.detach(&id, &attachment("ark").server).await.expect("detached");
+    store.grants.detach(&id, &attachment("ark").server, noted()).await.expect("detached");
     assert_changed(store, &mut seen, "detach").await;
-    store.grants.rotate(&id, Token::random().expect("a token").hash(), None).await.expect("rotated");
+    store.grants.rotate(&id, Token::random().expect("a token").hash(), None, noted()).await.expect("rotated");
     assert_changed(store, &mut seen, "rotate").await;
-    store.grants.revoke(&id, at(NOON)).await.expect("revoked");
+    store.grants.revoke(&id, at(NOON), noted()).await.expect("revoked");
     assert_changed(store, &mut seen, "revoke").await;
-    store.servers.remove(&server("zoo").name).await.expect("removed");
+    store.servers.remove(&server("zoo").name, noted()).await.expect("removed");
     assert_changed(store, &mut seen, "remove").await;
 }
 
 pub async fn what_fails_or_reads_keeps_the_version(store: &Backend) {
-    store.servers.add(server("zoo")).await.expect("added");
+    store.servers.add(server("zoo"), noted()).await.expect("added");
     let before = store.notices.version().await.expect("a version");
-    store.servers.add(server("zoo")).await.expect_err("a conflict");
+    store.servers.add(server("zoo"), noted()).await.expect_err("a conflict");
     store.grants.get("nobody").await.expect_err("not found");
     store.servers.list().await.expect("servers");
     store.admin_log.append(entry("zoo")).await.expect("kept");
@@ -51,7 +51,7 @@ pub async fn a_listener_hears_of_a_change_within_a_second(store: &Backend) {
     let seen = store.notices.version().await.expect("a version");
     let notices = Arc::clone(&store.notices);
     let listener = tokio::spawn(async move { notices.changed(seen).await });
-    store.servers.add(server("zoo")).await.expect("added");
+    store.servers.add(server("zoo"), noted()).await.expect("added");
     let heard = tokio::time::timeout(Duration::from_secs(1), listener).await.expect("in time");
     let heard = heard.expect("a task").expect("a version");
     assert_ne!(heard, seen);

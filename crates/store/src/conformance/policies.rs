@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Backend;
-use super::kit::{NOON, assert_not_found, at};
+use super::kit::{NOON, assert_not_found, at, noted};
 use crate::{PolicyName, PolicyVersion, StoredPolicy};
 
 pub(super) fn policy(name: &str, text: &str) -> StoredPolicy {
@@ -25,9 +25,9 @@ fn name(text: &str) -> PolicyName {
 pub async fn each_put_makes_a_new_version(store: &Backend) {
     let first = policy("books", "{}");
     let second = StoredPolicy { restores: Some(PolicyVersion(1)), ..policy("books", "version: 1\n") };
-    assert_eq!(store.policies.put(first.clone()).await.expect("put"), PolicyVersion(1));
-    assert_eq!(store.policies.put(second.clone()).await.expect("put"), PolicyVersion(2));
-    assert_eq!(store.policies.put(policy("other", "{}")).await.expect("put"), PolicyVersion(1));
+    assert_eq!(store.policies.put(first.clone(), noted()).await.expect("put"), PolicyVersion(1));
+    assert_eq!(store.policies.put(second.clone(), noted()).await.expect("put"), PolicyVersion(2));
+    assert_eq!(store.policies.put(policy("other", "{}"), noted()).await.expect("put"), PolicyVersion(1));
     let first = StoredPolicy { version: PolicyVersion(1), ..first };
     let second = StoredPolicy { version: PolicyVersion(2), ..second };
     assert_eq!(store.policies.get(&name("books"), None).await.expect("in force"), second);
@@ -38,17 +38,17 @@ pub async fn each_put_makes_a_new_version(store: &Backend) {
 pub async fn a_policy_that_is_not_there_is_not_found(store: &Backend) {
     assert_not_found(store.policies.get(&name("books"), None).await);
     assert_not_found(store.policies.versions(&name("books")).await);
-    store.policies.put(policy("books", "{}")).await.expect("put");
+    store.policies.put(policy("books", "{}"), noted()).await.expect("put");
     assert_not_found(store.policies.get(&name("books"), Some(PolicyVersion(2))).await);
     assert_not_found(store.policies.get(&name("books"), Some(PolicyVersion(0))).await);
 }
 
 pub async fn policies_are_listed_by_name_at_their_last_version(store: &Backend) {
     for text in ["zoo", "ark", "zoo"] {
-        store.policies.put(policy(text, "{}")).await.expect("put");
+        store.policies.put(policy(text, "{}"), noted()).await.expect("put");
     }
     let last = StoredPolicy { created_by: "bob".into(), ..policy("zoo", "{}") };
-    store.policies.put(last).await.expect("put");
+    store.policies.put(last, noted()).await.expect("put");
     let list = store.policies.list().await.expect("policies");
     let told: Vec<_> = list.iter().map(|one| (one.name.as_str(), one.version.0, one.created_by.as_str())).collect();
     assert_eq!(told, [("ark", 1, "ann"), ("zoo", 3, "bob")]);
@@ -58,7 +58,7 @@ pub async fn concurrent_puts_have_different_versions(store: &Backend) {
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..16 {
         let policies = Arc::clone(&store.policies);
-        tasks.spawn(async move { policies.put(policy("books", "{}")).await.expect("put").0 });
+        tasks.spawn(async move { policies.put(policy("books", "{}"), noted()).await.expect("put").0 });
     }
     let mut versions = tasks.join_all().await;
     versions.sort_unstable();

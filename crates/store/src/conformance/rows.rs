@@ -1,10 +1,11 @@
 //! What reading the call log owes.
 
 use gatelodge_policy::Category;
+use sha2::{Digest, Sha256};
 
 use super::Backend;
-use super::kit::record;
-use crate::{Filter, GrantId, Kind, Outcome, PolicyVersion, Record, Timings};
+use super::kit::{NOON, at, record};
+use crate::{Filter, GrantId, Hash, KeptRow, Kind, Outcome, PolicyVersion, Record, Timings};
 
 const NONE: [u64; 0] = [];
 
@@ -18,6 +19,8 @@ pub async fn rows_come_oldest_first_and_only_the_newest(store: &Backend) {
     assert_eq!(seqs(store, Filter { limit: 9, after: Some(3), ..Filter::default() }).await, [4, 5]);
     assert_eq!(seqs(store, Filter { limit: 1, after: Some(3), ..Filter::default() }).await, [5]);
     assert_eq!(seqs(store, Filter { limit: 9, after: Some(5), ..Filter::default() }).await, NONE);
+    assert_eq!(seqs(store, Filter { limit: 2, before: Some(4), ..Filter::default() }).await, [2, 3]);
+    assert_eq!(seqs(store, Filter { limit: 9, before: Some(1), ..Filter::default() }).await, NONE);
 }
 
 async fn seqs(store: &Backend, filter: Filter) -> Vec<u64> {
@@ -65,6 +68,75 @@ pub async fn a_record_comes_back_as_it_was_written(store: &Backend) {
     full.upstream_status = Some(200);
     full.timings = Some(Timings { decide: 1, reserve: 2, upstream: 3 });
     full.count = Some(u64::MAX);
+    full.retry_after_seconds = Some(3_600);
     store.write(full.clone()).await;
     assert_eq!(store.rows().await[0].record, full);
+}
+
+/// What the documentation says how to verify an export, done by hand: from a line to its number and its two hashes.
+pub(super) fn verified(line: &str) -> (u64, Hash, Hash) {
+    let told: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    let hash = |name: &str| {
+        let bytes = data_encoding::HEXLOWER.decode(told[name].as_str().expect("a hash").as_bytes()).expect("digits");
+        Hash(bytes.try_into().expect("32 bytes"))
+    };
+    let (seq, nanoseconds) = (told["seq"].as_u64().expect("a number"), told["nanoseconds"].as_i64().expect("a time"));
+    let (_, fields) = line.split_once(&format!("\"nanoseconds\":{nanoseconds},")).expect("the field before the body");
+    let mut digest = Sha256::new();
+    digest.update(hash("previous").0);
+    digest.update(seq.to_be_bytes());
+    digest.update(nanoseconds.to_be_bytes());
+    digest.update(format!("{{{fields}"));
+    let computed: [u8; 32] = digest.finalize().into();
+    assert_eq!(Hash(computed), hash("hash"), "{line}");
+    (seq, hash("previous"), hash("hash"))
+}
+
+/// Holds that rows follow each other from `end` on, and gives the new end.
+pub(super) fn follow(rows: &[KeptRow], mut end: (u64, Hash)) -> (u64, Hash) {
+    for row in rows {
+        let (seq, previous, hash) = verified(&row.line());
+        assert_eq!((seq, previous), (end.0 + 1, end.1));
+        end = (seq, hash);
+    }
+    end
+}
+
+pub async fn kept_rows_come_in_pages_and_their_hashes_can_be_computed_elsewhere(store: &Backend) {
+    let large = Record { message: Some("\u{1f4a1}\"\\".repeat(100_000).into()), ..record(Kind::Refused) };
+    for number in 0..2_500 {
+        store.write(if number % 1_000 == 7 { large.clone() } else { record(Kind::Passed) }).await;
+    }
+    store.flush().await;
+    let (mut end, mut pages) = ((0, Hash::ZERO), 0);
+    loop {
+        let page = store.ledger.kept(end.0).await.expect("rows");
+        let bytes: usize = page.iter().map(|row| row.body.len()).sum();
+        assert!(page.len() <= 1_000 && bytes < 2_500_000, "{} rows, {bytes} bytes", page.len());
+        if page.is_empty() {
+            break;
+        }
+        end = follow(&page, end);
+        pages += 1;
+    }
+    let head = store.ledger.head().await.expect("a head");
+    assert_eq!((end, 2_500), ((head.seq, head.hash), head.seq));
+    assert!(pages > 2, "{pages}");
+    let later = store.ledger.kept(2_498).await.expect("rows");
+    assert_eq!(later.iter().map(|row| row.seq).collect::<Vec<_>>(), [2_499, 2_500]);
+    assert_eq!(store.ledger.kept(u64::MAX).await.expect("rows"), []);
+    assert_eq!(later[0].read().expect("a row").record.kind, Kind::Passed);
+}
+
+pub async fn kept_rows_begin_behind_what_was_removed(store: &Backend) {
+    store.write(record(Kind::Passed)).await;
+    store.write(record(Kind::Passed)).await;
+    store.flush().await;
+    let removed = store.ledger.head().await.expect("a head");
+    store.write(Record { at: at("2026-11-16T12:00:00Z"), ..record(Kind::Passed) }).await;
+    store.flush().await;
+    assert_eq!(store.ledger.prune(at(NOON) + std::time::Duration::from_secs(1)).await.expect("removed"), 2);
+    let rows = store.ledger.kept(0).await.expect("rows");
+    assert_eq!((rows[0].seq, rows[0].previous), (3, removed.hash));
+    follow(&rows, (removed.seq, removed.hash));
 }

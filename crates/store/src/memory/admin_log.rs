@@ -2,28 +2,29 @@
 
 use async_trait::async_trait;
 
-use super::{Line, MemoryStore, append};
+use super::{Line, MemoryStore, append, kept};
 use crate::StoreError;
 use crate::admin_log::{AdminEntry, AdminLog};
 use crate::chain::Head;
 use crate::clock::nanoseconds;
 use crate::inspection::Inspection;
+use crate::kept::KeptRow;
 use crate::ledger::Verified;
 
 #[async_trait]
 impl AdminLog for MemoryStore {
     async fn append(&self, entry: AdminEntry) -> Result<(), StoreError> {
-        let body = serde_json::to_string(&entry).map_err(|error| StoreError::Corrupt(error.to_string()))?;
-        let log = &mut self.state().admin_log;
-        let end = end_of(log);
-        append(log, end, nanoseconds(entry.at), body);
-        Ok(())
+        write(&mut self.state().admin_log, &entry)
     }
 
     async fn recent(&self, limit: usize) -> Result<Vec<AdminEntry>, StoreError> {
         let read = |line: &Line| serde_json::from_str(&line.body);
         let entries: Result<_, _> = self.state().admin_log.iter().rev().take(limit).map(read).collect();
         entries.map_err(|error| StoreError::Corrupt(error.to_string()))
+    }
+
+    async fn kept(&self, after: u64) -> Result<Vec<KeptRow>, StoreError> {
+        Ok(kept(&self.state().admin_log, Head::EMPTY, after))
     }
 
     async fn head(&self) -> Result<Head, StoreError> {
@@ -40,6 +41,12 @@ impl AdminLog for MemoryStore {
         }
         Ok(inspection.finish())
     }
+}
+
+pub(super) fn write(log: &mut Vec<Line>, entry: &AdminEntry) -> Result<(), StoreError> {
+    let (end, body) = (end_of(log), entry.to_body()?);
+    append(log, end, nanoseconds(entry.at), body);
+    Ok(())
 }
 
 fn end_of(log: &[Line]) -> Head {

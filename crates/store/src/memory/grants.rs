@@ -5,38 +5,26 @@ use jiff::Timestamp;
 
 use super::{MemoryStore, State};
 use crate::StoreError;
+use crate::admin_log::AdminEntry;
 use crate::grants::{Attachment, Grant, GrantId, Grants, NewGrant};
 use crate::name::ServerName;
 use crate::token::TokenHash;
 
 #[async_trait]
 impl Grants for MemoryStore {
-    async fn create(&self, new: NewGrant) -> Result<GrantId, StoreError> {
+    async fn create(&self, new: NewGrant, entry: AdminEntry) -> Result<GrantId, StoreError> {
         let id = GrantId::random()?;
-        let mut state = self.state();
-        if state.grants.iter().any(|grant| grant.revoked_at.is_none() && grant.label == new.label) {
-            return Err(StoreError::Conflict(format!("there is a grant `{}` already", new.label)));
-        }
-        if state.grants.iter().any(|grant| grant.token == new.token) {
-            return Err(StoreError::Conflict("another grant has this token".into()));
-        }
-        let mut grant = Grant {
-            id: id.clone(),
-            label: new.label,
-            labels: new.labels,
-            token: new.token,
-            attachments: Vec::new(),
-            created_at: new.created_at,
-            expires_at: new.expires_at,
-            revoked_at: None,
-        };
-        for attachment in new.attachments {
-            attach(&mut grant, attachment);
-        }
-        state.grants.push(grant);
-        drop(state);
-        self.has_changed();
-        Ok(id)
+        self.change(entry, |state, entry| {
+            if state.grants.iter().any(|grant| grant.revoked_at.is_none() && grant.label == new.label) {
+                return Err(StoreError::Conflict(format!("there is a grant `{}` already", new.label)));
+            }
+            if state.grants.iter().any(|grant| grant.token == new.token) {
+                return Err(StoreError::Conflict("another grant has this token".into()));
+            }
+            entry.tell("id", &id)?;
+            state.grants.push(made(id.clone(), new));
+            Ok(id)
+        })
     }
 
     async fn list(&self) -> Result<Vec<Grant>, StoreError> {
@@ -52,47 +40,74 @@ impl Grants for MemoryStore {
         by_id.or_else(by_label).cloned().ok_or_else(|| StoreError::NotFound(format!("grant `{id_or_label}`")))
     }
 
-    async fn rotate(&self, id: &GrantId, token: TokenHash, expires_at: Option<Timestamp>) -> Result<(), StoreError> {
-        let mut state = self.state();
-        let is_taken = state.grants.iter().any(|grant| grant.id != *id && grant.token == token);
-        let grant = find(&mut state, id)?;
-        if grant.revoked_at.is_some() {
-            return Err(StoreError::Conflict(format!("grant `{id}` is revoked")));
-        }
-        if is_taken {
-            return Err(StoreError::Conflict("another grant has this token".into()));
-        }
-        grant.token = token;
-        grant.expires_at = expires_at;
-        drop(state);
-        self.has_changed();
-        Ok(())
+    async fn rotate(
+        &self,
+        id: &GrantId,
+        token: TokenHash,
+        expires_at: Option<Timestamp>,
+        entry: AdminEntry,
+    ) -> Result<(), StoreError> {
+        self.change(entry, |state, _| {
+            let is_taken = state.grants.iter().any(|grant| grant.id != *id && grant.token == token);
+            let grant = find(state, id)?;
+            if grant.revoked_at.is_some() {
+                return Err(StoreError::Conflict(format!("grant `{id}` is revoked")));
+            }
+            if is_taken {
+                return Err(StoreError::Conflict("another grant has this token".into()));
+            }
+            grant.token = token;
+            grant.expires_at = expires_at;
+            Ok(())
+        })
     }
 
-    async fn revoke(&self, id: &GrantId, at: Timestamp) -> Result<(), StoreError> {
-        find(&mut self.state(), id)?.revoked_at.get_or_insert(at);
-        self.has_changed();
-        Ok(())
+    async fn revoke(&self, id: &GrantId, at: Timestamp, entry: AdminEntry) -> Result<(), StoreError> {
+        self.change(entry, |state, _| {
+            let grant = find(state, id)?;
+            if grant.revoked_at.is_some() {
+                return Err(StoreError::Conflict(format!("grant `{id}` is revoked already")));
+            }
+            grant.revoked_at = Some(at);
+            Ok(())
+        })
     }
 
-    async fn attach(&self, id: &GrantId, attachment: Attachment) -> Result<(), StoreError> {
-        attach(find(&mut self.state(), id)?, attachment);
-        self.has_changed();
-        Ok(())
+    async fn attach(&self, id: &GrantId, attachment: Attachment, entry: AdminEntry) -> Result<(), StoreError> {
+        self.change(entry, |state, _| {
+            attach(find(state, id)?, attachment);
+            Ok(())
+        })
     }
 
-    async fn detach(&self, id: &GrantId, server: &ServerName) -> Result<(), StoreError> {
-        let mut state = self.state();
-        let attachments = &mut find(&mut state, id)?.attachments;
-        let before = attachments.len();
-        attachments.retain(|attachment| attachment.server != *server);
-        if attachments.len() == before {
-            return Err(StoreError::NotFound(format!("server `{server}` in grant `{id}`")));
-        }
-        drop(state);
-        self.has_changed();
-        Ok(())
+    async fn detach(&self, id: &GrantId, server: &ServerName, entry: AdminEntry) -> Result<(), StoreError> {
+        self.change(entry, |state, _| {
+            let attachments = &mut find(state, id)?.attachments;
+            let before = attachments.len();
+            attachments.retain(|attachment| attachment.server != *server);
+            if attachments.len() == before {
+                return Err(StoreError::NotFound(format!("server `{server}` in grant `{id}`")));
+            }
+            Ok(())
+        })
     }
+}
+
+fn made(id: GrantId, new: NewGrant) -> Grant {
+    let mut grant = Grant {
+        id,
+        label: new.label,
+        labels: new.labels,
+        token: new.token,
+        attachments: Vec::new(),
+        created_at: new.created_at,
+        expires_at: new.expires_at,
+        revoked_at: None,
+    };
+    for attachment in new.attachments {
+        attach(&mut grant, attachment);
+    }
+    grant
 }
 
 fn find<'a>(state: &'a mut State, id: &GrantId) -> Result<&'a mut Grant, StoreError> {

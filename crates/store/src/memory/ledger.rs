@@ -6,13 +6,14 @@ use async_trait::async_trait;
 use gatelodge_policy::Amount;
 use jiff::Timestamp;
 
-use super::{Line, MemoryStore, append};
+use super::{Line, MemoryStore, append, kept};
 use crate::StoreError;
 use crate::book::Book;
 use crate::chain::Head;
 use crate::clock::nanoseconds;
 use crate::counter::Claim;
 use crate::inspection::Inspection;
+use crate::kept::KeptRow;
 use crate::ledger::{Filter, Ledger, Reservation, ReserveOutcome, Row, Usage, Verified};
 use crate::record::{Record, pruned};
 
@@ -81,7 +82,8 @@ impl Ledger for MemoryStore {
     async fn rows(&self, filter: Filter) -> Result<Vec<Row>, StoreError> {
         let ledger = self.ledger();
         let mut rows = Vec::new();
-        for line in ledger.log.iter().rev() {
+        let before = filter.before.unwrap_or(u64::MAX);
+        for line in ledger.log.iter().rev().skip_while(|line| line.head.seq >= before) {
             if rows.len() >= filter.limit {
                 break;
             }
@@ -92,6 +94,11 @@ impl Ledger for MemoryStore {
         }
         rows.reverse();
         Ok(rows)
+    }
+
+    async fn kept(&self, after: u64) -> Result<Vec<KeptRow>, StoreError> {
+        let ledger = self.ledger();
+        Ok(kept(&ledger.log, ledger.anchor, after))
     }
 
     async fn head(&self) -> Result<Head, StoreError> {

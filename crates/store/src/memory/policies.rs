@@ -4,20 +4,21 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::StoreError;
+use crate::admin_log::AdminEntry;
 use crate::name::PolicyName;
 use crate::policies::{Policies, PolicySummary, PolicyVersion, StoredPolicy};
 
 #[async_trait]
 impl Policies for MemoryStore {
-    async fn put(&self, mut policy: StoredPolicy) -> Result<PolicyVersion, StoreError> {
-        let mut state = self.state();
-        let versions = state.policies.entry(policy.name.clone()).or_default();
-        let version = PolicyVersion(versions.last().map_or(0, |last| last.version.0) + 1);
-        policy.version = version;
-        versions.push(policy);
-        drop(state);
-        self.has_changed();
-        Ok(version)
+    async fn put(&self, mut policy: StoredPolicy, entry: AdminEntry) -> Result<PolicyVersion, StoreError> {
+        self.change(entry, |state, entry| {
+            let last = state.policies.get(&policy.name).and_then(|versions| versions.last());
+            let version = PolicyVersion(last.map_or(0, |last| last.version.0) + 1);
+            entry.tell("version", version)?;
+            policy.version = version;
+            state.policies.entry(policy.name.clone()).or_default().push(policy);
+            Ok(version)
+        })
     }
 
     async fn list(&self) -> Result<Vec<PolicySummary>, StoreError> {

@@ -4,33 +4,32 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::StoreError;
+use crate::admin_log::AdminEntry;
 use crate::name::ServerName;
 use crate::servers::{Server, Servers};
 
 #[async_trait]
 impl Servers for MemoryStore {
-    async fn add(&self, server: Server) -> Result<(), StoreError> {
-        let mut state = self.state();
-        if state.servers.contains_key(&server.name) {
-            return Err(StoreError::Conflict(format!("there is a server `{}` already", server.name)));
-        }
-        state.servers.insert(server.name.clone(), server);
-        drop(state);
-        self.has_changed();
-        Ok(())
+    async fn add(&self, server: Server, entry: AdminEntry) -> Result<(), StoreError> {
+        self.change(entry, |state, _| {
+            if state.servers.contains_key(&server.name) {
+                return Err(StoreError::Conflict(format!("there is a server `{}` already", server.name)));
+            }
+            state.servers.insert(server.name.clone(), server);
+            Ok(())
+        })
     }
 
-    async fn remove(&self, name: &ServerName) -> Result<(), StoreError> {
-        let mut state = self.state();
-        if state.servers.remove(name).is_none() {
-            return Err(StoreError::NotFound(format!("server `{name}`")));
-        }
-        for grant in &mut state.grants {
-            grant.attachments.retain(|attachment| attachment.server != *name);
-        }
-        drop(state);
-        self.has_changed();
-        Ok(())
+    async fn remove(&self, name: &ServerName, entry: AdminEntry) -> Result<(), StoreError> {
+        self.change(entry, |state, _| {
+            if state.servers.remove(name).is_none() {
+                return Err(StoreError::NotFound(format!("server `{name}`")));
+            }
+            for grant in &mut state.grants {
+                grant.attachments.retain(|attachment| attachment.server != *name);
+            }
+            Ok(())
+        })
     }
 
     async fn list(&self) -> Result<Vec<Server>, StoreError> {

@@ -2,9 +2,9 @@
 
 mod counters;
 mod fault;
-mod head_file;
 mod job;
 mod open_ledger;
+mod pending;
 mod prune;
 mod read;
 mod sync;
@@ -29,16 +29,19 @@ use self::open_ledger::OpenLedger;
 use self::waiting::Waiting;
 use self::writer::Writer;
 use super::file::DbFile;
-use super::{Durability, OpenStoreError, migrate};
+use super::head_file::{self, Log};
+use super::{Durability, OpenStoreError, line, migrate};
 use crate::StoreError;
 use crate::chain::Head;
 use crate::clock::Clock;
 use crate::counter::Claim;
+use crate::kept::KeptRow;
 use crate::ledger::{Filter, Ledger, Reservation, ReserveOutcome, Row, Usage, Verified};
 use crate::record::Record;
 
 const NAME: &str = "ledger.db";
 const STEPS: [&str; 1] = [include_str!("ledger/1.sql")];
+const LOG: Log = Log { table: "log", anchor: read::anchor };
 /// How many calls may wait for the writer. Beyond it, a call is refused rather than kept waiting.
 const QUEUE: usize = 4_096;
 /// How long a call waits for the ledger, whatever happens.
@@ -81,7 +84,7 @@ impl SqliteLedger {
         let failed = |source| OpenStoreError::Open { path: file.path().into(), source };
         let connection = file.connect().map_err(failed)?;
         migrate::is_up(&connection, file.path(), &STEPS)?;
-        head_file::prepare(&connection, &file)?;
+        head_file::prepare(&connection, &file, LOG)?;
         drop(connection);
 
         let shared = Arc::new(Shared::default());
@@ -172,8 +175,12 @@ impl Ledger for SqliteLedger {
         read::apart(&self.file, move |_, db| read::rows(db, &filter)).await
     }
 
+    async fn kept(&self, after: u64) -> Result<Vec<KeptRow>, StoreError> {
+        read::apart(&self.file, move |_, db| line::kept(db, LOG, after)).await
+    }
+
     async fn head(&self) -> Result<Head, StoreError> {
-        read::apart(&self.file, |_, db| Ok(read::end(db)?)).await
+        read::apart(&self.file, |_, db| Ok(head_file::end(db, LOG)?)).await
     }
 
     async fn verify(&self, known: Vec<Head>) -> Result<Verified, StoreError> {

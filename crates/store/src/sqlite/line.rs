@@ -1,8 +1,11 @@
 //! Rows of the two logs, which look alike: `seq, at, body, hash`.
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::head_file::Log;
+use crate::StoreError;
 use crate::chain::{Hash, Head};
+use crate::kept::{KeptRow, PAGE_ROWS, Page};
 
 /// A row of a log.
 pub(super) struct Line<'a> {
@@ -31,4 +34,30 @@ pub(super) fn last(db: &Connection, table: &str) -> rusqlite::Result<Option<Head
 /// Reads a number and a hash.
 pub(super) fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
     Ok(Head { seq: row.get(0)?, hash: Hash(row.get(1)?) })
+}
+
+/// A page of a log behind a number, oldest row first.
+pub(super) fn kept(db: &Connection, log: Log, after: u64) -> Result<Vec<KeptRow>, StoreError> {
+    // One state of the database for all that is read.
+    let db = db.unchecked_transaction()?;
+    let anchor = (log.anchor)(&db)?;
+    let table = log.table;
+    let mut before =
+        db.prepare(&format!("SELECT seq, hash FROM {table} WHERE seq > ? AND seq <= ? ORDER BY seq DESC LIMIT 1"))?;
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    let mut end = before.query_row(params![anchor.seq, after], head).optional()?.unwrap_or(anchor);
+    let mut select =
+        db.prepare(&format!("SELECT seq, at, body, hash FROM {table} WHERE seq > ? ORDER BY seq LIMIT ?"))?;
+    let mut rows = select.query(params![i64::max(after, i64::try_from(anchor.seq).unwrap_or(i64::MAX)), PAGE_ROWS])?;
+    let mut page = Page::default();
+    while let Some(row) = rows.next()? {
+        let line = read(row).map_err(|seq| StoreError::Corrupt(format!("row {seq} of a log")))?;
+        let Line { seq, at: nanoseconds, body, hash } = line;
+        let row = KeptRow { seq, nanoseconds, body: body.to_owned(), previous: end.hash, hash };
+        end = Head { seq, hash };
+        if !page.take(row) {
+            break;
+        }
+    }
+    Ok(page.rows())
 }

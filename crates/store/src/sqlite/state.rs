@@ -13,11 +13,16 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::Notify;
 
 use super::file::DbFile;
+use super::head_file::{self, HeadFile, Log};
 use super::{OpenStoreError, migrate};
 use crate::StoreError;
+use crate::admin_log::AdminEntry;
+use crate::chain::Head;
 
 const NAME: &str = "state.db";
-const STEPS: [&str; 1] = [include_str!("state/1.sql")];
+const STEPS: [&str; 2] = [include_str!("state/1.sql"), include_str!("state/2.sql")];
+/// Of the log of changes nothing is ever removed.
+const LOG: Log = Log { table: "admin_log", anchor: |_| Ok(Head::EMPTY) };
 
 /// What people set up, in `state.db`.
 #[derive(Debug)]
@@ -59,6 +64,7 @@ impl SqliteState {
         let mut connection = file.connect().map_err(failed)?;
         connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
         prepare(&mut connection, file.path())?;
+        head_file::prepare(&connection, &file, LOG)?;
         Ok(Self { open: Arc::new(Open { file, connection: Mutex::new(connection) }), bell: Notify::new() })
     }
 
@@ -67,29 +73,66 @@ impl SqliteState {
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.run_beside(|_, connection| work(connection)).await
+    }
+
+    /// Does something with the database and the files beside it.
+    async fn run_beside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&DbFile, &mut Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let open = Arc::clone(&self.open);
         let task = tokio::task::spawn_blocking(move || {
             open.file.check()?;
-            work(&mut open.connection.lock().unwrap_or_else(PoisonError::into_inner))
+            work(&open.file, &mut open.connection.lock().unwrap_or_else(PoisonError::into_inner))
         });
         task.await.map_err(|error| StoreError::Unavailable(error.to_string()))?
     }
 
-    /// Changes something in one transaction that also counts the version up, and tells the listeners.
-    async fn change<T: Send + 'static>(
+    /// Writes in one transaction, and keeps the end of the log of changes apart.
+    async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let done = self.run(move |connection| {
+        let write = self.run_beside(move |file, connection| {
+            // A directory that could not take the head refuses the change, before there is one.
+            let mut head_file = HeadFile::open(file)?;
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            head_file::hold::<StoreError>(&transaction, file, LOG)?;
             let done = work(&transaction)?;
-            transaction.execute("UPDATE version SET number = number + 1", [])?;
             transaction.commit()?;
+            keep_head(connection, &mut head_file);
+            Ok(done)
+        });
+        write.await
+    }
+
+    /// Changes something in one transaction that also writes the entry and counts the version up, and tells the
+    /// listeners.
+    async fn change<T: Send + 'static>(
+        &self,
+        mut entry: AdminEntry,
+        work: impl FnOnce(&Transaction<'_>, &mut AdminEntry) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let done = self.write(move |transaction| {
+            let done = work(transaction, &mut entry)?;
+            admin_log::write(transaction, &entry)?;
+            transaction.execute("UPDATE version SET number = number + 1", [])?;
             Ok(done)
         });
         let done = done.await?;
         self.bell.notify_waiters();
         Ok(done)
+    }
+}
+
+/// Keeps the end of the log apart. The lock is taken once more: without it, two processes could write their heads in
+/// another order than their rows. If that fails, the head is behind by this change until the next one.
+fn keep_head(connection: &mut Connection, head_file: &mut HeadFile) {
+    if let Ok(locked) = connection.transaction_with_behavior(TransactionBehavior::Immediate)
+        && let Ok(end) = head_file::end(&locked, LOG)
+    {
+        let _ = head_file.write(end);
     }
 }
 

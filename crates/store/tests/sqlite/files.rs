@@ -4,13 +4,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use gatelodge_store::conformance::kit::{NOON, a_day, at, record};
+use gatelodge_store::conformance::kit::{NOON, a_day, at, noted, record};
 use gatelodge_store::{
-    Durability, Filter, Kind, Ledger, Notices, OpenStoreError, ReserveOutcome, Server, Servers, SqliteLedger,
-    SqliteState, StoreError,
+    Durability, Filter, Kind, Ledger, Notices, OpenStoreError, ReserveOutcome, Servers, SqliteLedger, SqliteState,
+    StoreError,
 };
 use rusqlite::Connection;
 
+use crate::desk::server;
 use crate::{clock, ledger};
 
 pub async fn take(ledger: &SqliteLedger, max: u32) -> bool {
@@ -61,14 +62,9 @@ async fn a_change_by_another_connection_is_heard_within_a_second() {
     let gateway = SqliteState::open(dir.path()).expect("a state");
     let command_line = SqliteState::open_existing(dir.path()).expect("a state");
     let seen = gateway.version().await.expect("a version");
-    let server = Server {
-        name: "zoo".parse().expect("a name"),
-        url: "https://zoo.example".into(),
-        headers: [].into(),
-        created_at: at(NOON),
-    };
+    let server = server("zoo");
     let listener = tokio::spawn(async move { (gateway.changed(seen).await.expect("a version"), gateway) });
-    command_line.add(server.clone()).await.expect("added");
+    command_line.add(server.clone(), noted()).await.expect("added");
     let heard = tokio::time::timeout(std::time::Duration::from_secs(1), listener).await.expect("in time");
     let (version, gateway) = heard.expect("a task");
     assert_ne!(version, seen);
@@ -100,12 +96,12 @@ fn a_schema_of_a_later_build_is_refused_and_an_earlier_one_only_brought_up_by_op
     let error = SqliteLedger::open(dir.path(), Durability::Process, clock()).expect_err("too new");
     assert!(matches!(error, OpenStoreError::TooNew { found: 9, known: 1, .. }), "{error}");
     let error = SqliteState::open(dir.path()).expect_err("too new");
-    assert!(matches!(error, OpenStoreError::TooNew { found: 9, known: 1, .. }), "{error}");
+    assert!(matches!(error, OpenStoreError::TooNew { found: 9, known: 2, .. }), "{error}");
 
     fs::write(dir.path().join("empty.db"), "").expect("written");
     fs::rename(dir.path().join("empty.db"), dir.path().join("state.db")).expect("renamed");
     let error = SqliteState::open_existing(dir.path()).expect_err("too old");
-    assert!(matches!(error, OpenStoreError::TooOld { found: 0, known: 1, .. }), "{error}");
+    assert!(matches!(error, OpenStoreError::TooOld { found: 0, known: 2, .. }), "{error}");
     SqliteState::open(dir.path()).expect("brought up");
     SqliteState::open_existing(dir.path()).expect("up");
 }

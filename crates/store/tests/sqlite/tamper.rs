@@ -63,6 +63,15 @@ async fn a_cut_end_is_found_also_after_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_cut_end_is_found_also_after_a_running_ledger_has_written_on() {
+    let (dir, ledger) = filled().await;
+    execute(dir.path(), "DELETE FROM log WHERE seq > 9");
+    ledger.write(record(Kind::Passed)).await.expect("queued");
+    ledger.flush().await.expect("written");
+    assert_eq!(verify(&ledger).await.broken, Some(Break::Cut { end: 10, known: ROWS }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_moved_anchor_is_found() {
     let (dir, ledger) = filled().await;
     let move_to = |seq: u64| {

@@ -16,8 +16,8 @@ pub fn run(args: AttachArgs) -> Result<Exit> {
     desk::at(&args.store, Need::There, async |desk| {
         let grant = find(&desk, &args.name).await?;
         let attachment = attachment(&desk, &args.server, args.policy.as_deref(), args.observe).await?;
-        desk.stores.grants.attach(&grant.id, attachment.clone()).await?;
-        desk.note("grant.attach", &grant.label, json!(attachment)).await?;
+        let entry = desk.entry("grant.attach", &grant.label, json!(attachment));
+        desk.stores.grants.attach(&grant.id, attachment.clone(), entry).await?;
         say(&format!("grant `{}` reaches {}", shown(&grant.label), words(&attachment)));
         Ok(Exit::Fine)
     })
@@ -27,8 +27,8 @@ pub fn detach(args: DetachArgs) -> Result<Exit> {
     desk::at(&args.store, Need::There, async |desk| {
         let grant = find(&desk, &args.name).await?;
         let server = server::name(&args.server)?;
-        desk.stores.grants.detach(&grant.id, &server).await?;
-        desk.note("grant.detach", &grant.label, json!({"server": server})).await?;
+        let entry = desk.entry("grant.detach", &grant.label, json!({"server": server}));
+        desk.stores.grants.detach(&grant.id, &server, entry).await?;
         say(&format!("grant `{}` no longer reaches {server}", shown(&grant.label)));
         Ok(Exit::Fine)
     })

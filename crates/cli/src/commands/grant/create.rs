@@ -19,7 +19,7 @@ use crate::report::{say, shown};
 pub fn run(args: CreateArgs) -> Result<Exit> {
     if !is_label(&args.label) {
         return Err(Usage(
-            "a label has 1 to 128 characters, without control characters or `file:` in front".to_owned(),
+            "a label has 1 to 128 characters, without control characters, `file:` in front or a token in it".to_owned(),
         )
         .into());
     }
@@ -38,8 +38,7 @@ pub fn run(args: CreateArgs) -> Result<Exit> {
         let detail = json!({"attachments": attachments, "expires_at": expires_at, "labels": labels});
         let (label, hash) = (args.label.clone(), token.hash());
         let new = NewGrant { label, labels: labels.clone(), token: hash, attachments, created_at: now, expires_at };
-        let id = desk.stores.grants.create(new).await?;
-        desk.note("grant.create", &args.label, detail).await?;
+        let id = desk.stores.grants.create(new, desk.entry("grant.create", &args.label, detail)).await?;
         tell(&token, &args.label, id.0.as_ref(), expires_at, args.json)?;
         if args.server.is_none() {
             say(&format!(
@@ -56,8 +55,8 @@ pub fn rotate(args: RotateArgs) -> Result<Exit> {
         let grant = find(&desk, &args.name).await?;
         let expires_at = expiry(&args.life, desk.clock.now())?;
         let token = Token::random()?;
-        desk.stores.grants.rotate(&grant.id, token.hash(), expires_at).await?;
-        desk.note("grant.rotate", &grant.label, json!({"id": grant.id, "expires_at": expires_at})).await?;
+        let entry = desk.entry("grant.rotate", &grant.label, json!({"id": grant.id, "expires_at": expires_at}));
+        desk.stores.grants.rotate(&grant.id, token.hash(), expires_at, entry).await?;
         tell(&token, &grant.label, grant.id.0.as_ref(), expires_at, args.json)?;
         say("the old token has ended; a running gateway refuses it within a second");
         Ok(Exit::Fine)

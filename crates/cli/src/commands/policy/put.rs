@@ -61,20 +61,17 @@ async fn keep(desk: &Desk, put: Put, action: &str, json: bool) -> Result<Exit> {
         Err(fault) => return Err(fault.into()),
     };
     let changes = old.as_ref().map(|old| changes(old, &new)).unwrap_or_default();
-    let version = desk
-        .stores
-        .policies
-        .put(StoredPolicy {
-            name: name.clone(),
-            version: PolicyVersion(0),
-            text,
-            is_yaml: format == Format::Yaml,
-            restores,
-            created_at: desk.clock.now(),
-            created_by: environment::user(),
-        })
-        .await?;
-    desk.note(action, name.as_str(), json!({"version": version, "restores": restores})).await?;
+    let policy = StoredPolicy {
+        name: name.clone(),
+        version: PolicyVersion(0),
+        text,
+        is_yaml: format == Format::Yaml,
+        restores,
+        created_at: desk.clock.now(),
+        created_by: environment::user(),
+    };
+    let entry = desk.entry(action, name.as_str(), json!({"restores": restores}));
+    let version = desk.stores.policies.put(policy, entry).await?;
     if json {
         output::json(&json!({"name": name, "version": version, "restores": restores, "counters": changes}))?;
         return Ok(Exit::Fine);

@@ -21,11 +21,12 @@ pub fn run(args: AddServerArgs) -> Result<Exit> {
             return Err(desk::in_file("server", name.as_str()));
         }
         let names: Vec<&String> = headers.keys().collect();
-        let detail = json!({"url": address::shown(&args.url), "headers": names});
+        let log_arguments = args.log_arguments;
+        let detail = json!({"url": address::shown(&args.url), "headers": names, "log_arguments": log_arguments});
         let created_at = desk.clock.now();
-        let server = Server { name: name.clone(), url: args.url.clone(), headers: headers.clone(), created_at };
-        desk.stores.servers.add(server).await?;
-        desk.note("server.add", name.as_str(), detail).await?;
+        let (url_text, kept) = (args.url.clone(), headers.clone());
+        let server = Server { name: name.clone(), url: url_text, headers: kept, log_arguments, created_at };
+        desk.stores.servers.add(server, desk.entry("server.add", name.as_str(), detail)).await?;
         say(&format!("server `{name}` is added; a running gateway has it at /mcp/{name} within a second"));
         for variable in headers.values().flat_map(|value| headers::variables(value)) {
             if environment::variable(&variable).is_none() {

@@ -37,6 +37,7 @@ pub fn show(args: NamedArgs) -> Result<Exit> {
             vec!["url".to_owned(), told.url.clone()],
             vec!["headers".to_owned(), list(&told.headers)],
             vec!["variables".to_owned(), list(&told.variables)],
+            vec!["arguments".to_owned(), if told.log_arguments { "logged" } else { "not logged" }.to_owned()],
             vec!["grants".to_owned(), list(&told.grants)],
             vec!["from".to_owned(), told.from.to_owned()],
         ];

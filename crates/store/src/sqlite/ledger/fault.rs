@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::StoreError;
 use crate::sqlite::OpenStoreError;
+use crate::sqlite::head_file::HeadFault;
 
 /// A fault of the database or of the files beside it.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +16,12 @@ pub(super) enum LedgerFault {
     File { path: PathBuf, source: io::Error },
     #[error("the ledger now has schema {found}, this build knows {known}")]
     Schema { found: usize, known: usize },
+}
+
+impl From<HeadFault> for LedgerFault {
+    fn from(HeadFault { path, source }: HeadFault) -> Self {
+        Self::File { path, source }
+    }
 }
 
 impl LedgerFault {

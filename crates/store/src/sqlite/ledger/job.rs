@@ -108,6 +108,8 @@ pub(super) struct Shared {
     /// with its next group; [`Job::Wake`] sees to it that there is one.
     stranded: Mutex<Vec<Granted>>,
     faults: AtomicU64,
+    /// How often the log was written through to the disk.
+    syncs: AtomicU64,
 }
 
 impl Shared {
@@ -117,6 +119,15 @@ impl Shared {
 
     pub fn take_stranded(&self) -> Vec<Granted> {
         std::mem::take(&mut *self.stranded.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn count_sync(&self) {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[cfg(test)]
+    pub fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
     }
 
     pub fn count_faults(&self, count: u64) {

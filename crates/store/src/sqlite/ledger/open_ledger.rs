@@ -8,9 +8,8 @@ use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode, params};
 
 use super::counters::Counters;
-use super::head_file::HeadFile;
 use super::job::{Entry, Job, Keep, Reserve};
-use super::{LedgerFault, STEPS, prune, read};
+use super::{LOG, LedgerFault, STEPS, prune};
 use crate::StoreError;
 use crate::chain::Head;
 use crate::clock::Clock;
@@ -18,6 +17,7 @@ use crate::counter::Taken;
 use crate::ledger::Exhausted;
 use crate::sqlite::Durability;
 use crate::sqlite::file::DbFile;
+use crate::sqlite::head_file::{self, HeadFile};
 
 /// How far the write-ahead log may grow on the disk before it is cut back, in bytes.
 const LOG_BYTES: i64 = 64 * 1024 * 1024;
@@ -37,6 +37,7 @@ pub(super) enum Decided {
 
 /// A connection, and what is known of the database through it.
 pub(super) struct OpenLedger {
+    file: DbFile,
     connection: Connection,
     /// The write-ahead log that SQLite has open.
     log_file: Arc<File>,
@@ -60,11 +61,12 @@ impl OpenLedger {
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
         // The first look makes SQLite open its log, so that it can be opened here.
-        let end = read::end(&connection)?;
+        let end = head_file::end(&connection, LOG)?;
         let path = file.beside("-wal");
         let log_file = File::open(&path).map_err(|source| LedgerFault::File { path, source })?;
         let head_file = HeadFile::open(file)?;
         Ok(Self {
+            file: file.clone(),
             connection,
             log_file: Arc::new(log_file),
             head_file,
@@ -108,8 +110,10 @@ impl OpenLedger {
         let version = self.connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if self.seen != Some(version) {
             refuse_other_schema(&self.connection)?;
+            // Whoever wrote may have cut the end off; the next head must not cover that up.
+            head_file::hold::<LedgerFault>(&self.connection, &self.file, LOG)?;
             self.counters.read_anew(&self.connection)?;
-            self.end = read::end(&self.connection)?;
+            self.end = head_file::end(&self.connection, LOG)?;
             self.seen = Some(version);
         }
         Ok(())

@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::job::Entry;
-use super::read;
+use super::{LOG, read};
 use crate::StoreError;
 use crate::chain::Head;
 use crate::clock::nanoseconds;
 use crate::record::pruned;
-use crate::sqlite::line;
+use crate::sqlite::{head_file, line};
 
 /// How many rows go at a time; some milliseconds' worth.
 const SWEPT: u64 = 2_000;
@@ -30,7 +30,7 @@ pub(super) fn last_before(db: &Connection, before: Timestamp) -> rusqlite::Resul
         select.query_row(params![anchor, nanoseconds(before)], |row| row.get(0)).optional()?;
     match first_kept {
         Some(first_kept) => Ok(first_kept.saturating_sub(1)),
-        None => Ok(read::end(&db)?.seq),
+        None => Ok(head_file::end(&db, LOG)?.seq),
     }
 }
 

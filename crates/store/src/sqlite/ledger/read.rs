@@ -1,9 +1,8 @@
 //! Reading the ledger, on a connection of its own each time, so that the writer never waits.
 
 use gatelodge_policy::Amount;
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
-use super::head_file;
 use crate::StoreError;
 use crate::chain::Head;
 use crate::counter::{Counter, CounterKey};
@@ -11,7 +10,7 @@ use crate::inspection::Inspection;
 use crate::ledger::{Filter, Row, Usage, Verified};
 use crate::record::Record;
 use crate::sqlite::file::DbFile;
-use crate::sqlite::line;
+use crate::sqlite::{head_file, line};
 
 /// Reads away from the async threads, and of one state of the database.
 pub(super) async fn apart<T: Send + 'static>(
@@ -28,18 +27,13 @@ pub(super) fn anchor(db: &Connection) -> rusqlite::Result<Head> {
     db.prepare_cached("SELECT seq, hash FROM anchor")?.query_row([], line::head)
 }
 
-/// The end of the chain.
-pub(super) fn end(db: &Connection) -> rusqlite::Result<Head> {
-    let anchor = anchor(db)?;
-    Ok(line::last(db, "log")?.filter(|last| last.seq > anchor.seq).unwrap_or(anchor))
-}
-
 /// The newest rows that a filter admits, oldest of them first.
 pub(super) fn rows(db: &Connection, filter: &Filter) -> Result<Vec<Row>, StoreError> {
     let db = db.unchecked_transaction()?;
     let after = filter.after.unwrap_or_default().max(anchor(&db)?.seq);
-    let mut statement = db.prepare("SELECT seq, body FROM log WHERE seq > ? ORDER BY seq DESC")?;
-    let mut found = statement.query([after])?;
+    let before = filter.before.and_then(|before| i64::try_from(before).ok()).unwrap_or(i64::MAX);
+    let mut statement = db.prepare("SELECT seq, body FROM log WHERE seq > ? AND seq < ? ORDER BY seq DESC")?;
+    let mut found = statement.query(params![after, before])?;
     let needles = needles(filter)?;
     let mut rows = Vec::new();
     while rows.len() < filter.limit

@@ -14,7 +14,7 @@ use crate::sqlite::file::DbFile;
 /// After how many pages, roughly, the log is carried over: some 8 MB.
 const LARGE: usize = 2_000;
 /// How long commits gather before they are synced together. With the sync itself it stays below 50 ms.
-const GATHER: Duration = Duration::from_millis(20);
+pub(super) const GATHER: Duration = Duration::from_millis(20);
 
 /// The thread and what it is told. Dropped, it syncs what is left and ends.
 pub(super) struct Syncer {
@@ -78,8 +78,9 @@ impl State {
                 wish.pages = 0;
             }
             drop(wish);
-            if file.sync_data().is_err() {
-                shared.count_faults(1);
+            match file.sync_data() {
+                Ok(()) => shared.count_sync(),
+                Err(_) => shared.count_faults(1),
             }
             if is_large {
                 // If it fails, the writer does it when it must.

@@ -151,3 +151,42 @@ async fn a_flush_waits_for_what_is_given_back_in_its_group() {
     assert_eq!(ledger.usage().await.expect("counters")[0].used.billionths(), 0);
     assert_eq!(count(&ledger).await, 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_big_rows_is_bounded_while_the_database_is_gone() {
+    const ROWS: usize = 2_600;
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = open(dir.path());
+    let (here, away) = (dir.path().join(NAME), dir.path().join("away"));
+    std::fs::rename(&here, &away).expect("moved away");
+    for _ in 0..ROWS {
+        ledger.write(record(1)).await.expect("queued");
+    }
+    ledger.flush().await.expect_err("no database");
+    std::fs::rename(&away, &here).expect("back");
+    let since = std::time::Instant::now();
+    while ledger.flush().await.is_err() {
+        assert!(since.elapsed() < Duration::from_secs(60), "what was kept is not written");
+    }
+    let lost = usize::try_from(ledger.faults()).expect("a number");
+    let rows = ledger.rows(Filter { limit: ROWS, ..Filter::default() }).await.expect("rows").len();
+    // Each has 30 KB; 64 MiB hold some 2,200 of them.
+    assert!(rows > 2_000 && rows < 2_300, "{rows} kept, {lost} lost");
+    assert_eq!(rows + lost, ROWS, "what is lost is counted");
+}
+
+/// No further call comes to carry it along.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_on_the_disk_shortly_after_it_was_answered() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = open(dir.path());
+    assert_eq!(ledger.shared.syncs(), 0);
+    let _taken = ledger.reserve(vec![], record(1)).await.expect("taken");
+    let since = std::time::Instant::now();
+    while ledger.shared.syncs() == 0 {
+        // Far above the 50 ms that are promised: a busy machine may give the thread no turn.
+        assert!(since.elapsed() < Duration::from_secs(2), "not synced");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(sync::GATHER < Duration::from_millis(50));
+}

@@ -1,6 +1,5 @@
 //! The thread that writes: it takes whatever is queued as one group, has it written, and answers.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -9,8 +8,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
 
-use super::job::{Answer, AnswerTo, Granted, Job, Keep, Reserve, Shared};
+use super::job::{Answer, AnswerTo, Granted, Job, Reserve, Shared};
 use super::open_ledger::{Decided, OpenLedger};
+use super::pending::Pending;
 use super::sync::Syncer;
 use crate::StoreError;
 use crate::clock::Clock;
@@ -21,8 +21,6 @@ use crate::sqlite::file::DbFile;
 const GROUP: usize = 512;
 /// The most that it takes of what is pending, so that calls go on while much is made up for.
 const PENDING_GROUP: usize = 2_048;
-/// The most rows that are kept for a database that cannot take them. They are some 50 MB.
-const MAX_PENDING: usize = 100_000;
 /// How long it leaves a database alone that could not take rows, when nobody asks.
 const RETRY: Duration = Duration::from_millis(50);
 /// How often it tries to write what is left when the ledger is dropped.
@@ -39,7 +37,7 @@ pub(super) struct Writer {
     /// The database; none after a fault, until the next group opens it again.
     open: Option<OpenLedger>,
     /// What could not be written yet, oldest first.
-    pending: VecDeque<Keep>,
+    pending: Pending,
     /// Those who wait until nothing is pending.
     flushes: Vec<AnswerTo<()>>,
     is_failing: bool,
@@ -67,7 +65,7 @@ impl Writer {
             queue,
             shared,
             open: Some(open),
-            pending: VecDeque::new(),
+            pending: Pending::default(),
             flushes: Vec::new(),
             is_failing: false,
             tries_left: LAST_TRIES,
@@ -108,7 +106,8 @@ impl Writer {
             self.give_back(granted);
         }
         let oldest = self.pending.len().min(PENDING_GROUP);
-        let mut group: Vec<Job> = self.pending.drain(..oldest).map(Job::Keep).collect();
+        let oldest = (0..oldest).map_while(|_| self.pending.pop_front());
+        let mut group: Vec<Job> = oldest.map(Job::Keep).collect();
         let mut came = usize::from(first.is_some());
         first.into_iter().for_each(|job| self.sort_in(job, &mut group));
         while came < GROUP {
@@ -217,9 +216,7 @@ impl Writer {
                 job => self.refuse_one(job, refusal()),
             }
         }
-        let too_many = self.pending.len().saturating_sub(MAX_PENDING);
-        self.pending.truncate(MAX_PENDING);
-        self.shared.count_faults(too_many as u64);
+        self.shared.count_faults(self.pending.trim());
     }
 
     fn refuse_one(&self, job: Job, error: StoreError) {

@@ -1,33 +1,22 @@
 //! The log of changes in `state.db`.
 
 use async_trait::async_trait;
-use rusqlite::{TransactionBehavior, params};
+use rusqlite::{Connection, params};
 
-use super::{SqliteState, of_json, to_json};
+use super::{LOG, SqliteState, of_json};
 use crate::StoreError;
 use crate::admin_log::{AdminEntry, AdminLog};
 use crate::chain::Head;
 use crate::clock::nanoseconds;
 use crate::inspection::Inspection;
+use crate::kept::KeptRow;
 use crate::ledger::Verified;
-use crate::sqlite::line;
+use crate::sqlite::{head_file, line};
 
 #[async_trait]
 impl AdminLog for SqliteState {
     async fn append(&self, entry: AdminEntry) -> Result<(), StoreError> {
-        let body = to_json(&entry)?;
-        let append = self.run(move |connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let at = nanoseconds(entry.at);
-            let end = line::last(&transaction, "admin_log")?.unwrap_or(Head::EMPTY).followed_by(at, &body);
-            transaction.execute(
-                "INSERT INTO admin_log (seq, at, body, hash) VALUES (?, ?, ?, ?)",
-                params![end.seq, at, body, end.hash.0],
-            )?;
-            transaction.commit()?;
-            Ok(())
-        });
-        append.await
+        self.write(move |transaction| write(transaction, &entry)).await
     }
 
     async fn recent(&self, limit: usize) -> Result<Vec<AdminEntry>, StoreError> {
@@ -43,13 +32,20 @@ impl AdminLog for SqliteState {
         recent.await
     }
 
+    async fn kept(&self, after: u64) -> Result<Vec<KeptRow>, StoreError> {
+        self.run(move |db| line::kept(db, LOG, after)).await
+    }
+
     async fn head(&self) -> Result<Head, StoreError> {
         self.run(|db| Ok(line::last(db, "admin_log")?.unwrap_or(Head::EMPTY))).await
     }
 
     async fn verify(&self, head: Option<Head>) -> Result<Verified, StoreError> {
-        let verify = self.run(move |db| {
-            let mut inspection = Inspection::begin(Head::EMPTY, head.into_iter().collect());
+        let verify = self.run_beside(move |file, db| {
+            // Read before the log: meanwhile the log can only have become longer.
+            let mut known = head_file::kept(file)?;
+            known.extend(head);
+            let mut inspection = Inspection::begin(Head::EMPTY, known);
             let mut statement = db.prepare("SELECT seq, at, body, hash FROM admin_log ORDER BY seq")?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
@@ -65,4 +61,15 @@ impl AdminLog for SqliteState {
         });
         verify.await
     }
+}
+
+/// Writes an entry in the transaction that is open.
+pub(super) fn write(db: &Connection, entry: &AdminEntry) -> Result<(), StoreError> {
+    let (at, body) = (nanoseconds(entry.at), entry.to_body()?);
+    let end = line::last(db, "admin_log")?.unwrap_or(Head::EMPTY).followed_by(at, &body);
+    db.execute(
+        "INSERT INTO admin_log (seq, at, body, hash) VALUES (?, ?, ?, ?)",
+        params![end.seq, at, body, end.hash.0],
+    )?;
+    Ok(())
 }

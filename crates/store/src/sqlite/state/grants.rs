@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteState, name, of_json, to_json};
 use crate::StoreError;
+use crate::admin_log::AdminEntry;
 use crate::clock::{nanoseconds, of_nanoseconds};
 use crate::grants::{Attachment, Grant, GrantId, Grants, Mode, NewGrant};
 use crate::name::ServerName;
@@ -15,10 +16,10 @@ const COLUMNS: &str = "id, label, labels, token, created_at, expires_at, revoked
 
 #[async_trait]
 impl Grants for SqliteState {
-    async fn create(&self, new: NewGrant) -> Result<GrantId, StoreError> {
+    async fn create(&self, new: NewGrant, entry: AdminEntry) -> Result<GrantId, StoreError> {
         let id = GrantId::random()?;
         let labels = to_json(&new.labels)?;
-        let change = self.change(move |db| {
+        let change = self.change(entry, move |db, entry| {
             if exists(db, "SELECT 1 FROM grants WHERE label = ? AND revoked_at IS NULL", &new.label)? {
                 return Err(StoreError::Conflict(format!("there is a grant `{}` already", new.label)));
             }
@@ -37,6 +38,7 @@ impl Grants for SqliteState {
             for attachment in &new.attachments {
                 attach(db, &id, attachment)?;
             }
+            entry.tell("id", &id)?;
             Ok(id)
         });
         change.await
@@ -71,9 +73,15 @@ impl Grants for SqliteState {
         get.await
     }
 
-    async fn rotate(&self, id: &GrantId, token: TokenHash, expires_at: Option<Timestamp>) -> Result<(), StoreError> {
+    async fn rotate(
+        &self,
+        id: &GrantId,
+        token: TokenHash,
+        expires_at: Option<Timestamp>,
+        entry: AdminEntry,
+    ) -> Result<(), StoreError> {
         let id = id.clone();
-        let change = self.change(move |db| {
+        let change = self.change(entry, move |db, _| {
             if revoked_at(db, &id)?.is_some() {
                 return Err(StoreError::Conflict(format!("grant `{id}` is revoked")));
             }
@@ -87,29 +95,30 @@ impl Grants for SqliteState {
         change.await
     }
 
-    async fn revoke(&self, id: &GrantId, at: Timestamp) -> Result<(), StoreError> {
+    async fn revoke(&self, id: &GrantId, at: Timestamp, entry: AdminEntry) -> Result<(), StoreError> {
         let id = id.clone();
-        let change = self.change(move |db| {
-            if revoked_at(db, &id)?.is_none() {
-                db.execute("UPDATE grants SET revoked_at = ? WHERE id = ?", params![nanoseconds(at), id.0])?;
+        let change = self.change(entry, move |db, _| {
+            if revoked_at(db, &id)?.is_some() {
+                return Err(StoreError::Conflict(format!("grant `{id}` is revoked already")));
             }
+            db.execute("UPDATE grants SET revoked_at = ? WHERE id = ?", params![nanoseconds(at), id.0])?;
             Ok(())
         });
         change.await
     }
 
-    async fn attach(&self, id: &GrantId, attachment: Attachment) -> Result<(), StoreError> {
+    async fn attach(&self, id: &GrantId, attachment: Attachment, entry: AdminEntry) -> Result<(), StoreError> {
         let id = id.clone();
-        let change = self.change(move |db| {
+        let change = self.change(entry, move |db, _| {
             revoked_at(db, &id)?;
             attach(db, &id, &attachment)
         });
         change.await
     }
 
-    async fn detach(&self, id: &GrantId, server: &ServerName) -> Result<(), StoreError> {
+    async fn detach(&self, id: &GrantId, server: &ServerName, entry: AdminEntry) -> Result<(), StoreError> {
         let (id, server) = (id.clone(), server.clone());
-        let change = self.change(move |db| {
+        let change = self.change(entry, move |db, _| {
             revoked_at(db, &id)?;
             let sql = "DELETE FROM attachments WHERE grant_id = ? AND server = ?";
             match db.execute(sql, params![id.0, server.as_str()])? {

@@ -5,6 +5,7 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use super::{SqliteState, name};
 use crate::StoreError;
+use crate::admin_log::AdminEntry;
 use crate::clock::{nanoseconds, of_nanoseconds};
 use crate::name::PolicyName;
 use crate::policies::{Policies, PolicySummary, PolicyVersion, StoredPolicy};
@@ -13,8 +14,8 @@ const COLUMNS: &str = "name, version, text, is_yaml, restores, created_at, creat
 
 #[async_trait]
 impl Policies for SqliteState {
-    async fn put(&self, policy: StoredPolicy) -> Result<PolicyVersion, StoreError> {
-        let change = self.change(move |db| {
+    async fn put(&self, policy: StoredPolicy, entry: AdminEntry) -> Result<PolicyVersion, StoreError> {
+        let change = self.change(entry, move |db, entry| {
             let last: u32 = db.query_row(
                 "SELECT coalesce(max(version), 0) FROM policies WHERE name = ?",
                 [policy.name.as_str()],
@@ -33,6 +34,7 @@ impl Policies for SqliteState {
                     policy.created_by,
                 ],
             )?;
+            entry.tell("version", version)?;
             Ok(PolicyVersion(version))
         });
         change.await

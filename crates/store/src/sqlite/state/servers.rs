@@ -5,18 +5,26 @@ use rusqlite::{Row, params};
 
 use super::{SqliteState, name, of_json, to_json};
 use crate::StoreError;
+use crate::admin_log::AdminEntry;
 use crate::clock::{nanoseconds, of_nanoseconds};
 use crate::name::ServerName;
 use crate::servers::{Server, Servers};
 
 #[async_trait]
 impl Servers for SqliteState {
-    async fn add(&self, server: Server) -> Result<(), StoreError> {
+    async fn add(&self, server: Server, entry: AdminEntry) -> Result<(), StoreError> {
         let headers = to_json(&server.headers)?;
-        let change = self.change(move |db| {
+        let change = self.change(entry, move |db, _| {
             let added = db.execute(
-                "INSERT INTO servers (name, url, headers, created_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                params![server.name.as_str(), server.url, headers, nanoseconds(server.created_at)],
+                "INSERT INTO servers (name, url, headers, created_at, log_arguments) VALUES (?, ?, ?, ?, ?) \
+                 ON CONFLICT DO NOTHING",
+                params![
+                    server.name.as_str(),
+                    server.url,
+                    headers,
+                    nanoseconds(server.created_at),
+                    server.log_arguments
+                ],
             )?;
             match added {
                 0 => Err(StoreError::Conflict(format!("there is a server `{}` already", server.name))),
@@ -26,9 +34,9 @@ impl Servers for SqliteState {
         change.await
     }
 
-    async fn remove(&self, name: &ServerName) -> Result<(), StoreError> {
+    async fn remove(&self, name: &ServerName, entry: AdminEntry) -> Result<(), StoreError> {
         let name = name.clone();
-        let change = self.change(move |db| {
+        let change = self.change(entry, move |db, _| {
             if db.execute("DELETE FROM servers WHERE name = ?", [name.as_str()])? == 0 {
                 return Err(StoreError::NotFound(format!("server `{name}`")));
             }
@@ -41,7 +49,7 @@ impl Servers for SqliteState {
     async fn list(&self) -> Result<Vec<Server>, StoreError> {
         let list = self.run(|db| {
             let mut statement =
-                db.prepare_cached("SELECT name, url, headers, created_at FROM servers ORDER BY name")?;
+                db.prepare_cached("SELECT name, url, headers, created_at, log_arguments FROM servers ORDER BY name")?;
             let mut rows = statement.query([])?;
             let mut servers = Vec::new();
             while let Some(row) = rows.next()? {
@@ -59,5 +67,6 @@ fn server(row: &Row<'_>) -> Result<Server, StoreError> {
         url: row.get(1)?,
         headers: of_json(&row.get::<_, String>(2)?)?,
         created_at: of_nanoseconds(row.get(3)?),
+        log_arguments: row.get(4)?,
     })
 }

@@ -1,4 +1,7 @@
-//! `ledger.head`: the end of the chain, kept apart from the log, so that a log that was cut off is noticed.
+//! `ledger.head` and `state.head`: the end of a log's chain, kept apart from it, so that a log that was cut off is noticed.
+//!
+//! A head is written after the commit of its row, never before: killed in between, it is behind its log and not ahead
+//! of it. One that is behind holds.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -8,20 +11,43 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::{LedgerFault, read};
+use super::file::DbFile;
+use super::{OpenStoreError, line};
 use crate::StoreError;
 use crate::chain::Head;
-use crate::sqlite::OpenStoreError;
-use crate::sqlite::file::DbFile;
 
-const NAME: &str = "ledger.head";
-/// A head that the log no longer had when it was opened. It stays until somebody has looked and removes it.
-const LOST: &str = "ledger.head.lost";
+/// What a head's file is called: its database's name with this in place of `db`.
+const NAME: &str = "head";
+/// A head that the log no longer had. It stays until somebody has looked and removes it.
+const LOST: &str = "head.lost";
 /// The longest head; shorter ones are filled up, so that writing in place leaves nothing of the one before.
 const WIDTH: usize = 20 + 1 + 64;
 
 /// How long a directory is taken to be as it was.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// Which log of a database a head belongs to.
+#[derive(Clone, Copy)]
+pub(super) struct Log {
+    /// The table.
+    pub table: &'static str,
+    /// The last row that was removed.
+    pub anchor: fn(&Connection) -> rusqlite::Result<Head>,
+}
+
+/// A file beside a database that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot open `{path}`: {source}")]
+pub(super) struct HeadFault {
+    pub path: PathBuf,
+    pub source: io::Error,
+}
+
+impl From<HeadFault> for StoreError {
+    fn from(fault: HeadFault) -> Self {
+        Self::Unavailable(fault.to_string())
+    }
+}
 
 /// The file, open to be written in place.
 pub(super) struct HeadFile {
@@ -32,24 +58,24 @@ pub(super) struct HeadFile {
 }
 
 impl HeadFile {
-    pub fn open(ledger: &DbFile) -> Result<Self, LedgerFault> {
-        let path = ledger.path().with_file_name(NAME);
+    pub fn open(database: &DbFile) -> Result<Self, HeadFault> {
+        let path = database.path().with_extension(NAME);
         match create(&path) {
             Ok(file) => Ok(Self { file, path, seen_at: Instant::now() }),
-            Err(source) => Err(LedgerFault::File { path, source }),
+            Err(source) => Err(HeadFault { path, source }),
         }
     }
 
     /// Holds, now and then, that the directory can still be written to. Files that are open can be written long after
     /// the directory became read-only, but what is written then may never be seen again.
-    pub fn check(&mut self) -> Result<(), LedgerFault> {
+    pub fn check(&mut self) -> Result<(), HeadFault> {
         if self.seen_at.elapsed() < LOOK_AGAIN {
             return Ok(());
         }
         // Not the database: closing a second handle to it would drop the locks of this process.
         match create(&self.path) {
             Ok(_) => self.seen_at = Instant::now(),
-            Err(source) => return Err(LedgerFault::File { path: self.path.clone(), source }),
+            Err(source) => return Err(HeadFault { path: self.path.clone(), source }),
         }
         Ok(())
     }
@@ -63,34 +89,44 @@ impl HeadFile {
     }
 }
 
-/// Holds the log against the head that was kept. If the log lacks it, the head is set aside and not overwritten.
-pub(super) fn prepare(db: &Connection, ledger: &DbFile) -> Result<(), OpenStoreError> {
-    let path = ledger.path().with_file_name(NAME);
-    let lost = ledger.path().with_file_name(LOST);
+/// Holds the log against the head that was kept. If the log lacks it, the head is set aside and not overwritten; if
+/// there is none, the log's end is kept from now on.
+pub(super) fn prepare(db: &Connection, database: &DbFile, log: Log) -> Result<(), OpenStoreError> {
+    let path = database.path().with_extension(NAME);
     let failed = |source| OpenStoreError::File { path: path.clone(), source };
+    let unread = |source| OpenStoreError::Open { path: database.path().into(), source };
     // The head is read before the log: meanwhile the log can only have become longer.
     let text = read_text(&path).map_err(failed)?;
-    let kept = text.parse::<Head>().ok();
-    let holds = match kept {
-        Some(head) => has(db, head).map_err(|source| OpenStoreError::Open { path: ledger.path().into(), source })?,
-        None => text.is_empty(),
-    };
-    if holds && kept.is_some() {
+    if !text.is_empty() && has_text(db, &text, log).map_err(unread)? {
         return Ok(());
     }
-    if !holds {
-        set_aside(&lost, &text).map_err(failed)?;
+    if !text.is_empty() {
+        set_aside(database, &text).map_err(failed)?;
     }
-    let end = read::end(db).map_err(|source| OpenStoreError::Open { path: ledger.path().into(), source })?;
+    let end = end(db, log).map_err(unread)?;
     let written = create(&path).and_then(|file| file.write_all_at(padded(end).as_bytes(), 0));
     written.map_err(failed)
 }
 
+/// Sets the kept head aside if the log lacks its row, so that the next one does not overwrite what tells of a cut.
+pub(super) fn hold<E>(db: &Connection, database: &DbFile, log: Log) -> Result<(), E>
+where
+    E: From<HeadFault> + From<rusqlite::Error>,
+{
+    let path = database.path().with_extension(NAME);
+    let failed = |source| HeadFault { path: path.clone(), source };
+    let text = read_text(&path).map_err(failed)?;
+    if !text.is_empty() && !has_text(db, &text, log)? {
+        set_aside(database, &text).map_err(failed)?;
+    }
+    Ok(())
+}
+
 /// The heads that were kept beside a log: its own, and one that was set aside.
-pub(super) fn kept(ledger: &DbFile) -> Result<Vec<Head>, StoreError> {
+pub(super) fn kept(database: &DbFile) -> Result<Vec<Head>, StoreError> {
     let mut heads = Vec::new();
     for name in [NAME, LOST] {
-        let path = ledger.path().with_file_name(name);
+        let path = database.path().with_extension(name);
         let failed = |error: io::Error| StoreError::Unavailable(format!("cannot read `{}`: {error}", path.display()));
         let text = read_text(&path).map_err(failed)?;
         if !text.is_empty() {
@@ -101,19 +137,27 @@ pub(super) fn kept(ledger: &DbFile) -> Result<Vec<Head>, StoreError> {
     Ok(heads)
 }
 
-/// Whether the log has the row of a head. Of removed rows nothing can be said.
-fn has(db: &Connection, head: Head) -> rusqlite::Result<bool> {
-    let anchor = read::anchor(db)?;
+/// The end of a log's chain.
+pub(super) fn end(db: &Connection, log: Log) -> rusqlite::Result<Head> {
+    let anchor = (log.anchor)(db)?;
+    Ok(line::last(db, log.table)?.filter(|last| last.seq > anchor.seq).unwrap_or(anchor))
+}
+
+/// Whether a text is a head whose row the log has. Of removed rows nothing can be said.
+fn has_text(db: &Connection, text: &str, log: Log) -> rusqlite::Result<bool> {
+    let Ok(head) = text.parse::<Head>() else { return Ok(false) };
+    let anchor = (log.anchor)(db)?;
     if head.seq <= anchor.seq {
         return Ok(head.seq < anchor.seq || head == anchor);
     }
-    let mut select = db.prepare_cached("SELECT hash FROM log WHERE seq = ?")?;
+    let mut select = db.prepare_cached(&format!("SELECT hash FROM {} WHERE seq = ?", log.table))?;
     let hash: Option<[u8; 32]> = select.query_row([head.seq], |row| row.get(0)).optional()?;
     Ok(hash == Some(head.hash.0))
 }
 
 // The first one that was lost tells most; later ones follow from it.
-fn set_aside(lost: &Path, text: &str) -> io::Result<()> {
+fn set_aside(database: &DbFile, text: &str) -> io::Result<()> {
+    let lost = database.path().with_extension(LOST);
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(lost) {
         Ok(mut file) => writeln!(file, "{text}"),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),

@@ -1,0 +1,105 @@
+//! `calls --follow`: calls as they come. Only rows behind the last look are read.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use anyhow::Result;
+use gatelodge_store::{Kind, Row};
+
+use super::gather::{Call, Gathered, Wanted};
+use super::{tell, tell_row};
+use crate::desk::Desk;
+
+/// How often the log is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+/// After so many looks a call is shown without its outcome.
+const PATIENCE: u32 = 8;
+/// The most calls whose outcomes are waited for; beyond, the oldest is forgotten.
+const MAX_OPEN: usize = 4_096;
+
+/// Calls without an outcome so far, oldest first.
+struct Open {
+    calls: VecDeque<Waiting>,
+    json: bool,
+}
+
+struct Waiting {
+    row: Row,
+    looks: u32,
+    is_told: bool,
+}
+
+/// Shows calls until interrupted, beginning behind what was found.
+pub async fn follow(desk: &Desk, wanted: &Wanted, json: bool, found: Gathered) -> Result<()> {
+    let mut seen = found.newest;
+    let mut open = Open { calls: VecDeque::new(), json };
+    let told = found.calls.into_iter().filter(Call::is_open);
+    told.for_each(|call| open.add(Waiting { row: call.row, looks: 0, is_told: true }));
+    let mut looks = tokio::time::interval(LOOK);
+    loop {
+        tokio::select! {
+            _ = looks.tick() => {}
+            interrupted = tokio::signal::ctrl_c() => return Ok(interrupted?),
+        }
+        loop {
+            let page = desk.stores.ledger.kept(seen).await?;
+            let Some(last) = page.last() else { break };
+            seen = last.seq;
+            for row in &page {
+                open.take(row.read()?, wanted)?;
+            }
+        }
+        open.look()?;
+    }
+}
+
+impl Open {
+    /// Takes the next row of the log.
+    fn take(&mut self, row: Row, wanted: &Wanted) -> Result<()> {
+        if row.record.kind == Kind::Outcome {
+            return self.settle(row, wanted);
+        }
+        if !wanted.admits(&row) {
+            return Ok(());
+        }
+        // Programs get rows as they are kept; for people the outcome is a moment behind, and the two are shown together.
+        let is_open = row.record.kind == Kind::Intent;
+        if self.json || !is_open {
+            tell_row(&row, self.json)?;
+        }
+        if is_open {
+            self.add(Waiting { row, looks: 0, is_told: self.json });
+        }
+        Ok(())
+    }
+
+    /// Shows how a call ended that is wanted, or was shown before.
+    fn settle(&mut self, outcome: Row, wanted: &Wanted) -> Result<()> {
+        let place = self.calls.iter().position(|waiting| waiting.row.record.call == outcome.record.call);
+        match place.and_then(|place| self.calls.remove(place)) {
+            Some(_) if self.json => tell_row(&outcome, true),
+            Some(waiting) => tell(&Call { row: waiting.row, outcome: Some(outcome) }),
+            None if wanted.admits(&outcome) => tell_row(&outcome, self.json),
+            None => Ok(()),
+        }
+    }
+
+    fn add(&mut self, waiting: Waiting) {
+        self.calls.push_back(waiting);
+        if self.calls.len() > MAX_OPEN {
+            self.calls.pop_front();
+        }
+    }
+
+    /// Shows what has waited long enough.
+    fn look(&mut self) -> Result<()> {
+        for waiting in self.calls.iter_mut().filter(|waiting| !waiting.is_told) {
+            waiting.looks += 1;
+            if waiting.looks >= PATIENCE {
+                waiting.is_told = true;
+                tell_row(&waiting.row, false)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,170 @@
+//! Finding the newest calls: the log is read once, from its end, a page at a time, and no further than needed.
+
+use std::collections::HashMap;
+
+use anyhow::Result;
+use gatelodge_store::{CallId, Filter, Kind, Ledger, Record, Row};
+
+use crate::cli::CallsArgs;
+
+/// How many rows are read at a time.
+const PAGE: usize = 500;
+
+/// Which calls are wanted.
+#[derive(Debug)]
+pub struct Wanted {
+    filter: Filter,
+    /// Also what no rule speaks of.
+    all: bool,
+    /// How many at most.
+    last: usize,
+}
+
+/// A call: its first row, and the one that says how it ended.
+#[derive(Debug)]
+pub struct Call {
+    pub row: Row,
+    pub outcome: Option<Row>,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    /// The calls, oldest first.
+    pub calls: Vec<Call>,
+    /// The number of the last row that was looked at.
+    pub newest: u64,
+    /// How many rows were read for it.
+    pub rows_read: usize,
+}
+
+impl Wanted {
+    pub fn of(args: &CallsArgs) -> Self {
+        let filter = Filter {
+            grant: args.grant.clone(),
+            server: args.server.clone(),
+            target: args.tool.clone(),
+            call: args.call.clone(),
+            refused: args.refused,
+            ..Filter::default()
+        };
+        Self { filter, all: args.all, last: args.last }
+    }
+
+    /// Whether a call that begins with this row is wanted.
+    pub fn admits(&self, row: &Row) -> bool {
+        (self.all || row.record.kind != Kind::Passed) && self.filter.admits(row)
+    }
+}
+
+/// Finds the newest calls. An outcome has only the call's id; going back, it comes before its intent, and waits there.
+pub async fn newest(ledger: &dyn Ledger, wanted: &Wanted) -> Result<Gathered> {
+    let mut found = Gathered { newest: ledger.head().await?.seq, ..Gathered::default() };
+    // Outcomes whose intents are further back: no more than there were calls in flight at that moment.
+    let mut outcomes: HashMap<CallId, Row> = HashMap::new();
+    let mut before = Some(found.newest.saturating_add(1));
+    while found.calls.len() < wanted.last {
+        let page = ledger.rows(Filter { before, limit: PAGE, ..Filter::default() }).await?;
+        found.rows_read += page.len();
+        before = page.first().map(|row| row.seq);
+        if before.is_none() {
+            // Of these the intents are removed already.
+            let alone = outcomes.into_values().filter(|row| wanted.admits(row));
+            found.calls.extend(alone.map(|row| Call { row, outcome: None }));
+            break;
+        }
+        for row in page.into_iter().rev() {
+            if row.record.kind == Kind::Outcome {
+                outcomes.insert(row.record.call, row);
+                continue;
+            }
+            let outcome = outcomes.remove(&row.record.call);
+            if wanted.admits(&row) && found.calls.len() < wanted.last {
+                found.calls.push(Call { row, outcome });
+            }
+        }
+    }
+    found.calls.sort_by_key(|call| std::cmp::Reverse(call.row.seq));
+    found.calls.truncate(wanted.last);
+    found.calls.reverse();
+    Ok(found)
+}
+
+impl Call {
+    /// The call in one record: what it was, and how it ended.
+    pub fn merged(&self) -> Record {
+        let mut record = self.row.record.clone();
+        if let Some(Row { record: outcome, .. }) = &self.outcome {
+            record.outcome = outcome.outcome;
+            record.timings = outcome.timings;
+            if outcome.code.is_some() {
+                (record.code, record.message) = (outcome.code.clone(), outcome.message.clone());
+            }
+        }
+        record
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.row.record.kind == Kind::Intent && self.outcome.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use gatelodge_store::{ManualClock, MemoryStore, Outcome};
+    use jiff::Timestamp;
+
+    use super::*;
+
+    const CALLS: usize = 20_000;
+
+    /// A log in which each call has two rows, and calls overlap: the outcome of one stands behind the next two intents.
+    async fn filled() -> MemoryStore {
+        let at: Timestamp = "2026-11-15T12:00:00Z".parse().expect("a time");
+        let store = MemoryStore::new(Arc::new(ManualClock::at(at)));
+        let id = |number: usize| {
+            let mut random = [0; 10];
+            random[..8].copy_from_slice(&number.to_be_bytes());
+            CallId::new(at, random)
+        };
+        for number in 0..CALLS + 2 {
+            if number < CALLS {
+                let mut intent = Record::new(Kind::Intent, id(number), at);
+                intent.label = Some(if number % 1_000 == 3 { "rare" } else { "often" }.into());
+                store.write(intent).await.expect("written");
+            }
+            if number >= 2 {
+                let outcome = Record { outcome: Some(Outcome::Ok), ..Record::new(Kind::Outcome, id(number - 2), at) };
+                store.write(outcome).await.expect("written");
+            }
+        }
+        store
+    }
+
+    fn wanted(last: usize) -> Wanted {
+        Wanted { filter: Filter::default(), all: false, last }
+    }
+
+    #[tokio::test]
+    async fn the_newest_calls_are_found_without_reading_the_log() {
+        let store = filled().await;
+        let found = newest(&store, &wanted(50)).await.expect("calls");
+        assert_eq!(found.calls.len(), 50);
+        assert!(found.calls.iter().all(|call| !call.is_open()), "each has its outcome");
+        assert!(found.calls.is_sorted_by_key(|call| call.row.seq));
+        assert_eq!(found.calls.last().expect("a call").outcome.as_ref().expect("an end").seq, found.newest);
+        assert!(found.rows_read <= PAGE, "{} rows", found.rows_read);
+    }
+
+    #[tokio::test]
+    async fn however_many_calls_are_asked_for_each_row_is_read_once() {
+        let store = filled().await;
+        let filter = Filter { grant: Some("rare".into()), ..Filter::default() };
+        let found = newest(&store, &Wanted { filter, ..wanted(1_000) }).await.expect("calls");
+        assert_eq!(found.calls.len(), CALLS / 1_000);
+        assert!(found.calls.iter().all(|call| !call.is_open()), "each has its outcome");
+        assert_eq!(found.rows_read, 2 * CALLS);
+    }
+}

@@ -1,0 +1,84 @@
+//! A call as people read it.
+
+use gatelodge_store::{Kind, Outcome, Record};
+
+use crate::report::shown;
+
+/// A call on one line, and why on the next.
+pub fn text(record: &Record) -> String {
+    let word = |text: Option<&str>| shown(text.unwrap_or("-"));
+    let at = record.at.strftime("%Y-%m-%d %H:%M:%S");
+    let server = record.server.as_ref().map_or("-", |server| server.as_str());
+    let target = record.target.as_deref().or(record.method.as_deref());
+    let (who, what) = (word(record.label.as_deref()), word(target));
+    let mut out = format!("{at}Z  {who}  {server}/{what}  {}  {}\n", verdict(record), record.call);
+    if let Some(why) = why(record) {
+        out.push_str(&format!("  {}\n", shown(&why)));
+    }
+    out
+}
+
+/// How the call went, in a few words.
+fn verdict(record: &Record) -> String {
+    let sent = || {
+        let time = record.timings.map(|timings| format!(" in {:.1} ms", timings.upstream as f64 / 1_000.0));
+        match record.outcome {
+            Some(outcome) => format!("{}{}", outcome_words(outcome), time.unwrap_or_default()),
+            None => "sent, no outcome".to_owned(),
+        }
+    };
+    match record.kind {
+        Kind::Refused => "REFUSED".to_owned(),
+        Kind::Intent | Kind::Outcome if record.observed => format!("OBSERVED, {}", sent()),
+        Kind::Intent | Kind::Outcome => sent(),
+        Kind::Passed => "passed".to_owned(),
+        Kind::Unauthenticated => format!("no valid token, {} requests", record.count.unwrap_or(1)),
+        Kind::Pruned => format!("older rows removed through {}", record.through.as_deref().unwrap_or("-")),
+    }
+}
+
+fn outcome_words(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Ok => "ok",
+        Outcome::ToolError => "the tool failed",
+        Outcome::Error => "the server gave an error",
+        Outcome::NotSent => "not sent, charges given back",
+        Outcome::Timeout => "no answer in time",
+        Outcome::Gone => "the connection broke",
+        Outcome::Cancelled => "cancelled",
+    }
+}
+
+/// Why it was refused, would have been, or failed: code, rule, and what the caller was told.
+fn why(record: &Record) -> Option<String> {
+    let code = record.code.as_deref()?;
+    let rule = record.rule.as_deref().map(|rule| format!(" by {rule}")).unwrap_or_default();
+    let policy = record.policy.as_ref().map(|policy| {
+        let version = record.policy_version.map(|version| format!(" version {version}")).unwrap_or_default();
+        format!(" of `{policy}`{version}")
+    });
+    let message = record.message.as_deref().map(|message| format!(": {message}")).unwrap_or_default();
+    // What the caller was told says it already, in words; it is not said twice.
+    let untold = record.retry_after_seconds.filter(|_| !message.contains("room again"));
+    let room = untold.map(|seconds| format!("; room again in {seconds} s")).unwrap_or_default();
+    Some(format!("{code}{rule}{}{message}{room}", policy.unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use gatelodge_store::CallId;
+
+    use super::*;
+
+    #[test]
+    fn a_call_stopped_by_a_limit_says_when_there_is_room() {
+        let at = "2026-11-15T12:00:00Z".parse().expect("a time");
+        let mut record = Record::new(Kind::Refused, CallId::new(at, [7; 10]), at);
+        record.code = Some("limit".into());
+        assert!(!text(&record).contains("room again"));
+        record.retry_after_seconds = Some(3_600);
+        assert!(text(&record).ends_with("  limit; room again in 3600 s\n"), "{}", text(&record));
+        record.message = Some("2 per day, room again in 3600 s".into());
+        assert_eq!(text(&record).matches("room again").count(), 1);
+    }
+}

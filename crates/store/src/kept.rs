@@ -1,0 +1,64 @@
+//! Rows as a log keeps them, with what their hashes cover: enough to verify a copy of the log elsewhere.
+
+use crate::StoreError;
+use crate::chain::Hash;
+use crate::ledger::Row;
+use crate::record::Record;
+
+/// The most rows of one page.
+pub(crate) const PAGE_ROWS: usize = 1_000;
+/// The most bytes of one page's texts; one row may have more.
+const PAGE_BYTES: usize = 1024 * 1024;
+
+/// A row of a log, as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptRow {
+    /// Its number.
+    pub seq: u64,
+    /// When, in nanoseconds since 1970.
+    pub nanoseconds: i64,
+    /// What it says: a JSON object.
+    pub body: String,
+    /// The hash of the row before; of the last row that was removed, if that is the one.
+    pub previous: Hash,
+    /// The SHA-256 of `previous`, `seq`, `nanoseconds` (both as eight bytes, the highest first) and `body`.
+    pub hash: Hash,
+}
+
+impl KeptRow {
+    /// The row as one JSON object on one line: what the hash needs, and then the body's own fields as they are kept.
+    /// So the body is a brace and all that stands behind `"nanoseconds":N,`.
+    pub fn line(&self) -> String {
+        let Self { seq, nanoseconds, body, previous, hash } = self;
+        let fields = body.strip_prefix('{').unwrap_or(body);
+        format!(r#"{{"seq":{seq},"previous":"{previous}","hash":"{hash}","nanoseconds":{nanoseconds},{fields}"#)
+    }
+
+    /// What a row of the call log says.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] if it is none.
+    pub fn read(&self) -> Result<Row, StoreError> {
+        Ok(Row { seq: self.seq, record: Record::of_body(&self.body)? })
+    }
+}
+
+/// A page that fills up.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    rows: Vec<KeptRow>,
+    bytes: usize,
+}
+
+impl Page {
+    /// Takes the next row. False if the page is full with it.
+    pub fn take(&mut self, row: KeptRow) -> bool {
+        self.bytes += row.body.len();
+        self.rows.push(row);
+        self.rows.len() < PAGE_ROWS && self.bytes < PAGE_BYTES
+    }
+
+    pub fn rows(self) -> Vec<KeptRow> {
+        self.rows
+    }
+}

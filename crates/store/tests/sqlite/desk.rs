@@ -1,0 +1,121 @@
+//! Changes of the state: each with its entry in the admin log, or not at all; and the head of that log, kept apart.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use gatelodge_store::conformance::kit::{NOON, at, noted};
+use gatelodge_store::{AdminLog, Break, Notices, Server, Servers, SqliteState};
+use rusqlite::Connection;
+
+pub fn server(name: &str) -> Server {
+    Server {
+        name: name.parse().expect("a name"),
+        url: format!("https://{name}.example"),
+        headers: [].into(),
+        log_arguments: false,
+        created_at: at(NOON),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_whose_entry_cannot_be_written_is_not_made() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let state = SqliteState::open(dir.path()).expect("a state");
+    state.add(server("zoo"), noted()).await.expect("added");
+    let (head, version) = (AdminLog::head(&state).await.expect("a head"), state.version().await.expect("a version"));
+    let other = Connection::open(dir.path().join("state.db")).expect("a database");
+    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON admin_log BEGIN SELECT RAISE(ABORT, 'no'); END";
+    other.execute_batch(refuse).expect("a trigger");
+    state.add(server("ark"), noted()).await.expect_err("no entry");
+    state.remove(&server("zoo").name, noted()).await.expect_err("no entry");
+    assert_eq!(state.list().await.expect("servers"), [server("zoo")]);
+    assert_eq!(AdminLog::head(&state).await.expect("a head"), head);
+    assert_eq!(state.version().await.expect("a version"), version);
+}
+
+async fn broken(state: &SqliteState) -> Option<Break> {
+    AdminLog::verify(state, None).await.expect("a walk").broken
+}
+
+/// A state with three changes.
+async fn changed(dir: &Path) -> SqliteState {
+    let state = SqliteState::open(dir).expect("a state");
+    for name in ["ark", "bay", "cot"] {
+        state.add(server(name), noted()).await.expect("added");
+    }
+    state
+}
+
+fn execute(dir: &Path, sql: &str) {
+    Connection::open(dir.join("state.db")).expect("a database").execute_batch(sql).expect("changed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cut_end_of_the_admin_log_is_found_also_after_a_change_and_a_restart() {
+    for (cut, end) in [("DELETE FROM admin_log WHERE seq > 1", 1), ("DELETE FROM admin_log", 0)] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let state = changed(dir.path()).await;
+        assert_eq!(broken(&state).await, None);
+        execute(dir.path(), cut);
+        assert_eq!(broken(&state).await, Some(Break::Cut { end, known: 3 }));
+        state.add(server("dam"), noted()).await.expect("added");
+        assert_eq!(broken(&state).await, Some(Break::Cut { end: end + 1, known: 3 }));
+        drop(state);
+        let state = SqliteState::open_existing(dir.path()).expect("a state");
+        assert_eq!(broken(&state).await, Some(Break::Cut { end: end + 1, known: 3 }));
+        fs::remove_file(dir.path().join("state.head.lost")).expect("somebody has looked");
+        assert_eq!(broken(&state).await, None);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_that_is_behind_its_admin_log_is_no_tampering() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("state.head");
+    let state = changed(dir.path()).await;
+    let early = fs::read(&path).expect("a head");
+    state.add(server("dam"), noted()).await.expect("added");
+    let late = fs::read(&path).expect("a head");
+    assert_eq!(String::from_utf8_lossy(&late).trim(), AdminLog::head(&state).await.expect("a head").to_string());
+    // Killed between the commit and the file.
+    fs::write(&path, early).expect("written");
+    assert_eq!(broken(&state).await, None);
+    drop(state);
+    let state = SqliteState::open(dir.path()).expect("a state");
+    assert_eq!(broken(&state).await, None);
+    state.add(server("elm"), noted()).await.expect("added");
+    execute(dir.path(), "DELETE FROM admin_log WHERE seq = 5");
+    assert_eq!(broken(&state).await, Some(Break::Cut { end: 4, known: 5 }), "the next change has caught up");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_that_write_at_once_keep_the_last_head() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for round in 0..5 {
+        let mut tasks = tokio::task::JoinSet::new();
+        for process in 0..4 {
+            let state = Arc::new(SqliteState::open(dir.path()).expect("a state"));
+            tasks.spawn(async move {
+                for number in 0..5 {
+                    state.add(server(&format!("s{round}-{process}-{number}")), noted()).await.expect("added");
+                }
+            });
+        }
+        tasks.join_all().await;
+        let state = SqliteState::open_existing(dir.path()).expect("a state");
+        let kept = fs::read_to_string(dir.path().join("state.head")).expect("a head");
+        assert_eq!(kept.trim(), AdminLog::head(&state).await.expect("a head").to_string());
+    }
+    assert!(!dir.path().join("state.head.lost").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_of_the_first_schema_is_brought_up_with_all_it_has() {
+    let dir = tempfile::tempdir().expect("a directory");
+    execute(dir.path(), include_str!("../../src/sqlite/state/1.sql"));
+    execute(dir.path(), "INSERT INTO servers VALUES ('zoo', 'https://zoo.example', '{}', 0); PRAGMA user_version = 1");
+    let state = SqliteState::open(dir.path()).expect("brought up");
+    let server = state.list().await.expect("servers").pop().expect("the server");
+    assert_eq!((server.name.as_str(), server.log_arguments), ("zoo", false));
+}
