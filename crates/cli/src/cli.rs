@@ -21,7 +21,7 @@ pub use policy::{
     TestArgs,
 };
 pub use run::{ServeArgs, UpArgs};
-pub use server::{AddServerArgs, ListArgs, NamedArgs, ServerCommand};
+pub use server::{AcceptArgs, AddServerArgs, ListArgs, NamedArgs, ServerCommand};
 
 /// Gatelodge: what AI agents may ask of MCP servers.
 ///

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use gatelodge_gateway::{HttpConfig, InjectedHeader, UpstreamConfig, Way};
+use gatelodge_gateway::{Accepting, HttpConfig, InjectedHeader, UpstreamConfig, Way};
 use gatelodge_json::Limits;
 use gatelodge_mcp::{Message, read_message};
 use gatelodge_store::Token;
@@ -53,7 +53,7 @@ impl Demo {
         let secret = self.key.to_str()?.trim_start_matches("Bearer ").to_owned();
         let header = InjectedHeader { name: AUTHORIZATION, value: self.key.clone(), secrets: vec![secret] };
         let way = Way::Http(HttpConfig { url, headers: vec![header] });
-        Ok(UpstreamConfig { name: NAME.parse()?, way, log_arguments: true })
+        Ok(UpstreamConfig { name: NAME.parse()?, way, log_arguments: true, accepting: Accepting::default() })
     }
 
     /// Serves until it is dropped.

@@ -12,7 +12,7 @@ mod run;
 use std::sync::Arc;
 
 use gatelodge_store::{
-    AdminLog, Clock, Grants, Ledger, Notices, OpenStoreError, Policies, Servers, SqliteLedger, SqliteState,
+    AdminLog, Clock, Grants, Ledger, Notices, OpenStoreError, Policies, Servers, SqliteLedger, SqliteState, ToolPins,
 };
 
 use crate::config::StoreConfig;
@@ -37,6 +37,8 @@ pub struct Stores {
     pub admin_log: Arc<dyn AdminLog>,
     /// That something changed.
     pub notices: Arc<dyn Notices>,
+    /// What was accepted of servers' definitions.
+    pub tool_pins: Arc<dyn ToolPins>,
     /// Counters and the call log.
     pub ledger: Arc<dyn Ledger>,
 }
@@ -62,6 +64,7 @@ fn tied(state: SqliteState, ledger: SqliteLedger) -> Stores {
         grants: Arc::clone(&state) as Arc<dyn Grants>,
         policies: Arc::clone(&state) as Arc<dyn Policies>,
         admin_log: Arc::clone(&state) as Arc<dyn AdminLog>,
+        tool_pins: Arc::clone(&state) as Arc<dyn ToolPins>,
         notices: state,
         ledger: Arc::new(ledger),
     }

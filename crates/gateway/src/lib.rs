@@ -13,6 +13,7 @@ mod metrics;
 mod redact;
 mod session;
 mod settings;
+mod twins;
 mod upstream;
 mod visit;
 
@@ -23,7 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use gatelodge_store::{CallId, Clock, Ledger};
+use gatelodge_store::{CallId, Clock, Ledger, ToolPins};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
@@ -38,8 +39,9 @@ use crate::visit::Visit;
 
 pub use live::{Door, GrantConfig, Live, LiveGrant, LivePolicy};
 pub use settings::Settings;
+pub use twins::twins;
 pub use upstream::{
-    ChildConfig, HttpConfig, InjectedHeader, MIN_SECRET, Secrets, TlsError, Upstream, UpstreamConfig, Way,
+    Accepting, ChildConfig, HttpConfig, InjectedHeader, MIN_SECRET, Secrets, TlsError, Upstream, UpstreamConfig, Way,
 };
 
 /// How often sessions that nobody uses are forgotten and floods are told.
@@ -52,6 +54,7 @@ const CUT_TIME: Duration = Duration::from_secs(1);
 pub struct Gateway {
     live: ArcSwap<Live>,
     ledger: Arc<dyn Ledger>,
+    pins: Arc<dyn ToolPins>,
     clock: Arc<dyn Clock>,
     settings: Settings,
     sessions: Sessions,
@@ -72,11 +75,17 @@ impl Gateway {
     ///
     /// # Errors
     /// TLS cannot be set up.
-    pub fn new(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, settings: Settings) -> Result<Arc<Self>, TlsError> {
+    pub fn new(
+        ledger: Arc<dyn Ledger>,
+        pins: Arc<dyn ToolPins>,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+    ) -> Result<Arc<Self>, TlsError> {
         let metrics = Metrics::new();
         Ok(Arc::new(Self {
             live: ArcSwap::default(),
             ledger,
+            pins,
             clock,
             sessions: Sessions::new(settings.sessions, settings.session_idle),
             client: Client::new(&settings, metrics.dropped_counter())?,
@@ -90,7 +99,8 @@ impl Gateway {
         }))
     }
 
-    /// Puts other servers, grants and policies in force, for every request that begins from now on.
+    /// Puts other servers, grants and policies in force, for every request that begins from now on. What is accepted
+    /// of definitions may have changed as well, so it is looked at again.
     pub fn replace(&self, servers: Vec<UpstreamConfig>, grants: Vec<GrantConfig>) {
         let bounds = Bounds {
             per_grant: self.settings.in_flight_per_grant,

@@ -95,7 +95,10 @@ impl Live {
     /// Makes the next picture. What has not changed is taken over: connections, sessions and what is in flight.
     pub(crate) fn next(&self, servers: Vec<UpstreamConfig>, grants: Vec<GrantConfig>, bounds: &Bounds) -> Self {
         let upstream = |config: UpstreamConfig| match self.servers.get(&config.name) {
-            Some(old) if *old.config() == config => Arc::clone(old),
+            Some(old) if *old.config() == config => {
+                old.offers.forget();
+                Arc::clone(old)
+            }
             _ => Arc::new(Upstream::new(config, bounds.per_upstream)),
         };
         let by_id: HashMap<&GrantId, &Arc<LiveGrant>> =

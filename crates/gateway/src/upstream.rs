@@ -2,6 +2,7 @@
 
 mod child;
 mod exchange;
+mod fingerprint;
 mod http;
 mod offer;
 mod outgoing;
@@ -11,6 +12,7 @@ mod secret;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 use ::http::header::{HeaderMap, HeaderName, HeaderValue};
 use ::http::{StatusCode, Uri};
@@ -63,6 +65,26 @@ pub struct UpstreamConfig {
     pub way: Way,
     /// Whether the call log keeps the values of arguments.
     pub log_arguments: bool,
+    /// What is accepted of its definitions without asking a person.
+    pub accepting: Accepting,
+}
+
+/// What is accepted of a server's definitions without asking a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accepting {
+    /// Nothing, not even what it offers at first.
+    pub review: bool,
+    /// Tools that are new.
+    pub accept_new: bool,
+    /// How old what it offers may be when a tool is called: not every server tells when it changes. Zero asks before
+    /// each call.
+    pub fresh: Duration,
+}
+
+impl Default for Accepting {
+    fn default() -> Self {
+        Self { review: false, accept_new: false, fresh: Duration::from_secs(60) }
+    }
 }
 
 impl UpstreamConfig {

@@ -15,16 +15,18 @@ pub mod release;
 pub mod reserve;
 pub mod rows;
 pub mod servers;
+pub mod tool_pins;
 pub mod window;
 
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::{AdminLog, Grants, Ledger, ManualClock, Notices, Policies, Servers};
+use crate::{AdminLog, Grants, Ledger, ManualClock, Notices, Policies, Servers, ToolPins};
 
 /// An empty store, all of its parts.
 pub struct Backend {
     pub servers: Arc<dyn Servers>,
+    pub tool_pins: Arc<dyn ToolPins>,
     pub policies: Arc<dyn Policies>,
     pub grants: Arc<dyn Grants>,
     pub admin_log: Arc<dyn AdminLog>,
@@ -44,6 +46,9 @@ macro_rules! conformance {
             servers::servers_are_listed_by_name;
             servers::a_second_server_of_a_name_is_a_conflict;
             servers::a_removed_server_is_gone_and_grants_lose_it;
+            tool_pins::a_server_that_was_never_asked_is_told_from_one_that_offers_nothing;
+            tool_pins::what_is_accepted_stays_while_the_offer_changes;
+            tool_pins::only_what_is_offered_is_accepted_all_or_nothing;
             policies::each_put_makes_a_new_version;
             policies::a_policy_that_is_not_there_is_not_found;
             policies::policies_are_listed_by_name_at_their_last_version;
@@ -134,6 +139,7 @@ mod tests {
             ("reserve", include_str!("conformance/reserve.rs")),
             ("rows", include_str!("conformance/rows.rs")),
             ("servers", include_str!("conformance/servers.rs")),
+            ("tool_pins", include_str!("conformance/tool_pins.rs")),
             ("window", include_str!("conformance/window.rs")),
         ];
         for (area, text) in areas {

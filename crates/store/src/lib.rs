@@ -22,6 +22,7 @@ mod record;
 mod servers;
 mod sqlite;
 mod token;
+mod tool_pins;
 mod window;
 
 pub use admin_log::{AdminEntry, AdminLog};
@@ -39,6 +40,7 @@ pub use record::{CallId, Kind, Outcome, Record, Timings};
 pub use servers::{Server, Servers};
 pub use sqlite::{Durability, OpenStoreError, SqliteLedger, SqliteState};
 pub use token::{Token, TokenError, TokenHash};
+pub use tool_pins::{Known, Pin, ToolDefinition, ToolPins};
 
 /// Why a store did not do what it was asked.
 #[derive(Debug, thiserror::Error)]

@@ -6,6 +6,7 @@ mod ledger;
 mod notices;
 mod policies;
 mod servers;
+mod tool_pins;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,9 @@ use crate::kept::{KeptRow, Page};
 use crate::name::{PolicyName, ServerName};
 use crate::policies::StoredPolicy;
 use crate::servers::Server;
+use crate::tool_pins::Known;
+
+pub(crate) use tool_pins::not_offered;
 
 /// All of a store, in memory.
 #[derive(Debug)]
@@ -39,6 +43,8 @@ struct State {
     policies: BTreeMap<PolicyName, Vec<StoredPolicy>>,
     /// In the order in which they were made.
     grants: Vec<Grant>,
+    /// What is known of each server's tools.
+    tools: BTreeMap<ServerName, Known>,
     admin_log: Vec<Line>,
 }
 

@@ -22,6 +22,10 @@ pub struct Server {
     pub headers: BTreeMap<String, String>,
     /// Whether the call log keeps the arguments of its calls, redacted.
     pub log_arguments: bool,
+    /// Whether nothing of what it offers is accepted before a person has looked.
+    pub review: bool,
+    /// Whether new tools are accepted as they come.
+    pub accept_new: bool,
     /// When it was added.
     pub created_at: Timestamp,
 }

@@ -10,6 +10,7 @@ fn open() -> Backend {
     let store = Arc::new(MemoryStore::new(clock.clone()));
     Backend {
         servers: store.clone(),
+        tool_pins: store.clone(),
         policies: store.clone(),
         grants: store.clone(),
         admin_log: store.clone(),

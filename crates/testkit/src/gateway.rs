@@ -5,10 +5,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use gatelodge_gateway::{
-    Door, Gateway, GrantConfig, HttpConfig, InjectedHeader, LivePolicy, Settings, UpstreamConfig, Way,
+    Accepting, Door, Gateway, GrantConfig, HttpConfig, InjectedHeader, LivePolicy, Settings, UpstreamConfig, Way,
 };
 use gatelodge_policy::{Format, parse};
-use gatelodge_store::{Filter, GrantId, Ledger, ManualClock, MemoryStore, Mode, PolicyVersion, Row, Token, TokenHash};
+use gatelodge_store::{
+    AdminEntry, Clock, Filter, GrantId, Ledger, ManualClock, MemoryStore, Mode, PolicyVersion, Row, Token, TokenHash,
+    ToolPins,
+};
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -26,6 +29,7 @@ pub struct TestGatewayBuilder {
     settings: Settings,
     headers: Vec<InjectedHeader>,
     log_arguments: bool,
+    accepting: Accepting,
     ledger: Option<Arc<dyn Ledger>>,
     clock: Arc<ManualClock>,
 }
@@ -38,6 +42,8 @@ pub struct TestGateway {
     pub clock: Arc<ManualClock>,
     /// Where counters and rows are.
     pub ledger: Arc<dyn Ledger>,
+    /// What was accepted of the upstream's definitions.
+    pub pins: Arc<MemoryStore>,
     /// Where callers connect.
     pub address: SocketAddr,
     /// Where people connect.
@@ -54,6 +60,12 @@ impl TestGatewayBuilder {
     /// The policy of the grant, as JSON.
     pub fn policy(mut self, policy: &str) -> Self {
         self.policy = Some(policy.to_owned());
+        self
+    }
+
+    /// How definitions are accepted.
+    pub fn accepting(mut self, accepting: Accepting) -> Self {
+        self.accepting = accepting;
         self
     }
 
@@ -99,12 +111,13 @@ impl TestGatewayBuilder {
 
     /// Starts it in front of whatever is at a URL.
     pub async fn start_at(self, url: &str) -> TestGateway {
-        let Self { policy, mode, settings, headers, log_arguments, ledger, clock } = self;
-        let ledger = ledger.unwrap_or_else(|| Arc::new(MemoryStore::new(clock.clone())));
-        let gateway = Gateway::new(Arc::clone(&ledger), clock.clone(), settings).expect("a gateway");
+        let Self { policy, mode, settings, headers, log_arguments, accepting, ledger, clock } = self;
+        let pins = Arc::new(MemoryStore::new(clock.clone()));
+        let ledger = ledger.unwrap_or_else(|| pins.clone());
+        let gateway = Gateway::new(Arc::clone(&ledger), pins.clone(), clock.clone(), settings).expect("a gateway");
         let name = SERVER.parse().expect("a name");
         let way = Way::Http(HttpConfig { url: url.parse().expect("a URL"), headers });
-        let servers = vec![UpstreamConfig { name, way, log_arguments }];
+        let servers = vec![UpstreamConfig { name, way, log_arguments, accepting }];
         let token = Token::random().expect("randomness");
         let grant = grant("ci", token.hash(), policy.as_deref(), mode);
         gateway.replace(servers.clone(), vec![grant.clone()]);
@@ -114,7 +127,8 @@ impl TestGatewayBuilder {
         let run = tokio::spawn(async move { running.run(callers, Some(admin)).await.expect("listeners") });
         let (session, grants) = (std::sync::Mutex::default(), std::sync::Mutex::new(vec![grant]));
         let run = std::sync::Mutex::new(Some(run));
-        TestGateway { gateway, clock, ledger, address, admin: admin_address, token, session, servers, grants, run }
+        let admin = admin_address;
+        TestGateway { gateway, clock, ledger, pins, address, admin, token, session, servers, grants, run }
     }
 }
 
@@ -142,6 +156,7 @@ impl TestGateway {
             settings: Settings::default(),
             headers: Vec::new(),
             log_arguments: false,
+            accepting: Accepting::default(),
             ledger: None,
             clock: Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time"))),
         }
@@ -231,6 +246,22 @@ impl TestGateway {
         let run = self.run.lock().unwrap().take().expect("it runs");
         let ended = tokio::time::timeout(std::time::Duration::from_secs(2), run).await;
         ended.expect("a task of the gateway does not end").expect("a task that ends in order");
+    }
+
+    /// Accepts everything that the upstream offered last.
+    pub async fn accept_all(&self) {
+        let server = SERVER.parse().expect("a name");
+        let known = self.pins.known(&server).await.expect("a store").expect("it was asked");
+        let tools = known.offered.into_iter().map(|tool| (tool.name, tool.fingerprint)).collect();
+        let entry = AdminEntry {
+            at: self.clock.now(),
+            by: "tester".to_owned(),
+            action: "server.accept".to_owned(),
+            subject: SERVER.to_owned(),
+            detail: Value::Null,
+        };
+        self.pins.accept(&server, tools, entry).await.expect("accepted");
+        self.change_grants(|_| ());
     }
 
     /// All rows of the call log.

@@ -16,6 +16,34 @@ pub enum ServerCommand {
     Remove(NamedArgs),
     /// Connects to a server, and tells what it offers.
     Test(NamedArgs),
+    /// Shows what a server offers now that is not as it was accepted, and whom it concerns.
+    Diff(NamedArgs),
+    Accept(AcceptArgs),
+}
+
+/// Accepts what a server offers now. What was not accepted cannot be called, and is not listed.
+///
+/// `server diff` shows what is to be accepted. A tool whose definition changed since it was shown is not accepted.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatelodge server diff books
+  gatelodge server accept books create_charge refund
+  gatelodge server accept books --all
+
+Exit code: 0 accepted, 1 some cannot be accepted, 2 there is no such tool.")]
+pub struct AcceptArgs {
+    /// The server.
+    pub name: String,
+    /// The tools.
+    pub tools: Vec<String>,
+    /// All that are new or changed.
+    #[arg(long, conflicts_with = "tools")]
+    pub all: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub store: StoreArgs,
 }
 
 /// Adds a server. A running gateway takes it up within a second, at `/mcp/<name>`.
@@ -36,6 +64,12 @@ pub struct AddServerArgs {
     /// Keep the arguments of its calls in the call log, redacted; else only their digest and their names.
     #[arg(long)]
     pub log_arguments: bool,
+    /// Accept nothing of what it offers before `server accept`.
+    #[arg(long)]
+    pub review: bool,
+    /// Accept tools that come later as they come; a tool that changes never is.
+    #[arg(long)]
+    pub accept_new: bool,
     #[command(flatten)]
     pub store: StoreArgs,
 }

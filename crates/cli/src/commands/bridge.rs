@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use gatelodge_gateway::{Door, HttpConfig, LivePolicy, UpstreamConfig, Way};
+use gatelodge_gateway::{Accepting, Door, HttpConfig, LivePolicy, UpstreamConfig, Way};
 use gatelodge_policy::{Format, parse};
 use gatelodge_store::{Ledger, MemoryStore, Mode, PolicyVersion};
 
@@ -34,11 +34,20 @@ pub fn run(args: BridgeArgs) -> Result<Exit> {
     let policy = parse(ALL.as_bytes(), Format::Json).map_err(|_| anyhow::anyhow!("the built-in policy is broken"))?;
     let policy = LivePolicy { name: NAME.parse()?, version: PolicyVersion(0), policy };
     let door = Door { policy: Some(Arc::new(policy)), mode: Mode::Observe };
+    // What is withheld is withheld there; in observe mode nothing is here.
+    let accepting = Accepting::default();
     let way = Way::Http(HttpConfig { url, headers: vec![token] });
-    let server = UpstreamConfig { name: NAME.parse()?, way, log_arguments: false };
+    let server = UpstreamConfig { name: NAME.parse()?, way, log_arguments: false, accepting };
     let clock = wire::system_clock();
-    let ledger: Arc<dyn Ledger> = Arc::new(MemoryStore::new(Arc::clone(&clock)));
-    let local = Local { ledger: Arc::clone(&ledger), clock: Arc::clone(&clock), server, door, label: NAME.to_owned() };
+    let ledger = Arc::new(MemoryStore::new(Arc::clone(&clock)));
+    let local = Local {
+        ledger: ledger.clone(),
+        pins: ledger.clone(),
+        clock: Arc::clone(&clock),
+        server,
+        door,
+        label: NAME.to_owned(),
+    };
     wire::run_local(local, async {
         loop {
             tokio::time::sleep(KEPT).await;

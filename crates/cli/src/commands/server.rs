@@ -1,6 +1,8 @@
 //! `gatelodge server …`: the verbs.
 
+mod accept;
 mod add;
+mod drift;
 mod list;
 pub mod test;
 
@@ -26,6 +28,8 @@ pub fn run(command: ServerCommand) -> Result<Exit> {
         ServerCommand::Show(args) => list::show(args),
         ServerCommand::Remove(args) => remove(args),
         ServerCommand::Test(args) => test::run(args),
+        ServerCommand::Diff(args) => accept::diff(args),
+        ServerCommand::Accept(args) => accept::accept(args),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use gatelodge_gateway::{ChildConfig, Door, LivePolicy, UpstreamConfig, Way};
+use gatelodge_gateway::{Accepting, ChildConfig, Door, LivePolicy, UpstreamConfig, Way};
 use gatelodge_policy::Policy;
 use gatelodge_store::{Mode, PolicyName, PolicyVersion, ServerName};
 
@@ -33,7 +33,8 @@ pub fn run(args: WrapArgs) -> Result<Exit> {
     let stores = wire::open(&store, &clock).context("cannot open the data directory")?;
     let mode = if args.observe { Mode::Observe } else { Mode::Enforce };
     let door = Door { policy: Some(Arc::new(live(&args.policy, policy)?)), mode };
-    let local = Local { ledger: stores.ledger, clock, server: server(&args)?, door, label: args.label };
+    let local =
+        Local { ledger: stores.ledger, pins: stores.tool_pins, clock, server: server(&args)?, door, label: args.label };
     wire::run_local(local, std::future::pending())?;
     Ok(Exit::Fine)
 }
@@ -63,7 +64,7 @@ fn server(args: &WrapArgs) -> Result<UpstreamConfig> {
         directory: None,
         grace: GRACE,
     };
-    Ok(UpstreamConfig { name, way: Way::Child(child), log_arguments: false })
+    Ok(UpstreamConfig { name, way: Way::Child(child), log_arguments: false, accepting: Accepting::default() })
 }
 
 /// A text as names are written: small letters, digits and `-`.

@@ -142,6 +142,13 @@ section! {
         headers: SecretPairs = "none",
         /// Whether the call log keeps the values of arguments, secrets cut.
         log_arguments: bool = "`false`",
+        /// Whether no tool can be called before `server accept`. Else what the server offers at first is accepted.
+        review: bool = "`false`",
+        /// Whether tools that come later are accepted as they come. A tool that changes never is.
+        accept_new: bool = "`false`",
+        /// How old what the server offers may be when a tool is called; it is asked again then, and when it says that
+        /// its tools changed. `0s` asks before each call.
+        check_definitions: String = "`60s`",
     }
 }
 

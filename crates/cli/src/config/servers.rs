@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 
-use gatelodge_gateway::{HttpConfig, InjectedHeader, MIN_SECRET, UpstreamConfig, Way};
+use gatelodge_gateway::{Accepting, HttpConfig, InjectedHeader, MIN_SECRET, UpstreamConfig, Way};
 use gatelodge_store::ServerName;
 use http::Uri;
 
 use super::command;
 use super::fault::{Code, Fault};
+use super::listen::set_time;
 use super::read::{At, Reader};
 use super::sections::RawServer;
 use crate::address;
@@ -35,7 +36,11 @@ pub fn servers(raw: Vec<RawServer>, home: &Path, environment: Environment<'_>, r
         let way = way(&raw, home, environment, reader);
         let log_arguments = raw.log_arguments.is_some_and(|log| log.value);
         if let (Some(name), Some(way)) = (name, way) {
-            servers.good.push(UpstreamConfig { name, way, log_arguments });
+            let is_set = |flag: Option<&At<bool>>| flag.is_some_and(|flag| flag.value);
+            let (review, accept_new) = (is_set(raw.review.as_ref()), is_set(raw.accept_new.as_ref()));
+            let mut accepting = Accepting { review, accept_new, ..Accepting::default() };
+            set_time(&mut accepting.fresh, raw.check_definitions.as_ref(), reader);
+            servers.good.push(UpstreamConfig { name, way, log_arguments, accepting });
         }
     }
     servers

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use gatelodge_gateway::{Door, GrantConfig, HttpConfig, LivePolicy, UpstreamConfig, Way};
+use gatelodge_gateway::{Accepting, Door, GrantConfig, HttpConfig, LivePolicy, UpstreamConfig, Way};
 use gatelodge_policy::{Format, parse};
 use gatelodge_store::{Attachment, Grant, Mode, Server, StoreError, StoredPolicy};
 
@@ -88,7 +88,9 @@ impl Picture {
         match injected {
             Ok(headers) => {
                 let (way, log_arguments) = (Way::Http(HttpConfig { url, headers }), server.log_arguments);
-                self.servers.push(UpstreamConfig { name: name.clone(), way, log_arguments });
+                let accepting =
+                    Accepting { review: server.review, accept_new: server.accept_new, ..Accepting::default() };
+                self.servers.push(UpstreamConfig { name: name.clone(), way, log_arguments, accepting });
             }
             // Without its credential the server would only refuse, or worse, serve as somebody else.
             Err(why) => self.remarks.push(format!("server `{name}` is left out: {why}")),

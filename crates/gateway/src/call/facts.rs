@@ -81,7 +81,7 @@ impl<'r> Facts<'r> {
         let subject = match self {
             Self::Tool { name, .. } => {
                 let tool = offer.and_then(|offer| offer.tool(name));
-                let definition = if tool.is_some() { Definition::Accepted } else { Definition::NotOffered };
+                let definition = tool.map_or(Definition::NotOffered, |tool| tool.standing);
                 let schema = tool.and_then(|tool| tool.schema());
                 Subject::Tool(Tool { name, category: Category::Unknown, definition, schema })
             }

@@ -146,7 +146,7 @@ async fn offered(
             _ => {}
         }
     }
-    offer_for(gw, visit, name, line).await.map(Some).map_err(Refusal::Upstream)
+    offer_for(gw, visit, name, line).await.map(Some)
 }
 
 /// The terms of the policy, or its reason to refuse.

@@ -9,12 +9,13 @@ use gatelodge_policy::{Category, Definition, Tool};
 use gatelodge_store::{Mode, Outcome};
 use http::StatusCode;
 
+use super::offer::offered;
 use super::pass::fail;
 use crate::Gateway;
-use crate::call::{Ended, Errand, Permit, Trail, answer, forward, result_text};
+use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, forward, result_text};
 use crate::http::line::Line;
 use crate::http::reply;
-use crate::upstream::{Exchange, Outgoing, SendError};
+use crate::upstream::{Exchange, Offer, Outgoing, SendError};
 use crate::visit::Visit;
 
 /// Servers have a few pages; one with more than this repeats itself.
@@ -69,22 +70,42 @@ pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut
     let (member, _) = shape(request.method());
     let progress = request.meta().progress_token();
     let wanted = Wanted { method: request.method(), member, progress: progress.as_ref() };
+    let changes = visit.upstream.offers.changes();
     let pages = fetch(gw, visit, &wanted, &mut line, |id, cursor| request.paged(id, cursor)).await;
-    match pages.and_then(|pages| edited(gw, visit, request, &pages)) {
+    let pages = match pages {
+        Ok(pages) => pages,
+        Err(fault) => return fail(gw, id, &mut trail, fault, line).await,
+    };
+    match edited(gw, visit, request, &pages, changes).await {
         Ok((text, outcome)) => {
             line.finish(visit.upstream.secrets().cut(text)).await;
             gw.write(trail.outcome(outcome, None)).await;
         }
-        Err(fault) => fail(gw, id, &mut trail, fault, line).await,
+        Err(Refusal::Upstream(fault)) => fail(gw, id, &mut trail, fault, line).await,
+        Err(refusal) => {
+            gw.metrics.refused(refusal.code());
+            line.finish(reply::fault(id, trail.call(), &refusal)).await;
+            gw.write(trail.refused(&refusal)).await;
+        }
     }
 }
 
 /// What the caller gets of the pages.
-fn edited(gw: &Gateway, visit: &Visit, request: &Request<'_>, pages: &Pages) -> Result<(Bytes, Outcome), SendError> {
-    let unreadable = || SendError::Unusable("the list cannot be read".to_owned());
+async fn edited(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    pages: &Pages,
+    changes: u64,
+) -> Result<(Bytes, Outcome), Refusal> {
+    let unreadable = || Refusal::Upstream(SendError::Unusable("the list cannot be read".to_owned()));
     match pages {
         Pages::Whole(pages) => {
-            let result = filtered(gw, visit, request.method(), pages).ok_or_else(unreadable)?;
+            let offer = match request.method() {
+                Method::ToolsList => Some(offered(gw, &visit.upstream, pages, changes).await?),
+                _ => None,
+            };
+            let result = filtered(gw, visit, request.method(), pages, offer.as_deref()).ok_or_else(unreadable)?;
             Ok((gatelodge_mcp::result(request.id(), &result).into(), Outcome::Ok))
         }
         Pages::Error(message) => answer(visit, message, request.id(), &gw.settings.reply).ok_or_else(unreadable),
@@ -154,7 +175,13 @@ async fn drain(gw: &Gateway, exchange: Option<Exchange>) {
 }
 
 /// The first page with the entries of all that the grant may see, each as it is written.
-fn filtered(gw: &Gateway, visit: &Visit, method: &Method<'_>, pages: &[Bytes]) -> Option<String> {
+fn filtered(
+    gw: &Gateway,
+    visit: &Visit,
+    method: &Method<'_>,
+    pages: &[Bytes],
+    offer: Option<&Offer>,
+) -> Option<String> {
     let (member, key) = shape(method);
     let documents: Vec<_> = pages.iter().map(|page| read(page, &gw.settings.reply).ok()).collect::<Option<_>>()?;
     let mut entries = Vec::new();
@@ -163,7 +190,7 @@ fn filtered(gw: &Gateway, visit: &Visit, method: &Method<'_>, pages: &[Bytes]) -
         for entry in document.root().get(member)?.elements() {
             let Some(name) = entry.get(key).and_then(|name| name.as_str()) else { continue };
             // Of two with one name only one can be meant; which, nobody could say.
-            if is_listed(visit, method, &name) && names.insert(name.into_owned()) {
+            if is_listed(visit, method, &name, offer) && names.insert(name.into_owned()) {
                 entries.push(entry.raw());
             }
         }
@@ -175,7 +202,7 @@ fn filtered(gw: &Gateway, visit: &Visit, method: &Method<'_>, pages: &[Bytes]) -
     edit_list(documents.first()?.root(), member, &entries, caching)
 }
 
-fn is_listed(visit: &Visit, method: &Method<'_>, name: &str) -> bool {
+fn is_listed(visit: &Visit, method: &Method<'_>, name: &str, offer: Option<&Offer>) -> bool {
     if visit.door.mode == Mode::Observe {
         return true;
     }
@@ -186,7 +213,8 @@ fn is_listed(visit: &Visit, method: &Method<'_>, name: &str) -> bool {
         Method::ResourceTemplatesList => policy.lists_template(name),
         Method::PromptsList => policy.lists_prompt(name),
         _ => {
-            let definition = Definition::Accepted;
+            let tool = offer.and_then(|offer| offer.tool(name));
+            let definition = tool.map_or(Definition::NotOffered, |tool| tool.standing);
             policy.lists_tool(&Tool { name, category: Category::Unknown, definition, schema: None })
         }
     }

@@ -1,32 +1,32 @@
-//! What a server offers, fetched through the caller's own session when nobody has asked yet.
+//! What a server offers, fetched through the caller's own session when nobody has asked yet, and set against what was
+//! accepted.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use gatelodge_json::Limits;
 use gatelodge_mcp::{Era, Id, Method, Upstream as Said, code, read_upstream};
+use gatelodge_store::{AdminEntry, Known, StoreError, ToolDefinition};
+use tracing::warn;
 
 use super::list::{Pages, Wanted, fetch};
 use crate::Gateway;
+use crate::call::Refusal;
 use crate::http::line::Line;
-use crate::upstream::{Offer, SendError};
+use crate::twins::twins;
+use crate::upstream::{Offer, SendError, Upstream};
 use crate::visit::Visit;
 
 /// A name that is not in the offer is asked for again only when the offer is older than this.
 const SETTLED: Duration = Duration::from_secs(1);
-/// An offer is taken anew after this long: not every server tells when it changes.
-const FRESH: Duration = Duration::from_secs(60);
-
 /// How long it may take to ask.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Who accepts what nobody was asked about.
+const OURSELVES: &str = "gateway";
 
 /// The tools that the server offers now, as far as `name` is concerned.
-pub(crate) async fn offer_for(
-    gw: &Gateway,
-    visit: &Visit,
-    name: &str,
-    line: &mut Line,
-) -> Result<Arc<Offer>, SendError> {
+pub(crate) async fn offer_for(gw: &Gateway, visit: &Visit, name: &str, line: &mut Line) -> Result<Arc<Offer>, Refusal> {
     if let Some(offer) = settled(visit, name) {
         return Ok(offer);
     }
@@ -37,32 +37,85 @@ pub(crate) async fn offer_for(
             None => take_anew(gw, visit, line).await,
         }
     };
-    tokio::time::timeout(PATIENCE, asking).await.unwrap_or(Err(SendError::Timeout))
+    tokio::time::timeout(PATIENCE, asking).await.unwrap_or(Err(Refusal::Upstream(SendError::Timeout)))
 }
 
 /// The offer that we have, if it is new enough to say something of a name.
 fn settled(visit: &Visit, name: &str) -> Option<Arc<Offer>> {
     let offer = visit.upstream.offers.current()?;
     let age = offer.taken_at.elapsed();
-    let is_good = if offer.tool(name).is_some() { age < FRESH } else { age < SETTLED };
+    let fresh = visit.upstream.config().accepting.fresh;
+    let is_good = if offer.tool(name).is_some() { age < fresh } else { age < SETTLED.min(fresh) };
     is_good.then_some(offer)
 }
 
-async fn take_anew(gw: &Gateway, visit: &Visit, line: &mut Line) -> Result<Arc<Offer>, SendError> {
-    let offers = &visit.upstream.offers;
-    let changes = offers.changes();
+async fn take_anew(gw: &Gateway, visit: &Visit, line: &mut Line) -> Result<Arc<Offer>, Refusal> {
+    let changes = visit.upstream.offers.changes();
     let wanted = Wanted { method: &Method::ToolsList, member: "tools", progress: None };
-    let pages = fetch(gw, visit, &wanted, line, |id, cursor| own_request(visit, id, cursor)).await?;
-    let offer = match pages {
-        Pages::Whole(pages) => Offer::of_pages(&pages, "tools", &gw.settings.reply),
+    let pages = match fetch(gw, visit, &wanted, line, |id, cursor| own_request(visit, id, cursor)).await? {
+        Pages::Whole(pages) => pages,
         // A server without tools says that it does not know the method. Any other error says nothing of its tools,
         // and what is kept here is for all grants.
-        Pages::Error(message) if says_unknown_method(&message) => Offer::of_pages(&[], "tools", &gw.settings.reply),
-        Pages::Error(_) => return Err(SendError::Unusable("the server does not list its tools".to_owned())),
+        Pages::Error(message) if says_unknown_method(&message) => Vec::new(),
+        Pages::Error(_) => return Err(SendError::Unusable("the server does not list its tools".to_owned()).into()),
     };
+    offered(gw, &visit.upstream, &pages, changes).await
+}
+
+/// What the pages of a list offer, set against what was accepted. `changes` is as it was when they were asked for.
+pub(crate) async fn offered(
+    gw: &Gateway,
+    upstream: &Upstream,
+    pages: &[Bytes],
+    changes: u64,
+) -> Result<Arc<Offer>, Refusal> {
+    let current = upstream.offers.current();
+    if let Some(offer) =
+        current.filter(|offer| offer.is_of(pages) && offer.taken_at.elapsed() < upstream.config().accepting.fresh)
+    {
+        return Ok(offer);
+    }
+    let mut offer = Offer::of_pages(pages, &gw.settings.reply);
+    offer.compare(&settle(gw, upstream, offer.definitions()).await.map_err(Refusal::Store)?);
     let offer = Arc::new(offer);
-    offers.keep(Arc::clone(&offer), changes);
+    upstream.offers.keep(Arc::clone(&offer), changes);
     Ok(offer)
+}
+
+/// Keeps what is offered, accepts what may be accepted without asking, and gives what is known then.
+async fn settle(gw: &Gateway, upstream: &Upstream, offered: Vec<ToolDefinition>) -> Result<Known, StoreError> {
+    let name = upstream.name();
+    let before = gw.pins.known(name).await?;
+    let is_first = before.is_none();
+    let known = before.unwrap_or_default();
+    if is_first || known.offered != offered {
+        gw.pins.offer(name, offered.clone()).await?;
+    }
+    let accepting = upstream.config().accepting;
+    let may_accept = if is_first { !accepting.review } else { accepting.accept_new };
+    if !may_accept {
+        return Ok(Known { offered, ..known });
+    }
+    let odd = twins(offered.iter().map(|tool| tool.name.as_str()));
+    let is_new = |tool: &&ToolDefinition| !known.accepted.iter().any(|pin| pin.definition.name == tool.name);
+    let new = offered.iter().filter(is_new).filter(|tool| !odd.contains(tool.name.as_str()));
+    let new: Vec<(String, String)> = new.map(|tool| (tool.name.clone(), tool.fingerprint.clone())).collect();
+    if let Some(tool) = odd.iter().next() {
+        let tool = gatelodge_mcp::shown(tool);
+        warn!(server.name = %name, "tools of `{name}` have names that look alike and are withheld: {tool} and another");
+    }
+    if new.is_empty() && !is_first {
+        return Ok(Known { offered, ..known });
+    }
+    let entry = AdminEntry {
+        at: gw.clock.now(),
+        by: OURSELVES.to_owned(),
+        action: "server.accept".to_owned(),
+        subject: name.to_string(),
+        detail: format!("{} tools, as they were offered", new.len()).into(),
+    };
+    gw.pins.accept(name, new, entry).await?;
+    gw.pins.known(name).await.map(Option::unwrap_or_default)
 }
 
 fn says_unknown_method(message: &[u8]) -> bool {
@@ -78,13 +131,4 @@ fn own_request(visit: &Visit, id: &Id<'_>, cursor: Option<&str>) -> String {
     };
     let params: Vec<String> = cursor.into_iter().chain(meta).collect();
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list","params":{{{}}}}}"#, params.join(","))
-}
-
-impl Offer {
-    /// Takes the definitions of all pages.
-    pub(crate) fn of_pages(pages: &[bytes::Bytes], member: &str, limits: &Limits) -> Self {
-        let documents: Vec<_> = pages.iter().filter_map(|page| gatelodge_json::read(page, limits).ok()).collect();
-        let lists = documents.iter().filter_map(|document| document.root().get(member));
-        Self::of_list(lists.flat_map(|list| list.elements()))
-    }
 }

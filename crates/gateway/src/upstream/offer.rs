@@ -1,4 +1,4 @@
-//! The tools that a server offers, as it said when it was last asked.
+//! The tools that a server offers, as it said when it was last asked, and which of them were accepted.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,11 +6,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
-use data_encoding::HEXLOWER;
-use gatelodge_json::{Kind, Limits, Value, read};
-use gatelodge_policy::Schema;
-use sha2::{Digest, Sha256};
+use bytes::Bytes;
+use gatelodge_json::{Limits, Value, read};
+use gatelodge_policy::{Definition, Schema};
+use gatelodge_store::{Known, ToolDefinition};
 use tokio::sync::Mutex;
+
+use super::fingerprint::fingerprint;
 
 /// What a server offered when it was last asked, for all grants.
 #[derive(Debug, Default)]
@@ -40,7 +42,7 @@ impl Offers {
         }
     }
 
-    /// The tools have changed.
+    /// The tools have changed, or what is accepted of them.
     pub fn forget(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
         self.current.store(None);
@@ -51,6 +53,8 @@ impl Offers {
 #[derive(Debug)]
 pub(crate) struct Offer {
     tools: HashMap<Box<str>, OfferedTool>,
+    /// The pages that it was read from: the same bytes say the same again.
+    pages: Vec<Bytes>,
     pub taken_at: Instant,
 }
 
@@ -59,32 +63,72 @@ pub(crate) struct Offer {
 pub(crate) struct OfferedTool {
     /// The fingerprint of its definition.
     pub fingerprint: Arc<str>,
+    /// How it stands to what was accepted.
+    pub standing: Definition,
     definition: Box<str>,
     /// Compiled when a rule first asks for it; none if it cannot be used.
     schema: OnceLock<Option<Schema>>,
 }
 
 impl Offer {
-    /// Takes the definitions of a list, as they are written. Of two with one name the first counts.
-    pub fn of_list<'a>(definitions: impl IntoIterator<Item = Value<'a>>) -> Self {
+    /// Takes the definitions of all pages of a list, as they are written. Of two with one name the first counts.
+    /// Nothing is accepted yet.
+    pub fn of_pages(pages: &[Bytes], limits: &Limits) -> Self {
         let mut tools = HashMap::new();
-        for definition in definitions {
-            let Some(name) = definition.get("name").and_then(|name| name.as_str()) else { continue };
-            tools.entry(name.into()).or_insert_with(|| OfferedTool {
-                fingerprint: fingerprint(definition),
-                definition: definition.raw().into(),
-                schema: OnceLock::new(),
-            });
+        for document in pages.iter().filter_map(|page| read(page, limits).ok()) {
+            for definition in document.root().get("tools").iter().flat_map(|list| list.elements()) {
+                let Some(name) = definition.get("name").and_then(|name| name.as_str()) else { continue };
+                tools.entry(name.into()).or_insert_with(|| OfferedTool::new(definition));
+            }
         }
-        Self { tools, taken_at: Instant::now() }
+        Self { tools, pages: pages.to_vec(), taken_at: Instant::now() }
+    }
+
+    /// Whether these pages say what this offer was read from.
+    pub fn is_of(&self, pages: &[Bytes]) -> bool {
+        self.pages == pages
     }
 
     pub fn tool(&self, name: &str) -> Option<&OfferedTool> {
         self.tools.get(name)
     }
+
+    /// The definitions, for keeping; by name.
+    pub fn definitions(&self) -> Vec<ToolDefinition> {
+        let definition = |(name, tool): (&Box<str>, &OfferedTool)| ToolDefinition {
+            name: name.to_string(),
+            fingerprint: tool.fingerprint.to_string(),
+            text: tool.definition.to_string(),
+        };
+        let mut all: Vec<_> = self.tools.iter().map(definition).collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
+    }
+
+    /// Finds out how each tool stands to what was accepted.
+    pub fn compare(&mut self, known: &Known) {
+        let accepted = known.accepted.iter().map(|pin| (pin.definition.name.as_str(), &pin.definition.fingerprint));
+        let accepted: HashMap<&str, &String> = accepted.collect();
+        for (name, tool) in &mut self.tools {
+            tool.standing = match accepted.get(&**name) {
+                Some(fingerprint) if **fingerprint == *tool.fingerprint => Definition::Accepted,
+                Some(_) => Definition::Changed,
+                None => Definition::New,
+            };
+        }
+    }
 }
 
 impl OfferedTool {
+    fn new(definition: Value<'_>) -> Self {
+        Self {
+            fingerprint: fingerprint(definition),
+            standing: Definition::New,
+            definition: definition.raw().into(),
+            schema: OnceLock::new(),
+        }
+    }
+
     /// The input schema, if it can be used.
     pub fn schema(&self) -> Option<&Schema> {
         let compile = || {
@@ -95,77 +139,128 @@ impl OfferedTool {
     }
 }
 
-/// A hash of everything a definition says. Order of members and white space are nothing it says.
-pub(crate) fn fingerprint(definition: Value<'_>) -> Arc<str> {
-    let mut digest = Sha256::new();
-    feed(definition, &mut digest);
-    HEXLOWER.encode(&digest.finalize()).into()
-}
-
-fn feed(value: Value<'_>, digest: &mut Sha256) {
-    let mut put = |mark: u8, text: &str| {
-        digest.update([mark]);
-        digest.update((text.len() as u64).to_be_bytes());
-        digest.update(text.as_bytes());
-    };
-    match value.kind() {
-        Kind::String => put(b's', &value.as_str().unwrap_or_default()),
-        Kind::Number | Kind::Bool | Kind::Null => put(b'v', value.raw()),
-        Kind::List => {
-            digest.update(b"[");
-            value.elements().for_each(|element| feed(element, digest));
-            digest.update(b"]");
-        }
-        Kind::Object => {
-            let mut members: Vec<_> =
-                value.members().map(|(key, value)| (key.as_str().unwrap_or_default(), value)).collect();
-            members.sort_by(|a, b| a.0.cmp(&b.0));
-            digest.update(b"{");
-            for (key, value) in members {
-                digest.update((key.len() as u64).to_be_bytes());
-                digest.update(key.as_bytes());
-                feed(value, digest);
-            }
-            digest.update(b"}");
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use gatelodge_store::Pin;
+    use serde_json::{Value as Json, json};
+
     use super::*;
 
-    fn of(text: &str) -> Arc<str> {
-        fingerprint(read(text.as_bytes(), &Limits::REPLY).expect("json").root())
+    /// A generator of numbers that look random, the same each time.
+    struct Dice(u64);
+
+    impl Dice {
+        fn below(&mut self, end: usize) -> usize {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            usize::try_from(self.0 % end as u64).expect("small")
+        }
+    }
+
+    fn definition() -> Json {
+        json!({"name": "pay", "title": "Pay", "description": "Pays somebody.", "inputSchema": {"type": "object",
+            "properties": {"to": {"type": "string"}, "amount": {"type": "number", "maximum": 100.0}}, "required": ["to", "amount"]},
+            "outputSchema": {"type": "object"}, "annotations": {"readOnlyHint": false, "destructiveHint": true},
+            "icons": [{"src": "https://a.example/i.png"}], "_meta": {"v": 1, "deep": {"list": [1, 2, {"x": null}]}}})
+    }
+
+    /// Every place in a value, as JSON pointers.
+    fn places(value: &Json, here: &str, out: &mut Vec<String>) {
+        out.push(here.to_owned());
+        match value {
+            Json::Object(members) => {
+                members.iter().for_each(|(name, value)| places(value, &format!("{here}/{name}"), out));
+            }
+            Json::Array(elements) => {
+                elements.iter().enumerate().for_each(|(at, value)| places(value, &format!("{here}/{at}"), out));
+            }
+            _ => {}
+        }
+    }
+
+    /// Changes one thing: a value, a letter of a text, a member more or less.
+    fn change(definition: &mut Json, dice: &mut Dice) {
+        let mut all = Vec::new();
+        places(definition, "", &mut all);
+        let place = all.swap_remove(1 + dice.below(all.len() - 1));
+        let is_name = place == "/name";
+        let value = definition.pointer_mut(&place).expect("a place");
+        match (dice.below(4), &mut *value) {
+            (0, Json::Object(members)) => drop(members.insert(format!("x{}", dice.below(1_000)), json!(1))),
+            (1, Json::Array(elements)) => elements.push(json!(dice.below(1_000))),
+            (_, Json::String(text)) if !is_name => {
+                text.push(char::from(b'a' + u8::try_from(dice.below(26)).expect("small")))
+            }
+            (_, Json::String(_)) => {
+                definition.as_object_mut().expect("an object").insert("new".to_owned(), json!(dice.below(9)));
+            }
+            (_, Json::Number(_)) => *value = json!(dice.below(1_000) + 1_000),
+            (_, Json::Bool(flag)) => *flag = !*flag,
+            _ => *value = json!(format!("other {}", dice.below(1_000))),
+        }
+    }
+
+    /// The same with members in another order, and with white space.
+    fn shuffled(value: &Json, dice: &mut Dice) -> String {
+        match value {
+            Json::Object(members) => {
+                let mut members: Vec<String> = members
+                    .iter()
+                    .map(|(name, value)| format!(" {} : {}", json!(name), shuffled(value, dice)))
+                    .collect();
+                let turn = dice.below(members.len().max(1));
+                members.rotate_left(turn);
+                format!("{{{}\n}}", members.join(","))
+            }
+            Json::Array(elements) => {
+                let elements: Vec<String> = elements.iter().map(|value| shuffled(value, dice)).collect();
+                format!("[ {}]", elements.join(" ,"))
+            }
+            plain => plain.to_string(),
+        }
+    }
+
+    fn offer(definitions: &[String]) -> Offer {
+        Offer::of_pages(&[format!(r#"{{"tools":[{}]}}"#, definitions.join(",")).into()], &Limits::REPLY)
+    }
+
+    #[test]
+    fn every_change_of_a_definition_is_seen_and_another_order_is_none() {
+        let (accepted, other) = (definition(), json!({"name": "read", "inputSchema": {}}));
+        let known = offer(&[accepted.to_string(), other.to_string()]).definitions().into_iter().map(|definition| Pin {
+            definition,
+            accepted_at: jiff::Timestamp::UNIX_EPOCH,
+            accepted_by: String::new(),
+        });
+        let known = Known { accepted: known.collect(), offered: Vec::new() };
+        let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+        let standing = |offered: &[String]| {
+            let mut offer = offer(offered);
+            offer.compare(&known);
+            (offer.tool("pay").map(|tool| tool.standing), offer.tool("read").map(|tool| tool.standing))
+        };
+        let accepted_both = (Some(Definition::Accepted), Some(Definition::Accepted));
+        for round in 0..10_000 {
+            let mut changed = accepted.clone();
+            change(&mut changed, &mut dice);
+            assert_ne!(changed, accepted, "round {round}");
+            let offered = [shuffled(&changed, &mut dice), other.to_string()];
+            assert_eq!(standing(&offered).0, Some(Definition::Changed), "round {round}: {changed}");
+            let same = [shuffled(&other, &mut dice), shuffled(&accepted, &mut dice)];
+            assert_eq!(standing(&same), accepted_both, "round {round}: {same:?}");
+        }
     }
 
     #[test]
     fn an_offer_asked_for_before_a_change_is_not_kept() {
         let offers = Offers::default();
-        let offer = || Arc::new(Offer::of_list([]));
+        let offer = || Arc::new(Offer::of_pages(&[], &Limits::REPLY));
         let before = offers.changes();
         offers.forget();
         offers.keep(offer(), before);
         assert!(offers.current().is_none());
         offers.keep(offer(), offers.changes());
         assert!(offers.current().is_some());
-    }
-
-    #[test]
-    fn a_fingerprint_changes_with_what_is_said_and_with_nothing_else() {
-        let base = r#"{"name":"pay","inputSchema":{"type":"object","required":["a","b"]},"_meta":{"x":1}}"#;
-        assert_eq!(
-            of(base),
-            of(r#"{ "_meta": {"x":1}, "inputSchema": {"required":["a","b"],"type":"\u006fbject"}, "name":"pay"}"#)
-        );
-        for other in [
-            base.replace("pay", "pax"),
-            base.replace(r#"["a","b"]"#, r#"["b","a"]"#),
-            base.replace(":1", ":2"),
-            base.replace(":1", ":\"1\""),
-            base.replace(":1", ":[1]"),
-        ] {
-            assert_ne!(of(base), of(&other), "{other}");
-        }
     }
 }

@@ -11,6 +11,8 @@ pub(super) fn server(name: &str) -> Server {
         url: format!("https://{name}.example/mcp"),
         headers: [("Authorization".into(), "Bearer ${KEY}".into())].into(),
         log_arguments: name.starts_with('a'),
+        review: name.starts_with('z'),
+        accept_new: name.starts_with('a'),
         created_at: at(NOON),
     }
 }

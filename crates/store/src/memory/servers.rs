@@ -25,6 +25,8 @@ impl Servers for MemoryStore {
             if state.servers.remove(name).is_none() {
                 return Err(StoreError::NotFound(format!("server `{name}`")));
             }
+            // A server that gets the name later is another one.
+            state.tools.remove(name);
             for grant in &mut state.grants {
                 grant.attachments.retain(|attachment| attachment.server != *name);
             }

@@ -5,6 +5,7 @@ mod grants;
 mod notices;
 mod policies;
 mod servers;
+mod tool_pins;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +21,7 @@ use crate::admin_log::AdminEntry;
 use crate::chain::Head;
 
 const NAME: &str = "state.db";
-const STEPS: [&str; 2] = [include_str!("state/1.sql"), include_str!("state/2.sql")];
+const STEPS: [&str; 3] = [include_str!("state/1.sql"), include_str!("state/2.sql"), include_str!("state/3.sql")];
 /// Of the log of changes nothing is ever removed.
 const LOG: Log = Log { table: "admin_log", anchor: |_| Ok(Head::EMPTY) };
 

@@ -14,6 +14,8 @@ pub fn server(name: &str) -> Server {
         url: format!("https://{name}.example"),
         headers: [].into(),
         log_arguments: false,
+        review: false,
+        accept_new: false,
         created_at: at(NOON),
     }
 }

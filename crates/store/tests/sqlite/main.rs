@@ -30,6 +30,7 @@ fn open() -> Backend {
     let ledger = SqliteLedger::open(dir.path(), Durability::Process, clock.clone()).expect("a ledger");
     Backend {
         servers: state.clone(),
+        tool_pins: state.clone(),
         policies: state.clone(),
         grants: state.clone(),
         admin_log: state.clone(),

@@ -25,7 +25,9 @@ pub fn run(args: AddServerArgs) -> Result<Exit> {
         let detail = json!({"url": address::shown(&args.url), "headers": names, "log_arguments": log_arguments});
         let created_at = desk.clock.now();
         let (url_text, kept) = (args.url.clone(), headers.clone());
-        let server = Server { name: name.clone(), url: url_text, headers: kept, log_arguments, created_at };
+        let (review, accept_new) = (args.review, args.accept_new);
+        let server =
+            Server { name: name.clone(), url: url_text, headers: kept, log_arguments, review, accept_new, created_at };
         desk.stores.servers.add(server, desk.entry("server.add", name.as_str(), detail)).await?;
         say(&format!("server `{name}` is added; a running gateway has it at /mcp/{name} within a second"));
         for variable in headers.values().flat_map(|value| headers::variables(value)) {

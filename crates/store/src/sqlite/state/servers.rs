@@ -16,14 +16,16 @@ impl Servers for SqliteState {
         let headers = to_json(&server.headers)?;
         let change = self.change(entry, move |db, _| {
             let added = db.execute(
-                "INSERT INTO servers (name, url, headers, created_at, log_arguments) VALUES (?, ?, ?, ?, ?) \
-                 ON CONFLICT DO NOTHING",
+                "INSERT INTO servers (name, url, headers, created_at, log_arguments, review, accept_new) \
+                 VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
                 params![
                     server.name.as_str(),
                     server.url,
                     headers,
                     nanoseconds(server.created_at),
-                    server.log_arguments
+                    server.log_arguments,
+                    server.review,
+                    server.accept_new
                 ],
             )?;
             match added {
@@ -40,7 +42,10 @@ impl Servers for SqliteState {
             if db.execute("DELETE FROM servers WHERE name = ?", [name.as_str()])? == 0 {
                 return Err(StoreError::NotFound(format!("server `{name}`")));
             }
-            db.execute("DELETE FROM attachments WHERE server = ?", [name.as_str()])?;
+            // A server that gets the name later is another one.
+            for table in ["attachments", "tool_pins", "tool_offers", "asked_servers"] {
+                db.execute(&format!("DELETE FROM {table} WHERE server = ?"), [name.as_str()])?;
+            }
             Ok(())
         });
         change.await
@@ -48,8 +53,9 @@ impl Servers for SqliteState {
 
     async fn list(&self) -> Result<Vec<Server>, StoreError> {
         let list = self.run(|db| {
-            let mut statement =
-                db.prepare_cached("SELECT name, url, headers, created_at, log_arguments FROM servers ORDER BY name")?;
+            let mut statement = db.prepare_cached(
+                "SELECT name, url, headers, created_at, log_arguments, review, accept_new FROM servers ORDER BY name",
+            )?;
             let mut rows = statement.query([])?;
             let mut servers = Vec::new();
             while let Some(row) = rows.next()? {
@@ -68,5 +74,7 @@ fn server(row: &Row<'_>) -> Result<Server, StoreError> {
         headers: of_json(&row.get::<_, String>(2)?)?,
         created_at: of_nanoseconds(row.get(3)?),
         log_arguments: row.get(4)?,
+        review: row.get(5)?,
+        accept_new: row.get(6)?,
     })
 }

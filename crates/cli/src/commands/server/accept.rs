@@ -1,0 +1,112 @@
+//! `server diff` and `server accept`: what changed in a server's definitions, and settling it.
+
+use anyhow::Result;
+use gatelodge_store::{Known, ServerName};
+use serde_json::json;
+
+use super::drift::{Drift, What, drifts};
+use crate::cli::{AcceptArgs, NamedArgs};
+use crate::desk::{self, Desk, Need};
+use crate::exit::{Exit, Usage};
+use crate::output;
+use crate::report::{say, shown};
+
+pub fn diff(args: NamedArgs) -> Result<Exit> {
+    desk::at(&args.store, Need::There, async |desk| {
+        let (name, known) = known(&desk, &args.name).await?;
+        let drifts = drifts(&desk, &name, &known).await?;
+        if args.json {
+            output::json(&json!({"server": name, "accepted": known.accepted.len(), "drifts": drifts}))?;
+        } else if drifts.is_empty() {
+            output::print(&format!("`{name}` offers what was accepted: {} tools\n", known.accepted.len()))?;
+        } else {
+            drifts.iter().try_for_each(|drift| output::print(&told(drift)))?;
+            if drifts.iter().any(|drift| drift.what != What::Gone) {
+                say(&format!("accept with `gatelodge server accept {name} TOOL…`, or `--all`"));
+            }
+        }
+        Ok(if drifts.iter().all(|drift| drift.what == What::Gone) { Exit::Fine } else { Exit::Findings })
+    })
+}
+
+pub fn accept(args: AcceptArgs) -> Result<Exit> {
+    if args.tools.is_empty() && !args.all {
+        return Err(Usage("name the tools to accept, or say `--all`".to_owned()).into());
+    }
+    desk::at(&args.store, Need::There, async |desk| {
+        let (name, known) = known(&desk, &args.name).await?;
+        let drifts = drifts(&desk, &name, &known).await?;
+        let (chosen, mut unknown) = choose(&drifts, &args);
+        // What is already as it was accepted needs nothing.
+        unknown.retain(|tool| !known.offered.iter().any(|offered| offered.name == *tool));
+        if let Some(tool) = unknown.first() {
+            return Err(Usage(format!("`{name}` offers no tool `{}`", shown(tool))).into());
+        }
+        let (refused, accepted): (Vec<&Drift>, Vec<&Drift>) =
+            chosen.into_iter().partition(|drift| drift.refused.is_some());
+        for drift in &refused {
+            let why = drift.refused.as_deref().unwrap_or_default();
+            say(&format!("`{}` is not accepted: {why}; have the server rename one of them", shown(&drift.tool)));
+        }
+        let tools: Vec<(String, String)> =
+            accepted.iter().filter_map(|drift| Some((drift.tool.clone(), drift.fingerprint.clone()?))).collect();
+        let names: Vec<&str> = accepted.iter().map(|drift| drift.tool.as_str()).collect();
+        if !tools.is_empty() {
+            let entry = desk.entry("server.accept", name.as_str(), json!({"tools": tools}));
+            desk.stores.tool_pins.accept(&name, tools.clone(), entry).await?;
+        }
+        if args.json {
+            let refused: Vec<&str> = refused.iter().map(|drift| drift.tool.as_str()).collect();
+            output::json(&json!({"server": name, "accepted": names, "refused": refused}))?;
+        } else {
+            output::print(&format!("accepted {} of `{name}`\n", counted(names.len())))?;
+            accepted.iter().try_for_each(|drift| output::print(&format!("  {}\n", headline(drift))))?;
+        }
+        Ok(if refused.is_empty() { Exit::Fine } else { Exit::Findings })
+    })
+}
+
+/// The drifts that are meant, and the names that are none of them.
+fn choose<'d>(drifts: &'d [Drift], args: &AcceptArgs) -> (Vec<&'d Drift>, Vec<String>) {
+    let open: Vec<&Drift> = drifts.iter().filter(|drift| drift.what != What::Gone).collect();
+    if args.all {
+        return (open, Vec::new());
+    }
+    let is_open = |tool: &String| open.iter().any(|drift| drift.tool == *tool);
+    let unknown = args.tools.iter().filter(|tool| !is_open(tool)).cloned().collect();
+    (open.iter().filter(|drift| args.tools.contains(&drift.tool)).copied().collect(), unknown)
+}
+
+async fn known(desk: &Desk, name: &str) -> Result<(ServerName, Known)> {
+    let name = super::name(name)?;
+    super::find(super::all(desk).await?, name.as_str())?;
+    let known = desk.stores.tool_pins.known(&name).await?;
+    let help = "a gateway asks it when the first agent comes";
+    let known = known.ok_or_else(|| Usage(format!("nobody has asked `{name}` for its tools yet; {help}")))?;
+    Ok((name, known))
+}
+
+fn counted(count: usize) -> String {
+    if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") }
+}
+
+fn headline(drift: &Drift) -> String {
+    let what = match drift.what {
+        What::New => "new",
+        What::Changed => "changed",
+        What::Gone => "not offered any more",
+    };
+    let reach = |reach: &super::drift::Reach| {
+        let rule = reach.rule.as_deref().map(|rule| format!(" {}", shown(rule))).unwrap_or_default();
+        format!("{} ({}{rule})", shown(&reach.grant), reach.policy)
+    };
+    let grants: Vec<String> = drift.reached_by.iter().map(reach).collect();
+    let grants = if grants.is_empty() { "no grant".to_owned() } else { grants.join(", ") };
+    format!("{}: {what}; reached by {grants}", shown(&drift.tool))
+}
+
+fn told(drift: &Drift) -> String {
+    let refused = drift.refused.as_deref().map(|why| format!("  withheld: {why}\n")).unwrap_or_default();
+    let lines: String = drift.difference.lines().map(|line| format!("    {}\n", shown(line))).collect();
+    format!("{}\n{refused}{lines}", headline(drift))
+}

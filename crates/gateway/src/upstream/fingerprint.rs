@@ -1,0 +1,72 @@
+//! The fingerprint of a definition.
+
+use std::sync::Arc;
+
+use data_encoding::HEXLOWER;
+use gatelodge_json::{Kind, Value};
+use sha2::{Digest, Sha256};
+
+/// A hash of everything a definition says. Order of members and white space are nothing it says.
+pub(crate) fn fingerprint(definition: Value<'_>) -> Arc<str> {
+    let mut digest = Sha256::new();
+    feed(definition, &mut digest);
+    HEXLOWER.encode(&digest.finalize()).into()
+}
+
+fn feed(value: Value<'_>, digest: &mut Sha256) {
+    let mut put = |mark: u8, text: &str| {
+        digest.update([mark]);
+        digest.update((text.len() as u64).to_be_bytes());
+        digest.update(text.as_bytes());
+    };
+    match value.kind() {
+        Kind::String => put(b's', &value.as_str().unwrap_or_default()),
+        Kind::Number | Kind::Bool | Kind::Null => put(b'v', value.raw()),
+        Kind::List => {
+            digest.update(b"[");
+            value.elements().for_each(|element| feed(element, digest));
+            digest.update(b"]");
+        }
+        Kind::Object => {
+            let mut members: Vec<_> =
+                value.members().map(|(key, value)| (key.as_str().unwrap_or_default(), value)).collect();
+            members.sort_by(|a, b| a.0.cmp(&b.0));
+            digest.update(b"{");
+            for (key, value) in members {
+                digest.update((key.len() as u64).to_be_bytes());
+                digest.update(key.as_bytes());
+                feed(value, digest);
+            }
+            digest.update(b"}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gatelodge_json::{Limits, read};
+
+    use super::*;
+
+    fn of(text: &str) -> Arc<str> {
+        fingerprint(read(text.as_bytes(), &Limits::REPLY).expect("json").root())
+    }
+
+    #[test]
+    fn a_fingerprint_changes_with_what_is_said_and_with_nothing_else() {
+        let base = r#"{"name":"pay","inputSchema":{"type":"object","required":["a","b"]},"_meta":{"x":1}}"#;
+        assert_eq!(
+            of(base),
+            of(r#"{ "_meta": {"x":1}, "inputSchema": {"required":["a","b"],"type":"\u006fbject"}, "name":"pay"}"#)
+        );
+        for other in [
+            base.replace("pay", "pax"),
+            base.replace(r#"["a","b"]"#, r#"["b","a"]"#),
+            base.replace(":1", ":2"),
+            base.replace(":1", ":\"1\""),
+            base.replace(":1", ":[1]"),
+        ] {
+            assert_ne!(of(base), of(&other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What keeping accepted definitions owes.
+
+use super::Backend;
+use super::kit::{assert_conflict, noted};
+use crate::{ServerName, ToolDefinition};
+
+fn zoo() -> ServerName {
+    "zoo".parse().expect("a name")
+}
+
+fn tool(name: &str, version: u32) -> ToolDefinition {
+    let text = format!(r#"{{"name":"{name}","v":{version}}}"#);
+    ToolDefinition { name: name.to_owned(), fingerprint: format!("{name}-{version}"), text }
+}
+
+fn meant(name: &str, version: u32) -> (String, String) {
+    (name.to_owned(), format!("{name}-{version}"))
+}
+
+pub async fn a_server_that_was_never_asked_is_told_from_one_that_offers_nothing(store: &Backend) {
+    assert_eq!(store.tool_pins.known(&zoo()).await.expect("known"), None);
+    store.tool_pins.offer(&zoo(), Vec::new()).await.expect("kept");
+    let known = store.tool_pins.known(&zoo()).await.expect("known").expect("asked");
+    assert_eq!((known.accepted, known.offered), (Vec::new(), Vec::new()));
+    assert_eq!(store.tool_pins.known(&"ark".parse().expect("a name")).await.expect("known"), None);
+}
+
+pub async fn what_is_accepted_stays_while_the_offer_changes(store: &Backend) {
+    store.tool_pins.offer(&zoo(), vec![tool("feed", 1), tool("ask", 1)]).await.expect("kept");
+    store.tool_pins.accept(&zoo(), vec![meant("feed", 1), meant("ask", 1)], noted()).await.expect("accepted");
+    store.tool_pins.offer(&zoo(), vec![tool("feed", 2)]).await.expect("kept");
+    let known = store.tool_pins.known(&zoo()).await.expect("known").expect("asked");
+    let accepted: Vec<_> = known.accepted.iter().map(|pin| pin.definition.clone()).collect();
+    assert_eq!(accepted, [tool("ask", 1), tool("feed", 1)], "by name");
+    assert_eq!(known.offered, [tool("feed", 2)]);
+    store.tool_pins.accept(&zoo(), vec![meant("feed", 2)], noted()).await.expect("accepted");
+    let known = store.tool_pins.known(&zoo()).await.expect("known").expect("asked");
+    assert_eq!(known.accepted[1].definition, tool("feed", 2));
+}
+
+pub async fn only_what_is_offered_is_accepted_all_or_nothing(store: &Backend) {
+    store.tool_pins.offer(&zoo(), vec![tool("feed", 2), tool("ask", 1)]).await.expect("kept");
+    assert_conflict(store.tool_pins.accept(&zoo(), vec![meant("ask", 1), meant("feed", 1)], noted()).await);
+    assert_conflict(store.tool_pins.accept(&zoo(), vec![meant("gone", 1)], noted()).await);
+    let known = store.tool_pins.known(&zoo()).await.expect("known").expect("asked");
+    assert_eq!(known.accepted, []);
+}

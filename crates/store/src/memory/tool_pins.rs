@@ -1,0 +1,50 @@
+//! Accepted definitions in memory.
+
+use async_trait::async_trait;
+
+use super::MemoryStore;
+use crate::StoreError;
+use crate::admin_log::AdminEntry;
+use crate::name::ServerName;
+use crate::tool_pins::{Known, Pin, ToolDefinition, ToolPins};
+
+#[async_trait]
+impl ToolPins for MemoryStore {
+    async fn known(&self, server: &ServerName) -> Result<Option<Known>, StoreError> {
+        Ok(self.state().tools.get(server).cloned())
+    }
+
+    async fn offer(&self, server: &ServerName, mut offered: Vec<ToolDefinition>) -> Result<(), StoreError> {
+        offered.sort_by(|one, other| one.name.cmp(&other.name));
+        self.state().tools.entry(server.clone()).or_default().offered = offered;
+        Ok(())
+    }
+
+    async fn accept(
+        &self,
+        server: &ServerName,
+        tools: Vec<(String, String)>,
+        entry: AdminEntry,
+    ) -> Result<(), StoreError> {
+        self.change(entry, |state, entry| {
+            let known = state.tools.entry(server.clone()).or_default();
+            let mut pins = Vec::new();
+            for (name, fingerprint) in &tools {
+                let is_meant = |tool: &&ToolDefinition| tool.name == *name && tool.fingerprint == *fingerprint;
+                let definition = known.offered.iter().find(is_meant).cloned();
+                let definition = definition.ok_or_else(|| not_offered(server, name))?;
+                pins.push(Pin { definition, accepted_at: entry.at, accepted_by: entry.by.clone() });
+            }
+            for pin in pins {
+                known.accepted.retain(|old| old.definition.name != pin.definition.name);
+                known.accepted.push(pin);
+            }
+            known.accepted.sort_by(|one, other| one.definition.name.cmp(&other.definition.name));
+            Ok(())
+        })
+    }
+}
+
+pub(crate) fn not_offered(server: &ServerName, tool: &str) -> StoreError {
+    StoreError::Conflict(format!("`{server}` does not offer `{}` in that form any more", tool.escape_debug()))
+}

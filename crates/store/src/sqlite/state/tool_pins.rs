@@ -1,0 +1,91 @@
+//! Accepted definitions in `state.db`.
+
+use async_trait::async_trait;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::SqliteState;
+use crate::StoreError;
+use crate::admin_log::AdminEntry;
+use crate::clock::{nanoseconds, of_nanoseconds};
+use crate::memory::not_offered;
+use crate::name::ServerName;
+use crate::tool_pins::{Known, Pin, ToolDefinition, ToolPins};
+
+#[async_trait]
+impl ToolPins for SqliteState {
+    async fn known(&self, server: &ServerName) -> Result<Option<Known>, StoreError> {
+        let server = server.clone();
+        let known = self.run(move |db| {
+            let asked = "SELECT 1 FROM asked_servers WHERE server = ?";
+            let is_asked = db.prepare_cached(asked)?.exists([server.as_str()])?;
+            Ok(if is_asked {
+                Some(Known { accepted: pins(db, &server)?, offered: offers(db, &server)? })
+            } else {
+                None
+            })
+        });
+        known.await
+    }
+
+    async fn offer(&self, server: &ServerName, offered: Vec<ToolDefinition>) -> Result<(), StoreError> {
+        let server = server.clone();
+        let write = self.write(move |db| {
+            db.execute("INSERT INTO asked_servers (server) VALUES (?) ON CONFLICT DO NOTHING", [server.as_str()])?;
+            db.execute("DELETE FROM tool_offers WHERE server = ?", [server.as_str()])?;
+            let mut insert = db.prepare_cached(
+                "INSERT INTO tool_offers (server, tool, fingerprint, definition) VALUES (?, ?, ?, ?)",
+            )?;
+            for tool in &offered {
+                insert.execute(params![server.as_str(), tool.name, tool.fingerprint, tool.text])?;
+            }
+            Ok(())
+        });
+        write.await
+    }
+
+    async fn accept(
+        &self,
+        server: &ServerName,
+        tools: Vec<(String, String)>,
+        entry: AdminEntry,
+    ) -> Result<(), StoreError> {
+        let server = server.clone();
+        let change = self.change(entry, move |db, entry| {
+            for (tool, fingerprint) in &tools {
+                let text = "SELECT definition FROM tool_offers WHERE server = ? AND tool = ? AND fingerprint = ?";
+                let text: Option<String> = db
+                    .prepare_cached(text)?
+                    .query_row(params![server.as_str(), tool, fingerprint], |row| row.get(0))
+                    .optional()?;
+                let text = text.ok_or_else(|| not_offered(&server, tool))?;
+                db.execute(
+                    "INSERT OR REPLACE INTO tool_pins (server, tool, fingerprint, definition, accepted_at, accepted_by) \
+                     VALUES (?, ?, ?, ?, ?, ?)",
+                    params![server.as_str(), tool, fingerprint, text, nanoseconds(entry.at), entry.by],
+                )?;
+            }
+            Ok(())
+        });
+        change.await
+    }
+}
+
+fn pins(db: &Connection, server: &ServerName) -> Result<Vec<Pin>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT tool, fingerprint, definition, accepted_at, accepted_by FROM tool_pins WHERE server = ? ORDER BY tool",
+    )?;
+    let rows = statement.query_map([server.as_str()], |row| {
+        let definition = ToolDefinition { name: row.get(0)?, fingerprint: row.get(1)?, text: row.get(2)? };
+        Ok(Pin { definition, accepted_at: of_nanoseconds(row.get(3)?), accepted_by: row.get(4)? })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn offers(db: &Connection, server: &ServerName) -> Result<Vec<ToolDefinition>, StoreError> {
+    let mut statement =
+        db.prepare_cached("SELECT tool, fingerprint, definition FROM tool_offers WHERE server = ? ORDER BY tool")?;
+    let rows = statement.query_map([server.as_str()], |row| {
+        Ok(ToolDefinition { name: row.get(0)?, fingerprint: row.get(1)?, text: row.get(2)? })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}

@@ -1,0 +1,57 @@
+//! What servers offered when they were accepted, and what they offer now.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::StoreError;
+use crate::admin_log::AdminEntry;
+use crate::name::ServerName;
+
+/// A tool as its server defines it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolDefinition {
+    /// Its name.
+    pub name: String,
+    /// A hash of everything that the definition says.
+    pub fingerprint: String,
+    /// The definition, as the server wrote it.
+    pub text: String,
+}
+
+/// A definition that was accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pin {
+    /// The definition.
+    pub definition: ToolDefinition,
+    /// When.
+    pub accepted_at: Timestamp,
+    /// By whom.
+    pub accepted_by: String,
+}
+
+/// What is known of a server's tools.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Known {
+    /// What was accepted, by name.
+    pub accepted: Vec<Pin>,
+    /// What was offered last, by name.
+    pub offered: Vec<ToolDefinition>,
+}
+
+/// Keeps the accepted definitions of tools. What was accepted stays so, also while it is not offered.
+#[async_trait]
+pub trait ToolPins: Send + Sync {
+    /// What is known of a server's tools; none if it has never been asked.
+    async fn known(&self, server: &ServerName) -> Result<Option<Known>, StoreError>;
+    /// Keeps what a server offers now, in place of what it offered before.
+    async fn offer(&self, server: &ServerName, offered: Vec<ToolDefinition>) -> Result<(), StoreError>;
+    /// Accepts what is offered under these names and fingerprints, in one step with its entry in the admin log.
+    /// `Conflict` if one of them is not what is offered now; nothing is accepted then.
+    async fn accept(
+        &self,
+        server: &ServerName,
+        tools: Vec<(String, String)>,
+        entry: AdminEntry,
+    ) -> Result<(), StoreError>;
+}
