@@ -16,7 +16,18 @@ pub fn json(value: &impl serde::Serialize) -> Result<()> {
 /// # Errors
 /// Not all of the text could be written.
 pub fn print(text: &str) -> Result<()> {
-    let mut out = anstream::stdout().lock();
+    write(anstream::stdout().lock(), text)
+}
+
+/// Prints every byte as it is, for texts that hashes cover: nothing is taken out where no terminal listens.
+///
+/// # Errors
+/// Not all of the text could be written.
+pub fn print_exactly(text: &str) -> Result<()> {
+    write(std::io::stdout().lock(), text)
+}
+
+fn write(mut out: impl Write, text: &str) -> Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(anyhow!(
             "cannot write to standard output: {error}; what is there is not whole: make room and run it again"
