@@ -231,13 +231,19 @@ fn no_secret_is_in_any_output_of_any_command() {
 
 #[test]
 fn a_log_for_programs_has_one_object_a_line_with_the_call_and_its_code() {
-    let site = site();
-    site.house.write("policy.json", CLOSED);
-    let variables = [("UPSTREAM_TOKEN", site.secret.as_str()), ("CI_TOKEN", site.token.as_str())];
-    let outer = site.house.start("data", &variables, &["serve", "--config", "gatelodge.toml", "--log", "json"]);
-    let call = site.house.run_with(&[("GATELODGE_TOKEN", &site.token)], &["call", &outer.url("notes"), "list_notes"]);
+    let Site { house, outer, _inner: inner, secret, token } = site();
+    // It logs for people, and to the same file.
+    assert_eq!(outer.stop(), 0);
+    house.write("policy.json", CLOSED);
+    let variables = [("UPSTREAM_TOKEN", secret.as_str()), ("CI_TOKEN", token.as_str())];
+    let outer = house.start("data", &variables, &["serve", "--config", "gatelodge.toml", "--log", "json"]);
+    let call = house.run_with(&[("GATELODGE_TOKEN", &token)], &["call", &outer.url("notes"), "list_notes"]);
     assert_eq!(call.code, 3, "{call:?}");
-    let rows = site.run(&["calls", "--refused", "--json", "--config", "gatelodge.toml"]).stdout;
+    drop(inner);
+    let refused = || house.run(&["calls", "--refused", "--json", "--data", "data"]).stdout;
+    // No reply waits for the row of a refusal.
+    until("it is recorded", || !refused().is_empty());
+    let rows = refused();
     let row: Value = serde_json::from_str(rows.lines().last().expect("a row")).expect("JSON");
     until("it is logged", || outer.log().contains(row["call"].as_str().unwrap()));
     let mut found = None;
