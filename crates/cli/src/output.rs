@@ -4,6 +4,8 @@ use std::io::Write;
 
 use anyhow::{Result, anyhow};
 
+use crate::report;
+
 /// Prints a value as JSON.
 pub fn json(value: &impl serde::Serialize) -> Result<()> {
     print(&format!("{}\n", serde_json::to_string_pretty(value)?))
@@ -14,12 +16,41 @@ pub fn json(value: &impl serde::Serialize) -> Result<()> {
 /// # Errors
 /// Not all of the text could be written.
 pub fn print(text: &str) -> Result<()> {
-    let mut out = anstream::stdout().lock();
+    write(anstream::stdout().lock(), text)
+}
+
+/// Prints every byte as it is, for texts that hashes cover: nothing is taken out where no terminal listens.
+///
+/// # Errors
+/// Not all of the text could be written.
+pub fn print_exactly(text: &str) -> Result<()> {
+    write(std::io::stdout().lock(), text)
+}
+
+fn write(mut out: impl Write, text: &str) -> Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(anyhow!(
             "cannot write to standard output: {error}; what is there is not whole: make room and run it again"
         )),
         _ => Ok(()),
+    }
+}
+
+/// Prints a list: as JSON for programs, as a table for people; where there is nothing, `none` says how to come by
+/// something.
+pub fn list<T: serde::Serialize>(
+    all: &[T],
+    json: bool,
+    none: &str,
+    rows: impl Fn(&T) -> Vec<Vec<String>>,
+) -> Result<()> {
+    match all {
+        all if json => self::json(&all),
+        [] => {
+            report::say(none);
+            Ok(())
+        }
+        all => print(&table(&all.iter().flat_map(rows).collect::<Vec<_>>())),
     }
 }
 

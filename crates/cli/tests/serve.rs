@@ -231,13 +231,19 @@ fn no_secret_is_in_any_output_of_any_command() {
 
 #[test]
 fn a_log_for_programs_has_one_object_a_line_with_the_call_and_its_code() {
-    let site = site();
-    site.house.write("policy.json", CLOSED);
-    let variables = [("UPSTREAM_TOKEN", site.secret.as_str()), ("CI_TOKEN", site.token.as_str())];
-    let outer = site.house.start("data", &variables, &["serve", "--config", "gatelodge.toml", "--log", "json"]);
-    let call = site.house.run_with(&[("GATELODGE_TOKEN", &site.token)], &["call", &outer.url("notes"), "list_notes"]);
+    let Site { house, outer, _inner: inner, secret, token } = site();
+    // It logs for people, and to the same file.
+    assert_eq!(outer.stop(), 0);
+    house.write("policy.json", CLOSED);
+    let variables = [("UPSTREAM_TOKEN", secret.as_str()), ("CI_TOKEN", token.as_str())];
+    let outer = house.start("data", &variables, &["serve", "--config", "gatelodge.toml", "--log", "json"]);
+    let call = house.run_with(&[("GATELODGE_TOKEN", &token)], &["call", &outer.url("notes"), "list_notes"]);
     assert_eq!(call.code, 3, "{call:?}");
-    let rows = site.run(&["calls", "--refused", "--json", "--config", "gatelodge.toml"]).stdout;
+    drop(inner);
+    let refused = || house.run(&["calls", "--refused", "--json", "--data", "data"]).stdout;
+    // No reply waits for the row of a refusal.
+    until("it is recorded", || !refused().is_empty());
+    let rows = refused();
     let row: Value = serde_json::from_str(rows.lines().last().expect("a row")).expect("JSON");
     until("it is logged", || outer.log().contains(row["call"].as_str().unwrap()));
     let mut found = None;
@@ -257,7 +263,7 @@ fn rows_older_than_they_are_kept_go_behind_an_anchor_and_the_log_still_verifies(
     let house = house();
     let text = "[gateway]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n[store]\ndata = \"data\"\n";
     house.write("gatelodge.toml", &format!("{text}retention = \"90d\"\n"));
-    write_rows(&house, &["2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z", "2999-01-01T00:00:00Z"]);
+    write_rows(&house, &["2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z", "2999-01-01T00:00:00Z"], "x");
     let outer = house.start("data", &[], &["serve", "--config", "gatelodge.toml"]);
     until("old rows are removed", || outer.log().contains("removed 2 rows of the call log"));
     let rows = house.run(&["audit", "export", "--data", "data"]).stdout;
@@ -271,14 +277,26 @@ fn rows_older_than_they_are_kept_go_behind_an_anchor_and_the_log_still_verifies(
     assert!(verified.stdout.contains("call log   holds: 2 rows"), "{}", verified.stdout);
 }
 
+/// What a terminal would act on is covered by the hash like everything else.
+#[test]
+fn an_export_has_every_byte_of_a_row() {
+    let house = house();
+    let message = "a\u{9b}31mb\u{7f}c";
+    write_rows(&house, &["2020-01-01T00:00:00Z"], message);
+    house.run(&["server", "add", "books", "http://127.0.0.1:9/mcp", "--data", "data"]);
+    let exported = house.run(&["audit", "export", "--data", "data"]).stdout;
+    assert!(exported.contains(message), "{exported:?}");
+}
+
 /// Writes a row of each time into the ledger of a gateway that does not run yet.
-fn write_rows(house: &House, times: &[&str]) {
+fn write_rows(house: &House, times: &[&str], message: &str) {
     let clock = Arc::new(ManualClock::at(times[0].parse().expect("a time")));
     let ledger = SqliteLedger::open(&house.path("data"), Durability::Process, clock).expect("a ledger");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     for time in times {
         let at = time.parse().expect("a time");
-        let row = Record::new(Kind::Passed, CallId::new(at, [7; 10]), at);
+        let mut row = Record::new(Kind::Passed, CallId::new(at, [7; 10]), at);
+        row.message = Some(message.into());
         runtime.block_on(ledger.write(row)).expect("queued");
     }
 }

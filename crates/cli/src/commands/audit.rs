@@ -59,7 +59,7 @@ fn export(args: ExportArgs) -> Result<Exit> {
             let Some(last) = page.last() else { return Ok(Exit::Fine) };
             after = last.seq;
             let lines: Vec<String> = page.iter().map(|row| row.line() + "\n").collect();
-            output::print(&lines.concat())?;
+            output::print_exactly(&lines.concat())?;
         }
     })
 }

@@ -150,3 +150,38 @@ fn of_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, StoreError> 
 fn name<T: std::str::FromStr<Err = crate::NameError>>(text: &str) -> Result<T, StoreError> {
     text.parse().map_err(|error| StoreError::Corrupt(format!("`{text}` as a name: {error}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::AdminLog;
+
+    fn entry() -> AdminEntry {
+        let at = "2026-11-15T12:00:00Z".parse().expect("a time");
+        AdminEntry { at, by: "ann".into(), action: "a.b".into(), subject: "c".into(), detail: serde_json::Value::Null }
+    }
+
+    #[tokio::test]
+    async fn a_head_is_written_under_the_lock_and_one_that_was_held_up_is_the_newest() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (slow, other) =
+            (SqliteState::open(dir.path()).expect("a state"), SqliteState::open(dir.path()).expect("a state"));
+        let path = dir.path().join("state.head");
+        slow.append(entry()).await.expect("kept");
+        let mut head_file = HeadFile::open(&slow.open.file).expect("a file");
+        let mut keep = || keep_head(&mut slow.open.connection.lock().expect("a connection"), &mut head_file);
+        std::fs::write(&path, "").expect("emptied");
+
+        let foreign = Connection::open(dir.path().join(NAME)).expect("a database");
+        foreign.execute_batch("BEGIN IMMEDIATE").expect("a lock");
+        keep();
+        assert_eq!(std::fs::read_to_string(&path).expect("a head"), "", "somebody else is writing");
+        foreign.execute_batch("ROLLBACK").expect("no lock");
+
+        other.append(entry()).await.expect("kept");
+        std::fs::write(&path, "").expect("emptied");
+        keep();
+        let newest = AdminLog::head(&other).await.expect("a head");
+        assert_eq!(std::fs::read_to_string(&path).expect("a head").trim(), newest.to_string());
+    }
+}

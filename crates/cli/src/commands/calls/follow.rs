@@ -103,3 +103,45 @@ impl Open {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use gatelodge_store::{CallId, Filter, Outcome, Record};
+
+    use super::*;
+
+    fn row(seq: u64, kind: Kind, number: u8) -> Row {
+        let at = "2026-11-15T12:00:00Z".parse().expect("a time");
+        Row { seq, record: Record::new(kind, CallId::new(at, [number; 10]), at) }
+    }
+
+    #[test]
+    fn a_call_waits_for_its_outcome_and_is_forgotten_with_it() {
+        let wanted = Wanted::all(Filter { grant: Some("ci".into()), ..Filter::default() });
+        let mut open = Open { calls: VecDeque::new(), json: false };
+        let mut mine = row(1, Kind::Intent, 1);
+        mine.record.label = Some("ci".into());
+        open.take(mine, &wanted).expect("taken");
+        open.take(row(2, Kind::Intent, 2), &wanted).expect("not wanted");
+        assert_eq!(open.calls.len(), 1, "only what is wanted is waited for");
+        (1..PATIENCE).for_each(|_| open.look().expect("a look"));
+        assert!(!open.calls[0].is_told);
+        open.look().expect("a look");
+        assert!(open.calls[0].is_told, "shown without its outcome");
+        let mut outcome = row(3, Kind::Outcome, 1);
+        outcome.record.outcome = Some(Outcome::Ok);
+        open.take(outcome, &wanted).expect("settled");
+        assert!(open.calls.is_empty());
+    }
+
+    #[test]
+    fn calls_that_never_end_are_bounded() {
+        let wanted = Wanted::all(Filter::default());
+        let mut open = Open { calls: VecDeque::new(), json: true };
+        for seq in 1..=MAX_OPEN as u64 + 10 {
+            open.add(Waiting { row: row(seq, Kind::Intent, 0), looks: 0, is_told: true });
+        }
+        assert_eq!((open.calls.len(), open.calls[0].row.seq), (MAX_OPEN, 11));
+        assert!(wanted.admits(&row(1, Kind::Intent, 0)));
+    }
+}

@@ -13,7 +13,7 @@ use crate::cli::{ListArgs, NamedArgs};
 use crate::desk::{self, Desk, Need};
 use crate::exit::Exit;
 use crate::output;
-use crate::report::{say, shown};
+use crate::report::shown;
 
 /// A grant as it is told. The hash of its token is no secret, but nobody needs it.
 #[derive(Debug, Serialize)]
@@ -31,14 +31,8 @@ pub struct Told {
 
 pub fn run(args: ListArgs) -> Result<Exit> {
     desk::at(&args.store, Need::There, async |desk| {
-        let all = all(&desk).await?;
-        if args.json {
-            output::json(&all)?;
-        } else if all.is_empty() {
-            say("there are no grants; make one with `gatelodge grant create LABEL --server NAME --policy NAME`");
-        } else {
-            output::print(&output::table(&all.iter().flat_map(rows).collect::<Vec<_>>()))?;
-        }
+        let none = "there are no grants; make one with `gatelodge grant create LABEL --server NAME --policy NAME`";
+        output::list(&all(&desk).await?, args.json, none, rows)?;
         Ok(Exit::Fine)
     })
 }

@@ -7,19 +7,14 @@ use crate::cli::{ListArgs, NamedArgs};
 use crate::desk::{self, Need};
 use crate::exit::Exit;
 use crate::output;
-use crate::report::{say, shown};
+use crate::report::shown;
 
 pub fn run(args: ListArgs) -> Result<Exit> {
     desk::at(&args.store, Need::There, async |desk| {
         let all = all(&desk).await?;
-        if args.json {
-            output::json(&all)?;
-        } else if all.is_empty() {
-            say("there are no servers; add one with `gatelodge server add NAME URL`");
-        } else {
-            let row = |told: &Told| vec![told.name.clone(), told.url.clone(), told.from.to_owned()];
-            output::print(&output::table(&all.iter().map(row).collect::<Vec<_>>()))?;
-        }
+        let none = "there are no servers; add one with `gatelodge server add NAME URL`";
+        let row = |told: &Told| vec![vec![told.name.clone(), told.url.clone(), told.from.to_owned()]];
+        output::list(&all, args.json, none, row)?;
         Ok(Exit::Fine)
     })
 }
