@@ -1,6 +1,7 @@
 //! What can be asked on the command line. The comments here are the help texts.
 
 mod call;
+mod connect;
 mod grant;
 mod log;
 mod policy;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use call::CallArgs;
+pub use connect::ConnectArgs;
 pub use grant::{AttachArgs, CreateArgs, DetachArgs, GrantCommand, LifeArgs, RotateArgs, TokenArgs};
 pub use log::{AuditCommand, CallsArgs, DoctorArgs, ExportArgs, HeadArgs, LogName, PruneArgs, StatusArgs, VerifyArgs};
 pub use policy::{
@@ -38,6 +40,7 @@ pub struct Cli {
 pub enum Command {
     Up(UpArgs),
     Serve(ServeArgs),
+    Connect(ConnectArgs),
     Call(CallArgs),
     /// Adds, lists, removes and tests the servers that agents reach.
     #[command(subcommand)]
@@ -83,4 +86,6 @@ pub enum DocsPage {
     Config,
     /// `docs/cli.md`.
     Cli,
+    /// `docs/clients.md`.
+    Clients,
 }

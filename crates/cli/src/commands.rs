@@ -3,6 +3,7 @@
 pub mod audit;
 pub mod call;
 pub mod calls;
+pub mod connect;
 pub mod docs;
 pub mod doctor;
 pub mod grant;

@@ -1,8 +1,10 @@
 //! The one executable: parses what was asked, hands it to a command, and tells how it ended.
 
 mod address;
+mod ask;
 mod cli;
 mod client;
+mod clients;
 mod commands;
 mod config;
 mod demo;
@@ -26,6 +28,7 @@ fn main() -> Exit {
     let outcome = match command {
         Command::Up(args) => commands::up::run(args),
         Command::Serve(args) => commands::serve::run(args),
+        Command::Connect(args) => commands::connect::run(&args),
         Command::Call(args) => commands::call::run(&args),
         Command::Server(command) => commands::server::run(command),
         Command::Grant(command) => commands::grant::run(command),
