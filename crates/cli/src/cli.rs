@@ -3,6 +3,7 @@
 mod call;
 mod connect;
 mod grant;
+mod init;
 mod log;
 mod policy;
 mod run;
@@ -15,6 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use call::CallArgs;
 pub use connect::ConnectArgs;
 pub use grant::{AttachArgs, CreateArgs, DetachArgs, GrantCommand, LifeArgs, RotateArgs, TokenArgs};
+pub use init::InitArgs;
 pub use log::{AuditCommand, CallsArgs, DoctorArgs, ExportArgs, HeadArgs, LogName, PruneArgs, StatusArgs, VerifyArgs};
 pub use policy::{
     CheckArgs, ExplainArgs, FmtArgs, FormatName, ImportArgs, PolicyCommand, PutArgs, RollbackArgs, ShowPolicyArgs,
@@ -40,6 +42,7 @@ pub struct Cli {
 pub enum Command {
     Up(UpArgs),
     Serve(ServeArgs),
+    Init(InitArgs),
     Connect(ConnectArgs),
     Call(CallArgs),
     /// Adds, lists, removes and tests the servers that agents reach.

@@ -1,8 +1,6 @@
 //! The MCP clients that people have: where their configurations are, how their entries look, and how they are changed
 //! without touching anything else. One table says it all; nothing else knows a client by name.
 
-#![allow(dead_code, unused_imports, reason = "`init` will read what `connect` writes")]
-
 mod document;
 mod entry;
 mod file;

@@ -7,6 +7,7 @@ pub mod connect;
 pub mod docs;
 pub mod doctor;
 pub mod grant;
+pub mod init;
 pub mod policy;
 pub mod serve;
 pub mod server;

@@ -28,6 +28,7 @@ fn main() -> Exit {
     let outcome = match command {
         Command::Up(args) => commands::up::run(args),
         Command::Serve(args) => commands::serve::run(args),
+        Command::Init(args) => commands::init::run(&args),
         Command::Connect(args) => commands::connect::run(&args),
         Command::Call(args) => commands::call::run(&args),
         Command::Server(command) => commands::server::run(command),

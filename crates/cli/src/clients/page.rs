@@ -17,7 +17,9 @@ The token is never written.
 The client takes it from a variable of the environment, `GATELODGE_TOKEN` unless `--token-env` names another.
 A client that cannot do that, or only starts programs, gets `gatelodge bridge`, which takes the token from the variable.
 
-This page is made from the table that the command uses.
+`gatelodge init` looks for all of these files, shows the servers in them, and moves those you choose behind the gateway.
+
+This page is made from the table that both commands use.
 Paths are those on Linux; macOS and Windows follow where they differ.
 ";
 
