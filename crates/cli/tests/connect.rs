@@ -14,7 +14,7 @@ mod support;
 use std::fs;
 use std::process::{Command, Stdio};
 
-use clients::{SECRET, furnish, mode, put, set_mode, tree};
+use clients::{SECRET, at_terminal, furnish, mode, put, set_mode, tree};
 use serde_json::Value;
 use support::{House, Run, house, until};
 
@@ -202,40 +202,6 @@ fn a_file_that_cannot_be_used_is_told_plainly_and_left_as_it_is() {
     std::os::unix::fs::symlink("nowhere", house.path("home/.kiro/settings/mcp.json")).expect("a link");
     let run = connect(&house, &["kiro", "--server", "books", "--write", "--yes"]);
     assert!(run.code == 1 && run.stderr.contains("leads nowhere"), "{run:?}");
-}
-
-/// Runs at a terminal, waits for the question, changes the file, and says yes.
-const TERMINAL: &str = r#"
-import os, pty, sys
-file, program, *args = sys.argv[1:]
-pid, terminal = pty.fork()
-if pid == 0:
-    os.execv(program, [program, *args])
-told = b""
-while b"[y/N]" not in told:
-    told += os.read(terminal, 1024)
-if file:
-    open(file, "w").write('{"mine": 1}')
-os.write(terminal, b"y\n")
-try:
-    while True:
-        told += os.read(terminal, 1024)
-except OSError:
-    pass
-print(told.decode())
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-"#;
-
-fn at_terminal(house: &House, file: &str, args: &[&str]) -> (i32, String) {
-    let output = Command::new("python3")
-        .args(["-c", TERMINAL, file, env!("CARGO_BIN_EXE_gatelodge")])
-        .args(args)
-        .current_dir(house.path(""))
-        .env("XDG_DATA_HOME", house.path("share"))
-        .stdin(Stdio::null())
-        .output()
-        .expect("python3 runs");
-    (output.status.code().unwrap_or(-1), String::from_utf8(output.stdout).expect("UTF-8"))
 }
 
 #[test]

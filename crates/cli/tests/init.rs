@@ -9,7 +9,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::fs;
 
-use clients::{SECRET, furnish, mode, put, set_mode, tree};
+use clients::{SECRET, at_terminal, furnish, mode, put, set_mode, tree};
 use serde_json::Value;
 use support::{House, Run, house};
 
@@ -327,6 +327,38 @@ fn files_that_cannot_be_used_are_told_each_and_the_others_go_on() {
     assert!(house.read("home/.claude.json").contains("http://127.0.0.1:7420/mcp/github"), "the others went on");
     assert_eq!(init(&house, &["--undo", "--yes"]).code, 0);
     assert_eq!(tree(&house), before);
+}
+
+#[test]
+fn a_file_that_changes_while_the_person_thinks_is_left_and_the_others_go_on() {
+    let house = house();
+    furnish(&house);
+    let before = tree(&house);
+    let file = "home/.kiro/settings/mcp.json";
+    let path = house.path(file).display().to_string();
+    let args = ["init", "--servers", "aws,github", "--rewrite", "--home", "home", "--project", "project"];
+    let (code, told) = at_terminal(&house, &path, &args);
+    assert_eq!(code, 1, "{told}");
+    assert!(told.contains("mcp.json: it was changed meanwhile"), "{told}");
+    assert_eq!(house.read(file), "{\"mine\": 1}");
+    assert!(!house.path(&format!("{file}.gatelodge-backup")).exists());
+    assert!(house.read("home/.claude.json").contains("/mcp/github"), "the others went on");
+    assert_eq!(init(&house, &["--undo", "--yes"]).code, 0);
+    put(&house, file, &before[file].0);
+    assert_eq!(tree(&house), before);
+}
+
+#[test]
+fn if_our_own_files_cannot_be_written_nothing_stays() {
+    let house = house();
+    furnish(&house);
+    let before = tree(&house);
+    std::os::unix::fs::symlink("nowhere/at/all", house.path("policies")).expect("a link");
+    let run = init(&house, &["--all", "--rewrite", "--yes"]);
+    assert!(run.code == 2 && run.stderr.contains("nothing was written"), "{run:?}");
+    fs::remove_file(house.path("policies")).expect("the link");
+    assert_eq!(tree(&house), before);
+    assert!(!house.path("tokens").exists());
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use crate::support::House;
 
@@ -111,4 +112,38 @@ pub fn tree(house: &House) -> BTreeMap<String, (Vec<u8>, u32)> {
         }
     }
     files
+}
+
+/// Runs at a terminal, waits for the question, changes the file, and says yes.
+const TERMINAL: &str = r#"
+import os, pty, sys
+file, program, *args = sys.argv[1:]
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(program, [program, *args])
+told = b""
+while b"[y/N]" not in told:
+    told += os.read(terminal, 1024)
+if file:
+    open(file, "w").write('{"mine": 1}')
+os.write(terminal, b"y\n")
+try:
+    while True:
+        told += os.read(terminal, 1024)
+except OSError:
+    pass
+print(told.decode())
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"#;
+
+pub fn at_terminal(house: &House, file: &str, args: &[&str]) -> (i32, String) {
+    let output = Command::new("python3")
+        .args(["-c", TERMINAL, file, env!("CARGO_BIN_EXE_gatelodge")])
+        .args(args)
+        .current_dir(house.path(""))
+        .env("XDG_DATA_HOME", house.path("share"))
+        .stdin(Stdio::null())
+        .output()
+        .expect("python3 runs");
+    (output.status.code().unwrap_or(-1), String::from_utf8(output.stdout).expect("UTF-8"))
 }
