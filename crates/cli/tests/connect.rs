@@ -156,14 +156,26 @@ fn what_somebody_changed_since_is_not_taken_back_unawares() {
     furnish(&house);
     let before = tree(&house);
     connect(&house, &["kiro", "--server", "aws", "--write", "--yes"]);
-    put(&house, "home/.kiro/settings/mcp.json", b"{\"mine\": 1}");
+    let file = "home/.kiro/settings/mcp.json";
+    put(&house, file, house.read(file).replace("{ \"mcpServers\"", "{ \"mine\": 1, \"mcpServers\"").as_bytes());
     let changed = tree(&house);
     let run = connect(&house, &["kiro", "--undo", "--yes"]);
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("changed since"), "{}", run.stderr);
     assert_eq!(tree(&house), changed);
     assert_eq!(connect(&house, &["kiro", "--undo", "--yes", "--force"]).code, 0);
-    assert_eq!(tree(&house), before);
+    let now: Value = serde_json::from_str(&house.read(file)).expect("JSON");
+    let mut expected: Value = serde_json::from_slice(&before[file].0).expect("JSON");
+    expected["mine"] = 1.into();
+    assert_eq!(now, expected, "our entry is taken back, and the change stays");
+    assert!(tree(&house).keys().eq(before.keys()));
+
+    connect(&house, &["codex", "--server", "new", "--write", "--yes"]);
+    put(&house, "home/.codex/config.toml", format!("{}x = 1\n", house.read("home/.codex/config.toml")).as_bytes());
+    assert_eq!(connect(&house, &["codex", "--undo", "--yes", "--force"]).code, 0);
+    let now = house.read("home/.codex/config.toml");
+    assert!(now.contains("[mcp_servers.notes]") && !now.contains("/mcp/new"), "{now}");
+    put(&house, "home/.kiro/settings/mcp.json", b"");
 }
 
 #[test]

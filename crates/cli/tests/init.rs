@@ -367,13 +367,25 @@ fn what_somebody_changed_since_is_not_taken_back_unawares() {
     furnish(&house);
     let before = tree(&house);
     init(&house, &["--all", "--rewrite", "--yes"]);
-    put(&house, "home/.kiro/settings/mcp.json", b"{\"mine\": 1}");
+    // Claude Code writes to its own file all day.
+    let file = "home/.claude.json";
+    let text = house.read(file).replace("\"numStartups\": 41", "\"numStartups\": 42");
+    put(&house, file, text.as_bytes());
+    // And a person has tightened a policy.
+    put(&house, "policies/github.json", b"{\"mine\": 1}");
     let changed = tree(&house);
     let run = init(&house, &["--undo", "--yes"]);
-    assert!(run.code == 1 && run.stderr.contains(".kiro/settings/mcp.json: it was changed since"), "{run:?}");
+    assert!(run.code == 1 && run.stderr.contains(".claude.json: it was changed since"), "{run:?}");
     assert_eq!(tree(&house), changed, "nothing at all was taken back");
     assert_eq!(init(&house, &["--undo", "--yes", "--force"]).code, 0);
-    assert_eq!(tree(&house), before);
+    let (mut after, mut before) = (tree(&house), before);
+    assert_eq!(after.remove("policies/github.json").expect("the policy").0, b"{\"mine\": 1}");
+    let json =
+        |file: Option<(Vec<u8>, u32)>| serde_json::from_slice::<Value>(&file.expect("the file").0).expect("JSON");
+    let (after_json, mut expected) = (json(after.remove(file)), json(before.remove(file)));
+    expected["numStartups"] = 42.into();
+    assert_eq!(after_json, expected, "our entries are taken back, and the change stays");
+    assert_eq!(after, before);
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub struct ConnectArgs {
     /// Take back what was last written into the client's file.
     #[arg(long)]
     pub undo: bool,
-    /// With `--undo`: also where the file was changed since.
+    /// With `--undo`: also where the file was changed since; the changes stay.
     #[arg(long, requires = "undo")]
     pub force: bool,
     /// Do not ask.

@@ -52,7 +52,7 @@ pub struct InitArgs {
     /// Take back everything that `init` wrote.
     #[arg(long, conflicts_with_all = ["servers", "all", "rewrite", "copy_secrets"])]
     pub undo: bool,
-    /// With `--undo`: also where files were changed since.
+    /// With `--undo`: also where files were changed since; the changes stay.
     #[arg(long, requires = "undo")]
     pub force: bool,
     /// A folder whose own configurations of clients are looked at, too.

@@ -18,17 +18,24 @@ pub struct Document {
     value: Value,
 }
 
-/// An entry that shall stand in a configuration, in place of one of that name if there is one.
+/// What shall stand in a configuration under a name, in place of what does.
 #[derive(Debug, Clone)]
 pub struct Change {
     /// The names on the way to the servers.
     pub root: Vec<String>,
     /// The name of the entry.
     pub name: String,
-    /// What it shall say.
-    pub entry: Value,
+    /// What it shall say; none takes it away.
+    pub entry: Option<Value>,
     /// A question that VS Code shall ask, unless it does already.
     pub input: Option<Value>,
+}
+
+impl Change {
+    /// Where the entry stands, its own name last.
+    pub fn path(&self) -> Vec<String> {
+        [self.root.as_slice(), std::slice::from_ref(&self.name)].concat()
+    }
 }
 
 impl Document {
@@ -98,10 +105,14 @@ impl Document {
         };
         // INVARIANT: what is written differs from what was read in our entries alone. The editors promise it; this holds
         // them to it.
-        let after = Self::read(self.format, text.as_bytes())?.value;
+        let mut after = Self::read(self.format, text.as_bytes())?.value;
         let mut expected = self.value.clone();
         for change in changes {
             apply(&mut expected, change);
+        }
+        for change in changes.iter().filter(|change| change.entry.is_none()) {
+            drop_empty(&mut after, &change.root);
+            drop_empty(&mut expected, &change.root);
         }
         if after != expected {
             return Err("it cannot be changed without touching something else in it".into());
@@ -123,7 +134,10 @@ fn apply(value: &mut Value, change: &Change) {
         table = fields.entry(name).or_insert_with(|| Value::Object(Map::new()));
     }
     if let Value::Object(fields) = table {
-        fields.insert(change.name.clone(), change.entry.clone());
+        match &change.entry {
+            Some(entry) => drop(fields.insert(change.name.clone(), entry.clone())),
+            None => drop(fields.shift_remove(&change.name)),
+        }
     }
     if let (Some(input), Value::Object(fields)) = (&change.input, value) {
         let inputs = fields.entry("inputs").or_insert_with(|| json!([]));
@@ -135,13 +149,25 @@ fn apply(value: &mut Value, change: &Change) {
     }
 }
 
+/// Drops a table that has nothing left in it. TOML has none where there is no entry, JSON has an empty one.
+fn drop_empty(value: &mut Value, root: &[String]) {
+    let Some((first, rest)) = root.split_first() else { return };
+    let Value::Object(fields) = value else { return };
+    if let Some(inner) = fields.get_mut(first) {
+        drop_empty(inner, rest);
+        if inner.as_object().is_some_and(Map::is_empty) {
+            fields.shift_remove(first);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::find;
     use super::*;
 
     fn change(root: &str, name: &str, entry: Value) -> Change {
-        Change { root: vec![root.to_owned()], name: name.to_owned(), entry, input: None }
+        Change { root: vec![root.to_owned()], name: name.to_owned(), entry: Some(entry), input: None }
     }
 
     fn put(format: Format, text: &str, change: Change) -> String {
@@ -182,6 +208,15 @@ mod tests {
             change("mcp_servers", "a", json!({"url": "new"})),
         );
         assert_eq!(out, "[mcp_servers]\na = { url = \"new\" } # here\n");
+    }
+
+    #[test]
+    fn an_entry_can_be_taken_away() {
+        let gone = |root: &str| Change { root: vec![root.to_owned()], name: "a".to_owned(), entry: None, input: None };
+        let text = "{\n  \"servers\": {\n    \"a\": {}, // ours\n    \"b\": {} // mine\n  }\n}\n";
+        let out = put(Format::Json, text, gone("servers"));
+        assert!(out.contains("\"b\": {} // mine") && !out.contains("\"a\""), "{out}");
+        assert_eq!(put(Format::Toml, "x = 1\n\n[s.a]\ny = 1\n\n[t]\n", gone("s")), "x = 1\n\n[t]\n");
     }
 
     #[test]

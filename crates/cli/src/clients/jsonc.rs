@@ -38,9 +38,11 @@ pub fn put(text: &str, changes: &[Change]) -> Result<String, String> {
             table = table.object_value_or_create(name).ok_or_else(|| format!("`{name}` is not a table"))?;
         }
         once(&table, &change.name)?;
-        match table.get(&change.name) {
-            Some(entry) => entry.set_value(input(&change.entry)),
-            None => drop(table.append(&change.name, input(&change.entry))),
+        match (table.get(&change.name), &change.entry) {
+            (Some(old), Some(new)) => old.set_value(input(new)),
+            (None, Some(new)) => drop(table.append(&change.name, input(new))),
+            (Some(old), None) => old.remove(),
+            (None, None) => {}
         }
         if let Some(question) = &change.input {
             ask(&top, question)?;

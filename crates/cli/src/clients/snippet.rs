@@ -13,7 +13,7 @@ pub fn snippet(client: &Client, link: &Link) -> String {
         Format::Json => pretty(&around(client, link, entry)),
         Format::Toml => {
             let root = client.root.iter().map(|&name| name.to_owned()).collect();
-            let change = Change { root, name: link.name.clone(), entry, input: None };
+            let change = Change { root, name: link.name.clone(), entry: Some(entry), input: None };
             let text = Document::new(Format::Toml).with(&[change]).unwrap_or_default();
             String::from_utf8_lossy(&text).trim_start().to_owned()
         }

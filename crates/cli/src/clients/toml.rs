@@ -29,7 +29,10 @@ pub fn put(text: &str, changes: &[Change]) -> Result<String, String> {
             });
             table = item.as_table_like_mut().ok_or_else(|| format!("`{name}` is not a table"))?;
         }
-        set(table, &change.name, &change.entry)?;
+        match &change.entry {
+            Some(entry) => set(table, &change.name, entry)?,
+            None => drop(table.remove(&change.name)),
+        }
     }
     let text = document.to_string();
     Ok(if has_returns { text.replace('\n', "\r\n") } else { text })

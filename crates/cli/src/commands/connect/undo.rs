@@ -23,7 +23,7 @@ pub fn run(args: &ConnectArgs, spot: &Spot, data: &Path) -> Result<Exit> {
     };
     let step = journal.steps.remove(at);
     if step.standing().map_err(|trouble| of_file(&name, &trouble))? == Standing::Changed && !args.force {
-        say(&format!("`{name}` was changed since; `--force` puts the old text back all the same"));
+        say(&format!("`{name}` was changed since; `--force` takes our entry back, and keeps the changes"));
         return Ok(Exit::Findings);
     }
     if !ask::leave(args.yes, &format!("Put `{name}` back as it was?"))? {

@@ -1,6 +1,6 @@
 //! The client's file with our entry in it: shown, agreed to, kept, replaced.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde_json::{Map, Value, json};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::notes;
 use crate::ask;
 use crate::cli::ConnectArgs;
-use crate::clients::{Change, Client, Document, Held, Journal, Link, Spot, Step, Trouble, diff, hash, snippet};
+use crate::clients::{Change, Client, Document, Held, Journal, Link, Output, Spot, Trouble, diff, snippet};
 use crate::exit::Usage;
 use crate::output;
 use crate::report::{say, shown};
@@ -44,40 +44,33 @@ pub fn run(
         say(&format!("`{name}` says so already"));
         return Ok(Some(Map::from_iter([("written".to_owned(), Value::Null)])));
     }
-    let change = Change { root: spot.root.clone(), name: link.name.clone(), entry, input: link.input(client) };
+    let shown_change = diff(old, &entry, &link.entry(client));
+    let change =
+        Change { root: spot.root.clone(), name: link.name.clone(), entry: Some(entry), input: link.input(client) };
     let bytes = document.with(std::slice::from_ref(&change)).map_err(|what| of_file(&name, &Trouble(what)))?;
     held.check_writable().map_err(|trouble| of_file(&name, &trouble))?;
-    say(&format!(
-        "{name}: `{}.{}`\n{}",
-        spot.root.join("."),
-        shown(&link.name),
-        diff(old, &change.entry, &link.entry(client))
-    ));
+    say(&format!("{name}: `{}.{}`\n{}", spot.root.join("."), shown(&link.name), shown_change));
     if !ask::leave(args.yes, "Write it?")? {
         say("nothing was written");
         return Ok(None);
     }
-    let backup = keep(&held, &bytes, data).map_err(|trouble| of_file(&name, &trouble))?;
+    let output = Output { held, bytes, client: Some(client), entries: vec![change.path()] };
+    let backup = keep(&output, data).map_err(|trouble| of_file(&name, &trouble))?;
     say(&format!("wrote `{name}`; `gatelodge connect {} --undo` takes it back", client.id));
     notes(client, link).iter().for_each(|note| say(note));
     Ok(Some(Map::from_iter([("written".to_owned(), json!(path)), ("backup".to_owned(), json!(backup))])))
 }
 
 /// Keeps the old text, notes what is done, and does it. If it cannot be done, nothing stays behind.
-fn keep(held: &Held, bytes: &[u8], data: &Path) -> Result<Option<std::path::PathBuf>, Trouble> {
+fn keep(output: &Output, data: &Path) -> Result<Option<PathBuf>, Trouble> {
     let journal_file = data.join(JOURNAL);
     let mut journal = Journal::find(&journal_file)?.unwrap_or_default();
-    let backup = match held.bytes() {
-        Some(_) => Some(held.back_up()?),
-        None => None,
-    };
-    let before = held.bytes().map(hash);
-    journal.steps.push(Step { file: held.path().to_owned(), backup: backup.clone(), before, after: hash(bytes) });
-    let done = journal.keep(&journal_file).and_then(|()| held.replace(bytes));
+    let step = output.step()?;
+    let backup = step.backup.clone();
+    journal.steps.push(step);
+    let done = journal.keep(&journal_file).and_then(|()| output.held.replace(&output.bytes));
     if let Err(trouble) = done {
-        if let Some(backup) = &backup {
-            let _ = std::fs::remove_file(backup);
-        }
+        backup.iter().for_each(|backup| drop(std::fs::remove_file(backup)));
         journal.steps.pop();
         let _ = journal.keep(&journal_file);
         return Err(trouble);

@@ -10,7 +10,7 @@ use super::import::Import;
 use super::render;
 use super::scan::Seen;
 use super::variable::spelled;
-use crate::clients::{Held, TOKEN_ENV};
+use crate::clients::{Held, Output, TOKEN_ENV};
 use crate::exit::Usage;
 
 /// A grant for one client at one server. A grant in the file has one server.
@@ -24,15 +24,6 @@ pub struct Grant {
     pub server: String,
     /// The variable from which the client takes the token.
     pub variable: String,
-}
-
-/// A file and what shall stand in it.
-#[derive(Debug)]
-pub struct Output {
-    /// The file as it is.
-    pub held: Held,
-    /// Its new text.
-    pub bytes: Vec<u8>,
 }
 
 /// Our own files.
@@ -93,7 +84,7 @@ pub fn plan(present: Present, import: &Import, seen: &[Seen], copy_secrets: bool
             ))
             .into());
         }
-        outputs.push(Output { held, bytes: text.into_bytes() });
+        outputs.push(Output::ours(held, text));
         Ok(())
     };
     let mut sections = if present.text.is_empty() { render::HEAD.to_owned() } else { present.text.clone() };
@@ -115,9 +106,9 @@ pub fn plan(present: Present, import: &Import, seen: &[Seen], copy_secrets: bool
     }
     toml::from_str::<toml::Table>(&sections)
         .map_err(|_| Usage("the configuration has its sections in a form that cannot be added to".into()))?;
-    let bytes =
+    let text =
         if present.text.contains("\r\n") { sections.replace("\r\n", "\n").replace('\n', "\r\n") } else { sections };
-    outputs.push(Output { held: present.held, bytes: bytes.into_bytes() });
+    outputs.push(Output::ours(present.held, text));
     let folders = [home.clone(), home.join("policies"), home.join("tokens")];
     Ok(Plan { grants, outputs, folders: folders.into_iter().filter(|folder| !folder.exists()).collect() })
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::import::Import;
-use super::plan::{Grant, Output};
+use super::plan::Grant;
 use super::scan::{Finding, Scan};
-use crate::clients::{Change, Link, diff, snippet};
+use crate::clients::{Change, Client, Link, Output, diff, snippet};
 use crate::report::shown;
 
 /// What will happen to the clients' files.
@@ -33,7 +33,7 @@ pub struct Gateway<'a> {
 /// Plans the changes, file by file.
 pub fn rewrite(scan: &mut Scan, import: &Import, grants: &[Grant], gateway: &Gateway<'_>) -> Rewrite {
     let mut rewrite = Rewrite::default();
-    let mut changes: BTreeMap<PathBuf, Vec<Change>> = BTreeMap::new();
+    let mut changes: BTreeMap<PathBuf, (&'static Client, Vec<Change>)> = BTreeMap::new();
     for server in &import.servers {
         for one in server.seen.iter().filter_map(|&at| scan.seen.get(at)) {
             let (client, name) = (one.spot.client, &one.found.name);
@@ -49,15 +49,19 @@ pub fn rewrite(scan: &mut Scan, import: &Import, grants: &[Grant], gateway: &Gat
             let entry = link.entry_over(client, old);
             let head = format!("{}: `{}.{name}`", one.spot.file.display(), one.spot.root.join("."));
             rewrite.shown.push(format!("{}\n{}", shown(&head), diff(old, &entry, &link.entry(client))));
-            let change = Change { root: one.spot.root.clone(), name: name.clone(), entry, input: link.input(client) };
-            changes.entry(one.spot.file.clone()).or_default().push(change);
+            let (root, input) = (one.spot.root.clone(), link.input(client));
+            let change = Change { root, name: name.clone(), entry: Some(entry), input };
+            changes.entry(one.spot.file.clone()).or_insert((client, Vec::new())).1.push(change);
         }
     }
-    for (file, changes) in changes {
+    for (file, (client, changes)) in changes {
         let Some(read) = scan.files.remove(&file) else { continue };
         let writable = read.held.check_writable().map_err(|trouble| trouble.0);
         match writable.and_then(|()| read.document.with(&changes)) {
-            Ok(bytes) => rewrite.outputs.push(Output { held: read.held, bytes }),
+            Ok(bytes) => {
+                let entries = changes.iter().map(Change::path).collect();
+                rewrite.outputs.push(Output { held: read.held, bytes, client: Some(client), entries });
+            }
             Err(message) => rewrite.findings.push(Finding::new(file.display().to_string(), message)),
         }
     }

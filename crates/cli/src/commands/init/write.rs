@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::plan::Output;
 use super::scan::Finding;
-use crate::clients::{Journal, Step, Trouble, hash, make_folder};
+use crate::clients::{Journal, Output, Trouble, make_folder};
 use crate::exit::Usage;
 
 /// Everything that is to be written.
@@ -35,7 +34,7 @@ pub fn write(work: Work, journal_file: &Path) -> Result<Done> {
     let mut outputs = Vec::new();
     let ours = work.ours.len();
     for (at, output) in work.ours.into_iter().chain(work.theirs).enumerate() {
-        match step(&output) {
+        match output.step() {
             Ok(step) => {
                 journal.steps.push(step);
                 outputs.push((at < ours, output));
@@ -60,16 +59,6 @@ pub fn write(work: Work, journal_file: &Path) -> Result<Done> {
     }
     journal.keep(journal_file)?;
     Ok(done)
-}
-
-/// Keeps the old text, if there is one.
-fn step(output: &Output) -> Result<Step, Trouble> {
-    let held = &output.held;
-    let backup = match held.bytes() {
-        Some(_) => Some(held.back_up()?),
-        None => None,
-    };
-    Ok(Step { file: held.path().to_owned(), backup, before: held.bytes().map(hash), after: hash(&output.bytes) })
 }
 
 /// Takes a file out that was not written; somebody else's text stays in it.
