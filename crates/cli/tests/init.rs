@@ -204,6 +204,8 @@ fn secrets_are_copied_only_when_asked_and_only_to_one_file() {
     let config = house.read("gatelodge.toml");
     assert!(config.contains("hunter2secret-arg") && !config.contains("hunter2secret-github"), "{config}");
     assert_eq!((mode(&house.path("gatelodge.env")), mode(&house.path("gatelodge.toml"))), (0o600, 0o600));
+    let set = run.stdout.lines().find(|line| line.contains("set where the gateway starts"));
+    assert!(set.is_none(), "nothing is left to be set: {set:?}");
     let sourced = house.paste("set -a; . ./gatelodge.env; printf %s \"$GITHUB_2_GITHUB_TOKEN\"");
     assert_eq!(sourced.stdout, "hunter2secret-other");
 }
@@ -288,6 +290,12 @@ fn a_configuration_that_is_there_is_added_to_and_comes_back() {
     assert_eq!(mode(&house.path("gatelodge.toml")), 0o640);
     assert_eq!(init(&house, &["--undo", "--yes"]).code, 0);
     assert_eq!(house.read("gatelodge.toml"), old);
+    init(&house, &["--servers", "plain", "--yes"]);
+    let changed = format!("{}# more of mine\n", house.read("gatelodge.toml"));
+    house.write("gatelodge.toml", &changed);
+    assert_eq!(init(&house, &["--undo", "--yes", "--force"]).code, 0);
+    assert_eq!(house.read("gatelodge.toml"), changed);
+    assert_eq!(house.read("gatelodge.toml.gatelodge-backup"), old);
     house.write("gatelodge.toml", "not toml");
     let run = init(&house, &["--servers", "plain", "--yes"]);
     assert!(run.code == 2 && run.stderr.contains("not TOML"), "{run:?}");
@@ -377,7 +385,8 @@ fn what_somebody_changed_since_is_not_taken_back_unawares() {
     let run = init(&house, &["--undo", "--yes"]);
     assert!(run.code == 1 && run.stderr.contains(".claude.json: it was changed since"), "{run:?}");
     assert_eq!(tree(&house), changed, "nothing at all was taken back");
-    assert_eq!(init(&house, &["--undo", "--yes", "--force"]).code, 0);
+    let run = init(&house, &["--undo", "--yes", "--force"]);
+    assert!(run.code == 0 && run.stderr.contains("policies/github.json: it was changed, and stays"), "{run:?}");
     let (mut after, mut before) = (tree(&house), before);
     assert_eq!(after.remove("policies/github.json").expect("the policy").0, b"{\"mine\": 1}");
     let json =

@@ -95,8 +95,19 @@ fn init(args: &InitArgs) -> Result<Exit> {
     let Done { written, findings: troubles } = write::write(work, &journal_file)?;
     findings.extend(troubles);
     let by_hand = rewrite.by_hand;
-    let variables = import.variables.names().iter().map(|&name| name.to_owned()).collect();
-    end(args, Ended { found, findings, written, variables, by_hand, copied: args.copy_secrets, is_rewritten })
+    let variables = import.variables.to_set(args.copy_secrets).iter().map(|&name| name.to_owned()).collect();
+    end(
+        args,
+        Ended {
+            found,
+            findings,
+            written,
+            variables,
+            by_hand,
+            copied: args.copy_secrets && import.variables.known().next().is_some(),
+            is_rewritten,
+        },
+    )
 }
 
 fn look(scan: &Scan, home: &std::path::Path, gateway: &str) -> Result<()> {
@@ -171,11 +182,10 @@ fn next(args: &InitArgs, ended: &Ended) -> Vec<String> {
     };
     let mut next = Vec::new();
     if !ended.variables.is_empty() {
-        let set = format!("# set where the gateway starts: {}", ended.variables.join(", "));
-        next.push(set);
-        if ended.copied {
-            next.push(format!("set -a; . {}; set +a", beside("gatelodge.env")));
-        }
+        next.push(format!("# set where the gateway starts: {}", ended.variables.join(", ")));
+    }
+    if ended.copied {
+        next.push(format!("set -a; . {}; set +a", beside("gatelodge.env")));
     }
     next.push(format!("gatelodge serve --config {config}"));
     next.push(format!(". {}    # where the clients start", beside("tokens/export.sh")));

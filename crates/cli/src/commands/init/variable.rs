@@ -43,9 +43,10 @@ impl Variables {
         ours
     }
 
-    /// The names, in order.
-    pub fn names(&self) -> Vec<&str> {
-        self.0.keys().map(String::as_str).collect()
+    /// The names that a person has to set, in order: all, or those whose values nobody here knows.
+    pub fn to_set(&self, are_copied: bool) -> Vec<&str> {
+        let is_left = |secret: &Option<Secret>| !are_copied || secret.is_none();
+        self.0.iter().filter(|(_, secret)| is_left(secret)).map(|(name, _)| name.as_str()).collect()
     }
 
     /// Those whose values are known.
@@ -96,7 +97,8 @@ mod tests {
         assert_eq!(variables.add("e-f", &remote, &value("X-Key", "1"))[0].1, "${E_F_X_KEY}");
         let ours = vec![("Authorization".to_owned(), Value::Ours("Bearer ${KEY2}".to_owned()))];
         assert_eq!(variables.add("g", &remote, &ours)[0].1, "Bearer ${KEY2}");
-        assert_eq!(variables.names(), ["C_KEY", "D_PATH", "E_F_X_KEY", "KEY", "KEY2"]);
+        assert_eq!(variables.to_set(false), ["C_KEY", "D_PATH", "E_F_X_KEY", "KEY", "KEY2"]);
+        assert_eq!(variables.to_set(true), ["KEY2"]);
         assert_eq!(variables.known().count(), 4);
         assert!(!format!("{variables:?}").contains("/x"));
     }
