@@ -263,6 +263,7 @@ fn what_is_written_can_be_served_and_its_tokens_open_it() {
     let variables = [("TEAM_TOKEN", "a-long-enough-value"), ("WIKI_TOKEN", "another-long-value")];
     let check = house.run_with(&variables, &["serve", "--check", "--config", "gatelodge.toml"]);
     assert_eq!(check.code, 0, "{}", check.stderr);
+    assert!(run.stdout.ends_with("gatelodge calls --follow\n"), "{}", run.stdout);
     let missing = house.run(&["serve", "--check", "--config", "gatelodge.toml"]);
     assert!(missing.code == 1 && missing.stderr.contains("WIKI_TOKEN"), "{}", missing.stderr);
     let policy = house.run(&["policy", "check", "policies/plain.json"]);

@@ -22,7 +22,7 @@ use crate::commands::connect::{home, places, target::Peek, this_program};
 use crate::environment::quoted;
 use crate::exit::{Exit, Usage};
 use crate::report::{self, say};
-use crate::{ask, output};
+use crate::{ask, config, output};
 use import::{Import, Leave};
 use plan::{Plan, Present};
 use rewrite::{Gateway, Rewrite};
@@ -49,65 +49,68 @@ fn init(args: &InitArgs) -> Result<Exit> {
     let home = home(args.home.as_deref())?;
     let project = args.project.as_ref().map(std::path::absolute).transpose()?;
     let mut scan = scan::scan(&places(home.clone(), project.as_deref())?, &clients);
-    let config = args.config.exists().then(|| args.config.clone());
-    let peek = Peek::at(&StoreArgs { config, data: None })?;
+    let written = args.config.exists().then(|| args.config.clone());
+    let peek = Peek::at(&StoreArgs { config: written, data: None })?;
     let gateway = peek.url("");
     if !args.json {
         look(&scan, &home.0, &gateway)?;
     }
     let found = told::found(&scan, &gateway);
-    let Some(chosen) = choose::servers(args, &scan.seen, &gateway)? else {
-        let findings = std::mem::take(&mut scan.findings);
-        return end(args, Ended { found, findings, ..Ended::default() });
-    };
+    let chosen = choose::servers(args, &scan.seen, &gateway)?;
+    let findings = std::mem::take(&mut scan.findings);
+    let ended = Ended { found, findings, ..Ended::default() };
+    let Some(chosen) = chosen else { return end(args, ended) };
     if journal_file.exists() {
-        let what = format!(
-            "`init` has been here: take it back with `gatelodge init --undo --config {}`",
-            args.config.display()
-        );
+        let config = args.config.display();
+        let what = format!("`init` has been here: take it back with `gatelodge init --undo --config {config}`");
         return Err(Usage(format!("{what}, or name another `--config`")).into());
     }
     let present = Present::read(&args.config)?;
     let leave = Leave { copy_secrets: args.copy_secrets, project: project.as_deref() };
-    let mut import = import::import(&scan.seen, &chosen, present.taken(), leave);
+    let import = import::import(&scan.seen, &chosen, present.taken(), leave);
     let plan = plan::plan(present, &import, &scan.seen, args.copy_secrets)?;
+    move_over(args, scan, import, plan, Reach { peek, journal_file, ended })
+}
+
+/// Where things are, and what is to be told in the end.
+struct Reach {
+    peek: Peek,
+    journal_file: PathBuf,
+    ended: Ended,
+}
+
+/// Shows what will be written, asks, and writes it.
+fn move_over(args: &InitArgs, mut scan: Scan, mut import: Import, plan: Plan, reach: Reach) -> Result<Exit> {
+    let Reach { peek, journal_file, mut ended } = reach;
     import.remarks.iter().for_each(|remark| say(remark));
-    let mut findings = std::mem::take(&mut scan.findings);
-    findings.append(&mut import.findings);
+    ended.findings.append(&mut import.findings);
     if import.servers.is_empty() {
         say("there is nothing to import");
-        return end(args, Ended { found, findings, ..Ended::default() });
+        return end(args, ended);
     }
     announce(&plan, &import);
     let program = args.program.clone().unwrap_or_else(this_program);
-    let reach = Gateway { url: &|server| peek.url(server), program: &program };
-    let mut rewrite = rewrite::rewrite(&mut scan, &import, &plan.grants, &reach);
-    let is_rewritten = may_rewrite(args, &rewrite)?;
+    let gateway = Gateway { url: &|server| peek.url(server), program: &program };
+    let mut rewrite = rewrite::rewrite(&mut scan, &import, &plan.grants, &gateway);
+    ended.is_rewritten = may_rewrite(args, &rewrite)?;
     if !ask::leave(args.yes, "Write all this?")? {
         say("nothing was written");
         return Ok(Exit::Usage);
     }
-    let theirs = if is_rewritten { std::mem::take(&mut rewrite.outputs) } else { Vec::new() };
-    if is_rewritten {
-        findings.append(&mut rewrite.findings);
+    let mut theirs = Vec::new();
+    if ended.is_rewritten {
+        theirs.append(&mut rewrite.outputs);
+        ended.findings.append(&mut rewrite.findings);
     }
     let work = Work { folders: plan.folders, ours: plan.outputs, theirs };
-    let Done { written, findings: troubles } = write::write(work, &journal_file)?;
-    findings.extend(troubles);
-    let by_hand = rewrite.by_hand;
-    let variables = import.variables.to_set(args.copy_secrets).iter().map(|&name| name.to_owned()).collect();
-    end(
-        args,
-        Ended {
-            found,
-            findings,
-            written,
-            variables,
-            by_hand,
-            copied: args.copy_secrets && import.variables.known().next().is_some(),
-            is_rewritten,
-        },
-    )
+    let Done { written, findings } = write::write(work, &journal_file)?;
+    ended.findings.extend(findings);
+    ended.written = written;
+    ended.by_hand = rewrite.by_hand;
+    ended.variables = import.variables.to_set(args.copy_secrets).iter().map(|&name| name.to_owned()).collect();
+    ended.copied = args.copy_secrets && import.variables.known().next().is_some();
+    ended.data = Some(std::path::absolute(peek.data)?).filter(|data| Some(data) != config::default_data().as_ref());
+    end(args, ended)
 }
 
 fn look(scan: &Scan, home: &std::path::Path, gateway: &str) -> Result<()> {
@@ -146,6 +149,8 @@ struct Ended {
     found: Value,
     findings: Vec<Finding>,
     written: Vec<PathBuf>,
+    /// The data directory, where it is not the usual one.
+    data: Option<PathBuf>,
     variables: Vec<String>,
     by_hand: Vec<String>,
     copied: bool,
@@ -189,6 +194,8 @@ fn next(args: &InitArgs, ended: &Ended) -> Vec<String> {
     }
     next.push(format!("gatelodge serve --config {config}"));
     next.push(format!(". {}    # where the clients start", beside("tokens/export.sh")));
-    next.push(format!("gatelodge calls --follow --config {config}"));
+    // By its data, not by the configuration: the variables that this needs are not everywhere.
+    let data = ended.data.iter().map(|data| format!(" --data {}", quoted(&data.display().to_string())));
+    next.push(format!("gatelodge calls --follow{}", data.collect::<String>()));
     next
 }
