@@ -32,3 +32,4 @@ rooms:
 docs:
     cargo run --locked --package gatelodge -- docs config > docs/config.md
     cargo run --locked --package gatelodge -- docs cli > docs/cli.md
+    cargo run --locked --package gatelodge -- docs clients > docs/clients.md

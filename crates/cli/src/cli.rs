@@ -1,7 +1,9 @@
 //! What can be asked on the command line. The comments here are the help texts.
 
 mod call;
+mod connect;
 mod grant;
+mod init;
 mod local;
 mod log;
 mod policy;
@@ -13,7 +15,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use call::CallArgs;
+pub use connect::ConnectArgs;
 pub use grant::{AttachArgs, CreateArgs, DetachArgs, GrantCommand, LifeArgs, RotateArgs, TokenArgs};
+pub use init::InitArgs;
 pub use local::{BridgeArgs, WrapArgs};
 pub use log::{AuditCommand, CallsArgs, DoctorArgs, ExportArgs, HeadArgs, LogName, PruneArgs, StatusArgs, VerifyArgs};
 pub use policy::{
@@ -42,6 +46,8 @@ pub enum Command {
     Serve(ServeArgs),
     Wrap(WrapArgs),
     Bridge(BridgeArgs),
+    Init(InitArgs),
+    Connect(ConnectArgs),
     Call(CallArgs),
     /// Adds, lists, removes and tests the servers that agents reach.
     #[command(subcommand)]
@@ -87,4 +93,6 @@ pub enum DocsPage {
     Config,
     /// `docs/cli.md`.
     Cli,
+    /// `docs/clients.md`.
+    Clients,
 }

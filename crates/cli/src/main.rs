@@ -1,8 +1,10 @@
 //! The one executable: parses what was asked, hands it to a command, and tells how it ended.
 
 mod address;
+mod ask;
 mod cli;
 mod client;
+mod clients;
 mod commands;
 mod config;
 mod demo;
@@ -39,6 +41,8 @@ fn run() -> Exit {
         Command::Serve(args) => commands::serve::run(args),
         Command::Wrap(args) => commands::wrap::run(args),
         Command::Bridge(args) => commands::bridge::run(args),
+        Command::Init(args) => commands::init::run(&args),
+        Command::Connect(args) => commands::connect::run(&args),
         Command::Call(args) => commands::call::run(&args),
         Command::Server(command) => commands::server::run(command),
         Command::Grant(command) => commands::grant::run(command),

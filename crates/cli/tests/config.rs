@@ -133,9 +133,11 @@ fn a_file_that_cannot_be_read_is_a_matter_of_usage() {
 /// `just docs` writes the pages anew.
 #[test]
 fn the_pages_say_what_the_program_says() {
-    for (page, kept) in
-        [("config", include_str!("../../../docs/config.md")), ("cli", include_str!("../../../docs/cli.md"))]
-    {
+    for (page, kept) in [
+        ("config", include_str!("../../../docs/config.md")),
+        ("cli", include_str!("../../../docs/cli.md")),
+        ("clients", include_str!("../../../docs/clients.md")),
+    ] {
         let run = gatelodge(&["docs", page]);
         assert_eq!(run.code, 0);
         assert!(run.stdout == kept, "docs/{page}.md is stale; write it with `just docs`");

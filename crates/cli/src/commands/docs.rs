@@ -5,7 +5,7 @@ use clap::{Command, CommandFactory};
 
 use crate::cli::{Cli, DocsArgs, DocsPage};
 use crate::exit::Exit;
-use crate::{config, output};
+use crate::{clients, config, output};
 
 /// How wide help texts are on the page.
 const WIDTH: usize = 100;
@@ -14,6 +14,7 @@ pub fn run(args: &DocsArgs) -> Result<Exit> {
     match args.page {
         DocsPage::Config => output::print(&config::page())?,
         DocsPage::Cli => output::print(&commands_page())?,
+        DocsPage::Clients => output::print(&clients::page())?,
     }
     Ok(Exit::Fine)
 }

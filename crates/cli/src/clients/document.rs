@@ -1,0 +1,256 @@
+//! A client's configuration as text: what servers it has, and the same text with other entries. Comments, order,
+//! indentation, line ends and byte order mark stay as they are.
+
+use serde_json::{Map, Value, json};
+
+use super::entry::Found;
+use super::table::{Client, Format};
+use super::{jsonc, toml, yaml};
+
+const MARK: char = '\u{feff}';
+
+/// A configuration that could be read.
+#[derive(Debug, Clone)]
+pub struct Document {
+    format: Format,
+    has_mark: bool,
+    text: String,
+    value: Value,
+}
+
+/// What shall stand in a configuration under a name, in place of what does.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// The names on the way to the servers.
+    pub root: Vec<String>,
+    /// The name of the entry.
+    pub name: String,
+    /// What it shall say; none takes it away.
+    pub entry: Option<Value>,
+    /// A question that VS Code shall ask, unless it does already.
+    pub input: Option<Value>,
+}
+
+impl Change {
+    /// Where the entry stands, its own name last.
+    pub fn path(&self) -> Vec<String> {
+        [self.root.as_slice(), std::slice::from_ref(&self.name)].concat()
+    }
+}
+
+impl Document {
+    /// Reads a configuration.
+    ///
+    /// # Errors
+    /// What is wrong, with its line, and nothing of the text.
+    pub fn read(format: Format, bytes: &[u8]) -> Result<Self, String> {
+        let text = str::from_utf8(bytes).map_err(|error| {
+            let line = bytes.iter().take(error.valid_up_to()).filter(|byte| **byte == b'\n').count() + 1;
+            format!("line {line} is not UTF-8")
+        })?;
+        let (has_mark, text) = match text.strip_prefix(MARK) {
+            Some(text) => (true, text.to_owned()),
+            None => (false, text.to_owned()),
+        };
+        let value = match format {
+            // An empty file has no servers, and clients take it for one that says nothing.
+            _ if text.trim().is_empty() => json!({}),
+            Format::Json => jsonc::read(&text)?,
+            Format::Toml => toml::read(&text)?,
+            Format::Yaml => yaml::read(&text)?,
+            Format::None => json!({}),
+        };
+        if value.is_object() {
+            Ok(Self { format, has_mark, text, value })
+        } else {
+            Err("it is not a table of settings".into())
+        }
+    }
+
+    /// A configuration that is not there yet.
+    pub fn new(format: Format) -> Self {
+        let text = if format == Format::Json { "{}\n" } else { "" };
+        Self { format, has_mark: false, text: text.to_owned(), value: json!({}) }
+    }
+
+    /// The servers at a place in it.
+    pub fn servers(&self, client: &Client, root: &[String]) -> Vec<Found> {
+        match self.below(root) {
+            Some(Value::Object(entries)) => {
+                entries.iter().map(|(name, value)| Found::read(client, name, value)).collect()
+            }
+            // Continue has a list, with the name inside.
+            Some(Value::Array(items)) => {
+                let name = |item: &Value| item.get("name").and_then(Value::as_str).unwrap_or("unnamed").to_owned();
+                items.iter().map(|item| Found::read(client, &name(item), item)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// What stands under a name now.
+    pub fn entry(&self, root: &[String], name: &str) -> Option<&Value> {
+        self.below(root)?.get(name)
+    }
+
+    /// The text with other entries; nothing else of it changes.
+    ///
+    /// # Errors
+    /// It cannot be done without touching something else.
+    pub fn with(&self, changes: &[Change]) -> Result<Vec<u8>, String> {
+        let text = match self.format {
+            Format::Json => jsonc::put(&self.text, changes)?,
+            Format::Toml => toml::put(&self.text, changes)?,
+            Format::Yaml | Format::None => return Err("this file is changed by hand".into()),
+        };
+        // INVARIANT: what is written differs from what was read in our entries alone. The editors promise it; this holds
+        // them to it.
+        let mut after = Self::read(self.format, text.as_bytes())?.value;
+        let mut expected = self.value.clone();
+        for change in changes {
+            apply(&mut expected, change);
+        }
+        for change in changes.iter().filter(|change| change.entry.is_none()) {
+            drop_empty(&mut after, &change.root);
+            drop_empty(&mut expected, &change.root);
+        }
+        if after != expected {
+            return Err("it cannot be changed without touching something else in it".into());
+        }
+        let mark = if self.has_mark { MARK.to_string() } else { String::new() };
+        Ok(format!("{mark}{text}").into_bytes())
+    }
+
+    fn below(&self, root: &[String]) -> Option<&Value> {
+        root.iter().try_fold(&self.value, |value, name| value.get(name))
+    }
+}
+
+/// What a change means, without any text.
+fn apply(value: &mut Value, change: &Change) {
+    let mut table = &mut *value;
+    for name in &change.root {
+        let Value::Object(fields) = table else { return };
+        table = fields.entry(name).or_insert_with(|| Value::Object(Map::new()));
+    }
+    if let Value::Object(fields) = table {
+        match &change.entry {
+            Some(entry) => drop(fields.insert(change.name.clone(), entry.clone())),
+            None => drop(fields.shift_remove(&change.name)),
+        }
+    }
+    if let (Some(input), Value::Object(fields)) = (&change.input, value) {
+        let inputs = fields.entry("inputs").or_insert_with(|| json!([]));
+        if let Value::Array(inputs) = inputs
+            && !inputs.iter().any(|known| known.get("id") == input.get("id"))
+        {
+            inputs.push(input.clone());
+        }
+    }
+}
+
+/// Drops a table that has nothing left in it. TOML has none where there is no entry, JSON has an empty one.
+fn drop_empty(value: &mut Value, root: &[String]) {
+    let Some((first, rest)) = root.split_first() else { return };
+    let Value::Object(fields) = value else { return };
+    if let Some(inner) = fields.get_mut(first) {
+        drop_empty(inner, rest);
+        if inner.as_object().is_some_and(Map::is_empty) {
+            fields.shift_remove(first);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::find;
+    use super::*;
+
+    fn change(root: &str, name: &str, entry: Value) -> Change {
+        Change { root: vec![root.to_owned()], name: name.to_owned(), entry: Some(entry), input: None }
+    }
+
+    fn put(format: Format, text: &str, change: Change) -> String {
+        let document = Document::read(format, text.as_bytes()).expect("a document");
+        String::from_utf8(document.with(&[change]).expect("a change")).expect("UTF-8")
+    }
+
+    #[test]
+    fn json_keeps_comments_tabs_line_ends_and_the_mark() {
+        let text = "\u{feff}{\r\n\t// mine\r\n\t\"mcpServers\": {\r\n\t\t\"a\": { \"command\": \"x\" }, // first\r\n\t\t\"b\": {\"url\": \"u\"},\r\n\t},\r\n}\r\n";
+        let out = put(Format::Json, text, change("mcpServers", "a", json!({"url": "new"})));
+        let expected = "\u{feff}{\r\n\t// mine\r\n\t\"mcpServers\": {\r\n\t\t\"a\": {\r\n\t\t\t\"url\": \"new\"\r\n\t\t}, // first\r\n\t\t\"b\": {\"url\": \"u\"},\r\n\t},\r\n}\r\n";
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn json_takes_new_entries_where_there_were_none() {
+        let out = put(Format::Json, "", change("servers", "a", json!({"url": "new"})));
+        assert_eq!(out.trim_end(), "{\n  \"servers\": {\n    \"a\": {\n      \"url\": \"new\"\n    }\n  }\n}");
+        let out = put(Format::Json, "{\"x\": 1}", change("servers", "a", json!({"url": "new"})));
+        assert_eq!(
+            serde_json::from_str::<Value>(&out).expect("JSON"),
+            json!({"x": 1, "servers": {"a": {"url": "new"}}})
+        );
+    }
+
+    #[test]
+    fn toml_keeps_comments_and_line_ends() {
+        let text = "# mine\r\nmodel = \"x\" # why\r\n\r\n# about a\r\n[mcp_servers.a]\r\ncommand = \"x\"\r\n[mcp_servers.a.env]\r\nK = \"v\"\r\n\r\n[other]\r\ny = 1\r\n";
+        let out = put(Format::Toml, text, change("mcp_servers", "a", json!({"url": "new"})));
+        let expected = "# mine\r\nmodel = \"x\" # why\r\n\r\n# about a\r\n[mcp_servers.a]\r\nurl = \"new\"\r\n\r\n[other]\r\ny = 1\r\n";
+        assert_eq!(out, expected);
+        let out = put(Format::Toml, "x = 1\n", change("mcp_servers", "a.b", json!({"url": "new"})));
+        assert_eq!(out, "x = 1\n\n[mcp_servers.\"a.b\"]\nurl = \"new\"\n");
+        let out = put(
+            Format::Toml,
+            "[mcp_servers]\na = { url = \"old\" } # here\n",
+            change("mcp_servers", "a", json!({"url": "new"})),
+        );
+        assert_eq!(out, "[mcp_servers]\na = { url = \"new\" } # here\n");
+    }
+
+    #[test]
+    fn an_entry_can_be_taken_away() {
+        let gone = |root: &str| Change { root: vec![root.to_owned()], name: "a".to_owned(), entry: None, input: None };
+        let text = "{\n  \"servers\": {\n    \"a\": {}, // ours\n    \"b\": {} // mine\n  }\n}\n";
+        let out = put(Format::Json, text, gone("servers"));
+        assert!(out.contains("\"b\": {} // mine") && !out.contains("\"a\""), "{out}");
+        assert_eq!(put(Format::Toml, "x = 1\n\n[s.a]\ny = 1\n\n[t]\n", gone("s")), "x = 1\n\n[t]\n");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_by_its_line_without_its_text() {
+        for (format, text, line) in [
+            (Format::Json, "{\n \"k\": hunter2\n}", "line 2"),
+            (Format::Toml, "a = 1\nk = hunter2\n", "line 2"),
+            (Format::Yaml, "a: 1\nk: [hunter2\n", "line"),
+        ] {
+            let told = Document::read(format, text.as_bytes()).expect_err("a fault");
+            assert!(told.contains(line) && !told.contains("hunter2"), "{told}");
+        }
+        assert!(Document::read(Format::Json, b"[1]").is_err());
+        assert_eq!(Document::read(Format::Json, b"{}\n\xff").expect_err("a fault"), "line 2 is not UTF-8");
+    }
+
+    #[test]
+    fn a_name_that_is_there_twice_is_not_guessed_at() {
+        let text = r#"{"mcpServers": {"a": {"url": "1"}, "a": {"url": "2"}}}"#;
+        let document = Document::read(Format::Json, text.as_bytes()).expect("a document");
+        let told = document.with(&[change("mcpServers", "a", json!({}))]).expect_err("a fault");
+        assert!(told.contains("twice"), "{told}");
+    }
+
+    #[test]
+    fn yaml_is_read_in_maps_and_lists() {
+        let text = "extensions:\n  a:\n    cmd: npx\n    args: [-y, 'x']\n    envs: {K: v}\n    enabled: false\n";
+        let document = Document::read(Format::Yaml, text.as_bytes()).expect("a document");
+        let found = document.servers(find("goose").expect("a client"), &["extensions".to_owned()]);
+        assert!(found[0].is_off && found[0].entry.is_some());
+        let text = "mcpServers:\n  - name: b\n    url: http://x/\n";
+        let document = Document::read(Format::Yaml, text.as_bytes()).expect("a document");
+        let found = document.servers(find("continue").expect("a client"), &["mcpServers".to_owned()]);
+        assert_eq!((found.len(), found[0].name.as_str()), (1, "b"));
+        assert!(document.with(&[]).is_err());
+    }
+}

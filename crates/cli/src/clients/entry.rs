@@ -1,0 +1,165 @@
+//! A server as a client's file has it. Clients differ in names only, so one reader serves all.
+
+use serde_json::{Map, Value};
+
+use super::table::Client;
+
+/// How a client reaches a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// It starts a program.
+    Command {
+        /// The program and its arguments.
+        words: Vec<String>,
+        /// Its variables, as they are written.
+        env: Vec<(String, String)>,
+        /// Where it runs.
+        cwd: Option<String>,
+    },
+    /// It sends requests.
+    Remote {
+        /// Where to.
+        url: String,
+        /// What it sends along, as it is written.
+        headers: Vec<(String, String)>,
+        /// By the old transport with two streams.
+        is_sse: bool,
+    },
+}
+
+/// An entry with its name.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// Its name in the file.
+    pub name: String,
+    /// What it says; none if it is neither a command nor an address.
+    pub entry: Option<Entry>,
+    /// Whether the client has it switched off.
+    pub is_off: bool,
+}
+
+impl Found {
+    /// Reads an entry of a client.
+    pub fn read(client: &Client, name: &str, value: &Value) -> Self {
+        let is_off =
+            value.get("disabled") == Some(&Value::Bool(true)) || value.get("enabled") == Some(&Value::Bool(false));
+        let entry = value.as_object().and_then(|fields| command(fields).or_else(|| remote(client, fields)));
+        Self { name: name.to_owned(), entry, is_off }
+    }
+}
+
+impl Entry {
+    /// The variables or headers, as they are written.
+    pub fn values(&self) -> &[(String, String)] {
+        match self {
+            Self::Command { env, .. } => env,
+            Self::Remote { headers, .. } => headers,
+        }
+    }
+}
+
+fn command(fields: &Map<String, Value>) -> Option<Entry> {
+    let mut words = match ["command", "cmd"].iter().find_map(|name| fields.get(*name))? {
+        Value::String(program) => vec![program.clone()],
+        // OpenCode has the arguments in the same list.
+        Value::Array(words) => texts(words),
+        // Zed once had a table here.
+        Value::Object(inner) => return command_of(inner, fields),
+        _ => return None,
+    };
+    words.extend(fields.get("args").and_then(Value::as_array).map(|args| texts(args)).unwrap_or_default());
+    let env = ["env", "environment", "envs"].iter().find_map(|name| fields.get(*name));
+    let cwd = fields.get("cwd").and_then(Value::as_str).map(str::to_owned);
+    let is_command = words.first().is_some_and(|program| !program.is_empty());
+    is_command.then(|| Entry::Command { words, env: pairs(env), cwd })
+}
+
+fn command_of(inner: &Map<String, Value>, outer: &Map<String, Value>) -> Option<Entry> {
+    let mut fields = inner.clone();
+    fields.insert("command".to_owned(), Value::String(inner.get("path")?.as_str()?.to_owned()));
+    if let Some(env) = outer.get("env") {
+        fields.entry("env").or_insert_with(|| env.clone());
+    }
+    command(&fields)
+}
+
+fn remote(client: &Client, fields: &Map<String, Value>) -> Option<Entry> {
+    let named = ["httpUrl", "serverUrl", "url", "uri"].iter().find(|name| fields.contains_key(**name))?;
+    let url = fields.get(*named)?.as_str()?.to_owned();
+    let kind = ["type", "transport"].iter().find_map(|name| fields.get(*name)?.as_str());
+    // In Gemini's file `url` is the old transport and `httpUrl` the new one.
+    let is_sse = kind == Some("sse") || (client.id == "gemini" && *named == "url" && kind.is_none());
+    let options = fields.get("requestOptions").and_then(|options| options.get("headers"));
+    let mut headers = pairs(fields.get("headers").or(fields.get("http_headers")).or(options));
+    for (header, variable) in pairs(fields.get("env_http_headers")) {
+        headers.push((header, format!("${{{variable}}}")));
+    }
+    if let Some(variable) = fields.get("bearer_token_env_var").and_then(Value::as_str) {
+        headers.push(("Authorization".to_owned(), format!("Bearer ${{{variable}}}")));
+    }
+    Some(Entry::Remote { url, headers, is_sse })
+}
+
+/// Words of a command; numbers and such as they are written.
+fn texts(values: &[Value]) -> Vec<String> {
+    values.iter().map(text).collect()
+}
+
+fn pairs(value: Option<&Value>) -> Vec<(String, String)> {
+    let fields = value.and_then(Value::as_object);
+    fields.into_iter().flatten().map(|(name, value)| (name.clone(), text(value))).collect()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::find;
+    use super::*;
+
+    fn read(client: &str, value: &Value) -> Option<Entry> {
+        Found::read(find(client).expect("a client"), "x", value).entry
+    }
+
+    #[test]
+    fn commands_are_read_in_every_spelling() {
+        let words = |entry: Option<Entry>| match entry {
+            Some(Entry::Command { words, env, .. }) => (words.join(" "), env.len()),
+            _ => panic!("a command"),
+        };
+        for (client, value) in [
+            ("cursor", json!({"command": "npx", "args": ["-y", "a"], "env": {"K": "v"}})),
+            ("opencode", json!({"type": "local", "command": ["npx", "-y", "a"], "environment": {"K": "v"}})),
+            ("goose", json!({"cmd": "npx", "args": ["-y", "a"], "envs": {"K": "v"}})),
+            ("zed", json!({"command": {"path": "npx", "args": ["-y", "a"], "env": {"K": "v"}}})),
+        ] {
+            assert_eq!(words(read(client, &value)), ("npx -y a".to_owned(), 1), "{client}");
+        }
+        assert_eq!(read("cursor", &json!({"command": ""})), None);
+        assert_eq!(read("cursor", &json!(7)), None);
+    }
+
+    #[test]
+    fn addresses_are_read_in_every_spelling() {
+        for (client, value, sse) in [
+            ("cursor", json!({"url": "http://a/"}), false),
+            ("gemini", json!({"httpUrl": "http://a/"}), false),
+            ("gemini", json!({"url": "http://a/"}), true),
+            ("windsurf", json!({"serverUrl": "http://a/"}), false),
+            ("vscode", json!({"type": "sse", "url": "http://a/"}), true),
+            ("goose", json!({"type": "streamable_http", "uri": "http://a/"}), false),
+        ] {
+            let expected = Entry::Remote { url: "http://a/".to_owned(), headers: Vec::new(), is_sse: sse };
+            assert_eq!(read(client, &value), Some(expected), "{client} {value}");
+        }
+        let codex =
+            read("codex", &json!({"url": "http://a/", "bearer_token_env_var": "K", "env_http_headers": {"X": "V"}}));
+        let headers = codex.expect("an entry").values().to_vec();
+        assert_eq!(headers[0], ("X".to_owned(), "${V}".to_owned()));
+        assert_eq!(headers[1], ("Authorization".to_owned(), "Bearer ${K}".to_owned()));
+    }
+}

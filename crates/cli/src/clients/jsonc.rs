@@ -1,0 +1,91 @@
+//! JSON with comments and trailing commas: read, and changed in place.
+
+use jsonc_parser::ParseOptions;
+use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
+use serde_json::Value;
+
+use super::document::Change;
+
+/// What clients take: comments and trailing commas, and nothing else that JSON has not.
+const OPTIONS: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_trailing_commas: true,
+    allow_loose_object_property_names: false,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
+
+pub fn read(text: &str) -> Result<Value, String> {
+    let root = parse(text)?;
+    root.to_serde_value().ok_or_else(|| "it has no value".to_owned())
+}
+
+pub fn put(text: &str, changes: &[Change]) -> Result<String, String> {
+    let root = parse(text)?;
+    if root.to_string() != text {
+        return Err("it cannot be taken apart without loss".into());
+    }
+    let top = root.object_value_or_create().ok_or("it is not a table of settings")?;
+    for change in changes {
+        let mut table = top.clone();
+        for name in &change.root {
+            once(&table, name)?;
+            table = table.object_value_or_create(name).ok_or_else(|| format!("`{name}` is not a table"))?;
+        }
+        once(&table, &change.name)?;
+        match (table.get(&change.name), &change.entry) {
+            (Some(old), Some(new)) => old.set_value(input(new)),
+            (None, Some(new)) => drop(table.append(&change.name, input(new))),
+            (Some(old), None) => old.remove(),
+            (None, None) => {}
+        }
+        if let Some(question) = &change.input {
+            ask(&top, question)?;
+        }
+    }
+    Ok(root.to_string())
+}
+
+fn parse(text: &str) -> Result<CstRootNode, String> {
+    CstRootNode::parse(text, &OPTIONS).map_err(|error| {
+        let what = error.kind().to_string();
+        format!("line {}, column {}: {}", error.line_display(), error.column_display(), what.to_lowercase())
+    })
+}
+
+/// A client takes the first of two or the last; we do not guess.
+fn once(table: &CstObject, name: &str) -> Result<(), String> {
+    let is_it = |found: Option<String>| found.as_deref() == Some(name);
+    let count = table.properties().iter().filter(|property| is_it(property.decoded_name())).count();
+    if count > 1 { Err(format!("`{name}` is there twice")) } else { Ok(()) }
+}
+
+/// Adds a question that is not asked yet.
+fn ask(top: &CstObject, question: &Value) -> Result<(), String> {
+    once(top, "inputs")?;
+    let inputs = top.array_value_or_create("inputs").ok_or("`inputs` is not a list")?;
+    let is_asked = |known: &Value| known.get("id") == question.get("id");
+    if !inputs.elements().iter().filter_map(|known| known.to_serde_value()).any(|known| is_asked(&known)) {
+        inputs.ensure_multiline();
+        inputs.append(input(question));
+    }
+    Ok(())
+}
+
+fn input(value: &Value) -> CstInputValue {
+    match value {
+        Value::Null => CstInputValue::Null,
+        Value::Bool(value) => CstInputValue::Bool(*value),
+        Value::Number(number) => CstInputValue::Number(number.to_string()),
+        Value::String(text) => CstInputValue::String(text.clone()),
+        Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
+        Value::Object(fields) => {
+            CstInputValue::Object(fields.iter().map(|(name, value)| (name.clone(), input(value))).collect())
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What a client is told about the gateway: an entry for its configuration, and a command or link where it has one.
+
+use data_encoding::BASE64;
+use serde_json::{Value, json};
+
+use super::reference::{Reference, input_id};
+use super::table::{Client, Shape};
+use crate::environment::quoted;
+
+/// The variable that holds a token where nobody names another.
+pub const TOKEN_ENV: &str = "GATELODGE_TOKEN";
+
+/// Fields that say how a server is reached, in the words of all clients.
+const REACH: &[&str] = &[
+    "type",
+    "transport",
+    "source",
+    "command",
+    "cmd",
+    "args",
+    "env",
+    "environment",
+    "envs",
+    "env_keys",
+    "env_vars",
+    "envFile",
+    "cwd",
+    "url",
+    "httpUrl",
+    "serverUrl",
+    "uri",
+    "headers",
+    "http_headers",
+    "env_http_headers",
+    "headersHelper",
+    "bearer_token_env_var",
+    "requestOptions",
+    "oauth",
+    "auth",
+];
+
+/// One server behind the gateway, as a client shall reach it. The token is only ever named by its variable.
+#[derive(Debug, Clone)]
+pub struct Link {
+    /// The name of the entry.
+    pub name: String,
+    /// Where the gateway has the server.
+    pub url: String,
+    /// The variable that holds the token.
+    pub token_env: String,
+    /// How this program is started, for the bridge.
+    pub program: String,
+}
+
+impl Link {
+    /// The entry for a client; none for one that has no file and no request to put it in.
+    pub fn entry(&self, client: &Client) -> Value {
+        let bearer = client.reference.bearer(&self.token_env).unwrap_or_default();
+        let (url, token) = (&self.url, &self.token_env);
+        match client.shape {
+            Shape::Http { kind: Some(kind), url: key } => {
+                json!({"type": kind, key: url, "headers": {"Authorization": bearer}})
+            }
+            Shape::Http { kind: None, url: key } => json!({key: url, "headers": {"Authorization": bearer}}),
+            Shape::Codex => json!({"url": url, "bearer_token_env_var": token}),
+            Shape::OpenCode => {
+                json!({"type": "remote", "url": url, "headers": {"Authorization": bearer}, "enabled": true})
+            }
+            Shape::Goose => json!({
+                "name": self.name, "type": "streamable_http", "enabled": true, "uri": url,
+                "env_keys": [token], "headers": {"Authorization": bearer}, "timeout": 300,
+            }),
+            Shape::Continue => json!({
+                "name": self.name, "type": "streamable-http", "url": url,
+                "requestOptions": {"headers": {"Authorization": bearer}},
+            }),
+            Shape::Bridge => json!({"command": self.program, "args": self.bridge()}),
+            Shape::Anthropic => json!({
+                "mcp_servers": [{"type": "url", "url": url, "name": self.name, "authorization_token": placeholder(token)}],
+                "tools": [{"type": "mcp_toolset", "mcp_server_name": self.name}],
+            }),
+            Shape::OpenAi => json!({
+                "tools": [{
+                    "type": "mcp", "server_label": self.name, "server_url": url,
+                    "authorization": placeholder(token), "require_approval": "never",
+                }],
+            }),
+            Shape::Screen => json!({
+                "Admin Settings > External Tools > +": {
+                    "Type": "MCP (Streamable HTTP)", "URL": url, "Auth": "Bearer", "Token": placeholder(token),
+                },
+            }),
+        }
+    }
+
+    /// The entry in place of another one: how to reach the server is ours, everything else stays.
+    pub fn entry_over(&self, client: &Client, old: Option<&Value>) -> Value {
+        let mut entry = self.entry(client);
+        if let (Some(Value::Object(old)), Value::Object(new)) = (old, &mut entry) {
+            let kept = old.iter().filter(|(name, _)| !REACH.contains(&name.as_str()) && !new.contains_key(*name));
+            let kept: Vec<_> = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+            new.extend(kept);
+        }
+        entry
+    }
+
+    /// What VS Code has to ask for, beside the entry.
+    pub fn input(&self, client: &Client) -> Option<Value> {
+        (client.reference == Reference::Input).then(|| {
+            let description = format!("Gatelodge token for {}", self.name);
+            json!({"type": "promptString", "id": input_id(&self.token_env), "description": description, "password": true})
+        })
+    }
+
+    /// The client's own command or link that does the same.
+    pub fn install(&self, client: &Client) -> Option<String> {
+        let (name, url, token) = (quoted(&self.name), quoted(&self.url), quoted(&self.token_env));
+        let header =
+            quoted(&format!("Authorization: {}", client.reference.bearer(&self.token_env).unwrap_or_default()));
+        match client.id {
+            // The header may have many values, so it goes last.
+            "claude-code" => {
+                Some(format!("claude mcp add --scope user --transport http {name} {url} --header {header}"))
+            }
+            "claude-code-project" => {
+                Some(format!("claude mcp add --scope project --transport http {name} {url} --header {header}"))
+            }
+            "cursor" => {
+                let config = BASE64.encode(self.entry(client).to_string().as_bytes());
+                let link = "cursor://anysphere.cursor-deeplink/mcp/install";
+                Some(format!("{link}?name={}&config={}", encoded(&self.name), encoded(&config)))
+            }
+            "vscode" => {
+                let mut whole = json!({"name": self.name, "inputs": [self.input(client)]});
+                if let (Some(whole), Value::Object(entry)) = (whole.as_object_mut(), self.entry(client)) {
+                    whole.extend(entry);
+                }
+                Some(format!("code --add-mcp {}", quoted(&whole.to_string())))
+            }
+            "codex" => Some(format!("codex mcp add {name} --url {url} --bearer-token-env-var {token}")),
+            "gemini" => Some(format!("gemini mcp add --scope user --transport http --header {header} {name} {url}")),
+            _ => None,
+        }
+    }
+
+    /// The arguments of the bridge.
+    fn bridge(&self) -> Vec<&str> {
+        let mut arguments = vec!["bridge", self.url.as_str()];
+        if self.token_env != TOKEN_ENV {
+            arguments.extend(["--token-env", self.token_env.as_str()]);
+        }
+        arguments
+    }
+}
+
+/// Where a person puts the token in by hand.
+fn placeholder(variable: &str) -> String {
+    format!("<the token in {variable}>")
+}
+
+/// A text as it stands in the query of a link.
+fn encoded(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}

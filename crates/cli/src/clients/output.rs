@@ -1,0 +1,41 @@
+//! A file and what shall stand in it.
+
+use super::file::{Held, Trouble, hash};
+use super::journal::Step;
+use super::table::Client;
+
+/// A file and what shall stand in it.
+#[derive(Debug)]
+pub struct Output {
+    /// The file as it is.
+    pub held: Held,
+    /// Its new text.
+    pub bytes: Vec<u8>,
+    /// The client whose file it is; none for one of ours.
+    pub client: Option<&'static Client>,
+    /// The entries in it that change.
+    pub entries: Vec<Vec<String>>,
+}
+
+impl Output {
+    /// A file of ours.
+    pub fn ours(held: Held, text: String) -> Self {
+        Self { held, bytes: text.into_bytes(), client: None, entries: Vec::new() }
+    }
+
+    /// Keeps the old text, if there is one, and says what the journal has to know.
+    pub fn step(&self) -> Result<Step, Trouble> {
+        let backup = match self.held.bytes() {
+            Some(_) => Some(self.held.back_up()?),
+            None => None,
+        };
+        Ok(Step {
+            file: self.held.path().to_owned(),
+            backup,
+            before: self.held.bytes().map(hash),
+            after: hash(&self.bytes),
+            client: self.client.map(|client| client.id.to_owned()),
+            entries: self.entries.clone(),
+        })
+    }
+}

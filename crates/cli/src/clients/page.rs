@@ -1,0 +1,95 @@
+//! `docs/clients.md`, from the table.
+
+use std::path::PathBuf;
+
+use super::link::{Link, TOKEN_ENV};
+use super::place::{Places, System};
+use super::snippet::snippet;
+use super::table::{ALL, Client, Format, Way};
+
+const HEAD: &str = "# Clients
+
+`gatelodge connect CLIENT --server NAME` prints what a client needs to reach a server through the gateway.
+`--write` puts it into the client's own file: it shows what changes, asks, and makes a backup beside the file.
+Comments, order, indentation and line ends of the file stay; `--undo` takes the change back, byte for byte.
+
+The token is never written.
+The client takes it from a variable of the environment, `GATELODGE_TOKEN` unless `--token-env` names another.
+A client that cannot do that, or only starts programs, gets `gatelodge bridge`, which takes the token from the variable.
+
+`gatelodge init` looks for all of these files, shows the servers in them, and moves those you choose behind the gateway.
+
+This page is made from the table that both commands use.
+Paths are those on Linux; macOS and Windows follow where they differ.
+";
+
+/// The page.
+pub fn page() -> String {
+    let mut out = HEAD.to_owned();
+    out.push_str("\n| client | | way | file |\n|---|---|---|---|\n");
+    for client in ALL {
+        let way = match client.way() {
+            Way::Http => "HTTP",
+            Way::Bridge => "bridge",
+            Way::Public => "public HTTPS",
+        };
+        let file = match client.format {
+            Format::Json | Format::Toml => "written",
+            Format::Yaml => "read; changed by hand",
+            Format::None => "none",
+        };
+        out.push_str(&format!("| {} | `{}` | {way} | {file} |\n", client.name, client.id));
+    }
+    ALL.iter().for_each(|client| section(client, &mut out));
+    out
+}
+
+fn section(client: &'static Client, out: &mut String) {
+    out.push_str(&format!("\n## {}\n\n", client.name));
+    let files = files(client, System::Linux);
+    if !files.is_empty() {
+        out.push_str(&format!("Files: {}.\n", listed(&files)));
+    }
+    for (system, name) in [(System::Mac, "macOS"), (System::Windows, "Windows")] {
+        let there = self::files(client, system);
+        if there != files {
+            out.push_str(&format!("On {name}: {}.\n", listed(&there)));
+        }
+    }
+    let url = if client.way() == Way::Public {
+        "https://gate.example.com/mcp/books"
+    } else {
+        "http://127.0.0.1:7420/mcp/books"
+    };
+    let link = Link {
+        name: "books".to_owned(),
+        url: url.to_owned(),
+        token_env: TOKEN_ENV.to_owned(),
+        program: "gatelodge".to_owned(),
+    };
+    for sentence in client.note.split_inclusive(". ") {
+        out.push_str(&format!("{}\n", sentence.trim_end()));
+    }
+    if client.way() == Way::Public {
+        out.push_str("It calls from elsewhere, so the gateway must be reachable from the internet, by HTTPS.\n");
+    }
+    let language = match client.format {
+        Format::Json | Format::None => "json",
+        Format::Toml => "toml",
+        Format::Yaml => "yaml",
+    };
+    out.push_str(&format!("\n```{language}\n{}```\n", snippet(client, &link)));
+    if let Some(install) = link.install(client) {
+        out.push_str(&format!("\n```text\n{install}\n```\n"));
+    }
+}
+
+fn files(client: &'static Client, system: System) -> Vec<String> {
+    let places = Places::below(system, PathBuf::from("~"), Some(PathBuf::from(".")));
+    let spots = places.spots(client).into_iter().filter(|spot| spot.root == client.root);
+    spots.map(|spot| spot.file.display().to_string()).collect()
+}
+
+fn listed(files: &[String]) -> String {
+    files.iter().map(|file| format!("`{file}`")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,149 @@
+//! Entries as they may be shown. Values of variables and headers never are; arguments and addresses only where nothing in
+//! them looks like a secret.
+
+use serde_json::{Map, Value, json};
+
+use crate::headers::is_credential;
+use crate::{address, report};
+
+const HIDDEN: &str = "***";
+/// From this length on, a word of letters and digits mixed may be a key.
+const KEY_LENGTH: usize = 20;
+/// Fields whose text says what kind of entry it is.
+const PLAIN: &[&str] = &["type", "transport", "command", "cmd", "cwd", "name", "bearer_token_env_var"];
+/// Fields whose text is an address.
+const ADDRESSES: &[&str] = &["url", "httpUrl", "serverUrl", "uri"];
+
+/// A command on one line.
+pub fn command(words: &[String]) -> String {
+    let mut before = "";
+    let mut out = Vec::new();
+    for word in words {
+        out.push(argument(before, word));
+        before = word;
+    }
+    out.join(" ")
+}
+
+/// A word of a command, by the one before it.
+fn argument(before: &str, word: &str) -> String {
+    if !seems_secret(before, word) {
+        return report::shown(word);
+    }
+    match word.split_once('=') {
+        Some((name, _)) if name.starts_with('-') => format!("{}={HIDDEN}", report::shown(name)),
+        _ => HIDDEN.to_owned(),
+    }
+}
+
+/// Whether a word of a command, or an address, looks as if it held a credential.
+pub fn seems_secret(before: &str, word: &str) -> bool {
+    let names_secret = |name: &str| name.starts_with('-') && (is_credential(name) || name.contains("auth"));
+    if let Some((name, value)) = word.split_once('=')
+        && (names_secret(name) || looks_like_key(value))
+    {
+        return true;
+    }
+    if names_secret(before) && !before.contains('=') && !word.starts_with('-') {
+        return true;
+    }
+    if word.contains("://") {
+        let authority = word.split("://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or_default();
+        let in_path = word.split(['/', '?']).any(looks_like_key);
+        return authority.contains('@') || word.contains('?') || in_path;
+    }
+    let is_header = before == "-H" || before == "--header";
+    is_header || looks_like_key(word)
+}
+
+/// Long, with digits and letters, and without what paths and packages have.
+fn looks_like_key(word: &str) -> bool {
+    let is_dense = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'+' | b'='));
+    let has = |kind: fn(&u8) -> bool| word.as_bytes().iter().any(kind);
+    word.len() >= KEY_LENGTH && is_dense && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
+}
+
+/// What a change does to an entry, line by line: what is ours in full, of the rest only what may be seen.
+pub fn diff(old: Option<&Value>, new: &Value, ours: &Value) -> String {
+    let mut out = String::new();
+    let mut put = |sign: char, value: &Value| {
+        format!("{value:#}").lines().for_each(|line| out.push_str(&format!("{sign} {line}\n")));
+    };
+    if let Some(old) = old {
+        put('-', &masked(old));
+    }
+    let mut seen = masked(new);
+    if let (Value::Object(seen), Value::Object(ours)) = (&mut seen, ours) {
+        seen.extend(ours.clone());
+    }
+    put('+', &seen);
+    out
+}
+
+/// An entry with every value hidden that may be a secret.
+fn masked(entry: &Value) -> Value {
+    let Some(fields) = entry.as_object() else { return json!(HIDDEN) };
+    fields.iter().map(|(name, value)| (name.clone(), field(name, value))).collect::<Map<_, _>>().into()
+}
+
+fn field(name: &str, value: &Value) -> Value {
+    match value {
+        Value::String(text) if name == "command" || name == "cmd" => json!(argument("", text)),
+        Value::String(text) if PLAIN.contains(&name) => json!(report::shown(text)),
+        Value::String(text) if ADDRESSES.contains(&name) => {
+            json!(if seems_secret("", text) { HIDDEN.to_owned() } else { address::shown(text) })
+        }
+        Value::Array(words) if name == "args" || name == "command" => {
+            let words: Vec<String> = words.iter().map(|word| word.as_str().unwrap_or(HIDDEN).to_owned()).collect();
+            let before = [""].into_iter().chain(words.iter().map(String::as_str));
+            before.zip(&words).map(|(before, word)| argument(before, word)).collect()
+        }
+        Value::Bool(_) | Value::Null | Value::Number(_) => value.clone(),
+        Value::Object(_) => hidden(value),
+        Value::String(_) | Value::Array(_) => json!(HIDDEN),
+    }
+}
+
+/// The names that are inside, without what they hold.
+fn hidden(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| (name.clone(), hidden(value))).collect::<Map<_, _>>().into()
+        }
+        _ => json!(HIDDEN),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(words: &[&str]) -> String {
+        command(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn commands_are_shown_without_what_may_be_a_secret() {
+        let plain = ["npx", "-y", "@modelcontextprotocol/server-filesystem@2025.8.21", "/home/ada/notes"];
+        assert_eq!(shown(&plain), plain.join(" "));
+        assert_eq!(shown(&["srv", "--api-key", "hunter2"]), "srv --api-key ***");
+        assert_eq!(shown(&["srv", "--token=hunter2"]), "srv --token=***");
+        assert_eq!(
+            shown(&["npx", "mcp-remote", "https://a/mcp", "--header", "X: hunter2"]),
+            "npx mcp-remote https://a/mcp --header ***"
+        );
+        assert_eq!(shown(&["srv", "sk-live-0123456789abcdef"]), "srv ***");
+        assert_eq!(shown(&["srv", "postgres://me:pw@db/x"]), "srv ***");
+        assert_eq!(shown(&["srv", "https://a/mcp?key=1"]), "srv ***");
+    }
+
+    #[test]
+    fn entries_are_shown_by_their_names() {
+        let entry =
+            json!({"command": "npx", "args": ["-y", "a"], "env": {"KEY": "hunter2"}, "other": "hunter2", "n": [1]});
+        let expected =
+            json!({"command": "npx", "args": ["-y", "a"], "env": {"KEY": "***"}, "other": "***", "n": "***"});
+        assert_eq!(masked(&entry), expected);
+        assert_eq!(masked(&json!("hunter2")), json!("***"));
+    }
+}

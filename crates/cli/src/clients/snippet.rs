@@ -1,0 +1,114 @@
+//! What stands in a client's file for the gateway, as a text of its own.
+
+use serde_json::{Map, Value, json};
+
+use super::document::{Change, Document};
+use super::link::Link;
+use super::table::{Client, Format, Shape};
+
+/// The part of a client's configuration that leads to the gateway, laid out to be pasted.
+pub fn snippet(client: &Client, link: &Link) -> String {
+    let entry = link.entry(client);
+    match client.format {
+        Format::Json => pretty(&around(client, link, entry)),
+        Format::Toml => {
+            let root = client.root.iter().map(|&name| name.to_owned()).collect();
+            let change = Change { root, name: link.name.clone(), entry: Some(entry), input: None };
+            let text = Document::new(Format::Toml).with(&[change]).unwrap_or_default();
+            String::from_utf8_lossy(&text).trim_start().to_owned()
+        }
+        Format::Yaml => {
+            let mut out = String::new();
+            yaml(&around(client, link, entry), 0, &mut out);
+            out
+        }
+        Format::None => pretty(&entry),
+    }
+}
+
+/// The entry below the names that lead to it.
+fn around(client: &Client, link: &Link, entry: Value) -> Value {
+    let servers = if client.shape == Shape::Continue { json!([entry]) } else { json!({link.name.clone(): entry}) };
+    let whole = client.root.iter().rev().fold(servers, |inner, &name| json!({name: inner}));
+    match (link.input(client), whole) {
+        (Some(input), Value::Object(fields)) => {
+            let asked = Map::from_iter([("inputs".to_owned(), json!([input]))]);
+            Value::Object(asked.into_iter().chain(fields).collect())
+        }
+        (_, whole) => whole,
+    }
+}
+
+fn pretty(value: &Value) -> String {
+    format!("{value:#}\n")
+}
+
+/// Lays a value out as YAML. Texts are quoted as in JSON, which YAML takes too; so none is taken for something else.
+fn yaml(value: &Value, depth: usize, out: &mut String) {
+    let indent = "  ".repeat(depth);
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let name = if is_plain(name) { name.clone() } else { json!(name).to_string() };
+                out.push_str(&format!("{indent}{name}:"));
+                below(value, depth, out);
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                let mut text = String::new();
+                yaml(item, depth + 1, &mut text);
+                // The first line of an item stands beside its dash.
+                out.push_str(&format!("{indent}- {}\n", text.trim()));
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => out.push_str(&format!("{value}\n")),
+    }
+}
+
+fn below(value: &Value, depth: usize, out: &mut String) {
+    if value.is_object() || value.is_array() {
+        out.push('\n');
+        yaml(value, depth + 1, out);
+    } else {
+        out.push_str(&format!(" {value}\n"));
+    }
+}
+
+fn is_plain(name: &str) -> bool {
+    let starts_well = name.starts_with(|first: char| first.is_ascii_alphabetic());
+    let is_word = !matches!(
+        name.to_ascii_lowercase().as_str(),
+        "y" | "n" | "yes" | "no" | "on" | "off" | "true" | "false" | "null"
+    );
+    starts_well && is_word && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ALL;
+    use super::*;
+
+    #[test]
+    fn what_is_written_for_a_client_is_read_again_as_what_was_meant() {
+        let (name, url) = ("books".to_owned(), "http://127.0.0.1:7420/mcp/books".to_owned());
+        let link = Link { name, url, token_env: "KEY".to_owned(), program: "gatelodge".to_owned() };
+        for client in ALL.iter().filter(|client| client.format != Format::None) {
+            let text = snippet(client, &link);
+            let document = Document::read(client.format, text.as_bytes()).expect(client.id);
+            let root: Vec<String> = client.root.iter().map(|&name| name.to_owned()).collect();
+            let found = document.servers(client, &root);
+            assert_eq!((found.len(), found[0].name.as_str()), (1, "books"), "{}", client.id);
+            let entry = found[0].entry.clone().expect(client.id);
+            match entry {
+                super::super::Entry::Remote { url, headers, is_sse } => {
+                    assert_eq!((url.as_str(), is_sse), (link.url.as_str(), false), "{}", client.id);
+                    assert_eq!(headers.len(), 1, "{}", client.id);
+                }
+                super::super::Entry::Command { words, .. } => {
+                    assert_eq!(words, ["gatelodge", "bridge", &link.url, "--token-env", "KEY"], "{}", client.id);
+                }
+            }
+        }
+    }
+}

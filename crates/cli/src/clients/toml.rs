@@ -1,0 +1,100 @@
+//! TOML: read, and changed in place.
+
+use serde_json::{Map, Value};
+use toml_edit::{DocumentMut, InlineTable, Item, Table, TableLike, Value as TomlValue};
+
+use super::document::Change;
+
+pub fn read(text: &str) -> Result<Value, String> {
+    let table: toml::Table = toml::from_str(text).map_err(|error| fault(text, error.span(), error.message()))?;
+    serde_json::to_value(table).map_err(|_| "it has a value that cannot be read".to_owned())
+}
+
+pub fn put(text: &str, changes: &[Change]) -> Result<String, String> {
+    // The editor writes plain line ends; a text that has others throughout gets them back.
+    let has_returns = text.contains('\n') && text.matches('\n').count() == text.matches("\r\n").count();
+    let plain = if has_returns { text.replace("\r\n", "\n") } else { text.to_owned() };
+    let mut document: DocumentMut =
+        plain.parse().map_err(|error: toml_edit::TomlError| fault(text, error.span(), error.message()))?;
+    if document.to_string() != plain {
+        return Err("it cannot be taken apart without loss".into());
+    }
+    for change in changes {
+        let mut table: &mut dyn TableLike = document.as_table_mut();
+        for name in &change.root {
+            let item = table.entry(name).or_insert_with(|| {
+                let mut made = Table::new();
+                made.set_implicit(true);
+                Item::Table(made)
+            });
+            table = item.as_table_like_mut().ok_or_else(|| format!("`{name}` is not a table"))?;
+        }
+        match &change.entry {
+            Some(entry) => set(table, &change.name, entry)?,
+            None => drop(table.remove(&change.name)),
+        }
+    }
+    let text = document.to_string();
+    Ok(if has_returns { text.replace('\n', "\r\n") } else { text })
+}
+
+/// Puts an entry in the form that the old one had; what is said about it in a comment stays.
+fn set(table: &mut dyn TableLike, name: &str, entry: &Value) -> Result<(), String> {
+    let fields = entry.as_object().ok_or("an entry is a table")?;
+    let known = read_fields(table.get(name));
+    let fill = |table: &mut dyn TableLike| {
+        let old: Vec<String> = table.iter().map(|(name, _)| name.to_owned()).collect();
+        old.iter().filter(|name| !fields.contains_key(*name)).for_each(|name| drop(table.remove(name)));
+        for (name, value) in fields {
+            // What stays the same keeps its comment and its layout.
+            if known.get(name) != Some(value) {
+                table.insert(name, Item::Value(item(value)));
+            }
+        }
+    };
+    match table.get_mut(name) {
+        Some(Item::Table(old)) => fill(old),
+        Some(Item::Value(TomlValue::InlineTable(old))) => fill(old),
+        Some(_) => return Err(format!("`{name}` is not a table")),
+        None => {
+            let mut new = Table::new();
+            fill(&mut new);
+            table.insert(name, Item::Table(new));
+        }
+    }
+    Ok(())
+}
+
+/// The fields that an entry has now.
+fn read_fields(entry: Option<&Item>) -> Map<String, Value> {
+    let mut document = DocumentMut::new();
+    let Some(entry) = entry else { return Map::new() };
+    document.insert("entry", entry.clone());
+    match read(&document.to_string()) {
+        Ok(Value::Object(mut whole)) => {
+            whole.remove("entry").and_then(|entry| entry.as_object().cloned()).unwrap_or_default()
+        }
+        _ => Map::new(),
+    }
+}
+
+/// A value of ours: a text, a list or a table of texts.
+fn item(value: &Value) -> TomlValue {
+    match value {
+        Value::Null => TomlValue::from(""),
+        Value::Bool(value) => TomlValue::from(*value),
+        Value::Number(number) => TomlValue::from(number.as_i64().unwrap_or_default()),
+        Value::String(text) => TomlValue::from(text.as_str()),
+        Value::Array(items) => items.iter().map(item).collect(),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, value)| (name.as_str(), item(value)));
+            TomlValue::InlineTable(InlineTable::from_iter(fields))
+        }
+    }
+}
+
+/// What is wrong, without the text it is about.
+fn fault(text: &str, span: Option<std::ops::Range<usize>>, message: &str) -> String {
+    let before = span.and_then(|span| text.get(..span.start)).unwrap_or_default();
+    format!("line {}: {}", before.matches('\n').count() + 1, message.lines().next().unwrap_or_default())
+}

@@ -1,0 +1,80 @@
+//! YAML: read only. Nobody can change one in place and keep all of it.
+
+use saphyr_parser::{Event, Parser, ScalarStyle, StrInput};
+use serde_json::{Map, Value};
+
+/// Deeper ones are no configuration.
+const MAX_DEPTH: usize = 64;
+
+pub fn read(text: &str) -> Result<Value, String> {
+    let mut reader = Reader { parser: Parser::new_from_str(text) };
+    loop {
+        match reader.next()? {
+            Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => {}
+            Event::StreamEnd | Event::DocumentEnd => return Err("it is empty".into()),
+            event => return reader.value(event, 0),
+        }
+    }
+}
+
+struct Reader<'a> {
+    parser: Parser<'a, StrInput<'a>>,
+}
+
+impl<'a> Reader<'a> {
+    fn next(&mut self) -> Result<Event<'a>, String> {
+        match self.parser.next_event() {
+            Some(Ok((event, _))) => Ok(event),
+            Some(Err(error)) => Err(format!("line {}: {}", error.marker().line(), error.info())),
+            None => Err("it ends too early".into()),
+        }
+    }
+
+    fn value(&mut self, event: Event<'a>, depth: usize) -> Result<Value, String> {
+        if depth > MAX_DEPTH {
+            return Err("it is nested too deeply".into());
+        }
+        match event {
+            Event::Scalar(text, ScalarStyle::Plain, _, _) => Ok(plain(&text)),
+            Event::Scalar(text, _, _, _) => Ok(Value::String(text.into_owned())),
+            Event::SequenceStart(..) => self.list(depth),
+            Event::MappingStart(..) => self.map(depth),
+            Event::Alias(_) => Err("it has an alias, which is not followed here".into()),
+            _ => Err("a value is missing".into()),
+        }
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Value, String> {
+        let mut items = Vec::new();
+        loop {
+            match self.next()? {
+                Event::SequenceEnd => return Ok(Value::Array(items)),
+                event => items.push(self.value(event, depth + 1)?),
+            }
+        }
+    }
+
+    fn map(&mut self, depth: usize) -> Result<Value, String> {
+        let mut fields = Map::new();
+        loop {
+            let name = match self.next()? {
+                Event::MappingEnd => return Ok(Value::Object(fields)),
+                Event::Scalar(name, _, _, _) => name.into_owned(),
+                _ => return Err("a name is not a text".into()),
+            };
+            let event = self.next()?;
+            fields.insert(name, self.value(event, depth + 1)?);
+        }
+    }
+}
+
+/// What a word without quotes is, by the core schema.
+fn plain(text: &str) -> Value {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
+        "true" | "True" | "TRUE" => Value::Bool(true),
+        "false" | "False" | "FALSE" => Value::Bool(false),
+        // A number is only ever shown or passed on, so its text will do.
+        _ => Value::String(text.to_owned()),
+    }
+}

@@ -1,0 +1,167 @@
+//! `gatelodge connect`: a client's configuration, printed or written.
+
+pub mod target;
+mod undo;
+mod wait;
+mod write;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use gatelodge_store::Token;
+use serde_json::{Map, Value, json};
+
+use crate::cli::ConnectArgs;
+use crate::clients::{self, Client, Link, Places, Spot, System, Trouble, Way, short, snippet};
+use crate::exit::{Exit, Usage};
+use crate::report::{say, shown};
+use crate::{address, environment, output, report};
+use target::Peek;
+
+pub fn run(args: &ConnectArgs) -> Result<Exit> {
+    match connect(args) {
+        Err(error) if error.is::<Trouble>() => {
+            report::error(&error);
+            Ok(Exit::Findings)
+        }
+        ended => ended,
+    }
+}
+
+fn connect(args: &ConnectArgs) -> Result<Exit> {
+    let client = clients::find(&args.client).ok_or_else(|| Usage("there is no such client".into()))?;
+    let home = home(args.home.as_deref())?;
+    let peek = Peek::at(&args.store)?;
+    if args.undo {
+        return undo::run(args, &spot(args, client, home)?, &peek.data);
+    }
+    check_variable(&args.token_env)?;
+    let (server, url) = peek.target(args)?;
+    let name = args.name.clone().or_else(|| server.clone()).unwrap_or_else(|| "gatelodge".to_owned());
+    let program = args.program.clone().unwrap_or_else(this_program);
+    let link = Link { name, url, token_env: args.token_env.clone(), program };
+    let mut told = json_of(client, &link, args, &home);
+    // Taken before anything is written, so that no request is missed.
+    let watch = if args.wait { Some(wait::Watch::begin(args, server, &peek)?) } else { None };
+    if args.write {
+        let written = write::run(args, client, &link, &spot(args, client, home)?, &peek.data)?;
+        let Some(written) = written else { return Ok(Exit::Usage) };
+        told.extend(written);
+    } else if !args.json {
+        print(client, &link, args, &home)?;
+    }
+    let exit = match watch {
+        Some(watch) => watch.end(client, &mut told)?,
+        None => Exit::Fine,
+    };
+    if args.json {
+        output::json(&told)?;
+    }
+    Ok(exit)
+}
+
+/// Some clients hand the name to a shell, and some people hand us the token itself.
+fn check_variable(name: &str) -> Result<(), Usage> {
+    if Token::parse(name).is_ok() {
+        return Err(Usage("this is the token itself; put it into a variable, and name that as `--token-env`".into()));
+    }
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let starts_well = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    if starts_well && name.bytes().all(is_letter) {
+        Ok(())
+    } else {
+        Err(Usage("a variable's name has letters, digits and `_`, and begins with a letter".into()))
+    }
+}
+
+/// The home directory to look in; one that was named stands alone.
+pub fn home(named: Option<&Path>) -> Result<(PathBuf, bool)> {
+    if let Some(home) = named {
+        return Ok((std::path::absolute(home)?, true));
+    }
+    let home = etcetera::home_dir().map_err(|_| Usage("there is no home directory; name one with `--home`".into()))?;
+    Ok((home, false))
+}
+
+/// Where clients have their files, below a home that was named or by what the environment says.
+pub fn places((home, is_named): (PathBuf, bool), project: Option<&Path>) -> Result<Places> {
+    let project = project.map(std::path::absolute).transpose()?;
+    Ok(if is_named {
+        Places::below(System::this(), home, project)
+    } else {
+        Places::of(System::this(), home, project, &environment::variable)
+    })
+}
+
+/// The place in the file that is meant: the first one there is, else the most usual.
+fn spot(args: &ConnectArgs, client: &'static Client, home: (PathBuf, bool)) -> Result<Spot> {
+    let mut spots = places(home.clone(), args.project.as_deref())?.spots(client);
+    if spots.is_empty() {
+        // It has files in projects only; the one at hand is meant.
+        spots = places(home, Some(Path::new(".")))?.spots(client);
+    }
+    if let Some(project) = &args.project {
+        // Whoever names a project means its file; it may be that the client has none.
+        let project = std::path::absolute(project)?;
+        spots.sort_by_key(|spot| !spot.file.starts_with(&project));
+    }
+    spots.retain(|spot| spot.root == client.root);
+    let chosen = spots.iter().find(|spot| args.project.is_some() || spot.file.exists()).or(spots.first()).cloned();
+    match (chosen, &args.file) {
+        (Some(spot), Some(file)) => Ok(Spot { file: file.clone(), ..spot }),
+        (Some(spot), None) => Ok(spot),
+        (None, _) => Err(Usage(format!("{} has no file; leave `--write` out to see what to do", client.name)).into()),
+    }
+}
+
+fn print(client: &'static Client, link: &Link, args: &ConnectArgs, home: &(PathBuf, bool)) -> Result<()> {
+    output::print(&snippet(client, link))?;
+    if let Ok(spot) = spot(args, client, home.clone()) {
+        say(&format!("{}: this goes into {}", client.name, shown(&short(&spot.file, &home.0))));
+    } else {
+        say(&format!("{}: this is what it takes", client.name));
+    }
+    if let Some(install) = link.install(client) {
+        say(&format!("or: {install}"));
+    }
+    notes(client, link).iter().for_each(|note| say(note));
+    Ok(())
+}
+
+/// What has to be known beside the entry.
+fn notes(client: &Client, link: &Link) -> Vec<String> {
+    let mut notes = Vec::new();
+    let local = address::parse(&link.url).ok().filter(address::is_loopback);
+    match client.way() {
+        Way::Http | Way::Bridge if client.takes_variable() => {
+            notes.push(format!("set {} to the token where {} starts", link.token_env, client.name));
+        }
+        Way::Http | Way::Bridge => {}
+        Way::Public if local.is_some() || !link.url.starts_with("https://") => notes.push(format!(
+            "it calls from elsewhere: the address must be https and reachable from the internet, and {} is not",
+            shown(&link.url)
+        )),
+        Way::Public => {}
+    }
+    if local.is_none() && link.url.starts_with("http://") {
+        notes.push("the token travels without encryption to another machine: use https".to_owned());
+    }
+    if !client.note.is_empty() {
+        notes.push(client.note.to_owned());
+    }
+    notes
+}
+
+fn json_of(client: &'static Client, link: &Link, args: &ConnectArgs, home: &(PathBuf, bool)) -> Map<String, Value> {
+    let file = spot(args, client, home.clone()).ok().map(|spot| spot.file);
+    let told = json!({
+        "client": client.id, "file": file, "url": link.url, "token_env": link.token_env, "entry": link.entry(client),
+        "snippet": snippet(client, link), "install": link.install(client), "notes": notes(client, link),
+    });
+    if let Value::Object(told) = told { told } else { Map::new() }
+}
+
+/// This program, by its full path: programs of the desktop look in other places than a shell.
+pub fn this_program() -> String {
+    std::env::current_exe().map_or_else(|_| "gatelodge".to_owned(), |path| path.display().to_string())
+}

@@ -1,0 +1,90 @@
+//! Where the gateway is and what servers it has, by the one that runs, the configuration, or what is usual.
+//!
+//! The configuration is only glanced at: what it needs from the environment is not there where a client is set up.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use crate::cli::{ConnectArgs, StoreArgs};
+use crate::config::{self, offer};
+use crate::exit::Usage;
+use crate::report::shown;
+use crate::{address, file, wire};
+
+/// What there is, as far as one can see.
+pub struct Peek {
+    /// Where agents connect.
+    pub listen: SocketAddr,
+    /// The servers.
+    pub servers: Vec<String>,
+    /// Where things are kept.
+    pub data: PathBuf,
+}
+
+impl Peek {
+    /// Looks at the configuration that is named, and at the gateway that runs.
+    pub fn at(args: &StoreArgs) -> Result<Self> {
+        let mut table = toml::Table::new();
+        let mut home = PathBuf::new();
+        if let Some(path) = &args.config {
+            let text = file::read(path)?.text;
+            let not_toml = || Usage(format!("`{}` is not TOML; `gatelodge serve --check` tells more", path.display()));
+            table = str::from_utf8(&text).ok().and_then(|text| toml::from_str(text).ok()).ok_or_else(not_toml)?;
+            home = path.parent().map(PathBuf::from).unwrap_or_default();
+        }
+        let text = |section: &str, field: &str| table.get(section)?.get(field)?.as_str().map(str::to_owned);
+        let written = text("store", "data").map(|data| home.join(data));
+        let data = args.data.clone().or(written).or_else(config::default_data);
+        let data =
+            data.ok_or_else(|| Usage("there is no home directory to keep data in; name one with `--data`".into()))?;
+        let note = wire::find_note(&data);
+        let listen = text("gateway", "listen").and_then(|listen| listen.parse().ok()).unwrap_or(config::CALLERS);
+        let listen = note.as_ref().map_or(listen, |note| note.listen);
+        let named = table.get("servers").and_then(toml::Value::as_array).into_iter().flatten();
+        let mut servers: Vec<String> =
+            named.filter_map(|server| server.get("name")?.as_str().map(str::to_owned)).collect();
+        servers.extend(note.map(|note| note.servers).unwrap_or_default());
+        servers.sort_unstable();
+        servers.dedup();
+        Ok(Self { listen, servers, data })
+    }
+
+    /// The server that is meant, and its address.
+    pub fn target(&self, args: &ConnectArgs) -> Result<(Option<String>, String), Usage> {
+        if let Some(url) = &args.url {
+            let fault = |fault: address::UrlFault| Usage(format!("{}; {}", fault.message(), fault.help()));
+            let path = address::parse(url).map_err(fault)?.path().to_owned();
+            let last = path.strip_prefix("/mcp/").map(|name| name.trim_end_matches('/').to_owned());
+            return Ok((args.server.clone().or(last).filter(|name| !name.is_empty()), url.clone()));
+        }
+        let server = match (&args.server, self.servers.as_slice()) {
+            (Some(server), []) => server,
+            (Some(server), known) if known.contains(server) => server,
+            (Some(server), known) => {
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                return Err(Usage(format!("there is no server `{}`: {}", shown(server), offer(server, &known))));
+            }
+            (None, [only]) => only,
+            (None, []) => return Err(Usage("name the server with `--server`, or its address with `--url`".into())),
+            (None, many) => return Err(Usage(format!("name one of the servers with `--server`: {}", many.join(", ")))),
+        };
+        Ok((Some(server.clone()), self.url(server)))
+    }
+
+    /// The address of a server behind the gateway, for programs on this machine.
+    pub fn url(&self, server: &str) -> String {
+        format!("http://{}/mcp/{server}", reachable(self.listen))
+    }
+}
+
+/// Whoever listens everywhere is reached here, too.
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listen.port())
+}

@@ -1,0 +1,39 @@
+//! Takes back what was last written into a client's file.
+
+use std::path::Path;
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::write::{JOURNAL, of_file};
+use crate::ask;
+use crate::cli::ConnectArgs;
+use crate::clients::{Journal, Spot, Standing};
+use crate::exit::{Exit, Usage};
+use crate::output;
+use crate::report::{say, shown};
+
+pub fn run(args: &ConnectArgs, spot: &Spot, data: &Path) -> Result<Exit> {
+    let path = std::path::absolute(&spot.file)?;
+    let name = shown(&path.display().to_string());
+    let journal_file = data.join(JOURNAL);
+    let mut journal = Journal::find(&journal_file)?.unwrap_or_default();
+    let Some(at) = journal.steps.iter().rposition(|step| step.file == path) else {
+        return Err(Usage(format!("`connect` wrote nothing into `{name}`")).into());
+    };
+    let step = journal.steps.remove(at);
+    if step.standing().map_err(|trouble| of_file(&name, &trouble))? == Standing::Changed && !args.force {
+        say(&format!("`{name}` was changed since; `--force` takes our entry back, and keeps the changes"));
+        return Ok(Exit::Findings);
+    }
+    if !ask::leave(args.yes, &format!("Put `{name}` back as it was?"))? {
+        return Ok(Exit::Usage);
+    }
+    step.undo().map_err(|trouble| of_file(&name, &trouble))?;
+    journal.keep(&journal_file)?;
+    say(&format!("`{name}` is as it was"));
+    if args.json {
+        output::json(&json!({"restored": path}))?;
+    }
+    Ok(Exit::Fine)
+}

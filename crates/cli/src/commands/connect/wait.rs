@@ -1,0 +1,80 @@
+//! Waits for a client's first request, by the call log.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use gatelodge_store::{Filter, Row};
+use serde_json::{Map, Value, json};
+
+use super::target::Peek;
+use crate::cli::ConnectArgs;
+use crate::clients::Client;
+use crate::config::{self, DURATION_FORM, StoreConfig};
+use crate::exit::{Exit, Usage};
+use crate::report::{say, shown};
+use crate::wire::{self, Stores};
+use crate::{desk, output};
+
+/// How often the log is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// The log as it stood when the wait began.
+pub struct Watch {
+    stores: Stores,
+    filter: Filter,
+    time: Duration,
+    json: bool,
+}
+
+impl Watch {
+    /// Notes where the log ends.
+    pub fn begin(args: &ConnectArgs, server: Option<String>, peek: &Peek) -> Result<Self> {
+        let bad = || Usage(format!("`{}` is not a length of time: write {DURATION_FORM}", shown(&args.timeout)));
+        let time = config::duration(&args.timeout).ok_or_else(bad)?;
+        let store = StoreConfig::at(peek.data.clone());
+        let missing =
+            || format!("no gateway has run on `{}` yet; `--data` or `--config` names another", peek.data.display());
+        let stores = wire::open_existing(&store, &wire::system_clock()).map_err(|_| Usage(missing()))?;
+        let head = desk::wait(async { stores.ledger.head().await.context("cannot read the call log") })?;
+        let filter =
+            Filter { after: Some(head.seq), grant: args.grant.clone(), server, limit: usize::MAX, ..Filter::default() };
+        Ok(Self { stores, filter, time, json: args.json })
+    }
+
+    /// Waits for a row of a grant, and says when it came.
+    pub fn end(self, client: &Client, told: &mut Map<String, Value>) -> Result<Exit> {
+        if !self.json {
+            say(&format!("waiting for the first request of {}; Ctrl-C ends it", client.name));
+        }
+        let Some(row) = desk::wait(self.first())? else {
+            say("no request came in time; is the token set where the client starts, and was the client started anew?");
+            return Ok(Exit::Unreachable);
+        };
+        told.insert("first_request".to_owned(), json!(row));
+        if !self.json {
+            let label = row.record.label.as_deref().unwrap_or_default();
+            output::print(&format!("{} connected at {} with grant `{}`\n", client.name, row.record.at, shown(label)))?;
+        }
+        Ok(Exit::Fine)
+    }
+
+    async fn first(&self) -> Result<Option<Row>> {
+        let start = Instant::now();
+        let mut looks = tokio::time::interval(LOOK);
+        while start.elapsed() < self.time {
+            tokio::select! {
+                _ = looks.tick() => {}
+                interrupted = tokio::signal::ctrl_c() => {
+                    interrupted?;
+                    return Ok(None);
+                }
+            }
+            let rows = self.stores.ledger.rows(self.filter.clone()).await.context("cannot read the call log")?;
+            // A row without a grant is somebody without a token of ours.
+            if let Some(row) = rows.into_iter().find(|row| row.record.grant.is_some()) {
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
+    }
+}

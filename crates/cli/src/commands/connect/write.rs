@@ -1,0 +1,84 @@
+//! The client's file with our entry in it: shown, agreed to, kept, replaced.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use serde_json::{Map, Value, json};
+
+use super::notes;
+use crate::ask;
+use crate::cli::ConnectArgs;
+use crate::clients::{Change, Client, Document, Held, Journal, Link, Output, Spot, Trouble, diff, snippet};
+use crate::exit::Usage;
+use crate::output;
+use crate::report::{say, shown};
+
+/// Where it is noted what `connect` wrote, in the data directory.
+pub const JOURNAL: &str = "connect.json";
+
+/// Writes the entry; none if the person said no.
+pub fn run(
+    args: &ConnectArgs,
+    client: &'static Client,
+    link: &Link,
+    spot: &Spot,
+    data: &Path,
+) -> Result<Option<Map<String, Value>>> {
+    let path = std::path::absolute(&spot.file)?;
+    let name = shown(&path.display().to_string());
+    if !client.is_writable() {
+        output::print(&snippet(client, link))?;
+        return Err(Usage(format!(
+            "this goes into `{name}` by hand: nobody can change such a file and keep all of it"
+        ))
+        .into());
+    }
+    let held = Held::read(&path).map_err(|trouble| of_file(&name, &trouble))?;
+    let document = match held.bytes() {
+        Some(bytes) => Document::read(client.format, bytes).map_err(|what| of_file(&name, &Trouble(what)))?,
+        None => Document::new(client.format),
+    };
+    let old = document.entry(&spot.root, &link.name);
+    let entry = link.entry_over(client, old);
+    if old == Some(&entry) {
+        say(&format!("`{name}` says so already"));
+        return Ok(Some(Map::from_iter([("written".to_owned(), Value::Null)])));
+    }
+    let shown_change = diff(old, &entry, &link.entry(client));
+    let change =
+        Change { root: spot.root.clone(), name: link.name.clone(), entry: Some(entry), input: link.input(client) };
+    let bytes = document.with(std::slice::from_ref(&change)).map_err(|what| of_file(&name, &Trouble(what)))?;
+    held.check_writable().map_err(|trouble| of_file(&name, &trouble))?;
+    say(&format!("{name}: `{}.{}`\n{}", spot.root.join("."), shown(&link.name), shown_change));
+    if !ask::leave(args.yes, "Write it?")? {
+        say("nothing was written");
+        return Ok(None);
+    }
+    let output = Output { held, bytes, client: Some(client), entries: vec![change.path()] };
+    let backup = keep(&output, data).map_err(|trouble| of_file(&name, &trouble))?;
+    say(&format!("wrote `{name}`; `gatelodge connect {} --undo` takes it back", client.id));
+    notes(client, link).iter().for_each(|note| say(note));
+    Ok(Some(Map::from_iter([("written".to_owned(), json!(path)), ("backup".to_owned(), json!(backup))])))
+}
+
+/// Keeps the old text, notes what is done, and does it. If it cannot be done, nothing stays behind.
+fn keep(output: &Output, data: &Path) -> Result<Option<PathBuf>, Trouble> {
+    let journal_file = data.join(JOURNAL);
+    let mut journal = Journal::find(&journal_file)?.unwrap_or_default();
+    let step = output.step()?;
+    let backup = step.backup.clone();
+    journal.steps.push(step);
+    let done = journal.keep(&journal_file).and_then(|()| output.held.replace(&output.bytes));
+    if let Err(trouble) = done {
+        backup.iter().for_each(|backup| drop(std::fs::remove_file(backup)));
+        journal.steps.pop();
+        let _ = journal.keep(&journal_file);
+        return Err(trouble);
+    }
+    Ok(backup)
+}
+
+/// The error for a file that cannot be used as it is.
+pub fn of_file(name: &str, trouble: &Trouble) -> anyhow::Error {
+    Trouble(format!("`{name}`: {trouble}")).into()
+}

@@ -1,0 +1,201 @@
+//! `gatelodge init`: the servers of your clients, moved behind the gateway.
+
+mod choose;
+mod import;
+mod plan;
+mod render;
+mod rewrite;
+mod scan;
+mod told;
+mod undo;
+mod variable;
+mod write;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::cli::{InitArgs, StoreArgs};
+use crate::clients::Trouble;
+use crate::commands::connect::{home, places, target::Peek, this_program};
+use crate::environment::quoted;
+use crate::exit::{Exit, Usage};
+use crate::report::{self, say};
+use crate::{ask, config, output};
+use import::{Import, Leave};
+use plan::{Plan, Present};
+use rewrite::{Gateway, Rewrite};
+use scan::{Finding, Scan};
+use write::{Done, Work};
+
+pub fn run(args: &InitArgs) -> Result<Exit> {
+    match init(args) {
+        Err(error) if error.is::<Trouble>() => {
+            report::error(&error);
+            Ok(Exit::Findings)
+        }
+        ended => ended,
+    }
+}
+
+fn init(args: &InitArgs) -> Result<Exit> {
+    // Beside the configuration, and named after it.
+    let journal_file = std::path::absolute(args.config.with_extension("init.json"))?;
+    if args.undo {
+        return undo::run(args, &journal_file);
+    }
+    let clients = choose::clients(&args.clients)?;
+    let home = home(args.home.as_deref())?;
+    let project = args.project.as_ref().map(std::path::absolute).transpose()?;
+    let mut scan = scan::scan(&places(home.clone(), project.as_deref())?, &clients);
+    let written = args.config.exists().then(|| args.config.clone());
+    let peek = Peek::at(&StoreArgs { config: written, data: None })?;
+    let gateway = peek.url("");
+    if !args.json {
+        look(&scan, &home.0, &gateway)?;
+    }
+    let found = told::found(&scan, &gateway);
+    let chosen = choose::servers(args, &scan.seen, &gateway)?;
+    let findings = std::mem::take(&mut scan.findings);
+    let ended = Ended { found, findings, ..Ended::default() };
+    let Some(chosen) = chosen else { return end(args, ended) };
+    if journal_file.exists() {
+        let config = args.config.display();
+        let what = format!("`init` has been here: take it back with `gatelodge init --undo --config {config}`");
+        return Err(Usage(format!("{what}, or name another `--config`")).into());
+    }
+    let present = Present::read(&args.config)?;
+    let leave = Leave { copy_secrets: args.copy_secrets, project: project.as_deref() };
+    let import = import::import(&scan.seen, &chosen, present.taken(), leave);
+    let plan = plan::plan(present, &import, &scan.seen, args.copy_secrets)?;
+    move_over(args, scan, import, plan, Reach { peek, journal_file, ended })
+}
+
+/// Where things are, and what is to be told in the end.
+struct Reach {
+    peek: Peek,
+    journal_file: PathBuf,
+    ended: Ended,
+}
+
+/// Shows what will be written, asks, and writes it.
+fn move_over(args: &InitArgs, mut scan: Scan, mut import: Import, plan: Plan, reach: Reach) -> Result<Exit> {
+    let Reach { peek, journal_file, mut ended } = reach;
+    import.remarks.iter().for_each(|remark| say(remark));
+    ended.findings.append(&mut import.findings);
+    if import.servers.is_empty() {
+        say("there is nothing to import");
+        return end(args, ended);
+    }
+    announce(&plan, &import);
+    let program = args.program.clone().unwrap_or_else(this_program);
+    let gateway = Gateway { url: &|server| peek.url(server), program: &program };
+    let mut rewrite = rewrite::rewrite(&mut scan, &import, &plan.grants, &gateway);
+    ended.is_rewritten = may_rewrite(args, &rewrite)?;
+    if !ask::leave(args.yes, "Write all this?")? {
+        say("nothing was written");
+        return Ok(Exit::Usage);
+    }
+    let mut theirs = Vec::new();
+    if ended.is_rewritten {
+        theirs.append(&mut rewrite.outputs);
+        ended.findings.append(&mut rewrite.findings);
+    }
+    let work = Work { folders: plan.folders, ours: plan.outputs, theirs };
+    let Done { written, findings } = write::write(work, &journal_file)?;
+    ended.findings.extend(findings);
+    ended.written = written;
+    ended.by_hand = rewrite.by_hand;
+    ended.variables = import.variables.to_set(args.copy_secrets).iter().map(|&name| name.to_owned()).collect();
+    ended.copied = args.copy_secrets && import.variables.known().next().is_some();
+    ended.data = Some(std::path::absolute(peek.data)?).filter(|data| Some(data) != config::default_data().as_ref());
+    end(args, ended)
+}
+
+fn look(scan: &Scan, home: &std::path::Path, gateway: &str) -> Result<()> {
+    if scan.seen.is_empty() {
+        say("no client has a server in its configuration");
+        return Ok(());
+    }
+    output::print(&told::table(scan, home, gateway))
+}
+
+/// Says what will be written.
+fn announce(plan: &Plan, import: &Import) {
+    say("\nto be written:");
+    plan.outputs.iter().for_each(|output| say(&format!("  {}", output.held.path().display())));
+    let names: Vec<&str> = import.servers.iter().map(|server| server.name.as_str()).collect();
+    say(&format!("servers: {}", names.join(", ")));
+    say("their policies ALLOW EVERYTHING and record it, up to 120 calls a minute, until you tighten them\n");
+}
+
+/// Whether the clients are rewritten: as a flag says, or a person; else they are left alone.
+fn may_rewrite(args: &InitArgs, rewrite: &Rewrite) -> Result<bool> {
+    if args.no_rewrite || rewrite.outputs.is_empty() && rewrite.findings.is_empty() {
+        return Ok(false);
+    }
+    if !args.rewrite && !ask::can_ask() {
+        say("the clients stay as they are; `--rewrite` points them to the gateway");
+        return Ok(false);
+    }
+    rewrite.shown.iter().for_each(|change| say(change));
+    Ok(args.rewrite || ask::leave(false, "Point these entries to the gateway?")?)
+}
+
+/// How it ended.
+#[derive(Default)]
+struct Ended {
+    found: Value,
+    findings: Vec<Finding>,
+    written: Vec<PathBuf>,
+    /// The data directory, where it is not the usual one.
+    data: Option<PathBuf>,
+    variables: Vec<String>,
+    by_hand: Vec<String>,
+    copied: bool,
+    is_rewritten: bool,
+}
+
+fn end(args: &InitArgs, ended: Ended) -> Result<Exit> {
+    for Finding { subject, message } in &ended.findings {
+        say(&format!("{}: {}", report::shown(subject), report::shown(message)));
+    }
+    let next = if ended.written.is_empty() { Vec::new() } else { next(args, &ended) };
+    if args.json {
+        output::json(&json!({
+            "found": ended.found, "findings": ended.findings, "written": ended.written, "set": ended.variables,
+            "by_hand": ended.by_hand, "rewritten": ended.is_rewritten, "next": next,
+        }))?;
+    } else if !next.is_empty() {
+        ended.by_hand.iter().for_each(|text| say(&format!("to be changed by hand:\n{text}")));
+        output::print(&format!(
+            "next:\n{}\n",
+            next.iter().map(|line| format!("  {line}\n")).collect::<String>().trim_end()
+        ))?;
+    }
+    Ok(if ended.findings.is_empty() { Exit::Fine } else { Exit::Findings })
+}
+
+/// The commands that come next.
+fn next(args: &InitArgs, ended: &Ended) -> Vec<String> {
+    let config = quoted(&args.config.display().to_string());
+    let folder = args.config.parent().unwrap_or(std::path::Path::new("")).to_owned();
+    let beside = |name: &str| {
+        let path = std::path::absolute(folder.join(name)).unwrap_or_default();
+        quoted(&path.display().to_string())
+    };
+    let mut next = Vec::new();
+    if !ended.variables.is_empty() {
+        next.push(format!("# set where the gateway starts: {}", ended.variables.join(", ")));
+    }
+    if ended.copied {
+        next.push(format!("set -a; . {}; set +a", beside("gatelodge.env")));
+    }
+    next.push(format!("gatelodge serve --config {config}"));
+    next.push(format!(". {}    # where the clients start", beside("tokens/export.sh")));
+    // By its data, not by the configuration: the variables that this needs are not everywhere.
+    let data = ended.data.iter().map(|data| format!(" --data {}", quoted(&data.display().to_string())));
+    next.push(format!("gatelodge calls --follow{}", data.collect::<String>()));
+    next
+}

@@ -1,0 +1,57 @@
+//! Which clients are looked at, and which of their servers are taken over.
+
+use anyhow::Result;
+
+use super::scan::Seen;
+use crate::ask;
+use crate::cli::InitArgs;
+use crate::clients::{self, Client};
+use crate::config::offer;
+use crate::exit::Usage;
+use crate::report::{say, shown};
+
+/// The clients that were named, or all.
+pub fn clients(named: &[String]) -> Result<Vec<&'static Client>, Usage> {
+    if named.is_empty() {
+        return Ok(clients::ALL.iter().collect());
+    }
+    let known: Vec<&str> = clients::ALL.iter().map(|client| client.id).collect();
+    let find = |id: &String| {
+        clients::find(id).ok_or_else(|| Usage(format!("there is no client `{}`: {}", shown(id), offer(id, &known))))
+    };
+    named.iter().map(find).collect()
+}
+
+/// The servers to be taken over, by their places; none if nobody chose.
+pub fn servers(args: &InitArgs, seen: &[Seen], gateway: &str) -> Result<Option<Vec<usize>>, Usage> {
+    let can_be = |one: &Seen| one.found.entry.is_some() && !one.leads_here(gateway);
+    let all = || indices(seen, |one| can_be(one) && !one.found.is_off);
+    if args.all {
+        return Ok(Some(all()));
+    }
+    let mut names = args.servers.clone();
+    if names.is_empty() && !seen.iter().any(can_be) {
+        return Ok(None);
+    }
+    if names.is_empty() && !ask::can_ask() {
+        say("nothing was changed; choose servers with `--all` or `--servers a,b`");
+        return Ok(None);
+    }
+    if names.is_empty() {
+        let answer = ask::line("Which servers shall go behind the gateway? (all, none, or names with commas) ");
+        match answer.as_str() {
+            "all" => return Ok(Some(all())),
+            "" | "none" => return Ok(None),
+            _ => names.extend(answer.split(',').map(|name| name.trim().to_owned())),
+        }
+    }
+    let known: Vec<&str> = seen.iter().filter(|one| can_be(one)).map(|one| one.found.name.as_str()).collect();
+    if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
+        return Err(Usage(format!("no client has a server `{}`: {}", shown(unknown), offer(unknown, &known))));
+    }
+    Ok(Some(indices(seen, |one| can_be(one) && names.contains(&one.found.name))))
+}
+
+fn indices(seen: &[Seen], is_chosen: impl Fn(&Seen) -> bool) -> Vec<usize> {
+    seen.iter().enumerate().filter(|(_, one)| is_chosen(one)).map(|(at, _)| at).collect()
+}

@@ -1,0 +1,191 @@
+//! What becomes of the servers that were chosen: one of ours for each definition, under a name that can be one.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use gatelodge_store::ServerName;
+
+use super::scan::{Finding, Seen};
+use super::variable::Variables;
+use crate::clients::{Entry, Value, seems_secret};
+use crate::report::shown;
+use crate::{address, headers};
+
+/// The longest part of a name that leaves room for a number behind it.
+const MAX_NAME: usize = 60;
+
+/// A server as it will stand in our configuration.
+#[derive(Debug)]
+pub struct Server {
+    /// Its name with us.
+    pub name: String,
+    /// How it is reached.
+    pub entry: Entry,
+    /// Its variables or headers, in our own way to write them.
+    pub values: Vec<(String, String)>,
+    /// Which of the seen it stands for.
+    pub seen: Vec<usize>,
+}
+
+/// The servers, and what is to be said about them.
+#[derive(Debug, Default)]
+pub struct Import {
+    /// The servers.
+    pub servers: Vec<Server>,
+    /// What the gateway has to find in its environment.
+    pub variables: Variables,
+    /// What happened on the way that nobody has to mend.
+    pub remarks: Vec<String>,
+    /// What was left out.
+    pub findings: Vec<Finding>,
+}
+
+/// What an import may do.
+#[derive(Debug, Clone, Copy)]
+pub struct Leave<'a> {
+    /// Secrets may be copied.
+    pub copy_secrets: bool,
+    /// The folder of the project whose files were looked at.
+    pub project: Option<&'a Path>,
+}
+
+/// Takes the chosen servers over. `taken` are the names that the configuration has already.
+pub fn import(seen: &[Seen], chosen: &[usize], mut taken: BTreeSet<String>, leave: Leave<'_>) -> Import {
+    let mut import = Import::default();
+    let mut known: Vec<(Entry, Vec<(String, Value)>)> = Vec::new();
+    for &at in chosen {
+        let Some(one) = seen.get(at) else { continue };
+        let Some(entry) = &one.found.entry else { continue };
+        if let Err(message) = check(one, entry, leave.copy_secrets) {
+            import.findings.push(Finding::new(one.subject(), message));
+            continue;
+        }
+        let definition = (placed(entry, one, leave.project), values(one, entry, &mut import.remarks));
+        if let Some(same) = known.iter().position(|other| *other == definition) {
+            import.servers.get_mut(same).into_iter().for_each(|server| server.seen.push(at));
+            continue;
+        }
+        let name = name(&one.found.name, &mut taken, &mut import.remarks);
+        let values = import.variables.add(&name, &definition.0, &definition.1);
+        import.servers.push(Server { name, entry: definition.0.clone(), values, seen: vec![at] });
+        known.push(definition);
+    }
+    import
+}
+
+/// Why a server cannot be taken over.
+fn check(one: &Seen, entry: &Entry, copy_secrets: bool) -> Result<(), String> {
+    let is_reference = |text: &str| !matches!(one.spot.client.reference.read(text), Value::Literal(_));
+    match entry {
+        Entry::Command { words, .. } => {
+            let before = [""].into_iter().chain(words.iter().map(String::as_str));
+            if before.zip(words).any(|(before, word)| seems_secret(before, word)) && !copy_secrets {
+                return Err(
+                    "its command seems to hold a secret; put that into a variable, or add `--copy-secrets`".into()
+                );
+            }
+            if words.iter().any(|word| is_reference(word)) {
+                return Err("its command has a `${…}` that only the client knows; write it out, and come again".into());
+            }
+            Ok(())
+        }
+        Entry::Remote { is_sse: true, .. } => Err("it speaks the old transport with two event streams".into()),
+        Entry::Remote { url, .. } if is_reference(url) => {
+            Err("its address has a `${…}` that only the client knows; write it out, and come again".into())
+        }
+        Entry::Remote { url, .. } => {
+            address::parse(url).map_err(|fault| format!("{}; {}", fault.message(), fault.help()))?;
+            if seems_secret("", url) && !copy_secrets {
+                return Err("its address seems to hold a secret; send that as a header, or add `--copy-secrets`".into());
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The entry with the folder it is run in: a project's servers are started in the project.
+fn placed(entry: &Entry, one: &Seen, project: Option<&Path>) -> Entry {
+    match (entry, project) {
+        (Entry::Command { words, env, cwd: None }, Some(project)) if one.spot.file.starts_with(project) => {
+            let cwd = Some(project.display().to_string());
+            Entry::Command { words: words.clone(), env: env.clone(), cwd }
+        }
+        _ => entry.clone(),
+    }
+}
+
+/// What the values mean. A header that the gateway sets itself is dropped.
+fn values(one: &Seen, entry: &Entry, remarks: &mut Vec<String>) -> Vec<(String, Value)> {
+    let mut values = Vec::new();
+    for (name, value) in entry.values() {
+        if matches!(entry, Entry::Remote { .. }) && headers::check(name, "x").is_err() {
+            remarks.push(format!(
+                "{}: the header `{}` is left out; the gateway sets its own",
+                one.subject(),
+                shown(name)
+            ));
+            continue;
+        }
+        // Codex names variables in fields of their own, which were read in our way to write them.
+        let read = match one.spot.client.id {
+            "codex" if headers::has_variable(value) => Value::Ours(value.clone()),
+            _ => one.spot.client.reference.read(value),
+        };
+        values.push((name.clone(), read));
+    }
+    values
+}
+
+/// A name that a server can have, and that no other has.
+fn name(written: &str, taken: &mut BTreeSet<String>, remarks: &mut Vec<String>) -> String {
+    let plain = plain(written);
+    let numbered = (2..).map(|number| format!("{plain}-{number}"));
+    let free = [plain.clone()].into_iter().chain(numbered).find(|name| !taken.contains(name)).unwrap_or_default();
+    if free != plain {
+        remarks.push(format!("`{}` is called `{free}` here: another server has the name", shown(written)));
+    } else if free != written {
+        remarks.push(format!("`{}` is called `{free}` here: names have a-z, 0-9 and `-`", shown(written)));
+    }
+    taken.insert(free.clone());
+    free
+}
+
+/// The nearest text that can be a name.
+fn plain(written: &str) -> String {
+    let letters = written.to_lowercase();
+    let letters = letters.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' });
+    let parts: String = letters.collect();
+    let joined = parts.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-");
+    let short = joined.get(..joined.len().min(MAX_NAME)).unwrap_or_default().trim_end_matches('-');
+    if short.parse::<ServerName>().is_ok() { short.to_owned() } else { "server".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_becomes_a_name_that_a_server_can_have() {
+        for (written, expected) in [
+            ("github", "github"),
+            ("My Server_2", "my-server-2"),
+            ("Ünïcode", "n-code"),
+            ("@scope/pkg", "scope-pkg"),
+            ("…", "server"),
+            ("", "server"),
+        ] {
+            assert_eq!(plain(written), expected, "{written}");
+        }
+        assert!(plain(&"a-".repeat(99)).parse::<ServerName>().is_ok());
+    }
+
+    #[test]
+    fn names_that_are_taken_get_a_number_and_a_word() {
+        let mut taken = BTreeSet::from(["a".to_owned()]);
+        let mut remarks = Vec::new();
+        assert_eq!(name("a", &mut taken, &mut remarks), "a-2");
+        assert_eq!(name("A", &mut taken, &mut remarks), "a-3");
+        assert_eq!(name("b", &mut taken, &mut remarks), "b");
+        assert_eq!(remarks.len(), 2);
+    }
+}

@@ -1,0 +1,137 @@
+//! What will be written, all of it, before anything is.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use gatelodge_store::Token;
+
+use super::import::Import;
+use super::render;
+use super::scan::Seen;
+use super::variable::spelled;
+use crate::clients::{Held, Output, TOKEN_ENV};
+use crate::exit::Usage;
+
+/// A grant for one client at one server. A grant in the file has one server.
+#[derive(Debug)]
+pub struct Grant {
+    /// What people call it, and what the file of its token is called.
+    pub label: String,
+    /// The client, by its word.
+    pub client: &'static str,
+    /// The server, by our name.
+    pub server: String,
+    /// The variable from which the client takes the token.
+    pub variable: String,
+}
+
+/// Our own files.
+#[derive(Debug)]
+pub struct Plan {
+    /// The grants.
+    pub grants: Vec<Grant>,
+    /// The files; the configuration is the last, so that what it names is there before it.
+    pub outputs: Vec<Output>,
+    /// Folders that are not there yet.
+    pub folders: Vec<PathBuf>,
+}
+
+/// A configuration as it is, and the names in it.
+#[derive(Debug)]
+pub struct Present {
+    held: Held,
+    text: String,
+    table: toml::Table,
+}
+
+impl Present {
+    /// Reads the configuration; one that is not there has nothing in it.
+    pub fn read(path: &Path) -> Result<Self> {
+        let path = &std::path::absolute(path)?;
+        let bad = |what: String| Usage(format!("`{}`: {what}", path.display()));
+        let held = Held::read(path).map_err(|trouble| bad(trouble.0))?;
+        let text =
+            String::from_utf8(held.bytes().unwrap_or_default().to_vec()).map_err(|_| bad("it is not UTF-8".into()))?;
+        let table =
+            toml::from_str(&text).map_err(|_| bad("it is not TOML; `gatelodge serve --check` tells more".into()))?;
+        Ok(Self { held, text, table })
+    }
+
+    /// The names that a kind of section has.
+    pub fn names(&self, section: &str, field: &str) -> BTreeSet<String> {
+        let sections = self.table.get(section).and_then(toml::Value::as_array);
+        sections.into_iter().flatten().filter_map(|one| one.get(field)?.as_str().map(str::to_owned)).collect()
+    }
+
+    /// The names that a server cannot have: each gets a policy of the same name.
+    pub fn taken(&self) -> BTreeSet<String> {
+        self.names("servers", "name").into_iter().chain(self.names("policies", "name")).collect()
+    }
+}
+
+/// Plans our own files.
+pub fn plan(present: Present, import: &Import, seen: &[Seen], copy_secrets: bool) -> Result<Plan> {
+    let home = present.held.path().parent().unwrap_or(Path::new("/")).to_owned();
+    let grants = grants(import, seen, &present.names("grants", "label"), &home.join("tokens"));
+    let mut outputs = Vec::new();
+    let mut put = |name: &str, text: String| -> Result<()> {
+        let held = Held::read(&home.join(name)).with_context(|| format!("cannot write `{name}`"))?;
+        if held.bytes().is_some() {
+            return Err(Usage(format!(
+                "`{}` is there already; move it, or name another `--config`",
+                held.path().display()
+            ))
+            .into());
+        }
+        outputs.push(Output::ours(held, text));
+        Ok(())
+    };
+    let mut sections = if present.text.is_empty() { render::HEAD.to_owned() } else { present.text.clone() };
+    for server in &import.servers {
+        let file = format!("policies/{}.json", server.name);
+        put(&file, render::policy(&server.name))?;
+        sections.push_str(&render::server(server, &file));
+    }
+    for grant in &grants {
+        put(&format!("tokens/{}", grant.label), format!("{}\n", Token::random()?.reveal()))?;
+        sections.push_str(&render::grant(grant));
+    }
+    put("tokens/export.sh", render::exports(&grants, &home.join("tokens")))?;
+    if copy_secrets && import.variables.known().next().is_some() {
+        put(
+            "gatelodge.env",
+            render::secrets(import.variables.known().map(|(name, secret)| (name, secret.0.as_str()))),
+        )?;
+    }
+    toml::from_str::<toml::Table>(&sections)
+        .map_err(|_| Usage("the configuration has its sections in a form that cannot be added to".into()))?;
+    let text =
+        if present.text.contains("\r\n") { sections.replace("\r\n", "\n").replace('\n', "\r\n") } else { sections };
+    outputs.push(Output::ours(present.held, text));
+    let folders = [home.clone(), home.join("policies"), home.join("tokens")];
+    Ok(Plan { grants, outputs, folders: folders.into_iter().filter(|folder| !folder.exists()).collect() })
+}
+
+/// One for each client and server, under labels that are free.
+fn grants(import: &Import, seen: &[Seen], taken: &BTreeSet<String>, tokens: &Path) -> Vec<Grant> {
+    let mut grants: Vec<Grant> = Vec::new();
+    for server in &import.servers {
+        for client in server.seen.iter().filter_map(|&at| seen.get(at)).map(|one| one.spot.client) {
+            if grants.iter().any(|grant| grant.client == client.id && grant.server == server.name) {
+                continue;
+            }
+            let plain = format!("{}-{}", client.id, server.name);
+            let numbered = (2..).map(|number| format!("{plain}-{number}"));
+            let is_free = |label: &String| {
+                !taken.contains(label)
+                    && !tokens.join(label).exists()
+                    && grants.iter().all(|grant| grant.label != *label)
+            };
+            let label = [plain.clone()].into_iter().chain(numbered).find(is_free).unwrap_or_default();
+            let variable = format!("{TOKEN_ENV}_{}", spelled(&label));
+            grants.push(Grant { label, client: client.id, server: server.name.clone(), variable });
+        }
+    }
+    grants
+}

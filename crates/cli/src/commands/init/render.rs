@@ -1,0 +1,92 @@
+//! The texts that `init` writes: sections of the configuration, starter policies, and lines for a shell.
+
+use std::path::Path;
+
+use toml_edit::{Key, Value};
+
+use super::import::Server;
+use super::plan::Grant;
+use crate::clients::Entry;
+use crate::environment::quoted;
+
+/// The first lines of a configuration that was not there.
+pub const HEAD: &str = "# Written by `gatelodge init`; all settings are in docs/config.md.\n";
+
+/// A server and its policy, as sections of the configuration.
+pub fn server(server: &Server, policy_file: &str) -> String {
+    let name = text(&server.name);
+    let mut out = format!("\n[[servers]]\nname = {name}\n");
+    let values = match &server.entry {
+        Entry::Command { words, cwd, .. } => {
+            let words: Vec<String> = words.iter().map(|word| text(word)).collect();
+            out.push_str(&format!("command = [{}]\n", words.join(", ")));
+            cwd.iter().for_each(|cwd| out.push_str(&format!("cwd = {}\n", text(cwd))));
+            "env"
+        }
+        Entry::Remote { url, .. } => {
+            out.push_str(&format!("url = {}\n", text(url)));
+            "headers"
+        }
+    };
+    if !server.values.is_empty() {
+        let fields: Vec<String> = server
+            .values
+            .iter()
+            .map(|(name, value)| format!("{} = {}", Key::new(name).display_repr(), text(value)))
+            .collect();
+        out.push_str(&format!("{values} = {{ {} }}\n", fields.join(", ")));
+    }
+    out.push_str(&format!(
+        "\n[[policies]]\nname = {name}\n# Everything is allowed and recorded, until you tighten it.\nfile = {}\n",
+        text(policy_file)
+    ));
+    out
+}
+
+/// A grant, as a section of the configuration.
+pub fn grant(grant: &Grant) -> String {
+    let (label, file) = (text(&grant.label), text(&format!("tokens/{}", grant.label)));
+    let server = text(&grant.server);
+    format!("\n[[grants]]\nlabel = {label}\ntoken_file = {file}\nserver = {server}\npolicy = {server}\n")
+}
+
+/// A policy to begin with. One that denies is of no use on the first day, and one that guesses is worse.
+pub fn policy(server: &str) -> String {
+    format!(
+        r#"// The first policy of `{server}`: EVERYTHING IS ALLOWED, and everything is recorded.
+// Once agents have worked for a while, make one of what they did:
+//   gatelodge policy draft --from-calls
+{{
+  "version": "1",
+  "description": "everything is allowed and recorded; tighten it",
+  "default": "allow",
+  "all_tools": {{ "limits": [{{ "counter": "calls", "window": "minute", "max": 120 }}] }}
+}}
+"#
+    )
+}
+
+/// Lines for a shell that put the tokens into the variables clients take them from. The tokens stay in their files.
+pub fn exports(grants: &[Grant], tokens: &Path) -> String {
+    let mut out = "# Written by `gatelodge init`. Where clients start: . tokens/export.sh\n".to_owned();
+    for grant in grants {
+        let file = quoted(&tokens.join(&grant.label).display().to_string());
+        out.push_str(&format!("export {}=\"$(cat {file})\"\n", grant.variable));
+    }
+    out
+}
+
+/// Values that clients had in their files, for the gateway's environment.
+pub fn secrets<'v>(values: impl Iterator<Item = (&'v str, &'v str)>) -> String {
+    let mut out =
+        "# Written by `gatelodge init --copy-secrets`. Where the gateway starts: set -a; . gatelodge.env\n".to_owned();
+    for (name, value) in values {
+        out.push_str(&format!("{name}='{}'\n", value.replace('\'', r"'\''")));
+    }
+    out
+}
+
+/// A text as TOML writes it.
+fn text(value: &str) -> String {
+    Value::from(value).to_string()
+}

@@ -1,0 +1,69 @@
+//! The clients' entries, pointed to the gateway. Entries that were not chosen stay as they are.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::import::Import;
+use super::plan::Grant;
+use super::scan::{Finding, Scan};
+use crate::clients::{Change, Client, Link, Output, diff, snippet};
+use crate::report::shown;
+
+/// What will happen to the clients' files.
+#[derive(Debug, Default)]
+pub struct Rewrite {
+    /// The files with their new texts.
+    pub outputs: Vec<Output>,
+    /// What changes, for people.
+    pub shown: Vec<String>,
+    /// What has to be written by hand.
+    pub by_hand: Vec<String>,
+    /// Files that cannot be changed.
+    pub findings: Vec<Finding>,
+}
+
+/// How clients reach the gateway.
+pub struct Gateway<'a> {
+    /// The address of a server.
+    pub url: &'a dyn Fn(&str) -> String,
+    /// How the bridge is started.
+    pub program: &'a str,
+}
+
+/// Plans the changes, file by file.
+pub fn rewrite(scan: &mut Scan, import: &Import, grants: &[Grant], gateway: &Gateway<'_>) -> Rewrite {
+    let mut rewrite = Rewrite::default();
+    let mut changes: BTreeMap<PathBuf, (&'static Client, Vec<Change>)> = BTreeMap::new();
+    for server in &import.servers {
+        for one in server.seen.iter().filter_map(|&at| scan.seen.get(at)) {
+            let (client, name) = (one.spot.client, &one.found.name);
+            let granted = grants.iter().find(|grant| grant.client == client.id && grant.server == server.name);
+            let Some(grant) = granted else { continue };
+            let (url, token_env) = ((gateway.url)(&server.name), grant.variable.clone());
+            let link = Link { name: name.clone(), url, token_env, program: gateway.program.to_owned() };
+            if !client.is_writable() {
+                rewrite.by_hand.push(format!("# {}\n{}", one.spot.file.display(), snippet(client, &link)));
+                continue;
+            }
+            let old = scan.files.get(&one.spot.file).and_then(|read| read.document.entry(&one.spot.root, name));
+            let entry = link.entry_over(client, old);
+            let head = format!("{}: `{}.{name}`", one.spot.file.display(), one.spot.root.join("."));
+            rewrite.shown.push(format!("{}\n{}", shown(&head), diff(old, &entry, &link.entry(client))));
+            let (root, input) = (one.spot.root.clone(), link.input(client));
+            let change = Change { root, name: name.clone(), entry: Some(entry), input };
+            changes.entry(one.spot.file.clone()).or_insert((client, Vec::new())).1.push(change);
+        }
+    }
+    for (file, (client, changes)) in changes {
+        let Some(read) = scan.files.remove(&file) else { continue };
+        let writable = read.held.check_writable().map_err(|trouble| trouble.0);
+        match writable.and_then(|()| read.document.with(&changes)) {
+            Ok(bytes) => {
+                let entries = changes.iter().map(Change::path).collect();
+                rewrite.outputs.push(Output { held: read.held, bytes, client: Some(client), entries });
+            }
+            Err(message) => rewrite.findings.push(Finding::new(file.display().to_string(), message)),
+        }
+    }
+    rewrite
+}

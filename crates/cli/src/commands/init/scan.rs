@@ -1,0 +1,108 @@
+//! What is there: every file of every client, and the servers in it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::clients::{Client, Document, Entry, Found, Held, Places, Spot};
+
+/// A server in a file.
+#[derive(Debug)]
+pub struct Seen {
+    /// Where.
+    pub spot: Spot,
+    /// What.
+    pub found: Found,
+}
+
+/// A file that could be read.
+#[derive(Debug)]
+pub struct Read {
+    /// As it was.
+    pub held: Held,
+    /// What it says.
+    pub document: Document,
+}
+
+/// Something that could not be used, while the rest was.
+#[derive(Debug, serde::Serialize)]
+pub struct Finding {
+    /// The file, or the server in it.
+    pub subject: String,
+    /// Why.
+    pub message: String,
+}
+
+/// Everything that was found.
+#[derive(Debug, Default)]
+pub struct Scan {
+    /// The servers, by client and file.
+    pub seen: Vec<Seen>,
+    /// The files, by their paths.
+    pub files: BTreeMap<PathBuf, Read>,
+    /// What could not be read.
+    pub findings: Vec<Finding>,
+}
+
+impl Finding {
+    /// A finding about something.
+    pub fn new(subject: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { subject: subject.into(), message: message.into() }
+    }
+}
+
+impl Seen {
+    /// The server and its file, for people.
+    pub fn subject(&self) -> String {
+        format!("{} in {}", crate::report::shown(&self.found.name), self.spot.file.display())
+    }
+
+    /// Whether it leads to a gateway of ours already.
+    pub fn leads_here(&self, gateway: &str) -> bool {
+        match &self.found.entry {
+            Some(Entry::Remote { url, .. }) => url.starts_with(gateway),
+            Some(Entry::Command { words, .. }) => {
+                let is_ours = |program: &String| Path::new(program).file_stem().is_some_and(|name| name == "gatelodge");
+                words.first().is_some_and(is_ours)
+                    && words.get(1).is_some_and(|word| word == "bridge" || word == "wrap")
+            }
+            None => false,
+        }
+    }
+}
+
+/// Looks at all files of the clients. One that cannot be read is a finding; the others go on.
+pub fn scan(places: &Places, clients: &[&'static Client]) -> Scan {
+    let mut scan = Scan::default();
+    for client in clients {
+        for spot in places.spots(client) {
+            look(&mut scan, spot);
+        }
+    }
+    scan
+}
+
+fn look(scan: &mut Scan, spot: Spot) {
+    if !scan.files.contains_key(&spot.file) {
+        let name = spot.file.display().to_string();
+        if scan.findings.iter().any(|finding| finding.subject == name) {
+            return;
+        }
+        let read = Held::read(&spot.file).map_err(|trouble| trouble.0);
+        let read = read.and_then(|held| match held.bytes() {
+            Some(bytes) => Document::read(spot.client.format, bytes).map(|document| Some((held, document))),
+            None => Ok(None),
+        });
+        match read {
+            Ok(Some((held, document))) => drop(scan.files.insert(spot.file.clone(), Read { held, document })),
+            Ok(None) => return,
+            Err(message) => {
+                scan.findings.push(Finding::new(name, message));
+                return;
+            }
+        }
+    }
+    if let Some(read) = scan.files.get(&spot.file) {
+        let found = read.document.servers(spot.client, &spot.root);
+        scan.seen.extend(found.into_iter().map(|found| Seen { spot: spot.clone(), found }));
+    }
+}

@@ -1,0 +1,54 @@
+//! What `init` says: what it found, what it will do, and what comes next. Names of variables and headers, never values.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::scan::{Scan, Seen};
+use crate::clients::{Entry, short, shown_command};
+use crate::report::shown;
+use crate::{address, output};
+
+/// All servers, as a table.
+pub fn table(scan: &Scan, home: &Path, gateway: &str) -> String {
+    let head = ["client", "file", "server", "runs", "variables and headers"];
+    let mut rows = vec![head.iter().map(|&cell| cell.to_owned()).collect::<Vec<_>>()];
+    for one in &scan.seen {
+        let names: Vec<String> = names(one).iter().map(|name| shown(name)).collect();
+        let off = if one.found.is_off { " (off)" } else { "" };
+        let client = one.spot.client.name.to_owned();
+        let file = shown(&short(&one.spot.file, home));
+        rows.push(vec![client, file, format!("{}{off}", shown(&one.found.name)), runs(one, gateway), names.join(", ")]);
+    }
+    output::table(&rows)
+}
+
+/// All servers, for programs.
+pub fn found(scan: &Scan, gateway: &str) -> Value {
+    let one = |one: &Seen| {
+        json!({
+            "client": one.spot.client.id, "file": one.spot.file, "server": one.found.name, "off": one.found.is_off,
+            "runs": runs(one, gateway), "names": names(one), "is_ours": one.leads_here(gateway),
+        })
+    };
+    scan.seen.iter().map(one).collect()
+}
+
+fn runs(one: &Seen, gateway: &str) -> String {
+    if one.leads_here(gateway) {
+        return "the gateway".to_owned();
+    }
+    match &one.found.entry {
+        Some(Entry::Command { words, .. }) => shown_command(words),
+        Some(Entry::Remote { url, .. }) => match address::parse(url) {
+            Ok(_) => shown_command(std::slice::from_ref(url)),
+            Err(_) => "*** (no address)".to_owned(),
+        },
+        None => "(neither a command nor an address)".to_owned(),
+    }
+}
+
+fn names(one: &Seen) -> Vec<&str> {
+    let values = one.found.entry.as_ref().map(Entry::values).unwrap_or_default();
+    values.iter().map(|(name, _)| name.as_str()).collect()
+}

@@ -1,0 +1,59 @@
+//! Takes back everything that `init` wrote: every file as it was, byte for byte. Where one was changed since, nothing is
+//! taken back unless the person says so, and then the changes stay.
+
+use std::path::Path;
+
+use anyhow::Result;
+use serde_json::json;
+
+use crate::ask;
+use crate::cli::InitArgs;
+use crate::clients::{Journal, Standing, Step, Undone};
+use crate::exit::{Exit, Usage};
+use crate::output;
+use crate::report::{say, shown};
+
+pub fn run(args: &InitArgs, journal_file: &Path) -> Result<Exit> {
+    let Some(mut journal) = Journal::find(journal_file)? else {
+        return Err(Usage(format!("`init` wrote nothing for `{}`", args.config.display())).into());
+    };
+    let is_changed = |step: &&Step| !matches!(step.standing(), Ok(Standing::Written | Standing::Before));
+    let changed: Vec<String> =
+        journal.steps.iter().filter(is_changed).map(|step| shown(&step.file.display().to_string())).collect();
+    if !changed.is_empty() && !args.force {
+        changed.iter().for_each(|file| say(&format!("{file}: it was changed since `init`, or cannot be read")));
+        say("nothing was taken back; `--force` takes our entries out of the changed files, and keeps the changes");
+        return Ok(Exit::Findings);
+    }
+    if !ask::leave(args.yes, &format!("Put {} files back as they were?", journal.steps.len()))? {
+        return Ok(Exit::Usage);
+    }
+    let (mut restored, mut left) = (Vec::new(), Vec::new());
+    for step in journal.steps.drain(..).rev() {
+        match step.undo() {
+            Ok(Undone::Back) => restored.push(step.file),
+            Ok(Undone::Left) => say(&format!("{}: it was changed, and stays", shown(&step.file.display().to_string()))),
+            Err(trouble) => {
+                say(&format!("{}: {trouble}", shown(&step.file.display().to_string())));
+                left.push(step);
+            }
+        }
+    }
+    let exit = if left.is_empty() { Exit::Fine } else { Exit::Findings };
+    left.reverse();
+    journal.steps = left;
+    journal.keep(journal_file)?;
+    remove_folders(&journal);
+    if args.json {
+        output::json(&json!({"restored": restored}))?;
+    }
+    say(&format!("{} files are as they were", restored.len()));
+    Ok(exit)
+}
+
+/// Removes folders that were made, unless somebody has put something into them.
+pub fn remove_folders(journal: &Journal) {
+    for folder in journal.folders.iter().rev() {
+        let _ = std::fs::remove_dir(folder);
+    }
+}

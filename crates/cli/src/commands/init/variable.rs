@@ -1,0 +1,105 @@
+//! What the gateway has to find in its environment so that the servers get what they had. Only names are ever shown.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::clients::{Entry, Value};
+use crate::headers;
+
+/// Variables that mean something to every program; a server's own value goes by another name.
+const COMMON: &[&str] = &["PATH", "HOME", "USER", "SHELL", "LANG", "PWD", "TMPDIR", "TMP", "TEMP"];
+
+/// A value that may be a secret. It is printed by nothing.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// The variables by name, each with the value it had in a client's file; none where only the person knows it.
+#[derive(Debug, Default)]
+pub struct Variables(BTreeMap<String, Option<Secret>>);
+
+impl Variables {
+    /// Takes the values of a server, and gives them back in our own way to write them.
+    pub fn add(&mut self, server: &str, entry: &Entry, values: &[(String, Value)]) -> Vec<(String, String)> {
+        let mut ours = Vec::new();
+        for (name, value) in values {
+            let text = match value {
+                Value::Ours(text) => {
+                    for variable in headers::variables(text) {
+                        self.0.entry(variable).or_insert(None);
+                    }
+                    text.clone()
+                }
+                Value::Literal(text) => self.reference(server, entry, name, Some(Secret(text.clone()))),
+                Value::Foreign => self.reference(server, entry, name, None),
+            };
+            ours.push((name.clone(), text));
+        }
+        ours
+    }
+
+    /// The names that a person has to set, in order: all, or those whose values nobody here knows.
+    pub fn to_set(&self, are_copied: bool) -> Vec<&str> {
+        let is_left = |secret: &Option<Secret>| !are_copied || secret.is_none();
+        self.0.iter().filter(|(_, secret)| is_left(secret)).map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Those whose values are known.
+    pub fn known(&self) -> impl Iterator<Item = (&str, &Secret)> {
+        self.0.iter().filter_map(|(name, secret)| Some((name.as_str(), secret.as_ref()?)))
+    }
+
+    /// A reference to a variable that is free, or has this very value.
+    fn reference(&mut self, server: &str, entry: &Entry, name: &str, secret: Option<Secret>) -> String {
+        let own = spelled(name);
+        let long = spelled(&format!("{server}_{name}"));
+        // The name of a header says nothing of whose it is.
+        let is_usable = matches!(entry, Entry::Command { .. }) && !COMMON.contains(&own.as_str());
+        let numbered = (2..).map(|number| format!("{long}_{number}"));
+        let names = is_usable.then_some(own).into_iter().chain([long.clone()]).chain(numbered);
+        let is_free = |name: &String| match self.0.get(name) {
+            None => true,
+            Some(known) => secret.is_some() && *known == secret,
+        };
+        let name = names.into_iter().find(is_free).unwrap_or_default();
+        let reference = format!("${{{name}}}");
+        self.0.insert(name, secret);
+        reference
+    }
+}
+
+/// A text as the name of a variable.
+pub fn spelled(text: &str) -> String {
+    let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_uppercase() } else { '_' };
+    let name: String = text.chars().map(letter).collect();
+    if name.starts_with(|first: char| first.is_ascii_digit()) || name.is_empty() { format!("_{name}") } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_value_gets_a_variable_and_equal_ones_share_it() {
+        let command = Entry::Command { words: Vec::new(), env: Vec::new(), cwd: None };
+        let remote = Entry::Remote { url: String::new(), headers: Vec::new(), is_sse: false };
+        let value = |name: &str, text: &str| vec![(name.to_owned(), Value::Literal(text.to_owned()))];
+        let mut variables = Variables::default();
+        assert_eq!(variables.add("a", &command, &value("KEY", "1"))[0].1, "${KEY}");
+        assert_eq!(variables.add("b", &command, &value("KEY", "1"))[0].1, "${KEY}");
+        assert_eq!(variables.add("c", &command, &value("KEY", "2"))[0].1, "${C_KEY}");
+        assert_eq!(variables.add("d", &command, &value("PATH", "/x"))[0].1, "${D_PATH}");
+        assert_eq!(variables.add("e-f", &remote, &value("X-Key", "1"))[0].1, "${E_F_X_KEY}");
+        let ours = vec![("Authorization".to_owned(), Value::Ours("Bearer ${KEY2}".to_owned()))];
+        assert_eq!(variables.add("g", &remote, &ours)[0].1, "Bearer ${KEY2}");
+        assert_eq!(variables.to_set(false), ["C_KEY", "D_PATH", "E_F_X_KEY", "KEY", "KEY2"]);
+        assert_eq!(variables.to_set(true), ["KEY2"]);
+        assert_eq!(variables.known().count(), 4);
+        assert!(!format!("{variables:?}").contains("/x"));
+    }
+}
