@@ -13,7 +13,7 @@ pub fn twins<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> 
     alike.into_values().filter(|names| names.len() > 1).flatten().collect()
 }
 
-/// The same text for all names that look alike. Folding case may make letters that have look-alikes of their own.
+/// The same text for all names that look alike. Folding case may make letters that others look like.
 fn folded(name: &str) -> String {
     let once: String = skeleton(&name.to_lowercase()).collect();
     skeleton(&once.to_lowercase()).collect()
