@@ -1,5 +1,5 @@
 //! What was accepted of a server's tools can be called; what is new or changed since cannot, until a person accepts it.
-#![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -95,12 +95,12 @@ impl Offer {
 
     /// The definitions, for keeping; by name.
     pub fn definitions(&self) -> Vec<ToolDefinition> {
-        let definition = |(name, tool): (&Box<str>, &OfferedTool)| ToolDefinition {
-            name: name.to_string(),
+        let definition = |(name, tool): (&str, &OfferedTool)| ToolDefinition {
+            name: name.to_owned(),
             fingerprint: tool.fingerprint.to_string(),
             text: tool.definition.to_string(),
         };
-        let mut all: Vec<_> = self.tools.iter().map(definition).collect();
+        let mut all: Vec<_> = self.tools.iter().map(|(name, tool)| definition((name, tool))).collect();
         all.sort_by(|one, other| one.name.cmp(&other.name));
         all
     }
