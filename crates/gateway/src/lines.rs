@@ -1,6 +1,7 @@
 //! One client over its standard streams, in place of HTTP: a text to a line. The same road for all.
 
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_mcp::{Era, Message, Method, Request, Revision, code, error, read_message};
@@ -16,6 +17,8 @@ use crate::methods::{discover, initialize, pass, stream};
 use crate::session::ClientInfo;
 use crate::visit::{Modern, Side, Visit};
 
+/// How long the client may take for the last texts.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Texts that wait for a client that does not read; beyond that the upstream waits.
 const WAITING: usize = 64;
 
@@ -45,10 +48,9 @@ impl Gateway {
         };
         let writing = async {
             tokio::select! {
-                // What has been said by then is written before anything else.
-                biased;
                 written = write(output, queue) => written,
-                _ = end => Ok(()),
+                // Everybody who could say something has ended by then, and so has this; else it is not worth waiting.
+                () = async { let _ = end.await; tokio::time::sleep(LAST_WORDS).await } => Ok(()),
             }
         };
         let (read, written) = tokio::join!(reading, writing);

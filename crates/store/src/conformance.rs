@@ -49,6 +49,7 @@ macro_rules! conformance {
             tool_pins::a_server_that_was_never_asked_is_told_from_one_that_offers_nothing;
             tool_pins::what_is_accepted_stays_while_the_offer_changes;
             tool_pins::only_what_is_offered_is_accepted_all_or_nothing;
+            tool_pins::what_is_offered_first_is_accepted_in_the_same_step;
             policies::each_put_makes_a_new_version;
             policies::a_policy_that_is_not_there_is_not_found;
             policies::policies_are_listed_by_name_at_their_last_version;

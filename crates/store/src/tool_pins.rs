@@ -44,8 +44,15 @@ pub struct Known {
 pub trait ToolPins: Send + Sync {
     /// What is known of a server's tools; none if it has never been asked.
     async fn known(&self, server: &ServerName) -> Result<Option<Known>, StoreError>;
-    /// Keeps what a server offers now, in place of what it offered before.
-    async fn offer(&self, server: &ServerName, offered: Vec<ToolDefinition>) -> Result<(), StoreError>;
+    /// Keeps what a server offers now, in place of what it offered before. If it has never been asked, those of them
+    /// that `first` names are accepted in the same step, which writes the entry; of many who ask at once one is first.
+    async fn offer(
+        &self,
+        server: &ServerName,
+        offered: Vec<ToolDefinition>,
+        first: Vec<String>,
+        entry: AdminEntry,
+    ) -> Result<(), StoreError>;
     /// Accepts what is offered under these names and fingerprints, in one step with its entry in the admin log.
     /// `Conflict` if one of them is not what is offered now; nothing is accepted then.
     async fn accept(

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_json::Limits;
 use gatelodge_mcp::{Era, Id, Method, Upstream as Said, code, read_upstream};
-use gatelodge_store::{AdminEntry, Known, StoreError, ToolDefinition};
+use gatelodge_store::{AdminEntry, Known, ServerName, StoreError, ToolDefinition};
 use tracing::warn;
 
 use super::list::{Pages, Wanted, fetch};
@@ -85,37 +85,50 @@ pub(crate) async fn offered(
 /// Keeps what is offered, accepts what may be accepted without asking, and gives what is known then.
 async fn settle(gw: &Gateway, upstream: &Upstream, offered: Vec<ToolDefinition>) -> Result<Known, StoreError> {
     let name = upstream.name();
-    let before = gw.pins.known(name).await?;
-    let is_first = before.is_none();
-    let known = before.unwrap_or_default();
-    if is_first || known.offered != offered {
-        gw.pins.offer(name, offered.clone()).await?;
-    }
     let accepting = upstream.config().accepting;
-    let may_accept = if is_first { !accepting.review } else { accepting.accept_new };
-    if !may_accept {
-        return Ok(Known { offered, ..known });
+    let plain = without_twins(name, &offered);
+    let before = gw.pins.known(name).await?;
+    if before.as_ref().is_none_or(|known| known.offered != offered) {
+        let first = if accepting.review { Vec::new() } else { plain.iter().map(|tool| tool.name.clone()).collect() };
+        let entry = entry(gw, name, first.len());
+        gw.pins.offer(name, offered.clone(), first, entry).await?;
     }
+    let known = match before {
+        Some(known) => Known { offered: offered.clone(), ..known },
+        None => return gw.pins.known(name).await.map(Option::unwrap_or_default),
+    };
+    let is_new = |tool: &&&ToolDefinition| !known.accepted.iter().any(|pin| pin.definition.name == tool.name);
+    let new: Vec<(String, String)> =
+        plain.iter().filter(is_new).map(|tool| (tool.name.clone(), tool.fingerprint.clone())).collect();
+    if new.is_empty() || !accepting.accept_new {
+        return Ok(known);
+    }
+    let entry = entry(gw, name, new.len());
+    match gw.pins.accept(name, new, entry).await {
+        // Somebody else has asked meanwhile and was told otherwise; what is withheld now is looked at again.
+        Ok(()) | Err(StoreError::Conflict(_)) => gw.pins.known(name).await.map(Option::unwrap_or_default),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// Those tools whose names nobody would take for another's.
+fn without_twins<'o>(server: &ServerName, offered: &'o [ToolDefinition]) -> Vec<&'o ToolDefinition> {
     let odd = twins(offered.iter().map(|tool| tool.name.as_str()));
-    let is_new = |tool: &&ToolDefinition| !known.accepted.iter().any(|pin| pin.definition.name == tool.name);
-    let new = offered.iter().filter(is_new).filter(|tool| !odd.contains(tool.name.as_str()));
-    let new: Vec<(String, String)> = new.map(|tool| (tool.name.clone(), tool.fingerprint.clone())).collect();
-    if let Some(tool) = odd.iter().next() {
+    if let Some(tool) = odd.first() {
         let tool = gatelodge_mcp::shown(tool);
-        warn!(server.name = %name, "tools of `{name}` have names that look alike and are withheld: {tool} and another");
+        warn!(server.name = %server, "`{server}` has tools whose names look alike, which are not accepted: {tool} is one");
     }
-    if new.is_empty() && !is_first {
-        return Ok(Known { offered, ..known });
-    }
-    let entry = AdminEntry {
+    offered.iter().filter(|tool| !odd.contains(tool.name.as_str())).collect()
+}
+
+fn entry(gw: &Gateway, server: &ServerName, tools: usize) -> AdminEntry {
+    AdminEntry {
         at: gw.clock.now(),
         by: OURSELVES.to_owned(),
         action: "server.accept".to_owned(),
-        subject: name.to_string(),
-        detail: format!("{} tools, as they were offered", new.len()).into(),
-    };
-    gw.pins.accept(name, new, entry).await?;
-    gw.pins.known(name).await.map(Option::unwrap_or_default)
+        subject: server.to_string(),
+        detail: format!("{tools} tools, as they were offered").into(),
+    }
 }
 
 fn says_unknown_method(message: &[u8]) -> bool {

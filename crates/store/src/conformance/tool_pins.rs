@@ -17,18 +17,23 @@ fn meant(name: &str, version: u32) -> (String, String) {
     (name.to_owned(), format!("{name}-{version}"))
 }
 
+async fn offer(store: &Backend, offered: Vec<ToolDefinition>, first: &[&str]) {
+    let first = first.iter().map(|name| (*name).to_owned()).collect();
+    store.tool_pins.offer(&zoo(), offered, first, noted()).await.expect("kept");
+}
+
 pub async fn a_server_that_was_never_asked_is_told_from_one_that_offers_nothing(store: &Backend) {
     assert_eq!(store.tool_pins.known(&zoo()).await.expect("known"), None);
-    store.tool_pins.offer(&zoo(), Vec::new()).await.expect("kept");
+    offer(store, Vec::new(), &[]).await;
     let known = store.tool_pins.known(&zoo()).await.expect("known").expect("asked");
     assert_eq!((known.accepted, known.offered), (Vec::new(), Vec::new()));
     assert_eq!(store.tool_pins.known(&"ark".parse().expect("a name")).await.expect("known"), None);
 }
 
 pub async fn what_is_accepted_stays_while_the_offer_changes(store: &Backend) {
-    store.tool_pins.offer(&zoo(), vec![tool("feed", 1), tool("ask", 1)]).await.expect("kept");
+    offer(store, vec![tool("feed", 1), tool("ask", 1)], &[]).await;
     store.tool_pins.accept(&zoo(), vec![meant("feed", 1), meant("ask", 1)], noted()).await.expect("accepted");
-    store.tool_pins.offer(&zoo(), vec![tool("feed", 2)]).await.expect("kept");
+    offer(store, vec![tool("feed", 2)], &[]).await;
     let known = store.tool_pins.known(&zoo()).await.expect("known").expect("asked");
     let accepted: Vec<_> = known.accepted.iter().map(|pin| pin.definition.clone()).collect();
     assert_eq!(accepted, [tool("ask", 1), tool("feed", 1)], "by name");
@@ -39,9 +44,19 @@ pub async fn what_is_accepted_stays_while_the_offer_changes(store: &Backend) {
 }
 
 pub async fn only_what_is_offered_is_accepted_all_or_nothing(store: &Backend) {
-    store.tool_pins.offer(&zoo(), vec![tool("feed", 2), tool("ask", 1)]).await.expect("kept");
+    offer(store, vec![tool("feed", 2), tool("ask", 1)], &[]).await;
     assert_conflict(store.tool_pins.accept(&zoo(), vec![meant("ask", 1), meant("feed", 1)], noted()).await);
     assert_conflict(store.tool_pins.accept(&zoo(), vec![meant("gone", 1)], noted()).await);
     let known = store.tool_pins.known(&zoo()).await.expect("known").expect("asked");
     assert_eq!(known.accepted, []);
+}
+
+pub async fn what_is_offered_first_is_accepted_in_the_same_step(store: &Backend) {
+    offer(store, vec![tool("feed", 1), tool("ask", 1)], &["feed"]).await;
+    // Whoever asked at the same time comes second.
+    offer(store, vec![tool("feed", 1), tool("ask", 1)], &["ask"]).await;
+    let known = store.tool_pins.known(&zoo()).await.expect("known").expect("asked");
+    let accepted: Vec<_> = known.accepted.iter().map(|pin| pin.definition.clone()).collect();
+    assert_eq!(accepted, [tool("feed", 1)]);
+    assert_eq!(store.admin_log.recent(9).await.expect("entries").len(), 1, "one entry");
 }

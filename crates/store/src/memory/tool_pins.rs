@@ -14,10 +14,27 @@ impl ToolPins for MemoryStore {
         Ok(self.state().tools.get(server).cloned())
     }
 
-    async fn offer(&self, server: &ServerName, mut offered: Vec<ToolDefinition>) -> Result<(), StoreError> {
+    async fn offer(
+        &self,
+        server: &ServerName,
+        mut offered: Vec<ToolDefinition>,
+        first: Vec<String>,
+        entry: AdminEntry,
+    ) -> Result<(), StoreError> {
         offered.sort_by(|one, other| one.name.cmp(&other.name));
-        self.state().tools.entry(server.clone()).or_default().offered = offered;
-        Ok(())
+        let mut state = self.state();
+        if let Some(known) = state.tools.get_mut(server) {
+            known.offered = offered;
+            return Ok(());
+        }
+        let pin = |definition: &ToolDefinition| Pin {
+            definition: definition.clone(),
+            accepted_at: entry.at,
+            accepted_by: entry.by.clone(),
+        };
+        let accepted: Vec<Pin> = offered.iter().filter(|tool| first.contains(&tool.name)).map(pin).collect();
+        state.tools.insert(server.clone(), Known { accepted, offered });
+        super::admin_log::write(&mut state.admin_log, &entry)
     }
 
     async fn accept(

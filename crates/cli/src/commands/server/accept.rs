@@ -77,13 +77,15 @@ fn choose<'d>(drifts: &'d [Drift], args: &AcceptArgs) -> (Vec<&'d Drift>, Vec<St
     (open.iter().filter(|drift| args.tools.contains(&drift.tool)).copied().collect(), unknown)
 }
 
+/// What is known of a server. One that was wrapped stands nowhere, and is known all the same.
 async fn known(desk: &Desk, name: &str) -> Result<(ServerName, Known)> {
     let name = super::name(name)?;
+    if let Some(known) = desk.stores.tool_pins.known(&name).await? {
+        return Ok((name, known));
+    }
     super::find(super::all(desk).await?, name.as_str())?;
-    let known = desk.stores.tool_pins.known(&name).await?;
     let help = "a gateway asks it when the first agent comes";
-    let known = known.ok_or_else(|| Usage(format!("nobody has asked `{name}` for its tools yet; {help}")))?;
-    Ok((name, known))
+    Err(Usage(format!("nobody has asked `{name}` for its tools yet; {help}")).into())
 }
 
 fn counted(count: usize) -> String {

@@ -47,7 +47,8 @@ pub(super) async fn read(output: ChildStdout, inbox: &Inbox) -> Option<String> {
             Ok(_) if line.len() > max_bytes => return Some(format!("a line has more than {max_bytes} bytes")),
             Ok(_) => {}
         }
-        let is_blank = line.iter().all(u8::is_ascii_whitespace);
+        line.truncate(line.trim_ascii_end().len());
+        let is_blank = line.is_empty();
         if !is_blank && !inbox.deliver(line.into()) {
             inbox.count_dropped();
         }

@@ -27,16 +27,29 @@ impl ToolPins for SqliteState {
         known.await
     }
 
-    async fn offer(&self, server: &ServerName, offered: Vec<ToolDefinition>) -> Result<(), StoreError> {
+    async fn offer(
+        &self,
+        server: &ServerName,
+        offered: Vec<ToolDefinition>,
+        first: Vec<String>,
+        entry: AdminEntry,
+    ) -> Result<(), StoreError> {
         let server = server.clone();
         let write = self.write(move |db| {
-            db.execute("INSERT INTO asked_servers (server) VALUES (?) ON CONFLICT DO NOTHING", [server.as_str()])?;
+            let asked = "INSERT INTO asked_servers (server) VALUES (?) ON CONFLICT DO NOTHING";
+            let is_first = db.execute(asked, [server.as_str()])? > 0;
             db.execute("DELETE FROM tool_offers WHERE server = ?", [server.as_str()])?;
             let mut insert = db.prepare_cached(
                 "INSERT INTO tool_offers (server, tool, fingerprint, definition) VALUES (?, ?, ?, ?)",
             )?;
             for tool in &offered {
                 insert.execute(params![server.as_str(), tool.name, tool.fingerprint, tool.text])?;
+            }
+            if is_first {
+                for tool in offered.iter().filter(|tool| first.contains(&tool.name)) {
+                    pin(db, &server, tool, &entry)?;
+                }
+                super::admin_log::write(db, &entry)?;
             }
             Ok(())
         });
@@ -58,16 +71,23 @@ impl ToolPins for SqliteState {
                     .query_row(params![server.as_str(), tool, fingerprint], |row| row.get(0))
                     .optional()?;
                 let text = text.ok_or_else(|| not_offered(&server, tool))?;
-                db.execute(
-                    "INSERT OR REPLACE INTO tool_pins (server, tool, fingerprint, definition, accepted_at, accepted_by) \
-                     VALUES (?, ?, ?, ?, ?, ?)",
-                    params![server.as_str(), tool, fingerprint, text, nanoseconds(entry.at), entry.by],
-                )?;
+                let tool = ToolDefinition { name: tool.clone(), fingerprint: fingerprint.clone(), text };
+                pin(db, &server, &tool, entry)?;
             }
             Ok(())
         });
         change.await
     }
+}
+
+fn pin(db: &Connection, server: &ServerName, tool: &ToolDefinition, entry: &AdminEntry) -> Result<(), StoreError> {
+    let mut insert = db.prepare_cached(
+        "INSERT OR REPLACE INTO tool_pins (server, tool, fingerprint, definition, accepted_at, accepted_by) \
+         VALUES (?, ?, ?, ?, ?, ?)",
+    )?;
+    let at = nanoseconds(entry.at);
+    insert.execute(params![server.as_str(), tool.name, tool.fingerprint, tool.text, at, entry.by])?;
+    Ok(())
 }
 
 fn pins(db: &Connection, server: &ServerName) -> Result<Vec<Pin>, StoreError> {
