@@ -106,6 +106,7 @@ impl Gateway {
             per_grant: self.settings.in_flight_per_grant,
             per_upstream: self.settings.in_flight_per_upstream,
             sessions_per_grant: self.settings.sessions_per_grant,
+            children_per_upstream: self.settings.children_per_upstream,
         };
         let next = self.live.load().next(servers, grants, &bounds);
         self.live.store(Arc::new(next));

@@ -99,7 +99,7 @@ impl Live {
                 old.offers.forget();
                 Arc::clone(old)
             }
-            _ => Arc::new(Upstream::new(config, bounds.per_upstream)),
+            _ => Arc::new(Upstream::new(config, bounds.per_upstream, bounds.children_per_upstream)),
         };
         let by_id: HashMap<&GrantId, &Arc<LiveGrant>> =
             self.grants.values().map(|grant| (&grant.config.id, grant)).collect();
@@ -146,4 +146,5 @@ pub(crate) struct Bounds {
     pub per_grant: usize,
     pub per_upstream: usize,
     pub sessions_per_grant: usize,
+    pub children_per_upstream: usize,
 }

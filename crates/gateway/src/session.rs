@@ -21,6 +21,9 @@ const MAX_CLIENT_TEXT: usize = 128;
 /// Questions of an upstream that wait for the client's answer; beyond that the oldest is forgotten.
 const MAX_ASKED: usize = 256;
 
+/// A session that nobody has used for so long may lose its process to another.
+const OUT_OF_USE: Duration = Duration::from_secs(10);
+
 /// What a client says of itself.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ClientInfo {
@@ -217,9 +220,11 @@ impl Session {
     }
 
     fn is_idle(&self, limit: Duration) -> bool {
-        let is_quiet = lock(&self.used_at).elapsed() > limit;
-        let is_watched = lock(&self.stream).is_some();
-        is_quiet && !is_watched && lock(&self.under_way).is_empty()
+        self.is_out_of_use(limit) && lock(&self.stream).is_none()
+    }
+
+    fn is_out_of_use(&self, limit: Duration) -> bool {
+        lock(&self.used_at).elapsed() > limit && lock(&self.under_way).is_empty()
     }
 }
 
@@ -277,6 +282,19 @@ impl Sessions {
             .flat_map(|mut table| table.extract_if(|_, session| idle(session)).collect::<Vec<_>>())
             .map(|(_, session)| session)
             .collect()
+    }
+
+    /// Ends the process of the session at a server that was not used for longest, if any is out of use for a while.
+    pub fn end_least_used_child(&self, server: &ServerName) {
+        let all = self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>());
+        let unused = all.filter(|session| session.server == *server && session.is_out_of_use(OUT_OF_USE));
+        let children = unused.filter_map(|session| match session.link() {
+            Link::Child(child) if !child.is_over() => Some((*lock(&session.used_at), child)),
+            _ => None,
+        });
+        if let Some((_, child)) = children.min_by_key(|(used_at, _)| *used_at) {
+            child.end();
+        }
     }
 
     /// Ends the processes of sessions that are not to stay.

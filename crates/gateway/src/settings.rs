@@ -23,6 +23,9 @@ pub struct Settings {
     pub in_flight_per_grant: usize,
     /// Requests to one upstream at a time: one that hangs must not hold all the rest.
     pub in_flight_per_upstream: usize,
+    /// Processes of one server that we run: each session has its own. Where there are so many, the one that was not
+    /// used for longest makes room, and is started again when its session is used.
+    pub children_per_upstream: usize,
     /// Sessions that are kept.
     pub sessions: usize,
     /// Sessions of one grant.
@@ -56,6 +59,7 @@ impl Default for Settings {
             connections: 10_000,
             in_flight_per_grant: 256,
             in_flight_per_upstream: 512,
+            children_per_upstream: 64,
             sessions: 10_000,
             sessions_per_grant: 2_500,
             session_idle: Duration::from_secs(3_600),

@@ -35,9 +35,6 @@ use self::restarts::Restarts;
 use crate::Settings;
 use crate::call::Permit;
 
-/// Processes of one server at a time: each session of a client has its own.
-const MAX_CHILDREN: usize = 64;
-
 /// A header that is sent with each request to an upstream.
 #[derive(Clone, PartialEq, Eq)]
 pub struct InjectedHeader {
@@ -142,7 +139,7 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    pub(crate) fn new(config: UpstreamConfig, in_flight: usize) -> Self {
+    pub(crate) fn new(config: UpstreamConfig, in_flight: usize, children: usize) -> Self {
         let mut headers = HeaderMap::new();
         if let Way::Http(http) = &config.way {
             for header in &http.headers {
@@ -158,7 +155,7 @@ impl Upstream {
             secrets,
             in_flight: Arc::new(Semaphore::new(in_flight)),
             offers: Arc::default(),
-            children: Arc::new(Semaphore::new(MAX_CHILDREN)),
+            children: Arc::new(Semaphore::new(children)),
             restarts: Arc::default(),
             shared: std::sync::Mutex::default(),
             speaks_modern: AtomicU8::new(0),
@@ -192,6 +189,11 @@ impl Upstream {
         let child = Child::start(self, config, keeping)?;
         *shared = Some(Arc::clone(&child));
         Ok(child)
+    }
+
+    /// Whether one more process may run for it.
+    pub(crate) fn has_room_for_child(&self) -> bool {
+        self.children.available_permits() > 0
     }
 
     pub(crate) fn is_child(&self) -> bool {

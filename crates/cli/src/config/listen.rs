@@ -45,6 +45,7 @@ pub fn listen(gateway: RawGateway, admin: &RawAdmin, reader: &mut Reader) -> Lis
     set(&mut settings.connections, gateway.connections.as_ref(), reader);
     set(&mut settings.in_flight_per_grant, gateway.in_flight_per_grant.as_ref(), reader);
     set(&mut settings.in_flight_per_upstream, gateway.in_flight_per_server.as_ref(), reader);
+    set(&mut settings.children_per_upstream, gateway.processes_per_server.as_ref(), reader);
     set(&mut settings.sessions, gateway.sessions.as_ref(), reader);
     set(&mut settings.sessions_per_grant, gateway.sessions_per_grant.as_ref(), reader);
     set_time(&mut settings.session_idle, gateway.session_idle.as_ref(), reader);
@@ -139,6 +140,7 @@ mod tests {
             ("connections", settings.connections),
             ("in_flight_per_grant", settings.in_flight_per_grant),
             ("in_flight_per_server", settings.in_flight_per_upstream),
+            ("processes_per_server", settings.children_per_upstream),
             ("sessions", settings.sessions),
             ("sessions_per_grant", settings.sessions_per_grant),
         ] {

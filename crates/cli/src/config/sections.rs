@@ -84,6 +84,9 @@ section! {
         in_flight_per_grant: u64 = "256",
         /// Requests to one server at a time.
         in_flight_per_server: u64 = "512",
+        /// Processes of one server with a `command`: each session has its own. Beyond that, the one that was not used for
+        /// longest is ended, and started again when its session is used.
+        processes_per_server: u64 = "64",
         /// Sessions that are kept.
         sessions: u64 = "10000",
         /// Sessions of one grant.

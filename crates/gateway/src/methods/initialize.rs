@@ -50,6 +50,9 @@ async fn place(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Result<Own
     if request.text().len() > MAX_HANDSHAKE {
         return Err(Refusal::TooLarge("the handshake", MAX_HANDSHAKE));
     }
+    if visit.upstream.is_child() && !visit.upstream.has_room_for_child() {
+        gw.sessions.end_least_used_child(visit.upstream.name());
+    }
     let take = || Arc::clone(&visit.grant.sessions).try_acquire_owned().ok();
     if let Some(room) = take().filter(|_| gw.sessions.has_room()) {
         return Ok(room);

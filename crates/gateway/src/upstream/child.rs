@@ -17,7 +17,7 @@ use bytes::Bytes;
 use gatelodge_store::CallId;
 use prometheus_client::metrics::counter::Counter;
 use tokio::process::Command;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
 pub(crate) use self::pipes::as_line;
@@ -80,7 +80,6 @@ pub(crate) struct Child {
     lines: mpsc::Sender<Bytes>,
     inbox: Arc<Inbox>,
     errors: Arc<Ring>,
-    _room: OwnedSemaphorePermit,
 }
 
 impl Child {
@@ -104,7 +103,7 @@ impl Child {
         let name = upstream.name().to_string();
         info!(server.name = name, "started `{}` for `{name}`", config.program);
         let (lines, queue) = mpsc::channel(WAITING_LINES);
-        let inbox = Arc::new(Inbox::new(Arc::clone(&upstream.offers), keeping));
+        let inbox = Arc::new(Inbox::new(Arc::clone(&upstream.offers), keeping, room));
         let ring = Arc::new(Ring::default());
         let tail =
             tokio::spawn(pipes::keep_errors(errors, Arc::clone(&ring), Arc::clone(&upstream.secrets), name.clone()));
@@ -130,7 +129,7 @@ impl Child {
                 None => info!(server.name = name, "the process of `{name}` has ended{words}"),
             }
         });
-        Ok(Arc::new(Self { lines, inbox, errors: ring, _room: room }))
+        Ok(Arc::new(Self { lines, inbox, errors: ring }))
     }
 
     /// Whether it has ended, or is about to.

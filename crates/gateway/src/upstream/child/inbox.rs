@@ -8,7 +8,7 @@ use bytes::Bytes;
 use gatelodge_json::{Limits, read};
 use gatelodge_mcp::{Method, ServerNotification, Upstream as Said, read_upstream};
 use prometheus_client::metrics::counter::Counter;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::Keeping;
 use crate::upstream::Offers;
@@ -38,6 +38,8 @@ struct Table {
     waiting: BTreeMap<Box<str>, Waiting>,
     hearing: Option<mpsc::Sender<Bytes>>,
     unheard: VecDeque<Bytes>,
+    /// The place among the processes of its server.
+    _room: Option<OwnedSemaphorePermit>,
     is_over: bool,
 }
 
@@ -48,10 +50,10 @@ struct Waiting {
 }
 
 impl Inbox {
-    pub fn new(offers: Arc<Offers>, keeping: &Keeping) -> Self {
+    pub fn new(offers: Arc<Offers>, keeping: &Keeping, room: OwnedSemaphorePermit) -> Self {
         let limits = Limits { bytes: keeping.max_bytes, ..Limits::REPLY };
         Self {
-            table: Mutex::default(),
+            table: Mutex::new(Table { _room: Some(room), ..Table::default() }),
             offers,
             limits,
             dropped: keeping.dropped.clone(),
