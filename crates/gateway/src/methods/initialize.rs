@@ -66,7 +66,9 @@ async fn opened(
     room: OwnedSemaphorePermit,
     line: &mut Line,
 ) -> Result<(Bytes, Outcome), SendError> {
-    let (message, exchange) = exchanged(gw, visit, request, trail, line).await?;
+    let patience = if visit.upstream.is_child() { START_TIME } else { gw.settings.call_time };
+    let exchanging = tokio::time::timeout(patience, exchanged(gw, visit, request, trail, line));
+    let (message, exchange) = exchanging.await.unwrap_or(Err(SendError::Timeout))?;
     let gone = |what: &str| SendError::Unusable(what.to_owned());
     let (text, outcome) =
         answer(visit, &message, request.id(), &gw.settings.reply).ok_or_else(|| gone("the answer cannot be read"))?;
