@@ -47,8 +47,9 @@ pub(super) async fn read(output: ChildStdout, inbox: &Inbox) -> Option<String> {
             Ok(_) if line.len() > max_bytes => return Some(format!("a line has more than {max_bytes} bytes")),
             Ok(_) => {}
         }
-        let is_blank = line.iter().all(u8::is_ascii_whitespace);
-        if !is_blank && !inbox.deliver(line.into()) {
+        // What ends a line is no part of the message.
+        line.truncate(line.trim_ascii_end().len());
+        if !line.is_empty() && !inbox.deliver(line.into()) {
             inbox.count_dropped();
         }
     }
