@@ -5,6 +5,7 @@
 //! after another grace is killed, with everything it started.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Write};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -57,6 +58,7 @@ fn keep(mut command: Command, grace: Duration) -> u8 {
     let (Some(input), Some(group)) = (server.stdin.take(), Pid::from_raw(server.id().cast_signed())) else {
         return NOT_STARTED;
     };
+    close_output();
     let (events, happened) = mpsc::channel();
     let ended = events.clone();
     thread::spawn(move || pass_on(input, &events));
@@ -73,6 +75,13 @@ fn keep(mut command: Command, grace: Duration) -> u8 {
     }
     rest::end(group, grace);
     server.wait().ok().and_then(|status| status.code()).map_or(NOT_STARTED, |code| code.to_le_bytes()[0])
+}
+
+/// Lets go of the output, which is the server's alone: the gateway has to see when the server closes it.
+fn close_output() {
+    if let Ok(nowhere) = File::options().write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(nowhere);
+    }
 }
 
 fn pass_on(mut input: ChildStdin, events: &mpsc::Sender<Event>) {

@@ -78,7 +78,13 @@ impl Gateway {
                 continue;
             }
             let visit = self.visit(grant, server)?;
-            self.take(visit, line.into(), &texts, slot).await;
+            let Some(handshake) = self.take(visit, line.into(), &texts, slot).await else { continue };
+            // What follows a handshake belongs to its session. A client that goes meanwhile does not wait for it.
+            tokio::select! {
+                _ = handshake => {}
+                () = end_of(&mut input) => return Ok(()),
+                () = self.stopping() => return Ok(()),
+            }
         }
     }
 
@@ -92,15 +98,23 @@ impl Gateway {
         Ok(Visit { grant, door, upstream, address: "stdio".into(), side: Side::Legacy(None) })
     }
 
-    /// Takes one message. Requests run beside one another; what wants no answer is passed on in its order.
-    async fn take(self: &Arc<Self>, mut visit: Visit, text: Bytes, texts: &mpsc::Sender<Bytes>, slot: &Slot) {
+    /// Takes one message. Requests run beside one another; what wants no answer is passed on in its order. What is given
+    /// for a handshake is closed when it is over.
+    async fn take(
+        self: &Arc<Self>,
+        mut visit: Visit,
+        text: Bytes,
+        texts: &mpsc::Sender<Bytes>,
+        slot: &Slot,
+    ) -> Option<oneshot::Receiver<()>> {
         let line = Line::of_texts(texts.clone(), Arc::clone(slot));
         let message = match read_message(&text, &self.settings.request) {
             Ok(message) => message,
             Err(fault) => {
                 let (status, answer) = reply::wire_error(&fault, Era::Legacy);
                 line.finish_with(status, answer.into()).await;
-                return self.reject(&visit, fault.code, &fault.message).await;
+                self.reject(&visit, fault.code, &fault.message).await;
+                return None;
             }
         };
         match self.side(&visit, &message, slot).await {
@@ -109,23 +123,30 @@ impl Gateway {
                 if let Message::Request(request) = &message {
                     line.finish(error(Some(request.id()), code::INVALID_REQUEST, &what, None).into()).await;
                 }
-                return self.reject(&visit, code::INVALID_REQUEST, &what).await;
+                self.reject(&visit, code::INVALID_REQUEST, &what).await;
+                return None;
             }
         }
         match message {
-            Message::Request(request) if *request.method() == Method::Initialize => {
-                dispatch(self, &visit, &request, line).await;
-                self.hear(visit, texts, slot);
-            }
-            Message::Request(_) => {
-                let gw = Arc::clone(self);
+            Message::Request(request) => {
+                let (gw, texts, slot) = (Arc::clone(self), texts.clone(), Arc::clone(slot));
+                let is_handshake = *request.method() == Method::Initialize;
+                let (done, over) = oneshot::channel();
                 self.spawn(async move {
                     if let Ok(Message::Request(request)) = read_message(&text, &gw.settings.request) {
                         dispatch(&gw, &visit, &request, line).await;
                     }
+                    if is_handshake {
+                        gw.hear(visit, &texts, &slot);
+                    }
+                    drop(done);
                 });
+                is_handshake.then_some(over)
             }
-            Message::Notification(_) | Message::Response(_) => pass::one_way(self, &visit, &message).await,
+            Message::Notification(_) | Message::Response(_) => {
+                pass::one_way(self, &visit, &message).await;
+                None
+            }
         }
     }
 
@@ -189,6 +210,13 @@ async fn next_line(input: &mut (impl AsyncBufReadExt + Unpin), max: usize) -> st
         0 => Ok(None),
         _ if line.len() > max => Err(std::io::Error::other(format!("a message has more than {max} bytes"))),
         _ => Ok(Some(line)),
+    }
+}
+
+/// Waits for the end of the input. Where something comes before it, this waits for ever.
+async fn end_of(input: &mut (impl AsyncBufReadExt + Unpin)) {
+    if input.fill_buf().await.is_ok_and(|bytes| !bytes.is_empty()) {
+        std::future::pending().await
     }
 }
 

@@ -284,17 +284,16 @@ impl Sessions {
             .collect()
     }
 
-    /// Ends the process of the session at a server that was not used for longest, if any is out of use for a while.
-    pub fn end_least_used_child(&self, server: &ServerName) {
+    /// Ends the process of the session at a server that was not used for longest. False if none is out of use.
+    pub fn end_least_used_child(&self, server: &ServerName) -> bool {
         let all = self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>());
         let unused = all.filter(|session| session.server == *server && session.is_out_of_use(OUT_OF_USE));
         let children = unused.filter_map(|session| match session.link() {
             Link::Child(child) if !child.is_over() => Some((*lock(&session.used_at), child)),
             _ => None,
         });
-        if let Some((_, child)) = children.min_by_key(|(used_at, _)| *used_at) {
-            child.end();
-        }
+        let least = children.min_by_key(|(used_at, _)| *used_at);
+        least.inspect(|(_, child)| child.end()).is_some()
     }
 
     /// Ends the processes of sessions that are not to stay.

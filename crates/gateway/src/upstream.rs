@@ -196,6 +196,12 @@ impl Upstream {
         self.children.available_permits() > 0
     }
 
+    /// Waits until one more may.
+    pub(crate) async fn room_for_child(&self) {
+        // It is given back at once; whoever starts a process takes it then, and may still come too late.
+        let _ = self.children.acquire().await;
+    }
+
     pub(crate) fn is_child(&self) -> bool {
         matches!(self.config.way, Way::Child(_))
     }

@@ -20,23 +20,31 @@ pub fn adopt() {
 pub fn end(server: Pid, grace: Duration) {
     if !others(server).is_empty() {
         let _ = kill_process_group(server, Signal::TERM);
-        until(grace, || others(server).is_empty());
+        until(grace, || is_done(server, |_| {}));
     }
     let _ = kill_process_group(server, Signal::KILL);
     // Whoever left the group is found by being our child, or becomes it when its parent is killed.
     until(PATIENCE, || {
-        let left = others(server);
-        for child in &left {
-            let _ = kill_process(*child, Signal::KILL);
-        }
-        left.is_empty()
+        is_done(server, |child| {
+            let _ = kill_process(child, Signal::KILL);
+        })
     });
 }
 
-/// Our children but the server, without those that have ended, which are reaped here.
+/// Whether nothing is left. What has ended is reaped, and counts once more: it may have left children of its own, which
+/// came to us only after the list was read.
+fn is_done(server: Pid, to_the_living: impl Fn(Pid)) -> bool {
+    let others = others(server);
+    for child in others.iter().filter(|child| !has_ended(**child)) {
+        to_the_living(*child);
+    }
+    others.is_empty()
+}
+
+/// Our children but the server, those that have ended and are not yet reaped among them.
 fn others(server: Pid) -> Vec<Pid> {
     let mut children = children();
-    children.retain(|child| *child != server && !has_ended(*child));
+    children.retain(|child| *child != server);
     children
 }
 

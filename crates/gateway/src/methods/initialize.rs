@@ -50,9 +50,7 @@ async fn place(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Result<Own
     if request.text().len() > MAX_HANDSHAKE {
         return Err(Refusal::TooLarge("the handshake", MAX_HANDSHAKE));
     }
-    if visit.upstream.is_child() && !visit.upstream.has_room_for_child() {
-        gw.sessions.end_least_used_child(visit.upstream.name());
-    }
+    make_room_for_child(gw, visit).await;
     let take = || Arc::clone(&visit.grant.sessions).try_acquire_owned().ok();
     if let Some(room) = take().filter(|_| gw.sessions.has_room()) {
         return Ok(room);
@@ -69,7 +67,9 @@ async fn opened(
     room: OwnedSemaphorePermit,
     line: &mut Line,
 ) -> Result<(Bytes, Outcome), SendError> {
-    let (message, exchange) = exchanged(gw, visit, request, trail, line).await?;
+    let patience = if visit.upstream.is_child() { START_TIME } else { gw.settings.call_time };
+    let exchanging = tokio::time::timeout(patience, exchanged(gw, visit, request, trail, line));
+    let (message, exchange) = exchanging.await.unwrap_or(Err(SendError::Timeout))?;
     let gone = |what: &str| SendError::Unusable(what.to_owned());
     let (text, outcome) =
         answer(visit, &message, request.id(), &gw.settings.reply).ok_or_else(|| gone("the answer cannot be read"))?;
@@ -126,7 +126,16 @@ pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &Visit) {
     if let Link::Child(child) = session.link()
         && (child.is_over() || !child.is_of(&visit.upstream))
     {
+        make_room_for_child(gw, visit).await;
         again(gw, visit, Some(openings)).await;
+    }
+}
+
+/// Where as many processes run as may, ends the one that was not used for longest.
+async fn make_room_for_child(gw: &Gateway, visit: &Visit) {
+    let is_full = visit.upstream.is_child() && !visit.upstream.has_room_for_child();
+    if is_full && gw.sessions.end_least_used_child(visit.upstream.name()) {
+        let _ = tokio::time::timeout(START_TIME, visit.upstream.room_for_child()).await;
     }
 }
 

@@ -22,7 +22,7 @@ use tracing::{info, warn};
 
 pub(crate) use self::pipes::as_line;
 
-use self::inbox::Inbox;
+use self::inbox::{Event, Inbox};
 use self::ring::Ring;
 use super::{SendError, Upstream};
 
@@ -103,7 +103,7 @@ impl Child {
         let name = upstream.name().to_string();
         info!(server.name = name, "started `{}` for `{name}`", config.program);
         let (lines, queue) = mpsc::channel(WAITING_LINES);
-        let inbox = Arc::new(Inbox::new(Arc::clone(&upstream.offers), keeping, room));
+        let inbox = Arc::new(Inbox::new(Arc::clone(&upstream.offers), keeping));
         let ring = Arc::new(Ring::default());
         let tail =
             tokio::spawn(pipes::keep_errors(errors, Arc::clone(&ring), Arc::clone(&upstream.secrets), name.clone()));
@@ -112,17 +112,24 @@ impl Child {
         let (last_words, grace) = (Arc::clone(&ring), config.grace);
         tokio::spawn(async move {
             let broken = pipes::read(output, &reading).await;
+            let is_unwanted = reading.is_unwanted();
             // Most often it has ended by itself, and its code says whether it ever ran.
             let ended = tokio::time::timeout(CODE_TIME, process.wait()).await;
             let code = ended.ok().and_then(Result::ok).and_then(|status| status.code());
             reading.end(code == Some(NOT_STARTED) && !reading.has_answered());
-            // Its input is closed now, so that it ends, by itself or by its keeper.
-            let ended = tokio::time::timeout(grace * 2 + KEEPER_TIME, process.wait()).await;
+            // Its input is closed now, so that it ends, by itself or by its keeper, which grants it the time thrice: to
+            // see the end, to heed the signal, and for what it has started.
+            let ended = tokio::time::timeout(grace * 3 + KEEPER_TIME, process.wait()).await;
             if ended.is_err() {
                 let _ = process.kill().await;
             }
             let _ = tokio::time::timeout(KEEPER_TIME, tail).await;
-            restarts.note(reading.has_answered());
+            // It takes its place among the processes until it is gone, not just until nobody wants it.
+            drop(room);
+            // One that was not given the time to answer has not failed.
+            if reading.has_answered() || !is_unwanted {
+                restarts.note(reading.has_answered());
+            }
             let words = last_words.last().map(|line| format!(": {line}")).unwrap_or_default();
             match broken {
                 Some(why) => warn!(server.name = name, "the process of `{name}` was ended: {why}"),
@@ -144,7 +151,7 @@ impl Child {
 
     /// Ends it, for all who have it.
     pub fn end(&self) {
-        self.inbox.end(false);
+        self.inbox.leave();
     }
 
     /// Sends a request, whose id is that of the call.
@@ -183,7 +190,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        self.inbox.end(false);
+        self.inbox.leave();
     }
 }
 
@@ -212,7 +219,7 @@ fn command(config: &ChildConfig, keeping: &Keeping) -> Command {
 /// What comes of a request, or what belongs to none.
 #[derive(Debug)]
 pub(crate) struct ChildAnswer {
-    events: mpsc::Receiver<Bytes>,
+    events: mpsc::Receiver<Event>,
     /// None once it came, and for what belongs to no request.
     answer: Option<oneshot::Receiver<Bytes>>,
     call: Option<CallId>,
@@ -222,12 +229,12 @@ pub(crate) struct ChildAnswer {
 impl ChildAnswer {
     pub async fn next(&mut self) -> Result<Option<Bytes>, SendError> {
         let Some(answer) = &mut self.answer else {
-            return Ok(if self.call.is_some() { None } else { self.events.recv().await });
+            return Ok(if self.call.is_some() { None } else { self.events.recv().await.map(|(event, _)| event) });
         };
         let message = tokio::select! {
             // What was said before the answer goes before it.
             biased;
-            Some(event) = self.events.recv() => return Ok(Some(event)),
+            Some((event, _)) = self.events.recv() => return Ok(Some(event)),
             message = answer => message,
         };
         self.answer = None;

@@ -31,6 +31,11 @@ impl Secrets {
         Self { finder: builder.ok() }
     }
 
+    /// The most bytes that a secret has in any of its forms.
+    pub(super) fn longest(&self) -> usize {
+        self.finder.as_ref().map_or(0, AhoCorasick::max_pattern_len)
+    }
+
     /// Cuts every secret from a JSON text; one without any is handed back as it is.
     pub fn cut(&self, text: Bytes) -> Bytes {
         let Some(finder) = &self.finder else { return text };

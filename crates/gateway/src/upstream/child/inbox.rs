@@ -8,7 +8,7 @@ use bytes::Bytes;
 use gatelodge_json::{Limits, read};
 use gatelodge_mcp::{Method, ServerNotification, Upstream as Said, read_upstream};
 use prometheus_client::metrics::counter::Counter;
-use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::Keeping;
 use crate::upstream::Offers;
@@ -17,12 +17,19 @@ use crate::upstream::Offers;
 const WAITING: usize = 256;
 /// Messages that belong to nobody who is there yet.
 const UNHEARD: usize = 64;
+/// What room for waiting messages is counted in.
+const PIECE: usize = 1 << 10;
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// A message that waits, and its share of the room for such.
+pub(super) type Event = (Bytes, OwnedSemaphorePermit);
 
 /// Hands out what a process says.
 #[derive(Debug)]
 pub(super) struct Inbox {
     table: Mutex<Table>,
+    /// All messages that wait have as much room as the largest one: their number alone would not bound them.
+    room: Arc<Semaphore>,
     offers: Arc<Offers>,
     limits: Limits,
     dropped: Counter,
@@ -36,24 +43,25 @@ pub(super) struct Inbox {
 struct Table {
     /// By the ids of calls, of which later ones are larger.
     waiting: BTreeMap<Box<str>, Waiting>,
-    hearing: Option<mpsc::Sender<Bytes>>,
-    unheard: VecDeque<Bytes>,
-    /// The place among the processes of its server.
-    _room: Option<OwnedSemaphorePermit>,
+    hearing: Option<mpsc::Sender<Event>>,
+    unheard: VecDeque<Event>,
     is_over: bool,
+    /// Whether it is over because nobody wants it any more.
+    is_unwanted: bool,
 }
 
 #[derive(Debug)]
 struct Waiting {
-    events: mpsc::Sender<Bytes>,
+    events: mpsc::Sender<Event>,
     answer: oneshot::Sender<Bytes>,
 }
 
 impl Inbox {
-    pub fn new(offers: Arc<Offers>, keeping: &Keeping, room: OwnedSemaphorePermit) -> Self {
+    pub fn new(offers: Arc<Offers>, keeping: &Keeping) -> Self {
         let limits = Limits { bytes: keeping.max_bytes, ..Limits::REPLY };
         Self {
-            table: Mutex::new(Table { _room: Some(room), ..Table::default() }),
+            table: Mutex::default(),
+            room: Arc::new(Semaphore::new(pieces(keeping.max_bytes).min(Semaphore::MAX_PERMITS))),
             offers,
             limits,
             dropped: keeping.dropped.clone(),
@@ -76,7 +84,7 @@ impl Inbox {
     }
 
     /// Waits for the answer to a call, and for what is said until then; none if nothing comes any more.
-    pub fn wait_for(&self, call: &str) -> Option<(mpsc::Receiver<Bytes>, oneshot::Receiver<Bytes>)> {
+    pub fn wait_for(&self, call: &str) -> Option<(mpsc::Receiver<Event>, oneshot::Receiver<Bytes>)> {
         let mut table = self.lock();
         if table.is_over {
             return None;
@@ -90,7 +98,7 @@ impl Inbox {
     }
 
     /// What belongs to no request, from now on.
-    pub fn hear(&self) -> Option<mpsc::Receiver<Bytes>> {
+    pub fn hear(&self) -> Option<mpsc::Receiver<Event>> {
         let mut table = self.lock();
         if table.is_over {
             return None;
@@ -118,14 +126,22 @@ impl Inbox {
                 if *said.method() == Method::ToolsListChanged {
                     self.offers.forget();
                 }
+                let Some(event) = self.event(&message) else { return false };
                 match self.call_of(&said) {
-                    Some(call) => self.lock().tell_call(&call, message.clone()),
+                    Some(call) => self.lock().tell_call(&call, event),
                     None if *said.method() == Method::Progress => false,
-                    None => self.lock().tell_anybody(message.clone()),
+                    None => self.lock().tell_anybody(event),
                 }
             }
-            Ok(Said::Request(_)) => self.lock().tell_anybody(message.clone()),
+            Ok(Said::Request(_)) => self.event(&message).is_some_and(|event| self.lock().tell_anybody(event)),
         }
+    }
+
+    /// Finds room for a message to wait; none if there is none.
+    fn event(&self, message: &Bytes) -> Option<Event> {
+        let share = u32::try_from(pieces(message.len())).ok()?;
+        let room = Arc::clone(&self.room).try_acquire_many_owned(share).ok()?;
+        Some((message.clone(), room))
     }
 
     /// The call that a notification belongs to, if it says.
@@ -154,8 +170,22 @@ impl Inbox {
     /// Nothing comes any more: whoever waits is told so.
     pub fn end(&self, never_started: bool) {
         self.never_started.fetch_or(never_started, Ordering::AcqRel);
-        *self.lock() = Table { is_over: true, ..Table::default() };
+        let mut table = self.lock();
+        *table = Table { is_over: true, is_unwanted: table.is_unwanted, ..Table::default() };
         self.over.notify_one();
+    }
+
+    /// Nobody wants anything any more.
+    pub fn leave(&self) {
+        let mut table = self.lock();
+        table.is_unwanted |= !table.is_over;
+        drop(table);
+        self.end(false);
+    }
+
+    /// Whether it ends because nobody wants it any more, not by itself.
+    pub fn is_unwanted(&self) -> bool {
+        self.lock().is_unwanted
     }
 
     /// Waits for the end.
@@ -168,25 +198,29 @@ impl Inbox {
     }
 }
 
+fn pieces(bytes: usize) -> usize {
+    bytes / PIECE + 1
+}
+
 impl Table {
-    fn tell_call(&self, call: &str, message: Bytes) -> bool {
-        self.waiting.get(call).is_some_and(|waiting| waiting.events.try_send(message).is_ok())
+    fn tell_call(&self, call: &str, event: Event) -> bool {
+        self.waiting.get(call).is_some_and(|waiting| waiting.events.try_send(event).is_ok())
     }
 
     /// To whoever hears what belongs to no request, else to the latest call, else to the next who comes.
-    fn tell_anybody(&mut self, message: Bytes) -> bool {
+    fn tell_anybody(&mut self, event: Event) -> bool {
         if self.hearing.as_ref().is_some_and(mpsc::Sender::is_closed) {
             self.hearing = None;
         }
         let latest = self.waiting.last_key_value().map(|(_, waiting)| &waiting.events);
         if let Some(events) = self.hearing.as_ref().or(latest) {
-            return events.try_send(message).is_ok();
+            return events.try_send(event).is_ok();
         }
         let has_room = self.unheard.len() < UNHEARD;
         if !has_room {
             self.unheard.pop_front();
         }
-        self.unheard.push_back(message);
+        self.unheard.push_back(event);
         has_room
     }
 }

@@ -47,9 +47,9 @@ pub(super) async fn read(output: ChildStdout, inbox: &Inbox) -> Option<String> {
             Ok(_) if line.len() > max_bytes => return Some(format!("a line has more than {max_bytes} bytes")),
             Ok(_) => {}
         }
+        // What ends a line is no part of the message.
         line.truncate(line.trim_ascii_end().len());
-        let is_blank = line.is_empty();
-        if !is_blank && !inbox.deliver(line.into()) {
+        if !line.is_empty() && !inbox.deliver(line.into()) {
             inbox.count_dropped();
         }
     }
@@ -59,10 +59,20 @@ pub(super) async fn read(output: ChildStdout, inbox: &Inbox) -> Option<String> {
 pub(super) async fn keep_errors(errors: ChildStderr, ring: Arc<Ring>, secrets: Arc<Secrets>, name: String) {
     let mut errors = BufReader::new(errors);
     let mut line = Vec::new();
-    while let Ok(1..) = (&mut errors).take(Ring::MAX_LINE as u64).read_until(b'\n', &mut line).await {
-        let text = secrets.cut_text(String::from_utf8_lossy(&line).trim_end());
-        debug!(server.name = name, "{name}: {}", gatelodge_mcp::shown(&text));
-        ring.push(&text);
+    // Where a line is cut a secret may be cut too, and its parts would not be found. So more is read than is kept.
+    let limit = Ring::MAX_LINE + secrets.longest();
+    let mut is_rest = false;
+    while let Ok(1..) = (&mut errors).take(limit as u64).read_until(b'\n', &mut line).await {
+        let is_cut = line.len() == limit && !line.ends_with(b"\n");
+        if !is_rest {
+            let mut text = secrets.cut_text(String::from_utf8_lossy(&line).trim_end());
+            if is_cut {
+                text.truncate(text.floor_char_boundary(text.len().saturating_sub(secrets.longest())));
+            }
+            debug!(server.name = name, "{name}: {}", gatelodge_mcp::shown(&text));
+            ring.push(&text);
+        }
+        is_rest = is_cut;
         line.clear();
     }
 }

@@ -13,7 +13,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// The most bytes of one line; a longer one is several.
+    /// The most bytes of one line; the rest of a longer one is left out.
     pub const MAX_LINE: usize = 1_024;
 
     pub fn push(&self, line: &str) {

@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+"""Real servers that are run as processes: directly, behind the gateway, behind `wrap` and behind `bridge`.
+
+    stdio.py --gatelodge PROGRAM --node PROGRAM --python FOLDER --python-1 FOLDER
+
+The folders are Python environments with the servers of `servers/requirements.txt` and of `servers/requirements-1.txt`.
+Lists are equal tool by tool and byte by byte, and calls whose answer is the same every time give what they give
+directly, in each era that the server speaks. Nothing is skipped: what cannot be started fails the run.
+"""
+
+import argparse
+import contextlib
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Callable
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from clients import Findings, free_port, make_token, wait_for  # noqa: E402
+from peers import META, Lines, Peer, Posts, Silence  # noqa: E402
+
+PACKAGES = Path(__file__).resolve().parent / "servers/node_modules/@modelcontextprotocol"
+LISTS = ["tools", "resources", "resources/templates", "prompts"]
+PAGE = "<html><head><title>Hours</title></head><body><article><h1>Hours</h1><p>Open from <b>nine</b> to five.</p></article></body></html>"
+DATE = "2026-01-02T03:04:05+00:00"
+
+
+@dataclass
+class Server:
+    name: str
+    command: list[str]
+    # Pairs of method and parameters; a text alone is a tool.
+    calls: list[tuple[str, dict]]
+    env: dict[str, str] = field(default_factory=dict)
+    is_modern: bool = False
+    # Puts its world in order, before each session.
+    prepare: Callable[[], None] = lambda: None
+
+
+def read(uri: str) -> tuple[str, dict]:
+    return "resources/read", {"uri": uri}
+
+
+def ask_for(prompt: str, **arguments: str) -> tuple[str, dict]:
+    return "prompts/get", {"name": prompt, "arguments": arguments}
+
+
+def servers(arguments: argparse.Namespace, folder: Path, page: str) -> list[Server]:
+    def script(package: str, *words: str) -> list[str]:
+        path = PACKAGES / package / "dist/index.js"
+        if not path.exists():
+            sys.exit(f"error: {path} is missing; npm ci in {PACKAGES.parent.parent} brings it")
+        return [arguments.node, str(path), *words]
+
+    files, repository, base, graph = folder / "files", folder / "repository", folder / "base.db", folder / "graph.json"
+
+    def prepare_files() -> None:
+        shutil.rmtree(files, ignore_errors=True)
+        (files / "deep/er").mkdir(parents=True)
+        (files / "note.txt").write_text("first\nsecond ünïcode ✓\n")
+        (files / "deep/er/numbers.json").write_text('{"a": 1.10, "b": 12345678901234567890}')
+
+    def prepare_repository() -> None:
+        shutil.rmtree(repository, ignore_errors=True)
+        repository.mkdir()
+        who = {"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.com", "GIT_AUTHOR_DATE": DATE,
+               "GIT_COMMITTER_NAME": "Ada", "GIT_COMMITTER_EMAIL": "ada@example.com", "GIT_COMMITTER_DATE": DATE,
+               "HOME": str(folder), "PATH": os.environ["PATH"], "GIT_CONFIG_NOSYSTEM": "1"}
+
+        def git(*words: str) -> None:
+            subprocess.run(["git", "-c", "init.defaultBranch=main", *words], cwd=repository, env=who, check=True, capture_output=True)
+
+        git("init")
+        (repository / "a.txt").write_text("one\n")
+        git("add", ".")
+        git("commit", "-m", "first")
+        (repository / "a.txt").write_text("one\ntwo\n")
+        (repository / "new.txt").write_text("new\n")
+
+    here = {"repo_path": str(repository)}
+    thought = {"thought": "It is late.", "nextThoughtNeeded": True, "thoughtNumber": 1, "totalThoughts": 2}
+    entity = {"name": "Ada", "entityType": "person", "observations": ["counts", "writes ✓"]}
+    return [
+        Server("filesystem", script("server-filesystem", str(files)), [
+            ("read_text_file", {"path": str(files / "note.txt")}), ("list_directory", {"path": str(files)}),
+            ("directory_tree", {"path": str(files)}), ("write_file", {"path": str(files / "b.txt"), "content": "b"}),
+            ("read_multiple_files", {"paths": [str(files / "b.txt"), str(files / "deep/er/numbers.json")]}),
+            ("read_text_file", {"path": "/etc/passwd"}), ("read_text_file", {}),
+        ], prepare=prepare_files),
+        Server("memory", script("server-memory"), [
+            ("create_entities", {"entities": [entity, entity | {"name": "Bob"}]}),
+            ("create_relations", {"relations": [{"from": "Ada", "to": "Bob", "relationType": "knows"}]}),
+            ("read_graph", {}), ("search_nodes", {"query": "ada"}), ("open_nodes", {"names": ["Bob"]}),
+            read("memory://knowledge-graph"),
+        ], {"MEMORY_FILE_PATH": str(graph)}, prepare=lambda: graph.unlink(missing_ok=True)),
+        Server("everything", script("server-everything", "stdio"), [
+            ("echo", {"message": "hello"}), ("get-sum", {"a": 2, "b": 3}), ("get-tiny-image", {}),
+            ("get-structured-content", {"location": "Chicago"}), ("get-annotated-message", {"messageType": "error"}),
+            ("echo", {}), read("demo://resource/static/document/features.md"), ask_for("simple-prompt"),
+            ask_for("args-prompt", city="Paris"),
+        ]),
+        Server("sequential-thinking", script("server-sequential-thinking"), [
+            ("sequentialthinking", thought), ("sequentialthinking", thought | {"thoughtNumber": 2}),
+            ("sequentialthinking", {"thought": 1}),
+        ], {"DISABLE_THOUGHT_LOGGING": "true"}),
+        Server("git", [f"{arguments.python}/bin/mcp-server-git"], [
+            ("git_status", here), ("git_log", here | {"max_count": 3}), ("git_diff_unstaged", here), ("git_add", here | {"files": ["new.txt"]}),
+            ("git_status", here), ("git_show", here | {"revision": "HEAD"}), ("git_status", {"repo_path": str(folder / "none")}),
+        ], is_modern=True, prepare=prepare_repository),
+        Server("fetch", [f"{arguments.python}/bin/mcp-server-fetch", "--ignore-robots-txt", "--allow-private-ips"], [
+            ("fetch", {"url": page}), ("fetch", {"url": page, "raw": True, "max_length": 20}), ("fetch", {"url": page + "none"}),
+            ask_for("fetch", url=page),
+        ], is_modern=True),
+        Server("time", [f"{arguments.python}/bin/mcp-server-time", "--local-timezone", "Etc/UTC"], [
+            ("convert_time", {"source_timezone": "Asia/Tokyo", "time": "10:30", "target_timezone": "Asia/Kolkata"}),
+            ("convert_time", {"source_timezone": "Nowhere", "time": "10:30", "target_timezone": "Etc/UTC"}),
+        ], is_modern=True),
+        Server("sqlite", [f"{arguments.python_1}/bin/mcp-server-sqlite", "--db-path", str(base)], [
+            ("create_table", {"query": "CREATE TABLE t (a INTEGER, b TEXT)"}),
+            ("write_query", {"query": "INSERT INTO t VALUES (1, 'x'), (2, 'ünïcode ✓')"}),
+            ("read_query", {"query": "SELECT * FROM t ORDER BY a"}), ("list_tables", {}), ("describe_table", {"table_name": "t"}),
+            ("append_insight", {"insight": "Few rows."}), read("memo://insights"), ("read_query", {"query": "DROP TABLE t"}),
+            ask_for("mcp-demo", topic="tea"),
+        ], prepare=lambda: base.unlink(missing_ok=True)),
+    ]
+
+
+def elements(text: str, key: str) -> dict[str, str]:
+    """The text of each element of a list, as it came, by its name or URI."""
+    decoder, found = json.JSONDecoder(), {}
+    message = json.loads(text)
+    if "error" in message:
+        return {"error": json.dumps(message["error"])}
+    at = text.index("[", text.index(f'"{key}"')) + 1
+    while text[at] != "]":
+        if text[at] in ", \n":
+            at += 1
+            continue
+        element, end = decoder.raw_decode(text, at)
+        found[element.get("name", element.get("uri"))] = text[at:end]
+        at = end
+    return found
+
+
+def result(text: str) -> str:
+    """The text of the result or the error, as it came. What stands around it is the gateway's where it puts lists together."""
+    key = next(key for key in ('"result":', '"error":') if key in text)
+    at = text.index(key) + len(key)
+    return text[at:json.JSONDecoder().raw_decode(text, at)[1]]
+
+
+def told(peer: Peer, server: Server, modern: bool) -> dict[str, object]:
+    """What a server says to the same questions in the same order."""
+    said: dict[str, object] = {}
+
+    def ask(method: str, params: dict) -> str:
+        return peer.ask(method, params | {"_meta": META} if modern else params)
+
+    said["hello"] = ask("server/discover", {}) if modern else peer.hello()
+    for name in LISTS:
+        key = "resourceTemplates" if name == "resources/templates" else name
+        text = ask(f"{name}/list", {})
+        said[f"{name}/list"] = list(elements(text, key).items())
+        said[f"{name}/list, whole"] = result(text)
+    for number, (name, params) in enumerate(server.calls):
+        method, params = (name, params) if "/" in name else ("tools/call", {"name": name, "arguments": params})
+        said[f"{number}: {method} {name}"] = ask(method, params)
+    return said
+
+
+def speaks_modern(environment: dict[str, str], server: Server) -> bool:
+    """Whether it answers a stateless client, by asking it."""
+    server.prepare()
+    peer = Lines(server.command, env=environment | server.env)
+    text = peer.ask("server/discover", {"_meta": META})
+    stop(peer)
+    return "2026-07-28" in json.loads(text).get("result", {}).get("supportedVersions", [])
+
+
+def stop(peer: Peer) -> None:
+    if isinstance(peer, Lines):
+        peer.process.stdin.close()
+        try:
+            peer.process.wait(10)
+        except subprocess.TimeoutExpired:
+            peer.process.kill()
+            raise
+    else:
+        peer.end()
+
+
+def configuration(folder: Path, every: list[Server], tokens: dict[str, str], port: int) -> Path:
+    (folder / "all.json").write_text('{"version":"1","default":"allow"}')
+    text = f'[gateway]\nlisten = "127.0.0.1:{port}"\n[admin]\nlisten = "127.0.0.1:{free_port()}"\n[store]\ndata = "data"\n'
+    text += '[[policies]]\nname = "all"\nfile = "all.json"\n'
+    for server in every:
+        (folder / f"{server.name}.token").write_text(tokens[server.name])
+        env = ", ".join(f"{name} = {json.dumps(value)}" for name, value in server.env.items())
+        text += (f'[[servers]]\nname = "{server.name}"\ncommand = {json.dumps(server.command)}\nenv = {{ {env} }}\n'
+                 f'[[grants]]\nlabel = "{server.name}"\ntoken_file = "{server.name}.token"\nserver = "{server.name}"\npolicy = "all"\n')
+    path = folder / "gatelodge.toml"
+    path.write_text(text)
+    return path
+
+
+class Site(http.server.BaseHTTPRequestHandler):
+    """The page for `fetch`."""
+
+    def do_GET(self) -> None:
+        is_there = self.path == "/hours/"
+        text = PAGE.encode() if is_there else b"none"
+        self.send_response(200 if is_there else 404)
+        self.send_header("content-type", "text/html")
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def compare(findings: Findings, what: str, direct: dict[str, object], through: dict[str, object]) -> None:
+    for question, answer in direct.items():
+        findings.same(f"{what}: {question}", answer, through.get(question))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    for name in ("--gatelodge", "--node", "--python", "--python-1"):
+        parser.add_argument(name, required=True)
+    parser.add_argument("--only", help="one server by its name")
+    arguments = parser.parse_args()
+    findings, since, eras = Findings(), time.monotonic(), []
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        site = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site)
+        threading.Thread(target=site.serve_forever, daemon=True).start()
+        every = servers(arguments, folder, f"http://127.0.0.1:{site.server_port}/hours/")
+        every = [server for server in every if arguments.only in (None, server.name)]
+        # What `serve` gives to each, and no more.
+        environment = {"HOME": str(folder), "PATH": os.environ["PATH"]}
+        tokens, port = {server.name: make_token() for server in every}, free_port()
+        path = configuration(folder, every, tokens, port)
+        log = stack.enter_context((folder / "log").open("w"))
+        gateway = subprocess.Popen([arguments.gatelodge, "serve", "--config", str(path)], stdout=log, stderr=log, env=environment)
+        stack.callback(gateway.wait)
+        stack.callback(gateway.terminate)
+        wait_for(port, gateway, "gatelodge")
+
+        def ways(server: Server, modern: bool) -> dict[str, Callable[[], Peer]]:
+            url, own = f"http://127.0.0.1:{port}/mcp/{server.name}", environment | server.env
+            wrap = [arguments.gatelodge, "wrap", "--policy", str(folder / "all.json"), "--name", server.name,
+                    "--data", str(folder / "wrapped"), "--", *server.command]
+            bridge = [arguments.gatelodge, "bridge", url]
+            return {
+                "serve": lambda: Posts(url, tokens[server.name], modern),
+                "wrap": lambda: Lines(wrap, log, env=own),
+                "bridge": lambda: Lines(bridge, log, env=environment | {"GATELODGE_TOKEN": tokens[server.name]}),
+            }
+
+        def converse(start: Callable[[], Peer], server: Server, modern: bool) -> dict[str, object]:
+            server.prepare()
+            peer = start()
+            try:
+                return told(peer, server, modern)
+            finally:
+                stop(peer)
+
+        for server in every:
+            began = time.monotonic()
+            modern = speaks_modern(environment, server)
+            findings.same(f"{server.name}: speaks 2026-07-28", modern, server.is_modern)
+            eras.append(f"{server.name} {'both' if modern else 'legacy'}")
+            for is_modern in (False, True)[:1 + modern]:
+                direct = converse(lambda: Lines(server.command, env=environment | server.env), server, is_modern)
+                for way, start in ways(server, is_modern).items():
+                    what = f"{server.name}, {'modern' if is_modern else 'legacy'}, {way}"
+                    try:
+                        compare(findings, what, direct, converse(start, server, is_modern))
+                    except (Silence, subprocess.TimeoutExpired) as fault:
+                        findings.same(what, "answers", str(fault))
+            if not modern:
+                # A client that tries has to see that it must shake hands.
+                for way, start in ways(server, True).items():
+                    peer = start()
+                    text = peer.ask("server/discover", {"_meta": META})
+                    stop(peer)
+                    findings.same(f"{server.name}, {way}: discover is refused", "error" in json.loads(text), True)
+            print(f"  {server.name}: {time.monotonic() - began:.1f} s", flush=True)
+        if findings.failed:
+            print((folder / "log").read_text()[-3000:])
+    print(f"stdio: {', '.join(eras)}; {time.monotonic() - since:.0f} s; "
+          f"{findings.checked - findings.failed} passed, {findings.failed} failed")
+    sys.exit(1 if findings.failed else 0)
+
+
+if __name__ == "__main__":
+    main()

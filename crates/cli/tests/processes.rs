@@ -1,0 +1,143 @@
+//! Servers that the gateway runs, over HTTP: a process for each session, within bounds, by the configuration in force.
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::{House, Running, house, until};
+
+const TOKEN: &str = "glt_";
+
+struct Site {
+    house: House,
+    gateway: Running,
+    token: String,
+}
+
+fn config(processes: u32, variables: &str) -> String {
+    let server = format!("{}/tests/servers/notes.py", env!("CARGO_MANIFEST_DIR"));
+    format!(
+        r#"[gateway]
+listen = "127.0.0.1:0"
+processes_per_server = {processes}
+[admin]
+listen = "127.0.0.1:0"
+[store]
+data = "data"
+[[servers]]
+name = "notes"
+command = ["python3", "{server}", "hits"]
+env = {{ {variables} }}
+grace = "200ms"
+[[policies]]
+name = "all"
+file = "policy.json"
+[[grants]]
+label = "ci"
+token_env = "CI_TOKEN"
+server = "notes"
+policy = "all"
+"#
+    )
+}
+
+fn site(processes: u32, variables: &str) -> Site {
+    let house = house();
+    let token = house.run(&["grant", "token"]).stdout.trim().to_owned();
+    assert!(token.starts_with(TOKEN), "{token}");
+    house.write("policy.json", r#"{"version": "1", "default": "allow"}"#);
+    house.write("gatelodge.toml", &config(processes, variables));
+    let given = [("CI_TOKEN", token.as_str()), ("NOTES_KEY", "k3y-of-the-notes"), ("OTHER", "other-secret")];
+    let gateway = house.start("data", &given, &["serve", "--config", "gatelodge.toml"]);
+    Site { house, gateway, token }
+}
+
+impl Site {
+    /// Sends a message in a session, and gives the session's id and the answer.
+    fn send(&self, session: Option<&str>, message: &Value) -> (Option<String>, Value) {
+        let url = self.gateway.url("notes");
+        let address = url.strip_prefix("http://").and_then(|rest| rest.split('/').next()).expect("an address");
+        let mut stream = TcpStream::connect(address).expect("a connection");
+        let session = session.map(|id| format!("Mcp-Session-Id: {id}\r\n")).unwrap_or_default();
+        let body = message.to_string();
+        let request = format!(
+            "POST /mcp/notes HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n{session}Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            self.token,
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
+        let id = head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).map(str::to_owned);
+        let text = body.lines().find(|line| line.contains("jsonrpc")).unwrap_or("null");
+        (id, serde_json::from_str(text.trim_start_matches("data: ")).unwrap_or_default())
+    }
+
+    fn open(&self) -> String {
+        let info = json!({"name": "test", "version": "1"});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+        let (id, answer) =
+            self.send(None, &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
+        let id = id.unwrap_or_else(|| panic!("{answer}: {}", self.gateway.log()));
+        self.send(Some(&id), &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        id
+    }
+
+    fn call(&self, session: &str, tool: &str) -> String {
+        let params = json!({"name": tool, "arguments": {}});
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let (_, answer) = self.send(Some(session), &call);
+        answer["result"]["content"][0]["text"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+#[test]
+fn a_server_gets_what_is_configured_and_nothing_else_and_its_secrets_do_not_come_back() {
+    let site = site(4, r#"API = "${NOTES_KEY}", PLACE = "/srv/notes""#);
+    let session = site.open();
+    let environment: Value = serde_json::from_str(&site.call(&session, "env")).expect("its environment");
+    assert_eq!((&environment["PLACE"], &environment["API"]), (&json!("/srv/notes"), &json!("***")));
+    assert!(environment.get("PATH").is_some());
+    for name in ["CI_TOKEN", "OTHER", "NOTES_KEY", "NO_COLOR"] {
+        assert!(environment.get(name).is_none(), "{name}: {environment}");
+    }
+    assert!(!site.gateway.log().contains("k3y-of-the-notes"));
+}
+
+#[test]
+fn where_processes_are_many_the_least_used_makes_room_and_comes_back() {
+    let site = site(1, "");
+    let first = site.open();
+    assert_eq!(site.call(&first, "add"), "{}");
+    let second = site.send(
+        None,
+        &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}),
+    );
+    assert!(second.0.is_none(), "the only process is in use: {}", second.1);
+    std::thread::sleep(Duration::from_secs(11));
+    let second = site.open();
+    assert_eq!(site.call(&second, "add"), "{}");
+    std::thread::sleep(Duration::from_secs(11));
+    assert_eq!(site.call(&first, "add"), "{}", "the first session has a process again");
+}
+
+#[test]
+fn a_process_by_an_old_configuration_is_ended_and_its_session_goes_on_in_a_new_one() {
+    let site = site(4, r#"PLACE = "/srv/old""#);
+    let session = site.open();
+    assert!(site.call(&session, "env").contains("/srv/old"));
+    site.house.write("gatelodge.toml", &config(4, r#"PLACE = "/srv/new""#));
+    until("the new configuration is in force", || site.call(&session, "env").contains("/srv/new"));
+}
