@@ -57,7 +57,8 @@ fn entry(block: &Used, out: &mut String) {
     }
     if !block.objections.is_empty() {
         let codes = block.objections.iter().map(|(code, calls)| format!("{} ({calls})", one_line(code)));
-        let _ = writeln!(out, "// The policy of then objected: {}.", codes.collect::<Vec<_>>().join(", "));
+        let _ =
+            writeln!(out, "// The policy in force then would have refused: {}.", codes.collect::<Vec<_>>().join(", "));
     }
     let _ = write!(out, "{}: ", quoted(&block.name));
     match block.part {
