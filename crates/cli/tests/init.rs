@@ -111,8 +111,13 @@ fn the_clients_reach_the_gateway_and_their_files_keep_everything_else() {
     );
 
     let desktop = house.read("home/.config/Claude/claude_desktop_config.json");
-    let entry = "\t\t\"files\": {\r\n\t\t\t\"command\": \"gatelodge\",\r\n\t\t\t\"args\": [\"bridge\", \"http://127.0.0.1:7420/mcp/files\", \"--token-env\", \"GATELODGE_TOKEN_CLAUDE_DESKTOP_FILES\"]\r\n\t\t},\r\n";
-    assert!(desktop.contains(entry), "{desktop}");
+    let token = house.path("tokens/claude-desktop-files");
+    assert_eq!(mode(&token) & 0o077, 0, "the bridge takes no other");
+    let entry = format!(
+        "\t\t\"files\": {{\r\n\t\t\t\"command\": \"gatelodge\",\r\n\t\t\t\"args\": [\"bridge\", \"http://127.0.0.1:7420/mcp/files\", \"--token-file\", \"{}\"]\r\n\t\t}},\r\n",
+        token.display()
+    );
+    assert!(desktop.contains(&entry), "{desktop}");
     assert_eq!(desktop.matches('\n').count(), desktop.matches("\r\n").count());
 
     let zed = house.read("home/.config/zed/settings.json");
