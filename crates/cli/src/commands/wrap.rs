@@ -1,5 +1,6 @@
 //! `gatelodge wrap`: a policy before one local server.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub fn run(args: WrapArgs) -> Result<Exit> {
         findings.tell(false)?;
         return Ok(findings.exit());
     };
+    let server = server(&args)?;
+    refuse_missing(&args)?;
     wire::start_log(&args.log)?;
     let Ok(config) = desk::configured(&args.store)? else { return Ok(Exit::Findings) };
     let store = desk::place(&args.store, config.as_ref())?;
@@ -33,10 +36,29 @@ pub fn run(args: WrapArgs) -> Result<Exit> {
     let stores = wire::open(&store, &clock).context("cannot open the data directory")?;
     let mode = if args.observe { Mode::Observe } else { Mode::Enforce };
     let door = Door { policy: Some(Arc::new(live(&args.policy, policy)?)), mode };
-    let local =
-        Local { ledger: stores.ledger, pins: stores.tool_pins, clock, server: server(&args)?, door, label: args.label };
+    let local = Local { ledger: stores.ledger, pins: stores.tool_pins, clock, server, door, label: args.label };
     wire::run_local(local, std::future::pending())?;
     Ok(Exit::Fine)
+}
+
+/// Says at once that there is no such program: else the client would only hear that the server cannot be reached.
+fn refuse_missing(args: &WrapArgs) -> Result<(), Usage> {
+    let Some(program) = args.command.first() else { return Ok(()) };
+    let can_run = |path: &Path| path.metadata().is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0);
+    let shown = crate::report::shown(program);
+    if program.contains('/') {
+        return match Path::new(program) {
+            path if can_run(path) => Ok(()),
+            path if path.exists() => Err(Usage(format!("`{shown}` is not a program that can be run"))),
+            _ => Err(Usage(format!("there is no program `{shown}`"))),
+        };
+    }
+    let folders = environment::variable("PATH").unwrap_or_default();
+    if folders.split(':').any(|folder| can_run(&Path::new(folder).join(program))) {
+        return Ok(());
+    }
+    let help = "install it, or name it by its whole path: clients of the desktop have another `PATH` than a shell";
+    Err(Usage(format!("there is no program `{shown}` in the folders of `PATH`; {help}")))
 }
 
 fn live(path: &Path, policy: Policy) -> Result<LivePolicy> {
