@@ -77,6 +77,7 @@ pub(super) fn is_telling(name: &str) -> bool {
 pub(super) fn offers(values: &BTreeMap<Box<str>, Values>, calls: u64) -> Vec<String> {
     let mut offers = Vec::new();
     for (name, values) in values {
+        // A call that did not tell its arguments might have had any.
         let Some(written) = values.written.as_ref().filter(|_| values.calls == calls) else { continue };
         if calls >= LEAST_EACH * written.len() as u64 {
             let list: Vec<&str> = written.iter().map(AsRef::as_ref).collect();

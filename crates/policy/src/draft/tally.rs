@@ -21,8 +21,6 @@ pub(super) struct Tally {
     /// By the minute since 1970.
     minutes: BTreeMap<i64, u64>,
     names: BTreeMap<Box<str>, u64>,
-    /// How many calls have told their arguments.
-    known: u64,
     values: BTreeMap<Box<str>, Values>,
     objections: BTreeMap<Box<str>, u64>,
 }
@@ -35,7 +33,6 @@ impl Tally {
             last: at,
             minutes: BTreeMap::new(),
             names: BTreeMap::new(),
-            known: 0,
             values: BTreeMap::new(),
             objections: BTreeMap::new(),
         }
@@ -53,7 +50,6 @@ impl Tally {
             *self.objections.entry(code.into()).or_default() += 1;
         }
         if let Some(arguments) = deed.arguments.filter(|arguments| arguments.kind() == Kind::Object) {
-            self.known += 1;
             self.look_at(arguments);
         }
     }
@@ -72,8 +68,7 @@ impl Tally {
         };
         let peaks = WINDOWS.map(|window| self.peak(window));
         let [_, per_hour, _] = peaks;
-        // What some calls did not tell might be anything.
-        let offers = if self.known == self.calls { offer::offers(&self.values, self.calls) } else { Vec::new() };
+        let takes_conditions = matches!(part, Part::Tools | Part::Prompts);
         Used {
             part,
             name: name.to_owned(),
@@ -82,7 +77,7 @@ impl Tally {
             last: self.last,
             peaks,
             arguments: told(&self.names),
-            offers: if matches!(part, Part::Tools | Part::Prompts) { offers } else { Vec::new() },
+            offers: if takes_conditions { offer::offers(&self.values, self.calls) } else { Vec::new() },
             objections: told(&self.objections),
             rate_limit: (part == Part::Tools).then(|| format!("{}/hour", room(per_hour))),
         }
