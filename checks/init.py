@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 from clients import CLAUDE, EVERYTHING, HERE, Findings, free_port, make_token, run, wait_for
@@ -115,6 +116,9 @@ def check_bridge(findings: Findings, home: Path) -> None:
                 {"id": 2, "method": "tools/list"}]
     process = subprocess.Popen([entry["command"], *entry["args"]], text=True, stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, env={"HOME": str(home), "PATH": os.environ["PATH"]})
+    # One that does not answer is ended, which ends its output.
+    alarm = threading.Timer(30, process.kill)
+    alarm.start()
     answers = []
     for message in messages:
         process.stdin.write(json.dumps({"jsonrpc": "2.0"} | message) + "\n")
@@ -122,6 +126,7 @@ def check_bridge(findings: Findings, home: Path) -> None:
         if "id" in message:
             answers.append(json.loads(process.stdout.readline() or "{}"))
     process.stdin.close()
+    alarm.cancel()
     findings.same("the bridge's end", 0, process.wait(timeout=20))
     tools = [tool["name"] for tool in answers[-1].get("result", {}).get("tools", [])]
     findings.same("the tools through the bridge", ["noon"], tools)

@@ -151,7 +151,7 @@ fn where_there_is_nothing_to_draft_from_it_is_said_why() {
         row(Kind::Refused, 2, "shy", "tools/call", "wipe"),
     ]);
     for (args, code, words) in [
-        (&["--grant", "idel"][..], 2, "there is no grant `idel`, and the log knows of none: did you mean `idle`?"),
+        (&["--grant", "idlee"][..], 2, "there is no grant `idlee`, and the log knows of none: did you mean `idle`?"),
         (&["--grant", "idle"], 1, "nothing of `idle` was sent; there is nothing to draft from"),
         (&["--grant", "shy"], 1, "left out: tools/call wipe (1 call): refused"),
         (&["--grant", "ci"], 2, "name one with `--server`: `books` (1 call), `notes` (1 call)"),

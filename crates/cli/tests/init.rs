@@ -419,6 +419,22 @@ fn an_init_that_was_cut_off_is_taken_back_too() {
 }
 
 #[test]
+fn a_program_that_is_not_there_is_named_and_its_server_is_taken_over_as_it_is() {
+    let house = house();
+    let servers = r#"{"mcpServers": {"gone": {"command": "/no/such/program"}, "lost": {"command": "no-such-program"},
+        "here": {"command": "sh", "args": ["-c", "true"]}}}"#;
+    put(&house, "home/.cursor/mcp.json", servers.as_bytes());
+    let run = init(&house, &["--all", "--rewrite", "--yes"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("there is no program `/no/such/program`"), "{}", run.stderr);
+    assert!(run.stderr.contains("there is no program `no-such-program` in the folders of `PATH`"), "{}", run.stderr);
+    assert_eq!(run.stderr.matches("there is no program").count(), 2, "{}", run.stderr);
+    assert!(house.read("gatelodge.toml").contains(r#"command = ["/no/such/program"]"#));
+    assert_eq!(init(&house, &["--undo", "--yes"]).code, 0);
+    assert_eq!(house.read("home/.cursor/mcp.json"), servers);
+}
+
+#[test]
 fn what_is_in_the_way_is_kept_and_nothing_is_written() {
     let house = house();
     furnish(&house);

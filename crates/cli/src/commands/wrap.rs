@@ -1,6 +1,5 @@
 //! `gatelodge wrap`: a policy before one local server.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,21 +43,7 @@ pub fn run(args: WrapArgs) -> Result<Exit> {
 /// Says at once that there is no such program: else the client would only hear that the server cannot be reached.
 fn refuse_missing(args: &WrapArgs) -> Result<(), Usage> {
     let Some(program) = args.command.first() else { return Ok(()) };
-    let can_run = |path: &Path| path.metadata().is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0);
-    let shown = crate::report::shown(program);
-    if program.contains('/') {
-        return match Path::new(program) {
-            path if can_run(path) => Ok(()),
-            path if path.exists() => Err(Usage(format!("`{shown}` is not a program that can be run"))),
-            _ => Err(Usage(format!("there is no program `{shown}`"))),
-        };
-    }
-    let folders = environment::variable("PATH").unwrap_or_default();
-    if folders.split(':').any(|folder| can_run(&Path::new(folder).join(program))) {
-        return Ok(());
-    }
-    let help = "install it, or name it by its whole path: clients of the desktop have another `PATH` than a shell";
-    Err(Usage(format!("there is no program `{shown}` in the folders of `PATH`; {help}")))
+    environment::missing(program, Path::new("")).map_or(Ok(()), |why| Err(Usage(why)))
 }
 
 fn live(path: &Path, policy: Policy) -> Result<LivePolicy> {
