@@ -21,8 +21,8 @@ pub use init::InitArgs;
 pub use local::{BridgeArgs, WrapArgs};
 pub use log::{AuditCommand, CallsArgs, DoctorArgs, ExportArgs, HeadArgs, LogName, PruneArgs, StatusArgs, VerifyArgs};
 pub use policy::{
-    CheckArgs, ExplainArgs, FmtArgs, FormatName, ImportArgs, PolicyCommand, PutArgs, RollbackArgs, ShowPolicyArgs,
-    TestArgs,
+    CheckArgs, DraftArgs, ExplainArgs, FmtArgs, FormatName, ImportArgs, PolicyCommand, PutArgs, RollbackArgs,
+    ShowPolicyArgs, TestArgs,
 };
 pub use run::{ServeArgs, UpArgs};
 pub use server::{AcceptArgs, AddServerArgs, ListArgs, NamedArgs, ServerCommand};

@@ -1,5 +1,7 @@
 //! What the process was given: its environment, and who runs it.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Looks a variable up. One that is no text counts as missing.
@@ -13,6 +15,25 @@ pub fn all(but: &str) -> Vec<(String, String)> {
     let text =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     text.filter(|(name, _)| !name.starts_with(but)).collect()
+}
+
+/// Why a program cannot be run from a folder; none if it can.
+pub fn missing(program: &str, folder: &Path) -> Option<String> {
+    let can_run = |path: &Path| path.metadata().is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0);
+    let shown = crate::report::shown(program);
+    if program.contains('/') {
+        return match folder.join(program) {
+            path if can_run(&path) => None,
+            path if path.exists() => Some(format!("`{shown}` is not a program that can be run")),
+            _ => Some(format!("there is no program `{shown}`")),
+        };
+    }
+    let folders = variable("PATH").unwrap_or_default();
+    if folders.split(':').any(|folder| can_run(&Path::new(folder).join(program))) {
+        return None;
+    }
+    let help = "install it, or name it by its whole path: clients of the desktop have another `PATH` than a shell";
+    Some(format!("there is no program `{shown}` in the folders of `PATH`; {help}"))
 }
 
 /// The user as the operating system knows it, for the admin log.

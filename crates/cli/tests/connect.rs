@@ -289,6 +289,30 @@ fn the_address_comes_from_the_configuration_even_where_its_secrets_are_not() {
 }
 
 #[test]
+fn the_bridge_is_told_the_file_that_init_made_or_the_one_that_is_named() {
+    let house = house();
+    let grant =
+        "[[grants]]\nlabel = \"zed-books\"\ntoken_file = \"tokens/zed-books\"\nserver = \"books\"\npolicy = \"x\"\n";
+    house.write("gatelodge.toml", &format!("[[servers]]\nname = \"books\"\nurl = \"http://127.0.0.1:9\"\n{grant}"));
+    let args = |client: &str, more: &[&str]| {
+        let run =
+            connect(&house, &[&[client, "--server", "books", "--config", "gatelodge.toml", "--json"], more].concat());
+        let told: Value = serde_json::from_str(&run.stdout).unwrap_or_default();
+        (run.code, told["entry"]["args"].clone(), run.stderr)
+    };
+    let url = "http://127.0.0.1:7420/mcp/books";
+    assert_eq!(args("zed", &[]).1, serde_json::json!(["bridge", url]), "there is no such file");
+    put(&house, "tokens/zed-books", b"glt_x\n");
+    let file = house.path("tokens/zed-books").canonicalize().expect("the file").display().to_string();
+    assert_eq!(args("zed", &[]).1, serde_json::json!(["bridge", url, "--token-file", file]));
+    assert_eq!(args("junie", &[]).1, serde_json::json!(["bridge", url]), "it is another client's");
+    assert_eq!(args("zed", &["--token-env", "MINE"]).1, serde_json::json!(["bridge", url, "--token-env", "MINE"]));
+    assert_eq!(args("junie", &["--token-file", "/x/y"]).1, serde_json::json!(["bridge", url, "--token-file", "/x/y"]));
+    let (code, _, told) = args("cursor", &["--token-file", "/x/y"]);
+    assert!(code == 2 && told.contains("Cursor reads no file for the token"), "{told}");
+}
+
+#[test]
 fn the_first_request_of_a_client_is_waited_for() {
     let house = house();
     let running =

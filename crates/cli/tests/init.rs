@@ -111,8 +111,13 @@ fn the_clients_reach_the_gateway_and_their_files_keep_everything_else() {
     );
 
     let desktop = house.read("home/.config/Claude/claude_desktop_config.json");
-    let entry = "\t\t\"files\": {\r\n\t\t\t\"command\": \"gatelodge\",\r\n\t\t\t\"args\": [\"bridge\", \"http://127.0.0.1:7420/mcp/files\", \"--token-env\", \"GATELODGE_TOKEN_CLAUDE_DESKTOP_FILES\"]\r\n\t\t},\r\n";
-    assert!(desktop.contains(entry), "{desktop}");
+    let token = house.path("tokens/claude-desktop-files");
+    assert_eq!(mode(&token) & 0o077, 0, "the bridge takes no other");
+    let entry = format!(
+        "\t\t\"files\": {{\r\n\t\t\t\"command\": \"gatelodge\",\r\n\t\t\t\"args\": [\"bridge\", \"http://127.0.0.1:7420/mcp/files\", \"--token-file\", \"{}\"]\r\n\t\t}},\r\n",
+        token.display()
+    );
+    assert!(desktop.contains(&entry), "{desktop}");
     assert_eq!(desktop.matches('\n').count(), desktop.matches("\r\n").count());
 
     let zed = house.read("home/.config/zed/settings.json");
@@ -411,6 +416,22 @@ fn an_init_that_was_cut_off_is_taken_back_too() {
     let run = init(&house, &["--undo", "--yes"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(tree(&house), before);
+}
+
+#[test]
+fn a_program_that_is_not_there_is_named_and_its_server_is_taken_over_as_it_is() {
+    let house = house();
+    let servers = r#"{"mcpServers": {"gone": {"command": "/no/such/program"}, "lost": {"command": "no-such-program"},
+        "here": {"command": "sh", "args": ["-c", "true"]}}}"#;
+    put(&house, "home/.cursor/mcp.json", servers.as_bytes());
+    let run = init(&house, &["--all", "--rewrite", "--yes"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("there is no program `/no/such/program`"), "{}", run.stderr);
+    assert!(run.stderr.contains("there is no program `no-such-program` in the folders of `PATH`"), "{}", run.stderr);
+    assert_eq!(run.stderr.matches("there is no program").count(), 2, "{}", run.stderr);
+    assert!(house.read("gatelodge.toml").contains(r#"command = ["/no/such/program"]"#));
+    assert_eq!(init(&house, &["--undo", "--yes"]).code, 0);
+    assert_eq!(house.read("home/.cursor/mcp.json"), servers);
 }
 
 #[test]

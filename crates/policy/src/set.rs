@@ -63,7 +63,7 @@ words! {
 
 impl ClientRequest {
     /// Finds the request that a method is.
-    pub(crate) fn of_method(method: &str) -> Option<Self> {
+    pub fn of_method(method: &str) -> Option<Self> {
         match method {
             "sampling/createMessage" => Some(Self::Sampling),
             "elicitation/create" => Some(Self::Elicitation),

@@ -38,6 +38,9 @@ pub struct ConnectArgs {
     /// The variable that holds the token where the client starts.
     #[arg(long, value_name = "NAME", default_value = clients::TOKEN_ENV)]
     pub token_env: String,
+    /// For a client that starts the bridge: the file that holds the token [default: the one that `init` made]
+    #[arg(long, value_name = "FILE", conflicts_with = "token_env")]
+    pub token_file: Option<PathBuf>,
     /// Only print what is to be written; this is what happens by itself.
     #[arg(long, conflicts_with_all = ["write", "undo"])]
     pub print: bool,

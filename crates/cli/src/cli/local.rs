@@ -45,10 +45,12 @@ pub struct WrapArgs {
 
 /// Brings a client that speaks over its standard streams to a gateway: the command for its configuration.
 ///
-/// The token comes from the environment and is sent to that URL alone.
+/// The token comes from the environment, or from a file that nobody else can read, and is sent to that URL alone.
+/// Many clients hand few variables to the programs they start: for them there is the file.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   GATELODGE_TOKEN=… gatelodge bridge http://127.0.0.1:7420/mcp/books
+  gatelodge bridge http://127.0.0.1:7420/mcp/books --token-file /home/ada/.config/gatelodge/tokens/zed-books
 
 In a client's configuration:
   {\"mcpServers\": {\"books\": {\"command\": \"gatelodge\", \"args\": [\"bridge\", \"http://127.0.0.1:7420/mcp/books\"]}}}
@@ -60,6 +62,9 @@ pub struct BridgeArgs {
     /// The variable of the environment that holds the token.
     #[arg(long, value_name = "NAME", default_value = "GATELODGE_TOKEN")]
     pub token_env: String,
+    /// A file that holds the token, and that only its owner can read; it is read at the start.
+    #[arg(long, value_name = "FILE", conflicts_with = "token_env")]
+    pub token_file: Option<PathBuf>,
     #[command(flatten)]
     pub log: LogArgs,
 }

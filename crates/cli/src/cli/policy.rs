@@ -13,6 +13,7 @@ pub enum PolicyCommand {
     Test(TestArgs),
     Explain(ExplainArgs),
     Import(ImportArgs),
+    Draft(DraftArgs),
     /// Prints the JSON Schema of policies, for editors.
     Schema,
     Fmt(FmtArgs),
@@ -130,6 +131,40 @@ pub struct ImportArgs {
     /// Print the policy and the notes as one JSON object, or a list of findings as `check --json`.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Writes the smallest policy that covers what a grant did: one block for each thing it used, and nothing else.
+///
+/// What counts are the calls of the log that were sent, also those that the policy would have refused while the grant was
+/// observed. Comments say how often, when, at what rate and with which arguments; each rate is limited to twice the
+/// busiest hour. The policy goes to standard output, what was left out and why to standard error.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatelodge grant attach ci --server books --policy books --observe    let it work for a while, then:
+  gatelodge policy draft --from-calls --grant ci --since 14d --out books.json
+
+Exit code: 0 a policy was drafted, 1 nothing was sent, 2 there is no such grant, or it called several servers.")]
+pub struct DraftArgs {
+    /// Draft from the call log.
+    #[arg(long, required = true)]
+    pub from_calls: bool,
+    /// The grant, by its label or id.
+    #[arg(long, value_name = "LABEL")]
+    pub grant: String,
+    /// Only what it did at this server; needed if it called several.
+    #[arg(long, value_name = "NAME")]
+    pub server: Option<String>,
+    /// Only what it did since: `14d`, `2026-11-15`, `2026-11-15T12:00:00Z`.
+    #[arg(long, value_name = "WHEN")]
+    pub since: Option<String>,
+    /// Write the policy to a new file.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Print `{"grant", "server", "policy", "calls", "used", "left_out", "notes"}`.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub store: StoreArgs,
 }
 
 /// Lays a policy out as JSON; comments of JSON stay, those of YAML are lost.

@@ -39,7 +39,7 @@ const REACH: &[&str] = &[
     "auth",
 ];
 
-/// One server behind the gateway, as a client shall reach it. The token is only ever named by its variable.
+/// One server behind the gateway, as a client shall reach it. The token is only ever named by its variable or its file.
 #[derive(Debug, Clone)]
 pub struct Link {
     /// The name of the entry.
@@ -48,6 +48,8 @@ pub struct Link {
     pub url: String,
     /// The variable that holds the token.
     pub token_env: String,
+    /// The file that holds it, for the bridge: many clients hand few variables to what they start.
+    pub token_file: Option<String>,
     /// How this program is started, for the bridge.
     pub program: String,
 }
@@ -146,8 +148,10 @@ impl Link {
     /// The arguments of the bridge.
     fn bridge(&self) -> Vec<&str> {
         let mut arguments = vec!["bridge", self.url.as_str()];
-        if self.token_env != TOKEN_ENV {
-            arguments.extend(["--token-env", self.token_env.as_str()]);
+        match &self.token_file {
+            Some(file) => arguments.extend(["--token-file", file.as_str()]),
+            None if self.token_env != TOKEN_ENV => arguments.extend(["--token-env", self.token_env.as_str()]),
+            None => {}
         }
         arguments
     }

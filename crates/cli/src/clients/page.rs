@@ -15,7 +15,9 @@ Comments, order, indentation and line ends of the file stay; `--undo` takes the 
 
 The token is never written.
 The client takes it from a variable of the environment, `GATELODGE_TOKEN` unless `--token-env` names another.
-A client that cannot do that, or only starts programs, gets `gatelodge bridge`, which takes the token from the variable.
+A client that cannot do that, or only starts programs, gets `gatelodge bridge`, which takes the token from the variable,
+or, with `--token-file`, from a file that only you can read: many clients hand few variables to the programs they start.
+`init` makes such files and names them; `connect` names the one that `init` made.
 
 `gatelodge init` looks for all of these files, shows the servers in them, and moves those you choose behind the gateway.
 
@@ -65,6 +67,7 @@ fn section(client: &'static Client, out: &mut String) {
         name: "books".to_owned(),
         url: url.to_owned(),
         token_env: TOKEN_ENV.to_owned(),
+        token_file: None,
         program: "gatelodge".to_owned(),
     };
     for sentence in client.note.split_inclusive(". ") {

@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn what_is_written_for_a_client_is_read_again_as_what_was_meant() {
         let (name, url) = ("books".to_owned(), "http://127.0.0.1:7420/mcp/books".to_owned());
-        let link = Link { name, url, token_env: "KEY".to_owned(), program: "gatelodge".to_owned() };
+        let link = Link { name, url, token_env: "KEY".to_owned(), token_file: None, program: "gatelodge".to_owned() };
         for client in ALL.iter().filter(|client| client.format != Format::None) {
             let text = snippet(client, &link);
             let document = Document::read(client.format, text.as_bytes()).expect(client.id);

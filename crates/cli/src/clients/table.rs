@@ -117,9 +117,10 @@ const fn typed(kind: &'static str) -> Shape {
 
 const MCP_SERVERS: &[&str] = &["mcpServers"];
 const BRIDGED: &str = "It starts programs only, so it starts the bridge. \
-    It may keep the variable from the bridge: programs of the desktop do not see what a shell exports.";
+    It may keep the variable from the bridge: programs of the desktop do not see what a shell exports. \
+    Then put `--token-file` and a file with the token behind the address.";
 const NOT_EXPANDED: &str = "It documents no way to take a token from the environment, so it starts the bridge, which \
-    has one.";
+    has one, and can take it from a file as well, by `--token-file`.";
 
 /// All clients, in the order in which they are shown.
 pub const ALL: &[Client] = &[

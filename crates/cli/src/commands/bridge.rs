@@ -2,6 +2,10 @@
 //!
 //! It is a gateway of its own that allows everything and keeps nothing: the rules are at the other end.
 
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,16 +25,17 @@ const ALL: &str =
 /// What was done is written down at the gateway; here it goes after this long.
 const KEPT: Duration = Duration::from_secs(60);
 
+/// A token is far shorter; whoever names another file by mistake is told so.
+const LONGEST_TOKEN: u64 = 4_096;
+/// What the group and all others may do with a file.
+const FOR_OTHERS: u32 = 0o077;
+
 pub fn run(args: BridgeArgs) -> Result<Exit> {
     wire::start_log(&args.log)?;
     let url = address::parse(&args.url).map_err(|fault| Usage(format!("{}; {}", fault.message(), fault.help())))?;
-    if environment::variable(&args.token_env).is_none_or(|token| token.is_empty()) {
-        let variable = crate::report::shown(&args.token_env);
-        return Err(Usage(format!("the variable `{variable}` is not set; it must hold the token of a grant")).into());
-    }
-    let bearer = format!("Bearer ${{{}}}", args.token_env);
-    let token = headers::expand("authorization", &bearer, &environment::variable)
-        .map_err(|fault| Usage(format!("{}; {}", fault.message("authorization"), fault.help())))?;
+    let token = token(&args)?;
+    let token = headers::expand("authorization", "Bearer ${TOKEN}", &|_| Some(token.clone()))
+        .map_err(|_| Usage("the token cannot be sent: it is one line of plain text".to_owned()))?;
     let policy = parse(ALL.as_bytes(), Format::Json).map_err(|_| anyhow::anyhow!("the built-in policy is broken"))?;
     let policy = LivePolicy { name: NAME.parse()?, version: PolicyVersion(0), policy };
     let door = Door { policy: Some(Arc::new(policy)), mode: Mode::Observe };
@@ -57,4 +62,39 @@ pub fn run(args: BridgeArgs) -> Result<Exit> {
         }
     })?;
     Ok(Exit::Fine)
+}
+
+/// The token, from where it was said to be.
+fn token(args: &BridgeArgs) -> Result<String, Usage> {
+    if let Some(path) = &args.token_file {
+        let token = of_file(path).map_err(|why| Usage(format!("the token's file `{}`: {why}", path.display())))?;
+        return Ok(token);
+    }
+    let variable = crate::report::shown(&args.token_env);
+    environment::variable(&args.token_env).filter(|token| !token.is_empty()).ok_or_else(|| {
+        let help = "where the client hands no variables on, name a file with `--token-file`";
+        Usage(format!("the variable `{variable}` is not set; it must hold the token of a grant; {help}"))
+    })
+}
+
+/// Looks at the file that was opened, not at its name: in between it could become another.
+fn of_file(path: &Path) -> Result<String, String> {
+    let file = File::open(path).map_err(|error| format!("it cannot be read: {error}"))?;
+    let metadata = file.metadata().map_err(|error| format!("it cannot be looked at: {error}"))?;
+    if !metadata.is_file() {
+        return Err("it is not a file".to_owned());
+    }
+    let mode = metadata.mode() & 0o777;
+    if mode & FOR_OTHERS != 0 {
+        let name = environment::quoted(&path.display().to_string());
+        return Err(format!("others may use it, its mode is {mode:03o}; make it yours alone: chmod 600 {name}"));
+    }
+    let mut text = String::new();
+    let read = file.take(LONGEST_TOKEN + 1).read_to_string(&mut text);
+    let length = read.map_err(|error| format!("it cannot be read: {error}"))?;
+    match text.trim() {
+        "" => Err("it is empty; it must hold the token of a grant".to_owned()),
+        token if length as u64 <= LONGEST_TOKEN && !token.contains(char::is_whitespace) => Ok(token.to_owned()),
+        _ => Err("it must hold the token of a grant and nothing else".to_owned()),
+    }
 }

@@ -39,7 +39,8 @@ fn connect(args: &ConnectArgs) -> Result<Exit> {
     let (server, url) = peek.target(args)?;
     let name = args.name.clone().or_else(|| server.clone()).unwrap_or_else(|| "gatelodge".to_owned());
     let program = args.program.clone().unwrap_or_else(this_program);
-    let link = Link { name, url, token_env: args.token_env.clone(), program };
+    let token_file = token_file(args, client, &peek, server.as_deref())?;
+    let link = Link { name, url, token_env: args.token_env.clone(), token_file, program };
     let mut told = json_of(client, &link, args, &home);
     // Taken before anything is written, so that no request is missed.
     let watch = if args.wait { Some(wait::Watch::begin(args, server, &peek)?) } else { None };
@@ -72,6 +73,21 @@ fn check_variable(name: &str) -> Result<(), Usage> {
     } else {
         Err(Usage("a variable's name has letters, digits and `_`, and begins with a letter".into()))
     }
+}
+
+/// The file from which the bridge shall take the token: as asked, else the one that `init` made for this client.
+fn token_file(args: &ConnectArgs, client: &Client, peek: &Peek, server: Option<&str>) -> Result<Option<String>> {
+    let is_bridge = client.way() == Way::Bridge;
+    let file = match &args.token_file {
+        Some(_) if !is_bridge => {
+            let message = format!("{} reads no file for the token: name a variable with `--token-env`", client.name);
+            return Err(Usage(message).into());
+        }
+        Some(file) => Some(file.clone()),
+        None if is_bridge && args.token_env == clients::TOKEN_ENV => peek.token_file(client.id, server),
+        None => None,
+    };
+    Ok(file.map(std::path::absolute).transpose()?.map(|file| file.display().to_string()))
 }
 
 /// The home directory to look in; one that was named stands alone.
@@ -133,6 +149,9 @@ fn notes(client: &Client, link: &Link) -> Vec<String> {
     let mut notes = Vec::new();
     let local = address::parse(&link.url).ok().filter(address::is_loopback);
     match client.way() {
+        Way::Bridge if let Some(file) = &link.token_file => {
+            notes.push(format!("the bridge takes the token from {}", shown(file)));
+        }
         Way::Http | Way::Bridge if client.takes_variable() => {
             notes.push(format!("set {} to the token where {} starts", link.token_env, client.name));
         }
@@ -155,7 +174,7 @@ fn notes(client: &Client, link: &Link) -> Vec<String> {
 fn json_of(client: &'static Client, link: &Link, args: &ConnectArgs, home: &(PathBuf, bool)) -> Map<String, Value> {
     let file = spot(args, client, home.clone()).ok().map(|spot| spot.file);
     let told = json!({
-        "client": client.id, "file": file, "url": link.url, "token_env": link.token_env, "entry": link.entry(client),
+        "client": client.id, "file": file, "url": link.url, "token_env": link.token_env, "token_file": link.token_file, "entry": link.entry(client),
         "snippet": snippet(client, link), "install": link.install(client), "notes": notes(client, link),
     });
     if let Value::Object(told) = told { told } else { Map::new() }

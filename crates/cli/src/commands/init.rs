@@ -90,7 +90,7 @@ fn move_over(args: &InitArgs, mut scan: Scan, mut import: Import, plan: Plan, re
     }
     announce(&plan, &import);
     let program = args.program.clone().unwrap_or_else(this_program);
-    let gateway = Gateway { url: &|server| peek.url(server), program: &program };
+    let gateway = Gateway { url: &|server| peek.url(server), program: &program, tokens: &plan.tokens };
     let mut rewrite = rewrite::rewrite(&mut scan, &import, &plan.grants, &gateway);
     ended.is_rewritten = may_rewrite(args, &rewrite)?;
     if !ask::leave(args.yes, "Write all this?")? {

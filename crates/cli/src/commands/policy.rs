@@ -1,6 +1,7 @@
 //! `gatelodge policy …`: the verbs.
 
 mod check;
+mod draft;
 mod explain;
 pub mod findings;
 mod fmt;
@@ -25,6 +26,7 @@ pub fn run(command: PolicyCommand) -> Result<Exit> {
         PolicyCommand::Test(args) => test::run(&args),
         PolicyCommand::Explain(args) => explain::run(&args),
         PolicyCommand::Import(args) => import::run(&args),
+        PolicyCommand::Draft(args) => draft::run(args),
         PolicyCommand::Schema => schema::run(),
         PolicyCommand::Fmt(args) => fmt::run(&args),
         PolicyCommand::Put(args) => put::run(args),

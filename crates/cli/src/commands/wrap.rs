@@ -26,6 +26,8 @@ pub fn run(args: WrapArgs) -> Result<Exit> {
         findings.tell(false)?;
         return Ok(findings.exit());
     };
+    let server = server(&args)?;
+    refuse_missing(&args)?;
     wire::start_log(&args.log)?;
     let Ok(config) = desk::configured(&args.store)? else { return Ok(Exit::Findings) };
     let store = desk::place(&args.store, config.as_ref())?;
@@ -33,10 +35,15 @@ pub fn run(args: WrapArgs) -> Result<Exit> {
     let stores = wire::open(&store, &clock).context("cannot open the data directory")?;
     let mode = if args.observe { Mode::Observe } else { Mode::Enforce };
     let door = Door { policy: Some(Arc::new(live(&args.policy, policy)?)), mode };
-    let local =
-        Local { ledger: stores.ledger, pins: stores.tool_pins, clock, server: server(&args)?, door, label: args.label };
+    let local = Local { ledger: stores.ledger, pins: stores.tool_pins, clock, server, door, label: args.label };
     wire::run_local(local, std::future::pending())?;
     Ok(Exit::Fine)
+}
+
+/// Says at once that there is no such program: else the client would only hear that the server cannot be reached.
+fn refuse_missing(args: &WrapArgs) -> Result<(), Usage> {
+    let Some(program) = args.command.first() else { return Ok(()) };
+    environment::missing(program, Path::new("")).map_or(Ok(()), |why| Err(Usage(why)))
 }
 
 fn live(path: &Path, policy: Policy) -> Result<LivePolicy> {

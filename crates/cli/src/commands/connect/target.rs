@@ -21,6 +21,8 @@ pub struct Peek {
     pub servers: Vec<String>,
     /// Where things are kept.
     pub data: PathBuf,
+    /// The grants of the configuration that have their token in a file: label, server, file.
+    tokens: Vec<(String, String, PathBuf)>,
 }
 
 impl Peek {
@@ -48,7 +50,19 @@ impl Peek {
         servers.extend(note.map(|note| note.servers).unwrap_or_default());
         servers.sort_unstable();
         servers.dedup();
-        Ok(Self { listen, servers, data })
+        let grants = table.get("grants").and_then(toml::Value::as_array).into_iter().flatten();
+        let tokens = grants.filter_map(|grant| {
+            let field = |name: &str| grant.get(name)?.as_str();
+            Some((field("label")?.to_owned(), field("server")?.to_owned(), home.join(field("token_file")?)))
+        });
+        Ok(Self { listen, servers, data, tokens: tokens.collect() })
+    }
+
+    /// The file with the token of the grant that `init` made for a client at a server.
+    pub fn token_file(&self, client: &str, server: Option<&str>) -> Option<PathBuf> {
+        let label = format!("{client}-{}", server?);
+        let found = self.tokens.iter().find(|(own, at, _)| *own == label && Some(at.as_str()) == server);
+        found.map(|(_, _, file)| file.clone()).filter(|file| file.exists())
     }
 
     /// The server that is meant, and its address.

@@ -8,6 +8,7 @@ use gatelodge_store::ServerName;
 use super::scan::{Finding, Seen};
 use super::variable::Variables;
 use crate::clients::{Entry, Value, seems_secret};
+use crate::environment::missing;
 use crate::report::shown;
 use crate::{address, headers};
 
@@ -64,6 +65,13 @@ pub fn import(seen: &[Seen], chosen: &[usize], mut taken: BTreeSet<String>, leav
         if let Some(same) = known.iter().position(|other| *other == definition) {
             import.servers.get_mut(same).into_iter().for_each(|server| server.seen.push(at));
             continue;
+        }
+        if let Entry::Command { words, cwd, .. } = &definition.0
+            && let Some(why) =
+                words.first().and_then(|program| missing(program, Path::new(cwd.as_deref().unwrap_or_default())))
+        {
+            // The client cannot run it either, so it is taken over as it is.
+            import.remarks.push(format!("{}: {why}", one.subject()));
         }
         let name = name(&one.found.name, &mut taken, &mut import.remarks);
         let values = import.variables.add(&name, &definition.0, &definition.1);

@@ -35,6 +35,8 @@ pub struct Plan {
     pub outputs: Vec<Output>,
     /// Folders that are not there yet.
     pub folders: Vec<PathBuf>,
+    /// Where the tokens are.
+    pub tokens: PathBuf,
 }
 
 /// A configuration as it is, and the names in it.
@@ -109,8 +111,9 @@ pub fn plan(present: Present, import: &Import, seen: &[Seen], copy_secrets: bool
     let text =
         if present.text.contains("\r\n") { sections.replace("\r\n", "\n").replace('\n', "\r\n") } else { sections };
     outputs.push(Output::ours(present.held, text));
-    let folders = [home.clone(), home.join("policies"), home.join("tokens")];
-    Ok(Plan { grants, outputs, folders: folders.into_iter().filter(|folder| !folder.exists()).collect() })
+    let tokens = home.join("tokens");
+    let folders = [home.clone(), home.join("policies"), tokens.clone()];
+    Ok(Plan { grants, outputs, folders: folders.into_iter().filter(|folder| !folder.exists()).collect(), tokens })
 }
 
 /// One for each client and server, under labels that are free.

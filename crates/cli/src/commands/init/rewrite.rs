@@ -1,7 +1,7 @@
 //! The clients' entries, pointed to the gateway. Entries that were not chosen stay as they are.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::import::Import;
 use super::plan::Grant;
@@ -28,6 +28,8 @@ pub struct Gateway<'a> {
     pub url: &'a dyn Fn(&str) -> String,
     /// How the bridge is started.
     pub program: &'a str,
+    /// Where the tokens are.
+    pub tokens: &'a Path,
 }
 
 /// Plans the changes, file by file.
@@ -40,7 +42,8 @@ pub fn rewrite(scan: &mut Scan, import: &Import, grants: &[Grant], gateway: &Gat
             let granted = grants.iter().find(|grant| grant.client == client.id && grant.server == server.name);
             let Some(grant) = granted else { continue };
             let (url, token_env) = ((gateway.url)(&server.name), grant.variable.clone());
-            let link = Link { name: name.clone(), url, token_env, program: gateway.program.to_owned() };
+            let token_file = Some(gateway.tokens.join(&grant.label).display().to_string());
+            let link = Link { name: name.clone(), url, token_env, token_file, program: gateway.program.to_owned() };
             if !client.is_writable() {
                 rewrite.by_hand.push(format!("# {}\n{}", one.spot.file.display(), snippet(client, &link)));
                 continue;

@@ -1,0 +1,135 @@
+//! `policy draft`: the smallest policy that covers what a grant did, from the call log.
+
+mod gather;
+mod told;
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+use anyhow::{Result, anyhow};
+use gatelodge_policy::Drafted;
+use jiff::Timestamp;
+
+use self::gather::{Found, Gathered, Wanted};
+use super::print;
+use crate::cli::DraftArgs;
+use crate::config::{DURATION_FORM, duration, moment, offer};
+use crate::desk::{self, Desk, Need};
+use crate::exit::{Exit, Usage};
+use crate::output;
+use crate::report::{say, shown};
+
+pub fn run(args: DraftArgs) -> Result<Exit> {
+    desk::at(&args.store, Need::There, async |desk| {
+        let since = args.since.as_deref().map(|text| since(text, desk.clock.now())).transpose()?;
+        let wanted = Wanted { grant: &args.grant, server: args.server.as_deref(), since };
+        let gathered = gather::gather(desk.stores.ledger.as_ref(), &wanted).await?;
+        if !gathered.has_rows {
+            refuse_unknown(&desk, &args.grant).await?;
+        }
+        let notes = told::notes(&gathered, &wanted);
+        let Some((server, found)) = only(&gathered, &args.grant)? else {
+            notes.iter().chain(&told::refused(&gathered)).for_each(|note| say(note));
+            say(&nothing(&args, &gathered));
+            return Ok(Exit::Findings);
+        };
+        let drafted = write(&args.grant, server, found)?;
+        if let Some(file) = &args.out {
+            keep(file, &drafted.policy)?;
+        }
+        if args.json {
+            output::json(&told::json(&args, server, found, &drafted, &notes))?;
+            return Ok(Exit::Fine);
+        }
+        notes.iter().chain(&told::left_out(found, &drafted)).for_each(|note| say(note));
+        match &args.out {
+            Some(file) => say(&format!("the draft is in `{}`; next: {}", file.display(), next(&args, server))),
+            None => print(&drafted.policy)?,
+        }
+        Ok(Exit::Fine)
+    })
+}
+
+/// Reads a length of time back from now, a date, or a time.
+fn since(text: &str, now: Timestamp) -> Result<Timestamp, Usage> {
+    let back = duration(text).and_then(|length| now.checked_sub(length).ok());
+    let form = "a date as `2026-11-15`, a time as `2026-11-15T12:00:00Z`, or a length back from now";
+    back.or_else(|| moment(text))
+        .ok_or_else(|| Usage(format!("`{}` is not a time: write {form}, {DURATION_FORM}", shown(text))))
+}
+
+/// Refuses a grant that is nowhere; one of `wrap`, or one that stood in a file, may be in the log alone.
+async fn refuse_unknown(desk: &Desk, name: &str) -> Result<()> {
+    let of_file = desk.entries().grants.iter().map(|grant| (grant.id.to_string(), grant.label.to_string())).collect();
+    let mut known: Vec<(String, String)> = of_file;
+    known.extend(desk.stores.grants.list().await?.into_iter().map(|grant| (grant.id.to_string(), grant.label)));
+    if known.iter().any(|(id, label)| id == name || label == name) {
+        return Ok(());
+    }
+    let labels: Vec<&str> = known.iter().map(|(_, label)| label.as_str()).collect();
+    let help = offer(name, &labels);
+    Err(Usage(format!("there is no grant `{}`, and the log knows of none: {help}", shown(name))).into())
+}
+
+/// The one server with calls that were sent. A policy is for one server: of several, one has to be named.
+fn only<'g>(gathered: &'g Gathered, grant: &str) -> Result<Option<(&'g str, &'g Found)>, Usage> {
+    let mut sent = gathered.servers.iter().filter(|(_, found)| found.sent > 0);
+    match (sent.next(), sent.next()) {
+        (first, None) => Ok(first.map(|(server, found)| (server.as_str(), found))),
+        (_, Some(_)) => {
+            let names: Vec<String> = gathered
+                .servers
+                .iter()
+                .filter(|(_, found)| found.sent > 0)
+                .map(|(server, found)| format!("`{server}` ({})", told::calls(found.sent)))
+                .collect();
+            let (grant, names) = (shown(grant), names.join(", "));
+            Err(Usage(format!("`{grant}` called more than one server; name one with `--server`: {names}")))
+        }
+    }
+}
+
+fn nothing(args: &DraftArgs, gathered: &Gathered) -> String {
+    let grant = shown(&args.grant);
+    let server = args.server.as_ref().map(|server| format!(" at `{}`", shown(server))).unwrap_or_default();
+    let since = args.since.as_ref().map(|since| format!(" since {}", shown(since))).unwrap_or_default();
+    let help =
+        "let it work in observe mode for a while: `gatelodge grant attach LABEL --server NAME --policy NAME --observe`";
+    let other: Vec<&str> = gathered
+        .others
+        .iter()
+        .filter(|name| Some(name.as_str()) != args.server.as_deref())
+        .map(String::as_str)
+        .collect();
+    let other = if other.is_empty() { String::new() } else { format!("; it called {}", other.join(", ")) };
+    format!("nothing of `{grant}` was sent{server}{since}{other}; there is nothing to draft from: {help}")
+}
+
+fn write(grant: &str, server: &str, found: &Found) -> Result<Drafted> {
+    let origin = format!("what `{grant}` did at `{server}`");
+    found.draft.write(&origin).map_err(|faults| {
+        let why = faults.first().map(|fault| fault.message.clone()).unwrap_or_default();
+        Usage(format!("all of it does not fit into one policy: {why}; take less with `--since`")).into()
+    })
+}
+
+/// Writes a new file; one that is there already may be somebody's work.
+fn keep(path: &Path, text: &str) -> Result<()> {
+    let shown = path.display();
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Usage(format!("`{shown}` is there already; name another file, or remove it")),
+        _ => Usage(format!("cannot write `{shown}`: {error}")),
+    })?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    written.map_err(|error| {
+        // Half a policy is worse than none.
+        let _ = std::fs::remove_file(path);
+        anyhow!("cannot write `{shown}`: {error}; nothing stays of it")
+    })
+}
+
+fn next(args: &DraftArgs, server: &str) -> String {
+    let file = args.out.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
+    format!("read it, then `gatelodge policy put {server} {file}`")
+}

@@ -1,0 +1,184 @@
+//! Drafts a policy from what was done: one block for each thing that was used, and nothing else is allowed.
+//!
+//! The order in which deeds come does not matter; the same deeds give the same text, byte for byte.
+
+mod offer;
+mod tally;
+mod text;
+
+use std::collections::BTreeMap;
+
+use gatelodge_json::Value;
+use jiff::Timestamp;
+
+use crate::call::{Call, Caller, Reference, Subject};
+use crate::decide::decide;
+use crate::decision::Decision;
+use crate::fault::Fault;
+use crate::limit::words;
+use crate::method::{TASKS, is_always_allowed};
+use crate::parse::parse;
+use crate::set::{ClientRequest, Policy};
+use crate::written::Format;
+use tally::Tally;
+
+/// Something that was done once.
+#[derive(Debug, Clone, Copy)]
+pub struct Deed<'a> {
+    /// The method.
+    pub method: &'a str,
+    /// The tool, resource or prompt.
+    pub target: Option<&'a str>,
+    /// When.
+    pub at: Timestamp,
+    /// The names of its arguments.
+    pub argument_names: &'a [&'a str],
+    /// Its arguments, where they are known.
+    pub arguments: Option<Value<'a>>,
+    /// Why the policy of that time would have refused it, by its code.
+    pub objection: Option<&'a str>,
+}
+
+words! {
+    /// The part of a policy that a block stands in.
+    Part {
+        /// Calls of tools.
+        Tools = "tools",
+        /// Reading and watching resources.
+        Resources = "resources",
+        /// Getting prompts.
+        Prompts = "prompts",
+        /// Other methods.
+        Methods = "methods",
+        /// What the server asked of the client.
+        ClientRequests = "client_requests",
+    }
+}
+
+/// What was done, as far as it was told.
+#[derive(Debug, Default)]
+pub struct Draft {
+    used: BTreeMap<(Part, Box<str>), Tally>,
+    completions: BTreeMap<Box<str>, u64>,
+    left_out: BTreeMap<(Box<str>, &'static str), u64>,
+}
+
+/// A drafted policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drafted {
+    /// The policy: JSON with comments, in the usual layout. It loads.
+    pub policy: String,
+    /// What it allows, in the order of the text.
+    pub used: Vec<Used>,
+    /// What no block could be written for.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A block of the draft, and what it rests on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Used {
+    /// Where it stands.
+    pub part: Part,
+    /// Its name there.
+    pub name: String,
+    /// How often it was used.
+    pub calls: u64,
+    /// The first time.
+    pub first: Timestamp,
+    /// The last time.
+    pub last: Timestamp,
+    /// The most within a minute, an hour and a day of UTC.
+    pub peaks: [u64; 3],
+    /// The names of arguments, and in how many calls each was there.
+    pub arguments: Vec<(String, u64)>,
+    /// Conditions that all calls satisfy, as JSON; they stand in the text as comments.
+    pub offers: Vec<String>,
+    /// The calls that the policy of that time would have refused, by code; what it did not list is not among them.
+    pub objections: Vec<(String, u64)>,
+    /// The limit of its block.
+    pub rate_limit: Option<String>,
+}
+
+/// Deeds that the draft does not cover.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// What it was: a method, and what it was about.
+    pub what: String,
+    /// How often.
+    pub calls: u64,
+    /// Why no block was written.
+    pub why: &'static str,
+}
+
+impl Draft {
+    /// Adds a deed.
+    pub fn add(&mut self, deed: &Deed<'_>) {
+        if is_always_allowed(deed.method) {
+            return;
+        }
+        let (part, name) = match (deed.method, deed.target) {
+            ("completion/complete", target) => {
+                *self.completions.entry(target.unwrap_or_default().into()).or_default() += 1;
+                return;
+            }
+            ("tools/call", Some(name)) => (Part::Tools, name),
+            ("resources/read" | "resources/subscribe" | "resources/unsubscribe", Some(uri)) => (Part::Resources, uri),
+            ("prompts/get", Some(name)) => (Part::Prompts, name),
+            (method, _) => match ClientRequest::of_method(method) {
+                Some(request) => (Part::ClientRequests, request.as_str()),
+                None => (Part::Methods, method),
+            },
+        };
+        match unwritable(part, name) {
+            Some(why) => *self.left_out.entry((what(deed.method, deed.target).into(), why)).or_default() += 1,
+            None => self.used.entry((part, name.into())).or_insert_with(|| Tally::new(deed.at)).add(deed),
+        }
+    }
+
+    /// Writes the policy; `origin` says in a few words what it was drafted from.
+    ///
+    /// # Errors
+    /// There is so much that no policy can hold it.
+    pub fn write(&self, origin: &str) -> Result<Drafted, Vec<Fault>> {
+        let used: Vec<Used> = self.used.iter().map(|((part, name), tally)| tally.summary(*part, name)).collect();
+        let policy = text::write(origin, &used)?;
+        let compiled = parse(policy.as_bytes(), Format::Json)?;
+        let mut left_out = self.left_out.clone();
+        for (target, calls) in self.completions.iter().filter(|(target, _)| !completes(&compiled, target)) {
+            let why = "a completion passes where its prompt or resource does, and neither was used";
+            left_out.insert((what("completion/complete", Some(target)).into(), why), *calls);
+        }
+        let left_out = left_out.into_iter().map(|((what, why), calls)| LeftOut { what: what.into(), calls, why });
+        Ok(Drafted { policy, used, left_out: left_out.collect() })
+    }
+}
+
+/// What a deed was, in words: its method, and what it was about.
+fn what(method: &str, target: Option<&str>) -> String {
+    match target {
+        Some(target) => format!("{method} {target}"),
+        None => method.to_owned(),
+    }
+}
+
+/// Why no block can be written that allows this and nothing else.
+fn unwritable(part: Part, name: &str) -> Option<&'static str> {
+    match part {
+        Part::Methods if name.is_empty() || crate::method::JUDGED_BY_SUBJECT.contains(&name) => {
+            Some("the log does not say what it was about")
+        }
+        Part::Methods if name.starts_with(TASKS) => Some("a task is under the rule of the call that made it"),
+        Part::ClientRequests => None,
+        _ if name.contains('*') => Some("a policy would take the `*` in its name for any text"),
+        _ => None,
+    }
+}
+
+/// Whether the policy lets a completion pass. The log does not say whether it was of a prompt or of a resource.
+fn completes(policy: &Policy, target: &str) -> bool {
+    [Reference::Prompt(target), Reference::Resource(target)].into_iter().any(|reference| {
+        let subject = Subject::Completion(reference);
+        let call = Call { subject, arguments: None, server: None, caller: Caller::default(), session: None };
+        matches!(decide(policy, &call, Timestamp::UNIX_EPOCH), Decision::Allow(_))
+    })
+}

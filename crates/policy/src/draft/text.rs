@@ -1,0 +1,129 @@
+//! The text of a draft.
+
+use std::fmt::Write;
+
+use gatelodge_json::quote;
+use jiff::Timestamp;
+
+use super::{Part, Used};
+use crate::fault::Fault;
+use crate::format::format;
+use crate::written::Format;
+
+/// Writes the policy in the usual layout.
+pub(super) fn write(origin: &str, used: &[Used]) -> Result<String, Vec<Fault>> {
+    let mut out = String::new();
+    let calls: u64 = used.iter().map(|used| used.calls).sum();
+    let span = used.iter().map(|used| used.first).min().zip(used.iter().map(|used| used.last).max());
+    let span = span.map(|(first, last)| format!(", {}", between(first, last))).unwrap_or_default();
+    let _ = writeln!(out, "// Drafted from {}: {}{span}.", one_line(origin), times(calls));
+    out.push_str("// It allows what was done and nothing else. Each rate is twice the busiest hour, rounded up.\n");
+    out.push_str("{\"version\": \"1\", \"default\": \"deny\"");
+    let mut part = None;
+    for block in used {
+        match part {
+            Some(current) if current == block.part => out.push(','),
+            Some(_) => part_of(block, "},", &mut out),
+            None => part_of(block, ",", &mut out),
+        }
+        part = Some(block.part);
+        entry(block, &mut out);
+    }
+    if part.is_some() {
+        out.push('}');
+    }
+    out.push_str("}\n");
+    Ok(format(out.as_bytes(), Format::Json)?.text)
+}
+
+fn part_of(block: &Used, before: &str, out: &mut String) {
+    let _ = write!(out, "{before}\n{}: {{", quoted(block.part.as_str()));
+}
+
+fn entry(block: &Used, out: &mut String) {
+    let [minute, hour, day] = block.peaks;
+    let span = between(block.first, block.last);
+    let _ = write!(out, "\n// {}, {span}", times(block.calls));
+    if block.calls > 1 {
+        let _ = write!(out, "; the most: {minute} in a minute, {hour} in an hour, {day} in a day");
+    }
+    out.push_str(".\n");
+    if !block.arguments.is_empty() {
+        let names = block.arguments.iter().map(|(name, calls)| match *calls {
+            calls if calls == block.calls => plain_or_quoted(name),
+            calls => format!("{} (in {calls})", plain_or_quoted(name)),
+        });
+        let _ = writeln!(out, "// Arguments: {}.", names.collect::<Vec<_>>().join(", "));
+    }
+    if !block.objections.is_empty() {
+        let codes = block.objections.iter().map(|(code, calls)| format!("{} ({calls})", one_line(code)));
+        let _ =
+            writeln!(out, "// The policy in force then would have refused: {}.", codes.collect::<Vec<_>>().join(", "));
+    }
+    let _ = write!(out, "{}: ", quoted(&block.name));
+    match block.part {
+        Part::Methods | Part::ClientRequests => out.push_str("\"allow\""),
+        Part::Tools | Part::Resources | Part::Prompts => body(block, out),
+    }
+}
+
+/// The rule block. An offer is a comment that can be uncommented as it stands.
+fn body(block: &Used, out: &mut String) {
+    out.push('{');
+    let comma = if block.rate_limit.is_some() { "," } else { "" };
+    if !block.offers.is_empty() {
+        let offers = block.offers.join(", ");
+        let _ = write!(out, "\n// These had few values; without the slashes, only they pass:\n");
+        let _ = writeln!(out, "// \"require\": [{offers}]{comma}");
+    }
+    if let Some(rate) = &block.rate_limit {
+        let _ = write!(out, "\"rate_limit\": {}", quoted(rate));
+    }
+    out.push('}');
+}
+
+fn times(calls: u64) -> String {
+    if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") }
+}
+
+/// Whole seconds: more would be noise.
+fn between(first: Timestamp, last: Timestamp) -> String {
+    let whole = |at: Timestamp| Timestamp::from_second(at.as_second()).unwrap_or(at);
+    match (whole(first), whole(last)) {
+        (first, last) if first == last => format!("at {first}"),
+        (first, last) => format!("from {first} to {last}"),
+    }
+}
+
+/// A text as JSON, in which nothing is hidden from whoever reads the draft.
+pub(super) fn quoted(text: &str) -> String {
+    let mut raw = String::new();
+    quote(text, &mut raw);
+    one_line(&raw)
+}
+
+/// Foreign text on one line: what an editor would not show is written out as JSON does it.
+fn one_line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_hidden(character) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(character);
+        }
+    }
+    out
+}
+
+fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(character, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+fn plain_or_quoted(name: &str) -> String {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.');
+    if !name.is_empty() && name.chars().all(is_plain) { name.to_owned() } else { quoted(name) }
+}
