@@ -198,7 +198,7 @@ STARTS = [
 ]
 
 
-def fault(findings: Findings, what: str, peer: Peer, pid: int, tool: str, wanted: str) -> None:
+def fault(findings: Findings, what: str, peer: Peer, pid: int, tool: str, wanted: str, done: Path) -> None:
     """One call that goes wrong, and one behind it that does not."""
     side = what.split(":")[0]
     before, since = memory(pid, "VmRSS"), time.monotonic()
@@ -213,9 +213,11 @@ def fault(findings: Findings, what: str, peer: Peer, pid: int, tool: str, wanted
             except Silence:
                 peer.note("notifications/cancelled", {"requestId": peer.last})
         else:
-            text = peer.call(tool, {"text": "fine"}, BOUND)
+            text = peer.call(tool, {"text": "fine", "done": str(done)}, BOUND)
             findings.hold(side, what, re.search(wanted, words_of(text), re.DOTALL) is not None, words_of(text))
         took = time.monotonic() - since
+        while tool == "flood" and not done.exists() and time.monotonic() < since + BOUND:
+            time.sleep(0.05)
         text = peer.call("echo", {"text": "next"}, BOUND)
         grown = memory(pid, "VmHWM") - before
         findings.hold(side, f"{what}, the next call", words_of(text) == "next", words_of(text))
@@ -287,7 +289,7 @@ def faults(arguments: argparse.Namespace, findings: Findings, folder: Path) -> N
         peers.append(peer)
         peer.hello()
         for tool, wanted in TOOLS:
-            fault(findings, f"serve: {tool}", peer, gateway.pid, tool, wanted)
+            fault(findings, f"serve: {tool}", peer, gateway.pid, tool, wanted, folder / "serve/done")
         shut_input(findings, "serve: shut_input", peer)
         peer.end()
 
@@ -295,7 +297,7 @@ def faults(arguments: argparse.Namespace, findings: Findings, folder: Path) -> N
         peer = wrapper(ODD, "odd")
         peer.hello()
         for tool, wanted in TOOLS:
-            fault(findings, f"wrap: {tool}", peer, peer.process.pid, tool, wanted)
+            fault(findings, f"wrap: {tool}", peer, peer.process.pid, tool, wanted, wrap / "done")
         shut_input(findings, "wrap: shut_input", peer)
         findings.hold("wrap", "wrap: its end", peer.end() == 0)
 
@@ -390,10 +392,14 @@ def run_all(work: list) -> None:
 def wait_until_none(mark: str, own: set[int], patience: float) -> tuple[list[int], float]:
     """Waits until nothing carries the mark, and no orphan of ours lives. What is left, and how long it took."""
     since = time.monotonic()
+    took, empty = 0.0, 0
     while True:
         left = sorted(set(marked(mark)) | set(reap(own)))
-        took = time.monotonic() - since
-        if not left or took > patience:
+        # One look may miss what forks and ends meanwhile.
+        empty = 0 if left else empty + 1
+        if empty <= 1:
+            took = time.monotonic() - since
+        if empty == 5 or took > patience:
             return left, took
         time.sleep(0.02)
 
@@ -493,7 +499,8 @@ class Cycles:
     def nothing_is_left(self, name: str, own: set[int], patience: float) -> None:
         left, took = wait_until_none(self.mark, own, patience)
         self.longest[name] = max(self.longest[name], round(took, 1))
-        self.findings.hold(name, f"{name}: nothing is left", not left, "\n".join(describe(pid) for pid in left))
+        self.findings.hold(name, f"{name}: nothing is left within {patience} s", not left and took <= patience,
+                           f"{took:.1f} s\n" + "\n".join(describe(pid) for pid in left))
         for pid in left:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)

@@ -17,6 +17,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 LIFE = 60
 TOOLS = ["echo", "garbage", "endless", "complain", "die", "twice", "wrong", "wrong_first", "shut_input", "shut_output",
@@ -65,7 +66,8 @@ def start_family(kind: str) -> None:
     os._exit(0)
 
 
-def call(number: object, name: str, text: str) -> None:
+def call(number: object, name: str, arguments: dict) -> None:
+    text = arguments.get("text", "")
     secret = os.environ.get("ODD_TOKEN", "")
     if name == "garbage":
         for line in ("Listening on stdio!", "{\"jsonrpc\":", "[1,2", "null", "{}", "\x1b[31mred\x1b[0m", " ", "{\"id\":1}"):
@@ -122,11 +124,12 @@ def call(number: object, name: str, text: str) -> None:
         out(f'{{"jsonrpc":"2.0","id":"{number}","result":{{"content":[{{"type":"text","text":"{secret} {escaped}"}}]}}}}\n')
         return
     elif name == "flood":
-        # Large messages that belong to nobody.
+        # Large messages that belong to nobody, while nobody waits; then a file says that all is said.
         out(said(number, text))
         note = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "n" * (4 << 20)}})
         for _ in range(14):
             out(note + "\n")
+        Path(arguments["done"]).touch()
         return
     elif name == "many":
         note = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "n"}})
@@ -172,7 +175,7 @@ def main() -> None:
         elif method == "tools/list":
             out(reply(number, {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]}))
         elif method == "tools/call":
-            call(number, params["name"], params.get("arguments", {}).get("text", ""))
+            call(number, params["name"], params.get("arguments", {}))
         elif method == "ping":
             out(reply(number, {}))
         else:
