@@ -69,7 +69,7 @@ pub enum LogName {
   gatelodge audit head > head.txt                       keep it on another machine
   gatelodge audit verify --head \"$(cat head.txt)\"       later: was anything before it changed?
 
-Exit code: 0 both hold, 1 one does not; the row where it breaks is named.")]
+Exit code: 0 both hold, 1 one does not, or its head was missing; the row where it breaks is named.")]
 pub struct VerifyArgs {
     /// A head of the call log that was kept elsewhere; may be given many times.
     #[arg(long = "head", value_name = "SEQ:HASH")]
