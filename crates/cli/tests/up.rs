@@ -161,3 +161,15 @@ fn a_row_that_was_changed_after_it_was_written_is_named() {
     let words = format!("row {} was changed after it was written", row["seq"]);
     assert!(verified.stdout.contains(&words), "{words}: {}", verified.stdout);
 }
+
+#[test]
+fn an_address_that_others_can_reach_is_refused_with_a_way_out() {
+    let house = house();
+    for args in [["--listen", "0.0.0.0:7420"], ["--admin", "[::]:7420"]] {
+        let run = house.run(&[&["up", "--data", "data"][..], &args].concat());
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{run:?}");
+        let help = format!("say `{} 127.0.0.1:7420`; `gatelodge serve` with `hosts`", args[0]);
+        assert!(run.stderr.contains(&help), "{}", run.stderr);
+    }
+    assert!(house.names().is_empty(), "nothing is made");
+}
