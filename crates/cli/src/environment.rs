@@ -9,7 +9,6 @@ pub fn variable(name: &str) -> Option<String> {
 }
 
 /// All variables that are text, but those whose names begin with `but`.
-#[expect(clippy::disallowed_methods, reason = "this is the door through which the environment comes in")]
 pub fn all(but: &str) -> Vec<(String, String)> {
     let text =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));

@@ -27,6 +27,15 @@ pub fn print_exactly(text: &str) -> Result<()> {
     write(std::io::stdout().lock(), text)
 }
 
+/// Whether nobody can read standard output any more, which writing alone would tell later.
+pub fn is_closed() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let out = std::io::stdout();
+    let mut polled = [PollFd::new(&out, PollFlags::empty())];
+    let is_told = poll(&mut polled, Some(&Timespec::default())).is_ok();
+    is_told && polled.iter().any(|out| out.revents().intersects(PollFlags::ERR | PollFlags::HUP))
+}
+
 fn write(mut out: impl Write, text: &str) -> Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(anyhow!(

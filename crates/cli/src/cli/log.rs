@@ -12,7 +12,8 @@ use super::StoreArgs;
   gatelodge calls --grant ci --tool create_charge --last 100
   gatelodge calls --follow --json | jq .code
 
-Handshakes, lists and notifications are left out unless you ask for `--all`.")]
+Handshakes, lists and notifications are left out unless you ask for `--all`.
+With `--follow`, a call that lasts longer than two seconds is shown twice: once without its outcome.")]
 pub struct CallsArgs {
     /// Go on with calls as they come.
     #[arg(long)]
@@ -38,7 +39,7 @@ pub struct CallsArgs {
     /// Everything, also what no rule speaks of.
     #[arg(long)]
     pub all: bool,
-    /// Print the rows of the log as they are kept, one JSON object a line.
+    /// Print each call as one JSON object a line: its row of the log, with how it ended. `audit export` has all rows.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
