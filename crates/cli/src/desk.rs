@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use crate::cli::StoreArgs;
 use crate::config::{self, Config, Entries, StoreConfig};
-use crate::exit::{Exit, Usage};
+use crate::environment;
+use crate::exit::{Exit, Failed, Usage};
 use crate::wire::{self, Stores};
-use crate::{environment, report};
 
 /// An opened store, with all around it.
 pub struct Desk {
@@ -111,11 +111,14 @@ impl Desk {
 pub fn at(args: &StoreArgs, need: Need, work: impl AsyncFnOnce(Desk) -> Result<Exit>) -> Result<Exit> {
     match Desk::open(args, need)? {
         Ok(desk) => wait(work(desk)),
-        Err(Faulty) => {
-            report::say("the configuration has faults; nothing was done");
-            Ok(Exit::Findings)
-        }
+        Err(Faulty) => Err(faulty()),
     }
+}
+
+/// The error for a configuration whose faults have been told.
+pub fn faulty() -> anyhow::Error {
+    let help = "`gatelodge serve --check --json` tells them to programs";
+    Failed(Exit::Findings, format!("the configuration has faults; nothing was done; {help}")).into()
 }
 
 /// Waits for something asynchronous.

@@ -4,11 +4,17 @@ use std::io::Write;
 
 use anyhow::{Result, anyhow};
 
+use crate::exit::Exit;
 use crate::report;
 
 /// Prints a value as JSON.
 pub fn json(value: &impl serde::Serialize) -> Result<()> {
     print(&format!("{}\n", serde_json::to_string_pretty(value)?))
+}
+
+/// Prints an error that ended a command, for programs.
+pub fn error(message: &str, exit: Exit) -> Result<()> {
+    json(&serde_json::json!({"error": {"message": message, "exit_code": exit as u8}}))
 }
 
 /// Prints to standard output; whoever closed it early wanted no more.

@@ -17,6 +17,7 @@ use crate::address;
 use crate::cli::{NamedArgs, ServerCommand};
 use crate::desk::{self, Desk, Need};
 use crate::exit::{Exit, Usage};
+use crate::output;
 use crate::report::say;
 use crate::wire::{Stored, stored};
 
@@ -58,6 +59,9 @@ fn remove(args: NamedArgs) -> Result<Exit> {
         }
         let entry = desk.entry("server.remove", name.as_str(), json!({}));
         desk.stores.servers.remove(&name, entry).await?;
+        if args.json {
+            output::json(&json!({"name": name, "removed": true}))?;
+        }
         say(&format!("server `{name}` is removed, and what grants had for it"));
         Ok(Exit::Fine)
     })

@@ -12,7 +12,7 @@ use crate::client;
 use crate::config;
 use crate::desk::{self, Desk, Need};
 use crate::environment;
-use crate::exit::Exit;
+use crate::exit::{Exit, Failed};
 use crate::output;
 use crate::report::shown;
 use crate::wire::{self, Note, merge, stored};
@@ -64,8 +64,8 @@ pub fn run(args: StatusArgs) -> Result<Exit> {
             store.config = None;
             store.data = store.data.or(loaded.store.map(|store| store.data));
             if store.data.is_none() {
-                output::print(&refused(&faults))?;
-                return Ok(Exit::Findings);
+                let what = "the configuration has faults, and does not say where data is";
+                return Err(Failed(Exit::Findings, format!("{what}: {}", faults.join("; "))).into());
             }
         }
     }

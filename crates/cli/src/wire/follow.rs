@@ -18,6 +18,7 @@ use super::{Picture, Stores};
 use crate::config::{self, Config, Entries, Listen, StoreConfig};
 use crate::environment;
 use crate::file::Stamped;
+use crate::report::counted;
 
 /// How often files are looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -195,7 +196,7 @@ fn tell(picture: &Picture) {
         );
     }
     let (servers, grants) = (picture.servers.len(), picture.grants.len());
-    info!(servers, grants, "in force: {servers} servers, {grants} grants");
+    info!(servers, grants, "in force: {}, {}", counted(servers, "server"), counted(grants, "grant"));
 }
 
 #[cfg(test)]
