@@ -1,5 +1,7 @@
 //! `gatelodge calls`, `audit`, `status` and `doctor`: what can be asked.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand, ValueEnum};
 use gatelodge_store::Head;
 
@@ -141,6 +143,9 @@ pub struct StatusArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Exit code: 0 nothing is wrong, 1 something is.")]
 pub struct DoctorArgs {
+    /// The home directory where clients' files are, in place of yours.
+    #[arg(long, value_name = "DIR")]
+    pub home: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

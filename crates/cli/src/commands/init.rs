@@ -5,7 +5,7 @@ mod import;
 mod plan;
 mod render;
 mod rewrite;
-mod scan;
+pub mod scan;
 mod told;
 mod undo;
 mod variable;

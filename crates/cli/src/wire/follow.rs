@@ -87,6 +87,7 @@ impl Follower {
         tell(&picture);
         self.note.servers = picture.servers.iter().map(|server| server.name.to_string()).collect();
         self.note.remarks.clone_from(&picture.remarks);
+        self.note.grants = picture.grants.len();
         self.gateway.replace(picture.servers, picture.grants);
         self.note.loaded_at = self.clock.now();
         self.put_note();
@@ -123,6 +124,7 @@ impl Follower {
 
     /// Looks at the files; true if they have changed and are good.
     async fn look(&mut self) -> bool {
+        self.note.put_back(&self.data);
         let Some(file) = &mut self.file else { return false };
         if !file.has_changed() {
             return false;
