@@ -157,8 +157,10 @@ fn of_two_gateways_on_one_directory_the_one_that_stays_is_told() {
     let house = house();
     let first = up(&house);
     let url = first.url("demo").replace("demo", "<server>");
-    let args = ["up", "--data", "data", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-    let second = house.start("data/.", &[], &args);
+    // It changes nothing in the store, so that its note is the last.
+    let text = "[gateway]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n[store]\ndata = \"data\"\n";
+    house.write("gatelodge.toml", text);
+    let second = house.start("data/.", &[], &["serve", "--config", "gatelodge.toml"]);
     assert_eq!(second.stop(), 0);
     let status = || house.run(&["status", "--data", "data"]).stdout;
     until("the first is told again", || status().contains(&format!("ready at {url}")));
