@@ -12,7 +12,7 @@ mod server;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub use call::CallArgs;
 pub use connect::ConnectArgs;
@@ -66,6 +66,22 @@ pub enum Command {
     Doctor(DoctorArgs),
     #[command(hide = true)]
     Docs(DocsArgs),
+}
+
+/// Reads the command line, and whether it asks for JSON.
+pub fn read() -> Result<(Cli, bool), clap::Error> {
+    let matches = Cli::command().try_get_matches()?;
+    let mut verb = &matches;
+    while let Some((_, below)) = verb.subcommand() {
+        verb = below;
+    }
+    let json = verb.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or(false);
+    Ok((Cli::from_arg_matches(&matches)?, json))
+}
+
+/// Whether `--json` is written on a command line that cannot be read.
+pub fn is_json_written() -> bool {
+    std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json")
 }
 
 /// Where things are kept: what the configuration says, a directory, or the usual one.

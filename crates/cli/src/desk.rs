@@ -1,7 +1,9 @@
 //! Where commands on the store are done: the stores, what the file says, and the admin log.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use gatelodge_store::{AdminEntry, Clock, OpenStoreError};
@@ -9,9 +11,12 @@ use serde_json::Value;
 
 use crate::cli::StoreArgs;
 use crate::config::{self, Config, Entries, StoreConfig};
-use crate::exit::{Exit, Usage};
+use crate::exit::{Exit, Failed, Usage};
 use crate::wire::{self, Stores};
-use crate::{environment, report};
+use crate::{client, environment};
+
+/// How long a gateway may take to say that it is there.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
 
 /// An opened store, with all around it.
 pub struct Desk {
@@ -74,6 +79,7 @@ impl Desk {
             Err(faulty) => return Ok(Err(faulty)),
         };
         let store = place(args, config.as_ref())?;
+        refuse_gone(&store, config.as_ref())?;
         let clock = wire::system_clock();
         let opened = match need {
             Need::There => wire::open_existing(&store, &clock),
@@ -107,15 +113,37 @@ impl Desk {
     }
 }
 
+/// Refuses where there is no store although the gateway of the configuration runs: whatever is made here, it would
+/// never see.
+fn refuse_gone(store: &StoreConfig, config: Option<&Config>) -> Result<()> {
+    let Some(config) = config else { return Ok(()) };
+    if store.data.join("state.db").exists() || !wait(is_answered(config.listen.admin))? {
+        return Ok(());
+    }
+    let (data, admin) = (store.data.display(), config.listen.admin);
+    let what = format!("there is no store in `{data}`, but a gateway answers at {admin}");
+    let help = "if it is this configuration's, its data is gone: stop it, restore the directory, and start it again";
+    Err(Failed(Exit::Fault, format!("{what}; {help}")).into())
+}
+
+/// Whether a gateway answers at an admin address, ready or not.
+pub async fn is_answered(admin: SocketAddr) -> Result<bool> {
+    let url = format!("http://{admin}/readyz").parse()?;
+    Ok(matches!(client::get(url, ANSWER_TIME).await, Ok(200 | 503)))
+}
+
 /// Opens the store and does one thing at it.
 pub fn at(args: &StoreArgs, need: Need, work: impl AsyncFnOnce(Desk) -> Result<Exit>) -> Result<Exit> {
     match Desk::open(args, need)? {
         Ok(desk) => wait(work(desk)),
-        Err(Faulty) => {
-            report::say("the configuration has faults; nothing was done");
-            Ok(Exit::Findings)
-        }
+        Err(Faulty) => Err(faulty()),
     }
+}
+
+/// The error for a configuration whose faults have been told.
+pub fn faulty() -> anyhow::Error {
+    let help = "`gatelodge serve --check --json` tells them to programs";
+    Failed(Exit::Findings, format!("the configuration has faults; nothing was done; {help}")).into()
 }
 
 /// Waits for something asynchronous.

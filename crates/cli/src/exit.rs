@@ -4,6 +4,8 @@ use std::process::{ExitCode, Termination};
 
 use gatelodge_store::StoreError;
 
+use crate::clients::Trouble;
+
 /// The exit codes of all commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -24,6 +26,12 @@ pub enum Exit {
 impl Exit {
     /// The code for an error that ended a command.
     pub fn of_error(error: &anyhow::Error) -> Self {
+        if let Some(Failed(exit, _)) = error.downcast_ref() {
+            return *exit;
+        }
+        if error.is::<Trouble>() {
+            return Self::Findings;
+        }
         if error.downcast_ref::<Usage>().is_some() {
             return Self::Usage;
         }
@@ -43,6 +51,18 @@ impl Termination for Exit {
         ExitCode::from(self as u8)
     }
 }
+
+/// An error that ends a command with a code of its own.
+#[derive(Debug)]
+pub struct Failed(pub Exit, pub String);
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.1)
+    }
+}
+
+impl std::error::Error for Failed {}
 
 /// Marks an error as the caller's: the message says what to do.
 #[derive(Debug)]

@@ -20,8 +20,6 @@ mod wire;
 
 use std::process::{ExitCode, Termination};
 
-use clap::Parser;
-
 use cli::{Cli, Command};
 use exit::Exit;
 
@@ -34,8 +32,18 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Exit {
-    // Ends with code 2 and a usage message where the words are wrong.
-    let Cli { command } = Cli::parse();
+    let (Cli { command }, json) = match cli::read() {
+        Ok(read) => read,
+        Err(error) => {
+            if error.use_stderr() && cli::is_json_written() {
+                let text = error.to_string();
+                let first = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+                let _ = output::error(first, Exit::Usage);
+            }
+            // With code 2 and a usage message, or what was asked for by `--help`.
+            error.exit()
+        }
+    };
     let outcome = match command {
         Command::Up(args) => commands::up::run(args),
         Command::Serve(args) => commands::serve::run(args),
@@ -54,7 +62,12 @@ fn run() -> Exit {
         Command::Docs(args) => commands::docs::run(&args),
     };
     outcome.unwrap_or_else(|error| {
+        let exit = Exit::of_error(&error);
         report::error(&error);
-        Exit::of_error(&error)
+        if json {
+            // If this cannot be written either, the exit code still tells.
+            let _ = output::error(&format!("{error:#}"), exit);
+        }
+        exit
     })
 }

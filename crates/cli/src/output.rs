@@ -4,11 +4,17 @@ use std::io::Write;
 
 use anyhow::{Result, anyhow};
 
+use crate::exit::Exit;
 use crate::report;
 
 /// Prints a value as JSON.
 pub fn json(value: &impl serde::Serialize) -> Result<()> {
     print(&format!("{}\n", serde_json::to_string_pretty(value)?))
+}
+
+/// Prints an error that ended a command, for programs.
+pub fn error(message: &str, exit: Exit) -> Result<()> {
+    json(&serde_json::json!({"error": {"message": message, "exit_code": exit as u8}}))
 }
 
 /// Prints to standard output; whoever closed it early wanted no more.
@@ -25,6 +31,15 @@ pub fn print(text: &str) -> Result<()> {
 /// Not all of the text could be written.
 pub fn print_exactly(text: &str) -> Result<()> {
     write(std::io::stdout().lock(), text)
+}
+
+/// Whether nobody can read standard output any more, which writing alone would tell later.
+pub fn is_closed() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let out = std::io::stdout();
+    let mut polled = [PollFd::new(&out, PollFlags::empty())];
+    let is_told = poll(&mut polled, Some(&Timespec::default())).is_ok();
+    is_told && polled.iter().any(|out| out.revents().intersects(PollFlags::ERR | PollFlags::HUP))
 }
 
 fn write(mut out: impl Write, text: &str) -> Result<()> {

@@ -120,6 +120,15 @@ pub fn say(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
+/// A number and what it counts: `1 policy`, `2 policies`.
+pub fn counted(count: usize, noun: &str) -> String {
+    match (count, noun.strip_suffix('y')) {
+        (1, _) => format!("1 {noun}"),
+        (_, Some(stem)) => format!("{count} {stem}ies"),
+        (_, None) => format!("{count} {noun}s"),
+    }
+}
+
 /// Foreign text on one line, with everything that a terminal would act on or not show written out.
 pub fn shown(text: &str) -> String {
     let is_hidden = |character: char| {

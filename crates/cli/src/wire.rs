@@ -1,6 +1,7 @@
 //! Builds the parts and ties them together: the clock, the stores, the gateway, and what is in force.
 
 mod clock;
+pub mod files;
 mod follow;
 mod housekeeping;
 mod local;
@@ -20,7 +21,7 @@ use crate::config::StoreConfig;
 pub use clock::system as system_clock;
 pub use local::{Local, run as run_local};
 pub use log::{LogArgs, start as start_log};
-pub use note::{Note, find as find_note};
+pub use note::{Note, find as find_note, running as running_note};
 pub use picture::{Picture, Stored, merge, stored};
 pub use run::{Plan, run};
 

@@ -47,11 +47,12 @@ fn programs_get_the_same_findings_as_json() {
 }
 
 #[test]
-fn a_good_file_is_silent_and_warnings_do_not_stop_it() {
+fn a_good_file_is_said_to_be_and_warnings_do_not_stop_it() {
     let house = house();
     house.write("gatelodge.toml", "[store]\ndata = \"data\"\n");
     let run = house.run(&["serve", "--check", "--config", "gatelodge.toml"]);
-    assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (0, "", ""));
+    let said = "gatelodge.toml: no errors; 0 servers, 0 policies, 0 grants\n";
+    assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (0, "", said));
     let server = "[[servers]]\nname = \"a\"\nurl = \"http://a.example.com/mcp\"\nheaders = { X-Key = \"${SHORT}\" }\n";
     house.write("gatelodge.toml", &format!("[store]\ndata = \"data\"\n{server}"));
     let run = house.run_with(&[("SHORT", "abc")], &["serve", "--check", "--config", "gatelodge.toml"]);

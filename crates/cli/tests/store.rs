@@ -264,3 +264,78 @@ fn the_policy_of_the_demonstration_has_no_faults() {
     let run = house().run(&["policy", "check", "--strict", &example("demo/policy.json")]);
     assert_eq!(run.code, 0, "{}", run.stderr);
 }
+
+#[test]
+fn every_change_tells_programs_what_it_did() {
+    let house = house();
+    house.write("policy.json", POLICY);
+    for (args, pointer, value) in [
+        (&["server", "add", "books", "http://127.0.0.1:9/mcp"][..], "/name", "books"),
+        (&["policy", "put", "books", "policy.json"], "/name", "books"),
+        (&["grant", "create", "ci"], "/label", "ci"),
+        (&["grant", "attach", "ci", "--server", "books", "--policy", "books"], "/attached/policy", "books"),
+        (&["grant", "detach", "ci", "--server", "books"], "/detached", "books"),
+        (&["grant", "revoke", "ci"], "/label", "ci"),
+        (&["server", "remove", "books"], "/name", "books"),
+    ] {
+        let run = at(&house, &[args, &["--json"]].concat());
+        assert_eq!(run.code, 0, "{args:?}: {}", run.stderr);
+        assert_eq!(json(&run).pointer(pointer), Some(&value.into()), "{args:?}");
+    }
+}
+
+#[test]
+fn programs_are_told_errors_in_one_shape() {
+    let house = furnished();
+    house.write("bad.toml", "[gateway]\nlisten = 5\n[store]\ndata = \"data\"\n");
+    house.write("bad.json", "{}");
+    for (args, code, words) in [
+        (&["server", "show", "nothing"][..], 2, "there is no server `nothing`"),
+        (&["server", "add", "Books", "http://127.0.0.1:9/mcp"], 2, "is not a server's name"),
+        (&["server", "test", "books"], 4, "server `books`: "),
+        (&["grant", "attach", "nobody", "--server", "books"], 2, "there is no grant `nobody`"),
+        (&["audit", "prune", "--older", "soon"], 2, "is not a length of time"),
+        (&["policy", "put", "books", "bad.json"], 1, "nothing was kept"),
+        (&["grant", "list", "--config", "bad.toml"], 1, "the configuration has faults"),
+        (&["calls", "--last", "x"], 2, "invalid value 'x'"),
+        (&["calls", "--config", "nowhere.toml"], 2, "cannot read `nowhere.toml`"),
+        (&["status", "--data", "nowhere"], 2, "there is nothing in `nowhere` yet"),
+    ] {
+        let data: &[&str] = if args.contains(&"--data") { &["--json"] } else { &["--json", "--data", "data"] };
+        let run = house.run(&[args, data].concat());
+        assert_eq!(run.code, code, "{args:?}: {run:?}");
+        let told = json(&run);
+        assert_eq!(told["error"]["exit_code"], code, "{args:?}");
+        let message = told["error"]["message"].as_str().unwrap();
+        assert!(message.contains(words) && !message.starts_with("error"), "{args:?}: {message}");
+        assert!(run.stderr.contains(words), "{args:?}: {}", run.stderr);
+    }
+    let call = house.run(&["call", "http://127.0.0.1:9/mcp", "x", "--json"]);
+    assert_eq!((call.code, &json(&call)["error"]["exit_code"]), (4, &4.into()), "{call:?}");
+}
+
+#[test]
+fn the_same_policy_again_is_no_new_version() {
+    let house = furnished();
+    let again = at(&house, &["policy", "put", "books", "policy.json"]);
+    assert_eq!(again.code, 0);
+    assert!(again.stderr.contains("policy `books` stays at version 1: the text is the same"), "{}", again.stderr);
+    assert_eq!(json(&at(&house, &["policy", "put", "books", "policy.json", "--json"]))["unchanged"], true);
+    assert_eq!(at(&house, &["policy", "versions", "books"]).stdout.lines().count(), 1);
+}
+
+#[test]
+fn a_configuration_may_come_from_the_environment_and_a_good_one_is_said_to_be() {
+    let house = house();
+    let run = house.run(&["serve", "--check"]);
+    assert_eq!(run.code, 2);
+    assert!(run.stderr.contains("or set `GATELODGE_CONFIG`"), "{}", run.stderr);
+    house.write("policy.json", POLICY);
+    house.write("gatelodge.toml", "[[policies]]\nname = \"a\"\nfile = \"policy.json\"\n");
+    let line = format!("GATELODGE_CONFIG=gatelodge.toml {} serve --check", env!("CARGO_BIN_EXE_gatelodge"));
+    let line = line.replace("GATELODGE_CONFIG=", "env GATELODGE_CONFIG=");
+    let run = house.paste(&line);
+    assert_eq!((run.code, run.stdout.as_str()), (0, ""));
+    assert_eq!(run.stderr, "gatelodge.toml: no errors; 0 servers, 1 policy, 0 grants\n");
+    assert_eq!(house.run(&["call", "http://127.0.0.1:9/mcp", "x", "--timeout", "0"]).code, 2);
+}

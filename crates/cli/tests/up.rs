@@ -161,3 +161,54 @@ fn a_row_that_was_changed_after_it_was_written_is_named() {
     let words = format!("row {} was changed after it was written", row["seq"]);
     assert!(verified.stdout.contains(&words), "{words}: {}", verified.stdout);
 }
+
+#[test]
+fn an_address_that_others_can_reach_is_refused_with_a_way_out() {
+    let house = house();
+    for args in [["--listen", "0.0.0.0:7420"], ["--admin", "[::]:7420"]] {
+        // One that starts after all would not end.
+        let program = env!("CARGO_BIN_EXE_gatelodge");
+        let run = house.paste(&format!("timeout 5 {program} up --data data {} {}", args[0], args[1]));
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{run:?}");
+        let help = format!("say `{} 127.0.0.1:7420`; `gatelodge serve` with `hosts`", args[0]);
+        assert!(run.stderr.contains(&help), "{}", run.stderr);
+    }
+    assert!(house.names().is_empty(), "nothing is made");
+}
+
+/// The ids of the calls that were told, as JSON or as text.
+fn ids(text: &str) -> Vec<String> {
+    let of_json = |line: &str| {
+        let told: serde_json::Value = serde_json::from_str(line).ok()?;
+        Some(told["call"].as_str()?.to_owned())
+    };
+    let of_text = |line: &str| (!line.starts_with(' ')).then(|| line.split("  ").last().map(str::to_owned)).flatten();
+    text.lines().filter_map(|line| of_json(line).or_else(|| of_text(line))).collect()
+}
+
+#[test]
+fn programs_get_the_calls_that_people_get_each_whole_and_no_more_than_asked_for() {
+    let house = house();
+    let running = up(&house);
+    let printed = running.printed();
+    for comment in ["allowed", "refused", "limited"] {
+        house.paste(&line(&printed, comment));
+    }
+    let calls = |args: &[&str]| house.run(&[&["calls", "--data", "data"], args].concat()).stdout;
+    until("all are kept", || ids(&calls(&[])).len() == 5 && !calls(&[]).contains("no outcome"));
+    for args in [&[][..], &["--last", "1"], &["--last", "3"], &["--refused", "--last", "1"], &["--refused"]] {
+        let told = calls(&[args, &["--json"]].concat());
+        assert_eq!(ids(&told), ids(&calls(args)), "{args:?}");
+        assert_eq!(told.lines().count(), ids(&told).len(), "one object a call: {told}");
+    }
+    let sent = calls(&["--tool", "read_note", "--json"]);
+    let sent: serde_json::Value = serde_json::from_str(&sent).expect("one object");
+    assert_eq!((&sent["kind"], &sent["outcome"]), (&"intent".into(), &"ok".into()));
+
+    // Nobody reads on behind the second line, so it ends by itself.
+    let line =
+        format!("timeout 10 {} calls --follow --json --last 2 --data data | head -2", env!("CARGO_BIN_EXE_gatelodge"));
+    let followed = house.paste(&format!("set -o pipefail; {line}"));
+    assert_eq!(followed.code, 0, "it has ended without a further call: {followed:?}");
+    assert_eq!(ids(&followed.stdout), ids(&calls(&["--last", "2"])));
+}

@@ -72,7 +72,7 @@ impl Inspection {
                 false => Break::Gap { expected: told + 1, found: found + 1 },
             });
         }
-        Verified { rows: self.rows, head: self.head, broken: self.broken }
+        Verified { rows: self.rows, head: self.head, broken: self.broken, missed_head: None }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The ledger: counters and the call log, which change together.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -107,6 +108,9 @@ pub struct Verified {
     pub head: Head,
     /// Where it does not hold.
     pub broken: Option<Break>,
+    /// The note that there were rows and no head beside them, if there is one: nothing told then whether the end was
+    /// cut off. It stays until somebody removes it.
+    pub missed_head: Option<PathBuf>,
 }
 
 /// Counters and the call log.

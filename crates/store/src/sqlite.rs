@@ -46,6 +46,19 @@ pub enum OpenStoreError {
         /// Where it was looked for.
         path: PathBuf,
     },
+    /// The database is gone, or empty, although the head beside it tells of rows.
+    #[error(
+        "`{path}` is gone or empty, but `{head}` says that it had {rows} rows; restore it, or remove `{head}` by hand: \
+         then it begins anew, and what it held is lost, all that limits counted among it"
+    )]
+    Lost {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// The head.
+        head: PathBuf,
+        /// The number of its last row.
+        rows: u64,
+    },
     /// The database cannot be opened or read.
     #[error("cannot open database `{path}`")]
     Open {

@@ -93,6 +93,9 @@ pub struct AttachArgs {
     /// Only record what the policy would refuse, and send it all the same.
     #[arg(long, requires = "policy")]
     pub observe: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
     #[command(flatten)]
     pub store: StoreArgs,
 }
@@ -105,6 +108,9 @@ pub struct DetachArgs {
     /// The server it shall no longer reach.
     #[arg(long, value_name = "NAME")]
     pub server: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
     #[command(flatten)]
     pub store: StoreArgs,
 }

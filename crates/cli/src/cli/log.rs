@@ -1,5 +1,7 @@
 //! `gatelodge calls`, `audit`, `status` and `doctor`: what can be asked.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand, ValueEnum};
 use gatelodge_store::Head;
 
@@ -12,7 +14,8 @@ use super::StoreArgs;
   gatelodge calls --grant ci --tool create_charge --last 100
   gatelodge calls --follow --json | jq .code
 
-Handshakes, lists and notifications are left out unless you ask for `--all`.")]
+Handshakes, lists and notifications are left out unless you ask for `--all`.
+With `--follow`, a call that lasts longer than two seconds is shown twice: once without its outcome.")]
 pub struct CallsArgs {
     /// Go on with calls as they come.
     #[arg(long)]
@@ -38,7 +41,7 @@ pub struct CallsArgs {
     /// Everything, also what no rule speaks of.
     #[arg(long)]
     pub all: bool,
-    /// Print the rows of the log as they are kept, one JSON object a line.
+    /// Print each call as one JSON object a line: its row of the log, with how it ended. `audit export` has all rows.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -69,7 +72,7 @@ pub enum LogName {
   gatelodge audit head > head.txt                       keep it on another machine
   gatelodge audit verify --head \"$(cat head.txt)\"       later: was anything before it changed?
 
-Exit code: 0 both hold, 1 one does not; the row where it breaks is named.")]
+Exit code: 0 both hold, 1 one does not, or its head was missing; the row where it breaks is named.")]
 pub struct VerifyArgs {
     /// A head of the call log that was kept elsewhere; may be given many times.
     #[arg(long = "head", value_name = "SEQ:HASH")]
@@ -140,6 +143,9 @@ pub struct StatusArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Exit code: 0 nothing is wrong, 1 something is.")]
 pub struct DoctorArgs {
+    /// The home directory where clients' files are, in place of yours.
+    #[arg(long, value_name = "DIR")]
+    pub home: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

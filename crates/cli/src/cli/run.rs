@@ -47,7 +47,7 @@ Exit code: 0 stopped as told, 1 the configuration has faults, 2 it cannot be rea
 pub struct ServeArgs {
     /// The configuration.
     #[arg(long, value_name = "FILE", env = "GATELODGE_CONFIG", hide_env_values = true)]
-    pub config: PathBuf,
+    pub config: Option<PathBuf>,
     /// Only check the configuration and everything it names.
     #[arg(long)]
     pub check: bool,

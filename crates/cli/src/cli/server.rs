@@ -70,6 +70,9 @@ pub struct AddServerArgs {
     /// Accept tools that come later as they come; a tool that changes never is.
     #[arg(long)]
     pub accept_new: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
     #[command(flatten)]
     pub store: StoreArgs,
 }

@@ -26,25 +26,32 @@ fn verify(args: VerifyArgs) -> Result<Exit> {
         let calls = desk.stores.ledger.verify(args.heads.clone()).await?;
         let admin = desk.stores.admin_log.verify(args.admin_head).await?;
         let holds = calls.broken.is_none() && admin.broken.is_none();
+        let is_fine = holds && calls.missed_head.is_none() && admin.missed_head.is_none();
         if args.json {
             output::json(&json!({"holds": holds, "calls": told(&calls), "admin": told(&admin)}))?;
         } else {
             output::print(&format!("call log   {}\nadmin log  {}\n", words(&calls), words(&admin)))?;
         }
-        Ok(if holds { Exit::Fine } else { Exit::Findings })
+        Ok(if is_fine { Exit::Fine } else { Exit::Findings })
     })
 }
 
 fn told(verified: &Verified) -> serde_json::Value {
     let broken = verified.broken.map(|broken| broken.to_string());
-    json!({"rows": verified.rows, "head": verified.head, "broken": broken})
+    json!({"rows": verified.rows, "head": verified.head, "broken": broken, "missed_head": verified.missed_head})
 }
 
 fn words(verified: &Verified) -> String {
-    match &verified.broken {
+    let walked = match &verified.broken {
         None => format!("holds: {} rows, head {}", verified.rows, verified.head),
         Some(broken) => format!("BROKEN after {} good rows: {broken}", verified.rows),
-    }
+    };
+    let missed = verified.missed_head.as_ref().map(|note| {
+        let note = shown(&note.display().to_string());
+        let help = format!("hold it against a head that was kept elsewhere, then remove `{note}`");
+        format!("\n           its head was MISSING: nothing tells whether rows at its end were cut off; {help}")
+    });
+    walked + &missed.unwrap_or_default()
 }
 
 fn export(args: ExportArgs) -> Result<Exit> {

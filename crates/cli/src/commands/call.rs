@@ -33,7 +33,7 @@ pub fn run(args: &CallArgs) -> Result<Exit> {
         let opened = Client::open(url, headers, args.era, Duration::from_secs(args.timeout)).await;
         let mut client = match opened {
             Ok(client) => client,
-            Err(error) => return Ok(failed(&error, args)),
+            Err(error) => return failed(&error, args),
         };
         let exit = match &args.tool {
             Some(tool) => call(&mut client, tool, &arguments, args).await,
@@ -48,7 +48,7 @@ async fn call(client: &mut Client, tool: &str, arguments: &Value, args: &CallArg
     for _ in 0..args.times {
         let result = match client.call(tool, arguments).await {
             Ok(result) => result,
-            Err(error) => return Ok(failed(&error, args)),
+            Err(error) => return failed(&error, args),
         };
         if args.json {
             output::json(&result)?;
@@ -66,7 +66,7 @@ async fn call(client: &mut Client, tool: &str, arguments: &Value, args: &CallArg
 async fn list(client: &mut Client, args: &CallArgs) -> Result<Exit> {
     let tools = match client.tools().await {
         Ok(tools) => tools,
-        Err(error) => return Ok(failed(&error, args)),
+        Err(error) => return failed(&error, args),
     };
     if args.json {
         output::json(&tools)?;
@@ -79,33 +79,30 @@ async fn list(client: &mut Client, args: &CallArgs) -> Result<Exit> {
 }
 
 /// Says why there is no result.
-fn failed(error: &ClientError, args: &CallArgs) -> Exit {
+fn failed(error: &ClientError, args: &CallArgs) -> Result<Exit> {
     let url = address::shown(&args.url);
-    match error {
-        ClientError::Unreachable(why) => {
-            say(&format!("error: cannot reach {url}: {}", shown(why)));
-            Exit::Unreachable
-        }
+    let why = shown(&error.to_string());
+    let (what, exit) = match error {
+        ClientError::Unreachable(_) => (format!("error: cannot reach {url}: {why}"), Exit::Unreachable),
         ClientError::Status(401, why) => {
             let variable = &args.token_env;
             let help = format!("put the token of a grant into `{variable}`: export {variable}=…");
-            say(&format!("error: not let in: {}\nhelp: {help}", shown(why)));
-            Exit::Denied
+            (format!("error: not let in: {}\nhelp: {help}", shown(why)), Exit::Denied)
         }
         ClientError::Refused(refused) if refused.message.starts_with("[POLICY DENIED]") => {
-            say(&shown(&refused.message));
-            Exit::Denied
+            (shown(&refused.message), Exit::Denied)
         }
-        ClientError::Refused(refused) => {
-            say(&format!("error {}: {}", refused.code, shown(&refused.message)));
-            Exit::Findings
-        }
+        ClientError::Refused(_) => (why, Exit::Findings),
         ClientError::Status(..) | ClientError::NotMcp(_) => {
-            say(&format!("error: {url}: {}", shown(&error.to_string())));
             let is_ours = matches!(error, ClientError::Status(400..=499, _));
-            if is_ours { Exit::Findings } else { Exit::Fault }
+            (format!("error: {url}: {why}"), if is_ours { Exit::Findings } else { Exit::Fault })
         }
+    };
+    say(&what);
+    if args.json {
+        output::error(what.trim_start_matches("error: "), exit)?;
     }
+    Ok(exit)
 }
 
 fn exit_of(result: &Value) -> Exit {

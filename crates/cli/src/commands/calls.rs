@@ -21,7 +21,7 @@ pub fn run(args: CallsArgs) -> Result<Exit> {
         if found.calls.is_empty() && !args.follow && !args.json {
             say("there are no such calls");
         }
-        show(&found.calls, args.json)?;
+        found.calls.iter().try_for_each(|call| tell(call, args.json))?;
         if args.follow {
             follow::follow(&desk, &wanted, args.json, found).await?;
         }
@@ -29,19 +29,9 @@ pub fn run(args: CallsArgs) -> Result<Exit> {
     })
 }
 
-/// Shows calls. Programs get their rows as they are kept, in the order of the log.
-fn show(calls: &[Call], json: bool) -> Result<()> {
-    if !json {
-        return calls.iter().try_for_each(tell);
-    }
-    let mut rows: Vec<&Row> =
-        calls.iter().flat_map(|call| [Some(&call.row), call.outcome.as_ref()]).flatten().collect();
-    rows.sort_by_key(|row| row.seq);
-    rows.into_iter().try_for_each(|row| tell_row(row, json))
-}
-
-fn tell(call: &Call) -> Result<()> {
-    output::print(&text::text(&call.merged()))
+/// Tells a call whole: its first row, and how it ended.
+fn tell(call: &Call, json: bool) -> Result<()> {
+    tell_row(&Row { seq: call.row.seq, record: call.merged() }, json)
 }
 
 fn tell_row(row: &Row, json: bool) -> Result<()> {

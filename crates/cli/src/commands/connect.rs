@@ -12,23 +12,13 @@ use gatelodge_store::Token;
 use serde_json::{Map, Value, json};
 
 use crate::cli::ConnectArgs;
-use crate::clients::{self, Client, Link, Places, Spot, System, Trouble, Way, short, snippet};
+use crate::clients::{self, Client, Link, Places, Spot, System, Way, short, snippet};
 use crate::exit::{Exit, Usage};
 use crate::report::{say, shown};
-use crate::{address, environment, output, report};
+use crate::{address, environment, output};
 use target::Peek;
 
 pub fn run(args: &ConnectArgs) -> Result<Exit> {
-    match connect(args) {
-        Err(error) if error.is::<Trouble>() => {
-            report::error(&error);
-            Ok(Exit::Findings)
-        }
-        ended => ended,
-    }
-}
-
-fn connect(args: &ConnectArgs) -> Result<Exit> {
     let client = clients::find(&args.client).ok_or_else(|| Usage("there is no such client".into()))?;
     let home = home(args.home.as_deref())?;
     let peek = Peek::at(&args.store)?;
@@ -45,20 +35,17 @@ fn connect(args: &ConnectArgs) -> Result<Exit> {
     // Taken before anything is written, so that no request is missed.
     let watch = if args.wait { Some(wait::Watch::begin(args, server, &peek)?) } else { None };
     if args.write {
-        let written = write::run(args, client, &link, &spot(args, client, home)?, &peek.data)?;
-        let Some(written) = written else { return Ok(Exit::Usage) };
-        told.extend(written);
+        told.extend(write::run(args, client, &link, &spot(args, client, home)?, &peek.data)?);
     } else if !args.json {
         print(client, &link, args, &home)?;
     }
-    let exit = match watch {
-        Some(watch) => watch.end(client, &mut told)?,
-        None => Exit::Fine,
-    };
+    if let Some(watch) = watch {
+        watch.end(client, &mut told)?;
+    }
     if args.json {
         output::json(&told)?;
     }
-    Ok(exit)
+    Ok(Exit::Fine)
 }
 
 /// Some clients hand the name to a shell, and some people hand us the token itself.

@@ -23,7 +23,9 @@ fn commands_page() -> String {
     let mut out =
         "# Command line\n\nEach command explains itself with `--help`; this page is made from the same texts.\n\n\
         Results go to standard output, everything else to standard error.\n\
-        Exit codes: 0 fine, 1 findings, 2 usage, 3 denied, 4 unreachable, 5 a fault.\n"
+        Exit codes: 0 fine, 1 findings, 2 usage, 3 denied, 4 unreachable, 5 a fault.\n\n\
+        With `--json`, results are JSON; an error that ended a command is told on standard output, too, as\n\
+        `{\"error\": {\"message\": \"…\", \"exit_code\": 2}}`.\n"
             .to_owned();
     let mut root = Cli::command().term_width(WIDTH);
     root.build();

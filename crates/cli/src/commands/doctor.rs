@@ -1,12 +1,13 @@
 //! `gatelodge doctor`: looks for what could be wrong, each with what to do about it.
 
 mod checks;
+mod clients;
 
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::cli::DoctorArgs;
-use crate::config::{self, Config};
+use crate::config::{self, ADMIN, CALLERS, Config};
 use crate::exit::Exit;
 use crate::report::shown;
 use crate::{desk, environment, output, wire};
@@ -66,18 +67,22 @@ async fn all(args: &DoctorArgs) -> Result<Vec<Check>> {
     let config = configuration(args, &mut checks)?;
     let store = desk::place(&args.store, config.as_ref())?;
     let clock = wire::system_clock();
-    checks.push(checks::directory(&store.data));
+    let listen = config.as_ref().map(|config| config.listen.clone());
+    let note = wire::running_note(&store.data);
+    checks.push(checks::directory(&store.data, listen.as_ref()).await);
     let stores = checks::schema(&store, &clock, &mut checks);
     if let Some(stores) = &stores {
-        checks.push(checks::time(stores, clock.now()).await);
+        checks.push(checks::time(stores, clock.as_ref()).await);
         checks.extend(checks::variables(stores).await);
         let entries = config.as_ref().map(|config| config.entries.clone()).unwrap_or_default();
-        checks.extend(checks::servers(stores, &entries).await);
+        let picture = checks::servers(stores, &entries, note.as_ref(), &mut checks).await;
+        checks.extend(clients::bypassing(args, &picture)?);
     }
-    let listen = config.map(|config| config.listen).unwrap_or_default();
-    let note = wire::find_note(&store.data);
-    checks.push(checks::port("port for agents", listen.callers, note.as_ref().map(|note| note.listen)));
-    checks.push(checks::port("port for admin", listen.admin, note.as_ref().map(|note| note.admin)));
+    let own = note.as_ref();
+    let of_config = listen.as_ref();
+    checks.push(checks::port("port for agents", of_config.map(|at| at.callers), CALLERS, own.map(|note| note.listen)));
+    checks.push(checks::port("port for admin", of_config.map(|at| at.admin), ADMIN, own.map(|note| note.admin)));
+    checks.push(checks::open_files(&listen.unwrap_or_default()));
     Ok(checks)
 }
 

@@ -5,7 +5,7 @@ mod import;
 mod plan;
 mod render;
 mod rewrite;
-mod scan;
+pub mod scan;
 mod told;
 mod undo;
 mod variable;
@@ -17,7 +17,6 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::cli::{InitArgs, StoreArgs};
-use crate::clients::Trouble;
 use crate::commands::connect::{home, places, target::Peek, this_program};
 use crate::environment::quoted;
 use crate::exit::{Exit, Usage};
@@ -30,16 +29,6 @@ use scan::{Finding, Scan};
 use write::{Done, Work};
 
 pub fn run(args: &InitArgs) -> Result<Exit> {
-    match init(args) {
-        Err(error) if error.is::<Trouble>() => {
-            report::error(&error);
-            Ok(Exit::Findings)
-        }
-        ended => ended,
-    }
-}
-
-fn init(args: &InitArgs) -> Result<Exit> {
     // Beside the configuration, and named after it.
     let journal_file = std::path::absolute(args.config.with_extension("init.json"))?;
     if args.undo {
@@ -94,8 +83,7 @@ fn move_over(args: &InitArgs, mut scan: Scan, mut import: Import, plan: Plan, re
     let mut rewrite = rewrite::rewrite(&mut scan, &import, &plan.grants, &gateway);
     ended.is_rewritten = may_rewrite(args, &rewrite)?;
     if !ask::leave(args.yes, "Write all this?")? {
-        say("nothing was written");
-        return Ok(Exit::Usage);
+        return Err(Usage("nothing was written".to_owned()).into());
     }
     let mut theirs = Vec::new();
     if ended.is_rewritten {

@@ -3,13 +3,17 @@
 use anyhow::{Context, Result};
 
 use crate::cli::ServeArgs;
-use crate::config::{self, Loaded};
-use crate::exit::Exit;
+use crate::config::{self, Entries, Loaded};
+use crate::exit::{Exit, Usage};
 use crate::wire::{self, Plan};
 use crate::{environment, output, report};
 
 pub fn run(args: ServeArgs) -> Result<Exit> {
-    let Loaded { config, findings, .. } = config::load(&args.config, &environment::variable)?;
+    let path = args.config.ok_or_else(|| {
+        Usage("name the configuration: `--config gatelodge.toml`, or set `GATELODGE_CONFIG`".to_owned())
+    })?;
+    let shown = report::shown(&path.display().to_string());
+    let Loaded { config, findings, .. } = config::load(&path, &environment::variable)?;
     if args.check && args.json {
         output::json(&findings.told())?;
     } else {
@@ -18,16 +22,20 @@ pub fn run(args: ServeArgs) -> Result<Exit> {
     let Some(config) = config else {
         let errors = findings.errors();
         let what = if errors == 1 { "1 error".to_owned() } else { format!("{errors} errors") };
-        report::say(&format!("{}: {what}; nothing was started", report::shown(&args.config.display().to_string())));
+        report::say(&format!("{shown}: {what}; nothing was started"));
         return Ok(Exit::Findings);
     };
     if args.check {
+        let Entries { servers, policies, grants } = &config.entries;
+        let counted = [(servers.len(), "server"), (policies.len(), "policy"), (grants.len(), "grant")];
+        let counted = counted.map(|(count, noun)| report::counted(count, noun)).join(", ");
+        report::say(&format!("{shown}: no errors; {counted}"));
         return Ok(Exit::Fine);
     }
     wire::start_log(&args.log)?;
     let clock = wire::system_clock();
     let stores = wire::open(&config.store, &clock).context("cannot open the data directory")?;
-    let file = Some((args.config, config.files));
+    let file = Some((path, config.files));
     let plan = Plan { listen: config.listen, store: config.store, entries: config.entries, file };
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(wire::run(plan, stores, clock, |_| ()))?;

@@ -17,8 +17,9 @@ use crate::address;
 use crate::cli::{NamedArgs, ServerCommand};
 use crate::desk::{self, Desk, Need};
 use crate::exit::{Exit, Usage};
+use crate::output;
 use crate::report::say;
-use crate::wire::{Stored, stored};
+use crate::wire::{self, Stored, stored};
 
 /// Runs a verb of `server`.
 pub fn run(command: ServerCommand) -> Result<Exit> {
@@ -58,6 +59,9 @@ fn remove(args: NamedArgs) -> Result<Exit> {
         }
         let entry = desk.entry("server.remove", name.as_str(), json!({}));
         desk.stores.servers.remove(&name, entry).await?;
+        if args.json {
+            output::json(&json!({"name": name, "removed": true}))?;
+        }
         say(&format!("server `{name}` is removed, and what grants had for it"));
         Ok(Exit::Fine)
     })
@@ -93,7 +97,26 @@ async fn all(desk: &Desk) -> Result<Vec<Told>> {
             all.push(told(server, &stored));
         }
     }
+    // The demonstration's server is in its process alone.
+    for name in wire::running_note(&desk.store.data).map(|note| note.servers).unwrap_or_default() {
+        if !all.iter().any(|told| told.name == name) {
+            all.push(of_process(name));
+        }
+    }
     Ok(all)
+}
+
+fn of_process(name: String) -> Told {
+    Told {
+        name,
+        url: "in the running gateway alone".to_owned(),
+        headers: Vec::new(),
+        variables: Vec::new(),
+        log_arguments: false,
+        from: "process",
+        created_at: None,
+        grants: Vec::new(),
+    }
 }
 
 fn told(server: &Server, stored: &Stored) -> Told {

@@ -12,7 +12,7 @@ use crate::client;
 use crate::config;
 use crate::desk::{self, Desk, Need};
 use crate::environment;
-use crate::exit::Exit;
+use crate::exit::{Exit, Failed};
 use crate::output;
 use crate::report::shown;
 use crate::wire::{self, Note, merge, stored};
@@ -48,9 +48,23 @@ struct Running {
 
 #[derive(Debug, Serialize)]
 struct Grants {
+    /// Those that are known here: none of the file's where it has faults.
     live: usize,
+    /// How many the running gateway has in force.
+    in_force: Option<usize>,
     expired: Vec<String>,
     revoked: Vec<String>,
+}
+
+impl Grants {
+    fn words(&self) -> String {
+        match self.in_force {
+            Some(in_force) if in_force > self.live => {
+                format!("{} live, {in_force} in force in the running gateway", self.live)
+            }
+            _ => format!("{} live", self.live),
+        }
+    }
 }
 
 pub fn run(args: StatusArgs) -> Result<Exit> {
@@ -64,8 +78,8 @@ pub fn run(args: StatusArgs) -> Result<Exit> {
             store.config = None;
             store.data = store.data.or(loaded.store.map(|store| store.data));
             if store.data.is_none() {
-                output::print(&refused(&faults))?;
-                return Ok(Exit::Findings);
+                let what = "the configuration has faults, and does not say where data is";
+                return Err(Failed(Exit::Findings, format!("{what}: {}", faults.join("; "))).into());
             }
         }
     }
@@ -105,9 +119,14 @@ async fn look(desk: &Desk) -> Result<Status> {
     Ok(Status {
         data: desk.store.data.display().to_string(),
         refused: gateway.note.as_ref().map(|note| note.refused.clone()).unwrap_or_default(),
+        grants: Grants {
+            live: labels("live").len(),
+            in_force: gateway.note.as_ref().map(|note| note.grants),
+            expired: labels("expired"),
+            revoked: labels("revoked"),
+        },
         gateway,
         servers,
-        grants: Grants { live: labels("live").len(), expired: labels("expired"), revoked: labels("revoked") },
         observing: observing(&grants),
         remarks,
         head: desk.stores.ledger.head().await?,
@@ -153,7 +172,7 @@ fn text(status: &Status) -> String {
     row("gateway", format!("{}{place}", status.gateway.state));
     let servers = if status.servers.is_empty() { "none".to_owned() } else { status.servers.join(", ") };
     row("servers", servers);
-    row("grants", format!("{} live", status.grants.live));
+    row("grants", status.grants.words());
     for (what, labels) in [("expired", &status.grants.expired), ("revoked", &status.grants.revoked)] {
         if !labels.is_empty() {
             row("", format!("{} {what}: {}", labels.len(), labels.join(", ")));

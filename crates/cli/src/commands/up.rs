@@ -16,6 +16,14 @@ use crate::wire::{self, Plan};
 use crate::{environment, output};
 
 pub fn run(args: UpArgs) -> Result<Exit> {
+    for (flag, address) in [("--listen", args.listen), ("--admin", args.admin)] {
+        if !address.ip().is_loopback() {
+            let what = format!("others can reach {address}, and `up` is for this machine alone");
+            let help = "`gatelodge serve` with `hosts` in its configuration is for others";
+            let port = address.port();
+            return Err(Usage(format!("{what}; say `{flag} 127.0.0.1:{port}`; {help}")).into());
+        }
+    }
     wire::start_log(&args.log)?;
     let usual = || config::default_data().map(|data| data.with_file_name("gatelodge-demo"));
     let data = args

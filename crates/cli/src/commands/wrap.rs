@@ -29,7 +29,7 @@ pub fn run(args: WrapArgs) -> Result<Exit> {
     let server = server(&args)?;
     refuse_missing(&args)?;
     wire::start_log(&args.log)?;
-    let Ok(config) = desk::configured(&args.store)? else { return Ok(Exit::Findings) };
+    let Ok(config) = desk::configured(&args.store)? else { return Err(desk::faulty()) };
     let store = desk::place(&args.store, config.as_ref())?;
     let clock = wire::system_clock();
     let stores = wire::open(&store, &clock).context("cannot open the data directory")?;

@@ -18,9 +18,14 @@ use super::{Picture, Stores};
 use crate::config::{self, Config, Entries, Listen, StoreConfig};
 use crate::environment;
 use crate::file::Stamped;
+use crate::report::counted;
 
 /// How often files are looked at.
 const LOOK: Duration = Duration::from_millis(500);
+/// Files that look the same after so long are whole.
+const SETTLED: Duration = Duration::from_millis(150);
+/// A file that is written for ever is read as it is after so many looks.
+const MOST_LOOKS: usize = 20;
 /// How long to wait after the store could not be asked.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -61,6 +66,17 @@ impl Followed {
         self.files = now;
         is_new
     }
+
+    /// Waits until nobody writes the files any more. What is read half-written may be without faults, and say less.
+    async fn settle(&mut self) {
+        self.has_changed();
+        for _ in 0..MOST_LOOKS {
+            tokio::time::sleep(SETTLED).await;
+            if !self.has_changed() {
+                return;
+            }
+        }
+    }
 }
 
 impl Follower {
@@ -71,6 +87,7 @@ impl Follower {
         tell(&picture);
         self.note.servers = picture.servers.iter().map(|server| server.name.to_string()).collect();
         self.note.remarks.clone_from(&picture.remarks);
+        self.note.grants = picture.grants.len();
         self.gateway.replace(picture.servers, picture.grants);
         self.note.loaded_at = self.clock.now();
         self.put_note();
@@ -88,9 +105,12 @@ impl Follower {
             loop {
                 let is_changed = tokio::select! {
                     Some(()) = changes.recv() => true,
-                    _ = look.tick() => self.file.as_mut().is_some_and(Followed::has_changed) && self.reread(),
+                    _ = look.tick() => self.look().await,
                     Some(()) = hangup.recv() => {
                         info!("hangup: reading the configuration again");
+                        if let Some(file) = &mut self.file {
+                            file.settle().await;
+                        }
                         self.reread()
                     }
                 };
@@ -100,6 +120,17 @@ impl Follower {
             }
         };
         tokio::join!(listening, following);
+    }
+
+    /// Looks at the files; true if they have changed and are good.
+    async fn look(&mut self) -> bool {
+        self.note.put_back(&self.data);
+        let Some(file) = &mut self.file else { return false };
+        if !file.has_changed() {
+            return false;
+        }
+        file.settle().await;
+        self.reread()
     }
 
     /// Puts a change in force; true if the store could not be read, and it has to be tried again.
@@ -139,7 +170,9 @@ impl Follower {
         let is_good = refused.is_empty();
         if !is_good {
             error!("the configuration has faults; what was in force stays in force");
-            refused.iter().for_each(|line| error!("{line}"));
+            // The same again is not told again.
+            let known = std::mem::take(&mut self.note.refused);
+            refused.iter().filter(|line| !known.contains(line)).for_each(|line| error!("{line}"));
         }
         self.note.refused = refused;
         self.put_note();
@@ -195,7 +228,7 @@ fn tell(picture: &Picture) {
         );
     }
     let (servers, grants) = (picture.servers.len(), picture.grants.len());
-    info!(servers, grants, "in force: {servers} servers, {grants} grants");
+    info!(servers, grants, "in force: {}, {}", counted(servers, "server"), counted(grants, "grant"));
 }
 
 #[cfg(test)]
@@ -213,6 +246,29 @@ mod tests {
         std::fs::write(&policy, r#"{"version": "1", "default": "allow"}"#).expect("written");
         let mut file = Followed { path, files: config.files, fixed: (config.listen, config.store) };
         assert!(file.has_changed());
+        assert!(!file.has_changed());
+    }
+
+    #[tokio::test]
+    async fn files_that_are_being_written_are_waited_for() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("gatelodge.toml");
+        let whole = "[store]\ndata = \"data\"\n";
+        std::fs::write(&path, whole).expect("written");
+        let config = config::load(&path, &|_| None).expect("a file").config.expect("a configuration");
+        let mut file = Followed { path: path.clone(), files: config.files, fixed: (config.listen, config.store) };
+        // An editor that writes in place; what is there between is without faults, and names nothing.
+        std::fs::write(&path, "").expect("emptied");
+        assert!(file.has_changed());
+        let (there, later) = (path.clone(), format!("{whole}# more\n"));
+        let text = later.clone();
+        let writing = tokio::spawn(async move {
+            tokio::time::sleep(SETTLED / 2).await;
+            std::fs::write(&there, text).expect("written");
+        });
+        file.settle().await;
+        assert_eq!(std::fs::read_to_string(&path).expect("a file"), later);
+        writing.await.expect("a writer");
         assert!(!file.has_changed());
     }
 }

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
 const NAME: &str = "gateway.json";
@@ -23,6 +25,9 @@ pub struct Note {
     pub loaded_at: Timestamp,
     /// The servers in force.
     pub servers: Vec<String>,
+    /// How many grants are in force.
+    #[serde(default)]
+    pub grants: usize,
     /// What was left out or overruled, and why.
     pub remarks: Vec<String>,
     /// Why a later change was not taken up; one line for each fault.
@@ -35,7 +40,26 @@ pub fn find(data: &Path) -> Option<Note> {
     serde_json::from_slice(&std::fs::read(data.join(NAME)).ok()?).ok()
 }
 
+/// Finds the note on a data directory, if the process it is of is there.
+pub fn running(data: &Path) -> Option<Note> {
+    let is_there = |pid: u32| {
+        let pid = Pid::from_raw(pid.try_into().ok()?)?;
+        // A process of somebody else's is there, too.
+        Some(!matches!(test_kill_process(pid), Err(Errno::SRCH)))
+    };
+    find(data).filter(|note| is_there(note.pid) == Some(true))
+}
+
 impl Note {
+    /// Puts the note back if there is none: another gateway on the same directory has taken its own away. A directory
+    /// that is gone stays so.
+    pub fn put_back(&self, data: &Path) {
+        if data.is_dir() && !data.join(NAME).exists() {
+            // It is tried again at the next look.
+            let _ = self.put(data);
+        }
+    }
+
     /// Puts the note where readers find the old one or the new one, never half of it.
     pub fn put(&self, data: &Path) -> std::io::Result<()> {
         let text = serde_json::to_vec_pretty(self)?;

@@ -13,7 +13,7 @@ use tracing::info;
 
 use super::follow::{Followed, Follower};
 use super::note::Note;
-use super::{Stores, housekeeping};
+use super::{Stores, files, housekeeping};
 use crate::config::{Entries, Listen, StoreConfig};
 use crate::file::Stamped;
 
@@ -32,6 +32,7 @@ pub struct Plan {
 /// Serves until SIGTERM or SIGINT. `ready` hears the address when callers can come.
 pub async fn run(plan: Plan, stores: Stores, clock: Arc<dyn Clock>, ready: impl FnOnce(SocketAddr)) -> Result<()> {
     let Plan { listen, store, entries, file } = plan;
+    files::raise(listen.settings.connections);
     let callers = bind(listen.callers, "[gateway]").await?;
     let admin = bind(listen.admin, "[admin]").await?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -47,6 +48,7 @@ pub async fn run(plan: Plan, stores: Stores, clock: Arc<dyn Clock>, ready: impl 
         config: file.as_ref().map(|(path, _)| path.clone()),
         loaded_at: clock.now(),
         servers: Vec::new(),
+        grants: 0,
         remarks: Vec::new(),
         refused: Vec::new(),
     };

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::OpenStoreError;
+use super::{OpenStoreError, head_file};
 use crate::StoreError;
 
 /// How long a statement waits for another process. Twice this is less than what a caller waits.
@@ -34,6 +34,7 @@ impl DbFile {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&dir);
         made.map_err(|source| OpenStoreError::File { path: dir.clone(), source })?;
         let path = dir.join(name);
+        refuse_lost(&path)?;
         // Only ever opened here to be made: closing a second handle would drop the locks of this process.
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
             Ok(_) => {}
@@ -46,7 +47,9 @@ impl DbFile {
     /// Finds the database in a directory.
     pub fn existing(dir: &Path, name: &str) -> Result<Self, OpenStoreError> {
         let dir = std::path::absolute(dir).map_err(|source| OpenStoreError::File { path: dir.into(), source })?;
-        Self::identify(dir.join(name))
+        let path = dir.join(name);
+        refuse_lost(&path)?;
+        Self::identify(path)
     }
 
     fn identify(path: PathBuf) -> Result<Self, OpenStoreError> {
@@ -103,6 +106,22 @@ impl DbFile {
         let connection = self.connect()?;
         connection.pragma_update(None, "query_only", true)?;
         Ok(connection)
+    }
+}
+
+/// Holds that a database that is not there, or holds nothing, never held anything.
+fn refuse_lost(path: &Path) -> Result<(), OpenStoreError> {
+    // One that is being made is empty, too; but its head is made later.
+    let is_empty = match fs::metadata(path) {
+        Ok(metadata) => metadata.len() == 0,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+        Err(_) => false,
+    };
+    match head_file::rows(path) {
+        rows @ 1.. if is_empty => {
+            Err(OpenStoreError::Lost { path: path.into(), head: path.with_extension(head_file::NAME), rows })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -17,9 +17,11 @@ use crate::StoreError;
 use crate::chain::Head;
 
 /// What a head's file is called: its database's name with this in place of `db`.
-const NAME: &str = "head";
+pub(super) const NAME: &str = "head";
 /// A head that the log no longer had. It stays until somebody has looked and removes it.
 const LOST: &str = "head.lost";
+/// Tells that a log with rows had no head beside it. It stays, too.
+const MISSED: &str = "head.missed";
 /// The longest head; shorter ones are filled up, so that writing in place leaves nothing of the one before.
 const WIDTH: usize = 20 + 1 + 64;
 
@@ -90,7 +92,7 @@ impl HeadFile {
 }
 
 /// Holds the log against the head that was kept. If the log lacks it, the head is set aside and not overwritten; if
-/// there is none, the log's end is kept from now on.
+/// there is none, that is noted, and the log's end is kept from now on.
 pub(super) fn prepare(db: &Connection, database: &DbFile, log: Log) -> Result<(), OpenStoreError> {
     let path = database.path().with_extension(NAME);
     let failed = |source| OpenStoreError::File { path: path.clone(), source };
@@ -101,11 +103,22 @@ pub(super) fn prepare(db: &Connection, database: &DbFile, log: Log) -> Result<()
         return Ok(());
     }
     if !text.is_empty() {
-        set_aside(database, &text).map_err(failed)?;
+        set_aside(database, LOST, &text).map_err(failed)?;
     }
     let end = end(db, log).map_err(unread)?;
+    // Looked for last: whoever writes rows has made it before.
+    if end.seq > 0 && !path.exists() {
+        set_aside(database, MISSED, &end.to_string()).map_err(failed)?;
+    }
+    begin(db, database, log)
+}
+
+/// Keeps the log's end from now on.
+pub(super) fn begin(db: &Connection, database: &DbFile, log: Log) -> Result<(), OpenStoreError> {
+    let path = database.path().with_extension(NAME);
+    let end = end(db, log).map_err(|source| OpenStoreError::Open { path: database.path().into(), source })?;
     let written = create(&path).and_then(|file| file.write_all_at(padded(end).as_bytes(), 0));
-    written.map_err(failed)
+    written.map_err(|source| OpenStoreError::File { path, source })
 }
 
 /// Sets the kept head aside if the log lacks its row, so that the next one does not overwrite what tells of a cut.
@@ -117,7 +130,7 @@ where
     let failed = |source| HeadFault { path: path.clone(), source };
     let text = read_text(&path).map_err(failed)?;
     if !text.is_empty() && !has_text(db, &text, log)? {
-        set_aside(database, &text).map_err(failed)?;
+        set_aside(database, LOST, &text).map_err(failed)?;
     }
     Ok(())
 }
@@ -135,6 +148,17 @@ pub(super) fn kept(database: &DbFile) -> Result<Vec<Head>, StoreError> {
         }
     }
     Ok(heads)
+}
+
+/// The note that a log with rows had no head, if there is one.
+pub(super) fn missed(database: &DbFile) -> Option<PathBuf> {
+    Some(database.path().with_extension(MISSED)).filter(|path| path.exists())
+}
+
+/// How many rows a database had, by the head beside it; 0 where there is none or it tells nothing.
+pub(super) fn rows(database: &Path) -> u64 {
+    let text = read_text(&database.with_extension(NAME)).unwrap_or_default();
+    text.parse::<Head>().map_or(0, |head| head.seq)
 }
 
 /// The end of a log's chain.
@@ -156,9 +180,9 @@ fn has_text(db: &Connection, text: &str, log: Log) -> rusqlite::Result<bool> {
 }
 
 // The first one that was lost tells most; later ones follow from it.
-fn set_aside(database: &DbFile, text: &str) -> io::Result<()> {
-    let lost = database.path().with_extension(LOST);
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(lost) {
+fn set_aside(database: &DbFile, name: &str, text: &str) -> io::Result<()> {
+    let aside = database.path().with_extension(name);
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(aside) {
         Ok(mut file) => writeln!(file, "{text}"),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),

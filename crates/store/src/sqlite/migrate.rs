@@ -37,7 +37,8 @@ pub(super) fn is_up(connection: &Connection, path: &Path, steps: &[&str]) -> Res
     Err(OpenStoreError::TooOld { path: path.into(), found: number(found), known: number(steps.len()) })
 }
 
-fn version(connection: &Connection, path: &Path, steps: &[&str]) -> Result<usize, OpenStoreError> {
+/// How many steps a database has taken.
+pub(super) fn version(connection: &Connection, path: &Path, steps: &[&str]) -> Result<usize, OpenStoreError> {
     let asked = connection.pragma_query_value(None, "user_version", |row| row.get::<_, u32>(0));
     let found = asked.map_err(|source| OpenStoreError::Open { path: path.into(), source })?;
     match usize::try_from(found) {

@@ -22,6 +22,8 @@ use crate::chain::Head;
 
 const NAME: &str = "state.db";
 const STEPS: [&str; 3] = [include_str!("state/1.sql"), include_str!("state/2.sql"), include_str!("state/3.sql")];
+/// The schema of builds that kept no head of the log of changes.
+const BEFORE_HEADS: usize = 1;
 /// Of the log of changes nothing is ever removed.
 const LOG: Log = Log { table: "admin_log", anchor: |_| Ok(Head::EMPTY) };
 
@@ -45,7 +47,13 @@ impl SqliteState {
     /// # Errors
     /// See [`OpenStoreError`].
     pub fn open(dir: &Path) -> Result<Self, OpenStoreError> {
-        Self::start(DbFile::create(dir, NAME)?, |connection, path| migrate::bring_up(connection, path, &STEPS))
+        let file = DbFile::create(dir, NAME)?;
+        Self::start(file.clone(), |connection, path| {
+            if migrate::version(connection, path, &STEPS)? == BEFORE_HEADS {
+                head_file::begin(connection, &file, LOG)?;
+            }
+            migrate::bring_up(connection, path, &STEPS)
+        })
     }
 
     /// Opens the state in a directory, as it is: nothing is made and no schema changed. For the command line beside

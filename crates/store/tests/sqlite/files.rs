@@ -6,8 +6,8 @@ use std::path::Path;
 
 use gatelodge_store::conformance::kit::{NOON, a_day, at, noted, record};
 use gatelodge_store::{
-    Durability, Filter, Kind, Ledger, Notices, OpenStoreError, ReserveOutcome, Servers, SqliteLedger, SqliteState,
-    StoreError,
+    AdminLog, Durability, Filter, Kind, Ledger, Notices, OpenStoreError, ReserveOutcome, Servers, SqliteLedger,
+    SqliteState, StoreError,
 };
 use rusqlite::Connection;
 
@@ -137,8 +137,10 @@ async fn a_log_that_lost_its_end_is_noticed_after_the_next_start() {
         assert!(take(&first, 9).await);
     }
     drop(first);
-    // The whole ledger is gone; what is kept beside it says that there was one.
-    fs::remove_file(dir.path().join("ledger.db")).expect("removed");
+    // Another ledger stands in its place; what is kept beside it says that it is not the one there was.
+    let other = tempfile::tempdir().expect("a directory");
+    drop(ledger(other.path()));
+    fs::rename(other.path().join("ledger.db"), dir.path().join("ledger.db")).expect("replaced");
     let second = ledger(dir.path());
     for _ in 0..4 {
         assert!(take(&second, 9).await);
@@ -196,4 +198,67 @@ async fn a_counter_that_cannot_be_read_refuses() {
         assert!(matches!(refused, StoreError::Corrupt(_)), "{refused}");
     }
     assert_eq!(first.rows(Filter { limit: 9, ..Filter::default() }).await.expect("rows").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_that_vanished_is_not_begun_anew_while_its_head_is_there() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let first = ledger(dir.path());
+    assert!(take(&first, 1).await);
+    drop(first);
+    let (database, head) = (dir.path().join("ledger.db"), dir.path().join("ledger.head"));
+    for is_emptied in [false, true] {
+        let _ = fs::remove_file(&database);
+        if is_emptied {
+            fs::write(&database, "").expect("an empty file");
+        }
+        for open in [SqliteLedger::open, SqliteLedger::open_existing] {
+            let lost = open(dir.path(), Durability::Process, clock()).expect_err("lost");
+            assert!(matches!(&lost, OpenStoreError::Lost { rows: 1, .. }), "{lost}");
+            let (path, head) = (database.display(), head.display());
+            let words =
+                format!("`{path}` is gone or empty, but `{head}` says that it had 1 rows; restore it, or remove");
+            assert!(lost.to_string().starts_with(&words), "{lost}");
+        }
+        assert_eq!(database.exists(), is_emptied, "nothing is made");
+    }
+    fs::remove_file(&head).expect("somebody has decided");
+    assert!(take(&ledger(dir.path()), 1).await, "it begins anew");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_that_is_missing_beside_rows_is_remarked_on_until_somebody_has_looked() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (first, state) = (ledger(dir.path()), SqliteState::open(dir.path()).expect("a state"));
+    assert!(take(&first, 1).await);
+    state.add(server("zoo"), noted()).await.expect("added");
+    assert_eq!(first.verify(vec![]).await.expect("a walk").missed_head, None);
+    drop((first, state));
+    for name in ["ledger.head", "state.head"] {
+        fs::remove_file(dir.path().join(name)).expect("removed");
+    }
+    for _ in 0..2 {
+        let (ledger, state) = (ledger(dir.path()), SqliteState::open(dir.path()).expect("a state"));
+        let verified = ledger.verify(vec![]).await.expect("a walk");
+        assert_eq!((verified.broken, verified.missed_head), (None, Some(dir.path().join("ledger.head.missed"))));
+        let verified = AdminLog::verify(&state, None).await.expect("a walk");
+        assert_eq!((verified.broken, verified.missed_head), (None, Some(dir.path().join("state.head.missed"))));
+    }
+    for name in ["ledger.head.missed", "state.head.missed"] {
+        fs::remove_file(dir.path().join(name)).expect("somebody has looked");
+    }
+    assert_eq!(ledger(dir.path()).verify(vec![]).await.expect("a walk").missed_head, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_of_a_build_that_kept_no_head_is_not_remarked_on() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let old = Connection::open(dir.path().join("state.db")).expect("a database");
+    old.execute_batch(include_str!("../../src/sqlite/state/1.sql")).expect("the first schema");
+    old.execute("INSERT INTO admin_log (seq, at, body, hash) VALUES (1, 0, '{}', zeroblob(32))", []).expect("a row");
+    old.pragma_update(None, "user_version", 1).expect("a version");
+    drop(old);
+    let state = SqliteState::open(dir.path()).expect("brought up");
+    assert_eq!(AdminLog::verify(&state, None).await.expect("a walk").missed_head, None);
+    assert!(dir.path().join("state.head").exists());
 }

@@ -9,6 +9,7 @@ use gatelodge_store::{Kind, Row};
 use super::gather::{Call, Gathered, Wanted};
 use super::{tell, tell_row};
 use crate::desk::Desk;
+use crate::output;
 
 /// How often the log is looked at.
 const LOOK: Duration = Duration::from_millis(250);
@@ -50,6 +51,9 @@ pub async fn follow(desk: &Desk, wanted: &Wanted, json: bool, found: Gathered) -
             }
         }
         open.look()?;
+        if output::is_closed() {
+            return Ok(());
+        }
     }
 }
 
@@ -62,14 +66,11 @@ impl Open {
         if !wanted.admits(&row) {
             return Ok(());
         }
-        // Programs get rows as they are kept; for people the outcome is a moment behind, and the two are shown together.
-        let is_open = row.record.kind == Kind::Intent;
-        if self.json || !is_open {
-            tell_row(&row, self.json)?;
+        // The outcome is a moment behind, and the two are shown together.
+        if row.record.kind != Kind::Intent {
+            return tell_row(&row, self.json);
         }
-        if is_open {
-            self.add(Waiting { row, looks: 0, is_told: self.json });
-        }
+        self.add(Waiting { row, looks: 0, is_told: false });
         Ok(())
     }
 
@@ -77,8 +78,7 @@ impl Open {
     fn settle(&mut self, outcome: Row, wanted: &Wanted) -> Result<()> {
         let place = self.calls.iter().position(|waiting| waiting.row.record.call == outcome.record.call);
         match place.and_then(|place| self.calls.remove(place)) {
-            Some(_) if self.json => tell_row(&outcome, true),
-            Some(waiting) => tell(&Call { row: waiting.row, outcome: Some(outcome) }),
+            Some(waiting) => tell(&Call { row: waiting.row, outcome: Some(outcome) }, self.json),
             None if wanted.admits(&outcome) => tell_row(&outcome, self.json),
             None => Ok(()),
         }
@@ -97,7 +97,7 @@ impl Open {
             waiting.looks += 1;
             if waiting.looks >= PATIENCE {
                 waiting.is_told = true;
-                tell_row(&waiting.row, false)?;
+                tell_row(&waiting.row, self.json)?;
             }
         }
         Ok(())

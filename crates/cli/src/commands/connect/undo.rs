@@ -9,7 +9,7 @@ use super::write::{JOURNAL, of_file};
 use crate::ask;
 use crate::cli::ConnectArgs;
 use crate::clients::{Journal, Spot, Standing};
-use crate::exit::{Exit, Usage};
+use crate::exit::{Exit, Failed, Usage};
 use crate::output;
 use crate::report::{say, shown};
 
@@ -23,11 +23,11 @@ pub fn run(args: &ConnectArgs, spot: &Spot, data: &Path) -> Result<Exit> {
     };
     let step = journal.steps.remove(at);
     if step.standing().map_err(|trouble| of_file(&name, &trouble))? == Standing::Changed && !args.force {
-        say(&format!("`{name}` was changed since; `--force` takes our entry back, and keeps the changes"));
-        return Ok(Exit::Findings);
+        let what = format!("`{name}` was changed since; `--force` takes our entry back, and keeps the changes");
+        return Err(Failed(Exit::Findings, what).into());
     }
     if !ask::leave(args.yes, &format!("Put `{name}` back as it was?"))? {
-        return Ok(Exit::Usage);
+        return Err(Usage("nothing was taken back".to_owned()).into());
     }
     step.undo().map_err(|trouble| of_file(&name, &trouble))?;
     journal.keep(&journal_file)?;

@@ -10,7 +10,7 @@ use super::target::Peek;
 use crate::cli::ConnectArgs;
 use crate::clients::Client;
 use crate::config::{self, DURATION_FORM, StoreConfig};
-use crate::exit::{Exit, Usage};
+use crate::exit::{Unreachable, Usage};
 use crate::report::{say, shown};
 use crate::wire::{self, Stores};
 use crate::{desk, output};
@@ -42,20 +42,20 @@ impl Watch {
     }
 
     /// Waits for a row of a grant, and says when it came.
-    pub fn end(self, client: &Client, told: &mut Map<String, Value>) -> Result<Exit> {
+    pub fn end(self, client: &Client, told: &mut Map<String, Value>) -> Result<()> {
         if !self.json {
             say(&format!("waiting for the first request of {}; Ctrl-C ends it", client.name));
         }
         let Some(row) = desk::wait(self.first())? else {
-            say("no request came in time; is the token set where the client starts, and was the client started anew?");
-            return Ok(Exit::Unreachable);
+            let help = "is the token set where the client starts, and was the client started anew?";
+            return Err(Unreachable(format!("no request came in time; {help}")).into());
         };
         told.insert("first_request".to_owned(), json!(row));
         if !self.json {
             let label = row.record.label.as_deref().unwrap_or_default();
             output::print(&format!("{} connected at {} with grant `{}`\n", client.name, row.record.at, shown(label)))?;
         }
-        Ok(Exit::Fine)
+        Ok(())
     }
 
     async fn first(&self) -> Result<Option<Row>> {

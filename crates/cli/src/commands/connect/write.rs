@@ -16,14 +16,14 @@ use crate::report::{say, shown};
 /// Where it is noted what `connect` wrote, in the data directory.
 pub const JOURNAL: &str = "connect.json";
 
-/// Writes the entry; none if the person said no.
+/// Writes the entry.
 pub fn run(
     args: &ConnectArgs,
     client: &'static Client,
     link: &Link,
     spot: &Spot,
     data: &Path,
-) -> Result<Option<Map<String, Value>>> {
+) -> Result<Map<String, Value>> {
     let path = std::path::absolute(&spot.file)?;
     let name = shown(&path.display().to_string());
     if !client.is_writable() {
@@ -42,7 +42,7 @@ pub fn run(
     let entry = link.entry_over(client, old);
     if old == Some(&entry) {
         say(&format!("`{name}` says so already"));
-        return Ok(Some(Map::from_iter([("written".to_owned(), Value::Null)])));
+        return Ok(Map::from_iter([("written".to_owned(), Value::Null)]));
     }
     let shown_change = diff(old, &entry, &link.entry(client));
     let change =
@@ -51,14 +51,13 @@ pub fn run(
     held.check_writable().map_err(|trouble| of_file(&name, &trouble))?;
     say(&format!("{name}: `{}.{}`\n{}", spot.root.join("."), shown(&link.name), shown_change));
     if !ask::leave(args.yes, "Write it?")? {
-        say("nothing was written");
-        return Ok(None);
+        return Err(Usage("nothing was written".to_owned()).into());
     }
     let output = Output { held, bytes, client: Some(client), entries: vec![change.path()] };
     let backup = keep(&output, data).map_err(|trouble| of_file(&name, &trouble))?;
     say(&format!("wrote `{name}`; `gatelodge connect {} --undo` takes it back", client.id));
     notes(client, link).iter().for_each(|note| say(note));
-    Ok(Some(Map::from_iter([("written".to_owned(), json!(path)), ("backup".to_owned(), json!(backup))])))
+    Ok(Map::from_iter([("written".to_owned(), json!(path)), ("backup".to_owned(), json!(backup))]))
 }
 
 /// Keeps the old text, notes what is done, and does it. If it cannot be done, nothing stays behind.

@@ -1,26 +1,41 @@
 //! The checks of the doctor, one function each.
 
-use std::net::{SocketAddr, TcpListener};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
+use gatelodge_gateway::{ChildConfig, UpstreamConfig, Way};
 use gatelodge_store::{Clock, Filter, OpenStoreError};
 use jiff::Timestamp;
 
 use super::Check;
 use crate::commands::server::test::{cut, reach};
-use crate::config::{Entries, StoreConfig};
-use crate::wire::{self, Stores, merge, stored};
-use crate::{environment, headers};
+use crate::config::{Entries, Listen, StoreConfig};
+use crate::report::counted;
+use crate::wire::{self, Note, Picture, Stores, files, merge, stored};
+use crate::{desk, environment, headers};
 
 /// A clock before this was never set.
 const EARLIEST: &str = "2026-01-01T00:00:00Z";
+/// How many rows are looked at for times that have not come.
+const LOOKED_AT: usize = 10_000;
+/// How long the running gateway may take to take a connection.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
 
 /// Whether the data directory can be written.
-pub fn directory(data: &Path) -> Check {
+pub async fn directory(data: &Path, listen: Option<&Listen>) -> Check {
     let name = "data directory";
     let shown = data.display();
     if !data.exists() {
+        let admin = listen.map(|listen| listen.admin);
+        if let Some(admin) = admin
+            && desk::is_answered(admin).await.is_ok_and(|is| is)
+        {
+            let says = format!("`{shown}` is gone, but a gateway answers at {admin}: what it keeps is lost");
+            return Check::wrong(name, says, "stop the gateway, restore the directory, and start it again");
+        }
         return Check::warning(name, format!("`{shown}` is not there yet"), "the first start makes it");
     }
     let probe = data.join(format!("doctor.{}", std::process::id()));
@@ -28,9 +43,20 @@ pub fn directory(data: &Path) -> Check {
     match written {
         Ok(()) => Check::fine(name, format!("`{shown}` can be written")),
         Err(error) => {
-            let fix = format!("give the user `{}` the right to write it", environment::user());
-            Check::wrong(name, format!("`{shown}` cannot be written: {error}"), fix)
+            // It may be there, and empty.
+            let _ = std::fs::remove_file(&probe);
+            Check::wrong(name, format!("`{shown}` cannot be written: {error}"), way_to_write(error.kind()))
         }
+    }
+}
+
+fn way_to_write(kind: ErrorKind) -> String {
+    match kind {
+        ErrorKind::StorageFull => "make room on the disk".to_owned(),
+        ErrorKind::QuotaExceeded => "make room, or have the quota raised".to_owned(),
+        ErrorKind::FileTooLarge => "raise the limit for the size of files (`ulimit -f`)".to_owned(),
+        ErrorKind::ReadOnlyFilesystem => "mount the disk so that it can be written".to_owned(),
+        _ => format!("give the user `{}` the right to write it", environment::user()),
     }
 }
 
@@ -39,6 +65,9 @@ pub fn schema(store: &StoreConfig, clock: &Arc<dyn Clock>, checks: &mut Vec<Chec
     let name = "databases";
     let (check, stores) = match wire::open_existing(store, clock) {
         Ok(stores) => (Check::fine(name, "of this build's schema"), Some(stores)),
+        Err(fault @ OpenStoreError::Lost { .. }) => {
+            (Check::wrong(name, fault.to_string(), "restore it from a backup, and start the gateway"), None)
+        }
         Err(OpenStoreError::Missing { .. }) => {
             (Check::warning(name, "there are none yet", "the first start makes them"), None)
         }
@@ -59,15 +88,24 @@ pub fn schema(store: &StoreConfig, clock: &Arc<dyn Clock>, checks: &mut Vec<Chec
 }
 
 /// Whether the clock is plausible: windows of limits follow it.
-pub async fn time(stores: &Stores, now: Timestamp) -> Check {
+pub async fn time(stores: &Stores, clock: &dyn Clock) -> Check {
     let name = "clock";
-    let fix = "set the clock; limits count by it and never go back";
+    let latest = stores.ledger.rows(Filter { limit: LOOKED_AT, ..Filter::default() }).await;
+    let latest = latest.ok().and_then(|rows| rows.iter().map(|row| row.record.at).max());
+    // Read behind the rows: a gateway may be writing.
+    let now = clock.now();
     if EARLIEST.parse::<Timestamp>().is_ok_and(|earliest| now < earliest) {
-        return Check::wrong(name, format!("it is {now}, before this program was made"), fix);
+        return Check::wrong(name, format!("it is {now}, before this program was made"), "set the clock");
     }
-    let last = stores.ledger.rows(Filter { limit: 1, ..Filter::default() }).await;
-    match last.ok().and_then(|rows| rows.last().map(|row| row.record.at)) {
-        Some(last) if last > now => Check::wrong(name, format!("it is {now}, but the last call was at {last}"), fix),
+    match latest {
+        Some(latest) if latest > now => {
+            let says = format!("it is {now}, but calls were recorded up to {latest}: limits never go back");
+            let fix = format!(
+                "set the clock if it is wrong now; if it was wrong then, what those calls used counts until their \
+                 windows end after {latest}: wait, or name the counter anew in the policy"
+            );
+            Check::wrong(name, says, fix)
+        }
         _ => Check::fine(name, format!("it is {now}")),
     }
 }
@@ -91,35 +129,140 @@ pub async fn variables(stores: &Stores) -> Vec<Check> {
     checks
 }
 
-/// Whether each server answers.
-pub async fn servers(stores: &Stores, entries: &Entries) -> Vec<Check> {
+/// Whether each server answers. Gives what is in force, or would be.
+pub async fn servers(stores: &Stores, entries: &Entries, note: Option<&Note>, checks: &mut Vec<Check>) -> Picture {
     let name = "server";
-    let Ok(stored) = stored(stores).await else { return Vec::new() };
+    let Ok(stored) = stored(stores).await else { return Picture::default() };
     let picture = merge(entries, &stored, &environment::variable);
-    let mut checks = Vec::new();
-    for remark in picture.remarks {
+    let running = note.map(|note| note.servers.as_slice()).unwrap_or_default();
+    let inner: Vec<&String> = running
+        .iter()
+        .filter(|running| !picture.servers.iter().any(|server| server.name.as_str() == **running))
+        .collect();
+    for server in &inner {
+        checks.push(Check::fine(name, format!("`{server}` is in the running gateway alone, which says it is there")));
+    }
+    let is_there = |remark: &&String| {
+        inner.iter().any(|server| remark.ends_with(&format!(" is for a server `{server}`, which is not there")))
+    };
+    for remark in picture.remarks.iter().filter(|remark| !is_there(remark)) {
         checks.push(Check::warning("entries", remark, "`gatelodge status` shows what is there"));
     }
     for server in &picture.servers {
-        checks.push(match reach(server).await {
-            Ok(offered) => Check::fine(name, format!("`{}` offers {} tools", server.name, offered.tools.len())),
-            Err(error) => {
-                let says = format!("`{}` does not answer: {}", server.name, cut(server, &error.to_string()));
-                Check::wrong(name, says, "see whether it runs, and whether its address and headers are right")
-            }
-        });
+        checks.push(reached(server).await);
     }
-    checks
+    picture
 }
 
-/// Whether an address is free, or this gateway's.
-pub fn port(name: &'static str, address: SocketAddr, own: Option<SocketAddr>) -> Check {
+async fn reached(server: &UpstreamConfig) -> Check {
+    let name = "server";
+    if let Way::Child(child) = &server.way
+        && let Some(program) = not_found(child)
+    {
+        let says = format!("`{}` runs `{}`, which is not found", server.name, crate::report::shown(&program));
+        return Check::wrong(name, says, "install it where the gateway runs, or write its full path in `command`");
+    }
+    let error = match reach(server).await {
+        Ok(offered) => {
+            let tools = counted(offered.tools.len(), "tool");
+            return Check::fine(name, format!("`{}` offers {tools}", server.name));
+        }
+        Err(error) => cut(server, &error.to_string()),
+    };
+    unanswered(server, &error)
+}
+
+fn unanswered(server: &UpstreamConfig, error: &str) -> Check {
+    let is_tls = matches!(&server.way, Way::Http(http) if http.url.scheme_str() == Some("https"));
+    if is_tls && error.contains("certificate") {
+        let says = format!("`{}` has a certificate that is refused: {error}", server.name);
+        let fix = "see whether its name and dates are right, and add its authority to those that this machine trusts";
+        return Check::wrong("TLS", says, fix);
+    }
+    let fix = match &server.way {
+        Way::Child(_) => "run the command by hand where the gateway runs, with the same variables",
+        Way::Http(_) => "see whether it runs, and whether its address and headers are right",
+    };
+    Check::wrong("server", format!("`{}` does not answer: {error}", server.name), fix)
+}
+
+/// The program of a server, if there is none such where it would be looked for.
+fn not_found(child: &ChildConfig) -> Option<String> {
+    let program = Path::new(&child.program);
+    let is_there = if child.program.contains('/') {
+        child.directory.as_deref().unwrap_or(Path::new("")).join(program).exists() || program.exists()
+    } else {
+        let path = child.environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_str());
+        std::env::split_paths(path.unwrap_or_default()).any(|folder| folder.join(program).is_file())
+    };
+    (!is_there).then(|| child.program.clone())
+}
+
+/// Whether an address is free, or the running gateway's.
+pub fn port(name: &'static str, written: Option<SocketAddr>, usual: SocketAddr, own: Option<SocketAddr>) -> Check {
+    let address = written.unwrap_or(usual);
+    if let Some(own) = own {
+        let is_it = written.is_none_or(|written| written.port() == 0 || written == own);
+        let says = format!("the running gateway listens on {own}");
+        return match TcpStream::connect_timeout(&own, ANSWER_TIME) {
+            Ok(_) if is_it => Check::fine(name, says),
+            Ok(_) => Check::warning(name, format!("{says}, the configuration says {address}"), "restart the gateway"),
+            Err(error) => {
+                let says = format!("the gateway's process is there, but {own} does not answer: {error}");
+                Check::wrong(name, says, "look at its log; restart it")
+            }
+        };
+    }
     match TcpListener::bind(address) {
         Ok(_) => Check::fine(name, format!("{address} is free")),
-        Err(_) if own == Some(address) => Check::fine(name, format!("{address} is the running gateway's")),
         Err(error) => {
             let fix = "stop what listens there, or name another address in the configuration";
             Check::wrong(name, format!("cannot listen on {address}: {error}"), fix)
         }
+    }
+}
+
+/// Whether as many files may be open as there may be connections.
+pub fn open_files(listen: &Listen) -> Check {
+    let name = "open files";
+    let connections = listen.settings.connections;
+    match files::most() {
+        Some(most) if files::is_short(Some(most), connections) => {
+            let says = format!("{most} may be open, too few for `connections` = {connections}");
+            let fix = "raise the limit (`LimitNOFILE=` in a unit, `ulimit -Hn` in a shell), or lower `connections`";
+            Check::warning(name, says, fix)
+        }
+        Some(most) => Check::fine(name, format!("up to {most}, enough for {connections} connections")),
+        None => Check::fine(name, "as many as there are"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gatelodge_gateway::{Accepting, HttpConfig};
+
+    use super::*;
+    use crate::commands::doctor::Verdict;
+
+    #[test]
+    fn a_certificate_that_is_refused_is_named_as_that() {
+        let server = |url: &str| UpstreamConfig {
+            name: "books".parse().expect("a name"),
+            way: Way::Http(HttpConfig { url: url.parse().expect("a URL"), headers: Vec::new() }),
+            log_arguments: false,
+            accepting: Accepting::default(),
+        };
+        let error = "invalid peer certificate: UnknownIssuer";
+        let check = unanswered(&server("https://books.example.com/mcp"), error);
+        assert_eq!((check.name, check.verdict), ("TLS", Verdict::Wrong));
+        assert!(check.says.contains("has a certificate that is refused"), "{}", check.says);
+        assert_eq!(unanswered(&server("http://books.example.com/mcp"), error).name, "server");
+        assert_eq!(unanswered(&server("https://books.example.com/mcp"), "connection refused").name, "server");
+    }
+
+    #[test]
+    fn a_full_disk_is_not_taken_for_a_missing_right() {
+        assert_eq!(way_to_write(ErrorKind::StorageFull), "make room on the disk");
+        assert!(way_to_write(ErrorKind::PermissionDenied).starts_with("give the user"));
     }
 }

@@ -10,6 +10,7 @@ use crate::commands::server;
 use crate::config::offer;
 use crate::desk::{self, Desk, Need};
 use crate::exit::{Exit, Usage};
+use crate::output;
 use crate::report::{say, shown};
 
 pub fn run(args: AttachArgs) -> Result<Exit> {
@@ -18,6 +19,9 @@ pub fn run(args: AttachArgs) -> Result<Exit> {
         let attachment = attachment(&desk, &args.server, args.policy.as_deref(), args.observe).await?;
         let entry = desk.entry("grant.attach", &grant.label, json!(attachment));
         desk.stores.grants.attach(&grant.id, attachment.clone(), entry).await?;
+        if args.json {
+            output::json(&json!({"id": grant.id, "label": grant.label, "attached": attachment}))?;
+        }
         say(&format!("grant `{}` reaches {}", shown(&grant.label), words(&attachment)));
         Ok(Exit::Fine)
     })
@@ -29,6 +33,9 @@ pub fn detach(args: DetachArgs) -> Result<Exit> {
         let server = server::name(&args.server)?;
         let entry = desk.entry("grant.detach", &grant.label, json!({"server": server}));
         desk.stores.grants.detach(&grant.id, &server, entry).await?;
+        if args.json {
+            output::json(&json!({"id": grant.id, "label": grant.label, "detached": server}))?;
+        }
         say(&format!("grant `{}` no longer reaches {server}", shown(&grant.label)));
         Ok(Exit::Fine)
     })

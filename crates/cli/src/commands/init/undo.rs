@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::ask;
 use crate::cli::InitArgs;
 use crate::clients::{Journal, Standing, Step, Undone};
-use crate::exit::{Exit, Usage};
+use crate::exit::{Exit, Failed, Usage};
 use crate::output;
 use crate::report::{say, shown};
 
@@ -22,11 +22,12 @@ pub fn run(args: &InitArgs, journal_file: &Path) -> Result<Exit> {
         journal.steps.iter().filter(is_changed).map(|step| shown(&step.file.display().to_string())).collect();
     if !changed.is_empty() && !args.force {
         changed.iter().for_each(|file| say(&format!("{file}: it was changed since `init`, or cannot be read")));
-        say("nothing was taken back; `--force` takes our entries out of the changed files, and keeps the changes");
-        return Ok(Exit::Findings);
+        let help = "`--force` takes our entries out of the changed files, and keeps the changes";
+        let what = format!("nothing was taken back; {help}");
+        return Err(Failed(Exit::Findings, what).into());
     }
     if !ask::leave(args.yes, &format!("Put {} files back as they were?", journal.steps.len()))? {
-        return Ok(Exit::Usage);
+        return Err(Usage("nothing was taken back".to_owned()).into());
     }
     let (mut restored, mut left) = (Vec::new(), Vec::new());
     for step in journal.steps.drain(..).rev() {

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::name;
 use crate::cli::{PutArgs, RollbackArgs};
 use crate::desk::{self, Desk, Need};
-use crate::exit::{Exit, Usage};
+use crate::exit::{Exit, Failed, Usage};
 use crate::file;
 use crate::report::{self, say, shown};
 use crate::{environment, output};
@@ -20,8 +20,7 @@ pub fn run(args: PutArgs) -> Result<Exit> {
     let found = check(&source.text, format, None);
     report::faults(&source, &found);
     if found.iter().any(|fault| fault.severity == Severity::Error) {
-        say("the policy has faults; nothing was kept");
-        return Ok(Exit::Findings);
+        return Err(Failed(Exit::Findings, "the policy has faults; nothing was kept".to_owned()).into());
     }
     let Ok(text) = String::from_utf8(source.text) else { return Err(Usage("the policy is not UTF-8".into()).into()) };
     desk::at(&args.store, Need::Made, async |desk| {
@@ -60,6 +59,15 @@ async fn keep(desk: &Desk, put: Put, action: &str, json: bool) -> Result<Exit> {
         Err(StoreError::NotFound(_)) => None,
         Err(fault) => return Err(fault.into()),
     };
+    if let Some(same) = old.as_ref().filter(|old| old.text == text && old.is_yaml == (format == Format::Yaml)) {
+        if json {
+            let version = same.version;
+            output::json(&json!({"name": name, "version": version, "unchanged": true, "counters": []}))?;
+        } else {
+            say(&format!("policy `{name}` stays at version {}: the text is the same", same.version));
+        }
+        return Ok(Exit::Fine);
+    }
     let changes = old.as_ref().map(|old| changes(old, &new)).unwrap_or_default();
     let policy = StoredPolicy {
         name: name.clone(),
@@ -73,7 +81,9 @@ async fn keep(desk: &Desk, put: Put, action: &str, json: bool) -> Result<Exit> {
     let entry = desk.entry(action, name.as_str(), json!({"restores": restores}));
     let version = desk.stores.policies.put(policy, entry).await?;
     if json {
-        output::json(&json!({"name": name, "version": version, "restores": restores, "counters": changes}))?;
+        output::json(&json!({
+            "name": name, "version": version, "restores": restores, "unchanged": false, "counters": changes
+        }))?;
         return Ok(Exit::Fine);
     }
     let again = restores.map(|old| format!(", which puts version {old} back")).unwrap_or_default();

@@ -9,7 +9,7 @@ use crate::cli::{AcceptArgs, NamedArgs};
 use crate::desk::{self, Desk, Need};
 use crate::exit::{Exit, Usage};
 use crate::output;
-use crate::report::{say, shown};
+use crate::report::{counted, say, shown};
 
 pub fn diff(args: NamedArgs) -> Result<Exit> {
     desk::at(&args.store, Need::There, async |desk| {
@@ -59,7 +59,7 @@ pub fn accept(args: AcceptArgs) -> Result<Exit> {
             let refused: Vec<&str> = refused.iter().map(|drift| drift.tool.as_str()).collect();
             output::json(&json!({"server": name, "accepted": names, "refused": refused}))?;
         } else {
-            output::print(&format!("accepted {} of `{name}`\n", counted(names.len())))?;
+            output::print(&format!("accepted {} of `{name}`\n", counted(names.len(), "tool")))?;
             accepted.iter().try_for_each(|drift| output::print(&format!("  {}\n", headline(drift))))?;
         }
         Ok(if refused.is_empty() { Exit::Fine } else { Exit::Findings })
@@ -86,10 +86,6 @@ async fn known(desk: &Desk, name: &str) -> Result<(ServerName, Known)> {
     super::find(super::all(desk).await?, name.as_str())?;
     let help = "a gateway asks it when the first agent comes";
     Err(Usage(format!("nobody has asked `{name}` for its tools yet; {help}")).into())
-}
-
-fn counted(count: usize) -> String {
-    if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") }
 }
 
 fn headline(drift: &Drift) -> String {

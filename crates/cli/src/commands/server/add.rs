@@ -10,7 +10,7 @@ use crate::cli::AddServerArgs;
 use crate::desk::{self, Need};
 use crate::exit::{Exit, Usage};
 use crate::report::say;
-use crate::{address, environment, headers};
+use crate::{address, environment, headers, output};
 
 pub fn run(args: AddServerArgs) -> Result<Exit> {
     let name = super::name(&args.name)?;
@@ -29,6 +29,10 @@ pub fn run(args: AddServerArgs) -> Result<Exit> {
         let server =
             Server { name: name.clone(), url: url_text, headers: kept, log_arguments, review, accept_new, created_at };
         desk.stores.servers.add(server, desk.entry("server.add", name.as_str(), detail)).await?;
+        if args.json {
+            let told = super::all(&desk).await?;
+            output::json(&super::find(told, name.as_str())?)?;
+        }
         say(&format!("server `{name}` is added; a running gateway has it at /mcp/{name} within a second"));
         for variable in headers.values().flat_map(|value| headers::variables(value)) {
             if environment::variable(&variable).is_none() {

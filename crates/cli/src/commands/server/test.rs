@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::cli::NamedArgs;
 use crate::client::{Client, ClientError, EraChoice, tools_of};
 use crate::desk::{self, Desk, Need};
-use crate::exit::{Exit, Usage};
-use crate::report::{say, shown};
+use crate::exit::{Exit, Failed, Usage};
+use crate::report::shown;
 use crate::wire::{merge, stored};
 use crate::{environment, output};
 
@@ -42,8 +42,8 @@ pub fn run(args: NamedArgs) -> Result<Exit> {
                 offered.tools.iter().try_for_each(|tool| output::print(&format!("  {tool}\n")))?;
             }
             Err(error) => {
-                say(&format!("error: server `{}`: {}", server.name, cut(&server, &error.to_string())));
-                return Ok(exit_of(&error));
+                let what = format!("server `{}`: {}", server.name, cut(&server, &error.to_string()));
+                return Err(Failed(exit_of(&error), what).into());
             }
         }
         Ok(Exit::Fine)

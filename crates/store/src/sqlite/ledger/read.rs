@@ -80,7 +80,7 @@ pub(super) fn verify(file: &DbFile, db: &Connection, mut known: Vec<Head>) -> Re
             break;
         }
     }
-    Ok(inspection.finish())
+    Ok(Verified { missed_head: head_file::missed(file), ..inspection.finish() })
 }
 
 /// All counters, by key.

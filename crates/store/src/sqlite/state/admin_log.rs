@@ -57,7 +57,7 @@ impl AdminLog for SqliteState {
                     break;
                 }
             }
-            Ok(inspection.finish())
+            Ok(Verified { missed_head: head_file::missed(file), ..inspection.finish() })
         });
         verify.await
     }

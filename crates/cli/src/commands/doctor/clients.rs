@@ -1,0 +1,60 @@
+//! Clients of this user that reach servers past the gateway.
+
+use anyhow::Result;
+use gatelodge_gateway::{UpstreamConfig, Way};
+
+use super::Check;
+use crate::cli::DoctorArgs;
+use crate::clients::{ALL, Client, Entry, short};
+use crate::commands::connect::target::Peek;
+use crate::commands::connect::{home, places};
+use crate::commands::init::scan::{Seen, scan};
+use crate::report::shown;
+use crate::wire::Picture;
+
+const NAME: &str = "clients";
+
+/// A finding for each server that a client reaches directly.
+pub fn bypassing(args: &DoctorArgs, picture: &Picture) -> Result<Vec<Check>> {
+    let (Ok(home), Ok(peek)) = (home(args.home.as_deref()), Peek::at(&args.store)) else { return Ok(Vec::new()) };
+    let clients: Vec<&'static Client> = ALL.iter().collect();
+    let scan = scan(&places(home.clone(), None)?, &clients);
+    let gateway = peek.url("");
+    let direct: Vec<&Seen> = scan.seen.iter().filter(|seen| !seen.found.is_off && !seen.leads_here(&gateway)).collect();
+    if direct.is_empty() {
+        let says = if scan.seen.is_empty() { "none has a server" } else { "none reaches a server past the gateway" };
+        return Ok(vec![Check::fine(NAME, says)]);
+    }
+    Ok(direct.into_iter().map(|seen| told(seen, picture, &short(&seen.spot.file, &home.0))).collect())
+}
+
+fn told(seen: &Seen, picture: &Picture, file: &str) -> Check {
+    let (client, name) = (seen.spot.client, shown(&seen.found.name));
+    let what = format!("{} reaches `{name}` past the gateway, by {}", client.name, shown(file));
+    match picture.servers.iter().find(|server| is_same(seen, server)) {
+        Some(server) => {
+            let fix = format!(
+                "`gatelodge connect {} --server {} --write`, then take `{name}` out of the file",
+                client.id, server.name
+            );
+            Check::wrong(NAME, format!("{what}, which has it as `{}`", server.name), fix)
+        }
+        None => {
+            let fix = format!("`gatelodge init --clients {} --servers {name} --rewrite` moves it behind", client.id);
+            Check::warning(NAME, what, fix)
+        }
+    }
+}
+
+/// Whether an entry runs the same program, or asks the same address, as a server of the gateway.
+fn is_same(seen: &Seen, server: &UpstreamConfig) -> bool {
+    match (&seen.found.entry, &server.way) {
+        (Some(Entry::Remote { url, .. }), Way::Http(http)) => {
+            url.trim_end_matches('/') == http.url.to_string().trim_end_matches('/')
+        }
+        (Some(Entry::Command { words, .. }), Way::Child(child)) => {
+            words.split_first().is_some_and(|(program, rest)| *program == child.program && rest == child.arguments)
+        }
+        _ => false,
+    }
+}
