@@ -117,7 +117,7 @@ def servers(arguments: argparse.Namespace, folder: Path, page: str) -> list[Serv
         ], is_modern=True, prepare=prepare_repository),
         Server("fetch", [f"{arguments.python}/bin/mcp-server-fetch", "--ignore-robots-txt", "--allow-private-ips"], [
             ("fetch", {"url": page}), ("fetch", {"url": page, "raw": True, "max_length": 20}), ("fetch", {"url": page + "none"}),
-            ask_for("fetch", url=page),
+            ask_for("fetch", url=page + "none"),
         ], is_modern=True),
         Server("time", [f"{arguments.python}/bin/mcp-server-time", "--local-timezone", "Etc/UTC"], [
             ("convert_time", {"source_timezone": "Asia/Tokyo", "time": "10:30", "target_timezone": "Asia/Kolkata"}),
