@@ -339,3 +339,27 @@ fn a_configuration_may_come_from_the_environment_and_a_good_one_is_said_to_be() 
     assert_eq!(run.stderr, "gatelodge.toml: no errors; 0 servers, 1 policy, 0 grants\n");
     assert_eq!(house.run(&["call", "http://127.0.0.1:9/mcp", "x", "--timeout", "0"]).code, 2);
 }
+
+#[test]
+fn a_revoked_grant_is_said_to_be_revoked() {
+    let house = furnished();
+    assert_eq!(at(&house, &["grant", "revoke", "ci"]).code, 0);
+    let run = at(&house, &["grant", "rotate", "ci"]);
+    assert_eq!(run.code, 2);
+    assert!(
+        run.stderr.contains("grant `ci` was revoked on 2") && run.stderr.contains("grant create"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn a_server_of_the_configuration_is_tested_without_a_data_directory() {
+    let house = house();
+    let text = "[store]\ndata = \"nowhere\"\n[[servers]]\nname = \"books\"\nurl = \"http://127.0.0.1:9/mcp\"\n";
+    house.write("gatelodge.toml", text);
+    let run = house.run(&["server", "test", "books", "--config", "gatelodge.toml"]);
+    assert_eq!(run.code, 4, "{run:?}");
+    assert!(run.stderr.contains("server `books`: "), "{}", run.stderr);
+    assert!(!house.path("nowhere").exists());
+}
