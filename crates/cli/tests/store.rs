@@ -363,3 +363,25 @@ fn a_server_of_the_configuration_is_tested_without_a_data_directory() {
     assert!(run.stderr.contains("server `books`: "), "{}", run.stderr);
     assert!(!house.path("nowhere").exists());
 }
+
+#[test]
+fn a_missing_head_is_a_finding_and_a_vanished_ledger_an_error() {
+    let house = furnished();
+    std::fs::remove_file(house.path("data/state.head")).expect("removed");
+    for _ in 0..2 {
+        let run = at(&house, &["audit", "verify"]);
+        assert_eq!(run.code, 1, "{run:?}");
+        assert!(
+            run.stdout.contains("its head was MISSING") && run.stdout.contains("state.head.missed"),
+            "{}",
+            run.stdout
+        );
+    }
+    std::fs::remove_file(house.path("data/state.head.missed")).expect("somebody has looked");
+    assert_eq!(at(&house, &["audit", "verify"]).code, 0);
+    house.write("data/ledger.head", &format!("4:{}\n", "ab".repeat(32)));
+    std::fs::remove_file(house.path("data/ledger.db")).expect("removed");
+    let run = at(&house, &["grant", "create", "me"]);
+    assert_eq!((run.code, run.stdout.as_str()), (5, ""));
+    assert!(run.stderr.contains("says that it had 4 rows; restore it, or remove"), "{}", run.stderr);
+}
