@@ -11,6 +11,8 @@ pub enum UrlFault {
     Form,
     /// With a user or password in it.
     Credentials,
+    /// Neither the form nor without a user.
+    FormAndCredentials,
     /// With a `#`.
     Fragment,
     /// With something behind the host that is no port.
@@ -23,6 +25,10 @@ impl UrlFault {
         match self {
             Self::Form => "this is not an address of the form `http://host/path` or `https://host/path`",
             Self::Credentials => "the address has a user or password in it",
+            Self::FormAndCredentials => {
+                "this is not an address of the form `http://host/path` or `https://host/path`, and has a user or \
+                 password in it"
+            }
             Self::Fragment => "the address has a `#`, which is never sent",
             Self::Port => "the address has no port where one should be",
         }
@@ -34,6 +40,9 @@ impl UrlFault {
         match self {
             Self::Form => "write it like `https://mcp.example.com/mcp`",
             Self::Credentials => "leave it out, and send a header: `Authorization = \"Basic ${NAME}\"`",
+            Self::FormAndCredentials => {
+                "write it like `https://mcp.example.com/mcp`, and send a header: `Authorization = \"Basic ${NAME}\"`"
+            }
             Self::Fragment => "leave it out",
             Self::Port => "a port is a number from 1 to 65535",
         }
@@ -47,10 +56,10 @@ pub fn parse(text: &str) -> Result<Uri, UrlFault> {
     }
     let uri: Uri = text.parse().map_err(|_| UrlFault::Form)?;
     let authority = uri.authority().ok_or(UrlFault::Form)?;
-    if authority.as_str().contains('@') {
-        return Err(UrlFault::Credentials);
-    }
     let is_web = matches!(uri.scheme_str(), Some("http" | "https"));
+    if authority.as_str().contains('@') {
+        return Err(if is_web { UrlFault::Credentials } else { UrlFault::FormAndCredentials });
+    }
     if !is_web || !is_host(authority.host()) {
         return Err(UrlFault::Form);
     }
@@ -116,6 +125,7 @@ mod tests {
             assert_eq!(parse(url), Err(UrlFault::Port), "{url}");
         }
         assert_eq!(parse("https://me:pw@a.example.com/"), Err(UrlFault::Credentials));
+        assert_eq!(parse("ftp://me:pw@a.example.com/"), Err(UrlFault::FormAndCredentials));
         assert_eq!(parse("https://a/#b"), Err(UrlFault::Fragment));
         assert_eq!(shown("https://a/mcp?key=1"), "https://a/mcp?***");
     }

@@ -93,8 +93,16 @@ pub fn load(path: &Path, environment: Environment<'_>) -> Result<Loaded> {
 
 fn load_text(source: Source, home: &Path, own: Stamped, environment: Environment<'_>) -> Loaded {
     let text = String::from_utf8_lossy(&source.text).into_owned();
-    let (root, errors) = DeTable::parse_recoverable(&text);
     let mut reader = Reader::default();
+    if let Err(error) = str::from_utf8(&source.text) {
+        let at = error.valid_up_to();
+        let fault = Fault::new(Code::Syntax, &(at..at + 1), "the file is not UTF-8 here");
+        reader.fault(fault.help("save it as UTF-8"));
+        let shown = Source { name: source.name, text: mask::only_names(&text) };
+        let findings = Findings { source: shown, faults: reader.faults, policies: Vec::new(), files: vec![own] };
+        return Loaded { config: None, store: None, findings };
+    }
+    let (root, errors) = DeTable::parse_recoverable(&text);
     for error in &errors {
         let span = error.span().unwrap_or(0..0);
         reader.fault(Fault::new(Code::Syntax, &span, error.message()).help("mend the text here; it is not TOML"));

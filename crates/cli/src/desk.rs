@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use gatelodge_store::{AdminEntry, Clock, OpenStoreError};
 use serde_json::Value;
 
@@ -92,7 +92,7 @@ impl Desk {
                     "`gatelodge serve` and commands that add something make it; `--data` or `--config` names another";
                 Err(Usage(format!("there is nothing in `{}` yet; {help}", store.data.display())).into())
             }
-            Err(fault) => Err(fault).context("cannot open the data directory"),
+            Err(fault) => Err(cannot_open(fault)),
         }
     }
 
@@ -111,6 +111,12 @@ impl Desk {
             detail,
         }
     }
+}
+
+/// The error for a store that cannot be opened, with what to do.
+pub fn cannot_open(fault: OpenStoreError) -> anyhow::Error {
+    let help = fault.help().map(|help| format!(" ({help})")).unwrap_or_default();
+    anyhow::Error::new(fault).context(format!("cannot open the data directory{help}"))
 }
 
 /// Refuses where there is no store although the gateway of the configuration runs: whatever is made here, it would

@@ -45,12 +45,15 @@ pub fn user() -> String {
     name.filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// How this program was started, so that a line that is printed can be pasted.
+/// How this program is started, so that a line that is printed can be pasted anywhere: its name if a shell finds it by
+/// that, else its full path.
 pub fn program() -> String {
     let Ok(full) = std::env::current_exe() else { return "gatelodge".to_owned() };
-    let here = std::env::current_dir().ok();
-    let near = here.and_then(|here| full.strip_prefix(here).ok().map(|near| format!("./{}", near.display())));
-    quoted(&near.unwrap_or_else(|| full.display().to_string()))
+    let path = variable("PATH").unwrap_or_default();
+    let name = full.file_name().unwrap_or_default();
+    let first = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|there| there.is_file());
+    let is_same = first.is_some_and(|first| first.canonicalize().ok() == full.canonicalize().ok());
+    quoted(&if is_same { name.to_string_lossy().into_owned() } else { full.display().to_string() })
 }
 
 /// A text as a shell takes it for one word.

@@ -61,7 +61,9 @@ impl HeaderFault {
             Self::Ours => "leave it out".to_owned(),
             Self::Value => "a value is one line of plain text".to_owned(),
             Self::Variable => "write `${NAME}`, with letters, digits and `_`; `$${` stands for `${` itself".to_owned(),
-            Self::Missing(variable) => format!("set `{variable}` where the gateway starts"),
+            Self::Missing(variable) => {
+                format!("set `{variable}` where the gateway starts; one that is not UTF-8 counts as missing")
+            }
         }
     }
 }

@@ -22,7 +22,7 @@ pub use clock::system as system_clock;
 pub use local::{Local, run as run_local};
 pub use log::{LogArgs, start as start_log};
 pub use note::{Note, find as find_note, running as running_note};
-pub use picture::{Picture, Stored, merge, stored};
+pub use picture::{Picture, Stored, expired, merge, stored};
 pub use run::{Plan, run};
 
 /// Everything that outlives a request, by what it is for.
@@ -42,6 +42,8 @@ pub struct Stores {
     pub tool_pins: Arc<dyn ToolPins>,
     /// Counters and the call log.
     pub ledger: Arc<dyn Ledger>,
+    /// The same, for what only this backend tells.
+    pub sqlite: Arc<SqliteLedger>,
 }
 
 /// Opens the stores; what is missing is made.
@@ -59,7 +61,7 @@ pub fn open_existing(config: &StoreConfig, clock: &Arc<dyn Clock>) -> Result<Sto
 }
 
 fn tied(state: SqliteState, ledger: SqliteLedger) -> Stores {
-    let state = Arc::new(state);
+    let (state, ledger) = (Arc::new(state), Arc::new(ledger));
     Stores {
         servers: Arc::clone(&state) as Arc<dyn Servers>,
         grants: Arc::clone(&state) as Arc<dyn Grants>,
@@ -67,6 +69,7 @@ fn tied(state: SqliteState, ledger: SqliteLedger) -> Stores {
         admin_log: Arc::clone(&state) as Arc<dyn AdminLog>,
         tool_pins: Arc::clone(&state) as Arc<dyn ToolPins>,
         notices: state,
-        ledger: Arc::new(ledger),
+        ledger: Arc::clone(&ledger) as Arc<dyn Ledger>,
+        sqlite: ledger,
     }
 }

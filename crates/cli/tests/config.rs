@@ -144,3 +144,26 @@ fn the_pages_say_what_the_program_says() {
         assert!(run.stdout == kept, "docs/{page}.md is stale; write it with `just docs`");
     }
 }
+
+#[test]
+fn a_value_of_the_right_type_that_cannot_be_used_is_told_as_that() {
+    let house = house();
+    let check = |text: &[u8]| {
+        house.write_bytes("gatelodge.toml", text);
+        house.run(&["serve", "--check", "--config", "gatelodge.toml"]).stderr
+    };
+    let grant = format!("[[grants]]\nlabel = \"a\"\ntoken_hash = \"{}\"\nserver = \"s\"\n", "ab".repeat(32));
+    let server = "[[servers]]\nname = \"s\"\nurl = \"http://127.0.0.1:9\"\n";
+    for (text, words) in [
+        ("[gateway]\nconnections = -1\n".to_owned(), "`connections` is a whole number, from 0 to"),
+        ("[gateway]\nhosts = [1]\n".to_owned(), "`hosts` is a list of texts, and not all in it are texts"),
+        (format!("{server}{grant}labels = {{ a = 1 }}\n"), "`labels` is a table of texts, and not all in it are texts"),
+        (format!("{server}{grant}expires = 9999-12-31\n"), "this date is later than times can be counted"),
+        (format!("{server}{grant}expires = 2020-01-31\n"), "warning: grant `a` ended on 2020-01-31T00:00:00Z"),
+        (server.replace("http://", "ftp://me:pw@"), "and has a user or password in it"),
+    ] {
+        let said = check(text.as_bytes());
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(check(b"[gateway]\nlisten = \"\xff\"\n").contains("the file is not UTF-8 here"));
+}

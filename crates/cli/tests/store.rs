@@ -339,3 +339,49 @@ fn a_configuration_may_come_from_the_environment_and_a_good_one_is_said_to_be() 
     assert_eq!(run.stderr, "gatelodge.toml: no errors; 0 servers, 1 policy, 0 grants\n");
     assert_eq!(house.run(&["call", "http://127.0.0.1:9/mcp", "x", "--timeout", "0"]).code, 2);
 }
+
+#[test]
+fn a_revoked_grant_is_said_to_be_revoked() {
+    let house = furnished();
+    assert_eq!(at(&house, &["grant", "revoke", "ci"]).code, 0);
+    let run = at(&house, &["grant", "rotate", "ci"]);
+    assert_eq!(run.code, 2);
+    assert!(
+        run.stderr.contains("grant `ci` was revoked on 2") && run.stderr.contains("grant create"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn a_server_of_the_configuration_is_tested_without_a_data_directory() {
+    let house = house();
+    let text = "[store]\ndata = \"nowhere\"\n[[servers]]\nname = \"books\"\nurl = \"http://127.0.0.1:9/mcp\"\n";
+    house.write("gatelodge.toml", text);
+    let run = house.run(&["server", "test", "books", "--config", "gatelodge.toml"]);
+    assert_eq!(run.code, 4, "{run:?}");
+    assert!(run.stderr.contains("server `books`: "), "{}", run.stderr);
+    assert!(!house.path("nowhere").exists());
+}
+
+#[test]
+fn a_missing_head_is_a_finding_and_a_vanished_ledger_an_error() {
+    let house = furnished();
+    std::fs::remove_file(house.path("data/state.head")).expect("removed");
+    for _ in 0..2 {
+        let run = at(&house, &["audit", "verify"]);
+        assert_eq!(run.code, 1, "{run:?}");
+        assert!(
+            run.stdout.contains("its head was MISSING") && run.stdout.contains("state.head.missed"),
+            "{}",
+            run.stdout
+        );
+    }
+    std::fs::remove_file(house.path("data/state.head.missed")).expect("somebody has looked");
+    assert_eq!(at(&house, &["audit", "verify"]).code, 0);
+    house.write("data/ledger.head", &format!("4:{}\n", "ab".repeat(32)));
+    std::fs::remove_file(house.path("data/ledger.db")).expect("removed");
+    let run = at(&house, &["grant", "create", "me"]);
+    assert_eq!((run.code, run.stdout.as_str()), (5, ""));
+    assert!(run.stderr.contains("says that it had 4 rows; restore it, or remove"), "{}", run.stderr);
+}

@@ -212,3 +212,17 @@ fn programs_get_the_calls_that_people_get_each_whole_and_no_more_than_asked_for(
     assert_eq!(followed.code, 0, "it has ended without a further call: {followed:?}");
     assert_eq!(ids(&followed.stdout), ids(&calls(&["--last", "2"])));
 }
+
+#[test]
+fn a_program_that_no_shell_finds_by_its_name_is_printed_with_its_full_path() {
+    let house = house();
+    let folder = house.path("bin");
+    std::fs::create_dir(&folder).expect("a directory");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_gatelodge"), folder.join("gatelodge")).expect("a link");
+    let args = ["up", "--data", "data", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    for (path, program) in [("/usr/bin", env!("CARGO_BIN_EXE_gatelodge")), (folder.to_str().unwrap(), "gatelodge")] {
+        let running = house.start("data", &[("PATH", path)], &args);
+        let printed = line(&running.printed(), "allowed");
+        assert!(printed.contains(&format!("\n  {program} call ")), "{printed}");
+    }
+}

@@ -104,7 +104,39 @@ fn fault(error: &rusqlite::Error) -> StoreError {
         Error::FromSqlConversionFailure(..) | Error::IntegralValueOutOfRange(..) | Error::InvalidColumnType(..) => true,
         _ => matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)),
     };
-    if is_damaged { StoreError::Corrupt(error.to_string()) } else { StoreError::Unavailable(error.to_string()) }
+    let told = match help(error) {
+        Some(help) => format!("{error}; {help}"),
+        None => error.to_string(),
+    };
+    if is_damaged || is_misshapen(error) { StoreError::Corrupt(told) } else { StoreError::Unavailable(told) }
+}
+
+/// What to do about an error of SQLite, where that is known.
+fn help(error: &rusqlite::Error) -> Option<&'static str> {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            Some("another program holds a lock on it: end that, or try again")
+        }
+        Some(ErrorCode::DiskFull) => Some("make room on the disk"),
+        Some(ErrorCode::ReadOnly) => Some("give the gateway's user the right to write it"),
+        _ if is_misshapen(error) => Some("a table or column is missing: restore the database from a backup"),
+        _ => None,
+    }
+}
+
+/// Our statements are fixed: one that SQLite does not take finds another schema than it was written for.
+fn is_misshapen(error: &rusqlite::Error) -> bool {
+    matches!(error, rusqlite::Error::SqlInputError { .. }) || error.sqlite_error_code() == Some(ErrorCode::Unknown)
+}
+
+impl OpenStoreError {
+    /// What to do about it, where that is not in its words.
+    pub fn help(&self) -> Option<&'static str> {
+        match self {
+            Self::Open { source, .. } => help(source),
+            _ => None,
+        }
+    }
 }
 
 impl From<rusqlite::Error> for StoreError {

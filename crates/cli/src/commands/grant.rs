@@ -5,7 +5,7 @@ mod create;
 pub mod list;
 
 use anyhow::Result;
-use gatelodge_store::{Attachment, Grant, Mode, Token};
+use gatelodge_store::{Attachment, Grant, Mode, StoreError, Token};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -61,7 +61,19 @@ async fn find(desk: &Desk, name: &str) -> Result<Grant> {
     if is_in_file || name.starts_with(FILE_ID) {
         return Err(desk::in_file("grant", &shown(name)));
     }
-    Ok(desk.stores.grants.get(name).await?)
+    match desk.stores.grants.get(name).await {
+        Err(StoreError::NotFound(what)) => {
+            let ended = desk.stores.grants.list().await?.into_iter().filter(|grant| grant.label == name);
+            match ended.filter_map(|grant| grant.revoked_at).max() {
+                Some(at) => {
+                    let help = "make a new one with `gatelodge grant create`";
+                    Err(Usage(format!("grant `{}` was revoked on {at}; {help}", shown(name))).into())
+                }
+                None => Err(StoreError::NotFound(what).into()),
+            }
+        }
+        found => Ok(found?),
+    }
 }
 
 /// When a token made now ends.

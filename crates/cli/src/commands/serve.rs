@@ -1,12 +1,12 @@
 //! `gatelodge serve`: a gateway by a configuration.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::cli::ServeArgs;
 use crate::config::{self, Entries, Loaded};
 use crate::exit::{Exit, Usage};
 use crate::wire::{self, Plan};
-use crate::{environment, output, report};
+use crate::{desk, environment, output, report};
 
 pub fn run(args: ServeArgs) -> Result<Exit> {
     let path = args.config.ok_or_else(|| {
@@ -26,6 +26,9 @@ pub fn run(args: ServeArgs) -> Result<Exit> {
         return Ok(Exit::Findings);
     };
     if args.check {
+        for (label, end) in wire::expired(&config.entries.grants, wire::system_clock().now()) {
+            report::say(&format!("warning: grant `{}` ended on {end}: its token is refused", report::shown(label)));
+        }
         let Entries { servers, policies, grants } = &config.entries;
         let counted = [(servers.len(), "server"), (policies.len(), "policy"), (grants.len(), "grant")];
         let counted = counted.map(|(count, noun)| report::counted(count, noun)).join(", ");
@@ -34,7 +37,7 @@ pub fn run(args: ServeArgs) -> Result<Exit> {
     }
     wire::start_log(&args.log)?;
     let clock = wire::system_clock();
-    let stores = wire::open(&config.store, &clock).context("cannot open the data directory")?;
+    let stores = wire::open(&config.store, &clock).map_err(desk::cannot_open)?;
     let file = Some((path, config.files));
     let plan = Plan { listen: config.listen, store: config.store, entries: config.entries, file };
     let runtime = tokio::runtime::Runtime::new()?;

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::cli::UpArgs;
 use crate::config::{self, Entries, Listen, StoreConfig};
 use crate::demo::{self, Demo};
-use crate::desk::Desk;
+use crate::desk::{self, Desk};
 use crate::exit::{Exit, Usage};
 use crate::wire::{self, Plan};
 use crate::{environment, output};
@@ -33,7 +33,7 @@ pub fn run(args: UpArgs) -> Result<Exit> {
     let clock = wire::system_clock();
     // What is printed below is pasted elsewhere.
     let store = StoreConfig::at(std::path::absolute(data)?);
-    let stores = wire::open(&store, &clock).context("cannot open the data directory")?;
+    let stores = wire::open(&store, &clock).map_err(desk::cannot_open)?;
     let desk = Desk { stores, clock, store, config: None };
     let listen = Listen { callers: args.listen, admin: args.admin, ..Listen::default() };
     tokio::runtime::Runtime::new()?.block_on(async {

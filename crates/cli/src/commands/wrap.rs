@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use gatelodge_gateway::{Accepting, ChildConfig, Door, LivePolicy, UpstreamConfig, Way};
 use gatelodge_policy::Policy;
 use gatelodge_store::{Mode, PolicyName, PolicyVersion, ServerName};
@@ -32,7 +32,7 @@ pub fn run(args: WrapArgs) -> Result<Exit> {
     let Ok(config) = desk::configured(&args.store)? else { return Err(desk::faulty()) };
     let store = desk::place(&args.store, config.as_ref())?;
     let clock = wire::system_clock();
-    let stores = wire::open(&store, &clock).context("cannot open the data directory")?;
+    let stores = wire::open(&store, &clock).map_err(desk::cannot_open)?;
     let mode = if args.observe { Mode::Observe } else { Mode::Enforce };
     let door = Door { policy: Some(Arc::new(live(&args.policy, policy)?)), mode };
     let local = Local { ledger: stores.ledger, pins: stores.tool_pins, clock, server, door, label: args.label };

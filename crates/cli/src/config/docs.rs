@@ -37,7 +37,7 @@ policy = \"books\"
 
 `gatelodge grant token` makes a token and its hash.
 
-A change of the file, of a policy or of a token file is taken up within a second, and at once on SIGHUP.
+A change of the file, of a policy or of a token file is taken up within a second, and on SIGHUP, once nobody writes it any more.
 A file with errors changes nothing: the gateway says so in its log and keeps what it had.
 `[gateway]`, `[admin]` and `[store]` are read at the start only.
 

@@ -132,7 +132,7 @@ fn of_environment(name: &At<String>, environment: Environment<'_>) -> Result<Tok
         let is_name = name.value.len() <= 40 && !name.value.starts_with("glt_");
         let shown = if is_name { crate::report::shown(&name.value) } else { "***".to_owned() };
         let message = format!("the environment has no variable `{shown}`");
-        let help = "set it where the gateway starts; `gatelodge grant token` makes a token";
+        let help = "set it where the gateway starts (one that is not UTF-8 counts as missing); `gatelodge grant token` makes a token";
         return Err(Fault::new(Code::MissingVariable, &name.span, message).help(help));
     };
     Token::parse(text.trim()).map(|token| token.hash()).map_err(|error| bad_token(&name.span, &error))
@@ -202,7 +202,10 @@ fn refers<'n>(
 fn expires(written: Option<&At<super::read::Moment>>, reader: &mut Reader) -> Option<Timestamp> {
     let At { value, span } = written?;
     let found = moment(&value.0);
-    if found.is_none() {
+    if found.is_none() && value.0.parse::<jiff::civil::DateTime>().is_ok_and(|date| date.year() == 9999) {
+        let fault = Fault::new(Code::BadValue, span, "this date is later than times can be counted");
+        reader.fault(fault.help("leave `expires` out: then it never ends"));
+    } else if found.is_none() {
         let fault = Fault::new(Code::BadValue, span, "this is not a date");
         reader.fault(fault.help("write it like `2027-01-31` or `2027-01-31T12:00:00Z`"));
     }

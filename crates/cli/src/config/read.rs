@@ -106,6 +106,16 @@ impl Kind for SecretPairs {
     }
 }
 
+/// Why a value is not of the kind that it has to be: its type, or what is in it.
+fn unfit(value: &DeValue<'_>, words: &str) -> String {
+    match value {
+        DeValue::Integer(_) if words == u64::WORDS => "from 0 to 18446744073709551615".to_owned(),
+        DeValue::Table(_) if words == Pairs::WORDS => "and not all in it are texts".to_owned(),
+        DeValue::Array(_) if words == <Vec<At<String>> as Kind>::WORDS => "and not all in it are texts".to_owned(),
+        other => format!("not a value of type {}", other.type_str()),
+    }
+}
+
 /// Collects what the reading of one file finds.
 #[derive(Debug, Default)]
 pub struct Reader {
@@ -133,8 +143,7 @@ impl Reader {
         match taken {
             Some(taken) => Some(At { value: taken, span: value.span() }),
             None => {
-                let found = value.get_ref().type_str();
-                let message = format!("`{name}` is a {}, not a value of type {found}", T::WORDS);
+                let message = format!("`{name}` is a {}, {}", T::WORDS, unfit(value.get_ref(), T::WORDS));
                 self.fault(Fault::new(Code::WrongType, &value.span(), message).help(format!("write a {}", T::WORDS)));
                 None
             }

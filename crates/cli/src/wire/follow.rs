@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use gatelodge_gateway::Gateway;
 use gatelodge_store::{Clock, Notices, StateVersion, StoreError};
+use jiff::Timestamp;
 use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
@@ -84,7 +85,7 @@ impl Follower {
     pub async fn apply(&mut self) -> Result<(), StoreError> {
         let stored = stored(&self.stores).await?;
         let picture = merge(&self.entries, &stored, &environment::variable);
-        tell(&picture);
+        tell(&picture, self.clock.now());
         self.note.servers = picture.servers.iter().map(|server| server.name.to_string()).collect();
         self.note.remarks.clone_from(&picture.remarks);
         self.note.grants = picture.grants.len();
@@ -215,7 +216,10 @@ fn warn_of_fixed(file: &Followed, config: &Config) {
 }
 
 /// Says what people should know, each time something is put in force.
-fn tell(picture: &Picture) {
+fn tell(picture: &Picture, now: Timestamp) {
+    for (label, end) in picture.expired(now) {
+        warn!(grant.label = label, "grant `{label}` ended on {end}: its token is refused");
+    }
     for remark in &picture.remarks {
         warn!("{remark}");
     }

@@ -3,10 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_store::{Clock, Ledger};
-use tracing::{info, warn};
+use gatelodge_store::{Clock, Ledger, SqliteLedger};
+use tracing::{error, info, warn};
 
 const HOUR: Duration = Duration::from_secs(3_600);
+
+/// How often it is asked whether the ledger lost something.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// Tells when the ledger has lost something or left it undone. Never ends.
+pub async fn watch(ledger: Arc<SqliteLedger>) {
+    let mut looks = tokio::time::interval(LOOK);
+    let mut known = 0;
+    loop {
+        looks.tick().await;
+        let faults = ledger.faults();
+        if faults > known {
+            let new = faults - known;
+            error!(faults, "the ledger lost {new} rows or could not sync; see whether the disk is full or broken");
+            known = faults;
+        }
+    }
+}
 
 /// Removes old rows at the start and each hour. Never ends.
 pub async fn prune(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, retention: Option<Duration>) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use gatelodge_gateway::{Accepting, Door, GrantConfig, HttpConfig, LivePolicy, UpstreamConfig, Way};
 use gatelodge_policy::{Format, parse};
 use gatelodge_store::{Attachment, Grant, Mode, Server, StoreError, StoredPolicy};
+use jiff::Timestamp;
 
 use super::Stores;
 use crate::address;
@@ -145,6 +146,11 @@ impl Picture {
         });
     }
 
+    /// Grants that have ended, and when.
+    pub fn expired(&self, now: Timestamp) -> Vec<(&str, Timestamp)> {
+        expired(&self.grants, now)
+    }
+
     /// Grants whose policy refuses nothing, with their servers.
     pub fn observing(&self) -> Vec<(String, String)> {
         let mut names = Vec::new();
@@ -155,4 +161,10 @@ impl Picture {
         names.sort();
         names
     }
+}
+
+/// Those of the grants that have ended, and when.
+pub fn expired(grants: &[GrantConfig], now: Timestamp) -> Vec<(&str, Timestamp)> {
+    let ended = |grant: &'_ GrantConfig| grant.expires_at.filter(|end| *end <= now);
+    grants.iter().filter_map(|grant| Some((grant.label.as_ref(), ended(grant)?))).collect()
 }

@@ -54,6 +54,7 @@ pub async fn run(plan: Plan, stores: Stores, clock: Arc<dyn Clock>, ready: impl 
     };
     let (own_note, data) = (note.clone(), store.data.clone());
     let pruning = housekeeping::prune(Arc::clone(&stores.ledger), Arc::clone(&clock), store.retention);
+    let watching = housekeeping::watch(Arc::clone(&stores.sqlite));
     let file = file.map(|(path, files)| Followed { path, files, fixed: (listen, store) });
     let mut follower =
         Follower { gateway: Arc::clone(&gateway), stores, clock, file, entries, data: data.clone(), note };
@@ -71,7 +72,7 @@ pub async fn run(plan: Plan, stores: Stores, clock: Arc<dyn Clock>, ready: impl 
         gateway.stop();
     };
     // None of the others ends by itself; what they do is dropped when the gateway has drained.
-    let others = async { tokio::join!(follower.follow(hangup, seen), pruning, stopping) };
+    let others = async { tokio::join!(follower.follow(hangup, seen), pruning, watching, stopping) };
     let ended = tokio::select! {
         ended = gateway.run(callers, Some(admin)) => ended,
         _ = others => Ok(()),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gatelodge_store::conformance::kit::{a_day, record};
-use gatelodge_store::{Filter, Kind, Ledger, ReserveOutcome, SqliteLedger, StoreError};
+use gatelodge_store::{Filter, Kind, Ledger, ReserveOutcome, Servers, SqliteLedger, SqliteState, StoreError};
 use rusqlite::Connection;
 
 use crate::files::take;
@@ -15,6 +15,7 @@ async fn assert_unavailable(ledger: &SqliteLedger) {
     let since = Instant::now();
     let refused = ledger.reserve(vec![a_day("calls", 9)], record(Kind::Intent)).await.expect_err("refused");
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
+    assert_eq!(refused.to_string().matches("not available").count(), 1, "{refused}");
     assert!(since.elapsed() < Duration::from_millis(2_300), "{:?}", since.elapsed());
 }
 
@@ -189,4 +190,20 @@ async fn what_is_kept_for_a_lost_database_is_bounded_and_what_is_not_kept_is_cou
     let verified = ledger.verify(vec![]).await.expect("a walk");
     assert_eq!((verified.rows, verified.broken), (KEPT as u64 + 1, None));
     assert_eq!(ledger.faults(), 500);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_and_a_missing_table_are_told_with_what_to_do() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (ledger, state) = (ledger(dir.path()), SqliteState::open(dir.path()).expect("a state"));
+    let foreign = Connection::open(dir.path().join("ledger.db")).expect("a database");
+    foreign.execute_batch("BEGIN EXCLUSIVE").expect("locked");
+    let refused = ledger.reserve(vec![a_day("calls", 9)], record(Kind::Intent)).await.expect_err("refused");
+    assert!(refused.to_string().contains("another program holds a lock on it: end that"), "{refused}");
+    foreign.execute_batch("COMMIT").expect("unlocked");
+    let foreign = Connection::open(dir.path().join("state.db")).expect("a database");
+    foreign.execute_batch("DROP TABLE servers").expect("dropped");
+    let refused = Servers::list(&state).await.expect_err("refused");
+    assert!(matches!(&refused, StoreError::Corrupt(_)), "{refused}");
+    assert!(refused.to_string().contains("restore the database from a backup"), "{refused}");
 }

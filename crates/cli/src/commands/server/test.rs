@@ -12,7 +12,7 @@ use crate::cli::NamedArgs;
 use crate::client::{Client, ClientError, EraChoice, tools_of};
 use crate::desk::{self, Desk, Need};
 use crate::exit::{Exit, Failed, Usage};
-use crate::report::shown;
+use crate::report::{counted, shown};
 use crate::wire::{merge, stored};
 use crate::{environment, output};
 
@@ -31,23 +31,33 @@ pub struct Offered {
 }
 
 pub fn run(args: NamedArgs) -> Result<Exit> {
-    desk::at(&args.store, Need::There, async |desk| {
-        let server = find(&desk, &args.name).await?;
-        match reach(&server).await {
-            Ok(offered) if args.json => output::json(&offered)?,
-            Ok(offered) => {
-                let (name, revision) = (&offered.server, &offered.revision);
-                let count = offered.tools.len();
-                output::print(&format!("{name}, revision {revision}, {count} tools\n"))?;
-                offered.tools.iter().try_for_each(|tool| output::print(&format!("  {tool}\n")))?;
-            }
-            Err(error) => {
-                let what = format!("server `{}`: {}", server.name, cut(&server, &error.to_string()));
-                return Err(Failed(exit_of(&error), what).into());
-            }
+    // A server of the file needs no store.
+    let Ok(config) = desk::configured(&args.store)? else { return Err(desk::faulty()) };
+    let servers = config.map(|config| config.entries.servers).unwrap_or_default();
+    match servers.into_iter().find(|server| server.name.as_str() == args.name) {
+        Some(server) => desk::wait(tell(&server, args.json)),
+        None => desk::at(&args.store, Need::There, async |desk| {
+            let server = find(&desk, &args.name).await?;
+            tell(&server, args.json).await
+        }),
+    }
+}
+
+async fn tell(server: &UpstreamConfig, json: bool) -> Result<Exit> {
+    match reach(server).await {
+        Ok(offered) if json => output::json(&offered)?,
+        Ok(offered) => {
+            let (name, revision) = (&offered.server, &offered.revision);
+            let tools = counted(offered.tools.len(), "tool");
+            output::print(&format!("{name}, revision {revision}, {tools}\n"))?;
+            offered.tools.iter().try_for_each(|tool| output::print(&format!("  {tool}\n")))?;
         }
-        Ok(Exit::Fine)
-    })
+        Err(error) => {
+            let what = format!("server `{}`: {}", server.name, cut(server, &error.to_string()));
+            return Err(Failed(exit_of(&error), what).into());
+        }
+    }
+    Ok(Exit::Fine)
 }
 
 async fn find(desk: &Desk, name: &str) -> Result<UpstreamConfig> {

@@ -92,7 +92,11 @@ impl Writer {
                 }
                 Err(error) => {
                     self.is_failing = true;
-                    self.refuse(group, &error.to_string());
+                    let why = match error {
+                        StoreError::Unavailable(why) => why,
+                        other => other.to_string(),
+                    };
+                    self.refuse(group, &why);
                 }
             }
         }
