@@ -164,24 +164,6 @@ fn our_own_variables_are_not_the_servers_and_its_secrets_do_not_come_back() {
 }
 
 #[test]
-fn what_cannot_be_started_is_said_plainly() {
-    let house = house();
-    house.write("notes.json", POLICY);
-    let run = house.run_with_input(
-        &["wrap", "--policy", "notes.json", "--data", "data", "--", "no-such-program"],
-        &session(&["add"]),
-    );
-    let hello = answers(&run)["\"hello\""]["error"]["message"].as_str().expect("an error").to_owned();
-    assert!(hello.starts_with("[UPSTREAM] the server cannot be reached"), "{hello}");
-    assert!(run.stderr.contains("cannot start `no-such-program`"), "{}", run.stderr);
-    house.write("broken.json", "{");
-    let broken = house.run(&["wrap", "--policy", "broken.json", "--data", "data", "--", "python3"]);
-    assert_eq!(broken.code, 1, "{}", broken.stderr);
-    assert!(broken.stdout.is_empty(), "standard output belongs to the client: {}", broken.stdout);
-    assert_eq!(house.run(&["wrap", "--policy", "notes.json", "--data", "data"]).code, 2);
-}
-
-#[test]
 fn a_client_at_standard_streams_comes_to_a_gateway_by_the_bridge() {
     let house = house();
     let arguments = ["up", "--data", "data", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];

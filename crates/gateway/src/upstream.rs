@@ -28,7 +28,7 @@ pub(crate) use offer::{Offer, Offers};
 pub(crate) use outgoing::{Link, ModernHead, Outgoing, SendError, Verb};
 pub use secret::{MIN_SECRET, Secrets};
 
-use self::child::Keeping;
+use self::child::{Keeping, Whose};
 use self::exchange::Source;
 use self::http::HttpClient;
 use self::restarts::Restarts;
@@ -186,7 +186,7 @@ impl Upstream {
         if let Some(child) = shared.as_ref().filter(|child| !child.is_over()) {
             return Ok(Arc::clone(child));
         }
-        let child = Child::start(self, config, keeping)?;
+        let child = Child::start(self, config, keeping, Whose::Anybody)?;
         *shared = Some(Arc::clone(&child));
         Ok(child)
     }
@@ -256,7 +256,7 @@ impl Client {
             (Link::Child(child), _) => child,
             (_, Some(_)) => upstream.shared_child(config, &self.keeping)?,
             // A handshake begins a session, and each session has a process of its own.
-            (_, None) => Child::start(upstream, config, &self.keeping)?,
+            (_, None) => Child::start(upstream, config, &self.keeping, Whose::Session)?,
         };
         let (status, source) = match (outgoing.verb, outgoing.call) {
             (Verb::Post, Some(call)) => (StatusCode::OK, Source::Child(child.ask(call, &outgoing.body).await?)),

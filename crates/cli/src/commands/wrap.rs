@@ -17,7 +17,8 @@ use crate::{desk, environment, headers};
 
 /// Variables of ours that are none of the server's business.
 const OURS: &str = "GATELODGE_";
-const GRACE: Duration = Duration::from_secs(2);
+/// Clients wait little for a server that they close.
+const GRACE: Duration = Duration::from_secs(1);
 
 pub fn run(args: WrapArgs) -> Result<Exit> {
     let mut findings = Findings::default();

@@ -12,7 +12,7 @@ use crate::Gateway;
 
 pub(crate) async fn serve<B>(gw: &Arc<Gateway>, request: &Request<B>) -> Response<Body> {
     if request.method() != Method::GET {
-        return reply::http_error(StatusCode::METHOD_NOT_ALLOWED, "this address takes GET");
+        return reply::not_allowed("GET", "this address takes GET");
     }
     match request.uri().path() {
         "/healthz" => reply::json(StatusCode::OK, "{\"status\":\"ok\"}"),

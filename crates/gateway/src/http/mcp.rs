@@ -33,7 +33,7 @@ pub(crate) async fn serve(gw: &Arc<Gateway>, peer: SocketAddr, request: Request<
         http::Method::POST => post(gw, visit, head.headers, incoming).await,
         http::Method::GET => get(gw, visit, &head.headers).await,
         http::Method::DELETE => delete(gw, visit, &head.headers).await,
-        _ => reply::http_error(StatusCode::METHOD_NOT_ALLOWED, "this address takes POST, GET and DELETE"),
+        _ => reply::not_allowed("POST, GET, DELETE", "this address takes POST, GET and DELETE"),
     }
 }
 
@@ -286,7 +286,7 @@ fn says(headers: &HeaderMap, name: &http::HeaderName) -> Option<String> {
 
 async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {
     if says_modern(headers) {
-        return reply::http_error(StatusCode::METHOD_NOT_ALLOWED, "the stateless revision has no GET");
+        return reply::not_allowed("POST", "the stateless revision has no GET");
     }
     if !accepts(headers, "text/event-stream") {
         return reply::http_error(StatusCode::NOT_ACCEPTABLE, "a GET must accept `text/event-stream`");
@@ -302,7 +302,7 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
 
 async fn delete(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {
     if says_modern(headers) {
-        return reply::http_error(StatusCode::METHOD_NOT_ALLOWED, "the stateless revision has no DELETE");
+        return reply::not_allowed("POST", "the stateless revision has no DELETE");
     }
     match find_session(gw, &visit, headers) {
         Err(misfit) => reply::http_error(misfit.status, &misfit.message),

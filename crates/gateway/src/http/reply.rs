@@ -4,7 +4,7 @@ use bytes::Bytes;
 use gatelodge_json::quote;
 use gatelodge_mcp::{Era, Id, WireError, code, error, result, shown, tool_refusal};
 use gatelodge_store::CallId;
-use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use tokio::sync::mpsc;
 
@@ -46,6 +46,13 @@ pub(crate) fn empty(status: StatusCode) -> Response<Body> {
 /// An error that concerns the HTTP request rather than a message in it.
 pub(crate) fn http_error(status: StatusCode, message: &str) -> Response<Body> {
     json(status, error(None, code::INVALID_REQUEST, message, None))
+}
+
+/// The answer to a verb that an address does not take.
+pub(crate) fn not_allowed(allow: &'static str, what: &str) -> Response<Body> {
+    let mut response = http_error(StatusCode::METHOD_NOT_ALLOWED, what);
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    response
 }
 
 /// The answer to a request whose end cannot be told; what follows on the connection is not read.

@@ -74,6 +74,15 @@ pub(crate) struct Keeping {
     pub dropped: Counter,
 }
 
+/// Whose requests a process gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Those of one session.
+    Session,
+    /// Requests that stand alone, of any grant. What it says to nobody in particular, nobody gets.
+    Anybody,
+}
+
 /// A process that runs. It is ended when nobody has it any more.
 #[derive(Debug)]
 pub(crate) struct Child {
@@ -83,11 +92,16 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts one.
+    /// Starts one, for one session or for all requests that stand alone.
     ///
     /// # Errors
     /// There are too many, it ended too often just now, or it cannot be started.
-    pub fn start(upstream: &Upstream, config: &ChildConfig, keeping: &Keeping) -> Result<Arc<Self>, SendError> {
+    pub fn start(
+        upstream: &Upstream,
+        config: &ChildConfig,
+        keeping: &Keeping,
+        whose: Whose,
+    ) -> Result<Arc<Self>, SendError> {
         let not_sent = |why: String| SendError::NotSent(why);
         let room = Arc::clone(&upstream.children).try_acquire_owned();
         let room = room.map_err(|_| not_sent("too many processes of this server run".to_owned()))?;
@@ -103,7 +117,7 @@ impl Child {
         let name = upstream.name().to_string();
         info!(server.name = name, "started `{}` for `{name}`", config.program);
         let (lines, queue) = mpsc::channel(WAITING_LINES);
-        let inbox = Arc::new(Inbox::new(Arc::clone(&upstream.offers), keeping));
+        let inbox = Arc::new(Inbox::new(Arc::clone(&upstream.offers), keeping, whose));
         let ring = Arc::new(Ring::default());
         let tail =
             tokio::spawn(pipes::keep_errors(errors, Arc::clone(&ring), Arc::clone(&upstream.secrets), name.clone()));

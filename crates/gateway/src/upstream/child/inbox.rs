@@ -10,7 +10,7 @@ use gatelodge_mcp::{Method, ServerNotification, Upstream as Said, read_upstream}
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use super::Keeping;
+use super::{Keeping, Whose};
 use crate::upstream::Offers;
 
 /// Messages that wait for one who does not read; beyond that they are dropped.
@@ -30,6 +30,7 @@ pub(super) struct Inbox {
     table: Mutex<Table>,
     /// All messages that wait have as much room as the largest one: their number alone would not bound them.
     room: Arc<Semaphore>,
+    whose: Whose,
     offers: Arc<Offers>,
     limits: Limits,
     dropped: Counter,
@@ -57,11 +58,12 @@ struct Waiting {
 }
 
 impl Inbox {
-    pub fn new(offers: Arc<Offers>, keeping: &Keeping) -> Self {
+    pub fn new(offers: Arc<Offers>, keeping: &Keeping, whose: Whose) -> Self {
         let limits = Limits { bytes: keeping.max_bytes, ..Limits::REPLY };
         Self {
             table: Mutex::default(),
             room: Arc::new(Semaphore::new(pieces(keeping.max_bytes).min(Semaphore::MAX_PERMITS))),
+            whose,
             offers,
             limits,
             dropped: keeping.dropped.clone(),
@@ -129,10 +131,11 @@ impl Inbox {
                 let Some(event) = self.event(&message) else { return false };
                 match self.call_of(&said) {
                     Some(call) => self.lock().tell_call(&call, event),
-                    None if *said.method() == Method::Progress => false,
+                    None if *said.method() == Method::Progress || self.whose == Whose::Anybody => false,
                     None => self.lock().tell_anybody(event),
                 }
             }
+            Ok(Said::Request(_)) if self.whose == Whose::Anybody => false,
             Ok(Said::Request(_)) => self.event(&message).is_some_and(|event| self.lock().tell_anybody(event)),
         }
     }
@@ -222,5 +225,28 @@ impl Table {
         }
         self.unheard.push_back(event);
         has_room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_shared_process_says_to_nobody_in_particular_reaches_no_caller() {
+        let keeping = Keeping { keeper: Vec::new(), max_bytes: 1 << 16, dropped: Counter::default() };
+        for (whose, heard) in [(Whose::Session, true), (Whose::Anybody, false)] {
+            let inbox = Inbox::new(Arc::default(), &keeping, whose);
+            let (mut events, _answer) = inbox.wait_for("call-1").expect("it runs");
+            for said in [
+                r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"of another"}}"#,
+                r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#,
+            ] {
+                assert_eq!(inbox.deliver(Bytes::from_static(said.as_bytes())), heard, "{whose:?}");
+                assert_eq!(events.try_recv().is_ok(), heard, "{whose:?}");
+            }
+            let own = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"call-1"}}"#;
+            assert!(inbox.deliver(Bytes::from_static(own.as_bytes())) && events.try_recv().is_ok());
+        }
     }
 }
