@@ -74,6 +74,13 @@ pub fn is_credential(name: &str) -> bool {
     CREDENTIAL_NAMES.contains(&name.as_str()) || CREDENTIAL_PARTS.iter().any(|part| name.contains(part))
 }
 
+/// Whether a variable of this name usually holds a secret: `API_KEY` does, `XDG_KEYRING_DIR` does not.
+pub fn is_secret_variable(name: &str) -> bool {
+    let parts =
+        ["key", "apikey", "token", "secret", "password", "passwd", "pass", "credential", "credentials", "auth", "pat"];
+    name.to_ascii_lowercase().split('_').any(|part| parts.contains(&part))
+}
+
 /// Whether a value takes something from the environment.
 pub fn has_variable(value: &str) -> bool {
     parts(value).is_ok_and(|parts| parts.iter().any(|part| matches!(part, Part::Variable(_))))

@@ -13,6 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 mod rest;
 
@@ -20,6 +22,7 @@ mod rest;
 const WORD: &str = "keep";
 /// The code of a server that could not be started.
 const NOT_STARTED: u8 = 127;
+const FAILED: u8 = 1;
 
 /// Runs as a keeper if that is what was asked, and gives the code to end with.
 pub fn run_if_asked() -> Option<u8> {
@@ -60,7 +63,11 @@ fn keep(mut command: Command, grace: Duration) -> u8 {
     };
     close_output();
     let (events, happened) = mpsc::channel();
-    let ended = events.clone();
+    let (ended, told) = (events.clone(), events.clone());
+    // Whoever tells us to end means the server, which is ended in order.
+    if let Ok(mut signals) = Signals::new([SIGTERM, SIGINT, SIGHUP]) {
+        thread::spawn(move || signals.forever().try_for_each(|_| told.send(Event::InputEnded)));
+    }
     thread::spawn(move || pass_on(input, &events));
     thread::spawn(move || {
         // It stays unreaped, so that nobody else gets its number before its group is ended.
@@ -74,7 +81,11 @@ fn keep(mut command: Command, grace: Duration) -> u8 {
         };
     }
     rest::end(group, grace);
-    server.wait().ok().and_then(|status| status.code()).map_or(NOT_STARTED, |code| code.to_le_bytes()[0])
+    match server.wait().ok().and_then(|status| status.code()) {
+        // One that was killed has run, and so has one that ends with a code of ours.
+        None => FAILED,
+        Some(code) => Some(code.to_le_bytes()[0]).filter(|code| *code != NOT_STARTED).unwrap_or(FAILED),
+    }
 }
 
 /// Lets go of the output, which is the server's alone: the gateway has to see when the server closes it.

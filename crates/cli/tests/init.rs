@@ -255,17 +255,17 @@ fn servers_that_are_the_same_become_one_and_names_that_clash_get_a_number() {
         .iter()
         .find(|one| one["name"].as_str() == Some("diary"))
         .expect("it");
-    assert_eq!(local["cwd"].as_str(), Some(house.path("project").display().to_string().as_str()));
+    assert_eq!(local["directory"].as_str(), Some(house.path("project").display().to_string().as_str()));
 }
 
 #[test]
 fn what_is_written_can_be_served_and_its_tokens_open_it() {
     let house = house();
     furnish(&house);
-    // Only what this build serves: addresses.
-    let run = init(&house, &["--servers", "plain,wiki,team", "--yes", "--rewrite"]);
+    let run = init(&house, &["--servers", "plain,wiki,team,diary", "--yes", "--rewrite"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    let variables = [("TEAM_TOKEN", "a-long-enough-value"), ("WIKI_TOKEN", "another-long-value")];
+    let variables =
+        [("TEAM_TOKEN", "a-long-enough-value"), ("WIKI_TOKEN", "another-long-value"), ("NOTES_KEY", "a-third-value")];
     let check = house.run_with(&variables, &["serve", "--check", "--config", "gatelodge.toml"]);
     assert_eq!(check.code, 0, "{}", check.stderr);
     assert!(run.stdout.ends_with("gatelodge calls --follow\n"), "{}", run.stdout);

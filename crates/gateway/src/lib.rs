@@ -111,7 +111,10 @@ impl Gateway {
         let next = self.live.load().next(servers, grants, &bounds);
         self.live.store(Arc::new(next));
         let live = self.live();
-        self.sessions.end_children(|server, child| live.server(server).is_some_and(|upstream| child.is_of(upstream)));
+        self.sessions.look_at_children(|session, child| {
+            let has_grant = live.grants().any(|grant| grant.config.id == *session.grant());
+            has_grant && live.server(session.server()).is_some_and(|upstream| child.is_of(upstream))
+        });
     }
 
     /// What is in force now.

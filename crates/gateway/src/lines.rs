@@ -172,14 +172,17 @@ impl Gateway {
     /// Passes on what belongs to no request, for as long as the session lives.
     fn hear(self: &Arc<Self>, mut visit: Visit, texts: &mpsc::Sender<Bytes>, slot: &Slot) {
         let Some(session) = slot.lock().unwrap_or_else(PoisonError::into_inner).clone() else { return };
-        visit.side = Side::Legacy(Some(session));
+        visit.side = Side::Legacy(Some(Arc::clone(&session)));
+        let end = session.open_stream();
         let (gw, texts) = (Arc::clone(self), texts.downgrade());
         self.spawn(async move {
             let Some(texts) = texts.upgrade() else { return };
             tokio::select! {
                 () = stream::follow(&gw, &visit, &texts, |text| Bytes::copy_from_slice(text.as_bytes())) => {}
+                () = end.notified() => {}
                 () = gw.stopping() => {}
             }
+            session.close_stream(&end);
         });
     }
 

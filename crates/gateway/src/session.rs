@@ -118,6 +118,10 @@ impl Session {
         &self.id
     }
 
+    pub fn grant(&self) -> &GrantId {
+        &self.grant
+    }
+
     pub fn server(&self) -> &ServerName {
         &self.server
     }
@@ -136,10 +140,17 @@ impl Session {
 
     pub fn set_link(&self, link: Link) {
         *lock(&self.link) = link;
+        // Nobody waits for the answers to what the old one asked, and the new one may use the same ids.
+        lock(&self.asked).clear();
+        self.note_opening();
+    }
+
+    /// Notes that it was tried to open it at the upstream.
+    pub fn note_opening(&self) {
         self.openings.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// How often it was opened at the upstream since the client's own handshake.
+    /// How often that was tried since the client's own handshake.
     pub fn openings(&self) -> u64 {
         self.openings.load(Ordering::Acquire)
     }
@@ -274,9 +285,9 @@ impl Sessions {
         }
     }
 
-    /// Forgets sessions that nobody uses, and gives them.
-    pub fn sweep(&self) -> Vec<Arc<Session>> {
-        let idle = |session: &Arc<Session>| session.is_idle(self.idle);
+    /// Forgets sessions that nobody uses, or whose grant is no more, and gives them.
+    pub fn sweep(&self, has_grant: impl Fn(&GrantId) -> bool) -> Vec<Arc<Session>> {
+        let idle = |session: &Arc<Session>| session.is_idle(self.idle) || !has_grant(&session.grant);
         let tables = self.tables.iter().map(lock);
         tables
             .flat_map(|mut table| table.extract_if(|_, session| idle(session)).collect::<Vec<_>>())
@@ -296,13 +307,13 @@ impl Sessions {
         least.inspect(|(_, child)| child.end()).is_some()
     }
 
-    /// Ends the processes of sessions that are not to stay.
-    pub fn end_children(&self, stays: impl Fn(&ServerName, &Child) -> bool) {
+    /// Looks again at what processes of sessions offer, and ends those that are not to stay.
+    pub fn look_at_children(&self, stays: impl Fn(&Session, &Child) -> bool) {
         for session in self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
-            if let Link::Child(child) = session.link()
-                && !stays(session.server(), &child)
-            {
-                child.end();
+            match session.link() {
+                Link::Child(child) if stays(&session, &child) => child.offers().forget(),
+                Link::Child(child) => child.end(),
+                Link::None | Link::Http(_) => {}
             }
         }
     }

@@ -90,14 +90,20 @@ impl UpstreamConfig {
         match &self.way {
             Way::Child(child) => Secrets::new(&child.secrets),
             Way::Http(http) => {
-                // A key may stand in the URL as well.
+                // A key may stand in the URL as well; other values are words that answers have, too.
                 let pairs = http.url.query().into_iter().flat_map(|query| query.split('&'));
-                let values = pairs.map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value).to_owned());
-                let values: Vec<String> = values.collect();
+                let values = pairs.filter_map(|pair| pair.split_once('=').filter(|(name, _)| names_secret(name)));
+                let values: Vec<String> = values.map(|(_, value)| value.to_owned()).collect();
                 Secrets::new(http.headers.iter().flat_map(|header| &header.secrets).chain(&values))
             }
         }
     }
+}
+
+/// Whether a value of this name in a URL is likely a secret.
+fn names_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["key", "token", "secret", "password", "auth", "sig", "credential", "code"].iter().any(|part| name.contains(part))
 }
 
 /// How a server is reached.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::live::{Door, LiveGrant};
 use crate::session::{ClientInfo, Session};
-use crate::upstream::{ModernHead, Outgoing, Upstream};
+use crate::upstream::{Link, ModernHead, Offers, Outgoing, Upstream};
 use gatelodge_mcp::{Era, Revision};
 
 /// A request whose grant is known.
@@ -59,6 +59,14 @@ impl Visit {
         match &self.side {
             Side::Legacy(session) => session.as_ref().map(|session| session.client()),
             Side::Modern(modern) => Some(&modern.client),
+        }
+    }
+
+    /// What the server offers to this caller: its own process if it has one.
+    pub fn offers(&self) -> Arc<Offers> {
+        match self.session().map(|session| session.link()) {
+            Some(Link::Child(child)) => Arc::clone(child.offers()),
+            _ => Arc::clone(&self.upstream.offers),
         }
     }
 

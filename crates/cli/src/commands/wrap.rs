@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use data_encoding::HEXLOWER;
 use gatelodge_gateway::{Accepting, ChildConfig, Door, LivePolicy, UpstreamConfig, Way};
 use gatelodge_policy::Policy;
 use gatelodge_store::{Mode, PolicyName, PolicyVersion, ServerName};
+use sha2::{Digest, Sha256};
 
 use super::policy::findings::Findings;
 use crate::cli::WrapArgs;
@@ -17,6 +19,11 @@ use crate::{desk, environment, headers};
 
 /// Variables of ours that are none of the server's business.
 const OURS: &str = "GATELODGE_";
+/// Programs that only start another one.
+const LAUNCHERS: [&str; 12] =
+    ["npx", "uvx", "uv", "run", "exec", "node", "python", "bunx", "bun", "pnpm", "deno", "docker"];
+/// The most of a program's name that a server's name takes.
+const MAX_STEM: usize = 40;
 /// Clients wait little for a server that they close.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -57,13 +64,12 @@ fn server(args: &WrapArgs) -> Result<UpstreamConfig> {
     let Some((program, arguments)) = args.command.split_first() else {
         return Err(Usage("name the server's command behind `--`".to_owned()).into());
     };
-    let stem = || Path::new(program).file_stem().map(|stem| plain(&stem.to_string_lossy())).unwrap_or_default();
-    let name = args.name.clone().unwrap_or_else(stem);
+    let name = args.name.clone().unwrap_or_else(|| default_name(&args.command));
     let name: ServerName = name.parse().map_err(|error| {
         Usage(format!("`{}` is not a server's name: {error}; give one with `--name`", crate::report::shown(&name)))
     })?;
     let environment = environment::all(OURS);
-    let secrets = environment.iter().filter(|(name, _)| headers::is_credential(name));
+    let secrets = environment.iter().filter(|(name, _)| headers::is_secret_variable(name));
     let child = ChildConfig {
         program: program.clone(),
         arguments: arguments.to_vec(),
@@ -75,8 +81,39 @@ fn server(args: &WrapArgs) -> Result<UpstreamConfig> {
     Ok(UpstreamConfig { name, way: Way::Child(child), log_arguments: false, accepting: Accepting::default() })
 }
 
+/// A name for a command: what it runs, and a few digits of the whole, so that two servers behind one launcher do not
+/// share what was accepted of them.
+fn default_name(command: &[String]) -> String {
+    let is_launcher = |word: &str| LAUNCHERS.iter().any(|launcher| word.starts_with(launcher));
+    let stem =
+        |word: &String| Path::new(word).file_stem().map(|stem| plain(&stem.to_string_lossy())).unwrap_or_default();
+    let words = command.iter().filter(|word| !word.starts_with('-')).map(stem).filter(|word| !word.is_empty());
+    let mut words = words.skip_while(|word| is_launcher(word));
+    let name: String = words.next().unwrap_or_else(|| "server".to_owned()).chars().take(MAX_STEM).collect();
+    let digits = HEXLOWER.encode(&Sha256::digest(command.join("\0").as_bytes()));
+    format!("{}-{}", name.trim_matches('-'), digits.get(..6).unwrap_or_default())
+}
+
 /// A text as names are written: small letters, digits and `-`.
 fn plain(text: &str) -> String {
     let plain = |character: char| if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' };
     text.chars().map(plain).collect::<String>().trim_matches('-').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_behind_one_launcher_have_names_of_their_own() {
+        let name = |line: &str| default_name(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        let files = name("npx -y @modelcontextprotocol/server-filesystem /srv");
+        assert!(files.starts_with("server-filesystem-") && files.parse::<ServerName>().is_ok(), "{files}");
+        assert_ne!(files, name("npx -y @modelcontextprotocol/server-filesystem /home"));
+        assert_eq!(files, name("npx -y @modelcontextprotocol/server-filesystem /srv"));
+        assert!(name("uvx mcp-server-git").starts_with("mcp-server-git-"));
+        assert!(name("/usr/bin/python3 /opt/notes.py").starts_with("notes-"));
+        assert!(name("npx").parse::<ServerName>().is_ok());
+        assert!(name(&"x".repeat(500)).parse::<ServerName>().is_ok());
+    }
 }

@@ -61,7 +61,7 @@ fn variables(raw: &RawServer, environment: Environment<'_>, child: &mut ChildCon
         }
         match headers::expand_text(&value.value, environment) {
             Ok((text, secrets)) => {
-                if headers::is_credential(&name.value) {
+                if headers::is_secret_variable(&name.value) {
                     child.secrets.push(text.clone());
                 }
                 child.secrets.extend(secrets);

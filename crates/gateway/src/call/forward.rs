@@ -175,6 +175,24 @@ fn says_error(result: &str) -> bool {
     parts.iter().any(|part| part.key == "isError" && part.value == "true")
 }
 
+/// The answer to a request of our own; what is said before it belongs to nobody.
+pub(crate) async fn own_answer(
+    gw: &Gateway,
+    exchange: &mut Exchange,
+    call: CallId,
+) -> Result<Option<Bytes>, SendError> {
+    let own_id = Id::string(call.as_str());
+    while let Some(message) = exchange.next().await? {
+        let is_stream = exchange.is_stream();
+        match read_upstream(&message, &gw.settings.reply) {
+            Ok(Said::Reply(reply)) if reply.id().is_none_or(|id| *id == own_id) => return Ok(Some(message.clone())),
+            _ if is_stream => gw.metrics.dropped(),
+            _ => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
 /// The result of an answer, read whole; none if it is an error or no JSON.
 pub(crate) fn result_text(message: &Bytes, limits: &Limits) -> Option<Bytes> {
     let Ok(Said::Reply(reply)) = read_upstream(message, limits) else { return None };

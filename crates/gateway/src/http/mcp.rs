@@ -120,7 +120,6 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
 }
 
 pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, mut line: Line) {
-    initialize::reopen_if_over(gw, visit).await;
     let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
     if is_judged(request.method()) {
         return match subject_of(request) {
@@ -140,6 +139,7 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, m
             return gw.write(trail.refused(&refusal)).await;
         }
     };
+    initialize::reopen_if_over(gw, visit).await;
     match request.method() {
         Method::Initialize => initialize::initialize(gw, visit, request, trail, line).await,
         Method::ToolsList | Method::ResourcesList | Method::ResourceTemplatesList | Method::PromptsList => {

@@ -7,6 +7,7 @@ use gatelodge_mcp::{Id, Method, Request};
 use gatelodge_policy::{Code, Decision, Reason, Terms, decide};
 use gatelodge_store::{Mode, Outcome};
 
+use super::initialize;
 use super::offer::offer_for;
 use crate::Gateway;
 use crate::call::{Ended, Errand, Facts, Permit, Refusal, Room, Trail, answer, forward, take, under_our_id};
@@ -90,6 +91,7 @@ async fn walk(
     line: &mut Line,
 ) -> Result<Carried, Stop> {
     line.hold(Room::for_request(visit, request.method())?);
+    initialize::reopen_if_over(gw, visit).await;
     let under_way = begin(visit, request, trail);
     let offer = offered(gw, visit, facts, trail, line).await?;
     let (fingerprint, category) = facts.definition(offer.as_deref());
@@ -137,7 +139,7 @@ async fn offered(
     line: &mut Line,
 ) -> Result<Option<Arc<Offer>>, Refusal> {
     let Facts::Tool { name, .. } = facts else { return Ok(None) };
-    let is_known = visit.upstream.offers.current().is_some_and(|offer| offer.tool(name).is_some());
+    let is_known = visit.offers().current().is_some_and(|offer| offer.tool(name).is_some());
     if !is_known && visit.door.mode == Mode::Enforce {
         match judged(visit, facts, None, trail) {
             Decision::Deny(reason) if matches!(reason.code, Code::Hidden | Code::NotListed | Code::NoPolicy) => {

@@ -4,7 +4,7 @@ use gatelodge_json::{Kind, read};
 use gatelodge_mcp::{Id, Method, Revision};
 
 use crate::Gateway;
-use crate::call::{Permit, result_text};
+use crate::call::{Permit, own_answer, result_text};
 use crate::upstream::{ModernHead, Outgoing, SendError};
 use crate::visit::Visit;
 
@@ -29,9 +29,10 @@ pub(crate) async fn speaks_modern(gw: &Gateway, visit: &Visit) -> Result<bool, S
     let answer = match asking.await.unwrap_or(Err(SendError::Timeout)) {
         // What a server says that does not know such requests.
         Err(SendError::Status(400 | 404 | 405)) => false,
-        // A bad moment is no verdict; the next client asks again. A process may just be slow to start, or silent.
+        // A bad moment is no verdict; the next client asks again.
         Err(SendError::Status(_) | SendError::Gone(_)) => return Ok(false),
-        Err(SendError::Timeout) if visit.upstream.is_child() => return Ok(false),
+        // A process that is silent, or slow to start: asking again would cost every client as much.
+        Err(SendError::Timeout) if visit.upstream.is_child() => false,
         Err(fault) => return Err(fault),
         Ok(answer) => answer,
     };
@@ -53,7 +54,7 @@ async fn ask(gw: &Gateway, visit: &Visit) -> Result<bool, SendError> {
     let permit = Permit::of_always_allowed(method, outgoing)
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
     let mut exchange = gw.client.send(&visit.upstream, permit).await?;
-    let Some(message) = exchange.next().await? else { return Ok(false) };
+    let Some(message) = own_answer(gw, &mut exchange, call).await? else { return Ok(false) };
     let Some(result) = result_text(&message, &gw.settings.reply) else { return Ok(false) };
     let Ok(document) = read(&result, &gw.settings.reply) else { return Ok(false) };
     let versions = document.root().get("supportedVersions").filter(|versions| versions.kind() == Kind::List);

@@ -1,5 +1,6 @@
 //! The handshake of a legacy client: the upstream's own handshake, and a session of ours around it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::pass::{exchanged, fail};
 use super::server::tell;
 use crate::Gateway;
-use crate::call::{Permit, Refusal, Trail, answer, result_text};
+use crate::call::{Permit, Refusal, Trail, answer, own_answer, result_text};
 use crate::http::line::Line;
 use crate::http::reply;
 use crate::session::{ClientInfo, Session};
@@ -98,13 +99,22 @@ fn revision_of(result: &[u8]) -> Option<Revision> {
 /// upstream will not have the session as it was, the client has to begin anew.
 pub(crate) async fn again(gw: &Gateway, visit: &Visit, openings: Option<u64>) {
     let Some(session) = visit.session() else { return };
-    let _one_at_a_time = session.reopening.lock().await;
-    if Some(session.openings()) != openings {
-        return;
-    }
     let patience = if visit.upstream.is_child() { START_TIME } else { gw.settings.connect_time * 2 };
-    match tokio::time::timeout(patience, shaken(gw, visit, session)).await {
-        Ok(Some((opened, revision))) if revision == session.revision() => {
+    let opening = async {
+        let _one_at_a_time = session.reopening.lock().await;
+        // Those who waited share what came of it, be it nothing.
+        if Some(session.openings()) == openings {
+            open_again(gw, visit, session).await;
+        }
+    };
+    if tokio::time::timeout(patience, opening).await.is_err() {
+        session.note_opening();
+    }
+}
+
+async fn open_again(gw: &Gateway, visit: &Visit, session: &Session) {
+    match shaken(gw, visit, session).await {
+        Some((opened, revision)) if revision == session.revision() => {
             session.set_link(opened);
             let said = visit.addressed(Outgoing::note(INITIALIZED));
             if let Some(permit) = Permit::of_always_allowed("notifications/initialized", said) {
@@ -113,9 +123,9 @@ pub(crate) async fn again(gw: &Gateway, visit: &Visit, openings: Option<u64>) {
             }
         }
         // It speaks otherwise now; what was agreed with the client does not hold any more.
-        Ok(Some(_)) => gw.sessions.remove(session.id()),
+        Some(_) => gw.sessions.remove(session.id()),
         // A bad moment; the next call tries again.
-        Ok(None) | Err(_) => {}
+        None => session.note_opening(),
     }
 }
 
@@ -145,7 +155,7 @@ async fn shaken(gw: &Gateway, visit: &Visit, session: &Session) -> Option<(Link,
     let text = request.paged(&Id::string(call.as_str()), None);
     let permit = Permit::of_always_allowed(Method::Initialize.name(), Outgoing::request(text, call))?;
     let mut exchange = gw.client.send(&visit.upstream, permit).await.ok()?;
-    let answer = exchange.next().await.ok()??;
+    let answer = own_answer(gw, &mut exchange, call).await.ok()??;
     let revision = revision_of(&result_text(&answer, &gw.settings.reply)?)?;
     Some((exchange.link.clone(), revision))
 }
@@ -172,7 +182,11 @@ async fn end_upstream(gw: &Gateway, upstream: &Upstream, link: Link) {
 impl Gateway {
     /// Forgets sessions that nobody uses, at both sides.
     pub(crate) async fn end_idle_sessions(&self) {
-        for session in self.sessions.sweep() {
+        let (live, now) = (self.live(), self.clock.now());
+        let grants: HashSet<_> =
+            live.grants().filter(|grant| !grant.is_expired(now)).map(|grant| grant.config.id.clone()).collect();
+        drop(live);
+        for session in self.sessions.sweep(|grant| grants.contains(grant)) {
             let upstream = self.live().server(session.server()).cloned();
             if let Some(upstream) = upstream {
                 end_upstream(self, &upstream, session.link()).await;

@@ -70,7 +70,7 @@ pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut
     let (member, _) = shape(request.method());
     let progress = request.meta().progress_token();
     let wanted = Wanted { method: request.method(), member, progress: progress.as_ref() };
-    let changes = visit.upstream.offers.changes();
+    let changes = visit.offers().changes();
     let pages = fetch(gw, visit, &wanted, &mut line, |id, cursor| request.paged(id, cursor)).await;
     let pages = match pages {
         Ok(pages) => pages,
@@ -102,7 +102,7 @@ async fn edited(
     match pages {
         Pages::Whole(pages) => {
             let offer = match request.method() {
-                Method::ToolsList => Some(offered(gw, &visit.upstream, pages, changes).await?),
+                Method::ToolsList => Some(offered(gw, visit, pages, changes).await?),
                 _ => None,
             };
             let result = filtered(gw, visit, request.method(), pages, offer.as_deref()).ok_or_else(unreadable)?;

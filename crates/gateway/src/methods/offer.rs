@@ -31,7 +31,8 @@ pub(crate) async fn offer_for(gw: &Gateway, visit: &Visit, name: &str, line: &mu
         return Ok(offer);
     }
     let asking = async {
-        let _one_at_a_time = visit.upstream.offers.asking.lock().await;
+        let offers = visit.offers();
+        let _one_at_a_time = offers.asking.lock().await;
         match settled(visit, name) {
             Some(offer) => Ok(offer),
             None => take_anew(gw, visit, line).await,
@@ -42,7 +43,7 @@ pub(crate) async fn offer_for(gw: &Gateway, visit: &Visit, name: &str, line: &mu
 
 /// The offer that we have, if it is new enough to say something of a name.
 fn settled(visit: &Visit, name: &str) -> Option<Arc<Offer>> {
-    let offer = visit.upstream.offers.current()?;
+    let offer = visit.offers().current()?;
     let age = offer.taken_at.elapsed();
     let fresh = visit.upstream.config().accepting.fresh;
     let is_good = if offer.tool(name).is_some() { age < fresh } else { age < SETTLED.min(fresh) };
@@ -50,7 +51,7 @@ fn settled(visit: &Visit, name: &str) -> Option<Arc<Offer>> {
 }
 
 async fn take_anew(gw: &Gateway, visit: &Visit, line: &mut Line) -> Result<Arc<Offer>, Refusal> {
-    let changes = visit.upstream.offers.changes();
+    let changes = visit.offers().changes();
     let wanted = Wanted { method: &Method::ToolsList, member: "tools", progress: None };
     let pages = match fetch(gw, visit, &wanted, line, |id, cursor| own_request(visit, id, cursor)).await? {
         Pages::Whole(pages) => pages,
@@ -59,17 +60,13 @@ async fn take_anew(gw: &Gateway, visit: &Visit, line: &mut Line) -> Result<Arc<O
         Pages::Error(message) if says_unknown_method(&message) => Vec::new(),
         Pages::Error(_) => return Err(SendError::Unusable("the server does not list its tools".to_owned()).into()),
     };
-    offered(gw, &visit.upstream, &pages, changes).await
+    offered(gw, visit, &pages, changes).await
 }
 
 /// What the pages of a list offer, set against what was accepted. `changes` is as it was when they were asked for.
-pub(crate) async fn offered(
-    gw: &Gateway,
-    upstream: &Upstream,
-    pages: &[Bytes],
-    changes: u64,
-) -> Result<Arc<Offer>, Refusal> {
-    let current = upstream.offers.current();
+pub(crate) async fn offered(gw: &Gateway, visit: &Visit, pages: &[Bytes], changes: u64) -> Result<Arc<Offer>, Refusal> {
+    let (upstream, offers) = (&visit.upstream, visit.offers());
+    let current = offers.current();
     if let Some(offer) =
         current.filter(|offer| offer.is_of(pages) && offer.taken_at.elapsed() < upstream.config().accepting.fresh)
     {
@@ -78,7 +75,7 @@ pub(crate) async fn offered(
     let mut offer = Offer::of_pages(pages, &gw.settings.reply);
     offer.compare(&settle(gw, upstream, offer.definitions()).await.map_err(Refusal::Store)?);
     let offer = Arc::new(offer);
-    upstream.offers.keep(Arc::clone(&offer), changes);
+    offers.keep(Arc::clone(&offer), changes);
     Ok(offer)
 }
 

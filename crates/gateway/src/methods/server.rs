@@ -33,7 +33,7 @@ pub(crate) fn unaddressed(gw: &Gateway, visit: &Visit, said: &ServerNotification
             said.referring_to(&Id::string(&asked))
         }
         Method::ToolsListChanged => {
-            visit.upstream.offers.forget();
+            visit.offers().forget();
             Some(said.text().to_owned())
         }
         Method::ResourceUpdated => {

@@ -24,7 +24,7 @@ pub(crate) use self::pipes::as_line;
 
 use self::inbox::{Event, Inbox};
 use self::ring::Ring;
-use super::{SendError, Upstream};
+use super::{Offers, Secrets, SendError, Upstream};
 
 /// Messages that wait for a process that does not read; beyond that the callers wait.
 const WAITING_LINES: usize = 64;
@@ -89,6 +89,8 @@ pub(crate) struct Child {
     lines: mpsc::Sender<Bytes>,
     inbox: Arc<Inbox>,
     errors: Arc<Ring>,
+    /// Those of its server, by which it is known.
+    secrets: Arc<Secrets>,
 }
 
 impl Child {
@@ -117,7 +119,12 @@ impl Child {
         let name = upstream.name().to_string();
         info!(server.name = name, "started `{}` for `{name}`", config.program);
         let (lines, queue) = mpsc::channel(WAITING_LINES);
-        let inbox = Arc::new(Inbox::new(Arc::clone(&upstream.offers), keeping, whose));
+        // What one process offers says nothing of another: between their starts the program may have changed.
+        let offers = match whose {
+            Whose::Session => Arc::default(),
+            Whose::Anybody => Arc::clone(&upstream.offers),
+        };
+        let inbox = Arc::new(Inbox::new(offers, keeping, whose));
         let ring = Arc::new(Ring::default());
         let tail =
             tokio::spawn(pipes::keep_errors(errors, Arc::clone(&ring), Arc::clone(&upstream.secrets), name.clone()));
@@ -150,7 +157,7 @@ impl Child {
                 None => info!(server.name = name, "the process of `{name}` has ended{words}"),
             }
         });
-        Ok(Arc::new(Self { lines, inbox, errors: ring }))
+        Ok(Arc::new(Self { lines, inbox, errors: ring, secrets: Arc::clone(&upstream.secrets) }))
     }
 
     /// Whether it has ended, or is about to.
@@ -160,7 +167,12 @@ impl Child {
 
     /// Whether it runs for this server as it is configured now.
     pub fn is_of(&self, upstream: &Upstream) -> bool {
-        self.inbox.is_of(&upstream.offers)
+        Arc::ptr_eq(&self.secrets, &upstream.secrets)
+    }
+
+    /// What it offers.
+    pub fn offers(&self) -> &Arc<Offers> {
+        self.inbox.offers()
     }
 
     /// Ends it, for all who have it.

@@ -14,7 +14,7 @@ use super::child::Child;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SendError {
     /// No connection; not one byte of the request was written.
-    #[error("cannot connect: {0}")]
+    #[error("not sent: {0}")]
     NotSent(String),
     /// The connection broke; the request may have been carried out.
     #[error("{0}")]

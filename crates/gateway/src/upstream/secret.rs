@@ -9,6 +9,8 @@ use gatelodge_json::{Limits, quote, read};
 const CUT: &str = "***";
 /// Shorter texts occur by chance; cutting them would garble answers. The configuration warns of them.
 pub const MIN_SECRET: usize = 6;
+/// Shorter lines of a secret with several, like `-----`, are no secret.
+const MIN_LINE: usize = 12;
 
 /// Finds secrets in any of the forms in which a server could give them back.
 #[derive(Debug, Default)]
@@ -20,7 +22,10 @@ impl Secrets {
     /// Takes the secrets of a server.
     pub fn new<'a>(secrets: impl IntoIterator<Item = &'a String>) -> Self {
         let long = secrets.into_iter().filter(|secret| secret.len() >= MIN_SECRET);
-        let mut forms: Vec<Vec<u8>> = long.flat_map(|secret| forms(secret)).collect();
+        // Where a text is read line by line, a secret of several lines comes in parts.
+        let lines = |secret: &'a String| secret.lines().filter(|line| line.len() >= MIN_LINE).map(str::to_owned);
+        let parts: Vec<String> = long.flat_map(|secret| lines(secret).chain([secret.clone()])).collect();
+        let mut forms: Vec<Vec<u8>> = parts.iter().flat_map(|secret| forms(secret)).collect();
         forms.sort_unstable();
         forms.dedup();
         if forms.is_empty() {

@@ -134,6 +134,13 @@ fn values(one: &Seen, entry: &Entry, remarks: &mut Vec<String>) -> Vec<(String, 
             ));
             continue;
         }
+        if value.contains(":-") && value.contains("${") {
+            remarks.push(format!(
+                "{}: `{}` has a default, which is left out; set the variable",
+                one.subject(),
+                shown(name)
+            ));
+        }
         // Codex names variables in fields of their own, which were read in our way to write them.
         let read = match one.spot.client.id {
             "codex" if headers::has_variable(value) => Value::Ours(value.clone()),

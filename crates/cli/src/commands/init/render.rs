@@ -20,7 +20,7 @@ pub fn server(server: &Server, policy_file: &str) -> String {
         Entry::Command { words, cwd, .. } => {
             let words: Vec<String> = words.iter().map(|word| text(word)).collect();
             out.push_str(&format!("command = [{}]\n", words.join(", ")));
-            cwd.iter().for_each(|cwd| out.push_str(&format!("cwd = {}\n", text(cwd))));
+            cwd.iter().for_each(|cwd| out.push_str(&format!("directory = {}\n", text(cwd))));
             "env"
         }
         Entry::Remote { url, .. } => {
@@ -55,7 +55,7 @@ pub fn policy(server: &str) -> String {
     format!(
         r#"// The first policy of `{server}`: EVERYTHING IS ALLOWED, and everything is recorded.
 // Once agents have worked for a while, make one of what they did:
-//   gatelodge policy draft --from-calls
+//   gatelodge policy draft --from-calls --server {server} --grant LABEL
 {{
   "version": "1",
   "description": "everything is allowed and recorded; tighten it",

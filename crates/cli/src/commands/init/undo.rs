@@ -30,7 +30,13 @@ pub fn run(args: &InitArgs, journal_file: &Path) -> Result<Exit> {
         return Err(Usage("nothing was taken back".to_owned()).into());
     }
     let (mut restored, mut left) = (Vec::new(), Vec::new());
+    // A configuration that stays names our policies and tokens; without them it could not be served.
+    let config_stays = journal.steps.iter().filter(|step| step.file == config(args)).any(|step| is_changed(&step));
     for step in journal.steps.drain(..).rev() {
+        if config_stays && step.client.is_none() && step.file != config(args) {
+            say(&format!("{}: it stays, because the configuration does", shown(&step.file.display().to_string())));
+            continue;
+        }
         match step.undo() {
             Ok(Undone::Back) => restored.push(step.file),
             Ok(Undone::Left) => say(&format!("{}: it was changed, and stays", shown(&step.file.display().to_string()))),
@@ -50,6 +56,10 @@ pub fn run(args: &InitArgs, journal_file: &Path) -> Result<Exit> {
     }
     say(&format!("{} files are as they were", restored.len()));
     Ok(exit)
+}
+
+fn config(args: &InitArgs) -> std::path::PathBuf {
+    std::path::absolute(&args.config).unwrap_or_else(|_| args.config.clone())
 }
 
 /// Removes folders that were made, unless somebody has put something into them.

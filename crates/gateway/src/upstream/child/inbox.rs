@@ -73,8 +73,8 @@ impl Inbox {
         }
     }
 
-    pub fn is_of(&self, offers: &Arc<Offers>) -> bool {
-        Arc::ptr_eq(&self.offers, offers)
+    pub fn offers(&self) -> &Arc<Offers> {
+        &self.offers
     }
 
     pub fn max_bytes(&self) -> usize {
