@@ -25,8 +25,12 @@ struct Site {
 }
 
 fn config(house: &House, processes: u32, variables: &str) -> String {
+    config_of(house, "notes.py", processes, variables)
+}
+
+fn config_of(house: &House, server: &str, processes: u32, variables: &str) -> String {
     let hits = house.path("hits").display().to_string();
-    let server = format!("{}/tests/servers/notes.py", env!("CARGO_MANIFEST_DIR"));
+    let server = format!("{}/tests/servers/{server}", env!("CARGO_MANIFEST_DIR"));
     format!(
         r#"[gateway]
 listen = "127.0.0.1:0"
@@ -180,4 +184,25 @@ fn processes_of_a_revoked_grant_end() {
     let text = site.house.read("gatelodge.toml");
     site.house.write("gatelodge.toml", text.split("[[grants]]").next().expect("the rest"));
     until("they have ended", || runs() == 0);
+}
+
+#[test]
+fn what_left_the_group_of_a_server_that_does_not_go_is_ended_too() {
+    let mut house = house();
+    let token = house.run(&["grant", "token"]).stdout.trim().to_owned();
+    house.write("policy.json", r#"{"version": "1", "default": "allow"}"#);
+    house.write("gatelodge.toml", &config_of(&house, "stubborn.py", 4, ""));
+    for signal in ["TERM", "KILL", "TERM", "KILL", "INT"] {
+        let gateway = house.start("data", &[("CI_TOKEN", token.as_str())], &["serve", "--config", "gatelodge.toml"]);
+        let site = Site { house, gateway, token: token.clone() };
+        let runs = || {
+            let listed = site.house.paste("pgrep -f \"$PWD/hits\" | wc -l").stdout;
+            listed.trim().parse::<usize>().expect("a number")
+        };
+        site.open();
+        until("keeper, server and its child run", || runs() == 3);
+        site.gateway.signal(signal);
+        until("all have ended", || runs() == 0);
+        house = site.house;
+    }
 }

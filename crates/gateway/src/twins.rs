@@ -1,36 +1,77 @@
-//! Names that a person or a model would take for one another.
+//! Names that a person or a model would take for one another, or cannot see for what they are.
 
 use std::collections::{BTreeSet, HashMap};
 
 use unicode_security::skeleton;
 
-/// Those of the names that differ from another only by case, or look like another.
+/// Longer names cannot be called.
+const MAX_NAME: usize = 256;
+
+/// Those of the names that differ from another only by case, look like another, or are no names one could read.
 pub fn twins<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
-    let mut alike: HashMap<String, Vec<&str>> = HashMap::new();
+    let mut odd = BTreeSet::new();
+    let mut alike: HashMap<String, BTreeSet<&str>> = HashMap::new();
     for name in names {
-        alike.entry(folded(name)).or_default().push(name);
+        if !is_readable(name) {
+            odd.insert(name);
+        }
+        for look in looks(name) {
+            alike.entry(look).or_default().insert(name);
+        }
     }
-    alike.into_values().filter(|names| names.len() > 1).flatten().collect()
+    odd.extend(alike.into_values().filter(|names| names.len() > 1).flatten());
+    odd
 }
 
-/// The same text for all names that look alike. Folding case may make letters that others look like.
-fn folded(name: &str) -> String {
-    let once: String = skeleton(&name.to_lowercase()).collect();
-    skeleton(&once.to_lowercase()).collect()
+/// The texts that a name may be taken for. Case is folded before and after: `I` looks like `l`, and `i` does not.
+fn looks(name: &str) -> [String; 2] {
+    let visible: String = name.chars().filter(|character| !is_unseen(*character)).collect();
+    let fold = |text: &str| skeleton(text).collect::<String>().to_lowercase();
+    [fold(&fold(&visible)), fold(&fold(&visible.to_lowercase()))]
+}
+
+fn is_readable(name: &str) -> bool {
+    let has_space_around = name.starts_with(' ') || name.ends_with(' ');
+    let is_plain = name.chars().all(|character| character == ' ' || !is_unseen(character));
+    !name.is_empty() && name.len() <= MAX_NAME && is_plain && !has_space_around
+}
+
+/// Whether a character leaves no mark of its own.
+fn is_unseen(character: char) -> bool {
+    let is_invisible = matches!(character,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{e0000}'..='\u{e0fff}');
+    is_invisible || character.is_whitespace() || character.is_control()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn odd(names: &[&'static str]) -> Vec<&'static str> {
+        twins(names.iter().copied()).into_iter().collect()
+    }
+
     #[test]
     fn names_that_differ_by_case_or_look_alike_are_twins() {
-        let twins_of = |names: &[&'static str]| twins(names.iter().copied()).into_iter().collect::<Vec<_>>();
-        assert_eq!(twins_of(&["read", "write", "reed"]), Vec::<&str>::new());
-        assert_eq!(twins_of(&["read", "Read", "write"]), ["Read", "read"]);
+        assert_eq!(odd(&["read", "write", "reed", "read_2", "list.all", "n\u{e4}h"]), Vec::<&str>::new());
+        assert_eq!(odd(&["read", "Read", "write"]), ["Read", "read"]);
         // The first letter is Cyrillic.
-        assert_eq!(twins_of(&["pay", "\u{440}ay"]), ["pay", "\u{440}ay"]);
-        assert_eq!(twins_of(&["list", "1ist"]), ["1ist", "list"]);
-        assert_eq!(twins_of(&["a", "a\u{200b}"]), ["a", "a\u{200b}"]);
+        assert_eq!(odd(&["pay", "\u{440}ay"]), ["pay", "\u{440}ay"]);
+        assert_eq!(odd(&["list", "1ist"]), ["1ist", "list"]);
+        assert_eq!(odd(&["slow", "sIow"]), ["sIow", "slow"]);
+        assert_eq!(odd(&["a", "a\u{200b}"]), ["a", "a\u{200b}"]);
+        assert_eq!(odd(&["read_note", "read note"]), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn names_that_nobody_could_read_are_odd() {
+        for name in ["", "read ", " read", "read\t", "read\n", "a\0b", "read\u{a0}", "read\u{2800}", "\u{202e}daer"] {
+            assert_eq!(odd(&[name]), [name], "{name:?}");
+        }
+        assert_eq!(odd(&["read", "read\u{3000}"]), ["read", "read\u{3000}"]);
+        let long: &'static str = "x".repeat(300).leak();
+        assert_eq!(odd(&[long]), [long]);
     }
 }

@@ -127,3 +127,31 @@ async fn a_change_between_list_and_call_is_withheld_whatever_it_is() {
     }
     assert!(desk.upstream.calls().is_empty());
 }
+
+#[tokio::test]
+async fn a_list_that_cannot_be_read_shows_nothing() {
+    for result in [
+        r#"{"tools":[{"name":"read"},{"name":"secret"}],"_meta":{"a":1,"a":2}}"#,
+        r#"{"tools":[{"name":"read","description":"a","description":"b"},{"name":"secret"}]}"#,
+        r#"{"tools":[{"name":"read"}],"tools":[{"name":"secret"}]}"#,
+        r#"{"tools":[{"name":"secret","description":"\ud800"}]}"#,
+        r#"{"tools":[{"name":"secret","inputSchema":{"maximum":1e99999}}]}"#,
+        r#"{"resources":[{"uri":"secret://x","uri":"secret://y"}],"prompts":[{"name":"secret","name":"secret2"}]}"#,
+    ] {
+        let lists = move |hit: &Hit| {
+            let answer = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, hit.message()["id"]);
+            hit.method().ends_with("/list").then(|| json_response("200 OK", "", &answer))
+        };
+        let upstream = FakeUpstream::start(json!([]), lists).await;
+        let gw = TestGateway::with_policy(
+            r#"{"version":"1","default":"deny","hide":["secret*"],"tools":{"read":{}}}"#,
+            &upstream,
+        )
+        .await;
+        for method in ["tools/list", "resources/list", "prompts/list", "resources/templates/list"] {
+            let answer = gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method})).await;
+            assert!(answer.message()["error"].is_object(), "{method} of {result}: {}", answer.body);
+            assert!(!answer.body.contains("secret"), "{method} of {result}: {}", answer.body);
+        }
+    }
+}

@@ -38,13 +38,12 @@ fn argument(before: &str, word: &str) -> String {
 
 /// Whether a word of a command, or an address, looks as if it held a credential.
 pub fn seems_secret(before: &str, word: &str) -> bool {
-    let names_secret = |name: &str| name.starts_with('-') && (is_credential(name) || name.contains("auth"));
-    if let Some((name, value)) = word.split_once('=')
-        && (names_secret(name) || looks_like_key(value))
-    {
+    if names_value(word) || word.split('=').any(looks_like_key) {
         return true;
     }
-    if names_secret(before) && !before.contains('=') && !word.starts_with('-') {
+    let names_next = before.starts_with('-') && !before.contains('=') && tells(before);
+    let is_short_password = before == "-p" && word.parse::<u16>().is_err();
+    if (names_next || is_short_password) && !word.starts_with('-') {
         return true;
     }
     if word.contains("://") {
@@ -53,7 +52,33 @@ pub fn seems_secret(before: &str, word: &str) -> bool {
         return authority.contains('@') || word.contains('?') || in_path;
     }
     let is_header = before == "-H" || before == "--header";
-    is_header || looks_like_key(word)
+    // A whole command line in one word may hold anything.
+    let is_line = word.contains(' ') && tells(word);
+    is_header || is_line || looks_like_key(word)
+}
+
+/// Whether a text tells a name that holds a secret, and its value behind it: `TOKEN=x`, `"token":"x"`, `Pwd=x;`.
+fn names_value(word: &str) -> bool {
+    let parts: Vec<&str> = word.split(['=', ':']).collect();
+    parts.windows(2).any(|pair| match pair {
+        [name, value] => {
+            let name = name.rsplit([' ', ';', ',', '{', '&', '?']).next().unwrap_or_default();
+            let has_value = !value.trim_matches(['"', '\'', ' ', '}']).is_empty() && !value.starts_with("//");
+            has_value && tells(name)
+        }
+        _ => false,
+    })
+}
+
+/// Whether a name is one that holds secrets.
+fn tells(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let telling = ["auth", "pwd", "pass", "pin", "cred", "pat"];
+    let words = name.split(|character: char| !character.is_ascii_alphanumeric());
+    is_credential(&name)
+        || words
+            .into_iter()
+            .any(|word| telling.iter().any(|part| word == *part || (part.len() > 3 && word.starts_with(part))))
 }
 
 /// Long, with digits and letters, and without what paths and packages have.

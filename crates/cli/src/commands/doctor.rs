@@ -74,10 +74,10 @@ async fn all(args: &DoctorArgs) -> Result<Vec<Check>> {
     if let Some(stores) = &stores {
         checks.push(checks::time(stores, clock.as_ref()).await);
         checks.extend(checks::variables(stores).await);
-        let entries = config.as_ref().map(|config| config.entries.clone()).unwrap_or_default();
-        let picture = checks::servers(stores, &entries, note.as_ref(), &mut checks).await;
-        checks.extend(clients::bypassing(args, &picture)?);
     }
+    let entries = config.as_ref().map(|config| config.entries.clone()).unwrap_or_default();
+    let picture = checks::servers(stores.as_ref(), &entries, note.as_ref(), &mut checks).await;
+    checks.extend(clients::bypassing(args, &picture)?);
     let own = note.as_ref();
     let of_config = listen.as_ref();
     checks.push(checks::port("port for agents", of_config.map(|at| at.callers), CALLERS, own.map(|note| note.listen)));

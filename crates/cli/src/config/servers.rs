@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
+use std::time::Duration;
 
 use gatelodge_gateway::{Accepting, HttpConfig, InjectedHeader, MIN_SECRET, UpstreamConfig, Way};
 use gatelodge_store::ServerName;
@@ -39,7 +40,10 @@ pub fn servers(raw: Vec<RawServer>, home: &Path, environment: Environment<'_>, r
             let is_set = |flag: Option<&At<bool>>| flag.is_some_and(|flag| flag.value);
             let (review, accept_new) = (is_set(raw.review.as_ref()), is_set(raw.accept_new.as_ref()));
             let mut accepting = Accepting { review, accept_new, ..Accepting::default() };
-            set_time(&mut accepting.fresh, raw.check_definitions.as_ref(), reader);
+            match raw.check_definitions.as_ref() {
+                Some(At { value, .. }) if value == "0s" => accepting.fresh = Duration::ZERO,
+                written => set_time(&mut accepting.fresh, written, reader),
+            }
             servers.good.push(UpstreamConfig { name, way, log_arguments, accepting });
         }
     }

@@ -3,7 +3,9 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, waitid, waitpid,
+};
 
 /// How long we look for what is left. Each round ends a generation.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -23,6 +25,8 @@ pub fn end(server: Pid, grace: Duration) {
         until(grace, || is_done(server, |_| {}));
     }
     let _ = kill_process_group(server, Signal::KILL);
+    // What it started is ours only when it has ended.
+    let _ = waitid(WaitId::Pid(server), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
     // Whoever left the group is found by being our child, or becomes it when its parent is killed.
     until(PATIENCE, || {
         is_done(server, |child| {

@@ -193,10 +193,14 @@ pub(crate) async fn own_answer(
     Ok(None)
 }
 
-/// The result of an answer, read whole; none if it is an error or no JSON.
-pub(crate) fn result_text(message: &Bytes, limits: &Limits) -> Option<Bytes> {
-    let Ok(Said::Reply(reply)) = read_upstream(message, limits) else { return None };
-    let Payload::Result(result) = reply.payload() else { return None };
-    read(result.as_bytes(), limits).ok()?;
-    Some(message.slice_ref(result.as_bytes()))
+/// The result of an answer, read whole; none if the answer is an error.
+///
+/// # Errors
+/// It cannot be read: nobody can say what is in it, so it goes nowhere.
+pub(crate) fn result_text(message: &Bytes, limits: &Limits) -> Result<Option<Bytes>, SendError> {
+    let unreadable = || SendError::Unusable("the server's answer cannot be read".to_owned());
+    let Ok(Said::Reply(reply)) = read_upstream(message, limits) else { return Err(unreadable()) };
+    let Payload::Result(result) = reply.payload() else { return Ok(None) };
+    read(result.as_bytes(), limits).map_err(|_| unreadable())?;
+    Ok(Some(message.slice_ref(result.as_bytes())))
 }

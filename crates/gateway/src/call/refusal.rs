@@ -24,6 +24,8 @@ pub(crate) enum Refusal {
     Unaddressed,
     /// The store did not answer: without a record nothing is sent.
     Store(StoreError),
+    /// The upstream could not be asked what it offers.
+    Unlisted(SendError),
     /// The upstream did not answer, or not in a way that can be passed on.
     Upstream(SendError),
 }
@@ -38,7 +40,7 @@ impl Refusal {
             Self::Busy(_) => "busy",
             Self::Unaddressed | Self::TooLarge(..) => "rejected",
             Self::Store(_) => "store_unavailable",
-            Self::Upstream(SendError::NotSent(_)) => "upstream_unreachable",
+            Self::Unlisted(_) | Self::Upstream(SendError::NotSent(_)) => "upstream_unreachable",
             Self::Upstream(SendError::Timeout) => "upstream_timeout",
             Self::Upstream(SendError::Gone(_) | SendError::Unusable(_) | SendError::Status(_)) => "upstream_gone",
         }
@@ -50,7 +52,8 @@ impl Refusal {
             Self::Denied(reason) => reason.rule.as_deref(),
             Self::Exhausted { charge, .. } => Some(charge.rule()),
             Self::ApprovalUnavailable(question) => Some(&question.rule),
-            Self::Busy(_) | Self::TooLarge(..) | Self::Unaddressed | Self::Store(_) | Self::Upstream(_) => None,
+            Self::Busy(_) | Self::TooLarge(..) | Self::Unaddressed => None,
+            Self::Store(_) | Self::Unlisted(_) | Self::Upstream(_) => None,
         }
     }
 
@@ -84,10 +87,10 @@ impl Refusal {
         let who = match self {
             Self::Denied(_) | Self::Exhausted { .. } | Self::ApprovalUnavailable(_) => "POLICY DENIED",
             Self::Busy(_) | Self::TooLarge(..) | Self::Unaddressed | Self::Store(_) => "GATEWAY",
-            Self::Upstream(_) => "UPSTREAM",
+            Self::Unlisted(_) | Self::Upstream(_) => "UPSTREAM",
         };
         let call = match self {
-            Self::Busy(_) | Self::Store(_) | Self::Upstream(_) => format!("; quote call {call}"),
+            Self::Busy(_) | Self::Store(_) | Self::Unlisted(_) | Self::Upstream(_) => format!("; quote call {call}"),
             _ => String::new(),
         };
         format!("[{who}] {}{call}", self.message())
@@ -109,11 +112,15 @@ impl Refusal {
             Self::TooLarge(what, max) => format!("{what} has more than {max} bytes"),
             Self::Unaddressed => "the message refers to nothing that is under way".to_owned(),
             Self::Store(_) => "the record of calls cannot be written, so nothing was sent; try again later".to_owned(),
+            Self::Unlisted(_) => "the server does not say which tools it has; the call was not sent".to_owned(),
             Self::Upstream(error) => match error {
                 SendError::NotSent(_) => "the server cannot be reached; the call was not sent".to_owned(),
                 SendError::Timeout => "the server did not answer in time; the call may have run".to_owned(),
                 SendError::Gone(_) => "the server's answer did not come whole; the call may have run".to_owned(),
                 SendError::Unusable(why) => format!("{why}; the call may have run"),
+                SendError::Status(status @ (401 | 403)) => format!(
+                    "the server does not take the credential that it was sent (HTTP status {status}); the call may have run"
+                ),
                 SendError::Status(status) => {
                     format!("the server answered with HTTP status {status}; the call may have run")
                 }
@@ -133,7 +140,7 @@ impl Refusal {
     pub fn detail(&self) -> Option<String> {
         match self {
             Self::Store(error) => Some(error.to_string()),
-            Self::Upstream(error) => Some(error.to_string()),
+            Self::Unlisted(error) | Self::Upstream(error) => Some(error.to_string()),
             _ => None,
         }
     }

@@ -148,7 +148,16 @@ async fn offered(
             _ => {}
         }
     }
-    offer_for(gw, visit, name, line).await.map(Some)
+    offer_for(gw, visit, name, line).await.map(Some).map_err(not_sent)
+}
+
+/// What went wrong before the call was sent.
+fn not_sent(refusal: Refusal) -> Refusal {
+    match refusal {
+        Refusal::Upstream(SendError::NotSent(why)) => Refusal::Upstream(SendError::NotSent(why)),
+        Refusal::Upstream(fault) => Refusal::Unlisted(fault),
+        other => other,
+    }
 }
 
 /// The terms of the policy, or its reason to refuse.

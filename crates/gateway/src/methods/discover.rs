@@ -55,7 +55,7 @@ async fn ask(gw: &Gateway, visit: &Visit) -> Result<bool, SendError> {
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
     let mut exchange = gw.client.send(&visit.upstream, permit).await?;
     let Some(message) = own_answer(gw, &mut exchange, call).await? else { return Ok(false) };
-    let Some(result) = result_text(&message, &gw.settings.reply) else { return Ok(false) };
+    let Ok(Some(result)) = result_text(&message, &gw.settings.reply) else { return Ok(false) };
     let Ok(document) = read(&result, &gw.settings.reply) else { return Ok(false) };
     let versions = document.root().get("supportedVersions").filter(|versions| versions.kind() == Kind::List);
     let modern = Revision::R2026_07_28.as_str();

@@ -74,7 +74,7 @@ async fn opened(
     let gone = |what: &str| SendError::Unusable(what.to_owned());
     let (text, outcome) =
         answer(visit, &message, request.id(), &gw.settings.reply).ok_or_else(|| gone("the answer cannot be read"))?;
-    let Some(result) = result_text(&message, &gw.settings.reply) else { return Ok((text, outcome)) };
+    let Some(result) = result_text(&message, &gw.settings.reply)? else { return Ok((text, outcome)) };
     let revision = revision_of(&result).ok_or_else(|| gone("the server speaks a revision that is not known here"))?;
     let client = ClientInfo::of(request.params().and_then(|params| params.get("clientInfo")));
     let handshake = Bytes::copy_from_slice(request.text().as_bytes());
@@ -156,7 +156,7 @@ async fn shaken(gw: &Gateway, visit: &Visit, session: &Session) -> Option<(Link,
     let permit = Permit::of_always_allowed(Method::Initialize.name(), Outgoing::request(text, call))?;
     let mut exchange = gw.client.send(&visit.upstream, permit).await.ok()?;
     let answer = own_answer(gw, &mut exchange, call).await.ok()??;
-    let revision = revision_of(&result_text(&answer, &gw.settings.reply)?)?;
+    let revision = revision_of(&result_text(&answer, &gw.settings.reply).ok()??)?;
     Some((exchange.link.clone(), revision))
 }
 

@@ -149,7 +149,7 @@ async fn fetch_pages(
             return Err(SendError::Gone("the list was cancelled".to_owned()));
         };
         drain(gw, exchange).await;
-        let Some(page) = result_text(&message, &gw.settings.reply) else { return Ok(Pages::Error(message)) };
+        let Some(page) = result_text(&message, &gw.settings.reply)? else { return Ok(Pages::Error(message)) };
         total += page.len();
         let document =
             read(&page, &gw.settings.reply).map_err(|_| SendError::Unusable("a page cannot be read".to_owned()))?;

@@ -14,7 +14,7 @@ use super::Check;
 use crate::commands::server::test::{cut, reach};
 use crate::config::{Entries, Listen, StoreConfig};
 use crate::report::counted;
-use crate::wire::{self, Note, Picture, Stores, files, merge, stored};
+use crate::wire::{self, Note, Picture, Stored, Stores, files, merge, stored};
 use crate::{desk, environment, headers};
 
 /// A clock before this was never set.
@@ -130,9 +130,18 @@ pub async fn variables(stores: &Stores) -> Vec<Check> {
 }
 
 /// Whether each server answers. Gives what is in force, or would be.
-pub async fn servers(stores: &Stores, entries: &Entries, note: Option<&Note>, checks: &mut Vec<Check>) -> Picture {
+pub async fn servers(
+    stores: Option<&Stores>,
+    entries: &Entries,
+    note: Option<&Note>,
+    checks: &mut Vec<Check>,
+) -> Picture {
     let name = "server";
-    let Ok(stored) = stored(stores).await else { return Picture::default() };
+    // Before the first start there is the configuration alone.
+    let stored = match stores {
+        Some(stores) => stored(stores).await.unwrap_or_default(),
+        None => Stored::default(),
+    };
     let picture = merge(entries, &stored, &environment::variable);
     let running = note.map(|note| note.servers.as_slice()).unwrap_or_default();
     let inner: Vec<&String> = running

@@ -58,7 +58,9 @@ pub async fn drifts(desk: &Desk, server: &ServerName, known: &Known) -> Result<V
             Some(_) => What::Changed,
             None => What::New,
         };
-        let refused = odd.contains(tool.name.as_str()).then(|| "another tool has a name that looks like it".to_owned());
+        let refused = odd
+            .contains(tool.name.as_str())
+            .then(|| "its name cannot be read, or looks like another tool's".to_owned());
         Some(Drift {
             tool: tool.name.clone(),
             what,
