@@ -143,6 +143,37 @@ fn hidden(value: &Value) -> Value {
 mod tests {
     use super::*;
 
+    #[test]
+    fn words_that_hold_a_secret_are_known_and_plain_ones_are_not_hidden() {
+        for (before, word) in [
+            ("-e", "TOKEN=SECRET04"),
+            ("-c", "API_KEY=SECRET05 npx foo"),
+            ("", r#"{"token":"SECRET12"}"#),
+            ("", "Server=x;Pwd=SECRET15;"),
+            ("", "npx -y foo --api-key SECRET16"),
+            ("-p", "SECRET08pw"),
+            ("--pin", "SECRET20"),
+            ("-e", "PASSWORD=hunter2"),
+            ("-e", "GITHUB_PERSONAL_ACCESS_TOKEN=abcdef"),
+            ("--password", "hunter2"),
+            ("", "postgres://u:p@h/db"),
+        ] {
+            assert!(seems_secret(before, word), "{before} {word}");
+        }
+        for (before, word) in [
+            ("-y", "@modelcontextprotocol/server-filesystem"),
+            ("", "/home/ada/notes"),
+            ("-p", "8080"),
+            ("--port", "8080"),
+            ("--mode", "read-only"),
+            ("", "NODE_ENV=production"),
+            ("run", "mcp/github:latest"),
+            ("", "C:\\Users\\ada\\notes"),
+        ] {
+            assert!(!seems_secret(before, word), "{before} {word}");
+        }
+    }
+
     fn shown(words: &[&str]) -> String {
         command(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())
     }
