@@ -118,7 +118,7 @@ impl Inbox {
     /// Hands a message out. False if it belongs to nobody.
     pub fn deliver(&self, message: Bytes) -> bool {
         match read_upstream(&message, &self.limits) {
-            Err(_) => self.lock().give_up(&message),
+            Err(_) => false,
             Ok(Said::Reply(reply)) => {
                 self.has_answered.store(true, Ordering::Relaxed);
                 let waiting = reply.id().and_then(|id| self.lock().waiting.remove(id.as_str()?));
@@ -206,13 +206,6 @@ fn pieces(bytes: usize) -> usize {
 }
 
 impl Table {
-    /// Hands what cannot be read to the call whose id is in it, if there is one: nothing better will come.
-    fn give_up(&mut self, message: &Bytes) -> bool {
-        let is_in = |call: &str| message.windows(call.len()).any(|part| part == call.as_bytes());
-        let Some(call) = self.waiting.keys().find(|call| is_in(call)).cloned() else { return false };
-        self.waiting.remove(&call).is_some_and(|waiting| waiting.answer.send(message.clone()).is_ok())
-    }
-
     fn tell_call(&self, call: &str, event: Event) -> bool {
         self.waiting.get(call).is_some_and(|waiting| waiting.events.try_send(event).is_ok())
     }
