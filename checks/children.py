@@ -38,7 +38,7 @@ MARK = "ODD_MARK"
 # What is left of a server may be there for so long after its end.
 PATIENCE = 5.0
 # `serve` is told this grace; `wrap` has its own.
-GRACE, WRAP_GRACE = 0.05, 2.0
+GRACE, WRAP_GRACE = 0.05, 1.0
 # A caller waits so long for an answer in the faults; the gateway is told to give up before.
 CALL_TIME, BOUND = 12, 40
 # How the gateway may grow over a fault. Replies have 8 MiB behind `serve`, and 64 MiB behind `wrap`.
@@ -320,8 +320,12 @@ def faults(arguments: argparse.Namespace, findings: Findings, folder: Path) -> N
             peers.append(peer)
             start_fault(findings, f"serve: start {name}", peer, wanted)
             peer.end()
-            command = missing if name == "missing" else starts[server]
-            peer = wrapper(command, server)
+            if name == "missing":
+                # A program that is not there is said before anything is read.
+                ended = wrapper(missing, server).process.wait(BOUND)
+                findings.hold("wrap", "wrap: start missing, its end", ended == 2, ended)
+                continue
+            peer = wrapper(starts[server], server)
             start_fault(findings, f"wrap: start {name}", peer, wanted)
             findings.hold("wrap", f"wrap: start {name}, its end", peer.end() == 0)
 
