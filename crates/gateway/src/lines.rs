@@ -78,7 +78,12 @@ impl Gateway {
                 continue;
             }
             let visit = self.visit(grant, server)?;
-            let Some(handshake) = self.take(visit, line.into(), &texts, slot).await else { continue };
+            let taken = tokio::select! {
+                taken = self.take(visit, line.into(), &texts, slot) => taken,
+                // A client that reads nothing would hold us here.
+                () = self.stopping() => return Ok(()),
+            };
+            let Some(handshake) = taken else { continue };
             // What follows a handshake belongs to its session. A client that goes meanwhile does not wait for it.
             tokio::select! {
                 _ = handshake => {}
@@ -133,6 +138,10 @@ impl Gateway {
                 let is_handshake = *request.method() == Method::Initialize;
                 let (done, over) = oneshot::channel();
                 self.spawn(async move {
+                    if is_handshake {
+                        // A client that begins anew has done with what it had.
+                        gw.end_session(&visit.grant.config.token, visit.upstream.name(), &slot).await;
+                    }
                     if let Ok(Message::Request(request)) = read_message(&text, &gw.settings.request) {
                         dispatch(&gw, &visit, &request, line).await;
                     }
