@@ -187,3 +187,14 @@ fn a_client_at_standard_streams_comes_to_a_gateway_by_the_bridge() {
     assert_eq!(unset.code, 2);
     assert!(unset.stderr.contains("`GATELODGE_TOKEN` is not set"), "{}", unset.stderr);
 }
+
+#[test]
+fn a_client_that_begins_anew_ends_the_session_it_had() {
+    let house = house();
+    house.write("notes.json", POLICY);
+    let again = session(&[]).replace("hello", "again").replace("\"list\"", "\"list again\"");
+    let run = wrap(&house, &format!("{}{again}", session(&[])));
+    assert!(answers(&run)["\"list again\""]["result"]["tools"].is_array(), "{}", run.stdout);
+    let log = house.run(&["audit", "export", "--data", "data"]).stdout;
+    assert_eq!(log.lines().filter(|line| line.contains("DELETE")).count(), 2, "{log}");
+}
