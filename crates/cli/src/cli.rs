@@ -6,6 +6,7 @@ mod grant;
 mod init;
 mod local;
 mod log;
+mod pharo;
 mod policy;
 mod run;
 mod server;
@@ -20,6 +21,7 @@ pub use grant::{AttachArgs, CreateArgs, DetachArgs, GrantCommand, LifeArgs, Rota
 pub use init::InitArgs;
 pub use local::{BridgeArgs, WrapArgs};
 pub use log::{AuditCommand, CallsArgs, DoctorArgs, ExportArgs, HeadArgs, LogName, PruneArgs, StatusArgs, VerifyArgs};
+pub use pharo::PharoArgs;
 pub use policy::{
     CheckArgs, DraftArgs, ExplainArgs, FmtArgs, FormatName, ImportArgs, PolicyCommand, PutArgs, RollbackArgs,
     ShowPolicyArgs, TestArgs,
@@ -62,6 +64,7 @@ pub enum Command {
     /// Verifies, exports and prunes the logs.
     #[command(subcommand)]
     Audit(AuditCommand),
+    Pharo(PharoArgs),
     Status(StatusArgs),
     Doctor(DoctorArgs),
     #[command(hide = true)]

@@ -9,6 +9,7 @@ pub mod docs;
 pub mod doctor;
 pub mod grant;
 pub mod init;
+pub mod pharo;
 pub mod policy;
 pub mod serve;
 pub mod server;

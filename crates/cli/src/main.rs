@@ -57,6 +57,7 @@ fn run() -> Exit {
         Command::Policy(command) => commands::policy::run(command),
         Command::Calls(args) => commands::calls::run(args),
         Command::Audit(command) => commands::audit::run(command),
+        Command::Pharo(args) => commands::pharo::run(args),
         Command::Status(args) => commands::status::run(args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Docs(args) => commands::docs::run(&args),

@@ -19,7 +19,7 @@ use gatelodge_store::{
 use crate::config::StoreConfig;
 
 pub use clock::system as system_clock;
-pub use local::{Local, run as run_local};
+pub use local::{Local, run as run_local, told_to_stop};
 pub use log::{LogArgs, start as start_log};
 pub use note::{Note, find as find_note, running as running_note};
 pub use picture::{Picture, Stored, expired, merge, stored};

@@ -3,11 +3,9 @@
 pub(crate) mod admin;
 pub(crate) mod body;
 mod cors;
-pub(crate) mod guard;
 pub(crate) mod head;
 pub(crate) mod line;
 pub(crate) mod listener;
 pub(crate) mod mcp;
-pub(crate) mod names;
 pub(crate) mod reply;
 pub(crate) mod tap;

@@ -5,6 +5,7 @@
 
 mod error;
 mod events;
+pub mod head;
 mod id;
 mod list;
 mod lookalike;

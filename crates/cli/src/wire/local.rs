@@ -49,17 +49,23 @@ async fn serve(local: Local) -> Result<()> {
         doors: HashMap::from([(name.clone(), door)]),
     };
     gateway.replace(vec![server], vec![grant]);
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let told = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        told_to_stop().await?;
         gateway.stop();
         std::future::pending().await
     };
     tokio::select! {
         ended = gateway.run_lines(&token, &name, tokio::io::stdin(), tokio::io::stdout()) => Ok(ended?),
-        () = told => Ok(()),
+        told = told => told,
     }
+}
+
+/// Waits for SIGTERM or SIGINT.
+pub async fn told_to_stop() -> Result<()> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
 }

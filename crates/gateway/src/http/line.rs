@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use gatelodge_mcp::{KEEP_ALIVE, event};
+use gatelodge_mcp::{KEEP_ALIVE, event, head};
 use http::header::HeaderValue;
 use http::{Response, StatusCode};
 use tokio::sync::{mpsc, oneshot};
 
 use super::body::Body;
-use super::{names, reply};
+use super::reply;
 use crate::call::Room;
 use crate::session::Session;
 
@@ -158,7 +158,7 @@ impl HttpLine {
 
     fn with_session(&mut self, mut response: Response<Body>) -> Response<Body> {
         if let Some(session) = self.session.take() {
-            response.headers_mut().insert(names::SESSION, session);
+            response.headers_mut().insert(head::SESSION, session);
         }
         response
     }

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use gatelodge_mcp::head::Guard;
 use http::header::TRANSFER_ENCODING;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -15,7 +16,6 @@ use tokio::sync::{Semaphore, watch};
 use tracing::{debug, warn};
 
 use super::body::Body;
-use super::guard::Guard;
 use super::tap::Tap;
 use super::{admin, cors, mcp, reply};
 use crate::Gateway;

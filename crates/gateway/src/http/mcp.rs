@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use gatelodge_mcp::head::{self, Misfit, Refused, accepts, check_post, check_stateless, revision};
 use gatelodge_mcp::{Era, Message, Method, Request as Asked, Revision, code, error, read_message};
 use gatelodge_policy::is_always_allowed;
 use gatelodge_store::{Outcome, ServerName};
@@ -13,9 +14,9 @@ use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::body::{self, Body};
-use super::head::{self, Refused, accepts, check_post};
+use super::head::token;
 use super::line::{Line, address_words};
-use super::{names, reply};
+use super::reply;
 use crate::Gateway;
 use crate::call::{Room, Trail, subject_of};
 use crate::methods::{call, discover, initialize, list, listen, pass, stream};
@@ -46,7 +47,7 @@ fn admit(gw: &Gateway, peer: SocketAddr, head: &Parts) -> Result<Visit, Refused>
     let name = name.strip_suffix('/').unwrap_or(name);
     let address = address_words(peer.ip());
     let live = gw.live();
-    let token = head::token(&head.headers, &head.uri).inspect_err(|_| gw.unauthenticated.count(&address))?;
+    let token = token(&head.headers, &head.uri).inspect_err(|_| gw.unauthenticated.count(&address))?;
     let grant = live.grant(&token).filter(|grant| !grant.is_expired(gw.clock.now()));
     let Some(grant) = grant else {
         gw.unauthenticated.count(&address);
@@ -155,28 +156,13 @@ fn is_judged(method: &Method<'_>) -> bool {
     !is_always_allowed(method.name())
 }
 
-/// Why a message does not fit the way in which its client speaks.
-struct Misfit {
-    status: StatusCode,
-    code: i64,
-    message: String,
-    data: Option<String>,
-}
-
-fn misfit(status: StatusCode, code: i64, message: &str) -> Misfit {
-    Misfit { status, code, message: message.to_owned(), data: None }
-}
-
 fn says_modern(headers: &HeaderMap) -> bool {
-    headers.get(names::PROTOCOL_VERSION).is_some_and(|value| value == Revision::R2026_07_28.as_str())
+    headers.get(head::PROTOCOL_VERSION).is_some_and(|value| value == Revision::R2026_07_28.as_str())
 }
 
 /// How the client speaks, by this request alone.
 async fn side_of(gw: &Gateway, visit: &Visit, headers: &HeaderMap, message: &Message<'_>) -> Result<Side, Misfit> {
-    let version = match headers.get(names::PROTOCOL_VERSION).map(|value| value.to_str().unwrap_or("?")) {
-        None => None,
-        Some(text) => Some(text.parse::<Revision>().map_err(|_| unsupported(text))?),
-    };
+    let version = revision(headers)?;
     let named = match message {
         Message::Request(request) => request.meta().protocol_version(),
         Message::Notification(_) | Message::Response(_) => None,
@@ -185,22 +171,17 @@ async fn side_of(gw: &Gateway, visit: &Visit, headers: &HeaderMap, message: &Mes
     if !is_modern {
         return legacy_side(gw, visit, headers, message, version);
     }
-    let side = modern_side(headers, message, version, named.as_deref())?;
+    let side = modern_side(headers, message)?;
     match discover::speaks_modern(gw, visit).await {
         Ok(true) => Ok(Side::Modern(side)),
         // What a legacy server says to a request without a session; clients then begin with the handshake.
-        Ok(false) => Err(misfit(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "begin with `initialize`")),
-        Err(fault) => {
-            Err(misfit(StatusCode::BAD_GATEWAY, code::INTERNAL_ERROR, &crate::call::Refusal::Upstream(fault).message()))
-        }
+        Ok(false) => Err(Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "begin with `initialize`")),
+        Err(fault) => Err(Misfit::new(
+            StatusCode::BAD_GATEWAY,
+            code::INTERNAL_ERROR,
+            &crate::call::Refusal::Upstream(fault).message(),
+        )),
     }
-}
-
-fn unsupported(version: &str) -> Misfit {
-    let supported: Vec<String> = Revision::ALL.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
-    let data = format!("{{\"supported\":[{}]}}", supported.join(","));
-    let message = format!("the revision {} is not spoken here", gatelodge_mcp::shown(version));
-    Misfit { status: StatusCode::BAD_REQUEST, code: code::UNSUPPORTED_REVISION, message, data: Some(data) }
 }
 
 fn legacy_side(
@@ -219,69 +200,35 @@ fn legacy_side(
     // Gemini sends no version after the handshake; what was agreed counts.
     if version.is_some_and(|version| version != session.revision()) {
         let message = format!("the session speaks {}", session.revision());
-        return Err(misfit(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, &message));
+        return Err(Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, &message));
     }
     Ok(Side::Legacy(Some(session)))
 }
 
 fn find_session(gw: &Gateway, visit: &Visit, headers: &HeaderMap) -> Result<Arc<crate::session::Session>, Misfit> {
-    let mut values = headers.get_all(names::SESSION).iter();
+    let mut values = headers.get_all(head::SESSION).iter();
     let (first, second) = (values.next(), values.next());
-    let invalid = |what| misfit(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, what);
+    let invalid = |what| Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, what);
     if second.is_some() {
         return Err(invalid("the request has more than one `Mcp-Session-Id` header"));
     }
     let id = first.ok_or_else(|| invalid("begin with `initialize`, and send the `Mcp-Session-Id` it gives"))?;
     let id = id.to_str().map_err(|_| invalid("the `Mcp-Session-Id` header is not plain text"))?;
     gw.sessions.find(id, &visit.grant.config.id, visit.upstream.name()).ok_or_else(|| {
-        misfit(StatusCode::NOT_FOUND, code::INVALID_REQUEST, "the session is unknown or over; begin with `initialize`")
+        Misfit::new(
+            StatusCode::NOT_FOUND,
+            code::INVALID_REQUEST,
+            "the session is unknown or over; begin with `initialize`",
+        )
     })
 }
 
-/// Checks that head and body of a stateless request say the same.
-fn modern_side(
-    headers: &HeaderMap,
-    message: &Message<'_>,
-    version: Option<Revision>,
-    named: Option<&str>,
-) -> Result<Modern, Misfit> {
-    let mismatch = |what: &str| misfit(StatusCode::BAD_REQUEST, code::HEADER_MISMATCH, what);
+fn modern_side(headers: &HeaderMap, message: &Message<'_>) -> Result<Modern, Misfit> {
     let Message::Request(request) = message else {
         return Ok(Modern { revision: Revision::R2026_07_28, client: ClientInfo::default() });
     };
-    let revision = named.map(|named| named.parse::<Revision>().map_err(|_| unsupported(named))).transpose()?;
-    let Some(revision) = revision else {
-        return Err(misfit(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, "`params._meta` does not say the revision"));
-    };
-    if version != Some(revision) || headers.get_all(names::PROTOCOL_VERSION).iter().count() != 1 {
-        return Err(mismatch("the `MCP-Protocol-Version` header is not what `params._meta` says"));
-    }
-    if request.meta().client_capabilities().is_none() {
-        let what = "`params._meta` does not say the client's capabilities";
-        return Err(misfit(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what));
-    }
-    if says(headers, &names::METHOD).as_deref() != Some(request.method().name()) {
-        return Err(mismatch("the `Mcp-Method` header is not the method of the body"));
-    }
-    let about = match request.method() {
-        Method::ToolsCall | Method::PromptsGet => request.params().and_then(|params| params.get("name")),
-        Method::ResourcesRead => request.params().and_then(|params| params.get("uri")),
-        _ => None,
-    };
-    if let Some(about) = about {
-        let is_same = says(headers, &names::NAME).is_some_and(|name| about.is_str(&name));
-        if !is_same {
-            return Err(mismatch("the `Mcp-Name` header is not the name of the body"));
-        }
-    }
+    let revision = check_stateless(headers, request)?;
     Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()) })
-}
-
-/// The one value of a header of the protocol.
-fn says(headers: &HeaderMap, name: &http::HeaderName) -> Option<String> {
-    let mut values = headers.get_all(name).iter();
-    let first = values.next()?;
-    if values.next().is_some() { None } else { names::decode(first.as_bytes()) }
 }
 
 async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {

@@ -5,6 +5,7 @@ mod answer;
 use std::time::Duration;
 
 use bytes::Bytes;
+use gatelodge_mcp::head;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Request};
 use http_body_util::Full;
@@ -17,7 +18,6 @@ use rustls_platform_verifier::ConfigVerifierExt;
 pub(super) use answer::HttpAnswer;
 
 use super::{Exchange, HttpConfig, Link, Outgoing, SendError, Upstream, Verb};
-use crate::http::names;
 
 /// Connections to one upstream that are kept though nobody uses them.
 const IDLE_CONNECTIONS: usize = 64;
@@ -83,15 +83,15 @@ fn build(upstream: &Upstream, to: &HttpConfig, outgoing: Outgoing) -> Request<Fu
         headers.insert(ACCEPT, EVENTS);
     }
     if let Link::Http(session) = outgoing.link {
-        headers.insert(names::SESSION, session);
+        headers.insert(head::SESSION, session);
     }
     if let Some(revision) = outgoing.revision {
-        headers.insert(names::PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
+        headers.insert(head::PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
     }
     if let Some(modern) = outgoing.modern {
-        insert_encoded(&mut headers, names::METHOD, &modern.method);
+        insert_encoded(&mut headers, head::METHOD, &modern.method);
         if let Some(name) = &modern.name {
-            insert_encoded(&mut headers, names::NAME, name);
+            insert_encoded(&mut headers, head::NAME, name);
         }
     }
     // What is configured comes last: it wins over everything else.
@@ -113,7 +113,7 @@ fn build(upstream: &Upstream, to: &HttpConfig, outgoing: Outgoing) -> Request<Fu
 }
 
 fn insert_encoded(headers: &mut HeaderMap, name: HeaderName, text: &str) {
-    if let Ok(value) = HeaderValue::try_from(names::encode(text)) {
+    if let Ok(value) = HeaderValue::try_from(head::encode(text)) {
         headers.insert(name, value);
     }
 }

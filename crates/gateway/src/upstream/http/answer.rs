@@ -3,13 +3,12 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use gatelodge_mcp::EventDecoder;
+use gatelodge_mcp::{EventDecoder, head};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
-use crate::http::names;
 use crate::upstream::exchange::Source;
 use crate::upstream::{Exchange, Link, SendError};
 
@@ -55,7 +54,7 @@ impl HttpAnswer {
                 return Err(SendError::Unusable(format!("the answer is neither JSON nor an event stream but {kind}")));
             }
         };
-        let link = head.headers.get(names::SESSION).cloned().map_or(Link::None, Link::Http);
+        let link = head.headers.get(head::SESSION).cloned().map_or(Link::None, Link::Http);
         let source = Source::Http(Self { body, form, max_bytes });
         Ok(Exchange { status: head.status, link, source })
     }

@@ -4,19 +4,19 @@ use data_encoding::BASE64;
 use http::header::HeaderName;
 
 /// The session of a legacy client or upstream.
-pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+pub const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The revision that is spoken.
-pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// The method of a stateless request.
-pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+pub const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 /// What a stateless request is about.
-pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
+pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 const OPEN: &str = "=?base64?";
 const CLOSE: &str = "?=";
 
 /// Writes a text as a header's value: as it is, or in Base64 where it would not survive or be mistaken.
-pub(crate) fn encode(text: &str) -> String {
+pub fn encode(text: &str) -> String {
     let is_plain = text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) && text.trim() == text;
     if is_plain && !text.starts_with(OPEN) {
         return text.to_owned();
@@ -25,7 +25,7 @@ pub(crate) fn encode(text: &str) -> String {
 }
 
 /// Reads such a value; none if it is neither form.
-pub(crate) fn decode(value: &[u8]) -> Option<String> {
+pub fn decode(value: &[u8]) -> Option<String> {
     let text = str::from_utf8(value).ok()?;
     let Some(encoded) = text.strip_prefix(OPEN) else { return Some(text.to_owned()) };
     let bytes = BASE64.decode(encoded.strip_suffix(CLOSE)?.as_bytes()).ok()?;

@@ -9,17 +9,22 @@ use http::header::{HOST, HeaderMap, HeaderName, ORIGIN};
 use http::uri::Authority;
 use http::{Request, StatusCode};
 
+use crate::error::shown;
+
 /// The names under which a listener is reached.
 #[derive(Debug, Clone)]
-pub(crate) struct Guard {
+pub struct Guard {
     hosts: Vec<String>,
     origins: Vec<String>,
     is_loopback: bool,
 }
 
 /// Why a request is not let in.
-pub(crate) struct Rejected {
+#[derive(Debug)]
+pub struct Rejected {
+    /// The status to answer with.
     pub status: StatusCode,
+    /// What is wrong, fit to be shown to the caller.
     pub message: String,
 }
 
@@ -41,6 +46,9 @@ impl Guard {
     }
 
     /// Checks the head of a request.
+    ///
+    /// # Errors
+    /// Its `Host` is missing, doubled or not a name of the listener, or a page sent it that is not known.
     pub fn check<B>(&self, request: &Request<B>) -> Result<(), Rejected> {
         let host = one(request.headers(), &HOST)?;
         let Some(host) = host else { return Err(reject(StatusCode::BAD_REQUEST, "the request has no `Host` header")) };
@@ -48,8 +56,8 @@ impl Guard {
             host.parse().map_err(|_| reject(StatusCode::BAD_REQUEST, "the `Host` header is not a host"))?;
         if !self.knows(&authority) {
             let message = format!(
-                "the `Host` {} is not a name of this gateway; name it under `hosts` in the configuration if it is one",
-                gatelodge_mcp::shown(host)
+                "the `Host` {} is not a name of this server; name it under `hosts` in the configuration if it is one",
+                shown(host)
             );
             return Err(reject(StatusCode::MISDIRECTED_REQUEST, &message));
         }
@@ -60,8 +68,8 @@ impl Guard {
         match one(request.headers(), &ORIGIN)? {
             Some(origin) if !self.trusts(origin) => {
                 let message = format!(
-                    "a web page at {} may not call this gateway; name it under `origins` in the configuration if it may",
-                    gatelodge_mcp::shown(origin)
+                    "a web page at {} may not call this server; name it under `origins` in the configuration if it may",
+                    shown(origin)
                 );
                 Err(reject(StatusCode::FORBIDDEN, &message))
             }

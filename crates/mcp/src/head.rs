@@ -1,0 +1,189 @@
+//! What the head of an HTTP request must say, in every revision: the same rules for the gateway and for a server.
+
+mod guard;
+mod names;
+
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, UPGRADE};
+use http::{HeaderName, StatusCode};
+
+pub use guard::{Guard, Rejected};
+pub use names::{METHOD, NAME, PROTOCOL_VERSION, SESSION, decode, encode};
+
+use crate::error::{code, shown};
+use crate::message::Request;
+use crate::method::Method;
+use crate::revision::Revision;
+
+/// Why a head is refused: the status, and words for whoever reads the client's log.
+pub type Refused = (StatusCode, &'static str);
+
+/// Why a message does not fit the way in which its client speaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misfit {
+    /// The status to answer with.
+    pub status: StatusCode,
+    /// The JSON-RPC code.
+    pub code: i64,
+    /// What is wrong.
+    pub message: String,
+    /// Further facts, as JSON.
+    pub data: Option<String>,
+}
+
+impl Misfit {
+    /// Without further facts.
+    pub fn new(status: StatusCode, code: i64, message: &str) -> Self {
+        Self { status, code, message: message.to_owned(), data: None }
+    }
+
+    /// A revision that is not spoken, with those that are.
+    pub fn revision(version: &str) -> Self {
+        let supported: Vec<String> = Revision::ALL.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
+        let data = format!("{{\"supported\":[{}]}}", supported.join(","));
+        let message = format!("the revision {} is not spoken here", shown(version));
+        Self { status: StatusCode::BAD_REQUEST, code: code::UNSUPPORTED_REVISION, message, data: Some(data) }
+    }
+}
+
+/// The revision that the head names; none if it names none.
+///
+/// # Errors
+/// It names one that is not spoken.
+pub fn revision(headers: &HeaderMap) -> Result<Option<Revision>, Misfit> {
+    let Some(value) = headers.get(PROTOCOL_VERSION) else { return Ok(None) };
+    let text = value.to_str().unwrap_or("?");
+    text.parse().map(Some).map_err(|_| Misfit::revision(text))
+}
+
+/// Checks that head and body of a stateless request say the same, and gives the revision.
+///
+/// # Errors
+/// They do not, or one of them does not say what it must.
+pub fn check_stateless(headers: &HeaderMap, request: &Request<'_>) -> Result<Revision, Misfit> {
+    let mismatch = |what: &str| Misfit::new(StatusCode::BAD_REQUEST, code::HEADER_MISMATCH, what);
+    let missing = |what: &str| Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what);
+    let Some(named) = request.meta().protocol_version() else {
+        return Err(missing("`params._meta` does not say the revision"));
+    };
+    let named: Revision = named.parse().map_err(|_| Misfit::revision(&named))?;
+    if revision(headers)? != Some(named) || headers.get_all(PROTOCOL_VERSION).iter().count() != 1 {
+        return Err(mismatch("the `MCP-Protocol-Version` header is not what `params._meta` says"));
+    }
+    if request.meta().client_capabilities().is_none() {
+        return Err(missing("`params._meta` does not say the client's capabilities"));
+    }
+    if says(headers, &METHOD).as_deref() != Some(request.method().name()) {
+        return Err(mismatch("the `Mcp-Method` header is not the method of the body"));
+    }
+    let about = match request.method() {
+        Method::ToolsCall | Method::PromptsGet => request.params().and_then(|params| params.get("name")),
+        Method::ResourcesRead => request.params().and_then(|params| params.get("uri")),
+        _ => None,
+    };
+    if let Some(about) = about {
+        let is_same = says(headers, &NAME).is_some_and(|name| about.is_str(&name));
+        if !is_same {
+            return Err(mismatch("the `Mcp-Name` header is not the name of the body"));
+        }
+    }
+    Ok(named)
+}
+
+/// The one value of a header of the protocol.
+fn says(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next()?;
+    if values.next().is_some() { None } else { decode(first.as_bytes()) }
+}
+
+/// Checks what a POST says of its body and of the answer it can read.
+///
+/// # Errors
+/// The body is not plain JSON, or the caller does not take both kinds of answer.
+pub fn check_post(headers: &HeaderMap) -> Result<(), Refused> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut parts = kind.split(';');
+    let is_json = parts.next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
+    let is_utf8 = parts.all(|parameter| match parameter.split_once('=') {
+        Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
+            value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
+        }
+        _ => true,
+    });
+    if !is_json || !is_utf8 || headers.get_all(CONTENT_TYPE).iter().count() > 1 {
+        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be `Content-Type: application/json` in UTF-8"));
+    }
+    if headers.contains_key(CONTENT_ENCODING) {
+        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "a compressed body is not taken"));
+    }
+    if headers.contains_key(UPGRADE) {
+        return Err((StatusCode::BAD_REQUEST, "the connection cannot become another protocol"));
+    }
+    if !accepts(headers, "application/json") || !accepts(headers, "text/event-stream") {
+        return Err((
+            StatusCode::NOT_ACCEPTABLE,
+            "the client must accept both: `Accept: application/json, text/event-stream`",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a kind of content is accepted: by its name or by a range it falls into, and not at quality zero.
+pub fn accepts(headers: &HeaderMap, kind: &str) -> bool {
+    let group = kind.split('/').next().unwrap_or_default();
+    let ranges = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    ranges.flat_map(|value| value.split(',')).any(|range| {
+        let mut parts = range.split(';');
+        let name = parts.next().unwrap_or_default().trim();
+        let fits = name == "*/*"
+            || name.eq_ignore_ascii_case(kind)
+            || name.strip_suffix("/*").is_some_and(|own| own.eq_ignore_ascii_case(group));
+        let is_refused = parts.any(|parameter| {
+            let quality = parameter.trim().strip_prefix("q=").or(parameter.trim().strip_prefix("Q="));
+            quality.is_some_and(|quality| quality.trim().bytes().all(|byte| matches!(byte, b'0' | b'.')))
+        });
+        fits && !is_refused
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let value = |text: &str| HeaderValue::from_str(text).expect("a value");
+        let mut headers = HeaderMap::new();
+        for (name, text) in pairs {
+            headers.append(*name, value(text));
+        }
+        headers
+    }
+
+    #[test]
+    fn the_body_is_plain_json_and_both_kinds_of_answer_can_be_read() {
+        let status = |kind: &str, accept: &str| {
+            let headers = headers(&[("content-type", kind), ("accept", accept)]);
+            check_post(&headers).map_or_else(|(status, _)| status.as_u16(), |()| 200)
+        };
+        let both = "application/json, text/event-stream";
+        for kind in ["application/json", "Application/JSON; charset=UTF-8", "application/json;charset=\"utf-8\""] {
+            assert_eq!(status(kind, both), 200, "{kind}");
+        }
+        for kind in ["text/plain", "application/json; charset=utf-16", "application/jsonx", ""] {
+            assert_eq!(status(kind, both), 415, "{kind}");
+        }
+        for accept in ["*/*", "application/*, text/*", "text/event-stream;q=0.5, application/json"] {
+            assert_eq!(status("application/json", accept), 200, "{accept}");
+        }
+        for accept in
+            ["", "text/html", "application/json", "*/*;q=0", "text/event-stream-x, application/json", "*/*;q=0.000"]
+        {
+            assert_eq!(status("application/json", accept), 406, "{accept}");
+        }
+        let compressed =
+            headers(&[("content-type", "application/json"), ("accept", both), ("content-encoding", "gzip")]);
+        assert_eq!(check_post(&compressed).map_err(|(status, _)| status.as_u16()), Err(415));
+    }
+}

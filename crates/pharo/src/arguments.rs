@@ -1,0 +1,110 @@
+//! The arguments of a call, held against the table: all that must be there, nothing else, each of its kind.
+
+use gatelodge_json::{Kind as Json, Value};
+use gatelodge_mcp::shown;
+
+use crate::tools::{Kind, Parameter, Tool};
+
+/// An argument that is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Argument {
+    /// A text.
+    Text(String),
+    /// A truth value.
+    Flag(bool),
+    /// An object, as the caller wrote it.
+    Object(String),
+}
+
+/// Arguments under the names that the image knows, in the order of the table.
+pub(crate) type Arguments = Vec<(&'static str, Argument)>;
+
+/// Reads the arguments of a call.
+///
+/// `is_lenient` takes the texts and numbers for truth values that the interop server's own takes.
+///
+/// # Errors
+/// All that is wrong with them, in words.
+pub(crate) fn read(tool: &Tool, given: Option<Value<'_>>, is_lenient: bool) -> Result<Arguments, String> {
+    let mut faults = Vec::new();
+    let mut arguments = Vec::new();
+    for parameter in tool.parameters {
+        match take(parameter, given.and_then(|given| given.get(parameter.name)), is_lenient) {
+            Ok(Some(argument)) => arguments.push((parameter.sent_as, argument)),
+            Ok(None) => {}
+            Err(fault) => faults.push(fault),
+        }
+    }
+    for (key, _) in given.iter().flat_map(|given| given.members()) {
+        let key = key.as_str().unwrap_or_default();
+        if !tool.parameters.iter().any(|parameter| parameter.name == key) {
+            faults.push(format!("{} is not a parameter of this tool", shown(&key)));
+        }
+    }
+    if faults.is_empty() { Ok(arguments) } else { Err(explain(tool, &faults)) }
+}
+
+fn take(parameter: &Parameter, given: Option<Value<'_>>, is_lenient: bool) -> Result<Option<Argument>, String> {
+    let name = parameter.name;
+    let Some(value) = given else {
+        return match parameter.kind {
+            Kind::Text | Kind::Object => Err(format!("`{name}` is missing")),
+            Kind::TextOr(text) => Ok(Some(Argument::Text(text.to_owned()))),
+            Kind::MaybeText => Ok(None),
+            Kind::Flag(flag) => Ok(Some(Argument::Flag(flag))),
+        };
+    };
+    let wrong = |wanted: &str| Err(format!("`{name}` must be {wanted}, not {}", value.kind().with_article()));
+    match parameter.kind {
+        Kind::Text | Kind::TextOr(_) => match value.as_str() {
+            Some(text) => Ok(Some(Argument::Text(text.into_owned()))),
+            None => wrong("a string"),
+        },
+        Kind::MaybeText => match value.as_str() {
+            Some(text) if text.is_empty() => Ok(None),
+            Some(text) => Ok(Some(Argument::Text(text.into_owned()))),
+            None if value.kind() == Json::Null => Ok(None),
+            None => wrong("a string or null"),
+        },
+        Kind::Flag(_) => match flag(value, is_lenient) {
+            Some(flag) => Ok(Some(Argument::Flag(flag))),
+            None => wrong("true or false"),
+        },
+        Kind::Object if value.kind() == Json::Object => Ok(Some(Argument::Object(value.raw().to_owned()))),
+        Kind::Object => wrong("an object"),
+    }
+}
+
+fn flag(value: Value<'_>, is_lenient: bool) -> Option<bool> {
+    let word = match value.kind() {
+        Json::Bool => return Some(value.raw() == "true"),
+        Json::String if is_lenient => value.as_str()?.to_ascii_lowercase(),
+        Json::Number if is_lenient => value.raw().trim_end_matches(".0").to_owned(),
+        _ => return None,
+    };
+    match word.as_str() {
+        "1" | "on" | "t" | "true" | "y" | "yes" => Some(true),
+        "0" | "off" | "f" | "false" | "n" | "no" => Some(false),
+        _ => None,
+    }
+}
+
+fn explain(tool: &Tool, faults: &[String]) -> String {
+    let known: Vec<String> = tool.parameters.iter().map(described).collect();
+    let known = if known.is_empty() { "It takes none.".to_owned() } else { format!("It takes {}.", known.join(", ")) };
+    format!(
+        "The arguments of `{}` cannot be taken: {}. {known} Nothing was sent to the image.",
+        tool.name,
+        faults.join("; ")
+    )
+}
+
+fn described(parameter: &Parameter) -> String {
+    let what = match parameter.kind {
+        Kind::Text => "a string",
+        Kind::TextOr(_) | Kind::MaybeText => "a string, optional",
+        Kind::Flag(_) => "true or false, optional",
+        Kind::Object => "an object",
+    };
+    format!("`{}` ({what})", parameter.name)
+}

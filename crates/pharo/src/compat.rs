@@ -1,0 +1,103 @@
+//! Results in the shape of the interop server's own MCP server, for those who depend on it: a fault of the image is an
+//! ordinary result, and says so in `success`.
+
+mod python;
+
+use std::str::Utf8Error;
+
+use gatelodge_json::quote;
+use python::{Python, Style};
+
+use crate::arguments::{Argument, Arguments};
+use crate::image::{Answer, ImageError};
+use crate::tools::Tool;
+use crate::verdict::ToolResult;
+
+/// The arguments as Python would send them on: numbers that are not whole lose their spelling.
+pub(crate) fn rewritten(arguments: Arguments) -> Arguments {
+    let rewrite = |argument| match argument {
+        Argument::Object(raw) => Argument::Object(python::read(&raw).map_or(raw, |object| object.write(Style::Sent))),
+        other => other,
+    };
+    arguments.into_iter().map(|(name, argument)| (name, rewrite(argument))).collect()
+}
+
+/// What is said of a tool that is not there.
+pub(crate) fn unknown_tool(name: &str) -> ToolResult {
+    ToolResult::failed(&format!("Unknown tool: {name}"))
+}
+
+/// What is said of what the image answered.
+pub(crate) fn shaped(tool: &Tool, answer: Result<Answer, ImageError>) -> ToolResult {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => return told(&format!("Connection error: {}", connection(&error))),
+    };
+    if !answer.status.is_success() {
+        let body = String::from_utf8_lossy(&answer.body);
+        return told(&format!("HTTP error {}: {body}", answer.status.as_u16()));
+    }
+    let raised = |what: &str| ToolResult::failed(&format!("Error calling tool '{}': {what}", tool.name));
+    let text = match str::from_utf8(&answer.body) {
+        Ok(text) => text,
+        Err(error) => return raised(&undecodable(&answer.body, error)),
+    };
+    match python::read(text) {
+        Err(what) => told(&format!("Invalid JSON response: {what}")),
+        Ok(object @ Python::Dict(_)) => given(&object),
+        Ok(_) => raised("the image answered something other than an object"),
+    }
+}
+
+/// A fault as an ordinary result.
+fn told(error: &str) -> ToolResult {
+    let mut object = String::from(r#"{"success":false,"error":"#);
+    quote(error, &mut object);
+    object.push('}');
+    // INVARIANT: what was written above can be read.
+    python::read(&object).map_or_else(|_| ToolResult::failed(error), |object| given(&object))
+}
+
+/// The same object twice: as text and as structure.
+fn given(object: &Python) -> ToolResult {
+    let mut result = ToolResult::of_object(object.write(Style::Structured)).with_text(&object.write(Style::Text));
+    result.is_error = Some(false);
+    result
+}
+
+/// What Python's HTTP client says of a connection that came to nothing.
+fn connection(error: &ImageError) -> String {
+    match error {
+        ImageError::Unreachable(error) => match error.raw_os_error() {
+            Some(number) => {
+                let words = error.to_string();
+                format!("[Errno {number}] {}", words.split(" (os error").next().unwrap_or_default())
+            }
+            None => error.to_string(),
+        },
+        ImageError::Dropped(None) => "Server disconnected without sending a response.".to_owned(),
+        ImageError::Dropped(Some(cut)) => {
+            let how = match cut.expected {
+                Some(expected) => format!("received {} bytes, expected {expected}", cut.received),
+                None => "incomplete chunked read".to_owned(),
+            };
+            format!("peer closed connection without sending complete message body ({how})")
+        }
+        ImageError::Silent(_) => "timed out".to_owned(),
+        ImageError::Unknown(_) | ImageError::Remote(_) | ImageError::NotHttp(_) | ImageError::TooLarge(_) => {
+            error.to_string()
+        }
+    }
+}
+
+/// What Python says of bytes that are no UTF-8.
+fn undecodable(bytes: &[u8], error: Utf8Error) -> String {
+    let at = error.valid_up_to();
+    let byte = bytes.get(at).copied().unwrap_or_default();
+    let why = match (error.error_len(), byte) {
+        (None, _) => "unexpected end of data",
+        (Some(_), 0xc2..=0xf4) => "invalid continuation byte",
+        (Some(_), _) => "invalid start byte",
+    };
+    format!("'utf-8' codec can't decode byte 0x{byte:02x} in position {at}: {why}")
+}

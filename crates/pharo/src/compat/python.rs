@@ -1,0 +1,345 @@
+//! JSON as Python's `json` reads it, with its words for what is wrong, and as pydantic writes it.
+//!
+//! More lenient than our own reader: the last of repeated keys counts, NaN and Infinity are numbers, and numbers that
+//! are not whole lose their spelling.
+
+use std::fmt::Write;
+
+/// A value as Python holds it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Python {
+    /// None, True, False and whole numbers of any length: as they are written.
+    Plain(String),
+    /// A float.
+    Float(f64),
+    /// A str.
+    Text(String),
+    /// A list.
+    List(Vec<Python>),
+    /// A dict.
+    Dict(Vec<(String, Python)>),
+}
+
+/// Where a value is written to: floats differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// The text of a result: `NaN` and `Infinity` have names.
+    Text,
+    /// The structure of a result: they are null.
+    Structured,
+    /// A request to the image: they are null, and exponents have two digits and a sign.
+    Sent,
+}
+
+/// Deeper texts end Python with a recursion error.
+const MAX_DEPTH: usize = 900;
+
+/// Reads a text.
+///
+/// # Errors
+/// What Python's reader says.
+pub(crate) fn read(text: &str) -> Result<Python, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut reader = Reader { text, at: 0 };
+    reader.skip();
+    let value = reader.value(0)?;
+    reader.skip();
+    if reader.at < text.len() { Err(reader.fault("Extra data", reader.at)) } else { Ok(value) }
+}
+
+impl Python {
+    /// Writes the value as compact JSON.
+    pub fn write(&self, style: Style) -> String {
+        let mut out = String::new();
+        self.push(style, &mut out);
+        out
+    }
+
+    fn push(&self, style: Style, out: &mut String) {
+        match self {
+            Self::Plain(raw) => out.push_str(raw),
+            Self::Float(float) if !float.is_finite() => out.push_str(match (style, *float) {
+                (Style::Structured | Style::Sent, _) => "null",
+                (Style::Text, float) if float.is_nan() => "NaN",
+                (Style::Text, float) if float > 0.0 => "Infinity",
+                (Style::Text, _) => "-Infinity",
+            }),
+            Self::Float(float) if style == Style::Sent => out.push_str(&sent(*float)),
+            Self::Float(float) => {
+                let _ = write!(out, "{}", serde_json::Value::from(*float));
+            }
+            Self::Text(text) => push_text(text, out),
+            Self::List(items) => {
+                out.push('[');
+                for (at, item) in items.iter().enumerate() {
+                    if at > 0 {
+                        out.push(',');
+                    }
+                    item.push(style, out);
+                }
+                out.push(']');
+            }
+            Self::Dict(members) => {
+                out.push('{');
+                for (at, (key, value)) in members.iter().enumerate() {
+                    if at > 0 {
+                        out.push(',');
+                    }
+                    push_text(key, out);
+                    out.push(':');
+                    value.push(style, out);
+                }
+                out.push('}');
+            }
+        }
+    }
+}
+
+/// A float as Python's `repr` has it.
+fn sent(float: f64) -> String {
+    let shortest = format!("{float:e}");
+    let (digits, power) = shortest.split_once('e').unwrap_or((&shortest, "0"));
+    match power.parse::<i32>() {
+        Ok(power) if !(-4..16).contains(&power) => {
+            let sign = if power < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", power.abs())
+        }
+        _ => {
+            let plain = float.to_string();
+            if plain.contains('.') { plain } else { format!("{plain}.0") }
+        }
+    }
+}
+
+fn push_text(text: &str, out: &mut String) {
+    let _ = write!(out, "{}", serde_json::Value::from(text));
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn rest(&self) -> &str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn skip(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    /// Python counts characters, not bytes.
+    fn fault(&self, what: &str, at: usize) -> String {
+        let before = self.text.get(..at).unwrap_or(self.text);
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        format!("{what}: line {line} column {column} (char {})", before.chars().count())
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Python, String> {
+        if depth > MAX_DEPTH {
+            return Err("maximum recursion depth exceeded".to_owned());
+        }
+        match self.peek() {
+            Some(b'"') => self.string().map(Python::Text),
+            Some(b'{') => self.dict(depth),
+            Some(b'[') => self.list(depth),
+            _ => self.word_or_number(),
+        }
+    }
+
+    fn word_or_number(&mut self) -> Result<Python, String> {
+        let words = [("null", None), ("true", None), ("false", None), ("NaN", Some(f64::NAN))];
+        let words =
+            words.into_iter().chain([("Infinity", Some(f64::INFINITY)), ("-Infinity", Some(f64::NEG_INFINITY))]);
+        for (word, float) in words {
+            if self.rest().starts_with(word) {
+                self.at += word.len();
+                return Ok(float.map_or_else(|| Python::Plain(word.to_owned()), Python::Float));
+            }
+        }
+        self.number()
+    }
+
+    fn number(&mut self) -> Result<Python, String> {
+        let begin = self.at;
+        let rest = self.rest().as_bytes();
+        let digits = |from: usize| rest.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count();
+        let sign = usize::from(rest.first() == Some(&b'-'));
+        let whole = if rest.get(sign) == Some(&b'0') { 1 } else { digits(sign) };
+        if whole == 0 {
+            return Err(self.fault("Expecting value", begin));
+        }
+        let mut end = sign + whole;
+        let mut is_float = false;
+        if rest.get(end) == Some(&b'.') && digits(end + 1) > 0 {
+            end += 1 + digits(end + 1);
+            is_float = true;
+        }
+        if matches!(rest.get(end), Some(b'e' | b'E')) {
+            let sign = usize::from(matches!(rest.get(end + 1), Some(b'+' | b'-')));
+            let power = digits(end + 1 + sign);
+            if power > 0 {
+                end += 1 + sign + power;
+                is_float = true;
+            }
+        }
+        self.at = begin + end;
+        let raw = self.text.get(begin..self.at).unwrap_or_default();
+        if is_float {
+            // INVARIANT: what was found above is a number of Rust's grammar too; beyond the range it is infinite.
+            return Ok(Python::Float(raw.parse().unwrap_or(f64::NAN)));
+        }
+        Ok(Python::Plain(if raw == "-0" { "0" } else { raw }.to_owned()))
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Python, String> {
+        let mut items = Vec::new();
+        self.at += 1;
+        self.skip();
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(Python::List(items));
+        }
+        loop {
+            items.push(self.value(depth + 1)?);
+            self.skip();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b']') => {
+                    self.at += 1;
+                    return Ok(Python::List(items));
+                }
+                _ => return Err(self.fault("Expecting ',' delimiter", self.at)),
+            }
+            self.skip();
+        }
+    }
+
+    fn dict(&mut self, depth: usize) -> Result<Python, String> {
+        let mut members: Vec<(String, Python)> = Vec::new();
+        self.at += 1;
+        self.skip();
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(Python::Dict(members));
+        }
+        loop {
+            if self.peek() != Some(b'"') {
+                return Err(self.fault("Expecting property name enclosed in double quotes", self.at));
+            }
+            let key = self.string()?;
+            self.skip();
+            if self.peek() != Some(b':') {
+                return Err(self.fault("Expecting ':' delimiter", self.at));
+            }
+            self.at += 1;
+            self.skip();
+            let value = self.value(depth + 1)?;
+            // The last of repeated keys counts, in the place of the first.
+            match members.iter_mut().find(|(own, _)| *own == key) {
+                Some((_, own)) => *own = value,
+                None => members.push((key, value)),
+            }
+            self.skip();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b'}') => {
+                    self.at += 1;
+                    return Ok(Python::Dict(members));
+                }
+                _ => return Err(self.fault("Expecting ',' delimiter", self.at)),
+            }
+            self.skip();
+        }
+    }
+
+    fn string(&mut self) -> Result<String, String> {
+        let begin = self.at;
+        self.at += 1;
+        loop {
+            match self.peek() {
+                None => return Err(self.fault("Unterminated string starting at", begin)),
+                Some(b'"') => break,
+                Some(b'\\') => self.escape(begin)?,
+                Some(byte) if byte < b' ' => return Err(self.fault("Invalid control character at", self.at)),
+                Some(_) => self.at += 1,
+            }
+        }
+        self.at += 1;
+        let raw = self.text.get(begin..self.at).unwrap_or_default();
+        // What is left that Rust does not take is half a surrogate pair, which Python holds but cannot write.
+        serde_json::from_str(raw).map_err(|_| "surrogates not allowed".to_owned())
+    }
+
+    fn escape(&mut self, begin: usize) -> Result<(), String> {
+        let at = self.at;
+        match self.text.as_bytes().get(at + 1) {
+            None => Err(self.fault("Unterminated string starting at", begin)),
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
+                self.at += 2;
+                Ok(())
+            }
+            Some(b'u') => {
+                let hex = self.text.as_bytes().get(at + 2..at + 6).unwrap_or_default();
+                if hex.len() < 4 || !hex.iter().all(u8::is_ascii_hexdigit) {
+                    return Err(self.fault("Invalid \\uXXXX escape", at + 1));
+                }
+                self.at += 6;
+                Ok(())
+            }
+            Some(_) => Err(self.fault("Invalid \\escape", at)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(text: &str) -> Result<String, String> {
+        read(text).map(|value| value.write(Style::Text))
+    }
+
+    #[test]
+    fn numbers_keys_and_texts_come_out_as_python_has_them() {
+        for (text, expected) in [
+            (
+                "[1.10, 1e2, 1e16, 1e400, -0, 12345678901234567890123]",
+                "[1.1,100.0,1e16,Infinity,0,12345678901234567890123]",
+            ),
+            (r#"{"a":1,"b":2,"a":[NaN,-Infinity]}"#, r#"{"a":[NaN,-Infinity],"b":2}"#),
+            (r#""\u00e9\u2028\b/""#, "\"é\u{2028}\\b/\""),
+        ] {
+            assert_eq!(written(text).as_deref(), Ok(expected));
+        }
+        assert_eq!(read("[NaN,1e400]").expect("a value").write(Style::Structured), "[null,null]");
+        let floats = read("[1e400,1e-7,1e22,1.10,1e2,-0.0,123456789012345680.0]").expect("floats");
+        assert_eq!(floats.write(Style::Sent), "[null,1e-07,1e+22,1.1,100.0,-0.0,1.2345678901234568e+17]");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_in_pythons_words() {
+        for (text, expected) in [
+            ("", "Expecting value: line 1 column 1 (char 0)"),
+            ("<html>", "Expecting value: line 1 column 1 (char 0)"),
+            ("{\"a\": 1\n  \"b\"", "Expecting ',' delimiter: line 2 column 3 (char 10)"),
+            ("{\"é\" 1}", "Expecting ':' delimiter: line 1 column 6 (char 5)"),
+            ("{a:1}", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+            ("{} x", "Extra data: line 1 column 4 (char 3)"),
+            ("[\"abc", "Unterminated string starting at: line 1 column 2 (char 1)"),
+            ("[\"a\tb\"]", "Invalid control character at: line 1 column 4 (char 3)"),
+            (r#"["\x"]"#, "Invalid \\escape: line 1 column 3 (char 2)"),
+            (r#"["\u12"]"#, "Invalid \\uXXXX escape: line 1 column 4 (char 3)"),
+        ] {
+            assert_eq!(written(text), Err(expected.to_owned()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Arguments as the image reads them: a query in form style, or a JSON body.
+
+use std::fmt::Write;
+
+use gatelodge_json::quote;
+
+use crate::arguments::Argument;
+
+/// The path and query of a GET.
+pub(crate) fn target(endpoint: &str, arguments: &[(&str, Argument)]) -> String {
+    let mut out = endpoint.to_owned();
+    for (at, (name, argument)) in arguments.iter().enumerate() {
+        out.push(if at == 0 { '?' } else { '&' });
+        out.push_str(name);
+        out.push('=');
+        match argument {
+            Argument::Text(text) | Argument::Object(text) => push_encoded(text, &mut out),
+            Argument::Flag(flag) => out.push_str(if *flag { "true" } else { "false" }),
+        }
+    }
+    out
+}
+
+/// The body of a POST.
+pub(crate) fn body(arguments: &[(&str, Argument)]) -> String {
+    let mut out = String::from("{");
+    for (at, (name, argument)) in arguments.iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        quote(name, &mut out);
+        out.push(':');
+        match argument {
+            Argument::Text(text) => quote(text, &mut out),
+            Argument::Flag(flag) => out.push_str(if *flag { "true" } else { "false" }),
+            Argument::Object(raw) => out.push_str(raw),
+        }
+    }
+    out.push('}');
+    out
+}
+
+/// Everything but letters, digits and `-._~` is encoded, so no value can become a second parameter or another path.
+fn push_encoded(text: &str, out: &mut String) {
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
+            b' ' => out.push('+'),
+            other => {
+                let _ = write!(out, "%{other:02X}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_stays_a_value_whatever_is_in_it() {
+        let text = |text: &str| Argument::Text(text.to_owned());
+        let arguments = [("a", text("x&b=1#/../?%2e é\r\n")), ("c", Argument::Flag(true))];
+        assert_eq!(target("/p", &arguments), "/p?a=x%26b%3D1%23%2F..%2F%3F%252e+%C3%A9%0D%0A&c=true");
+        assert_eq!(target("/p", &[]), "/p");
+        assert_eq!(body(&[("code", text("a\"b\\\n"))]), r#"{"code":"a\"b\\\n"}"#);
+    }
+}

@@ -1,0 +1,166 @@
+//! The image: where it is, and one request to it. Each goes over a connection of its own, which ends with it.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue};
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::{Body as _, Incoming};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use crate::tools::Verb;
+
+/// Where a Pharo image listens.
+#[derive(Debug, Clone)]
+pub struct Image {
+    /// A name or an address.
+    pub host: String,
+    /// The port of its interop server.
+    pub port: u16,
+    /// Whether it may be on another machine. The interop server asks nobody who they are.
+    pub may_be_remote: bool,
+    /// The most bytes of an answer.
+    pub max_bytes: usize,
+}
+
+/// Why the image gave no answer that could be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// The name leads nowhere.
+    #[error("the name cannot be found: {0}")]
+    Unknown(std::io::Error),
+    /// The name leads to another machine.
+    #[error("{0} is not an address of this machine")]
+    Remote(SocketAddr),
+    /// Nobody listens, or the way there is closed.
+    #[error("{0}")]
+    Unreachable(std::io::Error),
+    /// The connection ended before the answer did; with how much of its body came, if its head did.
+    #[error("the connection ended before the answer did")]
+    Dropped(Option<Cut>),
+    /// What came is not HTTP.
+    #[error("what it sent is not HTTP: {0}")]
+    NotHttp(String),
+    /// Nothing came in time.
+    #[error("no answer within {} s", .0.as_secs_f32())]
+    Silent(Duration),
+    /// The answer is too large.
+    #[error("the answer has more than {0} bytes")]
+    TooLarge(usize),
+}
+
+/// How far a body came that was cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// Bytes that came.
+    pub received: u64,
+    /// Bytes that were announced, if a number was.
+    pub expected: Option<u64>,
+}
+
+/// What the image answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub status: StatusCode,
+    pub body: Bytes,
+}
+
+/// What is asked of it.
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub verb: Verb,
+    /// Path and query.
+    pub target: String,
+    pub body: String,
+}
+
+impl Image {
+    /// Asks, and waits for the whole answer.
+    pub(crate) async fn ask(&self, question: Question, time: Duration) -> Result<Answer, ImageError> {
+        tokio::time::timeout(time, self.exchange(question)).await.unwrap_or(Err(ImageError::Silent(time)))
+    }
+
+    async fn exchange(&self, question: Question) -> Result<Answer, ImageError> {
+        let stream = self.connect().await?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| fault(&error))?;
+        let request = self.request(question)?;
+        let asking = async {
+            let response = sender.send_request(request).await.map_err(|error| fault(&error))?;
+            self.read(response).await
+        };
+        // The connection does the work of the request; it is polled here so that both end together.
+        let mut connection = std::pin::pin!(connection);
+        let mut asking = std::pin::pin!(asking);
+        tokio::select! {
+            answer = &mut asking => answer,
+            _ = &mut connection => asking.await,
+        }
+    }
+
+    /// Connects to the first address that takes it. Addresses are looked at each time: a name may come to lead elsewhere.
+    async fn connect(&self) -> Result<TcpStream, ImageError> {
+        let host = self.host.trim_start_matches('[').trim_end_matches(']');
+        let found = tokio::net::lookup_host((host, self.port)).await.map_err(ImageError::Unknown)?;
+        let mut last = None;
+        for address in found {
+            if !self.may_be_remote && !address.ip().to_canonical().is_loopback() {
+                return Err(ImageError::Remote(address));
+            }
+            match TcpStream::connect(address).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = Some(error),
+            }
+        }
+        let none = || std::io::Error::new(ErrorKind::NotFound, "it has no address");
+        Err(ImageError::Unreachable(last.unwrap_or_else(none)))
+    }
+
+    fn request(&self, question: Question) -> Result<Request<Full<Bytes>>, ImageError> {
+        let host = if self.host.contains(':') && !self.host.starts_with('[') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        };
+        let host = HeaderValue::try_from(host)
+            .map_err(|_| ImageError::Unknown(std::io::Error::other("it cannot be written in a request")))?;
+        let mut request = Request::new(Full::from(question.body));
+        *request.method_mut() = match question.verb {
+            Verb::Get => Method::GET,
+            Verb::Post => Method::POST,
+        };
+        // INVARIANT: a target is a path of the table and a query of encoded bytes.
+        *request.uri_mut() = question.target.parse().map_err(|_| ImageError::NotHttp("the target".to_owned()))?;
+        let headers = request.headers_mut();
+        headers.insert(HOST, host);
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        if question.verb == Verb::Post {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        Ok(request)
+    }
+
+    async fn read(&self, response: http::Response<Incoming>) -> Result<Answer, ImageError> {
+        let status = response.status();
+        let body = response.into_body();
+        let expected = body.size_hint().exact();
+        let mut body = Limited::new(body, self.max_bytes);
+        let mut read = Vec::new();
+        while let Some(frame) = body.frame().await {
+            match frame {
+                Ok(frame) => read.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
+                Err(error) if error.is::<LengthLimitError>() => return Err(ImageError::TooLarge(self.max_bytes)),
+                Err(_) => return Err(ImageError::Dropped(Some(Cut { received: read.len() as u64, expected }))),
+            }
+        }
+        Ok(Answer { status, body: read.into() })
+    }
+}
+
+fn fault(error: &hyper::Error) -> ImageError {
+    if error.is_parse() { ImageError::NotHttp(error.to_string()) } else { ImageError::Dropped(None) }
+}

@@ -1,0 +1,22 @@
+//! An MCP server for a Pharo Smalltalk image: what an agent asks becomes one request to the image's interop server.
+//!
+//! It stands alone: over the standard streams or over HTTP, in both eras of the protocol, with or without a gateway
+//! before it. Nothing is kept between calls.
+
+mod arguments;
+mod compat;
+mod encode;
+mod http;
+mod image;
+mod lines;
+mod list;
+mod running;
+mod screen;
+mod server;
+mod tools;
+mod verdict;
+
+pub use http::serve_http;
+pub use image::{Cut, Image, ImageError};
+pub use lines::serve_lines;
+pub use server::{Pharo, Settings};

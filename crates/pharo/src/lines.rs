@@ -1,0 +1,136 @@
+//! One client over the standard streams: a message to a line, both eras on one process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatelodge_json::Limits;
+use gatelodge_mcp::{Message, Method, Notification, code, error, one_line};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::server::{Pharo, era_of, read};
+
+/// Texts that wait for a client that does not read.
+const WAITING: usize = 64;
+/// The client has the process to itself.
+const SESSION: &str = "stdio";
+/// How long calls may go on once the client has closed its end.
+const LAST_CALLS: Duration = Duration::from_secs(5);
+
+/// Serves the client until its input ends.
+///
+/// # Errors
+/// A stream cannot be read or written.
+pub async fn serve_lines(
+    pharo: Arc<Pharo>,
+    input: impl AsyncRead + Unpin,
+    output: impl AsyncWrite + Unpin,
+) -> std::io::Result<()> {
+    let (texts, queue) = mpsc::channel(WAITING);
+    let (read, written) = tokio::join!(take_all(&pharo, BufReader::new(input), texts), write(output, queue));
+    read.and(written)
+}
+
+async fn take_all(
+    pharo: &Arc<Pharo>,
+    mut input: impl AsyncBufRead + Unpin,
+    texts: mpsc::Sender<String>,
+) -> std::io::Result<()> {
+    let (mut calls, mut streams) = (JoinSet::new(), JoinSet::new());
+    loop {
+        let line = tokio::select! {
+            line = next_line(&mut input) => line?,
+            () = texts.closed() => break,
+        };
+        // What has ended is not kept.
+        while calls.try_join_next().is_some() || streams.try_join_next().is_some() {}
+        match line {
+            None => break,
+            Some(Line::TooLong) => {
+                let what = format!("a message has more than {} bytes", Limits::REQUEST.bytes);
+                let _ = texts.send(error(None, code::INVALID_REQUEST, &what, None)).await;
+            }
+            Some(Line::Whole(line)) if line.iter().all(u8::is_ascii_whitespace) => {}
+            Some(Line::Whole(line)) => take(pharo, line, &texts, &mut calls, &mut streams).await,
+        }
+    }
+    drop((texts, streams));
+    let _ = tokio::time::timeout(LAST_CALLS, async { while calls.join_next().await.is_some() {} }).await;
+    Ok(())
+}
+
+/// Takes one message. Streams never end by themselves; they are kept apart so that nobody waits for them.
+async fn take(
+    pharo: &Arc<Pharo>,
+    line: Vec<u8>,
+    texts: &mpsc::Sender<String>,
+    calls: &mut JoinSet<()>,
+    streams: &mut JoinSet<()>,
+) {
+    match read(&line) {
+        Err(answer) => drop(texts.send(answer).await),
+        Ok(Message::Notification(said)) => cancel(pharo, &said),
+        // Nothing is ever asked of the client, so nothing of it is an answer.
+        Ok(Message::Response(_)) => {}
+        Ok(Message::Request(request)) => {
+            let (pharo, texts) = (Arc::clone(pharo), texts.clone());
+            let tasks = if *request.method() == Method::Listen { streams } else { calls };
+            tasks.spawn(async move {
+                if let Some(answer) = answer(&pharo, &line, &texts).await {
+                    let _ = texts.send(answer).await;
+                }
+            });
+        }
+    }
+}
+
+async fn answer(pharo: &Pharo, line: &[u8], texts: &mpsc::Sender<String>) -> Option<String> {
+    let Ok(Message::Request(request)) = read(line) else { return None };
+    match era_of(&request) {
+        Err(misfit) => Some(error(Some(request.id()), misfit.code, &misfit.message, misfit.data.as_deref())),
+        Ok(era) => pharo.answer(&request, era, Some(SESSION), texts).await,
+    }
+}
+
+fn cancel(pharo: &Pharo, said: &Notification<'_>) {
+    if *said.method() == Method::Cancelled
+        && let Ok(Some(id)) = said.reference()
+    {
+        pharo.running.cancel(SESSION, &id);
+    }
+}
+
+enum Line {
+    Whole(Vec<u8>),
+    TooLong,
+}
+
+/// The next line; none at the end. Of one that is too long the rest is read and dropped.
+async fn next_line(input: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<Option<Line>> {
+    let max = Limits::REQUEST.bytes;
+    let mut line = Vec::new();
+    let mut is_too_long = false;
+    loop {
+        let read = (&mut *input).take(max as u64 + 1).read_until(b'\n', &mut line).await?;
+        if read == 0 && line.is_empty() && !is_too_long {
+            return Ok(None);
+        }
+        if line.len() <= max || line.ends_with(b"\n") || read == 0 {
+            is_too_long |= line.len() > max + 1;
+            return Ok(Some(if is_too_long { Line::TooLong } else { Line::Whole(line) }));
+        }
+        is_too_long = true;
+        line.clear();
+    }
+}
+
+async fn write(mut output: impl AsyncWrite + Unpin, mut texts: mpsc::Receiver<String>) -> std::io::Result<()> {
+    while let Some(text) = texts.recv().await {
+        let mut line = one_line(&text).into_owned();
+        line.push('\n');
+        output.write_all(line.as_bytes()).await?;
+        output.flush().await?;
+    }
+    Ok(())
+}

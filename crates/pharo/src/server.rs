@@ -1,0 +1,263 @@
+//! The server: a request of either era, and its answer. What carries it, and where the answer goes, is not known here.
+
+use std::time::Duration;
+
+use gatelodge_json::{Limits, quote};
+use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::{Era, Id, Message, Method, Request, Revision, ToolCall, code, error, read_message, result};
+use http::StatusCode;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::arguments::{self, Arguments};
+use crate::image::{Answer, Image, ImageError, Question};
+use crate::running::Running;
+use crate::tools::{Effect, Tool, Verb};
+use crate::verdict::{self, ToolResult};
+use crate::{compat, encode, list, screen};
+
+/// What clients are told of the server.
+const SERVER: &str = concat!(
+    r#"{"name":"pharo-smalltalk-interop","title":"Pharo Smalltalk Interop","version":""#,
+    env!("CARGO_PKG_VERSION"),
+    r#""}"#
+);
+const INSTRUCTIONS: &str = "Tools for one running Pharo Smalltalk image. Begin with the search and list tools; searches \
+    match how a name begins. eval, import_package, install_project and the test tools run code in the image.";
+/// The tools never change while the server runs.
+const LIST_TTL_MS: u64 = 3_600_000;
+
+/// How the server behaves.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Time for the image to answer.
+    pub time: Duration,
+    /// The same for what may take minutes: imports, exports, installations, tests.
+    pub long_time: Duration,
+    /// How often a caller who asked for it hears that a call is still under way.
+    pub beat: Duration,
+    /// Results in the shape of the interop server's own MCP server.
+    pub is_compat: bool,
+}
+
+/// The server.
+#[derive(Debug)]
+pub struct Pharo {
+    image: Image,
+    settings: Settings,
+    tools: String,
+    pub(crate) running: Running,
+}
+
+/// Where texts before the answer go.
+pub(crate) type Outlet = mpsc::Sender<String>;
+
+impl Pharo {
+    /// A server for an image. Nothing is asked of the image before a tool is called.
+    pub fn new(image: Image, settings: Settings) -> Self {
+        Self { image, settings, tools: list::tools(), running: Running::new() }
+    }
+
+    /// Answers a request; none if it was cancelled.
+    pub(crate) async fn answer(
+        &self,
+        request: &Request<'_>,
+        era: Era,
+        session: Option<&str>,
+        outlet: &Outlet,
+    ) -> Option<String> {
+        let entry = match self.running.begin(session, request.id()) {
+            Ok(entry) => entry,
+            Err(why) => return Some(error(Some(request.id()), code::INVALID_REQUEST, why, None)),
+        };
+        tokio::select! {
+            answer = self.handle(request, era, outlet) => answer,
+            () = entry.cancelled() => None,
+        }
+    }
+
+    async fn handle(&self, request: &Request<'_>, era: Era, outlet: &Outlet) -> Option<String> {
+        let answered = |text: String| Some(result(request.id(), &text));
+        match (request.method(), era) {
+            (Method::Initialize, Era::Legacy) => answered(initialized(request)),
+            (Method::Ping, Era::Legacy) => answered("{}".to_owned()),
+            (Method::Discover, Era::Modern) => answered(discovered()),
+            (Method::ToolsList, Era::Legacy) => answered(format!(r#"{{"tools":{}}}"#, self.tools)),
+            (Method::ToolsList, Era::Modern) => {
+                answered(format!(r#"{{"tools":{},"resultType":"complete",{}}}"#, self.tools, caching()))
+            }
+            (Method::ToolsCall, _) => Some(self.call(request, era, outlet).await),
+            (Method::Listen, Era::Modern) => {
+                // There is nothing to hear of: the tools do not change. The stream stays open, as its caller wants it.
+                let _ = outlet.send(acknowledged(request.id())).await;
+                std::future::pending().await
+            }
+            _ => Some(unknown_method(request)),
+        }
+    }
+
+    async fn call(&self, request: &Request<'_>, era: Era, outlet: &Outlet) -> String {
+        let call = match request.tool_call() {
+            Ok(call) => call,
+            Err(fault) => return error(Some(request.id()), fault.code, &fault.message, None),
+        };
+        let Some(tool) = Tool::find(&call.name) else {
+            if self.settings.is_compat {
+                return result(request.id(), &compat::unknown_tool(&call.name).write(era));
+            }
+            let what = format!("there is no tool {}; `tools/list` names them", gatelodge_mcp::shown(&call.name));
+            return error(Some(request.id()), code::INVALID_PARAMS, &what, None);
+        };
+        let given = arguments::read(tool, call.arguments, self.settings.is_compat);
+        let outcome = match given {
+            Err(why) => ToolResult::failed(&why),
+            Ok(arguments) => self.carry(tool, arguments, &call, outlet).await,
+        };
+        result(request.id(), &outcome.write(era))
+    }
+
+    async fn carry(&self, tool: &Tool, arguments: Arguments, call: &ToolCall<'_>, outlet: &Outlet) -> ToolResult {
+        let arguments = if self.settings.is_compat { compat::rewritten(arguments) } else { arguments };
+        let question = match tool.verb {
+            Verb::Get => {
+                Question { verb: Verb::Get, target: encode::target(tool.endpoint, &arguments), body: String::new() }
+            }
+            Verb::Post => {
+                Question { verb: Verb::Post, target: tool.endpoint.to_owned(), body: encode::body(&arguments) }
+            }
+        };
+        let answer = self.ask(tool, question, call.meta.progress_token(), outlet).await;
+        if self.settings.is_compat {
+            return compat::shaped(tool, answer);
+        }
+        match verdict::read(&self.image, &answer) {
+            Err(why) => ToolResult::failed(&why),
+            Ok(success) => match success.value {
+                None => ToolResult::of_object(success.object).with_text(&verdict::without_form(success.error)),
+                Some(value) => {
+                    let given = ToolResult::of_object(success.object).with_text(&verdict::as_text(value));
+                    // On another machine the path would name some other file of ours.
+                    let has_picture = tool.effect == Effect::Captures && !self.image.may_be_remote;
+                    if has_picture { with_screen(given, value).await } else { given }
+                }
+            },
+        }
+    }
+
+    /// Asks the image, and tells meanwhile that it is still at it.
+    async fn ask(
+        &self,
+        tool: &Tool,
+        question: Question,
+        token: Option<Id<'_>>,
+        outlet: &Outlet,
+    ) -> Result<Answer, ImageError> {
+        let is_long = tool.is_long && !self.settings.is_compat;
+        let time = if is_long { self.settings.long_time } else { self.settings.time };
+        let mut asking = std::pin::pin!(self.image.ask(question, time));
+        let Some(token) = token else { return asking.await };
+        let begin = Instant::now();
+        let mut beat = tokio::time::interval_at(begin + self.settings.beat, self.settings.beat);
+        let mut count = 0;
+        loop {
+            tokio::select! {
+                answer = &mut asking => return answer,
+                _ = beat.tick() => {
+                    count += 1;
+                    // A caller that does not read must not keep the answer from being read.
+                    let _ = outlet.try_send(progress(&token, count, tool, begin.elapsed()));
+                }
+            }
+        }
+    }
+}
+
+/// Whether an era has the method, and this server too.
+pub(crate) fn knows(method: &Method<'_>, era: Era) -> bool {
+    match method {
+        Method::ToolsList | Method::ToolsCall => true,
+        Method::Initialize | Method::Ping => era == Era::Legacy,
+        Method::Discover | Method::Listen => era == Era::Modern,
+        _ => false,
+    }
+}
+
+/// What is said to a method that is not known.
+pub(crate) fn unknown_method(request: &Request<'_>) -> String {
+    let what = format!("this server does not know {}", gatelodge_mcp::shown(request.method().name()));
+    error(Some(request.id()), code::METHOD_NOT_FOUND, &what, None)
+}
+
+/// The era of a request, by what it says itself.
+///
+/// # Errors
+/// It is a stateless one of a revision that is not spoken, or does not say what it must.
+pub(crate) fn era_of(request: &Request<'_>) -> Result<Era, Misfit> {
+    let Some(named) = request.meta().protocol_version() else { return Ok(Era::Legacy) };
+    if named.parse::<Revision>().is_ok_and(|revision| revision.era() == Era::Modern) {
+        if request.meta().client_capabilities().is_none() {
+            let what = "`params._meta` does not say the client's capabilities";
+            return Err(Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what));
+        }
+        return Ok(Era::Modern);
+    }
+    Err(Misfit::revision(&named))
+}
+
+/// Reads a message of a client.
+pub(crate) fn read(text: &[u8]) -> Result<Message<'_>, String> {
+    read_message(text, &Limits::REQUEST).map_err(|fault| error(fault.id.as_ref(), fault.code, &fault.message, None))
+}
+
+fn initialized(request: &Request<'_>) -> String {
+    let asked = request.params().and_then(|params| params.get("protocolVersion")?.as_str());
+    let spoken = asked.and_then(|asked| asked.parse().ok()).filter(|revision: &Revision| revision.era() == Era::Legacy);
+    let spoken = spoken.unwrap_or(Revision::R2025_11_25);
+    let mut out = format!(r#"{{"protocolVersion":"{spoken}","capabilities":{{"tools":{{}}}},"serverInfo":{SERVER},"#);
+    out.push_str(r#""instructions":"#);
+    quote(INSTRUCTIONS, &mut out);
+    out.push('}');
+    out
+}
+
+fn discovered() -> String {
+    let versions: Vec<String> = Revision::ALL.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
+    let mut out = format!(r#"{{"supportedVersions":[{}],"capabilities":{{"tools":{{}}}},"#, versions.join(","));
+    out.push_str(r#""instructions":"#);
+    quote(INSTRUCTIONS, &mut out);
+    out.push_str(&format!(r#","resultType":"complete",{}}}"#, caching()));
+    out
+}
+
+/// What every stateless list says of how long it holds, and of whom it comes from.
+fn caching() -> String {
+    let info = r#""_meta":{"io.modelcontextprotocol/serverInfo":"#;
+    format!(r#""ttlMs":{LIST_TTL_MS},"cacheScope":"public",{info}{SERVER}}}"#)
+}
+
+fn acknowledged(id: &Id<'_>) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"notifications":{{}},"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}}}"#
+    )
+}
+
+fn progress(token: &Id<'_>, count: u64, tool: &Tool, elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs();
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{count},"message":"{} has been running in the image for {seconds} s"}}}}"#,
+        tool.name
+    )
+}
+
+/// With the picture that the value names, or why there is none.
+async fn with_screen(given: ToolResult, value: &str) -> ToolResult {
+    let path = serde_json::from_str::<serde_json::Value>(value).ok();
+    let path = path.as_ref().and_then(|value| value.get("screenshot")?.as_str()).map(str::to_owned);
+    let Some(path) = path else { return given };
+    let read = tokio::task::spawn_blocking(move || screen::read(&path).map_err(|why| (path, why))).await;
+    match read {
+        Ok(Ok(picture)) => given.with_picture(&picture),
+        Ok(Err((path, why))) => given.with_text(&format!("The picture is at {path} on the image's machine; {why}.")),
+        Err(_) => given,
+    }
+}

@@ -1,0 +1,92 @@
+//! The tools: what each is called, what it takes, which endpoint of the image it asks, and what it may do there.
+
+mod table;
+
+pub(crate) use table::TOOLS;
+
+/// A tool.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    pub name: &'static str,
+    pub title: &'static str,
+    pub description: &'static str,
+    pub parameters: &'static [Parameter],
+    /// The path that is asked, and no other.
+    pub endpoint: &'static str,
+    pub verb: Verb,
+    pub effect: Effect,
+    pub gives: Gives,
+    /// Whether it may take minutes.
+    pub is_long: bool,
+}
+
+/// A parameter, in the order in which it is sent.
+#[derive(Debug)]
+pub(crate) struct Parameter {
+    pub name: &'static str,
+    /// What the image calls it.
+    pub sent_as: &'static str,
+    pub kind: Kind,
+    pub description: &'static str,
+}
+
+/// What a parameter may be, and what it is when it is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A text that must be there.
+    Text,
+    /// A text with a default.
+    TextOr(&'static str),
+    /// A text that is not sent when it is absent, null or empty.
+    MaybeText,
+    /// A truth value with a default.
+    Flag(bool),
+    /// An object that must be there.
+    Object,
+}
+
+/// How the image is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verb {
+    /// GET with a query.
+    Get,
+    /// POST with a JSON body.
+    Post,
+}
+
+/// What a call may do, for the annotations. In doubt the worse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Looks, and changes nothing.
+    Reads,
+    /// Looks, and leaves a picture behind.
+    Captures,
+    /// Changes a setting, which can be changed back.
+    Sets,
+    /// Writes files, over those of the same name.
+    Exports,
+    /// Runs code, which may do anything.
+    Runs,
+}
+
+/// What the image gives for a success.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gives {
+    /// Whatever the code answers.
+    Anything,
+    /// A text.
+    Text,
+    /// A list of names.
+    Names,
+    /// A list of methods, each with class, method and package.
+    Methods,
+    /// An object.
+    Object,
+}
+
+impl Tool {
+    /// The tool of this exact name.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        TOOLS.iter().find(|tool| tool.name == name)
+    }
+}

@@ -1,0 +1,196 @@
+//! What the image answered, as the result of a tool: what it gives, or what went wrong and what to do.
+
+use gatelodge_json::{Limits, Part, quote, split};
+use gatelodge_mcp::Era;
+use serde::de::IgnoredAny;
+
+use crate::image::{Answer, Image, ImageError};
+
+/// The most characters of a foreign page that an error shows.
+const MAX_SHOWN: usize = 2_000;
+
+/// The result of a call.
+#[derive(Debug, Default)]
+pub(crate) struct ToolResult {
+    /// Blocks of content, as JSON.
+    blocks: Vec<String>,
+    /// The image's object as it came.
+    structured: Option<String>,
+    /// Absent stays absent: most servers do not say that nothing failed.
+    pub is_error: Option<bool>,
+}
+
+impl ToolResult {
+    /// A failure, in words.
+    pub fn failed(text: &str) -> Self {
+        Self { is_error: Some(true), ..Self::default() }.with_text(text)
+    }
+
+    /// With the image's object.
+    pub fn of_object(object: impl Into<String>) -> Self {
+        Self { structured: Some(object.into()), ..Self::default() }
+    }
+
+    pub fn with_text(mut self, text: &str) -> Self {
+        let mut block = String::from(r#"{"type":"text","text":"#);
+        quote(text, &mut block);
+        block.push('}');
+        self.blocks.push(block);
+        self
+    }
+
+    /// With a PNG picture in Base64.
+    pub fn with_picture(mut self, data: &str) -> Self {
+        self.blocks.push(format!(r#"{{"type":"image","mimeType":"image/png","data":"{data}"}}"#));
+        self
+    }
+
+    /// As it goes over the wire.
+    pub fn write(&self, era: Era) -> String {
+        let mut out = format!(r#"{{"content":[{}]"#, self.blocks.join(","));
+        if let Some(structured) = &self.structured {
+            out.push_str(r#","structuredContent":"#);
+            out.push_str(structured);
+        }
+        if let Some(is_error) = self.is_error {
+            out.push_str(if is_error { r#","isError":true"# } else { r#","isError":false"# });
+        }
+        if era == Era::Modern {
+            out.push_str(r#","resultType":"complete""#);
+        }
+        out.push('}');
+        out
+    }
+}
+
+/// What a success carries.
+pub(crate) struct Success<'a> {
+    /// The whole object.
+    pub object: &'a str,
+    /// The value, as JSON; none where it has no form in JSON.
+    pub value: Option<&'a str>,
+    /// What is said beside it, as JSON.
+    pub error: Option<&'a str>,
+}
+
+/// Reads what the image answered.
+///
+/// # Errors
+/// It failed, or cannot be read: in words for whoever called the tool.
+pub(crate) fn read<'a>(image: &Image, answer: &'a Result<Answer, ImageError>) -> Result<Success<'a>, String> {
+    let answer = answer.as_ref().map_err(|error| unanswered(image, error))?;
+    if !answer.status.is_success() {
+        return Err(refused(image, answer));
+    }
+    let unreadable = |why: &str| {
+        format!(
+            "The image at {} answered, but {why}. Something else may be listening there: is the port that of \
+            PharoSmalltalkInteropServer?\n\n{}",
+            place(image),
+            excerpt(&answer.body)
+        )
+    };
+    let text = str::from_utf8(&answer.body).map_err(|_| unreadable("not in UTF-8"))?;
+    serde_json::from_str::<IgnoredAny>(text).map_err(|error| unreadable(&format!("not in JSON ({error})")))?;
+    let limits = Limits { bytes: text.len(), ..Limits::REPLY };
+    let parts = split(text.as_bytes(), &limits).map_err(|_| unreadable("not with a JSON object"))?;
+    match find(&parts, "success") {
+        Some("true") => Ok(Success { object: text, value: find(&parts, "result"), error: find(&parts, "error") }),
+        Some("false") => Err(smalltalk(find(&parts, "error"))),
+        _ => Err(unreadable("its object does not say whether it was a success")),
+    }
+}
+
+/// A value as text: a string as what it says, all else as JSON.
+pub(crate) fn as_text(raw: &str) -> String {
+    // A string with half a surrogate pair has no text; then it is shown as it is written.
+    serde_json::from_str::<String>(raw).unwrap_or_else(|_| raw.to_owned())
+}
+
+/// What the image says of a value that has no form in JSON.
+pub(crate) fn without_form(error: Option<&str>) -> String {
+    let said = error.map(|error| format!(" The image says:\n\n{}", members(error))).unwrap_or_default();
+    format!("The code ran, and its value has no form in JSON. Send it `printString` to see it.{said}")
+}
+
+fn find<'a>(parts: &[Part<'a>], key: &str) -> Option<&'a str> {
+    parts.iter().find(|part| part.key == key).map(|part| part.value)
+}
+
+fn place(image: &Image) -> String {
+    format!("{}:{}", image.host, image.port)
+}
+
+fn unanswered(image: &Image, error: &ImageError) -> String {
+    let place = place(image);
+    match error {
+        ImageError::Unknown(_) => format!("The image's host `{}` is not known: {error}. Correct --host.", image.host),
+        ImageError::Remote(_) => format!(
+            "The image's host `{}` leads to another machine: {error}. The interop server asks nobody who they are, so \
+            this must be asked for: start with --beyond-loopback if it is meant.",
+            image.host
+        ),
+        ImageError::Unreachable(_) => format!(
+            "No image answers at {place}: {error}. Start Pharo with PharoSmalltalkInteropServer loaded, or name its port \
+            with --port or PHARO_SIS_PORT."
+        ),
+        ImageError::Dropped(_) => format!(
+            "The image at {place} closed the connection before it had answered. It may have ended or been saved and \
+            quit; what was asked may have been done in part. Look at the image before asking again."
+        ),
+        ImageError::NotHttp(_) => {
+            format!("What listens at {place} does not speak HTTP: {error}. Name the image's port with --port.")
+        }
+        ImageError::Silent(_) => format!(
+            "The image at {place} gave {error}. What was asked may still be running there: look at the image (a debugger \
+            may be open), interrupt it if need be, or allow more time with --timeout or --long-timeout."
+        ),
+        ImageError::TooLarge(_) => {
+            format!("The image at {place} answered too much: {error}. Ask for less at a time.")
+        }
+    }
+}
+
+fn refused(image: &Image, answer: &Answer) -> String {
+    let help = match answer.status.as_u16() {
+        300..400 => "Redirects are not followed. Is the port that of PharoSmalltalkInteropServer?",
+        404 => {
+            "The image does not know this endpoint. Its PharoSmalltalkInteropServer may be older than the tool, or \
+            something else listens there."
+        }
+        _ => "Look at the image's transcript, and ask again when it is mended.",
+    };
+    format!(
+        "The image at {} answered with HTTP status {}. {help}\n\n{}",
+        place(image),
+        answer.status,
+        excerpt(&answer.body)
+    )
+}
+
+/// The error of the image: what is known of it by name first, then whatever else it says.
+fn smalltalk(error: Option<&str>) -> String {
+    match error {
+        None => "The image says that it failed, and not why. Look at its transcript.".to_owned(),
+        Some(error) => format!("Smalltalk error: {}", members(error)),
+    }
+}
+
+/// The members of an object as lines of text, description and stack first; what is no object as it is.
+fn members(raw: &str) -> String {
+    let Ok(parts) = split(raw.as_bytes(), &Limits { bytes: raw.len(), ..Limits::REPLY }) else { return as_text(raw) };
+    let mut out = find(&parts, "description").map(as_text).unwrap_or_else(|| "no description".to_owned());
+    for part in parts.iter().filter(|part| part.key != "description") {
+        out.push_str(&format!("\n\n{}:\n{}", part.key, as_text(part.value)));
+    }
+    out
+}
+
+fn excerpt(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let mut shown: String = text.chars().take(MAX_SHOWN).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    if shown.is_empty() { "The body is empty.".to_owned() } else { format!("It begins:\n{shown}") }
+}
