@@ -6,7 +6,7 @@ mod python;
 use std::str::Utf8Error;
 
 use gatelodge_json::quote;
-use python::{Python, Style};
+use python::{Fault, Python, Style};
 
 use crate::arguments::{Argument, Arguments};
 use crate::image::{Answer, ImageError};
@@ -43,7 +43,8 @@ pub(crate) fn shaped(tool: &Tool, answer: Result<Answer, ImageError>) -> ToolRes
         Err(error) => return raised(&undecodable(&answer.body, error)),
     };
     match python::read(text) {
-        Err(what) => told(&format!("Invalid JSON response: {what}")),
+        Err(Fault::NotJson(what)) => told(&format!("Invalid JSON response: {what}")),
+        Err(Fault::Raised(what)) => raised(&what),
         Ok(object @ Python::Dict(_)) => given(&object),
         Ok(_) => raised("the image answered something other than an object"),
     }

@@ -31,14 +31,25 @@ pub(crate) enum Style {
     Sent,
 }
 
-/// Deeper texts end Python with a recursion error.
-const MAX_DEPTH: usize = 900;
+/// Why there is no value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The text is not JSON, in the words of Python's reader.
+    NotJson(String),
+    /// It is, but Python cannot hold it or pydantic cannot write it.
+    Raised(String),
+}
+
+/// Deeper values pydantic does not write.
+const MAX_DEPTH: usize = 254;
+/// Longer whole numbers Python does not read.
+const MAX_DIGITS: usize = 4_300;
 
 /// Reads a text.
 ///
 /// # Errors
-/// What Python's reader says.
-pub(crate) fn read(text: &str) -> Result<Python, String> {
+/// What is said of it where Python is at work.
+pub(crate) fn read(text: &str) -> Result<Python, Fault> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = Reader { text, at: 0 };
     reader.skip();
@@ -64,10 +75,7 @@ impl Python {
                 (Style::Text, float) if float > 0.0 => "Infinity",
                 (Style::Text, _) => "-Infinity",
             }),
-            Self::Float(float) if style == Style::Sent => out.push_str(&sent(*float)),
-            Self::Float(float) => {
-                let _ = write!(out, "{}", serde_json::Value::from(*float));
-            }
+            Self::Float(float) => out.push_str(&shortest(*float, style)),
             Self::Text(text) => push_text(text, out),
             Self::List(items) => {
                 out.push('[');
@@ -95,19 +103,21 @@ impl Python {
     }
 }
 
-/// A float as Python's `repr` has it.
-fn sent(float: f64) -> String {
-    let shortest = format!("{float:e}");
-    let (digits, power) = shortest.split_once('e').unwrap_or((&shortest, "0"));
+/// The fewest digits that give the float again, as Python's `repr` or as pydantic has them.
+fn shortest(float: f64, style: Style) -> String {
+    let written = format!("{float:e}");
+    let (digits, power) = written.split_once('e').unwrap_or((&written, "0"));
+    let least = if style == Style::Sent { -4 } else { -5 };
     match power.parse::<i32>() {
-        Ok(power) if !(-4..16).contains(&power) => {
-            let sign = if power < 0 { '-' } else { '+' };
-            format!("{digits}e{sign}{:02}", power.abs())
-        }
-        _ => {
+        Ok(power) if (least..16).contains(&power) => {
             let plain = float.to_string();
             if plain.contains('.') { plain } else { format!("{plain}.0") }
         }
+        Ok(power) if style == Style::Sent => {
+            let sign = if power < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", power.abs())
+        }
+        _ => written,
     }
 }
 
@@ -136,16 +146,17 @@ impl Reader<'_> {
     }
 
     /// Python counts characters, not bytes.
-    fn fault(&self, what: &str, at: usize) -> String {
+    fn fault(&self, what: &str, at: usize) -> Fault {
         let before = self.text.get(..at).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        format!("{what}: line {line} column {column} (char {})", before.chars().count())
+        Fault::NotJson(format!("{what}: line {line} column {column} (char {})", before.chars().count()))
     }
 
-    fn value(&mut self, depth: usize) -> Result<Python, String> {
+    fn value(&mut self, depth: usize) -> Result<Python, Fault> {
         if depth > MAX_DEPTH {
-            return Err("maximum recursion depth exceeded".to_owned());
+            let what = "Error serializing to JSON: ValueError: Circular reference detected (depth exceeded)";
+            return Err(Fault::Raised(what.to_owned()));
         }
         match self.peek() {
             Some(b'"') => self.string().map(Python::Text),
@@ -155,7 +166,7 @@ impl Reader<'_> {
         }
     }
 
-    fn word_or_number(&mut self) -> Result<Python, String> {
+    fn word_or_number(&mut self) -> Result<Python, Fault> {
         let words = [("null", None), ("true", None), ("false", None), ("NaN", Some(f64::NAN))];
         let words =
             words.into_iter().chain([("Infinity", Some(f64::INFINITY)), ("-Infinity", Some(f64::NEG_INFINITY))]);
@@ -168,7 +179,7 @@ impl Reader<'_> {
         self.number()
     }
 
-    fn number(&mut self) -> Result<Python, String> {
+    fn number(&mut self) -> Result<Python, Fault> {
         let begin = self.at;
         let rest = self.rest().as_bytes();
         let digits = |from: usize| rest.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count();
@@ -197,10 +208,16 @@ impl Reader<'_> {
             // INVARIANT: what was found above is a number of Rust's grammar too; beyond the range it is infinite.
             return Ok(Python::Float(raw.parse().unwrap_or(f64::NAN)));
         }
+        if whole > MAX_DIGITS {
+            return Err(Fault::Raised(format!(
+                "Exceeds the limit ({MAX_DIGITS} digits) for integer string conversion: value has {whole} digits; use \
+                sys.set_int_max_str_digits() to increase the limit"
+            )));
+        }
         Ok(Python::Plain(if raw == "-0" { "0" } else { raw }.to_owned()))
     }
 
-    fn list(&mut self, depth: usize) -> Result<Python, String> {
+    fn list(&mut self, depth: usize) -> Result<Python, Fault> {
         let mut items = Vec::new();
         self.at += 1;
         self.skip();
@@ -223,7 +240,7 @@ impl Reader<'_> {
         }
     }
 
-    fn dict(&mut self, depth: usize) -> Result<Python, String> {
+    fn dict(&mut self, depth: usize) -> Result<Python, Fault> {
         let mut members: Vec<(String, Python)> = Vec::new();
         self.at += 1;
         self.skip();
@@ -261,7 +278,7 @@ impl Reader<'_> {
         }
     }
 
-    fn string(&mut self) -> Result<String, String> {
+    fn string(&mut self) -> Result<String, Fault> {
         let begin = self.at;
         self.at += 1;
         loop {
@@ -276,10 +293,10 @@ impl Reader<'_> {
         self.at += 1;
         let raw = self.text.get(begin..self.at).unwrap_or_default();
         // What is left that Rust does not take is half a surrogate pair, which Python holds but cannot write.
-        serde_json::from_str(raw).map_err(|_| "surrogates not allowed".to_owned())
+        serde_json::from_str(raw).map_err(|_| Fault::Raised("half of a surrogate pair".to_owned()))
     }
 
-    fn escape(&mut self, begin: usize) -> Result<(), String> {
+    fn escape(&mut self, begin: usize) -> Result<(), Fault> {
         let at = self.at;
         match self.text.as_bytes().get(at + 1) {
             None => Err(self.fault("Unterminated string starting at", begin)),
@@ -304,7 +321,7 @@ impl Reader<'_> {
 mod tests {
     use super::*;
 
-    fn written(text: &str) -> Result<String, String> {
+    fn written(text: &str) -> Result<String, Fault> {
         read(text).map(|value| value.write(Style::Text))
     }
 
@@ -318,7 +335,7 @@ mod tests {
             (r#"{"a":1,"b":2,"a":[NaN,-Infinity]}"#, r#"{"a":[NaN,-Infinity],"b":2}"#),
             (r#""\u00e9\u2028\b/""#, "\"é\u{2028}\\b/\""),
         ] {
-            assert_eq!(written(text).as_deref(), Ok(expected));
+            assert_eq!(written(text), Ok(expected.to_owned()));
         }
         assert_eq!(read("[NaN,1e400]").expect("a value").write(Style::Structured), "[null,null]");
         let floats = read("[1e400,1e-7,1e22,1.10,1e2,-0.0,123456789012345680.0]").expect("floats");
@@ -339,7 +356,7 @@ mod tests {
             (r#"["\x"]"#, "Invalid \\escape: line 1 column 3 (char 2)"),
             (r#"["\u12"]"#, "Invalid \\uXXXX escape: line 1 column 4 (char 3)"),
         ] {
-            assert_eq!(written(text), Err(expected.to_owned()), "{text}");
+            assert_eq!(written(text), Err(Fault::NotJson(expected.to_owned())), "{text}");
         }
     }
 }
