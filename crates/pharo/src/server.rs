@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use data_encoding::BASE64;
 use gatelodge_json::{Limits, quote};
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{Era, Id, Message, Method, Request, Revision, ToolCall, code, error, read_message, result};
@@ -14,7 +15,7 @@ use crate::image::{Answer, Image, ImageError, Question};
 use crate::running::Running;
 use crate::tools::{Effect, Tool, Verb};
 use crate::verdict::{self, ToolResult};
-use crate::{compat, encode, list, screen};
+use crate::{compat, encode, list};
 
 /// What clients are told of the server.
 const SERVER: &str = concat!(
@@ -36,9 +37,14 @@ pub struct Settings {
     pub long_time: Duration,
     /// How often a caller who asked for it hears that a call is still under way.
     pub beat: Duration,
+    /// Reads the picture of a screen; none where the image is on another machine, and its path names some file of ours.
+    pub read_picture: Option<ReadPicture>,
     /// Results in the shape of the interop server's own MCP server.
     pub is_compat: bool,
 }
+
+/// Gives the bytes of a PNG file, or says why it cannot. It may take its time.
+pub type ReadPicture = fn(&str) -> Result<Vec<u8>, String>;
 
 /// The server.
 #[derive(Debug)]
@@ -136,9 +142,10 @@ impl Pharo {
                 None => ToolResult::of_object(success.object).with_text(&verdict::without_form(success.error)),
                 Some(value) => {
                     let given = ToolResult::of_object(success.object).with_text(&verdict::as_text(value));
-                    // On another machine the path would name some other file of ours.
-                    let has_picture = tool.effect == Effect::Captures && !self.image.may_be_remote;
-                    if has_picture { with_screen(given, value).await } else { given }
+                    match self.settings.read_picture {
+                        Some(read) if tool.effect == Effect::Captures => with_picture(given, value, read).await,
+                        _ => given,
+                    }
                 }
             },
         }
@@ -250,13 +257,13 @@ fn progress(token: &Id<'_>, count: u64, tool: &Tool, elapsed: Duration) -> Strin
 }
 
 /// With the picture that the value names, or why there is none.
-async fn with_screen(given: ToolResult, value: &str) -> ToolResult {
+async fn with_picture(given: ToolResult, value: &str, read: ReadPicture) -> ToolResult {
     let path = serde_json::from_str::<serde_json::Value>(value).ok();
     let path = path.as_ref().and_then(|value| value.get("screenshot")?.as_str()).map(str::to_owned);
     let Some(path) = path else { return given };
-    let read = tokio::task::spawn_blocking(move || screen::read(&path).map_err(|why| (path, why))).await;
+    let read = tokio::task::spawn_blocking(move || read(&path).map_err(|why| (path, why))).await;
     match read {
-        Ok(Ok(picture)) => given.with_picture(&picture),
+        Ok(Ok(picture)) => given.with_picture(&BASE64.encode(&picture)),
         Ok(Err((path, why))) => given.with_text(&format!("The picture is at {path} on the image's machine; {why}.")),
         Err(_) => given,
     }

@@ -1,5 +1,7 @@
 //! `gatelodge pharo`: the MCP server for a Pharo image.
 
+mod screen;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +22,13 @@ const BEAT: Duration = Duration::from_secs(2);
 pub fn run(args: PharoArgs) -> Result<Exit> {
     check(&args)?;
     let image = Image { host: args.host, port: args.port, may_be_remote: args.beyond_loopback, max_bytes: MAX_ANSWER };
-    let settings = Settings { time: args.timeout, long_time: args.long_timeout, beat: BEAT, is_compat: args.compat };
+    let settings = Settings {
+        time: args.timeout,
+        long_time: args.long_timeout,
+        beat: BEAT,
+        read_picture: (!args.beyond_loopback).then_some(screen::read),
+        is_compat: args.compat,
+    };
     let pharo = Arc::new(Pharo::new(image, settings));
     // One thread: it waits for one image, and starts sooner.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;

@@ -4,8 +4,6 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 
-use data_encoding::BASE64;
-
 /// The most bytes of a picture that is passed on.
 const MAX_BYTES: u64 = 8 << 20;
 /// How every PNG file begins. Whatever else the image names is not read further: its path is the image's word.
@@ -13,11 +11,11 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 /// Does not wait where the path names a pipe.
 const NONBLOCK: i32 = 0o4000;
 
-/// The picture in Base64.
+/// The bytes of the picture.
 ///
 /// # Errors
 /// Why it cannot be had, in words.
-pub(crate) fn read(path: &str) -> Result<String, String> {
+pub fn read(path: &str) -> Result<Vec<u8>, String> {
     if !path.starts_with('/') {
         return Err("its path is not absolute".to_owned());
     }
@@ -37,5 +35,5 @@ pub(crate) fn read(path: &str) -> Result<String, String> {
     if bytes.len() as u64 > MAX_BYTES {
         return Err(format!("it has more than {MAX_BYTES} bytes"));
     }
-    Ok(BASE64.encode(&bytes))
+    Ok(bytes)
 }
