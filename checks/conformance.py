@@ -20,6 +20,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import relay  # noqa: E402
@@ -68,13 +69,18 @@ def counts(outcomes: Outcomes) -> tuple[int, int]:
 
 
 def suite(arguments: argparse.Namespace, url: str, revision: str, folder: Path) -> tuple[Outcomes, dict]:
-    """Runs the suite. Gives how each check ended, and what the suite said of those that failed."""
+    """Runs the suite."""
     command = [arguments.node, str(SUITE), "server", "--url", url, *REVISIONS[revision], "-o", str(folder)]
     if arguments.scenario:
         command = [arguments.node, str(SUITE), "server", "--url", url, "--scenario", arguments.scenario,
                    "--spec-version", revision, "-o", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, stdin=subprocess.DEVNULL)
     (folder / "suite.log").write_text(done.stdout + done.stderr)
+    return read_results(folder)
+
+
+def read_results(folder: Path) -> tuple[Outcomes, dict]:
+    """How each check ended, and what the suite said of those that did not pass."""
     outcomes, said = collections.defaultdict(list), collections.defaultdict(list)
     for path in sorted(folder.glob("*/checks.json")):
         scenario = re.sub(r"-\d{4}-\d\d-\d\dT[\d-]+Z$", "", path.parent.name).removeprefix("server-")
@@ -86,7 +92,7 @@ def suite(arguments: argparse.Namespace, url: str, revision: str, folder: Path) 
             if check["status"] != "SUCCESS":
                 said[key].append(check.get("errorMessage") or check["description"])
     if not outcomes:
-        sys.exit(f"error: the suite gave no results\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        sys.exit(f"error: the suite gave no results\n{(folder / 'suite.log').read_text()[-4000:]}")
     return {key: sorted(statuses) for key, statuses in outcomes.items()}, said
 
 
@@ -218,6 +224,20 @@ def table(runs: list[Run]) -> str:
     return "\n".join(lines)
 
 
+def report(runs: list[Run], as_json: bool) -> NoReturn:
+    """Prints what was found, and ends the program with it."""
+    if as_json:
+        print(json.dumps([{"fixture": run.fixture, "revision": run.revision, "direct": counts(run.direct),
+                           "through": counts(run.through), "differences": run.differences, "faults": run.faults}
+                          for run in runs], indent=1))
+    else:
+        for run in runs:
+            for fault in run.faults:
+                print(f"FAILED {run.fixture} {run.revision}: {fault}")
+        print(table(runs))
+    sys.exit(1 if any(run.faults for run in runs) else 0)
+
+
 # ---- self-test -------------------------------------------------------------------------------
 
 FINE = {("ping", "ping"): ["SUCCESS"], ("tasks-wire", "a"): ["FAILURE", "SUCCESS"]}
@@ -286,16 +306,7 @@ def main() -> None:
         for fixture in fixtures:
             for revision in arguments.revision or list(REVISIONS):
                 runs.append(run_one(arguments, fixture, revision, folder / f"{fixture}-{revision}"))
-    if arguments.json:
-        print(json.dumps([{"fixture": run.fixture, "revision": run.revision, "direct": counts(run.direct),
-                           "through": counts(run.through), "differences": run.differences, "faults": run.faults}
-                          for run in runs], indent=1))
-    else:
-        for run in runs:
-            for fault in run.faults:
-                print(f"FAILED {run.fixture} {run.revision}: {fault}")
-        print(table(runs))
-    sys.exit(1 if any(run.faults for run in runs) else 0)
+    report(runs, arguments.json)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,9 @@ class Events(EventStore):
         return str(len(self.sent))
 
     async def replay_events_after(self, last_event_id, send_callback):
-        last = int(last_event_id)
+        last = int(last_event_id) if last_event_id.isdecimal() else 0
+        if not 0 < last <= len(self.sent):
+            return None
         stream = self.sent[last - 1][0]
         for number, (own, message) in enumerate(self.sent[last:], last + 1):
             if own == stream and message is not None:
