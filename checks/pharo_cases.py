@@ -7,12 +7,15 @@ the caller was told.
 import json
 from pathlib import Path
 
-from peers import Lines
+from peers import Lines, Silence
 from pharo_image import Image
 
 HERE = Path(__file__).resolve().parent / "pharo"
 CASES = HERE / "cases.json"
 RECORDED = HERE / "recorded.json"
+
+# Longer than the original waits for an image.
+WAIT = 45
 
 # Where the two may differ, and what is compared nevertheless. A case names its row in `differs`.
 DIFFERENCES = {
@@ -70,11 +73,13 @@ def run_case(case: dict, image: Image, caller: Caller) -> dict:
     if is_refused:
         image.close()
     try:
-        text = caller.call_text(case["tool"], case.get("text", json.dumps(case.get("arguments"))), 60)
+        said = told(caller.call_text(case["tool"], case.get("text", json.dumps(case.get("arguments"))), WAIT))
+    except Silence as silence:
+        said = {"silence": str(silence)}
     finally:
         if is_refused:
             image.open()
-    return {"asked": image.asked(), "told": told(text)}
+    return {"asked": image.asked(), "told": said}
 
 
 def told(text: str) -> dict:
@@ -106,8 +111,7 @@ def comparable(case: dict, said: dict) -> dict[str, object]:
     if case.get("differs"):
         return {"what the image was asked": asked, "isError": result.get("isError", True)}
     facts = {"what the image was asked": asked, "isError": result.get("isError"), "content": result.get("content")}
-    if "error" in result:
-        facts["error"] = result["error"]
+    facts |= {what: result[what] for what in ("error", "silence") if what in result}
     facts["structured content"] = tree(result["structured"]) if "structured" in result else None
     return facts
 

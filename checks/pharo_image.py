@@ -3,7 +3,6 @@
 Nothing here evaluates: `pharo/amber` does. Raw sockets, because half of the answers are no proper HTTP.
 """
 
-import base64
 import socket
 import threading
 import time
@@ -92,7 +91,8 @@ def answer_bytes(answer: dict) -> bytes:
     if "raw" in answer:
         return answer["raw"].encode()
     status = answer.get("status", 200)
-    body = base64.b64decode(answer["base64"]) if "base64" in answer else answer.get("body", GOOD).encode()
+    # `bytes` is a text too: each character stands for a byte.
+    body = answer["bytes"].encode("latin-1") if "bytes" in answer else answer.get("body", GOOD).encode()
     headers = answer.get("headers", {"content-type": "application/json"})
     if status in BODILESS:
         body = b""
