@@ -5,6 +5,7 @@ Claude Desktop is not run; the program in its entry is.
 """
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from init import QUIET, is_connected
 from peers import HELLO, Lines
 from pharo_amber import TOOLS
 
+PAGE = Path(__file__).resolve().parent.parent / "docs/pharo.md"
 SUM = ["eval", {"code": "3 + 4"}]
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 # Each with the revision that it comes to speak.
@@ -41,8 +43,12 @@ def check_clients(findings, house) -> None:
 
 
 def wrapped(house) -> list[str]:
-    policy = house.folder / "gate/seeds/eval.json"
-    return [house.program, "wrap", "--policy", str(policy), "--data", str(house.folder / "wrapped"), "--", *house.server]
+    """The entry of the page for Claude Desktop and Cursor, with the policy, the port and the data of here."""
+    entries = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL) if "mcpServers" in block]
+    entry = entries[0]["mcpServers"]["pharo"]
+    places = {"/home/ada/pharo/recommended.json": str(house.folder / "gate/recommended.json"), "gatelodge": house.program}
+    words = [places.get(word, word) for word in [entry["command"], *entry["args"]]]
+    return [*words[:2], "--data", str(house.folder / "wrapped"), *words[2:], "--port", str(house.image)]
 
 
 def check_sdks(findings, house, direct: str) -> None:
@@ -52,7 +58,7 @@ def check_sdks(findings, house, direct: str) -> None:
     ways = {
         "over standard streams": (json.dumps(house.server), "", TOOLS, True, ours),
         "over HTTP": (direct, "", TOOLS, True, ours),
-        "by wrap": (json.dumps(wrapped(house)), "", {"eval"}, True, gated),
+        "by wrap": (json.dumps(wrapped(house)), "", TOOLS, True, gated),
         "through the gateway, by recommended": (house.url, house.tokens["developer"], TOOLS, True, gated),
         "through the gateway, by strict": (house.url, house.tokens["reader"], TOOLS - hidden, False, gated),
     }

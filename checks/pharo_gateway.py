@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -161,12 +162,34 @@ def check_seeds(findings: Findings, house: House) -> None:
     findings.same("its end", 0, direct.peer.end())
 
 
+def offered(findings: Findings, house: House, *options: str) -> list[dict]:
+    """What the server itself lists."""
+    direct = Caller(Lines([*house.server, *options], house.log))
+    tools = direct.ask("tools/list")["result"]["tools"]
+    findings.same("its end", 0, direct.peer.end())
+    return tools
+
+
+def check_page(findings: Findings, house: House) -> None:
+    """The table of tools on the page is what the server lists, and `--compat` lists the same."""
+    listed, compat = offered(findings, house), offered(findings, house, "--compat")
+    findings.same("the list with --compat", listed, compat)
+    cells = re.findall(r"^\| `(\w+)` \| (.*?) \| (Read|Write|Execute) \|", pharo_clients.PAGE.read_text(), re.MULTILINE)
+    findings.same("the categories on the page", {"Read": 15, "Write": 3, "Execute": 4}, dict(Counter(cell[2] for cell in cells)))
+    wanted = []
+    for tool in listed:
+        schema = tool["inputSchema"]
+        names = [f"`{name}`" + ("\\*" if name in schema.get("required", []) else "") for name in schema["properties"]]
+        wanted.append((tool["name"], names))
+    found = [(name, re.findall(r"`\w+`(?:\\\*)?", parameters)) for name, parameters, _ in cells]
+    findings.same("the tools on the page", wanted, found)
+
+
 def check_eval_code(findings: Findings, house: House) -> None:
     """A name that the server never offers: the policy loads, the check warns, and the gateway knows no such tool."""
-    direct = Caller(Lines(house.server, house.log))
-    findings.same("the tools of the server itself", sorted(TOOLS), direct.tools())
-    listed = house.folder / "tools.json"
-    listed.write_text(json.dumps(direct.ask("tools/list")["result"]))
+    tools, listed = offered(findings, house), house.folder / "tools.json"
+    findings.same("the tools of the server itself", sorted(TOOLS), sorted(tool["name"] for tool in tools))
+    listed.write_text(json.dumps({"tools": tools}))
     policy = house.folder / "gate/eval_code.json"
     done = house.run("policy", "check", "--json", "--tools", str(listed), str(policy))
     found = [(finding["severity"], finding["code"], finding["message"]) for finding in json.loads(done.stdout)]
@@ -283,7 +306,7 @@ def main() -> None:
         stack.callback(gateway.terminate)
         wait_for(ports["gate"], gateway, "gatelodge")
         house = House(str(program), arguments.node, folder, image, ports["gate"], tokens, environment, log)
-        for check in (check_seeds, check_eval_code, check_cases, pharo_clients.check_clients):
+        for check in (check_page, check_seeds, check_eval_code, check_cases, pharo_clients.check_clients):
             began = time.monotonic()
             check(findings, house)
             print(f"  {check.__name__}: {time.monotonic() - began:.1f} s", flush=True)
