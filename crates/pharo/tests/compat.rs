@@ -68,7 +68,7 @@ async fn a_fault_on_the_way_is_no_error_either() {
     }
     let image = FakeImage::doing(vec![Step::Stall]).await;
     // There is one time for all.
-    let short = Settings { time: Duration::from_millis(50), ..compat() };
+    let short = Settings { time: Duration::from_millis(300), ..compat() };
     let answer = client(&image, short).ask(&call(1, "run_class_test", json!({"class_name": "A"}))).await;
     assert_gives(&answer, says("Connection error: timed out"));
 }

@@ -67,11 +67,11 @@ async fn a_dropped_connection_says_that_it_may_have_been_done_in_part() {
 
 #[tokio::test]
 async fn an_image_that_stalls_is_given_up_and_its_connection_closed() {
-    let short = Settings { time: Duration::from_millis(100), ..settings() };
+    let short = Settings { time: Duration::from_millis(300), ..settings() };
     let head = Step::Write(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{".to_vec());
     for script in [vec![Step::Stall], vec![head, Step::Stall]] {
         let said = fault_with(script, short.clone()).await;
-        assert!(said.starts_with("The image at IMAGE gave no answer within 0.1 s."), "{said}");
+        assert!(said.starts_with("The image at IMAGE gave no answer within 0.3 s."), "{said}");
         assert!(said.contains("may still be running there") && said.contains("--timeout"), "{said}");
     }
     let image = FakeImage::doing(vec![Step::Stall]).await;
