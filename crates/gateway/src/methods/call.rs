@@ -10,17 +10,21 @@ use gatelodge_store::{Mode, Outcome};
 use super::initialize;
 use super::offer::offer_for;
 use crate::Gateway;
-use crate::call::{Ended, Errand, Facts, Permit, Refusal, Room, Trail, answer, forward, take, under_our_id};
+use crate::call::{
+    Bond, Ended, Errand, Facts, Paused, Permit, Refusal, Room, Trail, answer, forward, go_on, take, under_our_id,
+};
 use crate::http::line::Line;
 use crate::http::reply;
 use crate::session::UnderWay;
 use crate::upstream::{Exchange, Offer, SendError};
-use crate::visit::Visit;
+use crate::visit::{Crossing, Visit};
 
 /// What is left to do when the caller has its answer.
 enum Carried {
     /// The upstream answered.
     Answered { text: Bytes, outcome: Outcome, exchange: Box<Exchange> },
+    /// The client is asked something, by the answer.
+    Asked { text: String },
     /// The caller cancelled after the request was sent.
     Cancelled,
 }
@@ -42,6 +46,10 @@ pub(crate) async fn carry(
             let status = exchange.status.as_u16();
             gw.write(trail.outcome(outcome, Some(status))).await;
             exchange.drain(gw).await;
+        }
+        Ok(Carried::Asked { text }) => {
+            line.finish(text.into()).await;
+            gw.write(trail.outcome(Outcome::Ok, None)).await;
         }
         Ok(Carried::Cancelled) => {
             line.hang_up();
@@ -99,6 +107,9 @@ async fn walk(
         trail.definition(fingerprint, category);
     }
     let terms = judge(visit, facts, offer.as_deref(), trail)?;
+    let resumed = resumed(gw, visit, request, facts)?;
+    // What goes on was paid for when it began.
+    let terms = if resumed.is_some() { Terms::default() } else { terms };
     let reserved = match take(gw, visit, &terms, trail).await {
         Err(refusal) if visit.door.mode == Mode::Observe && !matches!(refusal, Refusal::Store(_)) => {
             trail.observed(&refusal);
@@ -110,10 +121,12 @@ async fn walk(
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead => facts.target(),
         _ => None,
     };
-    let permit = Permit::of_reserved(&reserved, under_our_id(visit, request, trail.call(), about));
-    let sent =
-        send(gw, visit, request, trail, under_way.as_ref().map(|guard| guard.entry.as_ref()), permit, line).await;
-    match sent {
+    let step = match resumed {
+        Some(paused) => Step::GoOn(paused),
+        None => Step::Send(Permit::of_reserved(&reserved, under_our_id(visit, request, trail.call(), about))),
+    };
+    let under_way = under_way.as_ref().map(|guard| guard.entry.as_ref());
+    match send(gw, visit, (request, facts), trail, under_way, step, line).await {
         Ok(carried) => Ok(carried),
         Err(SendError::NotSent(why)) => {
             let refusal = Refusal::Upstream(SendError::NotSent(why));
@@ -206,20 +219,59 @@ impl Drop for Guard<'_> {
     }
 }
 
-async fn send(
+/// How a request gets to the upstream.
+enum Step {
+    /// It is sent.
+    Send(Permit),
+    /// It was sent, and goes on with what the client says.
+    GoOn(Box<Paused>),
+}
+
+/// The call that a request goes on with; none for one that begins.
+fn resumed(
     gw: &Gateway,
     visit: &Visit,
     request: &Request<'_>,
+    facts: &Facts<'_>,
+) -> Result<Option<Box<Paused>>, Refusal> {
+    let state = request.params().and_then(|params| params.get("requestState"));
+    // An upstream that takes requests which stand alone gave its own state, and knows it.
+    let Some(state) = state.filter(|_| visit.crossing() == Crossing::ToSession) else { return Ok(None) };
+    let state = state.as_str().unwrap_or_default();
+    let paused = gw.paused.take(&state, &Bond::of(visit, request, facts));
+    paused.map(|paused| Some(Box::new(paused))).ok_or(Refusal::Unaddressed)
+}
+
+async fn send(
+    gw: &Gateway,
+    visit: &Visit,
+    (request, facts): (&Request<'_>, &Facts<'_>),
     trail: &Trail,
     under_way: Option<&UnderWay>,
-    permit: Permit,
+    step: Step,
     line: &mut Line,
 ) -> Result<Carried, SendError> {
     let progress = request.meta().progress_token();
-    let errand =
-        Errand { gw, visit, call: trail.call(), progress: progress.as_ref(), under_way, is_only_asking: false };
+    let call = match &step {
+        Step::Send(_) => trail.call(),
+        Step::GoOn(paused) => paused.call,
+    };
+    let may_pause = matches!(request.method(), Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead);
+    let errand = Errand { gw, visit, call, progress: progress.as_ref(), under_way, is_only_asking: false, may_pause };
     let sending = async {
-        match forward(&errand, permit, line).await? {
+        let ended = match step {
+            Step::Send(permit) => forward(&errand, permit, line).await?,
+            Step::GoOn(paused) => match super::input::answered(gw, visit, request, *paused).await? {
+                Ok(exchange) => go_on(&errand, exchange, line).await?,
+                Err(text) => return Ok(Carried::Asked { text }),
+            },
+        };
+        match ended {
+            (Ended::Asked(message), Some(exchange)) => {
+                let text = super::input::paused(&errand, &message, exchange, Bond::of(visit, request, facts));
+                let text = text.ok_or_else(|| SendError::Unusable("the client cannot be asked".to_owned()))?;
+                Ok(Carried::Asked { text: gatelodge_mcp::result(request.id(), &text) })
+            }
             (Ended::Answer(message), Some(exchange)) => {
                 let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply)
                     .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;

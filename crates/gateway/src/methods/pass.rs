@@ -10,6 +10,7 @@ use crate::Gateway;
 use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, forward, under_our_id};
 use crate::http::line::Line;
 use crate::http::reply;
+use crate::session::AskedBy;
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::Visit;
 
@@ -61,7 +62,7 @@ pub(crate) async fn exchanged(
     let permit = Permit::of_always_allowed(request.method().name(), outgoing)
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
     let errand =
-        Errand { gw, visit, call: trail.call(), progress: progress.as_ref(), under_way: None, is_only_asking: true };
+        Errand { gw, visit, call: trail.call(), progress: progress.as_ref(), under_way: None, is_only_asking: true, may_pause: false };
     let sending = async {
         match forward(&errand, permit, line).await? {
             (Ended::Answer(message), Some(exchange)) => Ok((message, exchange)),
@@ -116,6 +117,10 @@ fn notification(visit: &Visit, said: &Notification<'_>) -> Option<Permit> {
 }
 
 fn response(visit: &Visit, said: &Response<'_>) -> Option<Permit> {
-    let asked = visit.session()?.answered(said.id())?;
-    Some(Permit::of_answer(&asked, visit.addressed(Outgoing::note(said.with_id(&asked)))))
+    match visit.session()?.answered(said.id())? {
+        AskedBy::Upstream(asked) => {
+            Some(Permit::of_answer(&asked, visit.addressed(Outgoing::note(said.with_id(&asked)))))
+        }
+        AskedBy::Call(_) => None,
+    }
 }
