@@ -19,8 +19,8 @@ mod visit;
 
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;

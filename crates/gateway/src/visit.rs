@@ -129,7 +129,9 @@ impl Visit {
         let crossed = match self.crossing() {
             Crossing::None => None,
             Crossing::ToSession => text().and_then(to_session),
-            Crossing::ToStateless => text().zip(self.session()).and_then(|(text, session)| session.stateless(text, None)),
+            Crossing::ToStateless => {
+                text().zip(self.session()).and_then(|(text, session)| session.stateless(text, None))
+            }
         };
         if let Some(crossed) = crossed {
             outgoing.body = crossed.into();

@@ -95,7 +95,7 @@ pub(crate) async fn go_on(
 
 /// Waits for something of the upstream's, shows the caller that we are still there, and stops if it wants no answer
 /// any more.
-async fn attend<T>(errand: &Errand<'_>, line: &mut Line, work: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn attend<T>(errand: &Errand<'_>, line: &mut Line, work: impl Future<Output = T>) -> Option<T> {
     let period = errand.gw.settings.keep_alive;
     let mut keep_alive = interval_at(tokio::time::Instant::now() + period, period);
     keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_json::read;
+use gatelodge_json::{Kind, read};
+use gatelodge_mcp::bridge::without_members;
 use gatelodge_mcp::{Era, Id, Message, Method, Request, Revision, read_message};
 use gatelodge_store::Outcome;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::discover::{ask, speaks_modern};
 use super::pass::{exchanged, fail};
 use super::server::tell;
 use crate::Gateway;
@@ -17,7 +19,7 @@ use crate::call::{Permit, Refusal, Trail, answer, own_answer, result_text};
 use crate::http::line::Line;
 use crate::http::reply;
 use crate::session::{ClientInfo, Opening, Session};
-use crate::upstream::{Link, Outgoing, SendError, Upstream};
+use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
 use crate::visit::Visit;
 
 /// The most bytes of a handshake; real ones have some hundreds.
@@ -70,7 +72,15 @@ async fn opened(
 ) -> Result<(Bytes, Outcome), SendError> {
     let patience = if visit.upstream.is_child() { START_TIME } else { gw.settings.call_time };
     let exchanging = tokio::time::timeout(patience, exchanged(gw, visit, request, trail, line));
-    let (message, exchange) = exchanging.await.unwrap_or(Err(SendError::Timeout))?;
+    let exchanged = exchanging.await.unwrap_or(Err(SendError::Timeout));
+    if is_refused(&exchanged, gw)
+        && let Ok(true) = speaks_modern(gw, visit).await
+        && let Some(welcome) = ask(gw, visit).await?
+    {
+        drop(exchanged);
+        return welcomed(gw, visit, request, welcome, room, line);
+    }
+    let (message, exchange) = exchanged?;
     let gone = |what: &str| SendError::Unusable(what.to_owned());
     let (text, outcome) =
         answer(visit, &message, request.id(), &gw.settings.reply).ok_or_else(|| gone("the answer cannot be read"))?;
@@ -95,6 +105,62 @@ async fn opened(
     };
     line.open(&session);
     Ok((text, outcome))
+}
+
+/// Whether the upstream does not know the handshake.
+fn is_refused(exchanged: &Result<(Bytes, Exchange), SendError>, gw: &Gateway) -> bool {
+    match exchanged {
+        Err(SendError::Status(400 | 404 | 405)) => true,
+        Ok((message, _)) => matches!(result_text(message, &gw.settings.reply), Ok(None)),
+        Err(_) => false,
+    }
+}
+
+/// Opens a session of ours for an upstream that knows of none.
+fn welcomed(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    welcome: Bytes,
+    room: OwnedSemaphorePermit,
+    line: &mut Line,
+) -> Result<(Bytes, Outcome), SendError> {
+    let params = request.params();
+    let wanted = params.and_then(|params| params.get("protocolVersion")?.as_str()?.parse().ok());
+    let revision = wanted.filter(|revision: &Revision| revision.era() == Era::Legacy).unwrap_or(Revision::R2025_11_25);
+    let text = as_handshake(visit, &welcome, revision);
+    let opening = Opening {
+        grant: visit.grant.config.id.clone(),
+        server: visit.upstream.name().clone(),
+        revision,
+        client: ClientInfo::of(params.and_then(|params| params.get("clientInfo"))),
+        handshake: Bytes::copy_from_slice(request.text().as_bytes()),
+        welcome,
+        link: Link::None,
+        room,
+        is_far_stateless: true,
+    };
+    let session = Session::new(opening).and_then(|session| gw.sessions.insert(session));
+    let session = session.ok_or_else(|| SendError::NotSent("there is no room for another session".to_owned()))?;
+    line.open(&session);
+    Ok((gatelodge_mcp::result(request.id(), &text).into(), Outcome::Ok))
+}
+
+/// What `server/discover` said, as a handshake says it.
+fn as_handshake(visit: &Visit, welcome: &[u8], revision: Revision) -> String {
+    let document = read(welcome, &gatelodge_json::Limits::REPLY).ok();
+    let member = |name: &str| document.as_ref().and_then(|document| document.root().get(name));
+    let capabilities = member("capabilities").filter(|own| own.kind() == Kind::Object);
+    let capabilities = capabilities.map_or_else(|| "{}".to_owned(), |own| without_members(own, &["extensions"]));
+    let info = member("_meta").and_then(|meta| meta.get("io.modelcontextprotocol/serverInfo"));
+    let info = info.filter(|info| info.kind() == Kind::Object).map(|info| info.raw().to_owned());
+    let info = info.unwrap_or_else(|| format!(r#"{{"name":"{}","version":"unknown"}}"#, visit.upstream.name()));
+    let mut out = format!(r#"{{"protocolVersion":"{revision}","capabilities":{capabilities},"serverInfo":{info}"#);
+    if let Some(instructions) = member("instructions").filter(|own| own.kind() == Kind::String) {
+        out.push_str(&format!(r#","instructions":{}"#, instructions.raw()));
+    }
+    out.push('}');
+    visit.upstream.secrets().cut_json(out)
 }
 
 fn revision_of(result: &[u8]) -> Option<Revision> {

@@ -145,7 +145,15 @@ async fn fetch_pages(
         let permit =
             Permit::of_always_allowed(method, visit.addressed_about(Outgoing::request(text, call), method, None))
                 .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
-        let errand = Errand { gw, visit, call, progress: wanted.progress, under_way: None, is_only_asking: true, may_pause: false };
+        let errand = Errand {
+            gw,
+            visit,
+            call,
+            progress: wanted.progress,
+            under_way: None,
+            is_only_asking: true,
+            may_pause: false,
+        };
         let (Ended::Answer(message), exchange) = forward(&errand, permit, line).await? else {
             return Err(SendError::Gone("the list was cancelled".to_owned()));
         };

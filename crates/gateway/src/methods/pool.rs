@@ -147,7 +147,9 @@ async fn set_level(gw: &Gateway, visit: &Visit, level: &str) {
     let (call, method) = (gw.new_call(), Method::SetLevel.name());
     let level = quoted(level);
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"level":{level}}}}}"#);
-    let Some(permit) = Permit::of_always_allowed(method, visit.addressed(Outgoing::request(text, call))) else { return };
+    let Some(permit) = Permit::of_always_allowed(method, visit.addressed(Outgoing::request(text, call))) else {
+        return;
+    };
     if let Ok(mut exchange) = gw.client.send(&visit.upstream, permit).await {
         let _ = own_answer(gw, &mut exchange, call).await;
     }

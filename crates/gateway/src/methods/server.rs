@@ -11,7 +11,7 @@ use crate::Gateway;
 use crate::call::{Errand, Facts, Permit, Refusal, Trail};
 use crate::session::AskedBy;
 use crate::upstream::SendError;
-use crate::visit::Visit;
+use crate::visit::{Crossing, Visit};
 
 /// What of a notification goes to the caller; none if it is not for them.
 pub(crate) fn notification(errand: &Errand<'_>, said: &ServerNotification<'_>) -> Option<String> {
@@ -33,6 +33,8 @@ pub(crate) fn unaddressed(gw: &Gateway, visit: &Visit, said: &ServerNotification
             let asked = visit.session()?.taken_back(&said.reference()?)?;
             said.referring_to(&Id::string(&asked))
         }
+        // It answers what we asked, not the client.
+        Method::SubscriptionsAcknowledged if visit.crossing() == Crossing::ToStateless => None,
         Method::ToolsListChanged => {
             visit.offers().forget();
             Some(said.text().to_owned())
@@ -81,6 +83,22 @@ pub(crate) async fn input(gw: &Gateway, visit: &Visit, asked: &ServerRequest<'_>
         if has_room { Ok(()) } else { Err(Refusal::Unaddressed) }
     };
     settled(gw, visit, asked, can_wait).await.is_some()
+}
+
+pub(super) async fn may_be_asked(gw: &Gateway, visit: &Visit, name: &str) -> bool {
+    let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+    trail.method(name);
+    match may_ask(gw, visit, name, &mut trail) {
+        Ok(()) => {
+            gw.write(trail.outcome(Outcome::Ok, None)).await;
+            true
+        }
+        Err(refusal) => {
+            gw.metrics.refused(refusal.code());
+            gw.write(trail.refused(&refusal)).await;
+            false
+        }
+    }
 }
 
 async fn settled<T>(

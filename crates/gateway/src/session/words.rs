@@ -33,11 +33,8 @@ impl OwnWords {
 
     pub fn stateless(&self, text: &str, retry: Option<&Retry<'_>>) -> Option<String> {
         let level = self.level.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let client = ClientWords {
-            capabilities: &self.capabilities,
-            info: self.info.as_deref(),
-            log_level: level.as_deref(),
-        };
+        let client =
+            ClientWords { capabilities: &self.capabilities, info: self.info.as_deref(), log_level: level.as_deref() };
         to_stateless(text, &client, retry)
     }
 }

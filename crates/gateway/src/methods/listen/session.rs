@@ -85,18 +85,15 @@ impl Filter {
         if !is_wanted {
             return None;
         }
-        let members = document.iter().flat_map(|document| document.root().members()).filter(|(key, _)| !key.is_str("_meta"));
+        let members =
+            document.iter().flat_map(|document| document.root().members()).filter(|(key, _)| !key.is_str("_meta"));
         let mut members: Vec<String> = members.map(|(key, value)| format!("{}:{}", key.raw(), value.raw())).collect();
         let meta = document.as_ref().and_then(|document| document.root().get("_meta"));
         let meta = meta.iter().flat_map(|meta| meta.members()).filter(|(key, _)| !key.is_str(SUBSCRIPTION));
         let mut meta: Vec<String> = meta.map(|(key, value)| format!("{}:{}", key.raw(), value.raw())).collect();
         meta.push(format!("\"{SUBSCRIPTION}\":{id}"));
         members.push(format!("\"_meta\":{{{}}}", meta.join(",")));
-        Some(format!(
-            r#"{{"jsonrpc":"2.0","method":"{}","params":{{{}}}}}"#,
-            said.method().name(),
-            members.join(",")
-        ))
+        Some(format!(r#"{{"jsonrpc":"2.0","method":"{}","params":{{{}}}}}"#, said.method().name(), members.join(",")))
     }
 }
 
@@ -109,7 +106,8 @@ pub(super) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, h
         let inside = visit.through(Arc::clone(session));
         gw.follow_hub(inside);
     }
-    let heard: Vec<MayHear> = heard.into_iter().filter(|heard| filter.uris.iter().any(|uri| uri == heard.uri())).collect();
+    let heard: Vec<MayHear> =
+        heard.into_iter().filter(|heard| filter.uris.iter().any(|uri| uri == heard.uri())).collect();
     for heard in &heard {
         if session.hub.watch(heard.uri()) {
             ask(gw, visit, &Method::ResourcesSubscribe, heard).await;
