@@ -2,6 +2,7 @@
 
 pub(crate) mod call;
 pub(crate) mod discover;
+pub(crate) mod gone;
 pub(crate) mod initialize;
 pub(crate) mod list;
 pub(crate) mod listen;

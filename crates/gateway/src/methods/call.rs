@@ -6,11 +6,12 @@ use bytes::Bytes;
 use gatelodge_mcp::{Id, Method, Request};
 use gatelodge_policy::{Code, Decision, Reason, Terms, decide};
 use gatelodge_store::{Mode, Outcome};
+use http::StatusCode;
 
 use super::initialize;
 use super::offer::offer_for;
 use crate::Gateway;
-use crate::call::{Ended, Errand, Facts, Permit, Refusal, Room, Trail, answer, forward, take, under_our_id};
+use crate::call::{Ended, Errand, Facts, Permit, Refusal, Room, Trail, answer, forward, status_of, take, under_our_id};
 use crate::http::line::Line;
 use crate::http::reply;
 use crate::session::UnderWay;
@@ -20,7 +21,7 @@ use crate::visit::Visit;
 /// What is left to do when the caller has its answer.
 enum Carried {
     /// The upstream answered.
-    Answered { text: Bytes, outcome: Outcome, exchange: Box<Exchange> },
+    Answered { status: StatusCode, text: Bytes, outcome: Outcome, exchange: Box<Exchange> },
     /// The caller cancelled after the request was sent.
     Cancelled,
 }
@@ -36,11 +37,10 @@ pub(crate) async fn carry(
 ) {
     trail.about(visit, facts.target(), facts.arguments());
     match walk(gw, visit, request, facts, &mut trail, &mut line).await {
-        Ok(Carried::Answered { text, outcome, mut exchange }) => {
+        Ok(Carried::Answered { status, text, outcome, mut exchange }) => {
             gw.metrics.answered();
-            line.finish(text).await;
-            let status = exchange.status.as_u16();
-            gw.write(trail.outcome(outcome, Some(status))).await;
+            line.finish_with(status, text).await;
+            gw.write(trail.outcome(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(gw).await;
         }
         Ok(Carried::Cancelled) => {
@@ -223,7 +223,8 @@ async fn send(
             (Ended::Answer(message), Some(exchange)) => {
                 let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply)
                     .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
-                Ok(Carried::Answered { text, outcome, exchange: Box::new(exchange) })
+                let status = status_of(visit.era(), &message, trail.call(), exchange.status, &gw.settings.reply);
+                Ok(Carried::Answered { status, text, outcome, exchange: Box::new(exchange) })
             }
             _ => Ok(Carried::Cancelled),
         }
