@@ -7,6 +7,7 @@ mod permit;
 mod refusal;
 mod reserve;
 mod room;
+mod status;
 mod trail;
 
 pub(crate) use facts::{Facts, subject_of};
@@ -18,4 +19,5 @@ pub(crate) use permit::Permit;
 pub(crate) use refusal::Refusal;
 pub(crate) use reserve::take;
 pub(crate) use room::Room;
+pub(crate) use status::status_of;
 pub(crate) use trail::Trail;

@@ -6,12 +6,14 @@ use bytes::Bytes;
 use gatelodge_mcp::{Id, Method, Request, code};
 use gatelodge_policy::{Code, Decision, Reason, Terms, decide};
 use gatelodge_store::{CallId, Mode, Outcome};
+use http::StatusCode;
 
 use super::initialize;
 use super::offer::offer_for;
 use crate::Gateway;
 use crate::call::{
-    Bond, Ended, Errand, Facts, Paused, Permit, Refusal, Room, Trail, answer, forward, go_on, take, under_our_id,
+    Bond, Ended, Errand, Facts, Paused, Permit, Refusal, Room, Trail, answer, forward, go_on, status_of, take,
+    under_our_id,
 };
 use crate::http::line::Line;
 use crate::http::reply;
@@ -25,7 +27,7 @@ const MAX_ROUNDS: usize = 16;
 /// What is left to do when the caller has its answer.
 enum Carried {
     /// The upstream answered.
-    Answered { text: Bytes, outcome: Outcome, exchange: Box<Exchange> },
+    Answered { status: StatusCode, text: Bytes, outcome: Outcome, exchange: Box<Exchange> },
     /// The answer is ours: the client is asked something, or what it wants is kept here.
     Told { text: String },
     /// The upstream answered that it wants something of the client first.
@@ -45,11 +47,10 @@ pub(crate) async fn carry(
 ) {
     trail.about(visit, facts.target(), facts.arguments());
     match walk(gw, visit, request, facts, &mut trail, &mut line).await {
-        Ok(Carried::Answered { text, outcome, mut exchange }) => {
+        Ok(Carried::Answered { status, text, outcome, mut exchange }) => {
             gw.metrics.answered();
-            line.finish(text).await;
-            let status = exchange.status.as_u16();
-            gw.write(trail.outcome(outcome, Some(status))).await;
+            line.finish_with(status, text).await;
+            gw.write(trail.outcome(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(gw).await;
         }
         Ok(Carried::Told { text } | Carried::InputRequired { result: text }) => {
@@ -324,7 +325,8 @@ async fn send(
             (Ended::Answer(message), Some(exchange)) => {
                 let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply)
                     .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
-                Ok(Carried::Answered { text, outcome, exchange: Box::new(exchange) })
+                let status = status_of(visit.era(), &message, call, exchange.status, &gw.settings.reply);
+                Ok(Carried::Answered { status, text, outcome, exchange: Box::new(exchange) })
             }
             _ => Ok(Carried::Cancelled),
         }

@@ -13,7 +13,7 @@ use http::StatusCode;
 use super::offer::offered;
 use super::pass::fail;
 use crate::Gateway;
-use crate::call::{COMPLETE, Ended, Errand, Permit, Refusal, Trail, answer, forward, result_text};
+use crate::call::{COMPLETE, Ended, Errand, Permit, Refusal, Trail, answer, forward, result_text, status_of};
 use crate::http::line::Line;
 use crate::http::reply;
 use crate::upstream::{Exchange, Offer, Outgoing, SendError};
@@ -27,8 +27,8 @@ const MAX_PAGES: usize = 1_000;
 pub(crate) enum Pages {
     /// The results of all pages.
     Whole(Vec<Bytes>),
-    /// The upstream's error, under our id.
-    Error(Bytes),
+    /// The upstream's error, under our id, and the status for whoever asked.
+    Error(Bytes, StatusCode),
 }
 
 /// Which list, and under which token the caller wants to hear of it.
@@ -78,8 +78,8 @@ pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut
         Err(fault) => return fail(gw, id, &mut trail, fault, line).await,
     };
     match edited(gw, visit, request, &pages, changes).await {
-        Ok((text, outcome)) => {
-            line.finish(visit.upstream.secrets().cut(text)).await;
+        Ok((status, text, outcome)) => {
+            line.finish_with(status, visit.upstream.secrets().cut(text)).await;
             gw.write(trail.outcome(outcome, None)).await;
         }
         Err(Refusal::Upstream(fault)) => fail(gw, id, &mut trail, fault, line).await,
@@ -98,7 +98,7 @@ async fn edited(
     request: &Request<'_>,
     pages: &Pages,
     changes: u64,
-) -> Result<(Bytes, Outcome), Refusal> {
+) -> Result<(StatusCode, Bytes, Outcome), Refusal> {
     let unreadable = || Refusal::Upstream(SendError::Unusable("the list cannot be read".to_owned()));
     match pages {
         Pages::Whole(pages) => {
@@ -107,9 +107,12 @@ async fn edited(
                 _ => None,
             };
             let result = filtered(gw, visit, request.method(), pages, offer.as_deref()).ok_or_else(unreadable)?;
-            Ok((gatelodge_mcp::result(request.id(), &result).into(), Outcome::Ok))
+            Ok((StatusCode::OK, gatelodge_mcp::result(request.id(), &result).into(), Outcome::Ok))
         }
-        Pages::Error(message) => answer(visit, message, request.id(), &gw.settings.reply).ok_or_else(unreadable),
+        Pages::Error(message, status) => {
+            let (text, outcome) = answer(visit, message, request.id(), &gw.settings.reply).ok_or_else(unreadable)?;
+            Ok((*status, text, outcome))
+        }
     }
 }
 
@@ -157,8 +160,12 @@ async fn fetch_pages(
         let (Ended::Answer(message), exchange) = forward(&errand, permit, line).await? else {
             return Err(SendError::Gone("the list was cancelled".to_owned()));
         };
+        let said = exchange.as_ref().map_or(StatusCode::OK, |exchange| exchange.status);
         drain(gw, exchange).await;
-        let Some(page) = result_text(&message, &gw.settings.reply)? else { return Ok(Pages::Error(message)) };
+        let Some(page) = result_text(&message, &gw.settings.reply)? else {
+            let status = status_of(visit.era(), &message, call, said, &gw.settings.reply);
+            return Ok(Pages::Error(message, status));
+        };
         total += page.len();
         let document =
             read(&page, &gw.settings.reply).map_err(|_| SendError::Unusable("a page cannot be read".to_owned()))?;
