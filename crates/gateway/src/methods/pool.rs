@@ -121,6 +121,7 @@ async fn opened(
         link,
         room,
         is_far_stateless: false,
+        takes_log: level.is_some(),
     };
     let session = Session::new(opening).and_then(|session| gw.sessions.insert(session));
     let session = session.ok_or(Refusal::Busy("sessions"))?;
