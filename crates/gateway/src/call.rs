@@ -2,6 +2,7 @@
 
 mod facts;
 mod forward;
+mod mirrored;
 mod permit;
 mod refusal;
 mod reserve;
@@ -11,6 +12,7 @@ mod trail;
 
 pub(crate) use facts::{Facts, subject_of};
 pub(crate) use forward::{Ended, Errand, answer, forward, own_answer, result_text, under_our_id};
+pub(crate) use mirrored::mirrored;
 pub(crate) use permit::Permit;
 pub(crate) use refusal::Refusal;
 pub(crate) use reserve::take;

@@ -171,7 +171,7 @@ impl Gateway {
         };
         if names_stateless(request) {
             let revision = check_meta(request, &visit.upstream.spoken())?;
-            let modern = Modern { revision, client: ClientInfo::of(request.meta().client_info()) };
+            let modern = Modern { revision, client: ClientInfo::of(request.meta().client_info()), params: None };
             let speaks = discover::speaks_modern(self, visit).await;
             let speaks = speaks.map_err(|fault| misfit(&crate::call::Refusal::Upstream(fault).message()))?;
             return if speaks { Ok(Side::Modern(modern)) } else { Err(begin()) };

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::live::{Door, LiveGrant};
 use crate::session::{ClientInfo, Session};
-use crate::upstream::{Link, ModernHead, Offers, Outgoing, Upstream};
+use crate::upstream::{Link, ModernHead, Offer, OfferedTool, Offers, Outgoing, Upstream};
 use gatelodge_mcp::{Era, Revision};
+use http::HeaderMap;
 
 /// A request whose grant is known.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub(crate) enum Side {
 pub(crate) struct Modern {
     pub revision: Revision,
     pub client: ClientInfo,
+    /// The `Mcp-Param-*` headers of a call; none where there is no head.
+    pub params: Option<HeaderMap>,
 }
 
 impl Visit {
@@ -68,6 +71,12 @@ impl Visit {
             Some(Link::Child(child)) => Arc::clone(child.offers()),
             _ => Arc::clone(&self.upstream.offers),
         }
+    }
+
+    /// A tool of an offer. One whose arguments cannot be mirrored as its server wants it is none for whoever has to.
+    pub fn tool<'o>(&self, offer: Option<&'o Offer>, name: &str) -> Option<&'o OfferedTool> {
+        let has_to_mirror = self.era() == Era::Modern && !self.upstream.is_child();
+        offer?.tool(name).filter(|tool| !has_to_mirror || tool.mirror.is_ok())
     }
 
     /// Addresses a message as the caller's side is spoken at the upstream.

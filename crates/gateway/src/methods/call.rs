@@ -11,11 +11,13 @@ use http::StatusCode;
 use super::initialize;
 use super::offer::offer_for;
 use crate::Gateway;
-use crate::call::{Ended, Errand, Facts, Permit, Refusal, Room, Trail, answer, forward, status_of, take, under_our_id};
+use crate::call::{
+    Ended, Errand, Facts, Permit, Refusal, Room, Trail, answer, forward, mirrored, status_of, take, under_our_id,
+};
 use crate::http::line::Line;
 use crate::http::reply;
 use crate::session::UnderWay;
-use crate::upstream::{Exchange, Offer, SendError};
+use crate::upstream::{Exchange, Offer, Outgoing, SendError};
 use crate::visit::Visit;
 
 /// What is left to do when the caller has its answer.
@@ -99,6 +101,7 @@ async fn walk(
         trail.definition(fingerprint, category);
     }
     let terms = judge(visit, facts, offer.as_deref(), trail)?;
+    let params = mirrored(visit, facts, offer.as_deref())?;
     let reserved = match take(gw, visit, &terms, trail).await {
         Err(refusal) if visit.door.mode == Mode::Observe && !matches!(refusal, Refusal::Store(_)) => {
             trail.observed(&refusal);
@@ -110,7 +113,8 @@ async fn walk(
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead => facts.target(),
         _ => None,
     };
-    let permit = Permit::of_reserved(&reserved, under_our_id(visit, request, trail.call(), about));
+    let outgoing = Outgoing { params, ..under_our_id(visit, request, trail.call(), about) };
+    let permit = Permit::of_reserved(&reserved, outgoing);
     let sent =
         send(gw, visit, request, trail, under_way.as_ref().map(|guard| guard.entry.as_ref()), permit, line).await;
     match sent {

@@ -1,0 +1,24 @@
+//! The arguments of a call that its server wants in the head as well: what the client says there is held against the
+//! body that was judged, and what the server gets is made from that body.
+
+use gatelodge_mcp::head::Mirror;
+use http::HeaderMap;
+
+use super::{Facts, Refusal};
+use crate::upstream::Offer;
+use crate::visit::{Side, Visit};
+
+/// The `Mcp-Param-*` headers for the upstream. Those of the client that mirror nothing go with them: whoever is behind
+/// us may know them.
+pub(crate) fn mirrored(visit: &Visit, facts: &Facts<'_>, offer: Option<&Offer>) -> Result<HeaderMap, Refusal> {
+    let (Side::Modern(modern), Facts::Tool { name, arguments }) = (&visit.side, facts) else {
+        return Ok(HeaderMap::new());
+    };
+    let nothing = Mirror::default();
+    let tool = visit.tool(offer, name);
+    let mirror = tool.and_then(|tool| tool.mirror.as_ref().ok()).unwrap_or(&nothing);
+    if let Some(said) = &modern.params {
+        mirror.check(said, *arguments).map_err(Refusal::Misfit)?;
+    }
+    Ok(mirror.onto(modern.params.clone().unwrap_or_default(), *arguments))
+}
