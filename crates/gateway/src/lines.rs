@@ -171,7 +171,8 @@ impl Gateway {
         };
         if names_stateless(request) {
             let revision = check_meta(request, &visit.upstream.spoken())?;
-            let modern = Modern { revision, client: ClientInfo::of(request.meta().client_info()), far: None };
+            let modern =
+                Modern { revision, client: ClientInfo::of(request.meta().client_info()), params: None, far: None };
             let joined = pool::joined(self, visit, request, modern).await;
             return joined.map(Side::Modern).map_err(|refusal| misfit(&refusal.message()));
         }

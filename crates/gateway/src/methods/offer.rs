@@ -72,6 +72,12 @@ pub(crate) async fn offered(gw: &Gateway, visit: &Visit, pages: &[Bytes], change
         return Ok(offer);
     }
     let mut offer = Offer::of_pages(pages, &gw.settings.reply);
+    if upstream.speaks_modern() == Some(true) && !upstream.is_child() {
+        for (tool, why) in offer.without_mirror() {
+            let (name, tool) = (upstream.name(), gatelodge_mcp::shown(tool));
+            warn!(server.name = %name, "the tool {tool} of `{name}` is left out for clients of 2026-07-28: {why}");
+        }
+    }
     offer.compare(&settle(gw, upstream, offer.definitions()).await.map_err(Refusal::Store)?);
     let offer = Arc::new(offer);
     offers.keep(Arc::clone(&offer), changes);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use gatelodge_mcp::Revision;
 use gatelodge_store::Outcome;
-use http::header::HeaderValue;
+use http::header::{HeaderMap, HeaderValue};
 
 use super::Secrets;
 use super::child::Child;
@@ -85,6 +85,8 @@ pub(crate) struct Outgoing {
     pub call: Option<gatelodge_store::CallId>,
     /// What the stateless revision wants in the head: the method, and what it is about.
     pub modern: Option<ModernHead>,
+    /// What it wants there of a call's arguments.
+    pub params: HeaderMap,
 }
 
 /// The head of a stateless request, made from the body that was judged.
@@ -98,7 +100,15 @@ impl Outgoing {
     /// A message that wants no answer.
     pub fn note(body: impl Into<Bytes>) -> Self {
         let body = body.into();
-        Self { verb: Verb::Post, body, link: Link::None, revision: None, call: None, modern: None }
+        Self {
+            verb: Verb::Post,
+            body,
+            link: Link::None,
+            revision: None,
+            call: None,
+            modern: None,
+            params: HeaderMap::new(),
+        }
     }
 
     /// A request, whose id in the body is that of the call.
