@@ -9,7 +9,7 @@ mod room;
 mod trail;
 
 pub(crate) use facts::{Facts, subject_of};
-pub(crate) use forward::{Ended, Errand, answer, forward, own_answer, result_text, under_our_id};
+pub(crate) use forward::{Ended, Errand, answer, forward, own_answer, result_text, says_error, under_our_id};
 pub(crate) use permit::Permit;
 pub(crate) use refusal::Refusal;
 pub(crate) use reserve::take;

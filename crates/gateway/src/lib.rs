@@ -13,6 +13,8 @@ mod metrics;
 mod redact;
 mod session;
 mod settings;
+mod telemetry;
+mod trace;
 mod twins;
 mod upstream;
 mod visit;
@@ -34,11 +36,13 @@ use crate::http::listener::{Entrance, listen};
 use crate::live::Bounds;
 use crate::metrics::Metrics;
 use crate::session::Sessions;
+use crate::telemetry::Telemetry;
 use crate::upstream::Client;
 use crate::visit::Visit;
 
 pub use live::{Door, GrantConfig, Live, LiveGrant, LivePolicy};
 pub use settings::Settings;
+pub use telemetry::TelemetryConfig;
 pub use twins::twins;
 pub use upstream::{
     Accepting, ChildConfig, HttpConfig, InjectedHeader, MIN_SECRET, Secrets, TlsError, Upstream, UpstreamConfig, Way,
@@ -59,6 +63,7 @@ pub struct Gateway {
     settings: Settings,
     sessions: Sessions,
     metrics: Metrics,
+    telemetry: Telemetry,
     client: Client,
     unauthenticated: Flood,
     /// Sent once, when the gateway stops. Listeners, connections and streams listen.
@@ -89,6 +94,7 @@ impl Gateway {
             clock,
             sessions: Sessions::new(settings.sessions, settings.session_idle),
             client: Client::new(&settings, metrics.dropped_counter())?,
+            telemetry: Telemetry::new(settings.telemetry.as_ref(), metrics.lost_spans.clone())?,
             metrics,
             unauthenticated: Flood::default(),
             stop: watch::Sender::new(false),
@@ -127,6 +133,7 @@ impl Gateway {
     /// # Errors
     /// A listener is not one.
     pub async fn run(self: &Arc<Self>, callers: TcpListener, admin: Option<TcpListener>) -> std::io::Result<()> {
+        self.telemetry.start();
         let stop = self.stop.subscribe();
         let housekeeping = self.housekeeping();
         let listening = async {
@@ -172,6 +179,7 @@ impl Gateway {
         if let Err(fault) = self.ledger.flush().await {
             warn!(error = %fault, "the last rows of the call log may not be written: {fault}");
         }
+        self.telemetry.flush().await;
         info!("stopped");
     }
 

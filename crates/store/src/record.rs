@@ -136,6 +136,9 @@ pub struct Record {
     /// The id that the caller gave its request, as it is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Arc<str>>,
+    /// The trace that the request belongs to, as 32 hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Arc<str>>,
     /// The policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyName>,
@@ -214,6 +217,7 @@ impl Record {
             method: None,
             target: None,
             request: None,
+            trace: None,
             policy: None,
             policy_version: None,
             code: None,

@@ -21,6 +21,7 @@ use crate::Gateway;
 use crate::call::{Room, Trail, subject_of};
 use crate::methods::{call, discover, initialize, list, listen, pass, stream};
 use crate::session::ClientInfo;
+use crate::trace::Trace;
 use crate::visit::{Modern, Side, Visit};
 
 /// Answers one request.
@@ -59,7 +60,7 @@ fn admit(gw: &Gateway, peer: SocketAddr, head: &Parts) -> Result<Visit, Refused>
     });
     // A server of another grant is not told from one that is not there.
     let Some((upstream, door)) = found else { return not_found("this grant has no server of that name") };
-    Ok(Visit { grant: Arc::clone(grant), door, upstream, address, side: Side::Legacy(None) })
+    Ok(Visit { grant: Arc::clone(grant), door, upstream, address, side: Side::Legacy(None), trace: None })
 }
 
 fn unauthorized(status: StatusCode, what: &str) -> Response<Body> {
@@ -97,6 +98,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
             return gw.reject(&visit, fault.code, &fault.message).await;
         }
     };
+    visit.trace = Trace::of(&message, Some(&headers), &gw.telemetry);
     match side_of(gw, &visit, &headers, &message).await {
         Ok(side) => visit.side = side,
         Err(Misfit { status, code, message: what, data }) => {
@@ -122,6 +124,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
 
 pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, mut line: Line) {
     let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
+    line.show_to(trail.answer());
     if is_judged(request.method()) {
         return match subject_of(request) {
             Ok(facts) => call::carry(gw, visit, request, &facts, trail, line).await,

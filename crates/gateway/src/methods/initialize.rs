@@ -152,7 +152,7 @@ async fn make_room_for_child(gw: &Gateway, visit: &Visit) {
 async fn shaken(gw: &Gateway, visit: &Visit, session: &Session) -> Option<(Link, Revision)> {
     let Ok(Message::Request(request)) = read_message(&session.handshake, &gw.settings.request) else { return None };
     let call = gw.new_call();
-    let text = request.paged(&Id::string(call.as_str()), None);
+    let text = request.paged(&Id::string(call.as_str()), None, None);
     let permit = Permit::of_always_allowed(Method::Initialize.name(), Outgoing::request(text, call))?;
     let mut exchange = gw.client.send(&visit.upstream, permit).await.ok()?;
     let answer = own_answer(gw, &mut exchange, call).await.ok()??;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 use gatelodge_json::read;
-use gatelodge_mcp::{Caching, Era, Id, Method, Request, code, edit_list, error};
+use gatelodge_mcp::{Caching, Era, Id, Method, Request, TraceParent, code, edit_list, error};
 use gatelodge_policy::{Category, Definition, Tool};
 use gatelodge_store::{Mode, Outcome};
 use http::StatusCode;
@@ -71,7 +71,7 @@ pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut
     let progress = request.meta().progress_token();
     let wanted = Wanted { method: request.method(), member, progress: progress.as_ref() };
     let changes = visit.offers().changes();
-    let pages = fetch(gw, visit, &wanted, &mut line, |id, cursor| request.paged(id, cursor)).await;
+    let pages = fetch(gw, visit, &wanted, &mut line, |id, cursor, trace| request.paged(id, cursor, trace)).await;
     let pages = match pages {
         Ok(pages) => pages,
         Err(fault) => return fail(gw, id, &mut trail, fault, line).await,
@@ -118,7 +118,7 @@ pub(crate) async fn fetch(
     visit: &Visit,
     wanted: &Wanted<'_>,
     line: &mut Line,
-    make: impl Fn(&Id<'_>, Option<&str>) -> String,
+    make: impl Fn(&Id<'_>, Option<&str>, Option<&TraceParent>) -> String,
 ) -> Result<Pages, SendError> {
     let fetching = fetch_pages(gw, visit, wanted, line, make);
     tokio::time::timeout(gw.settings.call_time, fetching).await.unwrap_or(Err(SendError::Timeout))
@@ -129,7 +129,7 @@ async fn fetch_pages(
     visit: &Visit,
     wanted: &Wanted<'_>,
     line: &mut Line,
-    make: impl Fn(&Id<'_>, Option<&str>) -> String,
+    make: impl Fn(&Id<'_>, Option<&str>, Option<&TraceParent>) -> String,
 ) -> Result<Pages, SendError> {
     let member = wanted.member;
     let mut pages = Vec::new();
@@ -139,11 +139,12 @@ async fn fetch_pages(
     let max_bytes = gw.settings.reply.bytes;
     while pages.len() < MAX_PAGES && total < max_bytes {
         let call = gw.new_call();
-        let text = make(&Id::string(call.as_str()), cursor.as_deref());
         let method = wanted.method.name();
-        let permit =
-            Permit::of_always_allowed(method, visit.addressed_about(Outgoing::request(text, call), method, None))
-                .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
+        let hop = visit.hop(method, None);
+        let text = make(&Id::string(call.as_str()), cursor.as_deref(), hop.as_ref().map(|hop| &hop.own));
+        let outgoing = visit.addressed_about(Outgoing::request(text, call), method, None).within(hop);
+        let permit = Permit::of_always_allowed(method, outgoing)
+            .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
         let errand = Errand { gw, visit, call, progress: wanted.progress, under_way: None, is_only_asking: true };
         let (Ended::Answer(message), exchange) = forward(&errand, permit, line).await? else {
             return Err(SendError::Gone("the list was cancelled".to_owned()));

@@ -13,6 +13,7 @@ use crate::Gateway;
 use crate::call::{Facts, Permit, Refusal, Trail, answer};
 use crate::http::line::Line;
 use crate::http::reply;
+use crate::telemetry::ClientSpan;
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::Visit;
 
@@ -28,12 +29,19 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, m
         line.finish_with(status, text.into()).await;
         return gw.write(trail.refused(&refusal)).await;
     }
-    let text = request.paged(&Id::string(trail.call().as_str()), None);
     let method = request.method().name();
-    let permit =
-        Permit::of_always_allowed(method, visit.addressed_about(Outgoing::request(text, trail.call()), method, None));
-    let ended = match permit {
-        Some(permit) => opened(gw, visit, request, permit, &mut line).await,
+    let hop = visit.hop(method, None);
+    let text = request.paged(&Id::string(trail.call().as_str()), None, hop.as_ref().map(|hop| &hop.own));
+    let outgoing = visit.addressed_about(Outgoing::request(text, trail.call()), method, None).within(hop);
+    let ended = match Permit::of_always_allowed(method, outgoing) {
+        Some(permit) => {
+            let span = ClientSpan::begin(visit, permit.hop(), trail.call(), gw.clock.now());
+            let ended = opened(gw, visit, request, permit, &mut line).await;
+            if let Some(span) = span {
+                span.end_stream(ended.as_ref().err());
+            }
+            ended
+        }
         None => Err(SendError::NotSent("the method has to be judged".to_owned())),
     };
     match ended {
