@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 use gatelodge_json::read;
-use gatelodge_mcp::{Caching, Era, Id, Method, Request, TraceParent, code, edit_list, error};
+use gatelodge_mcp::{
+    Caching, Era, Id, Method, Request, TraceParent, Upstream as Said, code, edit_list, error, read_upstream,
+};
 use gatelodge_policy::{Category, Definition, Tool};
 use gatelodge_store::{Mode, Outcome};
 use http::StatusCode;
@@ -24,8 +26,8 @@ const MAX_PAGES: usize = 1_000;
 /// What came of asking for a list.
 #[derive(Debug)]
 pub(crate) enum Pages {
-    /// The results of all pages.
-    Whole(Vec<Bytes>),
+    /// The results of all pages, and the first answer as it came.
+    Whole(Vec<Bytes>, Bytes),
     /// The upstream's error, under our id.
     Error(Bytes),
 }
@@ -100,13 +102,15 @@ async fn edited(
 ) -> Result<(Bytes, Outcome), Refusal> {
     let unreadable = || Refusal::Upstream(SendError::Unusable("the list cannot be read".to_owned()));
     match pages {
-        Pages::Whole(pages) => {
+        Pages::Whole(pages, first) => {
             let offer = match request.method() {
                 Method::ToolsList => Some(offered(gw, visit, pages, changes).await?),
                 _ => None,
             };
             let result = filtered(gw, visit, request.method(), pages, offer.as_deref()).ok_or_else(unreadable)?;
-            Ok((gatelodge_mcp::result(request.id(), &result).into(), Outcome::Ok))
+            // What the server says around the list is passed on as well.
+            let Ok(Said::Reply(first)) = read_upstream(first, &gw.settings.reply) else { return Err(unreadable()) };
+            Ok((first.with_payload(request.id(), &result).into(), Outcome::Ok))
         }
         Pages::Error(message) => answer(visit, message, request.id(), &gw.settings.reply).ok_or_else(unreadable),
     }
@@ -133,6 +137,7 @@ async fn fetch_pages(
 ) -> Result<Pages, SendError> {
     let member = wanted.member;
     let mut pages = Vec::new();
+    let mut first = None;
     let mut seen = HashSet::new();
     let mut cursor: Option<String> = None;
     let mut total = 0;
@@ -160,10 +165,11 @@ async fn fetch_pages(
         let next = document.root().get("nextCursor").filter(|next| next.as_str().is_some_and(|text| !text.is_empty()));
         let next = next.map(|next| next.raw().to_owned());
         pages.push(page.clone());
+        let first = first.get_or_insert(message);
         match next {
             // A server that gives a cursor twice would be asked for ever.
             Some(next) if seen.insert(next.clone()) => cursor = Some(next),
-            _ => return Ok(Pages::Whole(pages)),
+            _ => return Ok(Pages::Whole(pages, first.clone())),
         }
     }
     Err(SendError::Unusable(format!("the list has more than {MAX_PAGES} pages or {max_bytes} bytes")))
