@@ -11,6 +11,7 @@ mod live;
 mod methods;
 mod metrics;
 mod redact;
+mod seat;
 mod session;
 mod settings;
 mod twins;
@@ -31,6 +32,7 @@ use tracing::{info, warn};
 
 use crate::flood::Flood;
 use crate::http::listener::{Entrance, listen};
+use crate::http::sse::Connections;
 use crate::live::Bounds;
 use crate::metrics::Metrics;
 use crate::session::Sessions;
@@ -58,6 +60,7 @@ pub struct Gateway {
     clock: Arc<dyn Clock>,
     settings: Settings,
     sessions: Sessions,
+    connections: Connections,
     metrics: Metrics,
     client: Client,
     unauthenticated: Flood,
@@ -88,6 +91,7 @@ impl Gateway {
             pins,
             clock,
             sessions: Sessions::new(settings.sessions, settings.session_idle),
+            connections: Connections::default(),
             client: Client::new(&settings, metrics.dropped_counter())?,
             metrics,
             unauthenticated: Flood::default(),

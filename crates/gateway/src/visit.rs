@@ -8,7 +8,7 @@ use crate::upstream::{Link, ModernHead, Offers, Outgoing, Upstream};
 use gatelodge_mcp::{Era, Revision};
 
 /// A request whose grant is known.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Visit {
     pub grant: Arc<LiveGrant>,
     pub door: Door,
@@ -18,7 +18,7 @@ pub(crate) struct Visit {
 }
 
 /// How the client speaks. The upstream's side is a matter of its own.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Side {
     /// With a handshake. The session is none before it.
     Legacy(Option<Arc<Session>>),
@@ -27,13 +27,18 @@ pub(crate) enum Side {
 }
 
 /// What a stateless request says of its client.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Modern {
     pub revision: Revision,
     pub client: ClientInfo,
 }
 
 impl Visit {
+    /// The same by a session.
+    pub fn in_session(&self, session: Arc<Session>) -> Self {
+        Self { side: Side::Legacy(Some(session)), ..self.clone() }
+    }
+
     pub fn era(&self) -> Era {
         match &self.side {
             Side::Legacy(_) => Era::Legacy,

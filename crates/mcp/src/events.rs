@@ -111,6 +111,11 @@ pub fn event(text: &str) -> String {
     format!("event: message\ndata: {}\n\n", one_line(text))
 }
 
+/// Writes the first event of a connection by the transport of 2024-11-05: where the client's messages go.
+pub fn endpoint_event(address: &str) -> String {
+    format!("event: endpoint\ndata: {}\n\n", one_line(address))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -101,6 +101,21 @@ fn says(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
 /// # Errors
 /// The body is not plain JSON, or the caller does not take both kinds of answer.
 pub fn check_post(headers: &HeaderMap) -> Result<(), Refused> {
+    check_body(headers)?;
+    if !accepts(headers, "application/json") || !accepts(headers, "text/event-stream") {
+        return Err((
+            StatusCode::NOT_ACCEPTABLE,
+            "the client must accept both: `Accept: application/json, text/event-stream`",
+        ));
+    }
+    Ok(())
+}
+
+/// Checks what a POST says of its body.
+///
+/// # Errors
+/// The body is not plain JSON.
+pub fn check_body(headers: &HeaderMap) -> Result<(), Refused> {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut parts = kind.split(';');
     let is_json = parts.next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
@@ -118,12 +133,6 @@ pub fn check_post(headers: &HeaderMap) -> Result<(), Refused> {
     }
     if headers.contains_key(UPGRADE) {
         return Err((StatusCode::BAD_REQUEST, "the connection cannot become another protocol"));
-    }
-    if !accepts(headers, "application/json") || !accepts(headers, "text/event-stream") {
-        return Err((
-            StatusCode::NOT_ACCEPTABLE,
-            "the client must accept both: `Accept: application/json, text/event-stream`",
-        ));
     }
     Ok(())
 }

@@ -10,9 +10,11 @@
 )]
 
 mod gateway;
+mod sse;
 mod upstream;
 mod wire;
 
 pub use gateway::{TestGateway, TestGatewayBuilder};
+pub use sse::SseCaller;
 pub use upstream::{FakeUpstream, Hit, Script, Step, event_response, json_response, tool};
 pub use wire::{Answer, exchange};

@@ -1,0 +1,211 @@
+//! A client that has but one session: its messages in, texts out. At standard streams, or on one HTTP+SSE connection.
+//! The same road for both.
+
+use std::sync::{Arc, PoisonError};
+
+use bytes::Bytes;
+use gatelodge_mcp::{Era, Message, Method, Request, Revision, code, error, read_message};
+use gatelodge_store::{ServerName, TokenHash};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::Gateway;
+use crate::http::line::{Line, Slot};
+use crate::http::mcp::dispatch;
+use crate::http::reply;
+use crate::methods::{discover, initialize, pass, stream};
+use crate::session::{ClientInfo, Session};
+use crate::visit::{Modern, Side, Visit};
+
+/// Where a client's texts go, and the one session that it has.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    /// One message each. Whoever writes them to the client has the other end; closed means that the client has gone.
+    texts: mpsc::Sender<Bytes>,
+    slot: Slot,
+    eras: &'static [Era],
+}
+
+impl Seat {
+    /// For a client that may speak as in these eras.
+    pub fn new(texts: mpsc::Sender<Bytes>, slot: Slot, eras: &'static [Era]) -> Self {
+        Self { texts, slot, eras }
+    }
+
+    /// The client's session; none before its handshake, and after it is over.
+    pub fn session(&self, gw: &Gateway, visit: &Visit) -> Option<Arc<Session>> {
+        let session = self.slot.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        gw.sessions.find(session.id(), &visit.grant.config.id, visit.upstream.name())
+    }
+
+    /// Waits until nobody reads the texts any more.
+    pub async fn gone(&self) {
+        self.texts.closed().await;
+    }
+
+    pub fn is_gone(&self) -> bool {
+        self.texts.is_closed()
+    }
+
+    /// Ends the session of a client that has gone.
+    pub async fn leave(&self, gw: &Gateway, visit: &Visit) {
+        end_session(gw, visit, &self.slot).await;
+    }
+
+    /// Takes one message. Requests run beside one another; what wants no answer is passed on in its order. What is given
+    /// for a handshake is closed when it is over.
+    pub async fn take(&self, gw: &Arc<Gateway>, mut visit: Visit, text: Bytes) -> Option<oneshot::Receiver<()>> {
+        let line = Line::of_texts(self.texts.clone(), Arc::clone(&self.slot));
+        let message = match read_message(&text, &gw.settings.request) {
+            Ok(message) => message,
+            Err(fault) => {
+                let (status, answer) = reply::wire_error(&fault, Era::Legacy);
+                line.finish_with(status, answer.into()).await;
+                gw.reject(&visit, fault.code, &fault.message).await;
+                return None;
+            }
+        };
+        match self.side(gw, &visit, &message).await {
+            Ok(side) => visit.side = side,
+            Err(what) => {
+                if let Message::Request(request) = &message {
+                    line.finish(error(Some(request.id()), code::INVALID_REQUEST, &what, None).into()).await;
+                }
+                gw.reject(&visit, code::INVALID_REQUEST, &what).await;
+                return None;
+            }
+        }
+        match message {
+            Message::Request(request) => {
+                let is_handshake = *request.method() == Method::Initialize;
+                let over = self.run(gw, visit, text, line, is_handshake);
+                is_handshake.then_some(over)
+            }
+            Message::Notification(_) | Message::Response(_) => {
+                pass::one_way(gw, &visit, &message).await;
+                None
+            }
+        }
+    }
+
+    /// Runs a request in a task of its own; what is given is closed when it is over.
+    fn run(
+        &self,
+        gw: &Arc<Gateway>,
+        visit: Visit,
+        text: Bytes,
+        line: Line,
+        is_handshake: bool,
+    ) -> oneshot::Receiver<()> {
+        let (task, texts, slot) = (Arc::clone(gw), self.texts.clone(), Arc::clone(&self.slot));
+        let (done, over) = oneshot::channel();
+        gw.spawn(async move {
+            let gw = task;
+            if is_handshake {
+                // A client that begins anew has done with what it had.
+                end_session(&gw, &visit, &slot).await;
+            }
+            if let Ok(Message::Request(request)) = read_message(&text, &gw.settings.request) {
+                dispatch(&gw, &visit, &request, line).await;
+            }
+            if is_handshake {
+                hear(&gw, &visit, &texts, &slot);
+            }
+            drop(done);
+        });
+        over
+    }
+
+    /// How the client speaks, by this message alone.
+    async fn side(&self, gw: &Gateway, visit: &Visit, message: &Message<'_>) -> Result<Side, String> {
+        let begin = || "begin with `initialize`".to_owned();
+        let session = self.session(gw, visit);
+        let Message::Request(request) = message else {
+            return session.map(|session| Side::Legacy(Some(session))).ok_or_else(begin);
+        };
+        if *request.method() == Method::Initialize {
+            return Ok(Side::Legacy(None));
+        }
+        if let Some(named) = request.meta().protocol_version() {
+            if !self.eras.contains(&Era::Modern) {
+                return Err(begin());
+            }
+            let modern = modern(request, &named)?;
+            let speaks = discover::speaks_modern(gw, visit).await;
+            let speaks = speaks.map_err(|fault| crate::call::Refusal::Upstream(fault).message())?;
+            return if speaks { Ok(Side::Modern(modern)) } else { Err(begin()) };
+        }
+        session.map(|session| Side::Legacy(Some(session))).ok_or_else(begin)
+    }
+}
+
+/// What a stateless request says of its client.
+fn modern(request: &Request<'_>, named: &str) -> Result<Modern, String> {
+    let revision: Revision =
+        named.parse().map_err(|_| format!("the revision {} is not spoken here", gatelodge_mcp::shown(named)))?;
+    if request.meta().client_capabilities().is_none() {
+        return Err("`params._meta` does not say the client's capabilities".to_owned());
+    }
+    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()) })
+}
+
+/// Passes on what belongs to no request, for as long as the session lives, by the policy in force.
+fn hear(gw: &Arc<Gateway>, visit: &Visit, texts: &mpsc::Sender<Bytes>, slot: &Slot) {
+    let Some(session) = slot.lock().unwrap_or_else(PoisonError::into_inner).clone() else { return };
+    let end = session.open_stream();
+    let (task, texts) = (Arc::clone(gw), texts.downgrade());
+    let mut visit = visit.in_session(Arc::clone(&session));
+    gw.spawn(async move {
+        let gw = task;
+        let Some(texts) = texts.upgrade() else { return };
+        loop {
+            tokio::select! {
+                () = stream::follow(&gw, &visit, &texts, |text| Bytes::copy_from_slice(text.as_bytes())) => {}
+                () = gw.changes(&visit) => {}
+                () = end.notified() => break,
+                () = gw.stopping() => break,
+            }
+            let Some(now) = gw.visit(&visit.grant.config.token, visit.upstream.name(), &visit.address) else { break };
+            visit = now.in_session(Arc::clone(&session));
+        }
+        session.close_stream(&end);
+    });
+}
+
+/// Tells the task that passes on what belongs to no request to end.
+pub(crate) fn stop_hearing(slot: &Slot) {
+    if let Some(session) = &*slot.lock().unwrap_or_else(PoisonError::into_inner) {
+        session.end_stream();
+    }
+}
+
+/// Ends the session of a client that has gone, or begins anew.
+pub(crate) async fn end_session(gw: &Gateway, visit: &Visit, slot: &Slot) {
+    let session = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(session) = session {
+        initialize::end(gw, &visit.in_session(session)).await;
+    }
+}
+
+impl Gateway {
+    /// The visit of a client that came before; none if its grant or its server is not in force any more.
+    pub(crate) fn visit(&self, grant: &TokenHash, server: &ServerName, address: &Arc<str>) -> Option<Visit> {
+        let live = self.live();
+        let grant = live.grant(grant).filter(|grant| !grant.is_expired(self.clock.now()))?;
+        let (upstream, door) = (live.server(server)?, grant.config.doors.get(server)?);
+        Some(Visit {
+            grant: Arc::clone(grant),
+            door: door.clone(),
+            upstream: Arc::clone(upstream),
+            address: Arc::clone(address),
+            side: Side::Legacy(None),
+        })
+    }
+
+    /// Waits until what a visit came by is not in force any more.
+    async fn changes(&self, visit: &Visit) {
+        let mut look = tokio::time::interval(stream::LOOK);
+        while self.still_holds(visit) {
+            look.tick().await;
+        }
+    }
+}
