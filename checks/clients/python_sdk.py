@@ -1,24 +1,28 @@
 """The Python SDK as a client: prints one JSON object with the list and what each call gave.
 
-    python_sdk.py URL TOKEN CALLS
+    python_sdk.py URL TOKEN CALLS [sse]
 """
 
 import asyncio
+import contextlib
 import json
 import sys
 
 import httpx2
 from mcp import ClientSession
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 
-async def main(url: str, token: str, calls: list) -> None:
+@contextlib.asynccontextmanager
+async def streamable(url: str, headers: dict):
+    async with httpx2.AsyncClient(headers=headers) as http, streamable_http_client(url, http_client=http) as streams:
+        yield streams
+
+
+async def main(url: str, token: str, calls: list, transport) -> None:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    async with (
-        httpx2.AsyncClient(headers=headers) as http,
-        streamable_http_client(url, http_client=http) as streams,
-        ClientSession(streams[0], streams[1]) as session,
-    ):
+    async with transport(url, headers=headers) as streams, ClientSession(streams[0], streams[1]) as session:
         await session.initialize()
         tools = [tool.name for tool in (await session.list_tools()).tools]
         results = []
@@ -31,4 +35,5 @@ async def main(url: str, token: str, calls: list) -> None:
         print(json.dumps({"tools": tools, "results": results}))
 
 
-asyncio.run(main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3])))
+by = sse_client if sys.argv[4:] == ["sse"] else streamable
+asyncio.run(main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), by))

@@ -115,9 +115,9 @@ impl Gateway {
         let next = self.live.load().next(servers, grants, &bounds);
         self.live.store(Arc::new(next));
         let live = self.live();
-        self.sessions.look_at_children(|session, child| {
+        self.sessions.look_at_links(|session, link| {
             let has_grant = live.grants().any(|grant| grant.config.id == *session.grant());
-            has_grant && live.server(session.server()).is_some_and(|upstream| child.is_of(upstream))
+            has_grant && live.server(session.server()).is_some_and(|upstream| link.is_of(upstream))
         });
     }
 

@@ -1,11 +1,13 @@
 //! What the head of an HTTP request must say, in every revision: the same rules for the gateway and for a server.
 
+mod endpoint;
 mod guard;
 mod names;
 
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, UPGRADE};
 use http::{HeaderName, StatusCode};
 
+pub use endpoint::endpoint;
 pub use guard::{Guard, Rejected};
 pub use names::{METHOD, NAME, PROTOCOL_VERSION, SESSION, decode, encode};
 
