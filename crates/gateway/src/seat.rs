@@ -4,15 +4,17 @@
 use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
-use gatelodge_mcp::{Era, Message, Method, Request, Revision, code, error, read_message};
+use gatelodge_mcp::head::{Misfit, check_meta, names_stateless};
+use gatelodge_mcp::{Era, Message, Method, code, error, read_message};
 use gatelodge_store::{ServerName, TokenHash};
+use http::StatusCode;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::Gateway;
 use crate::http::line::{Line, Slot};
 use crate::http::mcp::dispatch;
 use crate::http::reply;
-use crate::methods::{discover, initialize, pass, stream};
+use crate::methods::{initialize, pass, pool, stream};
 use crate::session::{ClientInfo, Session};
 use crate::visit::{Modern, Side, Visit};
 
@@ -66,17 +68,17 @@ impl Seat {
         };
         match self.side(gw, &visit, &message).await {
             Ok(side) => visit.side = side,
-            Err(what) => {
+            Err(Misfit { code, message: what, data, .. }) => {
                 if let Message::Request(request) = &message {
-                    line.finish(error(Some(request.id()), code::INVALID_REQUEST, &what, None).into()).await;
+                    line.finish(error(Some(request.id()), code, &what, data.as_deref()).into()).await;
                 }
-                gw.reject(&visit, code::INVALID_REQUEST, &what).await;
+                gw.reject(&visit, code, &what).await;
                 return None;
             }
         }
         match message {
             Message::Request(request) => {
-                let is_handshake = *request.method() == Method::Initialize;
+                let is_handshake = *request.method() == Method::Initialize && visit.era() == Era::Legacy;
                 let over = self.run(gw, visit, text, line, is_handshake);
                 is_handshake.then_some(over)
             }
@@ -116,36 +118,27 @@ impl Seat {
     }
 
     /// How the client speaks, by this message alone.
-    async fn side(&self, gw: &Gateway, visit: &Visit, message: &Message<'_>) -> Result<Side, String> {
-        let begin = || "begin with `initialize`".to_owned();
+    async fn side(&self, gw: &Gateway, visit: &Visit, message: &Message<'_>) -> Result<Side, Misfit> {
+        let misfit = |what: &str| Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, what);
+        let begin = || misfit("begin with `initialize`");
         let session = self.session(gw, visit);
         let Message::Request(request) = message else {
             return session.map(|session| Side::Legacy(Some(session))).ok_or_else(begin);
         };
-        if *request.method() == Method::Initialize {
-            return Ok(Side::Legacy(None));
-        }
-        if let Some(named) = request.meta().protocol_version() {
+        if names_stateless(request) {
             if !self.eras.contains(&Era::Modern) {
                 return Err(begin());
             }
-            let modern = modern(request, &named)?;
-            let speaks = discover::speaks_modern(gw, visit).await;
-            let speaks = speaks.map_err(|fault| crate::call::Refusal::Upstream(fault).message())?;
-            return if speaks { Ok(Side::Modern(modern)) } else { Err(begin()) };
+            let revision = check_meta(request, &visit.upstream.spoken())?;
+            let modern = Modern { revision, client: ClientInfo::of(request.meta().client_info()), far: None };
+            let joined = pool::joined(gw, visit, request, modern).await;
+            return joined.map(Side::Modern).map_err(|refusal| misfit(&refusal.message()));
+        }
+        if *request.method() == Method::Initialize {
+            return Ok(Side::Legacy(None));
         }
         session.map(|session| Side::Legacy(Some(session))).ok_or_else(begin)
     }
-}
-
-/// What a stateless request says of its client.
-fn modern(request: &Request<'_>, named: &str) -> Result<Modern, String> {
-    let revision: Revision =
-        named.parse().map_err(|_| format!("the revision {} is not spoken here", gatelodge_mcp::shown(named)))?;
-    if request.meta().client_capabilities().is_none() {
-        return Err("`params._meta` does not say the client's capabilities".to_owned());
-    }
-    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()) })
 }
 
 /// Passes on what belongs to no request, for as long as the session lives, by the policy in force.

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use ::http::Uri;
 use ::http::header::{HeaderMap, HeaderName, HeaderValue};
+use gatelodge_mcp::Revision;
 use gatelodge_store::ServerName;
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Mutex, Semaphore};
@@ -147,6 +148,8 @@ pub struct Upstream {
     speaks_modern: AtomicU8,
     /// Whether it took the last handshake by HTTP+SSE, so that the next begins there. Written by each handshake.
     speaks_sse: AtomicBool,
+    /// The revisions that it named when it was asked; empty before. Written and read with what is above.
+    spoken: std::sync::Mutex<Vec<Revision>>,
     /// Held while it is asked, so that many requests ask once.
     pub(crate) probing: Mutex<()>,
 }
@@ -173,6 +176,7 @@ impl Upstream {
             shared: std::sync::Mutex::default(),
             speaks_modern: AtomicU8::new(0),
             speaks_sse: AtomicBool::new(false),
+            spoken: std::sync::Mutex::default(),
             probing: Mutex::default(),
         }
     }
@@ -233,8 +237,25 @@ impl Upstream {
         }
     }
 
+    /// The verdict did not hold; the next client asks again.
+    pub(crate) fn forget_era(&self) {
+        self.speaks_modern.store(0, Ordering::Relaxed);
+    }
+
     pub(crate) fn set_speaks_modern(&self, speaks: bool) {
         self.speaks_modern.store(if speaks { 1 } else { 2 }, Ordering::Relaxed);
+    }
+
+    /// The revisions that are spoken through us: those that it names, else all that we know.
+    pub(crate) fn spoken(&self) -> Vec<Revision> {
+        let spoken = self.spoken.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if spoken.is_empty() { Revision::ALL.to_vec() } else { spoken.clone() }
+    }
+
+    pub(crate) fn set_spoken(&self, mut spoken: Vec<Revision>) {
+        spoken.sort_unstable();
+        spoken.dedup();
+        *self.spoken.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = spoken;
     }
 }
 
@@ -298,7 +319,8 @@ impl Client {
             Err(_) => return sent,
         };
         // What servers of the first revision say to a message at this address; whether it is one, its stream tells.
-        if !matches!(status, 400 | 404 | 405) || !outgoing.is_handshake() {
+        let may_be = matches!(status, 400 | 404 | 405) && upstream.speaks_modern() != Some(true);
+        if !may_be || !outgoing.is_handshake() {
             return sent;
         }
         match self.connected(upstream, to).await? {

@@ -264,3 +264,24 @@ async fn the_connection_ends_with_its_session_and_with_its_grant() {
     gw.change_grants(|grants| grants.clear());
     until("the stream is closed", || upstream.open_streams() == 0).await;
 }
+
+#[tokio::test]
+async fn a_stateless_client_reaches_an_sse_server_by_a_session_of_ours() {
+    let (upstream, gw) = desk().await;
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {}, "progressToken": 9});
+    let params = json!({"name": "progress", "arguments": {}, "_meta": meta});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+    let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", "progress")];
+    for round in 1..=2 {
+        let messages = gw.post(&headers, &call).await.messages();
+        assert_eq!(messages[0]["params"]["progressToken"], 9, "round {round}");
+        assert_eq!(messages[1]["result"]["content"][0]["text"], "done", "round {round}");
+        assert_eq!((upstream.messages("initialize").len(), upstream.open_streams()), (1, 1), "it is kept");
+    }
+    upstream.on_streams(&Step::Close);
+    until("the stream is closed", || upstream.open_streams() == 0).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(gw.post(&headers, &call).await.messages()[1]["result"]["content"][0]["text"], "done");
+    assert_eq!(upstream.messages("tools/call").len(), 3, "nothing was repeated");
+}

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 use gatelodge_json::read;
+use gatelodge_mcp::bridge::with_members;
 use gatelodge_mcp::{Caching, Era, Id, Method, Request, code, edit_list, error};
 use gatelodge_policy::{Category, Definition, Tool};
 use gatelodge_store::{Mode, Outcome};
@@ -12,11 +13,11 @@ use http::StatusCode;
 use super::offer::offered;
 use super::pass::fail;
 use crate::Gateway;
-use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, forward, result_text};
+use crate::call::{COMPLETE, Ended, Errand, Permit, Refusal, Trail, answer, forward, result_text, status_of};
 use crate::http::line::Line;
 use crate::http::reply;
 use crate::upstream::{Exchange, Offer, Outgoing, SendError};
-use crate::visit::Visit;
+use crate::visit::{Crossing, Visit};
 
 /// Servers have a few pages; one with more than this repeats itself.
 const MAX_PAGES: usize = 1_000;
@@ -26,8 +27,8 @@ const MAX_PAGES: usize = 1_000;
 pub(crate) enum Pages {
     /// The results of all pages.
     Whole(Vec<Bytes>),
-    /// The upstream's error, under our id.
-    Error(Bytes),
+    /// The upstream's error, under our id, and the status for whoever asked.
+    Error(Bytes, StatusCode),
 }
 
 /// Which list, and under which token the caller wants to hear of it.
@@ -77,8 +78,8 @@ pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut
         Err(fault) => return fail(gw, id, &mut trail, fault, line).await,
     };
     match edited(gw, visit, request, &pages, changes).await {
-        Ok((text, outcome)) => {
-            line.finish(visit.upstream.secrets().cut(text)).await;
+        Ok((status, text, outcome)) => {
+            line.finish_with(status, visit.upstream.secrets().cut(text)).await;
             gw.write(trail.outcome(outcome, None)).await;
         }
         Err(Refusal::Upstream(fault)) => fail(gw, id, &mut trail, fault, line).await,
@@ -97,7 +98,7 @@ async fn edited(
     request: &Request<'_>,
     pages: &Pages,
     changes: u64,
-) -> Result<(Bytes, Outcome), Refusal> {
+) -> Result<(StatusCode, Bytes, Outcome), Refusal> {
     let unreadable = || Refusal::Upstream(SendError::Unusable("the list cannot be read".to_owned()));
     match pages {
         Pages::Whole(pages) => {
@@ -106,9 +107,12 @@ async fn edited(
                 _ => None,
             };
             let result = filtered(gw, visit, request.method(), pages, offer.as_deref()).ok_or_else(unreadable)?;
-            Ok((gatelodge_mcp::result(request.id(), &result).into(), Outcome::Ok))
+            Ok((StatusCode::OK, gatelodge_mcp::result(request.id(), &result).into(), Outcome::Ok))
         }
-        Pages::Error(message) => answer(visit, message, request.id(), &gw.settings.reply).ok_or_else(unreadable),
+        Pages::Error(message, status) => {
+            let (text, outcome) = answer(visit, message, request.id(), &gw.settings.reply).ok_or_else(unreadable)?;
+            Ok((*status, text, outcome))
+        }
     }
 }
 
@@ -144,12 +148,24 @@ async fn fetch_pages(
         let permit =
             Permit::of_always_allowed(method, visit.addressed_about(Outgoing::request(text, call), method, None))
                 .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
-        let errand = Errand { gw, visit, call, progress: wanted.progress, under_way: None, is_only_asking: true };
+        let errand = Errand {
+            gw,
+            visit,
+            call,
+            progress: wanted.progress,
+            under_way: None,
+            is_only_asking: true,
+            may_pause: false,
+        };
         let (Ended::Answer(message), exchange) = forward(&errand, permit, line).await? else {
             return Err(SendError::Gone("the list was cancelled".to_owned()));
         };
+        let said = exchange.as_ref().map_or(StatusCode::OK, |exchange| exchange.status);
         drain(gw, exchange).await;
-        let Some(page) = result_text(&message, &gw.settings.reply)? else { return Ok(Pages::Error(message)) };
+        let Some(page) = result_text(&message, &gw.settings.reply)? else {
+            let status = status_of(visit.era(), &message, call, said, &gw.settings.reply);
+            return Ok(Pages::Error(message, status));
+        };
         total += page.len();
         let document =
             read(&page, &gw.settings.reply).map_err(|_| SendError::Unusable("a page cannot be read".to_owned()))?;
@@ -199,7 +215,11 @@ fn filtered(
         Era::Legacy => Caching::Unsaid,
         Era::Modern => Caching::Private,
     };
-    edit_list(documents.first()?.root(), member, &entries, caching)
+    let list = edit_list(documents.first()?.root(), member, &entries, caching)?;
+    Some(match visit.crossing() {
+        Crossing::ToSession => with_members(&list, &[COMPLETE]),
+        Crossing::None | Crossing::ToStateless => list,
+    })
 }
 
 fn is_listed(visit: &Visit, method: &Method<'_>, name: &str, offer: Option<&Offer>) -> bool {

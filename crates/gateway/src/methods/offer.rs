@@ -57,8 +57,8 @@ async fn take_anew(gw: &Gateway, visit: &Visit, line: &mut Line) -> Result<Arc<O
         Pages::Whole(pages) => pages,
         // A server without tools says that it does not know the method. Any other error says nothing of its tools,
         // and what is kept here is for all grants.
-        Pages::Error(message) if says_unknown_method(&message) => Vec::new(),
-        Pages::Error(_) => return Err(SendError::Unusable("the server does not list its tools".to_owned()).into()),
+        Pages::Error(message, _) if says_unknown_method(&message) => Vec::new(),
+        Pages::Error(..) => return Err(SendError::Unusable("the server does not list its tools".to_owned()).into()),
     };
     offered(gw, visit, &pages, changes).await
 }
