@@ -35,6 +35,7 @@ CALLS = {
     "everything": [["echo", {"message": "hello"}], ["get-sum", {"a": 2, "b": 3}], ["get-tiny-image", {}],
                    ["get-structured-content", {"location": "Chicago"}], ["get-annotated-message", {"messageType": "error"}]],
 }
+MODERN = "2026-07-28"
 HIDDEN = {"notes": "delete_note", "sums": "fail", "everything": "echo"}
 # The same server once more, speaking only HTTP+SSE.
 OLD = "old"
@@ -152,6 +153,13 @@ class Findings:
             print(f"FAILED {what}\n  direct:  {direct}\n  through: {through}")
 
 
+def alike(findings: Findings, what: str, direct: dict, through: dict) -> None:
+    """The same, but that a client which may choose takes the newest revision: the gateway speaks it for every server."""
+    expected = MODERN if "auto" in what else direct.get("version")
+    findings.same(f"{what}: the revision", expected, through.get("version"))
+    findings.same(what, direct | {"version": expected}, through | {"version": expected})
+
+
 def compare(findings: Findings, arguments: argparse.Namespace, direct: dict, gate: str, tokens: dict) -> None:
     for server, url in direct.items():
         through = f"{gate}/mcp/{server}"
@@ -165,7 +173,7 @@ def compare(findings: Findings, arguments: argparse.Namespace, direct: dict, gat
         findings.same(f"{server}: the list but for what is hidden", rest, strict)
         for name, command in clients(arguments).items():
             told, heard = talk(command, url, "", CALLS[server]), talk(command, through, tokens[server, "all"], CALLS[server])
-            findings.same(f"{name} at {server}", told, heard)
+            alike(findings, f"{name} at {server}", told, heard)
             refused = talk(command, through, tokens[server, "strict"], [[HIDDEN[server], {}]])
             findings.same(f"{name} at {server}: what is hidden", HIDDEN[server] in refused["tools"], False)
             said = json.dumps(refused["results"])
@@ -184,7 +192,7 @@ def compare_sse(findings: Findings, arguments: argparse.Namespace, direct: dict,
             said = json.dumps(refused["results"])
             findings.same(f"{name} by HTTP+SSE at {server}: calling it", f"Unknown tool: {HIDDEN[server]}" in said, True)
         heard = talk(clients(arguments)[name], f"{gate}/mcp/{OLD}", tokens[OLD, "all"], CALLS[OLD])
-        findings.same(f"{name} at a server that speaks only HTTP+SSE", told, heard)
+        alike(findings, f"{name} at a server that speaks only HTTP+SSE", told, heard)
 
 
 def claude_code(findings: Findings, gate: str, tokens: dict, home: str) -> None:
