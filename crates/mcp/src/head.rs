@@ -1,5 +1,6 @@
 //! What the head of an HTTP request must say, in every revision: the same rules for the gateway and for a server.
 
+mod endpoint;
 mod guard;
 mod mirror;
 mod names;
@@ -8,6 +9,7 @@ use gatelodge_json::quote;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, UPGRADE};
 use http::{HeaderName, StatusCode};
 
+pub use endpoint::endpoint;
 pub use guard::{Guard, Rejected};
 pub use mirror::{Mirror, MirrorError, param_headers};
 pub use names::{METHOD, NAME, PROTOCOL_VERSION, SESSION, decode, encode};
@@ -149,6 +151,21 @@ fn says(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
 /// # Errors
 /// The body is not plain JSON, or the caller does not take both kinds of answer.
 pub fn check_post(headers: &HeaderMap) -> Result<(), Refused> {
+    check_body(headers)?;
+    if !accepts(headers, "application/json") || !accepts(headers, "text/event-stream") {
+        return Err((
+            StatusCode::NOT_ACCEPTABLE,
+            "the client must accept both: `Accept: application/json, text/event-stream`",
+        ));
+    }
+    Ok(())
+}
+
+/// Checks what a POST says of its body.
+///
+/// # Errors
+/// The body is not plain JSON.
+pub fn check_body(headers: &HeaderMap) -> Result<(), Refused> {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut parts = kind.split(';');
     let is_json = parts.next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
@@ -166,12 +183,6 @@ pub fn check_post(headers: &HeaderMap) -> Result<(), Refused> {
     }
     if headers.contains_key(UPGRADE) {
         return Err((StatusCode::BAD_REQUEST, "the connection cannot become another protocol"));
-    }
-    if !accepts(headers, "application/json") || !accepts(headers, "text/event-stream") {
-        return Err((
-            StatusCode::NOT_ACCEPTABLE,
-            "the client must accept both: `Accept: application/json, text/event-stream`",
-        ));
     }
     Ok(())
 }
