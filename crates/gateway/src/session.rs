@@ -60,6 +60,7 @@ pub(crate) struct Session {
     pub handshake: Bytes,
     /// What the upstream said of itself: the result of its handshake, or of `server/discover`.
     pub welcome: Bytes,
+    pub takes_log: bool,
     /// What the client said of itself, where the upstream wants it said with each request.
     words: Option<OwnWords>,
     /// The upstream's end. Written at the handshake and when it is done again.
@@ -96,6 +97,8 @@ pub(crate) struct Opening {
     pub room: OwnedSemaphorePermit,
     /// Whether the upstream takes requests that stand alone, and knows of no session.
     pub is_far_stateless: bool,
+    /// Whether log messages are for the client: one whose requests stand alone says so with each.
+    pub takes_log: bool,
 }
 
 /// A question of an upstream.
@@ -125,7 +128,8 @@ impl Session {
     pub fn new(opening: Opening) -> Option<Self> {
         let mut random = [0; 32];
         getrandom::fill(&mut random).ok()?;
-        let Opening { grant, server, revision, client, handshake, welcome, link, room, is_far_stateless } = opening;
+        let Opening { grant, server, revision, client, handshake, welcome, link, room, is_far_stateless, takes_log } =
+            opening;
         Some(Self {
             id: HEXLOWER.encode(&random).into(),
             grant,
@@ -135,6 +139,7 @@ impl Session {
             words: is_far_stateless.then(|| OwnWords::of(&handshake)),
             handshake,
             welcome,
+            takes_log,
             link: Mutex::new(link),
             openings: AtomicU64::new(0),
             under_way: Mutex::default(),

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use crate::live::{Door, LiveGrant};
 use crate::session::{ClientInfo, Session};
-use crate::upstream::{Link, ModernHead, Offers, Outgoing, Upstream};
+use crate::upstream::{Link, ModernHead, Offer, OfferedTool, Offers, Outgoing, Upstream};
 use gatelodge_mcp::bridge::to_session;
 use gatelodge_mcp::{Era, Revision};
+use http::HeaderMap;
 
 /// A request whose grant is known.
 #[derive(Debug, Clone)]
@@ -32,6 +33,8 @@ pub(crate) enum Side {
 pub(crate) struct Modern {
     pub revision: Revision,
     pub client: ClientInfo,
+    /// The `Mcp-Param-*` headers of a call; none where there is no head.
+    pub params: Option<HeaderMap>,
     /// A session of ours, where the upstream wants one.
     pub far: Option<Arc<Session>>,
 }
@@ -103,6 +106,13 @@ impl Visit {
             Some(Link::Child(child)) => Arc::clone(child.offers()),
             _ => Arc::clone(&self.upstream.offers),
         }
+    }
+
+    /// A tool of an offer. One whose arguments cannot be mirrored as its server wants it is none for whoever has to.
+    pub fn tool<'o>(&self, offer: Option<&'o Offer>, name: &str) -> Option<&'o OfferedTool> {
+        let is_stateless = self.era() == Era::Modern || self.crossing() == Crossing::ToStateless;
+        let has_to_mirror = is_stateless && !self.upstream.is_child();
+        offer?.tool(name).filter(|tool| !has_to_mirror || tool.mirror.is_ok())
     }
 
     /// Addresses a message as the upstream is spoken to.

@@ -2,6 +2,7 @@
 
 mod endpoint;
 mod guard;
+mod mirror;
 mod names;
 
 use gatelodge_json::quote;
@@ -10,6 +11,7 @@ use http::{HeaderName, StatusCode};
 
 pub use endpoint::endpoint;
 pub use guard::{Guard, Rejected};
+pub use mirror::{Mirror, MirrorError, param_headers};
 pub use names::{METHOD, NAME, PROTOCOL_VERSION, SESSION, decode, encode};
 
 use crate::error::{code, shown};

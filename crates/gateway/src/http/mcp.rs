@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_mcp::head::{self, Misfit, Refused, accepts, check_post, check_stateless, revision, says_stateless};
+use gatelodge_mcp::head::{
+    self, Misfit, Refused, accepts, check_post, check_stateless, param_headers, revision, says_stateless,
+};
 use gatelodge_mcp::{Era, Message, Method, Request as Asked, Revision, code, error, read_message};
 use gatelodge_policy::is_always_allowed;
 use gatelodge_store::{Outcome, ServerName};
@@ -226,10 +228,14 @@ fn find_session(gw: &Gateway, visit: &Visit, headers: &HeaderMap) -> Result<Arc<
 
 fn modern_side(headers: &HeaderMap, message: &Message<'_>, spoken: &[Revision]) -> Result<Modern, Misfit> {
     let Message::Request(request) = message else {
-        return Ok(Modern { revision: Revision::R2026_07_28, client: ClientInfo::default(), far: None });
+        return Ok(Modern { revision: Revision::R2026_07_28, client: ClientInfo::default(), params: None, far: None });
     };
     let revision = check_stateless(headers, request, spoken)?;
-    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()), far: None })
+    let params = match request.method() {
+        Method::ToolsCall => Some(param_headers(headers)?),
+        _ => None,
+    };
+    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()), params, far: None })
 }
 
 async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {

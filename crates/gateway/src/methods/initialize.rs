@@ -98,6 +98,7 @@ async fn opened(
         link: exchange.link.clone(),
         room,
         is_far_stateless: false,
+        takes_log: true,
     };
     let Some(session) = Session::new(opening).and_then(|session| gw.sessions.insert(session)) else {
         end_upstream(gw, &visit.upstream, exchange.link.clone()).await;
@@ -139,6 +140,7 @@ fn welcomed(
         link: Link::None,
         room,
         is_far_stateless: true,
+        takes_log: true,
     };
     let session = Session::new(opening).and_then(|session| gw.sessions.insert(session));
     let session = session.ok_or_else(|| SendError::NotSent("there is no room for another session".to_owned()))?;

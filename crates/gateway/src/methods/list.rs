@@ -223,6 +223,11 @@ fn filtered(
 }
 
 fn is_listed(visit: &Visit, method: &Method<'_>, name: &str, offer: Option<&Offer>) -> bool {
+    let tool = visit.tool(offer, name);
+    // No rule says so: whoever has to mirror its arguments could not call it.
+    if *method == Method::ToolsList && tool.is_none() {
+        return false;
+    }
     if visit.door.mode == Mode::Observe {
         return true;
     }
@@ -233,7 +238,6 @@ fn is_listed(visit: &Visit, method: &Method<'_>, name: &str, offer: Option<&Offe
         Method::ResourceTemplatesList => policy.lists_template(name),
         Method::PromptsList => policy.lists_prompt(name),
         _ => {
-            let tool = offer.and_then(|offer| offer.tool(name));
             let definition = tool.map_or(Definition::NotOffered, |tool| tool.standing);
             policy.lists_tool(&Tool { name, category: Category::Unknown, definition, schema: None })
         }

@@ -122,6 +122,7 @@ fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<Full<
         headers.insert(head::PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
     }
     if let Some(modern) = outgoing.modern {
+        headers.extend(outgoing.params);
         insert_encoded(&mut headers, head::METHOD, &modern.method);
         if let Some(name) = &modern.name {
             insert_encoded(&mut headers, head::NAME, name);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gatelodge_json::Limits;
 use gatelodge_mcp::{Message, Method, Revision, read_message};
 use gatelodge_store::Outcome;
-use http::header::HeaderValue;
+use http::header::{HeaderMap, HeaderValue};
 
 use super::child::Child;
 use super::sse::Sse;
@@ -109,6 +109,8 @@ pub(crate) struct Outgoing {
     pub call: Option<gatelodge_store::CallId>,
     /// What the stateless revision wants in the head: the method, and what it is about.
     pub modern: Option<ModernHead>,
+    /// What it wants there of a call's arguments.
+    pub params: HeaderMap,
 }
 
 /// The head of a stateless request, made from the body that was judged.
@@ -122,7 +124,15 @@ impl Outgoing {
     /// A message that wants no answer.
     pub fn note(body: impl Into<Bytes>) -> Self {
         let body = body.into();
-        Self { verb: Verb::Post, body, link: Link::None, revision: None, call: None, modern: None }
+        Self {
+            verb: Verb::Post,
+            body,
+            link: Link::None,
+            revision: None,
+            call: None,
+            modern: None,
+            params: HeaderMap::new(),
+        }
     }
 
     /// A request, whose id in the body is that of the call.
