@@ -132,7 +132,8 @@ impl Seat {
                 return Err(begin());
             }
             let revision = check_meta(request, &visit.upstream.spoken())?;
-            let modern = Modern { revision, client: ClientInfo::of(request.meta().client_info()), params: None, far: None };
+            let client = ClientInfo::of(request.meta().client_info());
+            let modern = Modern { revision, client, params: None, far: None };
             let joined = pool::joined(gw, visit, request, modern).await;
             return joined.map(Side::Modern).map_err(|refusal| misfit(&refusal.message()));
         }

@@ -119,8 +119,9 @@ async fn a_foreign_origin_or_host_is_refused_at_the_stream_and_at_its_address() 
     let foreign = [("Authorization", bearer.as_str()), ("Accept", "text/event-stream"), ("Origin", "null")];
     assert_eq!(gw.raw("GET", "/mcp/desk", &foreign, b"").await.status, 403);
     for line in [format!("POST {}", caller.endpoint), "GET /mcp/desk".to_owned()] {
-        let head =
-            format!("{line} HTTP/1.1\r\nHost: evil.example\r\nAuthorization: {bearer}\r\nContent-Length: 0\r\n\r\n");
+        let head = format!(
+            "{line} HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\nAuthorization: {bearer}\r\nContent-Length: 0\r\n\r\n"
+        );
         assert_eq!(gatelodge_testkit::exchange(gw.address, head.as_bytes()).await.status, 421);
     }
 }
