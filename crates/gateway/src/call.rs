@@ -2,6 +2,7 @@
 
 mod facts;
 mod forward;
+mod paused;
 mod permit;
 mod refusal;
 mod reserve;
@@ -9,7 +10,10 @@ mod room;
 mod trail;
 
 pub(crate) use facts::{Facts, subject_of};
-pub(crate) use forward::{Ended, Errand, answer, forward, own_answer, result_text, under_our_id};
+pub(crate) use forward::{
+    COMPLETE, Ended, Errand, answer, attend, forward, go_on, own_answer, result_text, under_our_id,
+};
+pub(crate) use paused::{Bond, Paused, PausedCalls, as_input, response};
 pub(crate) use permit::Permit;
 pub(crate) use refusal::Refusal;
 pub(crate) use reserve::take;

@@ -13,7 +13,7 @@ use crate::Gateway;
 use crate::http::line::{Line, Slot};
 use crate::http::mcp::dispatch;
 use crate::http::reply;
-use crate::methods::{discover, initialize, pass, stream};
+use crate::methods::{initialize, pass, pool, stream};
 use crate::session::ClientInfo;
 use crate::visit::{Modern, Side, Visit};
 
@@ -171,9 +171,7 @@ impl Gateway {
         }
         if let Some(named) = request.meta().protocol_version() {
             let modern = modern(request, &named)?;
-            let speaks = discover::speaks_modern(self, visit).await;
-            let speaks = speaks.map_err(|fault| crate::call::Refusal::Upstream(fault).message())?;
-            return if speaks { Ok(Side::Modern(modern)) } else { Err(begin()) };
+            return pool::joined(self, visit, request, modern).await.map(Side::Modern).map_err(|why| why.message());
         }
         session.map(|session| Side::Legacy(Some(session))).ok_or_else(begin)
     }
@@ -211,7 +209,7 @@ fn modern(request: &Request<'_>, named: &str) -> Result<Modern, String> {
     if request.meta().client_capabilities().is_none() {
         return Err("`params._meta` does not say the client's capabilities".to_owned());
     }
-    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()) })
+    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()), far: None })
 }
 
 /// The next line; none at the end. One that is too long ends the reading: nothing can be said of what follows.

@@ -225,6 +225,11 @@ impl Upstream {
         }
     }
 
+    /// The verdict did not hold; the next client asks again.
+    pub(crate) fn forget_era(&self) {
+        self.speaks_modern.store(0, Ordering::Relaxed);
+    }
+
     pub(crate) fn set_speaks_modern(&self, speaks: bool) {
         self.speaks_modern.store(if speaks { 1 } else { 2 }, Ordering::Relaxed);
     }

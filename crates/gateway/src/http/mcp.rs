@@ -19,7 +19,7 @@ use super::line::{Line, address_words};
 use super::reply;
 use crate::Gateway;
 use crate::call::{Room, Trail, subject_of};
-use crate::methods::{call, discover, initialize, list, listen, pass, stream};
+use crate::methods::{call, crossing, initialize, list, listen, pass, pool, stream};
 use crate::session::ClientInfo;
 use crate::visit::{Modern, Side, Visit};
 
@@ -140,6 +140,7 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, m
             return gw.write(trail.refused(&refusal)).await;
         }
     };
+    let Some((trail, line)) = crossing::own_answer(gw, visit, request, trail, line).await else { return };
     initialize::reopen_if_over(gw, visit).await;
     match request.method() {
         Method::Initialize => initialize::initialize(gw, visit, request, trail, line).await,
@@ -172,16 +173,11 @@ async fn side_of(gw: &Gateway, visit: &Visit, headers: &HeaderMap, message: &Mes
         return legacy_side(gw, visit, headers, message, version);
     }
     let side = modern_side(headers, message)?;
-    match discover::speaks_modern(gw, visit).await {
-        Ok(true) => Ok(Side::Modern(side)),
-        // What a legacy server says to a request without a session; clients then begin with the handshake.
-        Ok(false) => Err(Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "begin with `initialize`")),
-        Err(fault) => Err(Misfit::new(
-            StatusCode::BAD_GATEWAY,
-            code::INTERNAL_ERROR,
-            &crate::call::Refusal::Upstream(fault).message(),
-        )),
-    }
+    let Message::Request(request) = message else { return Ok(Side::Modern(side)) };
+    let joined = pool::joined(gw, visit, request, side).await;
+    joined
+        .map(Side::Modern)
+        .map_err(|refusal| Misfit::new(StatusCode::BAD_GATEWAY, code::INTERNAL_ERROR, &refusal.message()))
 }
 
 fn legacy_side(
@@ -225,10 +221,10 @@ fn find_session(gw: &Gateway, visit: &Visit, headers: &HeaderMap) -> Result<Arc<
 
 fn modern_side(headers: &HeaderMap, message: &Message<'_>) -> Result<Modern, Misfit> {
     let Message::Request(request) = message else {
-        return Ok(Modern { revision: Revision::R2026_07_28, client: ClientInfo::default() });
+        return Ok(Modern { revision: Revision::R2026_07_28, client: ClientInfo::default(), far: None });
     };
     let revision = check_stateless(headers, request)?;
-    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()) })
+    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()), far: None })
 }
 
 async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 use gatelodge_json::read;
+use gatelodge_mcp::bridge::with_members;
 use gatelodge_mcp::{Caching, Era, Id, Method, Request, code, edit_list, error};
 use gatelodge_policy::{Category, Definition, Tool};
 use gatelodge_store::{Mode, Outcome};
@@ -12,11 +13,11 @@ use http::StatusCode;
 use super::offer::offered;
 use super::pass::fail;
 use crate::Gateway;
-use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, forward, result_text};
+use crate::call::{COMPLETE, Ended, Errand, Permit, Refusal, Trail, answer, forward, result_text};
 use crate::http::line::Line;
 use crate::http::reply;
 use crate::upstream::{Exchange, Offer, Outgoing, SendError};
-use crate::visit::Visit;
+use crate::visit::{Crossing, Visit};
 
 /// Servers have a few pages; one with more than this repeats itself.
 const MAX_PAGES: usize = 1_000;
@@ -144,7 +145,15 @@ async fn fetch_pages(
         let permit =
             Permit::of_always_allowed(method, visit.addressed_about(Outgoing::request(text, call), method, None))
                 .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
-        let errand = Errand { gw, visit, call, progress: wanted.progress, under_way: None, is_only_asking: true };
+        let errand = Errand {
+            gw,
+            visit,
+            call,
+            progress: wanted.progress,
+            under_way: None,
+            is_only_asking: true,
+            may_pause: false,
+        };
         let (Ended::Answer(message), exchange) = forward(&errand, permit, line).await? else {
             return Err(SendError::Gone("the list was cancelled".to_owned()));
         };
@@ -199,7 +208,11 @@ fn filtered(
         Era::Legacy => Caching::Unsaid,
         Era::Modern => Caching::Private,
     };
-    edit_list(documents.first()?.root(), member, &entries, caching)
+    let list = edit_list(documents.first()?.root(), member, &entries, caching)?;
+    Some(match visit.crossing() {
+        Crossing::ToSession => with_members(&list, &[COMPLETE]),
+        Crossing::None | Crossing::ToStateless => list,
+    })
 }
 
 fn is_listed(visit: &Visit, method: &Method<'_>, name: &str, offer: Option<&Offer>) -> bool {
