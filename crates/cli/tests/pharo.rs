@@ -12,6 +12,7 @@ mod support;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use support::{Run, gatelodge, house};
@@ -104,6 +105,31 @@ fn a_client_at_standard_streams_is_served_by_the_image_at_the_port_of_the_enviro
     let answer: Value = serde_json::from_str(&run.stdout).expect("one line of JSON");
     assert_eq!(answer["result"]["structuredContent"], json!({"success": true, "result": ["Kernel"]}));
     assert_eq!(asked.join().expect("a question"), "GET /list-packages HTTP/1.1\r\n");
+}
+
+#[test]
+fn it_ends_when_nobody_can_read_its_output_though_its_input_stays_open() {
+    let mut child = Listening(
+        Command::new(env!("CARGO_BIN_EXE_gatelodge"))
+            .arg("pharo")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program starts"),
+    );
+    drop(child.0.stdout.take());
+    let mut input = child.0.stdin.take().expect("a pipe");
+    writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).expect("a reader");
+    let begin = Instant::now();
+    let ended = loop {
+        match child.0.try_wait().expect("a child") {
+            Some(status) => break status,
+            None => assert!(begin.elapsed() < Duration::from_secs(20), "it hangs"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(ended.code(), Some(5));
 }
 
 #[test]

@@ -1,12 +1,11 @@
 //! One client over the standard streams: a message to a line, both eras on one process.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use gatelodge_json::Limits;
 use gatelodge_mcp::{Message, Method, Notification, code, error, one_line};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::running::Entry;
@@ -16,10 +15,8 @@ use crate::server::{Pharo, era_of, read, unreadable};
 const WAITING: usize = 64;
 /// The client has the process to itself.
 const SESSION: &str = "stdio";
-/// How long calls may go on once the client has closed its end.
-const LAST_CALLS: Duration = Duration::from_secs(5);
 
-/// Serves the client until its input ends.
+/// Serves the client until its input ends; then calls and their answers have the time that the settings say.
 ///
 /// # Errors
 /// A stream cannot be read or written.
@@ -29,7 +26,20 @@ pub async fn serve_lines(
     output: impl AsyncWrite + Unpin,
 ) -> std::io::Result<()> {
     let (texts, queue) = mpsc::channel(WAITING);
-    let (read, written) = tokio::join!(take_all(&pharo, BufReader::new(input), texts), write(output, queue));
+    let (ended, end) = oneshot::channel();
+    let reading = async {
+        let read = take_all(&pharo, BufReader::new(input), texts).await;
+        let _ = ended.send(());
+        read
+    };
+    let writing = async {
+        tokio::select! {
+            written = write(output, queue) => written,
+            // A client that does not read its last answers does not want them.
+            () = async { let _ = end.await; tokio::time::sleep(pharo.settings.last_words).await } => Ok(()),
+        }
+    };
+    let (read, written) = tokio::join!(reading, writing);
     read.and(written)
 }
 
@@ -57,7 +67,7 @@ async fn take_all(
         }
     }
     drop((texts, streams));
-    let _ = tokio::time::timeout(LAST_CALLS, async { while calls.join_next().await.is_some() {} }).await;
+    let _ = tokio::time::timeout(pharo.settings.last_calls, async { while calls.join_next().await.is_some() {} }).await;
     Ok(())
 }
 

@@ -40,6 +40,10 @@ pub struct Settings {
     pub long_time: Duration,
     /// How often a caller who asked for it hears that a call is still under way.
     pub beat: Duration,
+    /// How long calls may go on once a client over lines has closed its end.
+    pub last_calls: Duration,
+    /// How long that client may take for what it was told last.
+    pub last_words: Duration,
     /// Reads the picture of a screen; none where the image is on another machine, and its path names some file of ours.
     pub read_picture: Option<ReadPicture>,
     /// Results in the shape of the interop server's own MCP server.
@@ -53,7 +57,7 @@ pub type ReadPicture = fn(&str) -> Result<Vec<u8>, String>;
 #[derive(Debug)]
 pub struct Pharo {
     image: Image,
-    settings: Settings,
+    pub(crate) settings: Settings,
     tools: String,
     pub(crate) running: Arc<Running>,
 }
@@ -64,7 +68,8 @@ pub(crate) type Outlet = mpsc::Sender<String>;
 impl Pharo {
     /// A server for an image. Nothing is asked of the image before a tool is called.
     pub fn new(image: Image, settings: Settings) -> Self {
-        Self { image, settings, tools: list::tools(), running: Arc::new(Running::new()) }
+        let tools = list::tools(settings.is_compat);
+        Self { image, settings, tools, running: Arc::new(Running::new()) }
     }
 
     /// Begins a request: from here on it can be cancelled.
@@ -148,7 +153,7 @@ impl Pharo {
         match verdict::read(&self.image, &answer) {
             Err(why) => ToolResult::failed(&why),
             Ok(success) => match success.value {
-                None => ToolResult::of_object(success.object).with_text(&verdict::without_form(success.error)),
+                None => ToolResult::of_object(success.object).with_text(&verdict::without_value(tool, success.error)),
                 Some(value) => {
                     let given = ToolResult::of_object(success.object).with_text(&verdict::as_text(value));
                     match self.settings.read_picture {

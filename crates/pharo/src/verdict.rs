@@ -5,6 +5,7 @@ use gatelodge_mcp::Era;
 use serde::de::IgnoredAny;
 
 use crate::image::{Answer, Image, ImageError};
+use crate::tools::{Gives, Tool};
 
 /// The most characters of a foreign page that an error shows.
 const MAX_SHOWN: usize = 2_000;
@@ -108,10 +109,16 @@ pub(crate) fn as_text(raw: &str) -> String {
     serde_json::from_str::<String>(raw).unwrap_or_else(|_| raw.to_owned())
 }
 
-/// What the image says of a value that has no form in JSON.
-pub(crate) fn without_form(error: Option<&str>) -> String {
+/// What is said of a success without a value, with what the image says of it.
+pub(crate) fn without_value(tool: &Tool, error: Option<&str>) -> String {
     let said = error.map(|error| format!(" The image says:\n\n{}", members(error))).unwrap_or_default();
-    format!("The code ran, and its value has no form in JSON. Send it `printString` to see it.{said}")
+    let what = match tool.gives {
+        Gives::Anything => "The code ran, and its value has no form in JSON. Send it `printString` to see it.",
+        Gives::Text | Gives::Names | Gives::Methods | Gives::Object => {
+            "The image did what was asked, and gave no result."
+        }
+    };
+    format!("{what}{said}")
 }
 
 fn find<'a>(parts: &[Part<'a>], key: &str) -> Option<&'a str> {

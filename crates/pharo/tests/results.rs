@@ -129,6 +129,14 @@ async fn a_value_without_a_form_in_json_is_no_failure_and_the_way_out_is_named()
 }
 
 #[tokio::test]
+async fn only_code_has_a_value_to_print() {
+    let image = FakeImage::answering(r#"{"success":true,"error":"why"}"#).await;
+    let answer = Lines::of(&image).ask(&call(1, "list_packages", json!({}))).await;
+    assert_eq!(text(&answer), "The image did what was asked, and gave no result. The image says:\n\nwhy");
+    assert_eq!(answer["result"].get("isError"), None);
+}
+
+#[tokio::test]
 async fn a_stateless_client_hears_that_the_result_is_complete() {
     let image = FakeImage::answering(r#"{"success":true,"result":7}"#).await;
     let mut client = Lines::of(&image);

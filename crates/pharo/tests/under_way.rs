@@ -143,8 +143,7 @@ async fn a_cancellation_right_behind_its_call_is_not_lost() {
         .await;
     assert_eq!(client.next().await["id"], "p");
     // The end of the input waits for calls under way: there is none.
-    let end = tokio::time::timeout(Duration::from_secs(4), client.end()).await;
-    assert_eq!(end.expect("it ends at once"), [] as [Value; 0]);
+    assert_eq!(client.end().await, [] as [Value; 0]);
 }
 
 #[tokio::test]
@@ -168,13 +167,26 @@ async fn when_the_client_is_done_calls_have_a_little_time_and_then_end() {
     let rest = client.end().await;
     assert_eq!(rest.len(), 1, "what ends in time is answered");
 
-    let mut client = Lines::of(&image);
+    let hasty = Settings { last_calls: Duration::from_millis(50), ..settings() };
+    let mut client = Lines::to(server(image.port(), hasty));
     client.send(&eval("slow")).await;
     image.is_asked(2).await;
-    tokio::time::pause();
     assert_eq!(client.end().await, [] as [Value; 0]);
-    tokio::time::resume();
     image.is_left(1).await;
+}
+
+#[tokio::test]
+async fn a_client_that_is_done_and_does_not_read_is_left() {
+    let image = FakeImage::doing(success(&format!("\"{}\"", "x".repeat(100_000)))).await;
+    for calls in [1, 70] {
+        let hasty =
+            Settings { last_calls: Duration::from_millis(50), last_words: Duration::from_millis(50), ..settings() };
+        let mut client = Lines::to(server(image.port(), hasty));
+        for id in 0..calls {
+            client.send(&eval(id)).await;
+        }
+        soon("the server ends", client.leave_unread()).await;
+    }
 }
 
 #[tokio::test]

@@ -18,6 +18,10 @@ use crate::report;
 const MAX_ANSWER: usize = 16 << 20;
 /// How often a caller who wants it hears that a call is under way; clients give up after a minute of silence.
 const BEAT: Duration = Duration::from_secs(2);
+/// Time for calls under way when the client has closed its end: some close it right after their last request.
+const LAST_CALLS: Duration = Duration::from_secs(5);
+/// Time for the client to read the last answers after that.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 pub fn run(args: PharoArgs) -> Result<Exit> {
     check(&args)?;
@@ -26,13 +30,15 @@ pub fn run(args: PharoArgs) -> Result<Exit> {
         time: args.timeout,
         long_time: args.long_timeout,
         beat: BEAT,
+        last_calls: LAST_CALLS,
+        last_words: LAST_WORDS,
         read_picture: (!args.beyond_loopback).then_some(screen::read),
         is_compat: args.compat,
     };
     let pharo = Arc::new(Pharo::new(image, settings));
     // One thread: it waits for one image, and starts sooner.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    runtime.block_on(async {
+    let served = runtime.block_on(async {
         match args.http {
             None => serve_lines(pharo, tokio::io::stdin(), tokio::io::stdout()).await.context("a stream failed"),
             Some(address) => {
@@ -45,10 +51,10 @@ pub fn run(args: PharoArgs) -> Result<Exit> {
                 }
             }
         }
-    })?;
+    });
     // Standard input is read on a thread that nobody can wake; what is under way has had its time.
     runtime.shutdown_background();
-    Ok(Exit::Fine)
+    served.map(|()| Exit::Fine)
 }
 
 /// What lies beyond this machine must be asked for.
