@@ -139,7 +139,11 @@ fn a_picture_is_given_only_if_the_image_is_here() {
     let path = house.path("screen.png").display().to_string();
     let body: &'static str = json!({"success": true, "result": {"screenshot": path}}).to_string().leak();
     let line = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "read_screen"}});
-    for (flag, blocks) in [(&[][..], 2), (&["--beyond-loopback"], 1), (&["--compat"], 1)] {
+    // Who may reach the server says nothing of where the image is. `127.1` is a name, for all that is known of it.
+    let elsewhere = ["--beyond-loopback", "--host", "127.1"];
+    for (flag, blocks) in
+        [(&[][..], 2), (&["--beyond-loopback"], 2), (&["--host", "127.1"], 2), (&elsewhere, 1), (&["--compat"], 1)]
+    {
         let (port, _asked) = image(body);
         let port = port.to_string();
         let args = [&["pharo", "--port", &port][..], flag].concat();

@@ -66,12 +66,11 @@ fn output(gives: Gives) -> Value {
 }
 
 fn annotations(effect: Effect) -> Value {
-    let hints = |reads: bool, destroys: bool, repeats: bool, open: bool| json!({ "readOnlyHint": reads, "destructiveHint": destroys, "idempotentHint": repeats, "openWorldHint": open });
-    match effect {
-        Effect::Reads => hints(true, false, true, false),
-        Effect::Captures => hints(false, false, false, false),
-        Effect::Sets => hints(false, false, true, false),
-        Effect::Exports => hints(false, true, true, false),
-        Effect::Runs => hints(false, true, false, true),
-    }
+    use Effect::{Exports, Reads, Runs, Sets};
+    json!({
+        "readOnlyHint": effect == Reads,
+        "destructiveHint": matches!(effect, Exports | Runs),
+        "idempotentHint": matches!(effect, Reads | Sets | Exports),
+        "openWorldHint": effect == Runs,
+    })
 }

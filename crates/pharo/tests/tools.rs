@@ -287,7 +287,7 @@ async fn what_is_given_takes_the_place_of_the_defaults() {
 async fn only_what_may_take_minutes_has_the_longer_time() {
     let long = ["export_package", "import_package", "install_project", "run_package_test", "run_class_test"];
     let image = FakeImage::doing(vec![common::Step::Stall]).await;
-    let short = std::time::Duration::from_millis(500);
+    let short = std::time::Duration::from_secs(3);
     let settings = gatelodge_pharo::Settings { time: short, ..common::settings() };
     let mut client = Lines::to(common::server(image.port(), settings));
     for row in TABLE {
