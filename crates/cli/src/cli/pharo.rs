@@ -27,6 +27,7 @@ How to set it up, and policies for it: docs/pharo.md.
 Exit code: 0 the client is done, 2 usage, 5 a fault.")]
 pub struct PharoArgs {
     /// The machine of the image: a name or an address.
+    /// Pictures of its screen are read only if it is this one.
     #[arg(long, value_name = "HOST", default_value = "localhost")]
     pub host: String,
     /// The port of the interop server in the image.
@@ -47,7 +48,8 @@ pub struct PharoArgs {
     /// Give results in the shape of the Python server of the same tools, where a failure is no error.
     #[arg(long)]
     pub compat: bool,
-    /// Allow an image or a listening address beyond this machine. Neither side asks who is there.
+    /// Allow `--http` an address, and `--host` a name or an address, that is not of this machine.
+    /// Neither side asks who is there. `localhost` and loopback addresses stay this machine.
     #[arg(long)]
     pub beyond_loopback: bool,
 }

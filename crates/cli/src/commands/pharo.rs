@@ -14,25 +14,35 @@ use crate::cli::PharoArgs;
 use crate::exit::{Exit, Usage};
 use crate::report;
 
-/// The most bytes of an image's answer. A result carries it twice, and a gateway takes 64 MiB.
-const MAX_ANSWER: usize = 16 << 20;
+/// The most bytes of an image's answer. A result carries it twice, and a gateway takes 64 MiB. At worst both are three
+/// times as long, where two bytes (U+0085) are escaped by six, and a picture of 8 MiB comes on top, in Base64: 59 MiB.
+/// With `--compat` there is no picture, and `1e15` is written out: 61 MiB.
+const MAX_ANSWER: usize = 8 << 20;
 /// How often a caller who wants it hears that a call is under way; clients give up after a minute of silence.
 const BEAT: Duration = Duration::from_secs(2);
+/// Time for calls under way when the client has closed its end: some close it right after their last request.
+const LAST_CALLS: Duration = Duration::from_secs(5);
+/// Time for the client to read the last answers after that.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 pub fn run(args: PharoArgs) -> Result<Exit> {
     check(&args)?;
-    let image = Image { host: args.host, port: args.port, may_be_remote: args.beyond_loopback, max_bytes: MAX_ANSWER };
+    // A host that is called this machine must be this machine, whoever may reach the server itself.
+    let may_be_remote = args.beyond_loopback && !is_called_local(&args.host);
+    let image = Image { host: args.host, port: args.port, may_be_remote, max_bytes: MAX_ANSWER };
     let settings = Settings {
         time: args.timeout,
         long_time: args.long_timeout,
         beat: BEAT,
-        read_picture: (!args.beyond_loopback).then_some(screen::read),
+        last_calls: LAST_CALLS,
+        last_words: LAST_WORDS,
+        read_picture: (!may_be_remote).then_some(screen::read),
         is_compat: args.compat,
     };
     let pharo = Arc::new(Pharo::new(image, settings));
     // One thread: it waits for one image, and starts sooner.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    runtime.block_on(async {
+    let served = runtime.block_on(async {
         match args.http {
             None => serve_lines(pharo, tokio::io::stdin(), tokio::io::stdout()).await.context("a stream failed"),
             Some(address) => {
@@ -45,10 +55,10 @@ pub fn run(args: PharoArgs) -> Result<Exit> {
                 }
             }
         }
-    })?;
+    });
     // Standard input is read on a thread that nobody can wake; what is under way has had its time.
     runtime.shutdown_background();
-    Ok(Exit::Fine)
+    served.map(|()| Exit::Fine)
 }
 
 /// What lies beyond this machine must be asked for.
@@ -61,11 +71,21 @@ fn check(args: &PharoArgs) -> Result<(), Usage> {
             "anybody who reaches {address} could run code in the image; listen at 127.0.0.1, or say --beyond-loopback"
         )));
     }
-    let host = args.host.trim_start_matches('[').trim_end_matches(']');
-    match host.parse::<IpAddr>() {
-        Ok(address) if !address.to_canonical().is_loopback() => Err(Usage(format!(
+    match address(&args.host) {
+        Some(address) if !address.is_loopback() => Err(Usage(format!(
             "{address} is not this machine, and what is sent there can be read on the way; say --beyond-loopback if it is meant"
         ))),
         _ => Ok(()),
     }
+}
+
+fn address(host: &str) -> Option<IpAddr> {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host.parse().ok().map(|address: IpAddr| address.to_canonical())
+}
+
+/// Whether a host is this machine by what it is called. Where another name leads is seen when it is asked.
+fn is_called_local(host: &str) -> bool {
+    let name = host.trim_end_matches('.').to_ascii_lowercase();
+    address(host).map_or(name == "localhost" || name.ends_with(".localhost"), |address| address.is_loopback())
 }
