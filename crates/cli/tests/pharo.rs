@@ -61,7 +61,7 @@ fn a_time_that_cannot_be_kept_is_refused() {
 fn a_port_that_is_none_is_refused_wherever_it_stands() {
     for port in ["0", "65536", "-1", "http"] {
         assert_usage(&gatelodge(&["pharo", &format!("--port={port}")]), "--port");
-        assert_usage(&house().run_with(&[("PHARO_SIS_PORT", port)], &["pharo"]), "--port");
+        assert_usage(&house().run_with(&[("PHARO_SIS_PORT", port)], &["pharo"]), "the variable `PHARO_SIS_PORT`");
     }
 }
 

@@ -69,7 +69,7 @@ fn annotations(effect: Effect) -> Value {
     use Effect::{Exports, Reads, Runs, Sets};
     json!({
         "readOnlyHint": effect == Reads,
-        "destructiveHint": matches!(effect, Exports | Runs),
+        "destructiveHint": matches!(effect, Exports | Runs | Sets),
         "idempotentHint": matches!(effect, Reads | Sets | Exports),
         "openWorldHint": effect == Runs,
     })

@@ -7,6 +7,8 @@ use serde::de::IgnoredAny;
 use crate::image::{Answer, Image, ImageError};
 use crate::tools::{Gives, Tool};
 
+/// Levels of an answer that is passed on: a gateway takes 64, and the result puts some around it.
+const MAX_DEPTH: usize = 60;
 /// The most characters of a foreign page that an error shows.
 const MAX_SHOWN: usize = 2_000;
 
@@ -96,12 +98,12 @@ pub(crate) fn read<'a>(image: &Image, answer: &'a Result<Answer, ImageError>) ->
     if has_half_pair(text) {
         return Err(unreadable("a string in it has half of a surrogate pair, which is no text"));
     }
-    let limits = Limits { bytes: text.len(), ..Limits::REPLY };
+    let limits = Limits { bytes: text.len(), depth: MAX_DEPTH, ..Limits::REPLY };
     let parts = split(text.as_bytes(), &limits)
         .map_err(|fault| unreadable(&format!("not with a JSON object that can be taken: {fault}")))?;
     match find(&parts, "success") {
         Some("true") => Ok(Success { object: text, value: find(&parts, "result"), error: find(&parts, "error") }),
-        Some("false") => Err(smalltalk(find(&parts, "error"))),
+        Some("false") => Err(smalltalk(&parts)),
         _ => Err(unreadable("its object does not say whether it was a success")),
     }
 }
@@ -204,11 +206,15 @@ fn refused(image: &Image, answer: &Answer) -> String {
 }
 
 /// The error of the image: what is known of it by name first, then whatever else it says.
-fn smalltalk(error: Option<&str>) -> String {
-    match error {
+fn smalltalk(parts: &[Part<'_>]) -> String {
+    let mut out = match find(parts, "error") {
         None => "The image says that it failed, and not why. Look at its transcript.".to_owned(),
         Some(error) => format!("Smalltalk error: {}", members(error)),
+    };
+    for part in parts.iter().filter(|part| !matches!(&*part.key, "success" | "error")) {
+        out.push_str(&format!("\n\n{}:\n{}", part.key, as_text(part.value)));
     }
+    out
 }
 
 /// The members of an object as lines of text, description and stack first; what is no object as it is.

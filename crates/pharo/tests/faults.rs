@@ -237,7 +237,7 @@ async fn a_smalltalk_error_may_be_a_text_or_anything_or_nothing() {
     let nothing = "The image says that it failed, and not why. Look at its transcript.";
     assert_eq!(fault(json_body(r#"{"success":false}"#)).await, nothing);
     // A failure with a result is still a failure.
-    assert_eq!(fault(json_body(r#"{"success":false,"result":7}"#)).await, nothing);
+    assert_eq!(fault(json_body(r#"{"success":false,"result":7}"#)).await, format!("{nothing}\n\nresult:\n7"));
 }
 
 #[tokio::test]

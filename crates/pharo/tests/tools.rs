@@ -185,7 +185,7 @@ async fn annotations_say_what_a_call_may_do() {
         let expected = match row.effect {
             Reads => [true, false, true, false],
             Captures => [false, false, false, false],
-            Sets => [false, false, true, false],
+            Sets => [false, true, true, false],
             Exports => [false, true, true, false],
             Runs => [false, true, false, true],
         };

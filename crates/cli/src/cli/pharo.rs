@@ -30,9 +30,9 @@ pub struct PharoArgs {
     /// Pictures of its screen are read only if it is this one.
     #[arg(long, value_name = "HOST", default_value = "localhost")]
     pub host: String,
-    /// The port of the interop server in the image.
-    #[arg(long, value_name = "PORT", env = "PHARO_SIS_PORT", default_value_t = 8086, value_parser = clap::value_parser!(u16).range(1..))]
-    pub port: u16,
+    /// The port of the interop server in the image [default: what the variable PHARO_SIS_PORT says, else 8086]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
     /// How long the image may take for an answer: 500ms, 30s, 2m.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
     pub timeout: Duration,

@@ -12,12 +12,15 @@ use tokio::net::TcpListener;
 
 use crate::cli::PharoArgs;
 use crate::exit::{Exit, Usage};
-use crate::report;
+use crate::{environment, report};
 
 /// The most bytes of an image's answer. A result carries it twice, and a gateway takes 64 MiB. At worst both are three
 /// times as long, where two bytes (U+0085) are escaped by six, and a picture of 8 MiB comes on top, in Base64: 59 MiB.
 /// With `--compat` there is no picture, and `1e15` is written out: 61 MiB.
 const MAX_ANSWER: usize = 8 << 20;
+/// The interop server in the image reads the same one.
+const PORT_VARIABLE: &str = "PHARO_SIS_PORT";
+const USUAL_PORT: u16 = 8086;
 /// How often a caller who wants it hears that a call is under way; clients give up after a minute of silence.
 const BEAT: Duration = Duration::from_secs(2);
 /// Time for calls under way when the client has closed its end: some close it right after their last request.
@@ -29,7 +32,8 @@ pub fn run(args: PharoArgs) -> Result<Exit> {
     check(&args)?;
     // A host that is called this machine must be this machine, whoever may reach the server itself.
     let may_be_remote = args.beyond_loopback && !is_called_local(&args.host);
-    let image = Image { host: args.host, port: args.port, may_be_remote, max_bytes: MAX_ANSWER };
+    let port = port(args.port)?;
+    let image = Image { host: args.host, port, may_be_remote, max_bytes: MAX_ANSWER };
     let settings = Settings {
         time: args.timeout,
         long_time: args.long_timeout,
@@ -61,8 +65,23 @@ pub fn run(args: PharoArgs) -> Result<Exit> {
     served.map(|()| Exit::Fine)
 }
 
+/// The port: what was asked for, what the image's own variable says, or the usual one.
+fn port(asked: Option<u16>) -> Result<u16, Usage> {
+    // Clients' configurations often set a variable to nothing.
+    let named = || environment::variable(PORT_VARIABLE).filter(|port| !port.is_empty());
+    let Some(text) = asked.is_none().then(named).flatten() else { return Ok(asked.unwrap_or(USUAL_PORT)) };
+    text.parse().ok().filter(|port| *port > 0).ok_or_else(|| {
+        let text = report::shown(&text);
+        Usage(format!("the variable `{PORT_VARIABLE}` is `{text}`, which is no port; correct it, or say --port"))
+    })
+}
+
 /// What lies beyond this machine must be asked for.
 fn check(args: &PharoArgs) -> Result<(), Usage> {
+    if address(&args.host).is_none() && args.host.contains(|letter: char| !is_of_name(letter)) {
+        let host = report::shown(&args.host);
+        return Err(Usage(format!("`{host}` is no host; --host takes a name or an address, and --port the port")));
+    }
     if args.beyond_loopback {
         return Ok(());
     }
@@ -77,6 +96,10 @@ fn check(args: &PharoArgs) -> Result<(), Usage> {
         ))),
         _ => Ok(()),
     }
+}
+
+fn is_of_name(letter: char) -> bool {
+    letter.is_alphanumeric() || matches!(letter, '-' | '.' | '_')
 }
 
 fn address(host: &str) -> Option<IpAddr> {
