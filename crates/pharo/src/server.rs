@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use data_encoding::BASE64;
 use gatelodge_json::{Limits, quote};
-use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::head::{Misfit, fault_status};
 use gatelodge_mcp::{
     Era, Id, Message, Method, Request, Revision, ToolCall, WireError, code, error, read_message, result,
 };
@@ -102,6 +102,11 @@ impl Pharo {
             let why = format!("this server does not know {}", gatelodge_mcp::shown(request.method().name()));
             return refused(status, code::METHOD_NOT_FOUND, &why);
         };
+        if deed == Deed::Call
+            && let Err(fault) = request.tool_call()
+        {
+            return refused(fault_status(&fault, era), fault.code, &fault.message);
+        }
         let place = if deed == Deed::Listen { Place::Stream } else { Place::Call };
         match self.running.begin(place, session, request.id()) {
             Ok(entry) => Ok((deed, entry)),

@@ -270,6 +270,11 @@ async fn what_is_no_message_is_refused() {
     let stateless = [("mcp-protocol-version", "2026-07-28")];
     let wrong = web.post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": []}), &stateless).await;
     assert_eq!((wrong.status, wrong.code()), (400, -32602));
+    let nameless = request(1, "tools/call", json!({}));
+    for (message, status) in [(nameless.clone(), 200), (modern(nameless), 400)] {
+        let answer = web.post(&message, &[]).await;
+        assert_eq!((answer.status, answer.code()), (status, -32602), "{message}");
+    }
     let theirs = web.post(&request(1, "roots/list", json!({})), &stateless).await;
     assert_eq!((theirs.status, theirs.code()), (404, -32601));
     let call = eval(1).to_string();
