@@ -7,7 +7,8 @@
 Each check of the suite must end in the same way on both roads. A server of ours stands behind the gateway, under a
 policy that allows everything. Directly it passes what `TOTALS` says; a count that is not exactly so fails, so a suite
 that runs less than it should is noticed. What is known to differ stands in `conformance/expected-<revision>.txt`; an
-entry that no longer differs fails.
+entry that no longer differs fails. With `--cross` the gateway finds a server of the other era, so that it has to bridge
+them; what differs then stands in `conformance/expected-cross-<revision>.txt`.
 """
 
 import argparse
@@ -199,6 +200,11 @@ def run_one(arguments: argparse.Namespace, fixture: str, revision: str, folder: 
             record = out / "wire" if arguments.keep else None
             if record:
                 record.mkdir()
+            if road == "through" and arguments.cross:
+                other = "legacy" if revision == "2026-07-28" else "modern"
+                only = relay.Relay(int(url.split(":")[2].split("/")[0]), era=other)
+                stack.callback(only.end)
+                url = f"http://127.0.0.1:{only.port}/mcp"
             if road == "through":
                 gate, token = start_gateway(stack, arguments, url, out)
                 between = relay.Relay(gate, f"Authorization: Bearer {token}", record)
@@ -212,7 +218,8 @@ def run_one(arguments: argparse.Namespace, fixture: str, revision: str, folder: 
             results.append(suite(arguments, url, revision, out))
     run = Run(fixture, revision, results[0][0], results[1][0], compare(*results))
     partial = arguments.scenario is not None
-    judge(run, {} if partial else expected(revision, fixture), None if partial else TOTALS.get((fixture, revision)))
+    name = f"cross-{revision}" if arguments.cross else revision
+    judge(run, {} if partial else expected(name, fixture), None if partial else TOTALS.get((fixture, revision)))
     return run
 
 
@@ -290,6 +297,7 @@ def main() -> None:
     parser.add_argument("--fixture", action="append", choices=["rmcp", "python"], help="default: both")
     parser.add_argument("--url", help="a server that runs already, in place of a fixture")
     parser.add_argument("--revision", action="append", choices=list(REVISIONS), help="default: all")
+    parser.add_argument("--cross", action="store_true", help="the server behind the gateway speaks the other era alone")
     parser.add_argument("--scenario", help="one scenario alone")
     parser.add_argument("--keep", type=Path, help="a new folder for all results and for what went over the wire")
     parser.add_argument("--json", action="store_true", help="print one JSON object in place of text")

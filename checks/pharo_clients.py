@@ -52,7 +52,7 @@ def wrapped(house) -> list[str]:
 
 
 def check_sdks(findings, house, direct: str) -> None:
-    hidden = {"eval", "import_package", "install_project", "run_class_test", "run_package_test"}
+    hidden = {"eval", "import_package", "run_class_test", "run_package_test"}
     ours, gated = "there is no tool `eval_code`", "Unknown tool: eval_code (not available to this grant)"
     # Where it is, by which token, what is listed, whether a sum is computed, and what is said of a tool that is not there.
     ways = {

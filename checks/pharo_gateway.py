@@ -202,6 +202,8 @@ def check_eval_code(findings: Findings, house: House) -> None:
     findings.same("the list by a policy with eval_code", ["eval"], caller.tools())
     findings.same("eval by it", "7", text_of(caller.call("eval", {"code": "3 + 4"})))
     findings.same("eval_code by it", unknown("eval_code"), caller.call("eval_code", {"code": "3 + 4"}).get("error"))
+    warned = "`eval_code` names the tool `eval_code`, which `pharo` does not offer"
+    findings.same("the gateway's word on it", True, warned in (house.folder / "log").read_text() or "no warning")
 
 
 def check_cases(findings: Findings, house: House) -> None:
@@ -217,7 +219,7 @@ def check_cases(findings: Findings, house: House) -> None:
             call, expect = case["call"], case["expect"]
             answer = caller.call(call["tool"], call.get("arguments", {}))
             findings.same(f"{name}: {case['name']}", expected(call["tool"], expect), decided(answer, expect))
-    names = {"strict": TOOLS - {"eval", "import_package", "install_project", "run_class_test", "run_package_test"}}
+    names = {"strict": TOOLS - {"eval", "import_package", "run_class_test", "run_package_test"}}
     for name, label in CALLERS.items():
         for is_modern in (False, True):
             findings.same(f"the list by {name}", sorted(names.get(name, TOOLS)), house.peer(label, is_modern).tools())

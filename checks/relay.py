@@ -1,4 +1,4 @@
-"""A relay on this machine: it adds one header to each request, and changes nothing else.
+"""A relay on this machine: it adds one header to each request, or refuses those of an era, and changes nothing else.
 
 For clients that cannot be told to send a token. What they write and what they hear stays as it is, byte by byte: odd
 hosts, repeated headers and streams included. Who hangs up on one side is gone on the other.
@@ -16,8 +16,8 @@ MAX_HEAD = 1 << 20
 class Relay:
     """Listens at `port` and hands everything to another port of this machine."""
 
-    def __init__(self, target: int, header: str | None = None, record: Path | None = None) -> None:
-        self.target, self.header, self.record = target, header, record
+    def __init__(self, target: int, header: str | None = None, record: Path | None = None, era: str | None = None) -> None:
+        self.target, self.header, self.record, self.era = target, header, record, era
         self.port, self.count = 0, 0
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
@@ -49,8 +49,9 @@ class Relay:
             return
         self.count += 1
         tap = Tap(self.record / f"{self.count:04}.txt" if self.record else None)
-        ways = [asyncio.create_task(self.ask(reader, Way(requests, tap, ">>>"))),
-                asyncio.create_task(answer(answers, Way(writer, tap, "<<<")))]
+        back = Way(writer, tap, "<<<")
+        ways = [asyncio.create_task(self.ask(reader, Way(requests, tap, ">>>"), back)),
+                asyncio.create_task(answer(answers, back))]
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -60,17 +61,31 @@ class Relay:
                 end.close()
             tap.end()
 
-    async def ask(self, reader: asyncio.StreamReader, way: "Way") -> None:
+    async def ask(self, reader: asyncio.StreamReader, way: "Way", back: "Way") -> None:
         """Hands on requests until the client hangs up."""
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 first, rest = head.split(b"\r\n", 1)
+                if self.era and is_of(rest) != self.era:
+                    await body(reader, Way(None, way.tap, ">>>"), rest)
+                    await back.write(UNKNOWN)
+                    continue
                 added = f"{self.header}\r\n".encode() if self.header else b""
                 await way.write(first + b"\r\n" + added + rest)
                 await body(reader, way, rest)
         except (OSError, asyncio.IncompleteReadError):
             return
+
+
+# What a server says that knows nothing of the other era.
+SAID = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"this server does not speak so"}}'
+UNKNOWN = b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(SAID), SAID)
+
+
+def is_of(head: bytes) -> str:
+    """The era of a request."""
+    return "modern" if b"mcp-protocol-version: 2026-07-28" in head.lower() else "legacy"
 
 
 async def body(reader: asyncio.StreamReader, way: "Way", head: bytes) -> None:
@@ -115,11 +130,13 @@ class Tap:
 class Way:
     """One direction of a connection."""
 
-    def __init__(self, writer: asyncio.StreamWriter, tap: Tap, mark: str) -> None:
+    def __init__(self, writer: asyncio.StreamWriter | None, tap: Tap, mark: str) -> None:
         self.writer, self.tap, self.mark = writer, tap, mark
 
     async def write(self, part: bytes) -> None:
         self.tap.write(self.mark, part)
+        if self.writer is None:
+            return
         self.writer.write(part)
         await self.writer.drain()
 

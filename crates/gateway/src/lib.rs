@@ -11,8 +11,11 @@ mod live;
 mod methods;
 mod metrics;
 mod redact;
+mod seat;
 mod session;
 mod settings;
+mod telemetry;
+mod trace;
 mod twins;
 mod upstream;
 mod visit;
@@ -32,15 +35,18 @@ use tracing::{info, warn};
 use crate::call::PausedCalls;
 use crate::flood::Flood;
 use crate::http::listener::{Entrance, listen};
+use crate::http::sse::Connections;
 use crate::live::Bounds;
 use crate::methods::pool::Pool;
 use crate::metrics::Metrics;
 use crate::session::Sessions;
+use crate::telemetry::Telemetry;
 use crate::upstream::Client;
 use crate::visit::Visit;
 
 pub use live::{Door, GrantConfig, Live, LiveGrant, LivePolicy};
 pub use settings::Settings;
+pub use telemetry::TelemetryConfig;
 pub use twins::twins;
 pub use upstream::{
     Accepting, ChildConfig, HttpConfig, InjectedHeader, MIN_SECRET, Secrets, TlsError, Upstream, UpstreamConfig, Way,
@@ -61,9 +67,11 @@ pub struct Gateway {
     clock: Arc<dyn Clock>,
     settings: Settings,
     sessions: Sessions,
+    connections: Connections,
     pool: Pool,
     paused: PausedCalls,
     metrics: Metrics,
+    telemetry: Telemetry,
     client: Client,
     unauthenticated: Flood,
     /// Sent once, when the gateway stops. Listeners, connections and streams listen.
@@ -88,6 +96,7 @@ impl Gateway {
     ) -> Result<Arc<Self>, TlsError> {
         let metrics = Metrics::new();
         let client = Client::new(&settings, metrics.dropped_counter())?;
+        let telemetry = Telemetry::new(settings.telemetry.as_ref(), metrics.lost_spans.clone())?;
         Ok(Arc::new_cyclic(|own| Self {
             own: Weak::clone(own),
             live: ArcSwap::default(),
@@ -95,9 +104,11 @@ impl Gateway {
             pins,
             clock,
             sessions: Sessions::new(settings.sessions, settings.session_idle),
+            connections: Connections::default(),
             pool: Pool::default(),
             paused: PausedCalls::default(),
             client,
+            telemetry,
             metrics,
             unauthenticated: Flood::default(),
             stop: watch::Sender::new(false),
@@ -120,9 +131,9 @@ impl Gateway {
         let next = self.live.load().next(servers, grants, &bounds);
         self.live.store(Arc::new(next));
         let live = self.live();
-        self.sessions.look_at_children(|session, child| {
+        self.sessions.look_at_links(|session, link| {
             let has_grant = live.grants().any(|grant| grant.config.id == *session.grant());
-            has_grant && live.server(session.server()).is_some_and(|upstream| child.is_of(upstream))
+            has_grant && live.server(session.server()).is_some_and(|upstream| link.is_of(upstream))
         });
     }
 
@@ -136,6 +147,7 @@ impl Gateway {
     /// # Errors
     /// A listener is not one.
     pub async fn run(self: &Arc<Self>, callers: TcpListener, admin: Option<TcpListener>) -> std::io::Result<()> {
+        self.telemetry.start();
         let stop = self.stop.subscribe();
         let housekeeping = self.housekeeping();
         let listening = async {
@@ -183,6 +195,7 @@ impl Gateway {
         if let Err(fault) = self.ledger.flush().await {
             warn!(error = %fault, "the last rows of the call log may not be written: {fault}");
         }
+        self.telemetry.flush().await;
         info!("stopped");
     }
 

@@ -3,6 +3,7 @@
 pub(crate) mod call;
 pub(crate) mod crossing;
 pub(crate) mod discover;
+pub(crate) mod gone;
 pub(crate) mod initialize;
 pub(crate) mod input;
 pub(crate) mod list;

@@ -20,7 +20,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
 
 use self::hub::Hub;
 use self::words::{OwnWords, Watched};
-use crate::upstream::{Child, Link};
+use crate::upstream::Link;
 
 /// The most of a client's name that is kept.
 const MAX_CLIENT_TEXT: usize = 128;
@@ -60,6 +60,7 @@ pub(crate) struct Session {
     pub handshake: Bytes,
     /// What the upstream said of itself: the result of its handshake, or of `server/discover`.
     pub welcome: Bytes,
+    pub takes_log: bool,
     /// What the client said of itself, where the upstream wants it said with each request.
     words: Option<OwnWords>,
     /// The upstream's end. Written at the handshake and when it is done again.
@@ -96,6 +97,8 @@ pub(crate) struct Opening {
     pub room: OwnedSemaphorePermit,
     /// Whether the upstream takes requests that stand alone, and knows of no session.
     pub is_far_stateless: bool,
+    /// Whether log messages are for the client: one whose requests stand alone says so with each.
+    pub takes_log: bool,
 }
 
 /// A question of an upstream.
@@ -125,7 +128,8 @@ impl Session {
     pub fn new(opening: Opening) -> Option<Self> {
         let mut random = [0; 32];
         getrandom::fill(&mut random).ok()?;
-        let Opening { grant, server, revision, client, handshake, welcome, link, room, is_far_stateless } = opening;
+        let Opening { grant, server, revision, client, handshake, welcome, link, room, is_far_stateless, takes_log } =
+            opening;
         Some(Self {
             id: HEXLOWER.encode(&random).into(),
             grant,
@@ -135,6 +139,7 @@ impl Session {
             words: is_far_stateless.then(|| OwnWords::of(&handshake)),
             handshake,
             welcome,
+            takes_log,
             link: Mutex::new(link),
             openings: AtomicU64::new(0),
             under_way: Mutex::default(),
@@ -371,13 +376,15 @@ impl Sessions {
         least.inspect(|(_, child)| child.end()).is_some()
     }
 
-    /// Looks again at what processes of sessions offer, and ends those that are not to stay.
-    pub fn look_at_children(&self, stays: impl Fn(&Session, &Child) -> bool) {
+    /// Looks again at what processes of sessions offer, and ends those, and connections, that are not to stay.
+    pub fn look_at_links(&self, stays: impl Fn(&Session, &Link) -> bool) {
         for session in self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
-            match session.link() {
-                Link::Child(child) if stays(&session, &child) => child.offers().forget(),
-                Link::Child(child) => child.end(),
-                Link::None | Link::Http(_) => {}
+            let link = session.link();
+            match (&link, stays(&session, &link)) {
+                (Link::Child(child), true) => child.offers().forget(),
+                (Link::Child(child), false) => child.end(),
+                (Link::Sse(connection), false) => connection.end(),
+                (Link::Sse(_), true) | (Link::None | Link::Http(_), _) => {}
             }
         }
     }

@@ -148,10 +148,7 @@ mod tests {
             )
         );
         let bare = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/logLevel":"info"}}}"#;
-        assert_eq!(
-            to_session(bare).as_deref(),
-            Some(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}"#)
-        );
+        assert_eq!(to_session(bare).as_deref(), Some(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}"#));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use gatelodge_json::Limits;
 use gatelodge_mcp::head::{self, Guard, Misfit, check_post, check_stateless};
-use gatelodge_mcp::{Era, Message, Method, Request as Asked, code, error, event};
+use gatelodge_mcp::{Era, Message, Method, Request as Asked, Revision, code, error, event};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -145,10 +145,10 @@ async fn post(pharo: Arc<Pharo>, headers: HeaderMap, incoming: Incoming) -> Resp
 
 /// How the client speaks, by this request alone.
 fn era(headers: &HeaderMap, request: &Asked<'_>) -> Result<Era, Misfit> {
-    let named = head::revision(headers)?;
-    let is_modern = named.is_some_and(|revision| revision.era() == Era::Modern);
-    if is_modern || request.meta().protocol_version().is_some() {
-        check_stateless(headers, request)?;
+    if head::says_stateless(headers) || request.meta().protocol_version().is_some() {
+        check_stateless(headers, request, &Revision::ALL)?;
+    } else {
+        head::revision(headers, &Revision::ALL)?;
     }
     era_of(request)
 }

@@ -217,7 +217,7 @@ pub(crate) fn era_of(request: &Request<'_>) -> Result<Era, Misfit> {
         }
         return Ok(Era::Modern);
     }
-    Err(Misfit::revision(&named))
+    Err(Misfit::revision(&named, &Revision::ALL))
 }
 
 /// Reads a message of a client.

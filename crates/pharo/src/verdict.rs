@@ -84,8 +84,8 @@ pub(crate) fn read<'a>(image: &Image, answer: &'a Result<Answer, ImageError>) ->
     }
     let unreadable = |why: &str| {
         format!(
-            "The image at {} answered, but {why}. Something else may be listening there: is the port that of \
-            PharoSmalltalkInteropServer?\n\n{}",
+            "The image at {} answered, but {why}. Ask for less or for another form (`printString`) if it is the image; if \
+            something else listens there, name the port of PharoSmalltalkInteropServer with --port.\n\n{}",
             place(image),
             excerpt(&answer.body)
         )

@@ -6,17 +6,19 @@ use bytes::Bytes;
 use gatelodge_mcp::{Id, Method, Request, code};
 use gatelodge_policy::{Code, Decision, Reason, Terms, decide};
 use gatelodge_store::{CallId, Mode, Outcome};
+use http::StatusCode;
 
 use super::initialize;
 use super::offer::offer_for;
 use crate::Gateway;
 use crate::call::{
-    Bond, Ended, Errand, Facts, Paused, Permit, Refusal, Room, Trail, answer, forward, go_on, take, under_our_id,
+    Bond, Ended, Errand, Facts, Paused, Permit, Refusal, Room, Trail, answer, forward, go_on, mirrored, status_of,
+    take, under_our_id,
 };
 use crate::http::line::Line;
 use crate::http::reply;
 use crate::session::UnderWay;
-use crate::upstream::{Exchange, Offer, SendError};
+use crate::upstream::{Exchange, Offer, Outgoing, SendError};
 use crate::visit::{Crossing, Visit};
 
 /// How often an upstream may ask the client before it answers.
@@ -25,7 +27,7 @@ const MAX_ROUNDS: usize = 16;
 /// What is left to do when the caller has its answer.
 enum Carried {
     /// The upstream answered.
-    Answered { text: Bytes, outcome: Outcome, exchange: Box<Exchange> },
+    Answered { status: StatusCode, text: Bytes, outcome: Outcome, exchange: Box<Exchange> },
     /// The answer is ours: the client is asked something, or what it wants is kept here.
     Told { text: String },
     /// The upstream answered that it wants something of the client first.
@@ -45,11 +47,10 @@ pub(crate) async fn carry(
 ) {
     trail.about(visit, facts.target(), facts.arguments());
     match walk(gw, visit, request, facts, &mut trail, &mut line).await {
-        Ok(Carried::Answered { text, outcome, mut exchange }) => {
+        Ok(Carried::Answered { status, text, outcome, mut exchange }) => {
             gw.metrics.answered();
-            line.finish(text).await;
-            let status = exchange.status.as_u16();
-            gw.write(trail.outcome(outcome, Some(status))).await;
+            line.finish_with(status, text).await;
+            gw.write(trail.outcome(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(gw).await;
         }
         Ok(Carried::Told { text } | Carried::InputRequired { result: text }) => {
@@ -115,6 +116,7 @@ async fn walk(
     let resumed = resumed(gw, visit, request, facts)?;
     // What goes on was paid for when it began.
     let terms = if resumed.is_some() { Terms::default() } else { terms };
+    let params = mirrored(visit, facts, offer.as_deref())?;
     let reserved = match take(gw, visit, &terms, trail).await {
         Err(refusal) if visit.door.mode == Mode::Observe && !matches!(refusal, Refusal::Store(_)) => {
             trail.observed(&refusal);
@@ -132,7 +134,7 @@ async fn walk(
     let mut step = match resumed {
         Some(paused) => Step::GoOn(paused),
         None => {
-            let outgoing = under_our_id(visit, request, trail.call(), about);
+            let outgoing = Outgoing { params: params.clone(), ..under_our_id(visit, request, trail.call(), about) };
             Step::Send(trail.call(), Permit::of_reserved(&reserved, outgoing))
         }
     };
@@ -150,7 +152,10 @@ async fn walk(
         judge(visit, facts, offer.as_deref(), trail)?;
         let call = gw.new_call();
         match next.map(|answers| super::input::again(visit, request, call, about, &answers)) {
-            Ok(Some(outgoing)) => step = Step::Send(call, Permit::of_reserved(&reserved, outgoing)),
+            Ok(Some(outgoing)) => {
+                let outgoing = Outgoing { params: params.clone(), ..outgoing };
+                step = Step::Send(call, Permit::of_reserved(&reserved, outgoing));
+            }
             Ok(None) => break Ok(Carried::Cancelled),
             Err(fault) => break Err(fault),
         }
@@ -324,7 +329,8 @@ async fn send(
             (Ended::Answer(message), Some(exchange)) => {
                 let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply)
                     .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
-                Ok(Carried::Answered { text, outcome, exchange: Box::new(exchange) })
+                let status = status_of(visit.era(), &message, call, exchange.status, &gw.settings.reply);
+                Ok(Carried::Answered { status, text, outcome, exchange: Box::new(exchange) })
             }
             _ => Ok(Carried::Cancelled),
         }

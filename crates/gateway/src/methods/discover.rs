@@ -60,7 +60,9 @@ pub(crate) async fn ask(gw: &Gateway, visit: &Visit) -> Result<Option<Bytes>, Se
     let Ok(Some(result)) = result_text(&message, &gw.settings.reply) else { return Ok(None) };
     let Ok(document) = read(&result, &gw.settings.reply) else { return Ok(None) };
     let versions = document.root().get("supportedVersions").filter(|versions| versions.kind() == Kind::List);
-    let modern = Revision::R2026_07_28.as_str();
-    let speaks = versions.is_some_and(|versions| versions.elements().any(|version| version.is_str(modern)));
-    Ok(speaks.then(|| Bytes::copy_from_slice(&result)))
+    let versions = versions.iter().flat_map(|versions| versions.elements());
+    let spoken: Vec<Revision> = versions.filter_map(|version| version.as_str()?.parse().ok()).collect();
+    let speaks_modern = spoken.contains(&Revision::R2026_07_28);
+    visit.upstream.set_spoken(spoken);
+    Ok(speaks_modern.then(|| Bytes::copy_from_slice(&result)))
 }

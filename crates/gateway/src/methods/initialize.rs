@@ -98,6 +98,7 @@ async fn opened(
         link: exchange.link.clone(),
         room,
         is_far_stateless: false,
+        takes_log: true,
     };
     let Some(session) = Session::new(opening).and_then(|session| gw.sessions.insert(session)) else {
         end_upstream(gw, &visit.upstream, exchange.link.clone()).await;
@@ -139,6 +140,7 @@ fn welcomed(
         link: Link::None,
         room,
         is_far_stateless: true,
+        takes_log: true,
     };
     let session = Session::new(opening).and_then(|session| gw.sessions.insert(session));
     let session = session.ok_or_else(|| SendError::NotSent("there is no room for another session".to_owned()))?;
@@ -211,13 +213,12 @@ pub(crate) async fn say_initialized(gw: &Gateway, visit: &Visit) {
     }
 }
 
-/// Opens a session anew whose process has ended, or runs by another configuration than the one in force.
+/// Opens a session anew whose process or connection has ended, or is of another configuration than the one in force.
 pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &Visit) {
     let Some(session) = visit.far_session() else { return };
     let openings = session.openings();
-    if let Link::Child(child) = session.link()
-        && (child.is_over() || !child.is_of(&visit.upstream))
-    {
+    let link = session.link();
+    if link.is_over() || !link.is_of(&visit.upstream) {
         make_room_for_child(gw, visit).await;
         again(gw, visit, Some(openings)).await;
     }
@@ -246,7 +247,7 @@ pub(crate) async fn shaken(gw: &Gateway, visit: &Visit, handshake: &Bytes) -> Re
         return Err(unusable("the handshake cannot be read"));
     };
     let call = gw.new_call();
-    let text = request.paged(&Id::string(call.as_str()), None);
+    let text = request.paged(&Id::string(call.as_str()), None, None);
     let permit = Permit::of_always_allowed(Method::Initialize.name(), Outgoing::request(text, call))
         .ok_or_else(|| unusable("the handshake has to be judged"))?;
     let mut exchange = gw.client.send(&visit.upstream, permit).await?;

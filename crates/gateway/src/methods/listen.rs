@@ -5,20 +5,24 @@ mod session;
 use bytes::Bytes;
 use gatelodge_json::{Limits, Value, read};
 use gatelodge_mcp::{Id, Request, Upstream as Said, read_upstream};
-use gatelodge_store::Outcome;
+use gatelodge_store::{CallId, Outcome};
 use http::StatusCode;
 
 use super::pass::fail;
 use super::server::{MayHear, may_hear_of, unaddressed};
 use super::stream::LOOK;
 use crate::Gateway;
-use crate::call::{Facts, Permit, Refusal, Trail, answer};
+use crate::call::{Facts, Permit, Refusal, Trail, answer, status_of};
 use crate::http::line::Line;
 use crate::http::reply;
+use crate::telemetry::ClientSpan;
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::{Crossing, Visit};
 
 pub(super) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// The end of a stream: the answer, as the caller gets it.
+type Heard = (StatusCode, Bytes, Outcome);
 
 /// Holds the stream open until either side ends it.
 pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
@@ -31,17 +35,24 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, m
         line.hang_up();
         return gw.write(trail.outcome(Outcome::Ok, None)).await;
     }
-    let text = request.paged(&Id::string(trail.call().as_str()), None);
     let method = request.method().name();
-    let permit =
-        Permit::of_always_allowed(method, visit.addressed_about(Outgoing::request(text, trail.call()), method, None));
-    let ended = match permit {
-        Some(permit) => opened(gw, visit, request, permit, &mut line).await,
+    let hop = visit.hop(method, None);
+    let text = request.paged(&Id::string(trail.call().as_str()), None, hop.as_ref().map(|hop| &hop.own));
+    let outgoing = visit.addressed_about(Outgoing::request(text, trail.call()), method, None).within(hop);
+    let ended = match Permit::of_always_allowed(method, outgoing) {
+        Some(permit) => {
+            let span = ClientSpan::begin(visit, permit.hop(), trail.call(), gw.clock.now());
+            let ended = opened(gw, visit, request, (trail.call(), permit), &mut line).await;
+            if let Some(span) = span {
+                span.end_stream(ended.as_ref().err());
+            }
+            ended
+        }
         None => Err(SendError::NotSent("the method has to be judged".to_owned())),
     };
     match ended {
-        Ok(Some((text, outcome))) => {
-            line.finish_with(StatusCode::OK, text).await;
+        Ok(Some((status, text, outcome))) => {
+            line.finish_with(status, text).await;
             gw.write(trail.outcome(outcome, None)).await;
         }
         Ok(None) => {
@@ -80,21 +91,22 @@ async fn opened(
     gw: &Gateway,
     visit: &Visit,
     request: &Request<'_>,
-    permit: Permit,
+    (call, permit): (CallId, Permit),
     line: &mut Line,
-) -> Result<Option<(Bytes, Outcome)>, SendError> {
+) -> Result<Option<Heard>, SendError> {
     let opening = tokio::time::timeout(gw.settings.call_time, gw.client.send(&visit.upstream, permit));
     let mut exchange = opening.await.unwrap_or(Err(SendError::Timeout))?;
-    pump(gw, visit, request, &mut exchange, line).await
+    pump(gw, visit, request, call, &mut exchange, line).await
 }
 
 async fn pump(
     gw: &Gateway,
     visit: &Visit,
     request: &Request<'_>,
+    call: CallId,
     exchange: &mut Exchange,
     line: &mut Line,
-) -> Result<Option<(Bytes, Outcome)>, SendError> {
+) -> Result<Option<Heard>, SendError> {
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut look = tokio::time::interval(LOOK);
@@ -118,8 +130,10 @@ async fn pump(
         let Some(message) = message else { return Ok(None) };
         match read_upstream(&message, &gw.settings.reply) {
             Ok(Said::Reply(_)) => {
-                let answer = answer(visit, &message, request.id(), &gw.settings.reply);
-                return answer.map(Some).ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()));
+                let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply)
+                    .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
+                let status = status_of(visit.era(), &message, call, exchange.status, &gw.settings.reply);
+                return Ok(Some((status, text, outcome)));
             }
             Ok(Said::Notification(said)) => {
                 if let Some(text) = unaddressed(gw, visit, &said) {

@@ -4,10 +4,11 @@
 use bytes::Bytes;
 use gatelodge_mcp::{Id, Message, Method, Notification, Request, Response};
 use gatelodge_store::Outcome;
+use http::StatusCode;
 
 use super::server::tell;
 use crate::Gateway;
-use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, forward, under_our_id};
+use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, forward, status_of, under_our_id};
 use crate::http::line::Line;
 use crate::http::reply;
 use crate::session::AskedBy;
@@ -17,8 +18,8 @@ use crate::visit::{Crossing, Visit};
 /// Sends a request on that passes under every policy, and gives the answer back.
 pub(crate) async fn request(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
     match sent(gw, visit, request, &trail, &mut line).await {
-        Ok((text, outcome, mut exchange)) => {
-            line.finish(text).await;
+        Ok((status, text, outcome, mut exchange)) => {
+            line.finish_with(status, text).await;
             gw.write(trail.outcome(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(gw).await;
         }
@@ -41,10 +42,13 @@ async fn sent(
     request: &Request<'_>,
     trail: &Trail,
     line: &mut Line,
-) -> Result<(Bytes, Outcome, Exchange), SendError> {
+) -> Result<(StatusCode, Bytes, Outcome, Exchange), SendError> {
     let (message, exchange) = exchanged(gw, visit, request, trail, line).await?;
     match answer(visit, &message, request.id(), &gw.settings.reply) {
-        Some((text, outcome)) => Ok((text, outcome, exchange)),
+        Some((text, outcome)) => {
+            let status = status_of(visit.era(), &message, trail.call(), exchange.status, &gw.settings.reply);
+            Ok((status, text, outcome, exchange))
+        }
         None => Err(SendError::Unusable("the answer cannot be read".to_owned())),
     }
 }

@@ -33,6 +33,7 @@ pub(crate) fn unaddressed(gw: &Gateway, visit: &Visit, said: &ServerNotification
             let asked = visit.session()?.taken_back(&said.reference()?)?;
             said.referring_to(&Id::string(&asked))
         }
+        Method::LogMessage if visit.far_session().is_some_and(|session| !session.takes_log) => None,
         // It answers what we asked, not the client.
         Method::SubscriptionsAcknowledged if visit.crossing() == Crossing::ToStateless => None,
         Method::ToolsListChanged => {
