@@ -140,7 +140,7 @@ async fn a_body_that_is_not_the_interop_servers_is_told_with_how_it_begins() {
         let said = fault(json_body(body)).await;
         assert!(said.starts_with("The image at IMAGE answered, but "), "{said}");
         assert!(said.contains(why), "{said}");
-        assert!(said.contains("is the port that of PharoSmalltalkInteropServer?"), "{said}");
+        assert!(said.contains("name the port of PharoSmalltalkInteropServer with --port"), "{said}");
         let begin = String::from_utf8_lossy(body);
         let shown = if body.is_empty() { "The body is empty." } else { &begin };
         assert!(said.ends_with(shown), "{said}");
