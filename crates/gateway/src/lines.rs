@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::Gateway;
 use crate::http::line::Slot;
 use crate::seat::{Seat, end_session};
-use crate::visit::Visit;
+use crate::visit::{STDIO, Visit};
 
 /// How long the client may take for the last texts.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -32,6 +32,7 @@ impl Gateway {
         input: impl AsyncRead + Unpin,
         output: impl AsyncWrite + Unpin,
     ) -> std::io::Result<()> {
+        self.telemetry.start();
         let (texts, queue) = mpsc::channel(WAITING);
         let slot = Slot::default();
         let (ended, end) = oneshot::channel();
@@ -94,7 +95,7 @@ impl Gateway {
 
     fn local_visit(&self, grant: &TokenHash, server: &ServerName) -> std::io::Result<Visit> {
         let gone = || std::io::Error::other("the grant or the server is not in force any more");
-        self.visit(grant, server, &"stdio".into()).ok_or_else(gone)
+        self.visit(grant, server, &STDIO.into()).ok_or_else(gone)
     }
 }
 

@@ -16,6 +16,7 @@ use crate::http::mcp::dispatch;
 use crate::http::reply;
 use crate::methods::{initialize, pass, pool, stream};
 use crate::session::{ClientInfo, Session};
+use crate::trace::Trace;
 use crate::visit::{Modern, Side, Visit};
 
 /// Where a client's texts go, and the one session that it has.
@@ -66,6 +67,7 @@ impl Seat {
                 return None;
             }
         };
+        visit.trace = Trace::of(&message, None, &gw.telemetry);
         match self.side(gw, &visit, &message).await {
             Ok(side) => visit.side = side,
             Err(Misfit { code, message: what, data, .. }) => {
@@ -192,6 +194,7 @@ impl Gateway {
             upstream: Arc::clone(upstream),
             address: Arc::clone(address),
             side: Side::Legacy(None),
+            trace: None,
         })
     }
 

@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use crate::live::{Door, LiveGrant};
 use crate::session::{ClientInfo, Session};
+use crate::trace::{Hop, Trace};
 use crate::upstream::{Link, ModernHead, Offer, OfferedTool, Offers, Outgoing, Upstream};
 use gatelodge_mcp::bridge::to_session;
 use gatelodge_mcp::{Era, Revision};
 use http::HeaderMap;
+
+/// Where a client is that came over standard streams.
+pub(crate) const STDIO: &str = "stdio";
 
 /// A request whose grant is known.
 #[derive(Debug, Clone)]
@@ -17,6 +21,8 @@ pub(crate) struct Visit {
     pub upstream: Arc<Upstream>,
     pub address: Arc<str>,
     pub side: Side,
+    /// Which trace the request belongs to, if any.
+    pub trace: Option<Trace>,
 }
 
 /// How the client speaks. The upstream's side is a matter of its own.
@@ -152,6 +158,16 @@ impl Visit {
             outgoing.body = crossed.into();
         }
         outgoing
+    }
+
+    /// A span of ours for one request to the upstream, if the caller's trace goes on, or one begins here.
+    pub fn hop(&self, method: &str, about: Option<&str>) -> Option<Hop> {
+        self.trace.as_ref()?.hop(method, about)
+    }
+
+    /// Whether the client came over HTTP, and not over standard streams.
+    pub fn is_over_http(&self) -> bool {
+        &*self.address != STDIO
     }
 
     /// The client's name and version for the log.

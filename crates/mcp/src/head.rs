@@ -14,7 +14,7 @@ pub use guard::{Guard, Rejected};
 pub use mirror::{Mirror, MirrorError, param_headers};
 pub use names::{METHOD, NAME, PROTOCOL_VERSION, SESSION, decode, encode};
 
-use crate::error::{code, shown};
+use crate::error::{WireError, code, shown};
 use crate::message::Request;
 use crate::method::Method;
 use crate::revision::{Era, Revision};
@@ -133,6 +133,16 @@ pub fn check_meta(request: &Request<'_>, spoken: &[Revision]) -> Result<Revision
         return Err(Misfit::missing("`params._meta` does not say the client's capabilities"));
     }
     Ok(revision)
+}
+
+/// The status to answer with to a message that cannot be taken.
+pub fn fault_status(fault: &WireError, era: Era) -> StatusCode {
+    match (era, fault.code) {
+        // A stateless client tells by the status that the method, not the server, is missing.
+        (Era::Modern, code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        (Era::Legacy, code::METHOD_NOT_FOUND | code::INVALID_PARAMS) => StatusCode::OK,
+        _ => StatusCode::from_u16(fault.status).unwrap_or(StatusCode::BAD_REQUEST),
+    }
 }
 
 fn known(text: &str, spoken: &[Revision]) -> Result<Revision, Misfit> {

@@ -23,6 +23,7 @@ use crate::Gateway;
 use crate::call::{Room, Trail, subject_of};
 use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream};
 use crate::session::ClientInfo;
+use crate::trace::Trace;
 use crate::visit::{Modern, Side, Visit};
 
 /// Answers one request.
@@ -64,7 +65,7 @@ fn admit(gw: &Gateway, peer: SocketAddr, head: &Parts) -> Result<Visit, Refused>
     });
     // A server of another grant is not told from one that is not there.
     let Some((upstream, door)) = found else { return not_found("this grant has no server of that name") };
-    Ok(Visit { grant: Arc::clone(grant), door, upstream, address, side: Side::Legacy(None) })
+    Ok(Visit { grant: Arc::clone(grant), door, upstream, address, side: Side::Legacy(None), trace: None })
 }
 
 fn unauthorized(status: StatusCode, what: &str) -> Response<Body> {
@@ -102,6 +103,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
             return gw.reject(&visit, fault.code, &fault.message).await;
         }
     };
+    visit.trace = Trace::of(&message, Some(&headers), &gw.telemetry);
     match side_of(gw, &visit, &headers, &message).await {
         Ok(side) => visit.side = side,
         Err(Misfit { status, code, message: what, data }) => {
@@ -131,6 +133,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
 
 pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, mut line: Line) {
     let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
+    line.show_to(trail.answer());
     if request.method().is_gone_in(visit.era()) {
         return gone::refuse(gw, Some(request.id()), request.method(), trail, line).await;
     }

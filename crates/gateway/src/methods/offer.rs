@@ -53,8 +53,8 @@ fn settled(visit: &Visit, name: &str) -> Option<Arc<Offer>> {
 async fn take_anew(gw: &Gateway, visit: &Visit, line: &mut Line) -> Result<Arc<Offer>, Refusal> {
     let changes = visit.offers().changes();
     let wanted = Wanted { method: &Method::ToolsList, member: "tools", progress: None };
-    let pages = match fetch(gw, visit, &wanted, line, |id, cursor| own_request(visit, id, cursor)).await? {
-        Pages::Whole(pages) => pages,
+    let pages = match fetch(gw, visit, &wanted, line, |id, cursor, _| own_request(visit, id, cursor)).await? {
+        Pages::Whole(pages, _) => pages,
         // A server without tools says that it does not know the method. Any other error says nothing of its tools,
         // and what is kept here is for all grants.
         Pages::Error(message, _) if says_unknown_method(&message) => Vec::new(),

@@ -11,6 +11,7 @@ use http::header::{HeaderMap, HeaderValue};
 use super::child::Child;
 use super::sse::Sse;
 use super::{Secrets, Upstream};
+use crate::trace::Hop;
 
 /// Why an upstream gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +40,17 @@ impl SendError {
             Self::NotSent(_) => Outcome::NotSent,
             Self::Timeout => Outcome::Timeout,
             Self::Gone(_) | Self::Unusable(_) | Self::Status(_) => Outcome::Gone,
+        }
+    }
+
+    /// One word for it, for those who count.
+    pub fn word(&self) -> String {
+        match self {
+            Self::NotSent(_) => "not_sent".to_owned(),
+            Self::Gone(_) => "gone".to_owned(),
+            Self::Unusable(_) => "unusable".to_owned(),
+            Self::Timeout => "timeout".to_owned(),
+            Self::Status(status) => status.to_string(),
         }
     }
 
@@ -111,6 +123,8 @@ pub(crate) struct Outgoing {
     pub modern: Option<ModernHead>,
     /// What it wants there of a call's arguments.
     pub params: HeaderMap,
+    /// Our span, if it belongs to a trace.
+    pub hop: Option<Hop>,
 }
 
 /// The head of a stateless request, made from the body that was judged.
@@ -132,12 +146,18 @@ impl Outgoing {
             call: None,
             modern: None,
             params: HeaderMap::new(),
+            hop: None,
         }
     }
 
     /// A request, whose id in the body is that of the call.
     pub fn request(body: impl Into<Bytes>, call: gatelodge_store::CallId) -> Self {
         Self { call: Some(call), ..Self::note(body) }
+    }
+
+    /// The same in a span of ours, which the body names if the caller named one.
+    pub fn within(self, hop: Option<Hop>) -> Self {
+        Self { hop, ..self }
     }
 
     /// Whether it begins a session.
