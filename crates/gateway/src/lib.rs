@@ -21,8 +21,8 @@ mod visit;
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -31,9 +31,11 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
 
+use crate::call::PausedCalls;
 use crate::flood::Flood;
 use crate::http::listener::{Entrance, listen};
 use crate::live::Bounds;
+use crate::methods::pool::Pool;
 use crate::metrics::Metrics;
 use crate::session::Sessions;
 use crate::telemetry::Telemetry;
@@ -56,12 +58,15 @@ const CUT_TIME: Duration = Duration::from_secs(1);
 
 /// Everything that requests share.
 pub struct Gateway {
+    own: Weak<Self>,
     live: ArcSwap<Live>,
     ledger: Arc<dyn Ledger>,
     pins: Arc<dyn ToolPins>,
     clock: Arc<dyn Clock>,
     settings: Settings,
     sessions: Sessions,
+    pool: Pool,
+    paused: PausedCalls,
     metrics: Metrics,
     telemetry: Telemetry,
     client: Client,
@@ -87,14 +92,19 @@ impl Gateway {
         settings: Settings,
     ) -> Result<Arc<Self>, TlsError> {
         let metrics = Metrics::new();
-        Ok(Arc::new(Self {
+        let client = Client::new(&settings, metrics.dropped_counter())?;
+        let telemetry = Telemetry::new(settings.telemetry.as_ref(), metrics.lost_spans.clone())?;
+        Ok(Arc::new_cyclic(|own| Self {
+            own: Weak::clone(own),
             live: ArcSwap::default(),
             ledger,
             pins,
             clock,
             sessions: Sessions::new(settings.sessions, settings.session_idle),
-            client: Client::new(&settings, metrics.dropped_counter())?,
-            telemetry: Telemetry::new(settings.telemetry.as_ref(), metrics.lost_spans.clone())?,
+            pool: Pool::default(),
+            paused: PausedCalls::default(),
+            client,
+            telemetry,
             metrics,
             unauthenticated: Flood::default(),
             stop: watch::Sender::new(false),
@@ -162,6 +172,8 @@ impl Gateway {
         loop {
             tokio::time::sleep(HOUSEKEEPING).await;
             self.end_idle_sessions().await;
+            self.end_paused_calls().await;
+            self.pool.sweep(|id, grant, server| self.sessions.is_there(id, grant, server));
             self.tell_unauthenticated().await;
         }
     }
@@ -223,6 +235,11 @@ impl Gateway {
         let door = grant.config.doors.get(visit.upstream.name());
         let is_same = door.is_some_and(|door| door.is_same(&visit.door));
         is_same && live.server(visit.upstream.name()).is_some_and(|server| Arc::ptr_eq(server, &visit.upstream))
+    }
+
+    /// The gateway, for a task that outlives a request.
+    pub(crate) fn own(&self) -> Option<Arc<Self>> {
+        self.own.upgrade()
     }
 
     /// Starts a task that the end of [`Gateway::run`] waits for.

@@ -3,6 +3,7 @@
 //! A caller's message is scanned whole, once; an upstream's is only split. What is not known passes untouched,
 //! what two readers could take for different things is refused. Nothing here knows of sockets or of policies.
 
+pub mod bridge;
 mod error;
 mod events;
 pub mod head;

@@ -4,6 +4,7 @@ use gatelodge_mcp::{Id, ServerRequest, code, error};
 use gatelodge_policy::is_always_allowed;
 
 use super::reserve::Reserved;
+use crate::methods::server::MayHear;
 use crate::trace::Hop;
 use crate::upstream::{Link, Outgoing, Verb};
 use crate::visit::Visit;
@@ -24,6 +25,11 @@ impl Permit {
     /// For a message whose method passes under every policy: handshakes, lists, notifications. None for any other.
     pub fn of_always_allowed(method: &str, outgoing: Outgoing) -> Option<Self> {
         is_always_allowed(method).then_some(Self { outgoing })
+    }
+
+    /// For subscribing to a resource, or ending that, of which the policy lets the grant hear.
+    pub fn of_heard(_heard: &MayHear, outgoing: Outgoing) -> Self {
+        Self { outgoing }
     }
 
     /// For the client's answer to what the upstream asked under `_asked`, which the policy allowed when it was asked.

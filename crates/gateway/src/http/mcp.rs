@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_mcp::head::{self, Misfit, Refused, accepts, check_post, check_stateless, revision};
+use gatelodge_mcp::head::{
+    self, Misfit, Refused, accepts, check_post, check_stateless, param_headers, revision, says_stateless,
+};
 use gatelodge_mcp::{Era, Message, Method, Request as Asked, Revision, code, error, read_message};
 use gatelodge_policy::is_always_allowed;
 use gatelodge_store::{Outcome, ServerName};
@@ -19,7 +21,7 @@ use super::line::{Line, address_words};
 use super::reply;
 use crate::Gateway;
 use crate::call::{Room, Trail, subject_of};
-use crate::methods::{call, discover, initialize, list, listen, pass, stream};
+use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream};
 use crate::session::ClientInfo;
 use crate::trace::Trace;
 use crate::visit::{Modern, Side, Visit};
@@ -92,7 +94,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
     let message = match read_message(&body, &gw.settings.request) {
         Ok(message) => message,
         Err(fault) => {
-            let era = if says_modern(&headers) { Era::Modern } else { Era::Legacy };
+            let era = if says_stateless(&headers) { Era::Modern } else { Era::Legacy };
             let (status, text) = reply::wire_error(&fault, era);
             line.finish_with(status, text.into()).await;
             return gw.reject(&visit, fault.code, &fault.message).await;
@@ -114,6 +116,10 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
     }
     match &message {
         Message::Request(request) => dispatch(gw, &visit, request, line).await,
+        Message::Notification(said) if said.method().is_gone_in(visit.era()) => {
+            let trail = Trail::of_visit(&visit, gw.new_call(), gw.clock.now());
+            gone::refuse(gw, None, said.method(), trail, line).await;
+        }
         Message::Notification(_) | Message::Response(_) => {
             // Sent on first: what the client says next must not overtake it.
             pass::one_way(gw, &visit, &message).await;
@@ -125,6 +131,9 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
 pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, mut line: Line) {
     let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
     line.show_to(trail.answer());
+    if request.method().is_gone_in(visit.era()) {
+        return gone::refuse(gw, Some(request.id()), request.method(), trail, line).await;
+    }
     if is_judged(request.method()) {
         return match subject_of(request) {
             Ok(facts) => call::carry(gw, visit, request, &facts, trail, line).await,
@@ -143,6 +152,7 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, m
             return gw.write(trail.refused(&refusal)).await;
         }
     };
+    let Some((trail, line)) = crossing::own_answer(gw, visit, request, trail, line).await else { return };
     initialize::reopen_if_over(gw, visit).await;
     match request.method() {
         Method::Initialize => initialize::initialize(gw, visit, request, trail, line).await,
@@ -159,32 +169,22 @@ fn is_judged(method: &Method<'_>) -> bool {
     !is_always_allowed(method.name())
 }
 
-fn says_modern(headers: &HeaderMap) -> bool {
-    headers.get(head::PROTOCOL_VERSION).is_some_and(|value| value == Revision::R2026_07_28.as_str())
-}
-
 /// How the client speaks, by this request alone.
 async fn side_of(gw: &Gateway, visit: &Visit, headers: &HeaderMap, message: &Message<'_>) -> Result<Side, Misfit> {
-    let version = revision(headers)?;
-    let named = match message {
-        Message::Request(request) => request.meta().protocol_version(),
-        Message::Notification(_) | Message::Response(_) => None,
+    let spoken = visit.upstream.spoken();
+    let is_modern = match message {
+        Message::Request(request) => head::is_stateless(headers, request),
+        Message::Notification(_) | Message::Response(_) => says_stateless(headers),
     };
-    let is_modern = named.is_some() || version.is_some_and(|version| version.era() == Era::Modern);
     if !is_modern {
-        return legacy_side(gw, visit, headers, message, version);
+        return legacy_side(gw, visit, headers, message, revision(headers, &spoken)?);
     }
-    let side = modern_side(headers, message)?;
-    match discover::speaks_modern(gw, visit).await {
-        Ok(true) => Ok(Side::Modern(side)),
-        // What a legacy server says to a request without a session; clients then begin with the handshake.
-        Ok(false) => Err(Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "begin with `initialize`")),
-        Err(fault) => Err(Misfit::new(
-            StatusCode::BAD_GATEWAY,
-            code::INTERNAL_ERROR,
-            &crate::call::Refusal::Upstream(fault).message(),
-        )),
-    }
+    let side = modern_side(headers, message, &spoken)?;
+    let Message::Request(request) = message else { return Ok(Side::Modern(side)) };
+    let joined = pool::joined(gw, visit, request, side).await;
+    joined
+        .map(Side::Modern)
+        .map_err(|refusal| Misfit::new(StatusCode::BAD_GATEWAY, code::INTERNAL_ERROR, &refusal.message()))
 }
 
 fn legacy_side(
@@ -226,16 +226,20 @@ fn find_session(gw: &Gateway, visit: &Visit, headers: &HeaderMap) -> Result<Arc<
     })
 }
 
-fn modern_side(headers: &HeaderMap, message: &Message<'_>) -> Result<Modern, Misfit> {
+fn modern_side(headers: &HeaderMap, message: &Message<'_>, spoken: &[Revision]) -> Result<Modern, Misfit> {
     let Message::Request(request) = message else {
-        return Ok(Modern { revision: Revision::R2026_07_28, client: ClientInfo::default() });
+        return Ok(Modern { revision: Revision::R2026_07_28, client: ClientInfo::default(), params: None, far: None });
     };
-    let revision = check_stateless(headers, request)?;
-    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()) })
+    let revision = check_stateless(headers, request, spoken)?;
+    let params = match request.method() {
+        Method::ToolsCall => Some(param_headers(headers)?),
+        _ => None,
+    };
+    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()), params, far: None })
 }
 
 async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {
-    if says_modern(headers) {
+    if says_stateless(headers) {
         return reply::not_allowed("POST", "the stateless revision has no GET");
     }
     if !accepts(headers, "text/event-stream") {
@@ -251,7 +255,7 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
 }
 
 async fn delete(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {
-    if says_modern(headers) {
+    if says_stateless(headers) {
         return reply::not_allowed("POST", "the stateless revision has no DELETE");
     }
     match find_session(gw, &visit, headers) {

@@ -98,6 +98,7 @@ fn build(upstream: &Upstream, to: &HttpConfig, outgoing: Outgoing) -> Request<Fu
         headers.insert(head::PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
     }
     if let Some(modern) = outgoing.modern {
+        headers.extend(outgoing.params);
         insert_encoded(&mut headers, head::METHOD, &modern.method);
         if let Some(name) = &modern.name {
             insert_encoded(&mut headers, head::NAME, name);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use gatelodge_mcp::Revision;
 use gatelodge_store::Outcome;
-use http::header::HeaderValue;
+use http::header::{HeaderMap, HeaderValue};
 
 use super::Secrets;
 use super::child::Child;
@@ -99,6 +99,8 @@ pub(crate) struct Outgoing {
     pub modern: Option<ModernHead>,
     /// Our span, if it belongs to a trace.
     pub hop: Option<Hop>,
+    /// What it wants there of a call's arguments.
+    pub params: HeaderMap,
 }
 
 /// The head of a stateless request, made from the body that was judged.
@@ -112,7 +114,16 @@ impl Outgoing {
     /// A message that wants no answer.
     pub fn note(body: impl Into<Bytes>) -> Self {
         let body = body.into();
-        Self { verb: Verb::Post, body, link: Link::None, revision: None, call: None, modern: None, hop: None }
+        Self {
+            verb: Verb::Post,
+            body,
+            link: Link::None,
+            revision: None,
+            call: None,
+            modern: None,
+            hop: None,
+            params: HeaderMap::new(),
+        }
     }
 
     /// A request, whose id in the body is that of the call.
