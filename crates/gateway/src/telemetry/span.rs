@@ -224,7 +224,7 @@ impl ClientSpan {
     pub fn end(mut self, ended: Result<&Ended, &SendError>) {
         self.finish(|span| match ended {
             Ok(Ended::Answer(message)) => span.answered(message),
-            // The answer comes when the client has said what it was asked.
+            // The call waits for its client; this part of it went well.
             Ok(Ended::Asked(_)) => {}
             Ok(Ended::Cancelled) => span.fail(names::CANCELLED),
             Err(fault) => span.fail(fault.word()),
