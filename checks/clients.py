@@ -26,6 +26,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent / "clients"
 EVERYTHING = HERE / "node_modules/@modelcontextprotocol/server-everything/dist/index.js"
 CLAUDE = HERE / "node_modules/@anthropic-ai/claude-code-linux-x64/claude"
+# The last that speaks the old revisions alone: what npm gives to an old Node.
+OLD_CLAUDE = HERE / "node_modules/claude-code-2.1.197/claude"
+# Each with its version, and the revision it speaks to a gateway that speaks all.
+CLAUDES = {"2.1.325": (CLAUDE, "2026-07-28"), "2.1.197": (OLD_CLAUDE, "2025-11-25")}
 
 # Calls whose answer is the same every time, and one that the strict policy refuses.
 CALLS = {
@@ -195,22 +199,33 @@ def compare_sse(findings: Findings, arguments: argparse.Namespace, direct: dict,
         alike(findings, f"{name} at a server that speaks only HTTP+SSE", told, heard)
 
 
-def claude_code(findings: Findings, gate: str, tokens: dict, home: str) -> None:
+def claude_code(findings: Findings, version: str, gate: str, tokens: dict, home: str) -> None:
     """Claude Code connects, lists and reports health without anyone being logged in."""
-    if not CLAUDE.exists():
-        sys.exit(f"error: {CLAUDE} is missing; npm ci in {HERE} brings it")
+    claude, _ = CLAUDES[version]
+    if not claude.exists():
+        sys.exit(f"error: {claude} is missing; npm ci in {HERE} brings it")
     environment = {"HOME": home, "PATH": os.environ["PATH"], "CLAUDE_CONFIG_DIR": f"{home}/.claude",
                    "DISABLE_TELEMETRY": "1", "DISABLE_AUTOUPDATER": "1"}
+    said = run([str(claude), "--version"], env=environment, cwd=home, stdin=subprocess.DEVNULL)
+    findings.same("the version of Claude Code", version, said.split()[0])
     for server in ("notes", "everything"):
         header = f"Authorization: Bearer {tokens[server, 'all']}"
-        run([str(CLAUDE), "mcp", "add", "--transport", "http", server, f"{gate}/mcp/{server}", "--header", header],
+        run([str(claude), "mcp", "add", "--transport", "http", server, f"{gate}/mcp/{server}", "--header", header],
             env=environment, cwd=home, stdin=subprocess.DEVNULL)
-    listed = run([str(CLAUDE), "mcp", "list"], env=environment, cwd=home, stdin=subprocess.DEVNULL)
+    listed = run([str(claude), "mcp", "list"], env=environment, cwd=home, stdin=subprocess.DEVNULL)
     for server in ("notes", "everything"):
         lines = [line for line in listed.splitlines() if line.startswith(f"{server}:")]
-        findings.same(f"Claude Code at {server}", len(lines) == 1 and "Connected" in lines[0], True)
+        findings.same(f"Claude Code {version} at {server}", len(lines) == 1 and "Connected" in lines[0], True)
         if findings.failed:
             print(listed)
+
+
+def check_log(findings: Findings, program: str, data: Path) -> None:
+    """Each Claude Code was seen by the gateway, under its own version and speaking the revision that is its own."""
+    rows = run([program, "calls", "--data", str(data), "--all", "--last", "100000", "--json"]).splitlines()
+    for version, (_, revision) in CLAUDES.items():
+        seen = {row.get("revision") for row in map(json.loads, rows) if row.get("client") == f"claude-code {version}"}
+        findings.same(f"the revision of Claude Code {version}", {revision}, seen - {None})
 
 
 def configuration(folder: Path, direct: dict, tokens: dict, ports: tuple[int, int]) -> Path:
@@ -264,9 +279,11 @@ def main() -> None:
         url = f"http://127.0.0.1:{gate}"
         compare(findings, arguments, {server: at for server, at in direct.items() if server != OLD}, url, tokens)
         compare_sse(findings, arguments, direct, url, tokens)
-        home = folder / "home"
-        home.mkdir()
-        claude_code(findings, f"http://127.0.0.1:{gate}", tokens, str(home))
+        for version in CLAUDES:
+            home = folder / f"home-{version}"
+            home.mkdir()
+            claude_code(findings, version, url, tokens, str(home))
+        check_log(findings, arguments.gatelodge, folder / "data")
         if findings.failed:
             print((folder / "gatelodge.log").read_text()[-3000:])
     print(f"clients: {findings.checked - findings.failed} passed, {findings.failed} failed")
