@@ -1,0 +1,13 @@
+-- Sessions of clients, so that they survive a restart of the gateway.
+CREATE TABLE sessions (
+    id BLOB PRIMARY KEY, -- the hash
+    grant_id TEXT NOT NULL, -- may be one of the configuration: no reference
+    server TEXT NOT NULL,
+    revision TEXT NOT NULL,
+    client_name TEXT,
+    client_version TEXT,
+    handshake TEXT NOT NULL,
+    used_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX sessions_by_use ON sessions (used_at);
