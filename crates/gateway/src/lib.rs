@@ -13,6 +13,7 @@ mod metrics;
 mod redact;
 mod session;
 mod settings;
+mod stores;
 mod twins;
 mod upstream;
 mod visit;
@@ -34,11 +35,13 @@ use crate::http::listener::{Entrance, listen};
 use crate::live::Bounds;
 use crate::metrics::Metrics;
 use crate::session::Sessions;
+use crate::session::keeping::Keeping;
 use crate::upstream::Client;
 use crate::visit::Visit;
 
 pub use live::{Door, GrantConfig, Live, LiveGrant, LivePolicy};
 pub use settings::Settings;
+pub use stores::Stores;
 pub use twins::twins;
 pub use upstream::{
     Accepting, ChildConfig, HttpConfig, InjectedHeader, MIN_SECRET, Secrets, TlsError, Upstream, UpstreamConfig, Way,
@@ -58,6 +61,7 @@ pub struct Gateway {
     clock: Arc<dyn Clock>,
     settings: Settings,
     sessions: Sessions,
+    keeping: Keeping,
     metrics: Metrics,
     client: Client,
     unauthenticated: Flood,
@@ -75,17 +79,13 @@ impl Gateway {
     ///
     /// # Errors
     /// TLS cannot be set up.
-    pub fn new(
-        ledger: Arc<dyn Ledger>,
-        pins: Arc<dyn ToolPins>,
-        clock: Arc<dyn Clock>,
-        settings: Settings,
-    ) -> Result<Arc<Self>, TlsError> {
+    pub fn new(stores: Stores, clock: Arc<dyn Clock>, settings: Settings) -> Result<Arc<Self>, TlsError> {
         let metrics = Metrics::new();
         Ok(Arc::new(Self {
             live: ArcSwap::default(),
-            ledger,
-            pins,
+            ledger: stores.ledger,
+            pins: stores.pins,
+            keeping: Keeping::new(stores.sessions),
             clock,
             sessions: Sessions::new(settings.sessions, settings.session_idle),
             client: Client::new(&settings, metrics.dropped_counter())?,
@@ -155,6 +155,7 @@ impl Gateway {
         loop {
             tokio::time::sleep(HOUSEKEEPING).await;
             self.end_idle_sessions().await;
+            self.note_sessions().await;
             self.tell_unauthenticated().await;
         }
     }
@@ -169,6 +170,7 @@ impl Gateway {
             }
         }
         self.tell_unauthenticated().await;
+        self.note_sessions().await;
         if let Err(fault) = self.ledger.flush().await {
             warn!(error = %fault, "the last rows of the call log may not be written: {fault}");
         }

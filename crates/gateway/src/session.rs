@@ -1,6 +1,8 @@
 //! What a legacy session remembers. It is no authority: every request shows its token, and a session of another grant
 //! is not there.
 
+pub(crate) mod keeping;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +13,8 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use gatelodge_json::Value;
 use gatelodge_mcp::{Id, Revision};
-use gatelodge_store::{CallId, GrantId, ServerName};
+use gatelodge_store::{CallId, GrantId, IdHash, ServerName, SessionRow};
+use jiff::Timestamp;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 
 use crate::upstream::{Child, Link};
@@ -20,6 +23,9 @@ use crate::upstream::{Child, Link};
 const MAX_CLIENT_TEXT: usize = 128;
 /// Questions of an upstream that wait for the client's answer; beyond that the oldest is forgotten.
 const MAX_ASKED: usize = 256;
+
+/// An id has 256 random bits, and is written in base sixteen.
+const ID_BYTES: usize = 32;
 
 /// A session that nobody has used for so long may lose its process to another.
 const OUT_OF_USE: Duration = Duration::from_secs(10);
@@ -42,16 +48,24 @@ impl ClientInfo {
     }
 }
 
+/// What was agreed in a handshake.
+#[derive(Debug)]
+pub(crate) struct Agreed {
+    pub grant: GrantId,
+    pub server: ServerName,
+    pub revision: Revision,
+    pub client: ClientInfo,
+    /// The client's handshake, for doing it again with an upstream that has forgotten us.
+    pub handshake: Bytes,
+}
+
 /// What was agreed in a handshake, and what is under way.
 #[derive(Debug)]
 pub(crate) struct Session {
     id: Box<str>,
-    grant: GrantId,
-    server: ServerName,
-    revision: Revision,
-    client: ClientInfo,
-    /// The client's handshake, for doing it again with an upstream that has forgotten us.
-    pub handshake: Bytes,
+    /// By which it is kept and counted.
+    hash: IdHash,
+    agreed: Agreed,
     /// The upstream's end. Written at the handshake and when it is done again.
     link: Mutex<Link>,
     openings: AtomicU64,
@@ -85,24 +99,30 @@ pub(crate) struct UnderWay {
 }
 
 impl Session {
-    pub fn new(
-        grant: GrantId,
-        server: ServerName,
-        revision: Revision,
-        client: ClientInfo,
-        handshake: Bytes,
-        link: Link,
-        room: OwnedSemaphorePermit,
-    ) -> Option<Self> {
-        let mut random = [0; 32];
+    /// A new one; none if there is no randomness.
+    pub fn new(agreed: Agreed, link: Link, room: OwnedSemaphorePermit) -> Option<Self> {
+        let mut random = [0; ID_BYTES];
         getrandom::fill(&mut random).ok()?;
-        Some(Self {
-            id: HEXLOWER.encode(&random).into(),
-            grant,
-            server,
-            revision,
-            client,
-            handshake,
+        Some(Self::of_id(&HEXLOWER.encode(&random), agreed, link, room))
+    }
+
+    /// One that was kept. Its upstream's end has to be opened before anything can be sent.
+    pub fn restored(id: &str, row: SessionRow, room: OwnedSemaphorePermit) -> Option<Self> {
+        let agreed = Agreed {
+            grant: row.grant,
+            server: row.server,
+            revision: row.revision.parse().ok()?,
+            client: ClientInfo { name: row.client_name, version: row.client_version },
+            handshake: row.handshake.into(),
+        };
+        Some(Self::of_id(id, agreed, Link::Unopened, room))
+    }
+
+    fn of_id(id: &str, agreed: Agreed, link: Link, room: OwnedSemaphorePermit) -> Self {
+        Self {
+            id: id.into(),
+            hash: IdHash::of(&[id]),
+            agreed,
             link: Mutex::new(link),
             openings: AtomicU64::new(0),
             under_way: Mutex::default(),
@@ -111,27 +131,51 @@ impl Session {
             used_at: Mutex::new(Instant::now()),
             reopening: tokio::sync::Mutex::default(),
             _room: room,
-        })
+        }
+    }
+
+    /// The session as it is kept.
+    pub fn row(&self, used_at: Timestamp) -> SessionRow {
+        SessionRow {
+            id: self.hash,
+            grant: self.agreed.grant.clone(),
+            server: self.agreed.server.clone(),
+            revision: self.agreed.revision.as_str().to_owned(),
+            client_name: self.agreed.client.name.clone(),
+            client_version: self.agreed.client.version.clone(),
+            // INVARIANT: it was read as a message, so it is UTF-8.
+            handshake: str::from_utf8(&self.agreed.handshake).unwrap_or_default().to_owned(),
+            used_at,
+        }
     }
 
     pub fn id(&self) -> &str {
         &self.id
     }
 
+    /// By which it is kept and counted: the id itself is on no disk.
+    pub fn hash(&self) -> IdHash {
+        self.hash
+    }
+
     pub fn grant(&self) -> &GrantId {
-        &self.grant
+        &self.agreed.grant
     }
 
     pub fn server(&self) -> &ServerName {
-        &self.server
+        &self.agreed.server
     }
 
     pub fn revision(&self) -> Revision {
-        self.revision
+        self.agreed.revision
     }
 
     pub fn client(&self) -> &ClientInfo {
-        &self.client
+        &self.agreed.client
+    }
+
+    pub fn handshake(&self) -> &[u8] {
+        &self.agreed.handshake
     }
 
     pub fn link(&self) -> Link {
@@ -258,21 +302,32 @@ impl Sessions {
         self.count() < self.limit
     }
 
-    /// Keeps a session; none if there is no room.
+    /// Keeps a session, or finds the one of its id that somebody else has kept meanwhile; none if there is no room.
     pub fn insert(&self, session: Session) -> Option<Arc<Session>> {
         if !self.has_room() {
             return None;
         }
-        let session = Arc::new(session);
         let mut table = lock(self.table(session.id())?);
-        table.insert(session.id().into(), Arc::clone(&session));
-        Some(session)
+        let entry = table.entry(session.id().into()).or_insert_with(|| Arc::new(session));
+        Some(Arc::clone(entry))
+    }
+
+    /// Whether there is one of this id, whosever it is.
+    pub fn has(&self, id: &str) -> bool {
+        self.table(id).is_some_and(|table| lock(table).contains_key(id))
+    }
+
+    /// The hashes of those that were used within a time, or whose stream is open.
+    pub fn used_within(&self, time: Duration) -> Vec<IdHash> {
+        let tables = self.tables.iter().map(lock);
+        tables.flat_map(|table| in_use(&table, time).collect::<Vec<_>>()).collect()
     }
 
     /// Finds a session of a grant at a server. One of another grant is not there.
     pub fn find(&self, id: &str, grant: &GrantId, server: &ServerName) -> Option<Arc<Session>> {
         let session = lock(self.table(id)?).get(id).cloned()?;
-        let is_own = session.grant == *grant && session.server == *server && !session.is_idle(self.idle);
+        let agreed = &session.agreed;
+        let is_own = agreed.grant == *grant && agreed.server == *server && !session.is_idle(self.idle);
         if is_own {
             session.touch();
         }
@@ -287,7 +342,7 @@ impl Sessions {
 
     /// Forgets sessions that nobody uses, or whose grant is no more, and gives them.
     pub fn sweep(&self, has_grant: impl Fn(&GrantId) -> bool) -> Vec<Arc<Session>> {
-        let idle = |session: &Arc<Session>| session.is_idle(self.idle) || !has_grant(&session.grant);
+        let idle = |session: &Arc<Session>| session.is_idle(self.idle) || !has_grant(session.grant());
         let tables = self.tables.iter().map(lock);
         tables
             .flat_map(|mut table| table.extract_if(|_, session| idle(session)).collect::<Vec<_>>())
@@ -298,7 +353,7 @@ impl Sessions {
     /// Ends the process of the session at a server that was not used for longest. False if none is out of use.
     pub fn end_least_used_child(&self, server: &ServerName) -> bool {
         let all = self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>());
-        let unused = all.filter(|session| session.server == *server && session.is_out_of_use(OUT_OF_USE));
+        let unused = all.filter(|session| session.server() == server && session.is_out_of_use(OUT_OF_USE));
         let children = unused.filter_map(|session| match session.link() {
             Link::Child(child) if !child.is_over() => Some((*lock(&session.used_at), child)),
             _ => None,
@@ -313,7 +368,7 @@ impl Sessions {
             match session.link() {
                 Link::Child(child) if stays(&session, &child) => child.offers().forget(),
                 Link::Child(child) => child.end(),
-                Link::None | Link::Http(_) => {}
+                Link::None | Link::Unopened | Link::Http(_) => {}
             }
         }
     }
@@ -333,6 +388,11 @@ impl fmt::Debug for Sessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Sessions({})", self.count())
     }
+}
+
+/// The hashes of the sessions of a table that were used within a time.
+fn in_use(table: &HashMap<Box<str>, Arc<Session>>, time: Duration) -> impl Iterator<Item = IdHash> {
+    table.values().filter(move |session| !session.is_idle(time)).map(|session| session.hash)
 }
 
 /// A panic while holding one of these leaves the table whole: each change is one call.

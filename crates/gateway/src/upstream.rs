@@ -246,6 +246,9 @@ impl Client {
     /// Sends what a permit allows, and gives the beginning of the answer.
     pub async fn send(&self, upstream: &Upstream, permit: Permit) -> Result<Exchange, SendError> {
         let outgoing = permit.into_outgoing();
+        if matches!(outgoing.link, Link::Unopened) {
+            return Err(SendError::NotSent("the session could not be opened again at the server".to_owned()));
+        }
         match &upstream.config.way {
             Way::Http(to) => self.http.send(upstream, to, outgoing).await,
             Way::Child(config) => self.send_to_child(upstream, config, outgoing).await,

@@ -59,12 +59,17 @@ impl Line {
         self.room = Some(room);
     }
 
-    /// Tells the client which session it has, with an answer that has not begun.
-    pub fn open(&mut self, session: &Arc<Session>) {
+    /// Tells the client which session it has, with an answer that has not begun. Gives whether the client can come
+    /// back to it over another connection.
+    pub fn open(&mut self, session: &Arc<Session>) -> bool {
         match &mut self.to {
-            To::Http(line) => line.session = HeaderValue::from_str(session.id()).ok(),
+            To::Http(line) => {
+                line.session = HeaderValue::from_str(session.id()).ok();
+                true
+            }
             To::Lines(_, slot) => {
                 *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(session));
+                false
             }
         }
     }

@@ -20,7 +20,7 @@ use super::reply;
 use crate::Gateway;
 use crate::call::{Room, Trail, subject_of};
 use crate::methods::{call, discover, initialize, list, listen, pass, stream};
-use crate::session::ClientInfo;
+use crate::session::{ClientInfo, Session};
 use crate::visit::{Modern, Side, Visit};
 
 /// Answers one request.
@@ -169,7 +169,7 @@ async fn side_of(gw: &Gateway, visit: &Visit, headers: &HeaderMap, message: &Mes
     };
     let is_modern = named.is_some() || version.is_some_and(|version| version.era() == Era::Modern);
     if !is_modern {
-        return legacy_side(gw, visit, headers, message, version);
+        return legacy_side(gw, visit, headers, message, version).await;
     }
     let side = modern_side(headers, message)?;
     match discover::speaks_modern(gw, visit).await {
@@ -184,7 +184,7 @@ async fn side_of(gw: &Gateway, visit: &Visit, headers: &HeaderMap, message: &Mes
     }
 }
 
-fn legacy_side(
+async fn legacy_side(
     gw: &Gateway,
     visit: &Visit,
     headers: &HeaderMap,
@@ -196,7 +196,7 @@ fn legacy_side(
         // A session that comes with a handshake is an old one.
         return Ok(Side::Legacy(None));
     }
-    let session = find_session(gw, visit, headers)?;
+    let session = find_session(gw, visit, headers).await?;
     // Gemini sends no version after the handshake; what was agreed counts.
     if version.is_some_and(|version| version != session.revision()) {
         let message = format!("the session speaks {}", session.revision());
@@ -205,7 +205,7 @@ fn legacy_side(
     Ok(Side::Legacy(Some(session)))
 }
 
-fn find_session(gw: &Gateway, visit: &Visit, headers: &HeaderMap) -> Result<Arc<crate::session::Session>, Misfit> {
+async fn find_session(gw: &Gateway, visit: &Visit, headers: &HeaderMap) -> Result<Arc<Session>, Misfit> {
     let mut values = headers.get_all(head::SESSION).iter();
     let (first, second) = (values.next(), values.next());
     let invalid = |what| Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, what);
@@ -214,7 +214,7 @@ fn find_session(gw: &Gateway, visit: &Visit, headers: &HeaderMap) -> Result<Arc<
     }
     let id = first.ok_or_else(|| invalid("begin with `initialize`, and send the `Mcp-Session-Id` it gives"))?;
     let id = id.to_str().map_err(|_| invalid("the `Mcp-Session-Id` header is not plain text"))?;
-    gw.sessions.find(id, &visit.grant.config.id, visit.upstream.name()).ok_or_else(|| {
+    gw.find_session(id, visit).await?.ok_or_else(|| {
         Misfit::new(
             StatusCode::NOT_FOUND,
             code::INVALID_REQUEST,
@@ -238,7 +238,7 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
     if !accepts(headers, "text/event-stream") {
         return reply::http_error(StatusCode::NOT_ACCEPTABLE, "a GET must accept `text/event-stream`");
     }
-    match find_session(gw, &visit, headers) {
+    match find_session(gw, &visit, headers).await {
         Err(misfit) => reply::http_error(misfit.status, &misfit.message),
         Ok(session) => {
             visit.side = Side::Legacy(Some(session));
@@ -251,7 +251,7 @@ async fn delete(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Res
     if says_modern(headers) {
         return reply::not_allowed("POST", "the stateless revision has no DELETE");
     }
-    match find_session(gw, &visit, headers) {
+    match find_session(gw, &visit, headers).await {
         Err(misfit) => reply::http_error(misfit.status, &misfit.message),
         Ok(session) => {
             visit.side = Side::Legacy(Some(session));

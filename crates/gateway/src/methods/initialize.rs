@@ -16,7 +16,8 @@ use crate::Gateway;
 use crate::call::{Permit, Refusal, Trail, answer, own_answer, result_text};
 use crate::http::line::Line;
 use crate::http::reply;
-use crate::session::{ClientInfo, Session};
+use crate::live::LiveGrant;
+use crate::session::{Agreed, ClientInfo, Session};
 use crate::upstream::{Link, Outgoing, SendError, Upstream};
 use crate::visit::Visit;
 
@@ -45,19 +46,14 @@ pub(crate) async fn initialize(gw: &Gateway, visit: &Visit, request: &Request<'_
     }
 }
 
-/// A place for one more session of the grant. Where there is none, sessions that nobody uses go first.
+/// A place for one more session of the grant, and for its process.
 async fn place(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Result<OwnedSemaphorePermit, Refusal> {
     // It is kept for as long as the session lives.
     if request.text().len() > MAX_HANDSHAKE {
         return Err(Refusal::TooLarge("the handshake", MAX_HANDSHAKE));
     }
     make_room_for_child(gw, visit).await;
-    let take = || Arc::clone(&visit.grant.sessions).try_acquire_owned().ok();
-    if let Some(room) = take().filter(|_| gw.sessions.has_room()) {
-        return Ok(room);
-    }
-    gw.end_idle_sessions().await;
-    take().filter(|_| gw.sessions.has_room()).ok_or(Refusal::Busy("sessions"))
+    gw.place_for_session(&visit.grant).await.ok_or(Refusal::Busy("sessions"))
 }
 
 async fn opened(
@@ -78,14 +74,16 @@ async fn opened(
     let revision = revision_of(&result).ok_or_else(|| gone("the server speaks a revision that is not known here"))?;
     let client = ClientInfo::of(request.params().and_then(|params| params.get("clientInfo")));
     let handshake = Bytes::copy_from_slice(request.text().as_bytes());
-    let grant = visit.grant.config.id.clone();
-    let server = visit.upstream.name().clone();
-    let session = Session::new(grant, server, revision, client, handshake, exchange.link.clone(), room);
+    let (grant, server) = (visit.grant.config.id.clone(), visit.upstream.name().clone());
+    let agreed = Agreed { grant, server, revision, client, handshake };
+    let session = Session::new(agreed, exchange.link.clone(), room);
     let Some(session) = session.and_then(|session| gw.sessions.insert(session)) else {
         end_upstream(gw, &visit.upstream, exchange.link.clone()).await;
         return Err(gone("there is no room for another session"));
     };
-    line.open(&session);
+    if line.open(&session) {
+        gw.keep_session(&session).await;
+    }
     Ok((text, outcome))
 }
 
@@ -123,21 +121,33 @@ async fn open_again(gw: &Gateway, visit: &Visit, session: &Session) {
             }
         }
         // It speaks otherwise now; what was agreed with the client does not hold any more.
-        Some(_) => gw.sessions.remove(session.id()),
+        Some(_) => gw.forget_session(session).await,
         // A bad moment; the next call tries again.
         None => session.note_opening(),
     }
 }
 
-/// Opens a session anew whose process has ended, or runs by another configuration than the one in force.
+/// Opens a session anew that comes from another life of the gateway, or whose process has ended or runs by another
+/// configuration than the one in force.
 pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &Visit) {
     let Some(session) = visit.session() else { return };
     let openings = session.openings();
-    if let Link::Child(child) = session.link()
-        && (child.is_over() || !child.is_of(&visit.upstream))
-    {
+    let is_over = match session.link() {
+        Link::Unopened => true,
+        Link::Child(child) => child.is_over() || !child.is_of(&visit.upstream),
+        Link::None | Link::Http(_) => false,
+    };
+    if is_over {
         make_room_for_child(gw, visit).await;
         again(gw, visit, Some(openings)).await;
+    }
+}
+
+/// Opens a session anew that comes from another life of the gateway. A process that has ended is let rest until a
+/// request needs it.
+pub(crate) async fn open_if_restored(gw: &Gateway, visit: &Visit) {
+    if visit.session().is_some_and(|session| matches!(session.link(), Link::Unopened)) {
+        reopen_if_over(gw, visit).await;
     }
 }
 
@@ -150,7 +160,7 @@ async fn make_room_for_child(gw: &Gateway, visit: &Visit) {
 }
 
 async fn shaken(gw: &Gateway, visit: &Visit, session: &Session) -> Option<(Link, Revision)> {
-    let Ok(Message::Request(request)) = read_message(&session.handshake, &gw.settings.request) else { return None };
+    let Ok(Message::Request(request)) = read_message(session.handshake(), &gw.settings.request) else { return None };
     let call = gw.new_call();
     let text = request.paged(&Id::string(call.as_str()), None);
     let permit = Permit::of_always_allowed(Method::Initialize.name(), Outgoing::request(text, call))?;
@@ -163,7 +173,7 @@ async fn shaken(gw: &Gateway, visit: &Visit, session: &Session) -> Option<(Link,
 /// Ends a session at both sides.
 pub(crate) async fn end(gw: &Gateway, visit: &Visit) {
     let Some(session) = visit.session() else { return };
-    gw.sessions.remove(session.id());
+    gw.forget_session(session).await;
     session.end_stream();
     end_upstream(gw, &visit.upstream, session.link()).await;
     let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
@@ -173,13 +183,23 @@ pub(crate) async fn end(gw: &Gateway, visit: &Visit) {
 
 /// Ends the upstream's own session. One that does not hear of it forgets by itself.
 async fn end_upstream(gw: &Gateway, upstream: &Upstream, link: Link) {
-    if matches!(link, Link::None) {
+    if matches!(link, Link::None | Link::Unopened) {
         return;
     }
     let _ = tokio::time::timeout(gw.settings.connect_time, gw.client.send(upstream, Permit::to_end(link))).await;
 }
 
 impl Gateway {
+    /// A place for one more session of a grant. Where there is none, sessions that nobody uses go first.
+    pub(crate) async fn place_for_session(&self, grant: &LiveGrant) -> Option<OwnedSemaphorePermit> {
+        let take = || Arc::clone(&grant.sessions).try_acquire_owned().ok().filter(|_| self.sessions.has_room());
+        if let Some(room) = take() {
+            return Some(room);
+        }
+        self.end_idle_sessions().await;
+        take()
+    }
+
     /// Forgets sessions that nobody uses, at both sides.
     pub(crate) async fn end_idle_sessions(&self) {
         let (live, now) = (self.live(), self.clock.now());

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use gatelodge_mcp::{Id, Message, Method, Notification, Request, Response};
 use gatelodge_store::Outcome;
 
+use super::initialize::open_if_restored;
 use super::server::tell;
 use crate::Gateway;
 use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, forward, under_our_id};
@@ -74,6 +75,7 @@ pub(crate) async fn exchanged(
 /// Sends a message on that wants no answer, with ids of ours turned into those of the other side.
 pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) {
     let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+    open_if_restored(gw, visit).await;
     let permit = match message {
         Message::Notification(said) => {
             trail.method(said.method().name());

@@ -9,6 +9,7 @@ use gatelodge_store::Outcome;
 use http::{Response, StatusCode};
 use tokio::sync::mpsc;
 
+use super::initialize::open_if_restored;
 use super::server::{question, unaddressed};
 use crate::Gateway;
 use crate::call::{Permit, Room, Trail};
@@ -87,6 +88,7 @@ pub(crate) async fn follow(
 ) {
     let mut pause = AGAIN;
     loop {
+        open_if_restored(gw, visit).await;
         match gw.client.send(&visit.upstream, Permit::to_hear(visit)).await {
             Ok(mut exchange) if exchange.is_stream() => {
                 pause = AGAIN;

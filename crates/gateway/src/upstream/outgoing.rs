@@ -57,6 +57,8 @@ pub(crate) enum Link {
     /// There is none: before the handshake, for a server without sessions, or because requests stand alone.
     #[default]
     None,
+    /// There was one in another life of the gateway. Nothing can be sent until it is opened anew.
+    Unopened,
     /// The id that a server gave over HTTP.
     Http(HeaderValue),
     /// A process of the session's own.
