@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use gatelodge_store::{
     AdminLog, Clock, Grants, Ledger, Notices, OpenStoreError, Policies, Servers, SessionRows, SqliteLedger,
-    SqliteState, ToolPins,
+    SqliteState, TaskRows, ToolPins,
 };
 
 use crate::config::StoreConfig;
@@ -43,6 +43,8 @@ pub struct Stores {
     pub tool_pins: Arc<dyn ToolPins>,
     /// Sessions of clients.
     pub sessions: Arc<dyn SessionRows>,
+    /// Whose tasks are.
+    pub tasks: Arc<dyn TaskRows>,
     /// Counters and the call log.
     pub ledger: Arc<dyn Ledger>,
     /// The same, for what only this backend tells.
@@ -56,6 +58,7 @@ impl Stores {
             ledger: Arc::clone(&self.ledger),
             pins: Arc::clone(&self.tool_pins),
             sessions: Arc::clone(&self.sessions),
+            tasks: Arc::clone(&self.tasks),
         }
     }
 }
@@ -83,6 +86,7 @@ fn tied(state: SqliteState, ledger: SqliteLedger) -> Stores {
         admin_log: Arc::clone(&state) as Arc<dyn AdminLog>,
         tool_pins: Arc::clone(&state) as Arc<dyn ToolPins>,
         sessions: Arc::clone(&state) as Arc<dyn SessionRows>,
+        tasks: Arc::clone(&state) as Arc<dyn TaskRows>,
         notices: state,
         ledger: Arc::clone(&ledger) as Arc<dyn Ledger>,
         sqlite: ledger,

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use gatelodge_store::{CallId, Clock, Ledger, ToolPins};
+use gatelodge_store::{CallId, Clock, Ledger, TaskRows, ToolPins};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
@@ -62,6 +62,7 @@ pub struct Gateway {
     settings: Settings,
     sessions: Sessions,
     keeping: Keeping,
+    task_rows: Arc<dyn TaskRows>,
     metrics: Metrics,
     client: Client,
     unauthenticated: Flood,
@@ -86,6 +87,7 @@ impl Gateway {
             ledger: stores.ledger,
             pins: stores.pins,
             keeping: Keeping::new(stores.sessions),
+            task_rows: stores.tasks,
             clock,
             sessions: Sessions::new(settings.sessions, settings.session_idle),
             client: Client::new(&settings, metrics.dropped_counter())?,
@@ -156,6 +158,7 @@ impl Gateway {
             tokio::time::sleep(HOUSEKEEPING).await;
             self.end_idle_sessions().await;
             self.note_sessions().await;
+            self.sweep_tasks().await;
             self.tell_unauthenticated().await;
         }
     }

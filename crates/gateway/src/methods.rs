@@ -9,3 +9,4 @@ pub(crate) mod offer;
 pub(crate) mod pass;
 pub(crate) mod server;
 pub(crate) mod stream;
+pub(crate) mod tasks;

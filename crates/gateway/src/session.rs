@@ -3,9 +3,9 @@
 
 pub(crate) mod keeping;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,8 @@ use crate::upstream::{Child, Link};
 
 /// The most of a client's name that is kept.
 const MAX_CLIENT_TEXT: usize = 128;
+/// Calls that have made tasks and of whose progress the client hears; beyond that the oldest is forgotten.
+const MAX_PROGRESS: usize = 256;
 /// Questions of an upstream that wait for the client's answer; beyond that the oldest is forgotten.
 const MAX_ASKED: usize = 256;
 
@@ -69,6 +71,10 @@ pub(crate) struct Session {
     /// The upstream's end. Written at the handshake and when it is done again.
     link: Mutex<Link>,
     openings: AtomicU64,
+    /// Whether the server has said that it has tasks, or has made one.
+    has_tasks: AtomicBool,
+    /// The client's progress tokens of calls that have made tasks, by our own.
+    progress: Mutex<VecDeque<(String, Id<'static>)>>,
     /// The client's requests under way, by the ids it gave them: each is told when the client cancels.
     under_way: Mutex<HashMap<Id<'static>, Arc<UnderWay>>>,
     /// What the upstream asked of the client, by the ids we gave it.
@@ -125,6 +131,8 @@ impl Session {
             agreed,
             link: Mutex::new(link),
             openings: AtomicU64::new(0),
+            has_tasks: AtomicBool::new(false),
+            progress: Mutex::default(),
             under_way: Mutex::default(),
             asked: Mutex::default(),
             stream: Mutex::default(),
@@ -197,6 +205,30 @@ impl Session {
     /// How often that was tried since the client's own handshake.
     pub fn openings(&self) -> u64 {
         self.openings.load(Ordering::Acquire)
+    }
+
+    /// Whether the server has tasks. Of one that could not be asked again yet nobody knows.
+    pub fn has_tasks(&self) -> bool {
+        self.has_tasks.load(Ordering::Relaxed) || matches!(*lock(&self.link), Link::Unopened)
+    }
+
+    pub fn note_tasks(&self) {
+        self.has_tasks.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes under which token the client hears of a call that has made a task.
+    pub fn note_progress(&self, own: &str, token: Id<'static>) {
+        let mut progress = lock(&self.progress);
+        progress.push_back((own.to_owned(), token));
+        if progress.len() > MAX_PROGRESS {
+            progress.pop_front();
+        }
+    }
+
+    /// The client's token for one of ours.
+    pub fn progress_of(&self, own: &Id<'_>) -> Option<Id<'static>> {
+        let own = own.as_str()?;
+        lock(&self.progress).iter().find(|(known, _)| *known == own).map(|(_, token)| token.clone())
     }
 
     /// Notes a request; none if the client has one of this id under way already.

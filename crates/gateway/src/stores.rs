@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use gatelodge_store::{Ledger, SessionRows, ToolPins};
+use gatelodge_store::{Ledger, SessionRows, TaskRows, ToolPins};
 
 /// The parts of a store that a gateway runs on.
 #[derive(Clone)]
@@ -14,6 +14,8 @@ pub struct Stores {
     pub pins: Arc<dyn ToolPins>,
     /// Sessions of clients.
     pub sessions: Arc<dyn SessionRows>,
+    /// Whose tasks are.
+    pub tasks: Arc<dyn TaskRows>,
 }
 
 impl fmt::Debug for Stores {

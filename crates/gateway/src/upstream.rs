@@ -11,7 +11,7 @@ mod secret;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use ::http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -140,6 +140,8 @@ pub struct Upstream {
     /// Whether it speaks without handshakes: 0 unknown, 1 yes, 2 no. Written by whoever asked it, read by every request
     /// of a modern client.
     speaks_modern: AtomicU8,
+    /// Whether it has said that it has tasks for requests that stand alone, or has made one.
+    has_tasks: AtomicBool,
     /// Held while it is asked, so that many requests ask once.
     pub(crate) probing: Mutex<()>,
 }
@@ -165,6 +167,7 @@ impl Upstream {
             restarts: Arc::default(),
             shared: std::sync::Mutex::default(),
             speaks_modern: AtomicU8::new(0),
+            has_tasks: AtomicBool::new(false),
             probing: Mutex::default(),
         }
     }
@@ -223,6 +226,14 @@ impl Upstream {
             2 => Some(false),
             _ => None,
         }
+    }
+
+    pub(crate) fn has_tasks(&self) -> bool {
+        self.has_tasks.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_tasks(&self) {
+        self.has_tasks.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn set_speaks_modern(&self, speaks: bool) {

@@ -163,7 +163,8 @@ async fn sessions_are_in_the_data_directory_and_their_ids_are_not() {
 
 #[tokio::test]
 async fn many_requests_that_find_a_session_again_open_it_once() {
-    let (upstream, mut gw) = desk().await;
+    let (upstream, rows) = (FakeUpstream::with_tools(&["read"]).await, Broken::new());
+    let mut gw = TestGateway::builder().policy(POLICY).sessions(rows).start(&upstream).await;
     gw.initialize().await;
     gw.restart().await;
     let ask = || gw.call("read", json!({}));
@@ -254,6 +255,8 @@ impl SessionRows for Broken {
 
     async fn find(&self, id: IdHash) -> Result<Option<SessionRow>, StoreError> {
         self.asked.fetch_add(1, Ordering::SeqCst);
+        // As slow as a disk, so that others ask meanwhile.
+        tokio::time::sleep(Duration::from_millis(20)).await;
         SessionRows::find(self.rows()?, id).await
     }
 

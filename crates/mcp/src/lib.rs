@@ -15,6 +15,7 @@ mod method;
 mod params;
 mod revision;
 mod rewrite;
+mod task;
 mod upstream;
 mod write;
 
@@ -28,5 +29,6 @@ pub use method::{Direction, Form, Method};
 pub use params::{Completion, MAX_NAME, Prompt, Reference, ToolCall};
 pub use revision::{Era, ParseRevisionError, Revision};
 pub use rewrite::{Rewrite, RewriteError, one_line};
+pub use task::{MadeTask, REQUIRED_FOR_TASKS, has_tasks, made_task};
 pub use upstream::{ErrorObject, Payload, Reply, ServerNotification, ServerRequest, Upstream, read_upstream};
 pub use write::{error, result, tool_refusal};

@@ -23,6 +23,7 @@ mod record;
 mod servers;
 mod session_rows;
 mod sqlite;
+mod task_rows;
 mod token;
 mod tool_pins;
 mod window;
@@ -43,6 +44,7 @@ pub use record::{CallId, Kind, Outcome, Record, Timings};
 pub use servers::{Server, Servers};
 pub use session_rows::{SessionRow, SessionRows};
 pub use sqlite::{Durability, OpenStoreError, SqliteLedger, SqliteState};
+pub use task_rows::{MAX_TASKS, TaskRow, TaskRows};
 pub use token::{Token, TokenError, TokenHash};
 pub use tool_pins::{Known, Pin, ToolDefinition, ToolPins};
 

@@ -7,6 +7,7 @@ mod notices;
 mod policies;
 mod servers;
 mod session_rows;
+mod task_rows;
 mod tool_pins;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use crate::name::{PolicyName, ServerName};
 use crate::policies::StoredPolicy;
 use crate::servers::Server;
 use crate::session_rows::SessionRow;
+use crate::task_rows::TaskRow;
 use crate::tool_pins::Known;
 
 pub(crate) use tool_pins::not_offered;
@@ -49,6 +51,7 @@ struct State {
     /// What is known of each server's tools.
     tools: BTreeMap<ServerName, Known>,
     sessions: BTreeMap<IdHash, SessionRow>,
+    tasks: BTreeMap<IdHash, TaskRow>,
     admin_log: Vec<Line>,
 }
 

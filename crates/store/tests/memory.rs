@@ -12,6 +12,7 @@ fn open() -> Backend {
         servers: store.clone(),
         tool_pins: store.clone(),
         sessions: store.clone(),
+        tasks: store.clone(),
         policies: store.clone(),
         grants: store.clone(),
         admin_log: store.clone(),

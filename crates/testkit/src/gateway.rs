@@ -125,7 +125,7 @@ impl TestGatewayBuilder {
         let pins = Arc::new(MemoryStore::new(clock.clone()));
         let ledger = ledger.unwrap_or_else(|| pins.clone());
         let sessions = sessions.unwrap_or_else(|| pins.clone());
-        let stores = Stores { ledger: Arc::clone(&ledger), pins: pins.clone(), sessions };
+        let stores = Stores { ledger: Arc::clone(&ledger), pins: pins.clone(), sessions, tasks: pins.clone() };
         let name = SERVER.parse().expect("a name");
         let way = Way::Http(HttpConfig { url: url.parse().expect("a URL"), headers });
         let servers = vec![UpstreamConfig { name, way, log_arguments, accepting }];

@@ -46,7 +46,12 @@ pub fn run(args: BridgeArgs) -> Result<Exit> {
     let clock = wire::system_clock();
     let ledger = Arc::new(MemoryStore::new(Arc::clone(&clock)));
     let local = Local {
-        stores: Stores { ledger: ledger.clone(), pins: ledger.clone(), sessions: ledger.clone() },
+        stores: Stores {
+            ledger: ledger.clone(),
+            pins: ledger.clone(),
+            sessions: ledger.clone(),
+            tasks: ledger.clone(),
+        },
         clock: Arc::clone(&clock),
         server,
         door,

@@ -59,6 +59,11 @@ impl Line {
         self.room = Some(room);
     }
 
+    /// Whether the request has its place.
+    pub fn has_room(&self) -> bool {
+        self.room.is_some()
+    }
+
     /// Tells the client which session it has, with an answer that has not begun. Gives whether the client can come
     /// back to it over another connection.
     pub fn open(&mut self, session: &Arc<Session>) -> bool {

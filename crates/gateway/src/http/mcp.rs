@@ -19,7 +19,7 @@ use super::line::{Line, address_words};
 use super::reply;
 use crate::Gateway;
 use crate::call::{Room, Trail, subject_of};
-use crate::methods::{call, discover, initialize, list, listen, pass, stream};
+use crate::methods::{call, discover, initialize, list, listen, pass, stream, tasks};
 use crate::session::{ClientInfo, Session};
 use crate::visit::{Modern, Side, Visit};
 
@@ -122,6 +122,9 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
 
 pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, mut line: Line) {
     let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
+    if is_about_tasks(request.method()) {
+        return tasks::request(gw, visit, request, trail, line).await;
+    }
     if is_judged(request.method()) {
         return match subject_of(request) {
             Ok(facts) => call::carry(gw, visit, request, &facts, trail, line).await,
@@ -154,6 +157,11 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, m
 /// Whether the policy speaks of a method. Sending one of the others takes that it passes under every policy.
 fn is_judged(method: &Method<'_>) -> bool {
     !is_always_allowed(method.name())
+}
+
+fn is_about_tasks(method: &Method<'_>) -> bool {
+    use Method::{TasksCancel, TasksGet, TasksList, TasksResult, TasksUpdate};
+    matches!(method, TasksGet | TasksResult | TasksList | TasksCancel | TasksUpdate)
 }
 
 fn says_modern(headers: &HeaderMap) -> bool {

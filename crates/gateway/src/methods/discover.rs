@@ -1,7 +1,7 @@
 //! Which era an upstream speaks: asked once, by us, when a stateless client first comes.
 
 use gatelodge_json::{Kind, read};
-use gatelodge_mcp::{Id, Method, Revision};
+use gatelodge_mcp::{Era, Id, Method, Revision, has_tasks};
 
 use crate::Gateway;
 use crate::call::{Permit, own_answer, result_text};
@@ -57,6 +57,9 @@ async fn ask(gw: &Gateway, visit: &Visit) -> Result<bool, SendError> {
     let Some(message) = own_answer(gw, &mut exchange, call).await? else { return Ok(false) };
     let Ok(Some(result)) = result_text(&message, &gw.settings.reply) else { return Ok(false) };
     let Ok(document) = read(&result, &gw.settings.reply) else { return Ok(false) };
+    if str::from_utf8(&result).is_ok_and(|result| has_tasks(result, Era::Modern)) {
+        visit.upstream.note_tasks();
+    }
     let versions = document.root().get("supportedVersions").filter(|versions| versions.kind() == Kind::List);
     let modern = Revision::R2026_07_28.as_str();
     Ok(versions.is_some_and(|versions| versions.elements().any(|version| version.is_str(modern))))

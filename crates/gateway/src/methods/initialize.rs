@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::read;
-use gatelodge_mcp::{Id, Message, Method, Request, Revision, read_message};
+use gatelodge_mcp::{Era, Id, Message, Method, Request, Revision, read_message};
 use gatelodge_store::Outcome;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -81,6 +81,9 @@ async fn opened(
         end_upstream(gw, &visit.upstream, exchange.link.clone()).await;
         return Err(gone("there is no room for another session"));
     };
+    if has_tasks(&result) {
+        session.note_tasks();
+    }
     if line.open(&session) {
         gw.keep_session(&session).await;
     }
@@ -90,6 +93,10 @@ async fn opened(
 fn revision_of(result: &[u8]) -> Option<Revision> {
     let document = read(result, &gatelodge_json::Limits::REPLY).ok()?;
     document.root().get("protocolVersion")?.as_str()?.parse().ok()
+}
+
+fn has_tasks(result: &[u8]) -> bool {
+    str::from_utf8(result).is_ok_and(|result| gatelodge_mcp::has_tasks(result, Era::Legacy))
 }
 
 /// Does the handshake again with an upstream that has forgotten the session, if it was opened just `openings` times
@@ -112,8 +119,11 @@ pub(crate) async fn again(gw: &Gateway, visit: &Visit, openings: Option<u64>) {
 
 async fn open_again(gw: &Gateway, visit: &Visit, session: &Session) {
     match shaken(gw, visit, session).await {
-        Some((opened, revision)) if revision == session.revision() => {
+        Some((opened, result)) if revision_of(&result) == Some(session.revision()) => {
             session.set_link(opened);
+            if has_tasks(&result) {
+                session.note_tasks();
+            }
             let said = visit.addressed(Outgoing::note(INITIALIZED));
             if let Some(permit) = Permit::of_always_allowed("notifications/initialized", said) {
                 // A server that does not hear it says so at the next call.
@@ -159,15 +169,16 @@ async fn make_room_for_child(gw: &Gateway, visit: &Visit) {
     }
 }
 
-async fn shaken(gw: &Gateway, visit: &Visit, session: &Session) -> Option<(Link, Revision)> {
+async fn shaken(gw: &Gateway, visit: &Visit, session: &Session) -> Option<(Link, Bytes)> {
     let Ok(Message::Request(request)) = read_message(session.handshake(), &gw.settings.request) else { return None };
     let call = gw.new_call();
     let text = request.paged(&Id::string(call.as_str()), None);
     let permit = Permit::of_always_allowed(Method::Initialize.name(), Outgoing::request(text, call))?;
     let mut exchange = gw.client.send(&visit.upstream, permit).await.ok()?;
     let answer = own_answer(gw, &mut exchange, call).await.ok()??;
-    let revision = revision_of(&result_text(&answer, &gw.settings.reply).ok()??)?;
-    Some((exchange.link.clone(), revision))
+    let result = result_text(&answer, &gw.settings.reply).ok()??;
+    revision_of(&result)?;
+    Some((exchange.link.clone(), result))
 }
 
 /// Ends a session at both sides.

@@ -141,9 +141,8 @@ async fn fetch_pages(
         let call = gw.new_call();
         let text = make(&Id::string(call.as_str()), cursor.as_deref());
         let method = wanted.method.name();
-        let permit =
-            Permit::of_always_allowed(method, visit.addressed_about(Outgoing::request(text, call), method, None))
-                .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
+        let permit = Permit::of_list(wanted.method, visit.addressed_about(Outgoing::request(text, call), method, None))
+            .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
         let errand = Errand { gw, visit, call, progress: wanted.progress, under_way: None, is_only_asking: true };
         let (Ended::Answer(message), exchange) = forward(&errand, permit, line).await? else {
             return Err(SendError::Gone("the list was cancelled".to_owned()));

@@ -9,6 +9,7 @@ use http::StatusCode;
 use super::pass::fail;
 use super::server::{may_hear_of, unaddressed};
 use super::stream::LOOK;
+use super::tasks::not_to_hear;
 use crate::Gateway;
 use crate::call::{Facts, Permit, Refusal, Trail, answer};
 use crate::http::line::Line;
@@ -27,6 +28,12 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, m
         let (status, text) = reply::refusal(visit, &facts, request.id(), trail.call(), &refusal);
         line.finish_with(status, text.into()).await;
         return gw.write(trail.refused(&refusal)).await;
+    }
+    if let Some(task) = not_to_hear(gw, visit, request, &mut line).await {
+        gw.metrics.refused(Refusal::Unaddressed.code());
+        trail.about(visit, Some(&task), None);
+        line.finish(reply::unknown_task(request.id(), &task).into()).await;
+        return gw.write(trail.refused(&Refusal::Unaddressed)).await;
     }
     let text = request.paged(&Id::string(trail.call().as_str()), None);
     let method = request.method().name();
@@ -105,7 +112,7 @@ async fn pump(
                 return answer.map(Some).ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()));
             }
             Ok(Said::Notification(said)) => {
-                if let Some(text) = unaddressed(gw, visit, &said) {
+                if let Some(text) = unaddressed(gw, visit, &said).await {
                     let text = retagged(&text, request.id(), &gw.settings.reply).unwrap_or(text);
                     line.send(&visit.upstream.secrets().cut_json(text)).await;
                 }

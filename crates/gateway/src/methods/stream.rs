@@ -112,7 +112,7 @@ async fn pump(
 ) {
     while let Ok(Some(message)) = exchange.next().await {
         let text = match read_upstream(&message, &gw.settings.reply) {
-            Ok(Said::Notification(said)) => unaddressed(gw, visit, &said),
+            Ok(Said::Notification(said)) => unaddressed(gw, visit, &said).await,
             Ok(Said::Request(asked)) => question(gw, visit, &asked).await,
             Ok(Said::Reply(_)) | Err(_) => {
                 gw.metrics.dropped();

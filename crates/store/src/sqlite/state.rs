@@ -6,6 +6,7 @@ mod notices;
 mod policies;
 mod servers;
 mod session_rows;
+mod task_rows;
 mod tool_pins;
 
 use std::path::Path;
