@@ -14,14 +14,16 @@ mod redact;
 mod session;
 mod settings;
 mod stores;
+mod telemetry;
+mod trace;
 mod twins;
 mod upstream;
 mod visit;
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -30,18 +32,22 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
 
+use crate::call::PausedCalls;
 use crate::flood::Flood;
 use crate::http::listener::{Entrance, listen};
 use crate::live::Bounds;
+use crate::methods::pool::Pool;
 use crate::metrics::Metrics;
 use crate::session::Sessions;
 use crate::session::keeping::Keeping;
+use crate::telemetry::Telemetry;
 use crate::upstream::Client;
 use crate::visit::Visit;
 
 pub use live::{Door, GrantConfig, Live, LiveGrant, LivePolicy};
 pub use settings::Settings;
 pub use stores::Stores;
+pub use telemetry::TelemetryConfig;
 pub use twins::twins;
 pub use upstream::{
     Accepting, ChildConfig, HttpConfig, InjectedHeader, MIN_SECRET, Secrets, TlsError, Upstream, UpstreamConfig, Way,
@@ -55,6 +61,7 @@ const CUT_TIME: Duration = Duration::from_secs(1);
 
 /// Everything that requests share.
 pub struct Gateway {
+    own: Weak<Self>,
     live: ArcSwap<Live>,
     ledger: Arc<dyn Ledger>,
     pins: Arc<dyn ToolPins>,
@@ -63,7 +70,10 @@ pub struct Gateway {
     sessions: Sessions,
     keeping: Keeping,
     task_rows: Arc<dyn TaskRows>,
+    pool: Pool,
+    paused: PausedCalls,
     metrics: Metrics,
+    telemetry: Telemetry,
     client: Client,
     unauthenticated: Flood,
     /// Sent once, when the gateway stops. Listeners, connections and streams listen.
@@ -82,7 +92,10 @@ impl Gateway {
     /// TLS cannot be set up.
     pub fn new(stores: Stores, clock: Arc<dyn Clock>, settings: Settings) -> Result<Arc<Self>, TlsError> {
         let metrics = Metrics::new();
-        Ok(Arc::new(Self {
+        let client = Client::new(&settings, metrics.dropped_counter())?;
+        let telemetry = Telemetry::new(settings.telemetry.as_ref(), metrics.lost_spans.clone())?;
+        Ok(Arc::new_cyclic(|own| Self {
+            own: Weak::clone(own),
             live: ArcSwap::default(),
             ledger: stores.ledger,
             pins: stores.pins,
@@ -90,7 +103,10 @@ impl Gateway {
             task_rows: stores.tasks,
             clock,
             sessions: Sessions::new(settings.sessions, settings.session_idle),
-            client: Client::new(&settings, metrics.dropped_counter())?,
+            pool: Pool::default(),
+            paused: PausedCalls::default(),
+            client,
+            telemetry,
             metrics,
             unauthenticated: Flood::default(),
             stop: watch::Sender::new(false),
@@ -129,6 +145,7 @@ impl Gateway {
     /// # Errors
     /// A listener is not one.
     pub async fn run(self: &Arc<Self>, callers: TcpListener, admin: Option<TcpListener>) -> std::io::Result<()> {
+        self.telemetry.start();
         let stop = self.stop.subscribe();
         let housekeeping = self.housekeeping();
         let listening = async {
@@ -159,6 +176,8 @@ impl Gateway {
             self.end_idle_sessions().await;
             self.note_sessions().await;
             self.sweep_tasks().await;
+            self.end_paused_calls().await;
+            self.pool.sweep(|id, grant, server| self.sessions.is_there(id, grant, server));
             self.tell_unauthenticated().await;
         }
     }
@@ -177,6 +196,7 @@ impl Gateway {
         if let Err(fault) = self.ledger.flush().await {
             warn!(error = %fault, "the last rows of the call log may not be written: {fault}");
         }
+        self.telemetry.flush().await;
         info!("stopped");
     }
 
@@ -220,6 +240,11 @@ impl Gateway {
         let door = grant.config.doors.get(visit.upstream.name());
         let is_same = door.is_some_and(|door| door.is_same(&visit.door));
         is_same && live.server(visit.upstream.name()).is_some_and(|server| Arc::ptr_eq(server, &visit.upstream))
+    }
+
+    /// The gateway, for a task that outlives a request.
+    pub(crate) fn own(&self) -> Option<Arc<Self>> {
+        self.own.upgrade()
     }
 
     /// Starts a task that the end of [`Gateway::run`] waits for.

@@ -4,8 +4,10 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_mcp::{Era, Message, Method, Request, Revision, code, error, read_message};
+use gatelodge_mcp::head::{Misfit, check_meta, names_stateless};
+use gatelodge_mcp::{Era, Message, Method, code, error, read_message};
 use gatelodge_store::{ServerName, TokenHash};
+use http::StatusCode;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
 
@@ -13,9 +15,10 @@ use crate::Gateway;
 use crate::http::line::{Line, Slot};
 use crate::http::mcp::dispatch;
 use crate::http::reply;
-use crate::methods::{discover, initialize, pass, stream};
+use crate::methods::{initialize, pass, pool, stream};
 use crate::session::ClientInfo;
-use crate::visit::{Modern, Side, Visit};
+use crate::trace::Trace;
+use crate::visit::{Modern, STDIO, Side, Visit};
 
 /// How long the client may take for the last texts.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -35,6 +38,7 @@ impl Gateway {
         input: impl AsyncRead + Unpin,
         output: impl AsyncWrite + Unpin,
     ) -> std::io::Result<()> {
+        self.telemetry.start();
         let (texts, queue) = mpsc::channel(WAITING);
         let slot = Slot::default();
         let (ended, end) = oneshot::channel();
@@ -100,7 +104,7 @@ impl Gateway {
         let Some(((grant, upstream), door)) = found.zip(door) else {
             return Err(std::io::Error::other("the grant or the server is not in force any more"));
         };
-        Ok(Visit { grant, door, upstream, address: "stdio".into(), side: Side::Legacy(None) })
+        Ok(Visit { grant, door, upstream, address: STDIO.into(), side: Side::Legacy(None), trace: None })
     }
 
     /// Takes one message. Requests run beside one another; what wants no answer is passed on in its order. What is given
@@ -122,20 +126,21 @@ impl Gateway {
                 return None;
             }
         };
+        visit.trace = Trace::of(&message, None, &self.telemetry);
         match self.side(&visit, &message, slot).await {
             Ok(side) => visit.side = side,
-            Err(what) => {
+            Err(Misfit { code, message: what, data, .. }) => {
                 if let Message::Request(request) = &message {
-                    line.finish(error(Some(request.id()), code::INVALID_REQUEST, &what, None).into()).await;
+                    line.finish(error(Some(request.id()), code, &what, data.as_deref()).into()).await;
                 }
-                self.reject(&visit, code::INVALID_REQUEST, &what).await;
+                self.reject(&visit, code, &what).await;
                 return None;
             }
         }
         match message {
             Message::Request(request) => {
                 let (gw, texts, slot) = (Arc::clone(self), texts.clone(), Arc::clone(slot));
-                let is_handshake = *request.method() == Method::Initialize;
+                let is_handshake = *request.method() == Method::Initialize && visit.era() == Era::Legacy;
                 let (done, over) = oneshot::channel();
                 self.spawn(async move {
                     if is_handshake {
@@ -160,20 +165,22 @@ impl Gateway {
     }
 
     /// How the client speaks, by this message alone.
-    async fn side(&self, visit: &Visit, message: &Message<'_>, slot: &Slot) -> Result<Side, String> {
-        let begin = || "begin with `initialize`".to_owned();
+    async fn side(&self, visit: &Visit, message: &Message<'_>, slot: &Slot) -> Result<Side, Misfit> {
+        let misfit = |what: &str| Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, what);
+        let begin = || misfit("begin with `initialize`");
         let session = slot.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Message::Request(request) = message else {
             return session.map(|session| Side::Legacy(Some(session))).ok_or_else(begin);
         };
+        if names_stateless(request) {
+            let revision = check_meta(request, &visit.upstream.spoken())?;
+            let modern =
+                Modern { revision, client: ClientInfo::of(request.meta().client_info()), params: None, far: None };
+            let joined = pool::joined(self, visit, request, modern).await;
+            return joined.map(Side::Modern).map_err(|refusal| misfit(&refusal.message()));
+        }
         if *request.method() == Method::Initialize {
             return Ok(Side::Legacy(None));
-        }
-        if let Some(named) = request.meta().protocol_version() {
-            let modern = modern(request, &named)?;
-            let speaks = discover::speaks_modern(self, visit).await;
-            let speaks = speaks.map_err(|fault| crate::call::Refusal::Upstream(fault).message())?;
-            return if speaks { Ok(Side::Modern(modern)) } else { Err(begin()) };
         }
         session.map(|session| Side::Legacy(Some(session))).ok_or_else(begin)
     }
@@ -202,16 +209,6 @@ impl Gateway {
             initialize::end(self, &visit).await;
         }
     }
-}
-
-/// What a stateless request says of its client.
-fn modern(request: &Request<'_>, named: &str) -> Result<Modern, String> {
-    let revision: Revision =
-        named.parse().map_err(|_| format!("the revision {} is not spoken here", gatelodge_mcp::shown(named)))?;
-    if request.meta().client_capabilities().is_none() {
-        return Err("`params._meta` does not say the client's capabilities".to_owned());
-    }
-    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()) })
 }
 
 /// The next line; none at the end. One that is too long ends the reading: nothing can be said of what follows.

@@ -1,7 +1,9 @@
 //! What a legacy session remembers. It is no authority: every request shows its token, and a session of another grant
 //! is not there.
 
+mod hub;
 pub(crate) mod keeping;
+mod words;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -11,18 +13,22 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use gatelodge_json::Value;
+use gatelodge_json::{Limits, Value, read};
+use gatelodge_mcp::bridge::Retry;
 use gatelodge_mcp::{Id, Revision};
 use gatelodge_store::{CallId, GrantId, IdHash, ServerName, SessionRow};
 use jiff::Timestamp;
-use tokio::sync::{Notify, OwnedSemaphorePermit};
+use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
 
+use self::hub::Hub;
+use self::words::{OwnWords, Watched};
 use crate::upstream::{Child, Link};
 
 /// The most of a client's name that is kept.
 const MAX_CLIENT_TEXT: usize = 128;
-/// Calls that have made tasks and of whose progress the client hears; beyond that the oldest is forgotten.
-const MAX_PROGRESS: usize = 256;
+/// Calls that have made tasks and of whose progress the client hears, and tasks of the client's own; beyond that the
+/// oldest is forgotten.
+const MAX_TASKS: usize = 256;
 /// Questions of an upstream that wait for the client's answer; beyond that the oldest is forgotten.
 const MAX_ASKED: usize = 256;
 
@@ -50,29 +56,30 @@ impl ClientInfo {
     }
 }
 
-/// What was agreed in a handshake.
-#[derive(Debug)]
-pub(crate) struct Agreed {
-    pub grant: GrantId,
-    pub server: ServerName,
-    pub revision: Revision,
-    pub client: ClientInfo,
-    /// The client's handshake, for doing it again with an upstream that has forgotten us.
-    pub handshake: Bytes,
-}
-
 /// What was agreed in a handshake, and what is under way.
 #[derive(Debug)]
 pub(crate) struct Session {
     id: Box<str>,
     /// By which it is kept and counted.
     hash: IdHash,
-    agreed: Agreed,
+    grant: GrantId,
+    server: ServerName,
+    revision: Revision,
+    client: ClientInfo,
+    /// The client's handshake, for doing it again with an upstream that has forgotten us.
+    handshake: Bytes,
+    /// What the upstream said of itself: the result of its handshake, or of `server/discover`.
+    pub welcome: Bytes,
+    pub takes_log: bool,
+    /// What the client said of itself, where the upstream wants it said with each request.
+    words: Option<OwnWords>,
     /// The upstream's end. Written at the handshake and when it is done again.
     link: Mutex<Link>,
     openings: AtomicU64,
     /// Whether the server has said that it has tasks, or has made one.
     has_tasks: AtomicBool,
+    /// The client's own tasks: by which method the upstream asked for what they do.
+    client_tasks: Mutex<VecDeque<(String, String)>>,
     /// The client's progress tokens of calls that have made tasks, by our own.
     progress: Mutex<VecDeque<(String, Id<'static>)>>,
     /// The client's requests under way, by the ids it gave them: each is told when the client cancels.
@@ -82,6 +89,10 @@ pub(crate) struct Session {
     /// The stream that the client holds open. Whoever opens another, or ends the session, tells this one to end; the
     /// task that serves it listens.
     stream: Mutex<Option<Arc<Notify>>>,
+    /// For clients that listen by requests that stand alone.
+    pub hub: Hub,
+    /// What is heard of resources, where the upstream has no session to keep it in.
+    pub watched: Watched,
     used_at: Mutex<Instant>,
     /// Held while the handshake is done again, so that many calls that find the session lost do it once.
     pub reopening: tokio::sync::Mutex<()>,
@@ -89,12 +100,37 @@ pub(crate) struct Session {
     _room: OwnedSemaphorePermit,
 }
 
+/// What a session begins with.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    pub grant: GrantId,
+    pub server: ServerName,
+    pub revision: Revision,
+    pub client: ClientInfo,
+    pub handshake: Bytes,
+    pub welcome: Bytes,
+    pub link: Link,
+    pub room: OwnedSemaphorePermit,
+    /// Whether the upstream takes requests that stand alone, and knows of no session.
+    pub is_far_stateless: bool,
+    /// Whether log messages are for the client: one whose requests stand alone says so with each.
+    pub takes_log: bool,
+}
+
 /// A question of an upstream.
 #[derive(Debug)]
 struct Asked {
-    /// The upstream's own id of it.
-    id: Id<'static>,
+    to: AskedBy,
     at: Instant,
+}
+
+/// Who waits for the answer to a question.
+#[derive(Debug)]
+pub(crate) enum AskedBy {
+    /// The upstream, under its own id of it; and which method it asked by.
+    Upstream(Id<'static>, String),
+    /// A call of ours, which sends it on with the next request.
+    Call(oneshot::Sender<Bytes>),
 }
 
 /// A request under way.
@@ -106,36 +142,53 @@ pub(crate) struct UnderWay {
 
 impl Session {
     /// A new one; none if there is no randomness.
-    pub fn new(agreed: Agreed, link: Link, room: OwnedSemaphorePermit) -> Option<Self> {
+    pub fn new(opening: Opening) -> Option<Self> {
         let mut random = [0; ID_BYTES];
         getrandom::fill(&mut random).ok()?;
-        Some(Self::of_id(&HEXLOWER.encode(&random), agreed, link, room))
+        Some(Self::of_id(&HEXLOWER.encode(&random), opening))
     }
 
-    /// One that was kept. Its upstream's end has to be opened before anything can be sent.
+    /// One that was kept. An upstream's end has to be opened before anything can be sent.
     pub fn restored(id: &str, row: SessionRow, room: OwnedSemaphorePermit) -> Option<Self> {
-        let agreed = Agreed {
+        let opening = Opening {
             grant: row.grant,
             server: row.server,
             revision: row.revision.parse().ok()?,
             client: ClientInfo { name: row.client_name, version: row.client_version },
             handshake: row.handshake.into(),
+            welcome: Bytes::new(),
+            link: if row.is_far_stateless { Link::None } else { Link::Unopened },
+            room,
+            is_far_stateless: row.is_far_stateless,
+            takes_log: true,
         };
-        Some(Self::of_id(id, agreed, Link::Unopened, room))
+        Some(Self::of_id(id, opening))
     }
 
-    fn of_id(id: &str, agreed: Agreed, link: Link, room: OwnedSemaphorePermit) -> Self {
+    fn of_id(id: &str, opening: Opening) -> Self {
+        let Opening { grant, server, revision, client, handshake, welcome, link, room, is_far_stateless, takes_log } =
+            opening;
         Self {
             id: id.into(),
             hash: IdHash::of(&[id]),
-            agreed,
+            grant,
+            server,
+            revision,
+            client,
+            words: is_far_stateless.then(|| OwnWords::of(&handshake)),
+            handshake,
+            welcome,
+            takes_log,
             link: Mutex::new(link),
             openings: AtomicU64::new(0),
             has_tasks: AtomicBool::new(false),
+            client_tasks: Mutex::default(),
             progress: Mutex::default(),
             under_way: Mutex::default(),
             asked: Mutex::default(),
             stream: Mutex::default(),
+            hub: Hub::default(),
+            watched: Watched::default(),
             used_at: Mutex::new(Instant::now()),
             reopening: tokio::sync::Mutex::default(),
             _room: room,
@@ -146,13 +199,14 @@ impl Session {
     pub fn row(&self, used_at: Timestamp) -> SessionRow {
         SessionRow {
             id: self.hash,
-            grant: self.agreed.grant.clone(),
-            server: self.agreed.server.clone(),
-            revision: self.agreed.revision.as_str().to_owned(),
-            client_name: self.agreed.client.name.clone(),
-            client_version: self.agreed.client.version.clone(),
+            grant: self.grant.clone(),
+            server: self.server.clone(),
+            revision: self.revision.as_str().to_owned(),
+            client_name: self.client.name.clone(),
+            client_version: self.client.version.clone(),
             // INVARIANT: it was read as a message, so it is UTF-8.
-            handshake: str::from_utf8(&self.agreed.handshake).unwrap_or_default().to_owned(),
+            handshake: str::from_utf8(&self.handshake).unwrap_or_default().to_owned(),
+            is_far_stateless: self.is_far_stateless(),
             used_at,
         }
     }
@@ -167,23 +221,23 @@ impl Session {
     }
 
     pub fn grant(&self) -> &GrantId {
-        &self.agreed.grant
+        &self.grant
     }
 
     pub fn server(&self) -> &ServerName {
-        &self.agreed.server
+        &self.server
     }
 
     pub fn revision(&self) -> Revision {
-        self.agreed.revision
+        self.revision
     }
 
     pub fn client(&self) -> &ClientInfo {
-        &self.agreed.client
+        &self.client
     }
 
-    pub fn handshake(&self) -> &[u8] {
-        &self.agreed.handshake
+    pub fn handshake(&self) -> &Bytes {
+        &self.handshake
     }
 
     pub fn link(&self) -> Link {
@@ -220,7 +274,7 @@ impl Session {
     pub fn note_progress(&self, own: &str, token: Id<'static>) {
         let mut progress = lock(&self.progress);
         progress.push_back((own.to_owned(), token));
-        if progress.len() > MAX_PROGRESS {
+        if progress.len() > MAX_TASKS {
             progress.pop_front();
         }
     }
@@ -229,6 +283,20 @@ impl Session {
     pub fn progress_of(&self, own: &Id<'_>) -> Option<Id<'static>> {
         let own = own.as_str()?;
         lock(&self.progress).iter().find(|(known, _)| *known == own).map(|(_, token)| token.clone())
+    }
+
+    /// Notes a task that the client has made of what the upstream asked by a method.
+    pub fn note_client_task(&self, task: String, method: String) {
+        let mut tasks = lock(&self.client_tasks);
+        tasks.push_back((task, method));
+        if tasks.len() > MAX_TASKS {
+            tasks.pop_front();
+        }
+    }
+
+    /// The method by which the upstream asked for what a task of the client does.
+    pub fn asked_for(&self, task: &str) -> Option<String> {
+        lock(&self.client_tasks).iter().rfind(|(own, _)| own == task).map(|(_, method)| method.clone())
     }
 
     /// Notes a request; none if the client has one of this id under way already.
@@ -251,8 +319,31 @@ impl Session {
         lock(&self.under_way).get(&id.clone().into_owned()).cloned()
     }
 
-    /// Notes what the upstream asks, and gives the id to ask the client under.
-    pub fn ask(&self, id: Id<'static>) -> Option<String> {
+    /// Whether the upstream has declared a capability.
+    pub fn offers_member(&self, capability: &str) -> bool {
+        let welcome = read(&self.welcome, &Limits::REPLY).ok();
+        welcome.is_some_and(|welcome| welcome.root().get("capabilities").and_then(|own| own.get(capability)).is_some())
+    }
+
+    /// Whether the upstream knows of no session.
+    pub fn is_far_stateless(&self) -> bool {
+        self.words.is_some()
+    }
+
+    /// A request of the client as one that stands alone.
+    pub fn stateless(&self, text: &str, retry: Option<&Retry<'_>>) -> Option<String> {
+        self.words.as_ref()?.stateless(text, retry)
+    }
+
+    /// Notes the least severe log message that the client wants, as JSON.
+    pub fn set_level(&self, level: String) {
+        if let Some(words) = &self.words {
+            *lock(&words.level) = Some(level);
+        }
+    }
+
+    /// Notes what is asked, and gives the id to ask the client under.
+    pub fn ask(&self, to: AskedBy) -> Option<String> {
         let mut random = [0; 12];
         getrandom::fill(&mut random).ok()?;
         let own = format!("gl-{}", HEXLOWER.encode(&random));
@@ -261,19 +352,20 @@ impl Session {
             let oldest = asked.iter().min_by_key(|(_, question)| question.at).map(|(own, _)| own.clone());
             oldest.and_then(|oldest| asked.remove(&oldest));
         }
-        asked.insert(own.clone(), Asked { id, at: Instant::now() });
+        asked.insert(own.clone(), Asked { to, at: Instant::now() });
         Some(own)
     }
 
-    /// Takes what the client answers: the upstream's own id of it.
-    pub fn answered(&self, id: &Id<'_>) -> Option<Id<'static>> {
-        lock(&self.asked).remove(id.as_str()?).map(|question| question.id)
+    /// Takes what the client answers: who waits for it.
+    pub fn answered(&self, id: &Id<'_>) -> Option<AskedBy> {
+        lock(&self.asked).remove(id.as_str()?).map(|question| question.to)
     }
 
     /// Forgets what the upstream asked under `id`, and gives the id under which the client was asked.
     pub fn taken_back(&self, id: &Id<'_>) -> Option<String> {
         let mut asked = lock(&self.asked);
-        let own = asked.iter().find(|(_, question)| question.id == *id).map(|(own, _)| own.clone())?;
+        let is_it = |question: &Asked| matches!(&question.to, AskedBy::Upstream(own, _) if own == id);
+        let own = asked.iter().find(|(_, question)| is_it(question)).map(|(own, _)| own.clone())?;
         asked.remove(&own);
         Some(own)
     }
@@ -358,12 +450,17 @@ impl Sessions {
     /// Finds a session of a grant at a server. One of another grant is not there.
     pub fn find(&self, id: &str, grant: &GrantId, server: &ServerName) -> Option<Arc<Session>> {
         let session = lock(self.table(id)?).get(id).cloned()?;
-        let agreed = &session.agreed;
-        let is_own = agreed.grant == *grant && agreed.server == *server && !session.is_idle(self.idle);
+        let is_own = session.grant == *grant && session.server == *server && !session.is_idle(self.idle);
         if is_own {
             session.touch();
         }
         is_own.then_some(session)
+    }
+
+    /// Whether there is such a session; asking is not using it.
+    pub fn is_there(&self, id: &str, grant: &GrantId, server: &ServerName) -> bool {
+        let session = self.table(id).and_then(|table| lock(table).get(id).cloned());
+        session.is_some_and(|session| session.grant == *grant && session.server == *server)
     }
 
     pub fn remove(&self, id: &str) {

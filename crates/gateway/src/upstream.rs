@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use ::http::header::{HeaderMap, HeaderName, HeaderValue};
 use ::http::{StatusCode, Uri};
+use gatelodge_mcp::Revision;
 use gatelodge_store::ServerName;
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Mutex, Semaphore};
@@ -24,7 +25,8 @@ pub use child::ChildConfig;
 pub(crate) use child::{Child, as_line};
 pub(crate) use exchange::Exchange;
 pub use http::TlsError;
-pub(crate) use offer::{Offer, Offers};
+pub(crate) use http::{Pool, innermost, pool};
+pub(crate) use offer::{Offer, OfferedTool, Offers};
 pub(crate) use outgoing::{Link, ModernHead, Outgoing, SendError, Verb};
 pub use secret::{MIN_SECRET, Secrets};
 
@@ -142,6 +144,8 @@ pub struct Upstream {
     speaks_modern: AtomicU8,
     /// Whether it has said that it has tasks for requests that stand alone, or has made one.
     has_tasks: AtomicBool,
+    /// The revisions that it named when it was asked; empty before. Written and read with what is above.
+    spoken: std::sync::Mutex<Vec<Revision>>,
     /// Held while it is asked, so that many requests ask once.
     pub(crate) probing: Mutex<()>,
 }
@@ -168,6 +172,7 @@ impl Upstream {
             shared: std::sync::Mutex::default(),
             speaks_modern: AtomicU8::new(0),
             has_tasks: AtomicBool::new(false),
+            spoken: std::sync::Mutex::default(),
             probing: Mutex::default(),
         }
     }
@@ -236,8 +241,25 @@ impl Upstream {
         self.has_tasks.store(true, Ordering::Relaxed);
     }
 
+    /// The verdict did not hold; the next client asks again.
+    pub(crate) fn forget_era(&self) {
+        self.speaks_modern.store(0, Ordering::Relaxed);
+    }
+
     pub(crate) fn set_speaks_modern(&self, speaks: bool) {
         self.speaks_modern.store(if speaks { 1 } else { 2 }, Ordering::Relaxed);
+    }
+
+    /// The revisions that are spoken through us: those that it names, else all that we know.
+    pub(crate) fn spoken(&self) -> Vec<Revision> {
+        let spoken = self.spoken.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if spoken.is_empty() { Revision::ALL.to_vec() } else { spoken.clone() }
+    }
+
+    pub(crate) fn set_spoken(&self, mut spoken: Vec<Revision>) {
+        spoken.sort_unstable();
+        spoken.dedup();
+        *self.spoken.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = spoken;
     }
 }
 

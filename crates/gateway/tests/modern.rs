@@ -93,7 +93,7 @@ async fn a_stateless_call_is_judged_and_sent_with_a_head_made_from_its_body() {
         ("Mcp-Param-Region", "us"),
     ];
     gw.post(&mirrored, &request("tools/call", json!({"name": "read_note", "arguments": {"region": "eu"}}))).await;
-    assert_eq!(upstream.calls()[1].header("mcp-param-region"), None, "nobody judged it");
+    assert_eq!(upstream.calls()[1].header("mcp-param-region"), Some("us"), "it mirrors nothing that is known here");
 
     let denied = send(&gw, "tools/call", Some("wipe"), json!({"name": "wipe"})).await;
     assert!(denied.text().starts_with("[POLICY DENIED]"));
@@ -118,7 +118,7 @@ async fn row_42_a_head_that_disagrees_with_the_body_is_rejected() {
         (&[version, ("Mcp-Name", "wipe")], -32020),
         (&[version, version, method, ("Mcp-Name", "wipe")], -32020),
         (&[("MCP-Protocol-Version", "2025-11-25"), method, ("Mcp-Name", "wipe")], -32020),
-        (&[("MCP-Protocol-Version", "2027-01-01"), method, ("Mcp-Name", "wipe")], -32022),
+        (&[("MCP-Protocol-Version", "2027-01-01"), method, ("Mcp-Name", "wipe")], -32020),
     ];
     for (headers, code) in cases {
         let answer = gw.post(headers, &body).await;
@@ -155,15 +155,6 @@ async fn a_subscription_is_tagged_with_the_callers_id_and_filtered() {
     }
     assert_eq!(messages[1]["params"]["uri"], "note://desk/1");
     assert_eq!(messages[2]["id"], 3);
-}
-
-#[tokio::test]
-async fn a_stateless_client_of_a_legacy_server_is_told_to_begin_with_the_handshake() {
-    let upstream = FakeUpstream::with_tools(&["read_note"]).await;
-    let gw = TestGateway::with_policy(POLICY, &upstream).await;
-    let answer = send(&gw, "server/discover", None, json!({})).await;
-    assert_eq!((answer.status, answer.code()), (400, -32600));
-    assert_eq!(gw.call("read_note", json!({})).await.text(), "{}");
 }
 
 #[tokio::test]

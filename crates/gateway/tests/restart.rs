@@ -10,7 +10,7 @@ use gatelodge_gateway::Settings;
 use gatelodge_store::{
     Durability, IdHash, ManualClock, MemoryStore, SessionRow, SessionRows, SqliteLedger, SqliteState, StoreError,
 };
-use gatelodge_testkit::{Answer, FakeUpstream, TestGateway};
+use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, TestGateway, json_response, tool};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -311,4 +311,37 @@ async fn ids_that_are_none_are_not_looked_for_and_unknown_ones_once() {
         assert_eq!(ask(&"0f".repeat(32)).await, 404);
     }
     assert_eq!(rows.asked.load(Ordering::SeqCst), before + 1);
+}
+
+/// A server that takes nothing but requests which stand alone.
+fn stateless(hit: &Hit) -> Option<Script> {
+    let message = hit.message();
+    let result = match hit.method().as_str() {
+        "server/discover" => {
+            json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
+        }
+        "tools/list" => json!({"resultType": "complete", "tools": [tool("read")]}),
+        "tools/call" => json!({"resultType": "complete", "content": [{"type": "text", "text": "read"}]}),
+        _ => {
+            let no = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"gone"}}"#;
+            return Some(json_response("400 Bad Request", "", no));
+        }
+    };
+    let text = json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string();
+    Some(json_response("200 OK", "", &text))
+}
+
+#[tokio::test]
+async fn a_session_before_a_server_that_knows_of_none_goes_on_too() {
+    let upstream = FakeUpstream::start(json!([]), stateless).await;
+    let mut gw = TestGateway::with_policy(POLICY, &upstream).await;
+    assert_eq!(gw.call("read", json!({})).await.text(), "read");
+    let tried = handshakes(&upstream);
+    gw.restart().await;
+    assert_eq!(gw.call("read", json!({})).await.text(), "read");
+    assert_eq!(handshakes(&upstream), tried, "there is nothing to be opened");
+    let call = upstream.calls().pop().expect("a call");
+    assert_eq!(call.header("mcp-method"), Some("tools/call"));
+    let client = &call.message()["params"]["_meta"]["io.modelcontextprotocol/clientInfo"];
+    assert_eq!(client["name"], "test", "what the client said of itself is still said");
 }

@@ -38,6 +38,18 @@ fn legacy(hit: &Hit) -> Option<Script> {
                 "capabilities": {"tools": {}, "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}}});
             Some(json_response("200 OK", "mcp-session-id: s\r\n", &body.to_string()))
         }
+        "tools/call" if hit.tool() == "ask" => {
+            let ask = |id: u8, method: &str, params: Value| {
+                event(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+            };
+            let answered = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": {"content": []}});
+            let asked = [
+                ask(1, "sampling/createMessage", json!({"task": {"ttl": 1000}})),
+                ask(2, "tasks/get", json!({"taskId": params["arguments"]["about"]})),
+                event(answered),
+            ];
+            Some(event_response(&asked.concat()))
+        }
         "tools/call" if params["task"].is_object() => {
             let id = params["arguments"]["id"].as_str().unwrap_or("t1").to_owned();
             reply(hit, json!({"task": task(&id), "_meta": {"k": 1}}))
@@ -229,6 +241,36 @@ async fn whose_a_task_is_survives_a_restart_and_ends_with_it() {
     gw.clock.advance(Duration::from_secs(25 * 3_600));
     gw.initialize().await;
     assert_eq!(gw.send(&asking("tasks/get", "t1")).await.code(), -32602);
+}
+
+#[tokio::test]
+async fn a_server_asks_for_a_task_of_the_client_under_the_rule_of_what_it_asked_first() {
+    let policy = |sampling: &str| {
+        format!(
+            r#"{{"version":"1","default":"deny","tools":{{"ask":{{}}}},"client_requests":{{"sampling":"{sampling}"}}}}"#
+        )
+    };
+    let upstream = FakeUpstream::start(json!([tool("ask")]), legacy).await;
+    let gw = TestGateway::with_policy(&policy("allow"), &upstream).await;
+    let asked = async |about: &str| -> Vec<Value> {
+        let messages = gw.call("ask", json!({"about": about})).await.messages();
+        messages.into_iter().filter(|message| message["method"].is_string()).collect()
+    };
+    let first = asked("c1").await;
+    assert_eq!(first.len(), 1, "nobody knows of that task: {first:?}");
+    assert_eq!(first[0]["params"]["task"], json!({"ttl": 1000}));
+    let made = json!({"jsonrpc": "2.0", "id": first[0]["id"], "result": {"task": task("c1")}});
+    assert_eq!(gw.send(&made).await.status, 202);
+    let second = asked("c1").await;
+    assert_eq!(second.len(), 2, "{second:?}");
+    assert_eq!((&second[1]["method"], &second[1]["params"]["taskId"]), (&json!("tasks/get"), &json!("c1")));
+    let told = json!({"jsonrpc": "2.0", "id": second[1]["id"], "result": task("c1")});
+    assert_eq!(gw.send(&told).await.status, 202);
+    let back = upstream.hits().pop().expect("an answer").message();
+    assert_eq!((&back["id"], &back["result"]), (&json!(2), &task("c1")));
+    assert_eq!(asked("c2").await.len(), 1, "another one is not there");
+    put_in_force(&gw, &policy("deny"));
+    assert_eq!(asked("c1").await.len(), 0, "nor is this, where the client may not be asked any more");
 }
 
 #[tokio::test]

@@ -1,18 +1,24 @@
 //! What the head of an HTTP request must say, in every revision: the same rules for the gateway and for a server.
 
 mod guard;
+mod mirror;
 mod names;
 
+use gatelodge_json::quote;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, UPGRADE};
 use http::{HeaderName, StatusCode};
 
 pub use guard::{Guard, Rejected};
+pub use mirror::{Mirror, MirrorError, param_headers};
 pub use names::{METHOD, NAME, PROTOCOL_VERSION, SESSION, decode, encode};
 
 use crate::error::{code, shown};
 use crate::message::Request;
 use crate::method::Method;
-use crate::revision::Revision;
+use crate::revision::{Era, Revision};
+
+/// The most of a revision that is given back to whoever asked for it.
+const MAX_REQUESTED: usize = 64;
 
 /// Why a head is refused: the status, and words for whoever reads the client's log.
 pub type Refused = (StatusCode, &'static str);
@@ -37,43 +43,66 @@ impl Misfit {
     }
 
     /// A revision that is not spoken, with those that are.
-    pub fn revision(version: &str) -> Self {
-        let supported: Vec<String> = Revision::ALL.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
-        let data = format!("{{\"supported\":[{}]}}", supported.join(","));
-        let message = format!("the revision {} is not spoken here", shown(version));
+    pub fn revision(requested: &str, spoken: &[Revision]) -> Self {
+        let supported: Vec<String> = spoken.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
+        let mut data = String::from("{\"requested\":");
+        quote(requested.get(..requested.floor_char_boundary(MAX_REQUESTED)).unwrap_or_default(), &mut data);
+        data.push_str(&format!(",\"supported\":[{}]}}", supported.join(",")));
+        let message = format!("the revision {} is not spoken here", shown(requested));
         Self { status: StatusCode::BAD_REQUEST, code: code::UNSUPPORTED_REVISION, message, data: Some(data) }
+    }
+
+    fn mismatch(what: &str) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code::HEADER_MISMATCH, what)
+    }
+
+    fn missing(what: &str) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what)
     }
 }
 
 /// The revision that the head names; none if it names none.
 ///
 /// # Errors
-/// It names one that is not spoken.
-pub fn revision(headers: &HeaderMap) -> Result<Option<Revision>, Misfit> {
+/// It names one that is not known; whoever asks is told those `spoken`.
+pub fn revision(headers: &HeaderMap, spoken: &[Revision]) -> Result<Option<Revision>, Misfit> {
     let Some(value) = headers.get(PROTOCOL_VERSION) else { return Ok(None) };
-    let text = value.to_str().unwrap_or("?");
-    text.parse().map(Some).map_err(|_| Misfit::revision(text))
+    known(value.to_str().unwrap_or("?"), spoken).map(Some)
+}
+
+/// Whether a request stands alone, by its head or by its body. What they say may yet disagree, or be unknown here.
+pub fn is_stateless(headers: &HeaderMap, request: &Request<'_>) -> bool {
+    says_stateless(headers) || names_stateless(request)
+}
+
+/// The same by the head alone.
+pub fn says_stateless(headers: &HeaderMap) -> bool {
+    headers.get_all(PROTOCOL_VERSION).iter().any(|value| value == Revision::R2026_07_28.as_str())
+}
+
+/// The same by the body alone: it names a revision, and not one that has a handshake.
+pub fn names_stateless(request: &Request<'_>) -> bool {
+    let named = request.meta().protocol_version();
+    named.is_some_and(|named| named.parse().map_or(true, |revision: Revision| revision.era() == Era::Modern))
 }
 
 /// Checks that head and body of a stateless request say the same, and gives the revision.
 ///
 /// # Errors
-/// They do not, or one of them does not say what it must.
-pub fn check_stateless(headers: &HeaderMap, request: &Request<'_>) -> Result<Revision, Misfit> {
-    let mismatch = |what: &str| Misfit::new(StatusCode::BAD_REQUEST, code::HEADER_MISMATCH, what);
-    let missing = |what: &str| Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what);
+/// They do not, or one of them does not say what it must, or the revision is not known; whoever asks is told those
+/// `spoken`.
+pub fn check_stateless(headers: &HeaderMap, request: &Request<'_>, spoken: &[Revision]) -> Result<Revision, Misfit> {
     let Some(named) = request.meta().protocol_version() else {
-        return Err(missing("`params._meta` does not say the revision"));
+        return Err(Misfit::missing("`params._meta` does not say the revision"));
     };
-    let named: Revision = named.parse().map_err(|_| Misfit::revision(&named))?;
-    if revision(headers)? != Some(named) || headers.get_all(PROTOCOL_VERSION).iter().count() != 1 {
-        return Err(mismatch("the `MCP-Protocol-Version` header is not what `params._meta` says"));
+    // The texts first: whoever says two things is told so, be they known here or not.
+    let is_same = says(headers, &PROTOCOL_VERSION).is_some_and(|said| said == named);
+    if !is_same {
+        return Err(Misfit::mismatch("the `MCP-Protocol-Version` header is not what `params._meta` says"));
     }
-    if request.meta().client_capabilities().is_none() {
-        return Err(missing("`params._meta` does not say the client's capabilities"));
-    }
+    let revision = check_meta(request, spoken)?;
     if says(headers, &METHOD).as_deref() != Some(request.method().name()) {
-        return Err(mismatch("the `Mcp-Method` header is not the method of the body"));
+        return Err(Misfit::mismatch("the `Mcp-Method` header is not the method of the body"));
     }
     let about = match request.method() {
         Method::ToolsCall | Method::PromptsGet => request.params().and_then(|params| params.get("name")),
@@ -86,10 +115,29 @@ pub fn check_stateless(headers: &HeaderMap, request: &Request<'_>) -> Result<Rev
     if let Some(about) = about {
         let is_same = says(headers, &NAME).is_some_and(|name| about.is_str(&name));
         if !is_same {
-            return Err(mismatch("the `Mcp-Name` header is not the name of the body"));
+            return Err(Misfit::mismatch("the `Mcp-Name` header is not the name of the body"));
         }
     }
-    Ok(named)
+    Ok(revision)
+}
+
+/// Checks what a stateless request says of itself, where there is no head, and gives the revision.
+///
+/// # Errors
+/// It does not say what it must, or the revision is not known; whoever asks is told those `spoken`.
+pub fn check_meta(request: &Request<'_>, spoken: &[Revision]) -> Result<Revision, Misfit> {
+    let Some(named) = request.meta().protocol_version() else {
+        return Err(Misfit::missing("`params._meta` does not say the revision"));
+    };
+    let revision = known(&named, spoken)?;
+    if request.meta().client_capabilities().is_none() {
+        return Err(Misfit::missing("`params._meta` does not say the client's capabilities"));
+    }
+    Ok(revision)
+}
+
+fn known(text: &str, spoken: &[Revision]) -> Result<Revision, Misfit> {
+    text.parse().map_err(|_| Misfit::revision(text, spoken))
 }
 
 /// The one value of a header of the protocol.

@@ -3,6 +3,7 @@
 //! A caller's message is scanned whole, once; an upstream's is only split. What is not known passes untouched,
 //! what two readers could take for different things is refused. Nothing here knows of sockets or of policies.
 
+pub mod bridge;
 mod error;
 mod events;
 pub mod head;
@@ -16,6 +17,7 @@ mod params;
 mod revision;
 mod rewrite;
 mod task;
+mod trace;
 mod upstream;
 mod write;
 
@@ -30,5 +32,6 @@ pub use params::{Completion, MAX_NAME, Prompt, Reference, ToolCall};
 pub use revision::{Era, ParseRevisionError, Revision};
 pub use rewrite::{Rewrite, RewriteError, one_line};
 pub use task::{MadeTask, REQUIRED_FOR_TASKS, has_tasks, made_task};
+pub use trace::{BAGGAGE, TRACEPARENT, TRACESTATE, TraceContext, TraceParent};
 pub use upstream::{ErrorObject, Payload, Reply, ServerNotification, ServerRequest, Upstream, read_upstream};
 pub use write::{error, result, tool_refusal};

@@ -1,9 +1,11 @@
 //! The methods of all revisions: who may send them, and whether an answer is due.
 //!
-//! Names are exact bytes. Which revision knows a method, and who may use it, is not decided here.
+//! Names are exact bytes. Who may use a method is not decided here.
 
 use std::borrow::Cow;
 use std::fmt;
+
+use crate::revision::Era;
 
 /// The longest name of a method that is not known here. The longest known one has 40 bytes.
 const MAX_METHOD: usize = 256;
@@ -111,6 +113,21 @@ methods! {
 }
 
 impl Method<'_> {
+    /// Whether an era has taken the method away. One that only came later is not known to whoever does not have it.
+    pub fn is_gone_in(&self, era: Era) -> bool {
+        let is_of_sessions = matches!(
+            self,
+            Self::Initialize
+                | Self::Initialized
+                | Self::Ping
+                | Self::SetLevel
+                | Self::ResourcesSubscribe
+                | Self::ResourcesUnsubscribe
+                | Self::RootsListChanged
+        );
+        era == Era::Modern && is_of_sessions
+    }
+
     /// Whether a caller may send this as a message of the given form.
     ///
     /// Of requests, every method but those of servers. Of notifications, the four that the protocol gives to clients:

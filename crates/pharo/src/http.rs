@@ -14,7 +14,7 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use gatelodge_json::Limits;
 use gatelodge_mcp::head::{self, Guard, Misfit, check_post, check_stateless};
-use gatelodge_mcp::{Era, Message, Method, Request as Asked, code, error, event};
+use gatelodge_mcp::{Era, Message, Method, Request as Asked, Revision, code, error, event};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -23,7 +23,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::server::{Pharo, era_of, knows, read, unknown_method};
+use crate::server::{Pharo, era_of, knows, read, unknown_method, unreadable};
 use body::Body;
 
 /// Time for a request's head and for its body.
@@ -34,12 +34,12 @@ const CONNECTIONS: usize = 256;
 const WAITING: usize = 32;
 const PATH: &str = "/mcp";
 
-/// Serves until the listener fails. Whom it listens for is known by its address: see [`Guard`].
+/// Serves until the listener fails. It is known by its address (see [`Guard`]) and by these names.
 ///
 /// # Errors
 /// The listener has no address.
-pub async fn serve_http(pharo: Arc<Pharo>, listener: TcpListener) -> std::io::Result<()> {
-    let guard = Arc::new(Guard::new(listener.local_addr()?, &[], &[]));
+pub async fn serve_http(pharo: Arc<Pharo>, listener: TcpListener, names: &[String]) -> std::io::Result<()> {
+    let guard = Arc::new(Guard::new(listener.local_addr()?, names, &[]));
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -72,7 +72,15 @@ async fn serve(pharo: Arc<Pharo>, stream: TcpStream, guard: Arc<Guard>) {
 
 async fn answer(pharo: Arc<Pharo>, guard: &Guard, request: Request<Incoming>) -> Response<Body> {
     if let Err(rejected) = guard.check(&request) {
-        return refuse(rejected.status, &rejected.message);
+        // The guard's own words are about the configuration of a gateway.
+        let message = match rejected.status {
+            StatusCode::MISDIRECTED_REQUEST => {
+                "the `Host` is no name of this server; start it with --known-as if it is one"
+            }
+            StatusCode::FORBIDDEN => "a web page of another machine may not call this server",
+            _ => &rejected.message,
+        };
+        return refuse(rejected.status, message);
     }
     if request.uri().path().trim_end_matches('/') != PATH {
         return refuse(StatusCode::NOT_FOUND, "there is nothing here; the server is at /mcp");
@@ -105,7 +113,7 @@ async fn post(pharo: Arc<Pharo>, headers: HeaderMap, incoming: Incoming) -> Resp
         Err(_) => return refuse(StatusCode::REQUEST_TIMEOUT, "the message did not come in time"),
     };
     match read(&body) {
-        Err(text) => json(StatusCode::BAD_REQUEST, text),
+        Err(fault) => json(StatusCode::BAD_REQUEST, unreadable(&fault)),
         Ok(Message::Response(_)) => empty(StatusCode::ACCEPTED),
         Ok(Message::Notification(said)) => {
             if let (Method::Cancelled, Some(session), Ok(Some(id))) =
@@ -137,10 +145,10 @@ async fn post(pharo: Arc<Pharo>, headers: HeaderMap, incoming: Incoming) -> Resp
 
 /// How the client speaks, by this request alone.
 fn era(headers: &HeaderMap, request: &Asked<'_>) -> Result<Era, Misfit> {
-    let named = head::revision(headers)?;
-    let is_modern = named.is_some_and(|revision| revision.era() == Era::Modern);
-    if is_modern || request.meta().protocol_version().is_some() {
-        check_stateless(headers, request)?;
+    if head::says_stateless(headers) || request.meta().protocol_version().is_some() {
+        check_stateless(headers, request, &Revision::ALL)?;
+    } else {
+        head::revision(headers, &Revision::ALL)?;
     }
     era_of(request)
 }
@@ -158,7 +166,10 @@ impl Ask {
         let Ok(Message::Request(request)) = read(&self.body) else { return None };
         // Stateless requests are cancelled by hanging up, not by a message.
         let session = if self.era == Era::Modern { None } else { self.session.as_deref() };
-        self.pharo.answer(&request, self.era, session, events).await
+        match self.pharo.begin(&request, session) {
+            Err(answer) => Some(answer),
+            Ok(entry) => self.pharo.answer(&request, self.era, &entry, events).await,
+        }
     }
 
     /// One JSON text. A stateless caller that hangs up ends the call; for a legacy one it goes on.

@@ -48,6 +48,9 @@ pub enum ImageError {
     /// Nothing came in time.
     #[error("no answer within {} s", .0.as_secs_f32())]
     Silent(Duration),
+    /// The question does not fit into a request.
+    #[error("the request's target would have {0} bytes")]
+    TooLong(usize),
     /// The answer is too large.
     #[error("the answer has more than {0} bytes")]
     TooLarge(usize),
@@ -85,10 +88,10 @@ impl Image {
     }
 
     async fn exchange(&self, question: Question) -> Result<Answer, ImageError> {
+        let request = self.request(question)?;
         let stream = self.connect().await?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| fault(&error))?;
-        let request = self.request(question)?;
         let asking = async {
             let response = sender.send_request(request).await.map_err(|error| fault(&error))?;
             self.read(response).await
@@ -133,8 +136,8 @@ impl Image {
             Verb::Get => Method::GET,
             Verb::Post => Method::POST,
         };
-        // INVARIANT: a target is a path of the table and a query of encoded bytes.
-        *request.uri_mut() = question.target.parse().map_err(|_| ImageError::NotHttp("the target".to_owned()))?;
+        // INVARIANT: a target is a path of the table and a query of encoded bytes, so only its length can be wrong.
+        *request.uri_mut() = question.target.parse().map_err(|_| ImageError::TooLong(question.target.len()))?;
         let headers = request.headers_mut();
         headers.insert(HOST, host);
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));

@@ -9,7 +9,8 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWri
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::server::{Pharo, era_of, read};
+use crate::running::Entry;
+use crate::server::{Pharo, era_of, read, unreadable};
 
 /// Texts that wait for a client that does not read.
 const WAITING: usize = 64;
@@ -69,27 +70,38 @@ async fn take(
     streams: &mut JoinSet<()>,
 ) {
     match read(&line) {
-        Err(answer) => drop(texts.send(answer).await),
+        // What has neither id nor known method is a notification of some later revision.
+        Err(fault) if fault.id.is_none() && fault.code == code::METHOD_NOT_FOUND => {}
+        Err(fault) => drop(texts.send(unreadable(&fault)).await),
         Ok(Message::Notification(said)) => cancel(pharo, &said),
         // Nothing is ever asked of the client, so nothing of it is an answer.
         Ok(Message::Response(_)) => {}
         Ok(Message::Request(request)) => {
+            // Before the next line is read: it may cancel this one.
+            let entry = match pharo.begin(&request, Some(SESSION)) {
+                Err(answer) => return drop(texts.send(answer).await),
+                Ok(entry) => entry,
+            };
             let (pharo, texts) = (Arc::clone(pharo), texts.clone());
             let tasks = if *request.method() == Method::Listen { streams } else { calls };
             tasks.spawn(async move {
-                if let Some(answer) = answer(&pharo, &line, &texts).await {
-                    let _ = texts.send(answer).await;
+                if let Some(answer) = answer(&pharo, &line, &entry, &texts).await
+                    && let Ok(place) = texts.reserve().await
+                {
+                    // Only now: a client that does not read cannot pile up answers.
+                    drop(entry);
+                    place.send(answer);
                 }
             });
         }
     }
 }
 
-async fn answer(pharo: &Pharo, line: &[u8], texts: &mpsc::Sender<String>) -> Option<String> {
+async fn answer(pharo: &Pharo, line: &[u8], entry: &Entry, texts: &mpsc::Sender<String>) -> Option<String> {
     let Ok(Message::Request(request)) = read(line) else { return None };
     match era_of(&request) {
         Err(misfit) => Some(error(Some(request.id()), misfit.code, &misfit.message, misfit.data.as_deref())),
-        Ok(era) => pharo.answer(&request, era, Some(SESSION), texts).await,
+        Ok(era) => pharo.answer(&request, era, entry, texts).await,
     }
 }
 
@@ -113,11 +125,12 @@ async fn next_line(input: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<O
     let mut is_too_long = false;
     loop {
         let read = (&mut *input).take(max as u64 + 1).read_until(b'\n', &mut line).await?;
-        if read == 0 && line.is_empty() && !is_too_long {
+        if read == 0 && !is_too_long {
             return Ok(None);
         }
-        if line.len() <= max || line.ends_with(b"\n") || read == 0 {
-            is_too_long |= line.len() > max + 1;
+        let is_ended = line.pop_if(|byte| *byte == b'\n').is_some();
+        // Fewer bytes than were asked for, and no end of the line: the end of the input.
+        if is_ended || line.len() <= max {
             return Ok(Some(if is_too_long { Line::TooLong } else { Line::Whole(line) }));
         }
         is_too_long = true;

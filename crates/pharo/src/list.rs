@@ -25,11 +25,10 @@ fn input(parameters: &[Parameter]) -> Value {
         parameters.iter().map(|parameter| (parameter.name.to_owned(), property(parameter))).collect();
     let required: Vec<&str> =
         parameters.iter().filter(|parameter| is_required(parameter)).map(|own| own.name).collect();
-    let mut schema = json!({ "type": "object", "properties": properties, "additionalProperties": false });
-    if !required.is_empty() {
-        schema["required"] = json!(required);
+    if required.is_empty() {
+        return json!({ "type": "object", "properties": properties, "additionalProperties": false });
     }
-    schema
+    json!({ "type": "object", "properties": properties, "additionalProperties": false, "required": required })
 }
 
 fn is_required(parameter: &Parameter) -> bool {
@@ -37,15 +36,14 @@ fn is_required(parameter: &Parameter) -> bool {
 }
 
 fn property(parameter: &Parameter) -> Value {
-    let mut property = match parameter.kind {
-        Kind::Text => json!({ "type": "string" }),
-        Kind::TextOr(text) => json!({ "type": "string", "default": text }),
-        Kind::MaybeText => json!({ "type": ["string", "null"], "default": null }),
-        Kind::Flag(flag) => json!({ "type": "boolean", "default": flag }),
-        Kind::Object => json!({ "type": "object" }),
-    };
-    property["description"] = json!(parameter.description);
-    property
+    let description = parameter.description;
+    match parameter.kind {
+        Kind::Text => json!({ "type": "string", "description": description }),
+        Kind::TextOr(text) => json!({ "type": "string", "default": text, "description": description }),
+        Kind::MaybeText => json!({ "type": ["string", "null"], "default": null, "description": description }),
+        Kind::Flag(flag) => json!({ "type": "boolean", "default": flag, "description": description }),
+        Kind::Object => json!({ "type": "object", "description": description }),
+    }
 }
 
 /// The image's own object. What else it says is passed on, so more members are allowed.

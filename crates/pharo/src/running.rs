@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gatelodge_mcp::Id;
-use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// More at once than an image could do anything with.
 const MOST: usize = 64;
@@ -14,31 +14,31 @@ type Key = (String, Id<'static>);
 /// The requests under way.
 #[derive(Debug)]
 pub(crate) struct Running {
-    room: Semaphore,
+    room: Arc<Semaphore>,
     /// Those of a session. Without one nobody can cancel: two callers may well use the same id.
     cancellable: Mutex<HashMap<Key, Arc<Notify>>>,
 }
 
 /// One of them; it leaves with this.
 #[derive(Debug)]
-pub(crate) struct Entry<'a> {
-    running: &'a Running,
+pub(crate) struct Entry {
+    running: Arc<Running>,
     key: Option<Key>,
     cancelled: Arc<Notify>,
-    _room: SemaphorePermit<'a>,
+    _room: OwnedSemaphorePermit,
 }
 
 impl Running {
     pub fn new() -> Self {
-        Self { room: Semaphore::new(MOST), cancellable: Mutex::default() }
+        Self { room: Arc::new(Semaphore::new(MOST)), cancellable: Mutex::default() }
     }
 
     /// Begins a request.
     ///
     /// # Errors
     /// There are too many, or one of the same id; in words.
-    pub fn begin(&self, session: Option<&str>, id: &Id<'_>) -> Result<Entry<'_>, &'static str> {
-        let room = self.room.try_acquire();
+    pub fn begin(self: &Arc<Self>, session: Option<&str>, id: &Id<'_>) -> Result<Entry, &'static str> {
+        let room = Arc::clone(&self.room).try_acquire_owned();
         let room = room.map_err(|_| "too many requests are under way; ask again when some have ended")?;
         let key = session.map(|session| key(session, id));
         let cancelled = Arc::new(Notify::new());
@@ -49,7 +49,7 @@ impl Running {
             }
             requests.insert(key.clone(), Arc::clone(&cancelled));
         }
-        Ok(Entry { running: self, key, cancelled, _room: room })
+        Ok(Entry { running: Arc::clone(self), key, cancelled, _room: room })
     }
 
     /// Cancels a request; one that has ended is left alone.
@@ -77,14 +77,14 @@ fn key(session: &str, id: &Id<'_>) -> Key {
     (session.to_owned(), id.clone().into_owned())
 }
 
-impl Entry<'_> {
+impl Entry {
     /// Waits until the request is cancelled.
     pub async fn cancelled(&self) {
         self.cancelled.notified().await;
     }
 }
 
-impl Drop for Entry<'_> {
+impl Drop for Entry {
     fn drop(&mut self) {
         if let Some(key) = &self.key {
             self.running.lock().remove(key);

@@ -1,18 +1,21 @@
 //! The server: a request of either era, and its answer. What carries it, and where the answer goes, is not known here.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use data_encoding::BASE64;
 use gatelodge_json::{Limits, quote};
 use gatelodge_mcp::head::Misfit;
-use gatelodge_mcp::{Era, Id, Message, Method, Request, Revision, ToolCall, code, error, read_message, result};
+use gatelodge_mcp::{
+    Era, Id, Message, Method, Request, Revision, ToolCall, WireError, code, error, read_message, result,
+};
 use http::StatusCode;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::arguments::{self, Arguments};
 use crate::image::{Answer, Image, ImageError, Question};
-use crate::running::Running;
+use crate::running::{Entry, Running};
 use crate::tools::{Effect, Tool, Verb};
 use crate::verdict::{self, ToolResult};
 use crate::{compat, encode, list};
@@ -52,7 +55,7 @@ pub struct Pharo {
     image: Image,
     settings: Settings,
     tools: String,
-    pub(crate) running: Running,
+    pub(crate) running: Arc<Running>,
 }
 
 /// Where texts before the answer go.
@@ -61,24 +64,30 @@ pub(crate) type Outlet = mpsc::Sender<String>;
 impl Pharo {
     /// A server for an image. Nothing is asked of the image before a tool is called.
     pub fn new(image: Image, settings: Settings) -> Self {
-        Self { image, settings, tools: list::tools(), running: Running::new() }
+        Self { image, settings, tools: list::tools(), running: Arc::new(Running::new()) }
     }
 
-    /// Answers a request; none if it was cancelled.
+    /// Begins a request: from here on it can be cancelled.
+    ///
+    /// # Errors
+    /// The answer, if it cannot be taken.
+    pub(crate) fn begin(&self, request: &Request<'_>, session: Option<&str>) -> Result<Entry, String> {
+        let refused = |why| error(Some(request.id()), code::INVALID_REQUEST, why, None);
+        self.running.begin(session, request.id()).map_err(refused)
+    }
+
+    /// Answers a request that was begun; none if it was cancelled.
     pub(crate) async fn answer(
         &self,
         request: &Request<'_>,
         era: Era,
-        session: Option<&str>,
+        entry: &Entry,
         outlet: &Outlet,
     ) -> Option<String> {
-        let entry = match self.running.begin(session, request.id()) {
-            Ok(entry) => entry,
-            Err(why) => return Some(error(Some(request.id()), code::INVALID_REQUEST, why, None)),
-        };
         tokio::select! {
-            answer = self.handle(request, era, outlet) => answer,
+            biased;
             () = entry.cancelled() => None,
+            answer = self.handle(request, era, outlet) => answer,
         }
     }
 
@@ -208,12 +217,17 @@ pub(crate) fn era_of(request: &Request<'_>) -> Result<Era, Misfit> {
         }
         return Ok(Era::Modern);
     }
-    Err(Misfit::revision(&named))
+    Err(Misfit::revision(&named, &Revision::ALL))
 }
 
 /// Reads a message of a client.
-pub(crate) fn read(text: &[u8]) -> Result<Message<'_>, String> {
-    read_message(text, &Limits::REQUEST).map_err(|fault| error(fault.id.as_ref(), fault.code, &fault.message, None))
+pub(crate) fn read(text: &[u8]) -> Result<Message<'_>, WireError> {
+    read_message(text, &Limits::REQUEST)
+}
+
+/// What is said to a text that is no message.
+pub(crate) fn unreadable(fault: &WireError) -> String {
+    error(fault.id.as_ref(), fault.code, &fault.message, None)
 }
 
 fn initialized(request: &Request<'_>) -> String {

@@ -84,8 +84,8 @@ pub(crate) fn read<'a>(image: &Image, answer: &'a Result<Answer, ImageError>) ->
     }
     let unreadable = |why: &str| {
         format!(
-            "The image at {} answered, but {why}. Something else may be listening there: is the port that of \
-            PharoSmalltalkInteropServer?\n\n{}",
+            "The image at {} answered, but {why}. Ask for less or for another form (`printString`) if it is the image; if \
+            something else listens there, name the port of PharoSmalltalkInteropServer with --port.\n\n{}",
             place(image),
             excerpt(&answer.body)
         )
@@ -93,7 +93,8 @@ pub(crate) fn read<'a>(image: &Image, answer: &'a Result<Answer, ImageError>) ->
     let text = str::from_utf8(&answer.body).map_err(|_| unreadable("not in UTF-8"))?;
     serde_json::from_str::<IgnoredAny>(text).map_err(|error| unreadable(&format!("not in JSON ({error})")))?;
     let limits = Limits { bytes: text.len(), ..Limits::REPLY };
-    let parts = split(text.as_bytes(), &limits).map_err(|_| unreadable("not with a JSON object"))?;
+    let parts = split(text.as_bytes(), &limits)
+        .map_err(|fault| unreadable(&format!("not with a JSON object that can be taken: {fault}")))?;
     match find(&parts, "success") {
         Some("true") => Ok(Success { object: text, value: find(&parts, "result"), error: find(&parts, "error") }),
         Some("false") => Err(smalltalk(find(&parts, "error"))),
@@ -145,6 +146,11 @@ fn unanswered(image: &Image, error: &ImageError) -> String {
             "The image at {place} gave {error}. What was asked may still be running there: look at the image (a debugger \
             may be open), interrupt it if need be, or allow more time with --timeout or --long-timeout."
         ),
+        ImageError::TooLong(_) => {
+            format!(
+                "The arguments are too long for the image: {error}, and 65534 are the most. Nothing was sent to it."
+            )
+        }
         ImageError::TooLarge(_) => {
             format!("The image at {place} answered too much: {error}. Ask for less at a time.")
         }

@@ -25,6 +25,8 @@ pub struct SessionRow {
     pub client_version: Option<String>,
     /// The client's handshake, as it wrote it.
     pub handshake: String,
+    /// Whether the server knows of no session, so that there is none to be opened.
+    pub is_far_stateless: bool,
     /// When it was used last, or a little earlier.
     pub used_at: Timestamp,
 }

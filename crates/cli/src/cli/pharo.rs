@@ -41,6 +41,9 @@ pub struct PharoArgs {
     /// Listen for clients at this address, in place of the standard streams.
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<SocketAddr>,
+    /// A name by which clients reach that address; it may be given again for another. Loopback has its usual names.
+    #[arg(long, value_name = "NAME", requires = "http")]
+    pub known_as: Vec<String>,
     /// Give results in the shape of the Python server of the same tools, where a failure is no error.
     #[arg(long)]
     pub compat: bool,

@@ -40,7 +40,7 @@ pub fn run(args: PharoArgs) -> Result<Exit> {
                 let listener = listener.with_context(|| format!("cannot listen at {address}"))?;
                 report::say(&format!("listening at http://{}/mcp; stop it with Ctrl-C", listener.local_addr()?));
                 tokio::select! {
-                    served = serve_http(pharo, listener) => served.context("the listener failed"),
+                    served = serve_http(pharo, listener, &args.known_as) => served.context("the listener failed"),
                     stopped = crate::wire::told_to_stop() => stopped,
                 }
             }

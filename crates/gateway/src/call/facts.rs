@@ -100,8 +100,8 @@ impl<'r> Facts<'r> {
     /// Everything together.
     pub fn call<'c>(&'c self, visit: &'c Visit, offer: Option<&'c Offer>) -> Call<'c> {
         let subject = match self {
-            Self::Tool { name, .. } => Subject::Tool(as_offered(name, offer)),
-            Self::Task { tool, .. } => Subject::Task(as_offered(tool, offer)),
+            Self::Tool { name, .. } => Subject::Tool(as_offered(visit, name, offer)),
+            Self::Task { tool, .. } => Subject::Task(as_offered(visit, tool, offer)),
             Self::Resource { uri } => Subject::Resource { uri },
             Self::Prompt { name, .. } => Subject::Prompt { name },
             Self::Completion { reference: WireReference::Prompt(name) } => Subject::Completion(Reference::Prompt(name)),
@@ -126,8 +126,8 @@ impl<'r> Facts<'r> {
     }
 }
 
-fn as_offered<'c>(name: &'c str, offer: Option<&'c Offer>) -> Tool<'c> {
-    let tool = offer.and_then(|offer| offer.tool(name));
+fn as_offered<'c>(visit: &Visit, name: &'c str, offer: Option<&'c Offer>) -> Tool<'c> {
+    let tool = visit.tool(offer, name);
     let definition = tool.map_or(Definition::NotOffered, |tool| tool.standing);
     Tool { name, category: Category::Unknown, definition, schema: tool.and_then(|tool| tool.schema()) }
 }

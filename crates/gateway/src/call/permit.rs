@@ -4,6 +4,8 @@ use gatelodge_mcp::{Id, Method, ServerRequest, code, error};
 use gatelodge_policy::is_always_allowed;
 
 use super::reserve::Reserved;
+use crate::methods::server::MayHear;
+use crate::trace::Hop;
 use crate::upstream::{Link, Outgoing, Verb};
 use crate::visit::Visit;
 
@@ -34,6 +36,11 @@ impl Permit {
         }
     }
 
+    /// For subscribing to a resource, or ending that, of which the policy lets the grant hear.
+    pub fn of_heard(_heard: &MayHear, outgoing: Outgoing) -> Self {
+        Self { outgoing }
+    }
+
     /// For the client's answer to what the upstream asked under `_asked`, which the policy allowed when it was asked.
     pub fn of_answer(_asked: &Id<'_>, outgoing: Outgoing) -> Self {
         Self { outgoing }
@@ -54,6 +61,11 @@ impl Permit {
     /// For ending the upstream's own session.
     pub fn to_end(link: Link) -> Self {
         Self { outgoing: Outgoing { link, ..Outgoing::empty(Verb::End) } }
+    }
+
+    /// The span it is sent in.
+    pub fn hop(&self) -> Option<&Hop> {
+        self.outgoing.hop.as_ref()
     }
 
     pub fn into_outgoing(self) -> Outgoing {

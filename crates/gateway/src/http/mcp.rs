@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_mcp::head::{self, Misfit, Refused, accepts, check_post, check_stateless, revision};
+use gatelodge_mcp::head::{
+    self, Misfit, Refused, accepts, check_post, check_stateless, param_headers, revision, says_stateless,
+};
 use gatelodge_mcp::{Era, Message, Method, Request as Asked, Revision, code, error, read_message};
 use gatelodge_policy::is_always_allowed;
 use gatelodge_store::{Outcome, ServerName};
@@ -19,8 +21,9 @@ use super::line::{Line, address_words};
 use super::reply;
 use crate::Gateway;
 use crate::call::{Room, Trail, subject_of};
-use crate::methods::{call, discover, initialize, list, listen, pass, stream, tasks};
+use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream, tasks};
 use crate::session::{ClientInfo, Session};
+use crate::trace::Trace;
 use crate::visit::{Modern, Side, Visit};
 
 /// Answers one request.
@@ -59,7 +62,7 @@ fn admit(gw: &Gateway, peer: SocketAddr, head: &Parts) -> Result<Visit, Refused>
     });
     // A server of another grant is not told from one that is not there.
     let Some((upstream, door)) = found else { return not_found("this grant has no server of that name") };
-    Ok(Visit { grant: Arc::clone(grant), door, upstream, address, side: Side::Legacy(None) })
+    Ok(Visit { grant: Arc::clone(grant), door, upstream, address, side: Side::Legacy(None), trace: None })
 }
 
 fn unauthorized(status: StatusCode, what: &str) -> Response<Body> {
@@ -91,12 +94,13 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
     let message = match read_message(&body, &gw.settings.request) {
         Ok(message) => message,
         Err(fault) => {
-            let era = if says_modern(&headers) { Era::Modern } else { Era::Legacy };
+            let era = if says_stateless(&headers) { Era::Modern } else { Era::Legacy };
             let (status, text) = reply::wire_error(&fault, era);
             line.finish_with(status, text.into()).await;
             return gw.reject(&visit, fault.code, &fault.message).await;
         }
     };
+    visit.trace = Trace::of(&message, Some(&headers), &gw.telemetry);
     match side_of(gw, &visit, &headers, &message).await {
         Ok(side) => visit.side = side,
         Err(Misfit { status, code, message: what, data }) => {
@@ -112,6 +116,10 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
     }
     match &message {
         Message::Request(request) => dispatch(gw, &visit, request, line).await,
+        Message::Notification(said) if said.method().is_gone_in(visit.era()) => {
+            let trail = Trail::of_visit(&visit, gw.new_call(), gw.clock.now());
+            gone::refuse(gw, None, said.method(), trail, line).await;
+        }
         Message::Notification(_) | Message::Response(_) => {
             // Sent on first: what the client says next must not overtake it.
             pass::one_way(gw, &visit, &message).await;
@@ -122,6 +130,10 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
 
 pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, mut line: Line) {
     let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
+    line.show_to(trail.answer());
+    if request.method().is_gone_in(visit.era()) {
+        return gone::refuse(gw, Some(request.id()), request.method(), trail, line).await;
+    }
     if is_about_tasks(request.method()) {
         return tasks::request(gw, visit, request, trail, line).await;
     }
@@ -143,6 +155,7 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, m
             return gw.write(trail.refused(&refusal)).await;
         }
     };
+    let Some((trail, line)) = crossing::own_answer(gw, visit, request, trail, line).await else { return };
     initialize::reopen_if_over(gw, visit).await;
     match request.method() {
         Method::Initialize => initialize::initialize(gw, visit, request, trail, line).await,
@@ -164,32 +177,22 @@ fn is_about_tasks(method: &Method<'_>) -> bool {
     matches!(method, TasksGet | TasksResult | TasksList | TasksCancel | TasksUpdate)
 }
 
-fn says_modern(headers: &HeaderMap) -> bool {
-    headers.get(head::PROTOCOL_VERSION).is_some_and(|value| value == Revision::R2026_07_28.as_str())
-}
-
 /// How the client speaks, by this request alone.
 async fn side_of(gw: &Gateway, visit: &Visit, headers: &HeaderMap, message: &Message<'_>) -> Result<Side, Misfit> {
-    let version = revision(headers)?;
-    let named = match message {
-        Message::Request(request) => request.meta().protocol_version(),
-        Message::Notification(_) | Message::Response(_) => None,
+    let spoken = visit.upstream.spoken();
+    let is_modern = match message {
+        Message::Request(request) => head::is_stateless(headers, request),
+        Message::Notification(_) | Message::Response(_) => says_stateless(headers),
     };
-    let is_modern = named.is_some() || version.is_some_and(|version| version.era() == Era::Modern);
     if !is_modern {
-        return legacy_side(gw, visit, headers, message, version).await;
+        return legacy_side(gw, visit, headers, message, revision(headers, &spoken)?).await;
     }
-    let side = modern_side(headers, message)?;
-    match discover::speaks_modern(gw, visit).await {
-        Ok(true) => Ok(Side::Modern(side)),
-        // What a legacy server says to a request without a session; clients then begin with the handshake.
-        Ok(false) => Err(Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "begin with `initialize`")),
-        Err(fault) => Err(Misfit::new(
-            StatusCode::BAD_GATEWAY,
-            code::INTERNAL_ERROR,
-            &crate::call::Refusal::Upstream(fault).message(),
-        )),
-    }
+    let side = modern_side(headers, message, &spoken)?;
+    let Message::Request(request) = message else { return Ok(Side::Modern(side)) };
+    let joined = pool::joined(gw, visit, request, side).await;
+    joined
+        .map(Side::Modern)
+        .map_err(|refusal| Misfit::new(StatusCode::BAD_GATEWAY, code::INTERNAL_ERROR, &refusal.message()))
 }
 
 async fn legacy_side(
@@ -231,16 +234,20 @@ async fn find_session(gw: &Gateway, visit: &Visit, headers: &HeaderMap) -> Resul
     })
 }
 
-fn modern_side(headers: &HeaderMap, message: &Message<'_>) -> Result<Modern, Misfit> {
+fn modern_side(headers: &HeaderMap, message: &Message<'_>, spoken: &[Revision]) -> Result<Modern, Misfit> {
     let Message::Request(request) = message else {
-        return Ok(Modern { revision: Revision::R2026_07_28, client: ClientInfo::default() });
+        return Ok(Modern { revision: Revision::R2026_07_28, client: ClientInfo::default(), params: None, far: None });
     };
-    let revision = check_stateless(headers, request)?;
-    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()) })
+    let revision = check_stateless(headers, request, spoken)?;
+    let params = match request.method() {
+        Method::ToolsCall => Some(param_headers(headers)?),
+        _ => None,
+    };
+    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()), params, far: None })
 }
 
 async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {
-    if says_modern(headers) {
+    if says_stateless(headers) {
         return reply::not_allowed("POST", "the stateless revision has no GET");
     }
     if !accepts(headers, "text/event-stream") {
@@ -256,7 +263,7 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
 }
 
 async fn delete(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {
-    if says_modern(headers) {
+    if says_stateless(headers) {
         return reply::not_allowed("POST", "the stateless revision has no DELETE");
     }
     match find_session(gw, &visit, headers).await {

@@ -2,23 +2,25 @@
 //! pass; everything else is judged like a call.
 
 use bytes::Bytes;
-use gatelodge_mcp::{Id, Message, Method, Notification, Request, Response};
+use gatelodge_mcp::{Era, Id, Message, Method, Notification, Outcome as Answer, Request, Response, made_task};
 use gatelodge_store::Outcome;
+use http::StatusCode;
 
 use super::initialize::open_if_restored;
 use super::server::tell;
 use crate::Gateway;
-use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, forward, under_our_id};
+use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, forward, status_of, under_our_id};
 use crate::http::line::Line;
 use crate::http::reply;
+use crate::session::AskedBy;
 use crate::upstream::{Exchange, Outgoing, SendError};
-use crate::visit::Visit;
+use crate::visit::{Crossing, Visit};
 
 /// Sends a request on that passes under every policy, and gives the answer back.
 pub(crate) async fn request(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
     match sent(gw, visit, request, &trail, &mut line).await {
-        Ok((text, outcome, mut exchange)) => {
-            line.finish(text).await;
+        Ok((status, text, outcome, mut exchange)) => {
+            line.finish_with(status, text).await;
             gw.write(trail.outcome(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(gw).await;
         }
@@ -41,10 +43,13 @@ async fn sent(
     request: &Request<'_>,
     trail: &Trail,
     line: &mut Line,
-) -> Result<(Bytes, Outcome, Exchange), SendError> {
+) -> Result<(StatusCode, Bytes, Outcome, Exchange), SendError> {
     let (message, exchange) = exchanged(gw, visit, request, trail, line).await?;
     match answer(visit, &message, request.id(), &gw.settings.reply) {
-        Some((text, outcome)) => Ok((text, outcome, exchange)),
+        Some((text, outcome)) => {
+            let status = status_of(visit.era(), &message, trail.call(), exchange.status, &gw.settings.reply);
+            Ok((status, text, outcome, exchange))
+        }
         None => Err(SendError::Unusable("the answer cannot be read".to_owned())),
     }
 }
@@ -61,8 +66,15 @@ pub(crate) async fn exchanged(
     let outgoing = under_our_id(visit, request, trail.call(), None);
     let permit = Permit::of_always_allowed(request.method().name(), outgoing)
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
-    let errand =
-        Errand { gw, visit, call: trail.call(), progress: progress.as_ref(), under_way: None, is_only_asking: true };
+    let errand = Errand {
+        gw,
+        visit,
+        call: trail.call(),
+        progress: progress.as_ref(),
+        under_way: None,
+        is_only_asking: true,
+        may_pause: false,
+    };
     let sending = async {
         match forward(&errand, permit, line).await? {
             (Ended::Answer(message), Some(exchange)) => Ok((message, exchange)),
@@ -74,6 +86,9 @@ pub(crate) async fn exchanged(
 
 /// Sends a message on that wants no answer, with ids of ours turned into those of the other side.
 pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) {
+    if visit.crossing() == Crossing::ToStateless {
+        return kept_here(gw, visit, message);
+    }
     let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
     open_if_restored(gw, visit).await;
     let permit = match message {
@@ -103,6 +118,23 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) 
     }
 }
 
+/// What the upstream has no ear for: a cancelled request hangs up, an answer goes with the next request, and the rest
+/// is of no use there.
+fn kept_here(gw: &Gateway, visit: &Visit, message: &Message<'_>) {
+    let Some(session) = visit.session() else { return };
+    match message {
+        Message::Notification(said) if *said.method() == Method::Cancelled => {
+            let under_way = said.reference().ok().flatten().and_then(|id| session.find(&id));
+            under_way.inspect(|under_way| under_way.cancelled.notify_one());
+        }
+        Message::Response(said) => match session.answered(said.id()) {
+            Some(AskedBy::Call(waiting)) => drop(waiting.send(Bytes::copy_from_slice(said.text().as_bytes()))),
+            Some(AskedBy::Upstream(..)) | None => gw.metrics.dropped(),
+        },
+        Message::Notification(_) | Message::Request(_) => {}
+    }
+}
+
 fn notification(visit: &Visit, said: &Notification<'_>) -> Option<Permit> {
     let session = visit.session()?;
     let text = match said.method() {
@@ -118,6 +150,16 @@ fn notification(visit: &Visit, said: &Notification<'_>) -> Option<Permit> {
 }
 
 fn response(visit: &Visit, said: &Response<'_>) -> Option<Permit> {
-    let asked = visit.session()?.answered(said.id())?;
-    Some(Permit::of_answer(&asked, visit.addressed(Outgoing::note(said.with_id(&asked)))))
+    let session = visit.session()?;
+    match session.answered(said.id())? {
+        AskedBy::Upstream(asked, method) => {
+            if let Answer::Result(result) = said.outcome()
+                && let Some(task) = made_task(result.raw(), Era::Legacy)
+            {
+                session.note_client_task(task.id, method);
+            }
+            Some(Permit::of_answer(&asked, visit.addressed(Outgoing::note(said.with_id(&asked)))))
+        }
+        AskedBy::Call(_) => None,
+    }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_mcp::{KEEP_ALIVE, Upstream as Said, event, read_upstream};
+use gatelodge_mcp::bridge::quoted;
+use gatelodge_mcp::{KEEP_ALIVE, Method, Upstream as Said, event, read_upstream};
 use gatelodge_store::Outcome;
 use http::{Response, StatusCode};
 use tokio::sync::mpsc;
@@ -15,7 +16,7 @@ use crate::Gateway;
 use crate::call::{Permit, Room, Trail};
 use crate::http::body::Body;
 use crate::http::reply;
-use crate::upstream::{Exchange, SendError};
+use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::Visit;
 
 const WAITING_EVENTS: usize = 64;
@@ -89,10 +90,15 @@ pub(crate) async fn follow(
     let mut pause = AGAIN;
     loop {
         open_if_restored(gw, visit).await;
-        match gw.client.send(&visit.upstream, Permit::to_hear(visit)).await {
+        let Some(permit) = to_hear(gw, visit) else { return std::future::pending().await };
+        match gw.client.send(&visit.upstream, permit).await {
             Ok(mut exchange) if exchange.is_stream() => {
                 pause = AGAIN;
-                pump(gw, visit, &mut exchange, events, written).await;
+                tokio::select! {
+                    () = pump(gw, visit, &mut exchange, events, written) => {}
+                    // What is heard of has changed, so the stream is opened anew, at once.
+                    () = changed(visit) => continue,
+                }
             }
             Ok(exchange) if exchange.status == StatusCode::METHOD_NOT_ALLOWED => return std::future::pending().await,
             Err(SendError::Status(405)) => return std::future::pending().await,
@@ -100,6 +106,27 @@ pub(crate) async fn follow(
             Ok(_) | Err(_) => pause = (pause * 2).min(AT_MOST),
         }
         tokio::time::sleep(pause).await;
+    }
+}
+
+/// Leave to hear: the stream of a session, or a request that stands alone for all that the session wants to hear of.
+fn to_hear(gw: &Gateway, visit: &Visit) -> Option<Permit> {
+    let Some(session) = visit.session().filter(|session| session.is_far_stateless()) else {
+        return Some(Permit::to_hear(visit));
+    };
+    let uris: Vec<String> = session.watched.all().iter().map(|uri| quoted(uri)).collect();
+    let (call, method) = (gw.new_call(), Method::Listen.name());
+    let text = format!(
+        r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"notifications":{{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":[{}]}}}}}}"#,
+        uris.join(",")
+    );
+    Permit::of_always_allowed(method, visit.addressed_about(Outgoing::request(text, call), method, None))
+}
+
+async fn changed(visit: &Visit) {
+    match visit.session().filter(|session| session.is_far_stateless()) {
+        Some(session) => session.watched.changed.notified().await,
+        None => std::future::pending().await,
     }
 }
 

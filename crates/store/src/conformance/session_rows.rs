@@ -15,6 +15,7 @@ fn session(id: &str) -> SessionRow {
         client_name: Some("some \"client\"".to_owned()),
         client_version: None,
         handshake: r#"{"id":1,"method":"initialize","params":{"n":1.10}}"#.to_owned(),
+        is_far_stateless: id.ends_with('o'),
         used_at: at(NOON),
     }
 }

@@ -37,3 +37,78 @@ pub fn read(path: &str) -> Result<Vec<u8>, String> {
     }
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+
+    use super::*;
+
+    fn house() -> tempfile::TempDir {
+        tempfile::tempdir().expect("a temporary folder")
+    }
+
+    fn file(house: &tempfile::TempDir, bytes: &[u8]) -> PathBuf {
+        let path = house.path().join("screen.png");
+        std::fs::write(&path, bytes).expect("a file");
+        path
+    }
+
+    fn read_at(path: &Path) -> Result<Vec<u8>, String> {
+        read(path.to_str().expect("UTF-8"))
+    }
+
+    #[test]
+    fn a_png_is_read_whole() {
+        let house = house();
+        let picture = [PNG, b"and what follows"].concat();
+        assert_eq!(read_at(&file(&house, &picture)), Ok(picture));
+    }
+
+    #[test]
+    fn whatever_does_not_begin_like_a_png_is_not_read_further() {
+        let house = house();
+        for bytes in [&b""[..], b"\x89PNG", b"root:x:0:0", b"\x89PNG\r\n\x1a\r"] {
+            assert_eq!(read_at(&file(&house, bytes)), Err("it is not a PNG picture".to_owned()));
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused() {
+        let house = house();
+        let other = Err("it is not a file".to_owned());
+        assert_eq!(read_at(house.path()), other);
+        assert_eq!(read("/dev/zero"), other);
+        let missing = read_at(&house.path().join("gone.png")).expect_err("nothing is there");
+        assert!(missing.starts_with("it cannot be read here: No such file"), "{missing}");
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_writes_to_does_not_hang() {
+        let house = house();
+        let path = house.path().join("pipe");
+        assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo runs").success());
+        assert_eq!(read_at(&path), Err("it is not a file".to_owned()));
+    }
+
+    #[test]
+    fn a_picture_that_is_too_large_is_refused() {
+        let house = house();
+        let path = file(&house, PNG);
+        let of_size = |bytes: u64| {
+            File::options().write(true).open(&path).and_then(|file| file.set_len(bytes)).expect("a larger file");
+            read_at(&path)
+        };
+        assert_eq!(of_size(MAX_BYTES).map(|picture| picture.len() as u64), Ok(MAX_BYTES));
+        assert_eq!(of_size(MAX_BYTES + 1), Err("it has more than 8388608 bytes".to_owned()));
+    }
+
+    #[test]
+    fn a_relative_path_is_refused() {
+        for path in ["screen.png", "../screen.png", "./screen.png", "", "~/screen.png"] {
+            assert_eq!(read(path), Err("its path is not absolute".to_owned()), "{path}");
+        }
+        assert!(read("/tmp/\0.png").is_err());
+    }
+}

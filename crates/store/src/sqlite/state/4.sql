@@ -7,6 +7,7 @@ CREATE TABLE sessions (
     client_name TEXT,
     client_version TEXT,
     handshake TEXT NOT NULL,
+    is_far_stateless INTEGER NOT NULL,
     used_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 

@@ -11,13 +11,14 @@ use crate::grants::GrantId;
 use crate::id_hash::IdHash;
 use crate::session_rows::{SessionRow, SessionRows};
 
-const COLUMNS: &str = "id, grant_id, server, revision, client_name, client_version, handshake, used_at";
+const COLUMNS: &str =
+    "id, grant_id, server, revision, client_name, client_version, handshake, is_far_stateless, used_at";
 
 #[async_trait]
 impl SessionRows for SqliteState {
     async fn keep(&self, session: SessionRow) -> Result<(), StoreError> {
         let keep = self.run_light(move |db| {
-            let insert = format!("INSERT OR REPLACE INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+            let insert = format!("INSERT OR REPLACE INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
             db.prepare_cached(&insert)?.execute(params![
                 session.id.as_bytes(),
                 session.grant.0,
@@ -26,6 +27,7 @@ impl SessionRows for SqliteState {
                 session.client_name,
                 session.client_version,
                 session.handshake,
+                session.is_far_stateless,
                 nanoseconds(session.used_at),
             ])?;
             Ok(())
@@ -81,6 +83,7 @@ fn session(row: &Row<'_>) -> Result<SessionRow, StoreError> {
         client_name: row.get(4)?,
         client_version: row.get(5)?,
         handshake: row.get(6)?,
-        used_at: of_nanoseconds(row.get(7)?),
+        is_far_stateless: row.get(7)?,
+        used_at: of_nanoseconds(row.get(8)?),
     })
 }

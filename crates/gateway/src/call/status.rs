@@ -1,0 +1,58 @@
+//! The HTTP status of an answer. A stateless client tells by it whether the request or the server is at fault, so what
+//! the upstream said in its head is said again.
+
+use bytes::Bytes;
+use gatelodge_json::Limits;
+use gatelodge_mcp::{Era, Id, Upstream as Said, code, read_upstream};
+use gatelodge_store::CallId;
+use http::StatusCode;
+
+/// The status for an upstream's answer under our id of the call; `said` is the upstream's own.
+pub(crate) fn status_of(era: Era, message: &Bytes, call: CallId, said: StatusCode, limits: &Limits) -> StatusCode {
+    let Ok(Said::Reply(reply)) = read_upstream(message, limits) else { return StatusCode::OK };
+    let Some(error) = reply.error().filter(|_| era == Era::Modern) else { return StatusCode::OK };
+    let is_own = reply.id().is_some_and(|id| *id == Id::string(call.as_str()));
+    // Which credential the upstream wants is between it and us.
+    let is_about_credentials =
+        matches!(said, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED);
+    match error.code.parse() {
+        _ if said.is_client_error() && is_own && !is_about_credentials => said,
+        Ok(code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        Ok(code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY | code::UNSUPPORTED_REVISION) => {
+            StatusCode::BAD_REQUEST
+        }
+        _ => StatusCode::OK,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stateless_client_learns_the_status_and_a_legacy_one_does_not() {
+        let call = CallId::new(jiff::Timestamp::UNIX_EPOCH, [7; 10]);
+        let status = |era, id: &str, code: i64, said: u16| {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"m"}}}}"#);
+            let said = StatusCode::from_u16(said).expect("a status");
+            status_of(era, &text.into(), call, said, &Limits::REPLY).as_u16()
+        };
+        let own = format!("\"{call}\"");
+        for (code, said, want) in [
+            (-32601, 200, 404),
+            (-32020, 200, 400),
+            (-32021, 200, 400),
+            (-32022, 200, 400),
+            (-32602, 200, 200),
+            (-32602, 400, 400),
+            (-32000, 429, 429),
+            (-32603, 500, 200),
+            (-32000, 401, 200),
+            (-32000, 403, 200),
+        ] {
+            assert_eq!(status(Era::Modern, &own, code, said), want, "{code} with {said}");
+            assert_eq!(status(Era::Legacy, &own, code, said), 200, "{code} with {said}");
+        }
+        assert_eq!(status(Era::Modern, "null", -32000, 400), 200, "nobody knows what it answers");
+    }
+}
