@@ -223,17 +223,13 @@ pub(crate) async fn say_initialized(gw: &Gateway, visit: &Visit) {
     }
 }
 
-/// Opens a session anew that comes from another life of the gateway, or whose process has ended or runs by another
-/// configuration than the one in force.
+/// Opens a session anew that comes from another life of the gateway, or whose process or connection has ended or is of
+/// another configuration than the one in force.
 pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &Visit) {
     let Some(session) = visit.far_session() else { return };
     let openings = session.openings();
-    let is_over = match session.link() {
-        Link::Unopened => true,
-        Link::Child(child) => child.is_over() || !child.is_of(&visit.upstream),
-        Link::None | Link::Http(_) => false,
-    };
-    if is_over {
+    let link = session.link();
+    if link.is_over() || !link.is_of(&visit.upstream) {
         make_room_for_child(gw, visit).await;
         again(gw, visit, Some(openings)).await;
     }
