@@ -1,5 +1,12 @@
 //! Spans: what a collector gets, decoded by the types of OpenTelemetry itself; and that no call depends on it.
-#![allow(clippy::indexing_slicing, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

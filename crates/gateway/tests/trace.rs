@@ -1,5 +1,12 @@
 //! Trace context: a caller's trace goes on in spans of ours, in the message and in the head; nothing is made up.
-#![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
 
 use gatelodge_store::Kind;
 use gatelodge_testkit::{FakeUpstream, Hit, TestGateway, json_response};
