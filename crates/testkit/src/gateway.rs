@@ -131,7 +131,8 @@ impl TestGatewayBuilder {
         let servers = vec![UpstreamConfig { name, way, log_arguments, accepting }];
         let token = Token::random().expect("randomness");
         let grant = grant("ci", token.hash(), policy.as_deref(), mode);
-        let Life { gateway, address, admin, run } = begin(&stores, &clock, &settings, &servers, &[grant.clone()]).await;
+        let Life { gateway, address, admin, run } =
+            begin(&stores, &clock, &settings, &servers, std::slice::from_ref(&grant)).await;
         let (session, grants) = (std::sync::Mutex::default(), std::sync::Mutex::new(vec![grant]));
         let run = std::sync::Mutex::new(Some(run));
         TestGateway {
