@@ -33,7 +33,7 @@ def configure(folder: Path, upstream: int, ports: tuple[int, int], tokens: dict[
     text = (
         f'[gateway]\nlisten = "127.0.0.1:{ports[0]}"\n[admin]\nlisten = "127.0.0.1:{ports[1]}"\n[store]\ndata = "data"\n'
         f'[[servers]]\nname = "notes"\nurl = "http://127.0.0.1:{upstream}/mcp"\n'
-        f'[[servers]]\nname = "clock"\ncommand = "{sys.executable}"\nargs = ["{clock}"]\n'
+        f'[[servers]]\nname = "clock"\ncommand = ["{sys.executable}", "{clock}"]\n'
         '[[policies]]\nname = "all"\nfile = "policy.json"\n')
     for server, token in tokens.items():
         (folder / f"{server}.token").write_text(token)
