@@ -35,10 +35,10 @@ fn server(hit: &Hit) -> Option<Posted> {
     let told = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": 1}});
     match (hit.method().as_str(), hit.tool().as_str()) {
         (_, "progress") => Some(Posted::then(vec![Step::Write(b": still here\n\n".to_vec()), said(&told), done(hit)])),
-        (_, "asks") => Some(Posted {
-            is_late: true,
-            ..Posted::then(vec![asked(), Step::Pause(Duration::from_millis(300)), done(hit)])
-        }),
+        // It takes the message only when it has done what it asks for, long after we have given up on a POST.
+        (_, "asks") => {
+            Some(Posted { is_late: true, ..Posted::then(vec![asked(), Step::Pause(Duration::from_secs(9))]) })
+        }
         (_, "slow") => Some(Posted::then(Vec::new())),
         (_, "breaks") => Some(Posted::then(vec![Step::Close])),
         (_, "huge") => Some(Posted::then(vec![Step::Write(format!("data: {}\n\n", "x".repeat(100_000)).into_bytes())])),
@@ -126,7 +126,7 @@ async fn an_sse_client_reaches_an_sse_server() {
 }
 
 #[tokio::test]
-async fn progress_questions_and_cancellations_pass_also_where_a_post_is_answered_late() {
+async fn progress_and_cancellations_pass() {
     let (upstream, gw) = desk().await;
     gw.initialize().await;
     let call = |id: u8, tool: &str| {
@@ -135,12 +135,6 @@ async fn progress_questions_and_cancellations_pass_also_where_a_post_is_answered
     };
     let told = gw.send(&call(1, "progress")).await.messages();
     assert_eq!((told[0]["params"]["progressToken"].clone(), told[1]["id"].clone()), (json!(42), json!(1)));
-    let messages = gw.send(&call(2, "asks")).await.messages();
-    assert_eq!(messages[0]["method"], "sampling/createMessage");
-    gw.send(&json!({"jsonrpc": "2.0", "id": messages[0]["id"], "result": {"role": "assistant"}})).await;
-    let answers = upstream.hits().into_iter().filter(|hit| hit.body.contains("assistant"));
-    assert_eq!(answers.map(|hit| hit.message()["id"].clone()).collect::<Vec<_>>(), [json!(1)]);
-
     let slow = call(3, "slow");
     let cancelling = async {
         until("the call is there", || upstream.hits().iter().any(|hit| hit.tool() == "slow")).await;
@@ -148,11 +142,42 @@ async fn progress_questions_and_cancellations_pass_also_where_a_post_is_answered
     };
     let (answer, ()) = tokio::join!(gw.send(&slow), cancelling);
     assert_eq!(answer.body, "");
-    let sent = upstream.hits().into_iter().find(|hit| hit.tool() == "slow").expect("the call").message()["id"].clone();
+    let sent = id_of(&upstream, "slow");
+    assert!(!upstream.messages("notifications/cancelled").is_empty());
     assert!(
         upstream.messages("notifications/cancelled").iter().all(|hit| hit.message()["params"]["requestId"] == sent)
     );
-    assert!(!upstream.messages("notifications/cancelled").is_empty());
+}
+
+fn id_of(upstream: &FakeSse, tool: &str) -> Value {
+    upstream.hits().into_iter().find(|hit| hit.tool() == tool).expect("the call").message()["id"].clone()
+}
+
+#[tokio::test]
+async fn a_server_may_ask_before_it_answers_the_post() {
+    let (upstream, gw) = desk().await;
+    let mut caller = SseCaller::greeted(&gw, "2025-06-18").await;
+    caller.say(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "asks"}})).await;
+    let asked = caller.message().await;
+    assert_eq!(asked["method"], "sampling/createMessage");
+    caller.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"role": "assistant"}})).await;
+    let answers = upstream.hits().into_iter().filter(|hit| hit.body.contains("assistant"));
+    assert_eq!(answers.map(|hit| hit.message()["id"].clone()).collect::<Vec<_>>(), [json!(1)]);
+    let (id, result) = (id_of(&upstream, "asks"), json!({"content": []}));
+    upstream.on_streams(&said(&json!({"jsonrpc": "2.0", "id": id, "result": result})));
+    assert_eq!(caller.message().await, json!({"jsonrpc": "2.0", "id": 2, "result": result}));
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_is_cancelled_at_the_server() {
+    let upstream = FakeSse::start(TOOLS, server).await;
+    let settings = Settings { call_time: Duration::from_millis(400), ..quick() };
+    let gw = TestGateway::builder().policy(POLICY).settings(settings).start_at(&upstream.url()).await;
+    let text = gw.call("slow", json!({})).await.text();
+    assert!(text.contains("did not answer in time"), "{text}");
+    until("it is told", || !upstream.messages("notifications/cancelled").is_empty()).await;
+    let told = upstream.messages("notifications/cancelled");
+    assert_eq!(told[0].message()["params"]["requestId"], id_of(&upstream, "slow"));
 }
 
 #[tokio::test]
