@@ -1,5 +1,11 @@
 //! Spans: what a collector gets, decoded by the types of OpenTelemetry itself; and that no call depends on it.
-#![allow(clippy::indexing_slicing, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::indexing_slicing,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

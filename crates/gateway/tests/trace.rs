@@ -1,5 +1,5 @@
 //! Trace context: a caller's trace goes on in spans of ours, in the message and in the head; nothing is made up.
-#![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(clippy::indexing_slicing, clippy::expect_used, reason = "a test fails by panicking")]
 
 use gatelodge_store::Kind;
 use gatelodge_testkit::{FakeUpstream, Hit, TestGateway, json_response};
