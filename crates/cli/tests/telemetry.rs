@@ -90,7 +90,7 @@ fn the_file_names_a_collector_and_its_faults_are_told_as_others() {
     assert_eq!((good.code, good.stderr.contains("no errors")), (0, true), "{}", good.stderr);
     for (text, words) in [
         ("endpoint = \"collector:4318\"", "bad-value"),
-        ("endpont = \"http://127.0.0.1:4318\"", "did you mean `endpoint`?"),
+        ("endpointt = \"http://127.0.0.1:4318\"", "did you mean `endpoint`?"),
         ("headers = { X-Key = \"${NONE}\" }", "missing-variable"),
         ("endpoint = \"http://c.example.com\"\nheaders = { X-Key = \"${KEY}\" }", "clear-text"),
     ] {

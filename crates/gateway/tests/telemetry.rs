@@ -1,10 +1,17 @@
 //! Spans: what a collector gets, decoded by the types of OpenTelemetry itself; and that no call depends on it.
 #![allow(
+<<<<<<< HEAD
     clippy::disallowed_methods,
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
     clippy::unwrap_used,
+=======
+    clippy::indexing_slicing,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+>>>>>>> s4
     reason = "a test fails by panicking"
 )]
 
@@ -25,7 +32,7 @@ use tokio::net::TcpListener;
 
 const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"read_note":{},"fail":{},"wipe":{"action":"deny"},
     "count":{"limits":[{"counter":"few","window":"day","max":1}]}},"resources":{"note://*":{}},"prompts":{"hello":{}}}"#;
-const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa01c902b7-01";
 const OTHER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const SECRET: &str = "hunter2secret";
 
@@ -154,7 +161,7 @@ async fn a_call_has_a_span_on_either_side_and_the_server_sees_ours() {
     let caller = find(&spans, SpanKind::Server, "tools/call read_note");
     let sent = find(&spans, SpanKind::Client, "tools/call read_note");
     assert_eq!(hex(&caller.trace_id), "4bf92f3577b34da6a3ce929d0e0e4736");
-    assert_eq!(hex(&caller.parent_span_id), "00f067aa0ba902b7");
+    assert_eq!(hex(&caller.parent_span_id), "00f067aa01c902b7");
     assert_eq!(sent.trace_id, caller.trace_id);
     assert_eq!(sent.parent_span_id, caller.span_id);
     assert_eq!(caller.links.iter().map(|link| hex(&link.span_id)).collect::<Vec<_>>(), ["b7ad6b7169203331"]);

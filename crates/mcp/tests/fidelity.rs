@@ -58,7 +58,7 @@ fn nothing_is_added_that_the_caller_did_not_send() {
     assert_eq!(request(text).rewritten(&watched), Err(RewriteError::NoProgressToken));
 }
 
-const SPAN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+const SPAN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa01c902b7-01";
 
 /// The `_meta` of a call as it is sent on in a span of ours, or in none.
 fn meta_sent(meta: &str, own: Option<&TraceParent>) -> String {
@@ -77,7 +77,7 @@ fn meta_sent(meta: &str, own: Option<&TraceParent>) -> String {
 fn our_span_takes_the_place_of_the_callers_and_the_rest_stays() {
     let own = TraceParent::read(SPAN).expect("a span").with_span(0xabc);
     let meta = format!(r#"{{ "a":1.10, "traceparent" : "{SPAN}" ,"tracestate":"v=1\u0021", "baggage":"k=v"}}"#);
-    let want = meta.replace("00f067aa0ba902b7", "0000000000000abc");
+    let want = meta.replace("00f067aa01c902b7", "0000000000000abc");
     assert_eq!(meta_sent(&meta, Some(&own)), want);
     for absent in ["{}", r#"{"tracestate":"v=1"}"#, r#"{"baggage":"k=v","x":[]}"#] {
         assert_eq!(meta_sent(absent, Some(&own)), absent, "nothing is added");

@@ -65,7 +65,7 @@ impl Permit {
 
     /// The span it is sent in.
     pub fn hop(&self) -> Option<&Hop> {
-        self.outgoing.hop.as_ref()
+        self.outgoing.hop.as_deref()
     }
 
     pub fn into_outgoing(self) -> Outgoing {

@@ -138,7 +138,7 @@ fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<Full<
         }
     }
     if let Some(hop) = outgoing.hop {
-        insert_trace(&mut headers, hop);
+        insert_trace(&mut headers, *hop);
     }
     // What is configured comes last: it wins over everything else.
     for name in configured.keys() {

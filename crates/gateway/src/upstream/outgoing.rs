@@ -127,7 +127,7 @@ pub(crate) struct Outgoing {
     /// What it wants there of a call's arguments.
     pub params: HeaderMap,
     /// Our span, if it belongs to a trace.
-    pub hop: Option<Hop>,
+    pub hop: Option<Box<Hop>>,
 }
 
 /// The head of a stateless request, made from the body that was judged.
@@ -160,7 +160,7 @@ impl Outgoing {
 
     /// The same in a span of ours, which the body names if the caller named one.
     pub fn within(self, hop: Option<Hop>) -> Self {
-        Self { hop, ..self }
+        Self { hop: hop.map(Box::new), ..self }
     }
 
     /// Whether it begins a session.

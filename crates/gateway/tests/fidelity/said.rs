@@ -22,7 +22,7 @@ pub enum Era {
 }
 
 pub const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
-pub const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+pub const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa01c902b7-01";
 
 /// A request, and everything that the server says to it.
 pub struct Case {
