@@ -7,5 +7,6 @@ pub(crate) mod head;
 pub(crate) mod line;
 pub(crate) mod listener;
 pub(crate) mod mcp;
+mod outlet;
 pub(crate) mod reply;
 pub(crate) mod tap;

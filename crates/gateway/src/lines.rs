@@ -191,7 +191,7 @@ impl Gateway {
         self.spawn(async move {
             let Some(texts) = texts.upgrade() else { return };
             tokio::select! {
-                () = stream::follow(&gw, &visit, &texts, |text| Bytes::copy_from_slice(text.as_bytes())) => {}
+                () = stream::follow(&gw, &visit, None, &texts, |text| Bytes::copy_from_slice(text.as_bytes())) => {}
                 () = end.notified() => {}
                 () = gw.stopping() => {}
             }

@@ -1,6 +1,8 @@
 //! What a legacy session remembers. It is no authority: every request shows its token, and a session of another grant
 //! is not there.
 
+mod replay;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +14,12 @@ use data_encoding::HEXLOWER;
 use gatelodge_json::Value;
 use gatelodge_mcp::{Id, Revision};
 use gatelodge_store::{CallId, GrantId, ServerName};
-use tokio::sync::{Notify, OwnedSemaphorePermit};
+use http::HeaderValue;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::upstream::{Child, Link};
+
+pub(crate) use replay::{Place, STANDALONE, Streams};
 
 /// The most of a client's name that is kept.
 const MAX_CLIENT_TEXT: usize = 128;
@@ -62,6 +67,11 @@ pub(crate) struct Session {
     /// The stream that the client holds open. Whoever opens another, or ends the session, tells this one to end; the
     /// task that serves it listens.
     stream: Mutex<Option<Arc<Notify>>>,
+    streams: Streams,
+    /// The last event of the upstream's own stream of what belongs to no request.
+    heard: Mutex<Option<HeaderValue>>,
+    /// Held by whoever serves the client's stream, so that one that takes its place finds all that was sent on it.
+    pub streaming: tokio::sync::Mutex<()>,
     used_at: Mutex<Instant>,
     /// Held while the handshake is done again, so that many calls that find the session lost do it once.
     pub reopening: tokio::sync::Mutex<()>,
@@ -108,6 +118,9 @@ impl Session {
             under_way: Mutex::default(),
             asked: Mutex::default(),
             stream: Mutex::default(),
+            streams: Streams::new(replay::room_for(0))?,
+            heard: Mutex::default(),
+            streaming: tokio::sync::Mutex::default(),
             used_at: Mutex::new(Instant::now()),
             reopening: tokio::sync::Mutex::default(),
             _room: room,
@@ -134,12 +147,26 @@ impl Session {
         &self.client
     }
 
+    pub fn streams(&self) -> &Streams {
+        &self.streams
+    }
+
+    /// Where the upstream's own stream was left.
+    pub fn heard(&self) -> Option<HeaderValue> {
+        lock(&self.heard).clone()
+    }
+
+    pub fn set_heard(&self, last: Option<HeaderValue>) {
+        *lock(&self.heard) = last;
+    }
+
     pub fn link(&self) -> Link {
         lock(&self.link).clone()
     }
 
     pub fn set_link(&self, link: Link) {
         *lock(&self.link) = link;
+        self.set_heard(None);
         // Nobody waits for the answers to what the old one asked, and the new one may use the same ids.
         lock(&self.asked).clear();
         self.note_opening();
@@ -244,13 +271,19 @@ pub(crate) struct Sessions {
     tables: Vec<Mutex<HashMap<Box<str>, Arc<Session>>>>,
     limit: usize,
     idle: Duration,
+    /// For what clients may come back for.
+    room: Arc<Semaphore>,
 }
+
+/// The most bytes of events that are kept for clients of all sessions.
+const MAX_KEPT: usize = 256 << 20;
 
 const TABLES: usize = 16;
 
 impl Sessions {
     pub fn new(limit: usize, idle: Duration) -> Self {
-        Self { tables: (0..TABLES).map(|_| Mutex::default()).collect(), limit, idle }
+        let tables = (0..TABLES).map(|_| Mutex::default()).collect();
+        Self { tables, limit, idle, room: replay::room_for(MAX_KEPT) }
     }
 
     /// Whether there is room for one more.
@@ -259,10 +292,11 @@ impl Sessions {
     }
 
     /// Keeps a session; none if there is no room.
-    pub fn insert(&self, session: Session) -> Option<Arc<Session>> {
+    pub fn insert(&self, mut session: Session) -> Option<Arc<Session>> {
         if !self.has_room() {
             return None;
         }
+        session.streams.share(&self.room);
         let session = Arc::new(session);
         let mut table = lock(self.table(session.id())?);
         table.insert(session.id().into(), Arc::clone(&session));
@@ -287,7 +321,10 @@ impl Sessions {
 
     /// Forgets sessions that nobody uses, or whose grant is no more, and gives them.
     pub fn sweep(&self, has_grant: impl Fn(&GrantId) -> bool) -> Vec<Arc<Session>> {
-        let idle = |session: &Arc<Session>| session.is_idle(self.idle) || !has_grant(&session.grant);
+        let idle = |session: &Arc<Session>| {
+            session.streams.forget_old();
+            session.is_idle(self.idle) || !has_grant(&session.grant)
+        };
         let tables = self.tables.iter().map(lock);
         tables
             .flat_map(|mut table| table.extract_if(|_, session| idle(session)).collect::<Vec<_>>())

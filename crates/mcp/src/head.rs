@@ -10,7 +10,7 @@ use http::{HeaderName, StatusCode};
 
 pub use guard::{Guard, Rejected};
 pub use mirror::{Mirror, MirrorError, param_headers};
-pub use names::{METHOD, NAME, PROTOCOL_VERSION, SESSION, decode, encode};
+pub use names::{LAST_EVENT, METHOD, NAME, PROTOCOL_VERSION, SESSION, decode, encode};
 
 use crate::error::{code, shown};
 use crate::message::Request;

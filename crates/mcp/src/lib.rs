@@ -19,7 +19,7 @@ mod upstream;
 mod write;
 
 pub use error::{WireError, code, shown};
-pub use events::{EventDecoder, EventTooLarge, KEEP_ALIVE, event};
+pub use events::{EventDecoder, EventTooLarge, KEEP_ALIVE, event, event_under, priming_event};
 pub use id::Id;
 pub use list::{Caching, edit_list};
 pub use message::{Message, Notification, Outcome, Request, Response, read_message};

@@ -7,7 +7,7 @@ use gatelodge_store::{CallId, Outcome};
 use http::StatusCode;
 use tokio::time::{MissedTickBehavior, interval_at};
 
-use super::Permit;
+use super::{Permit, Resumption};
 use crate::Gateway;
 use crate::http::line::Line;
 use crate::methods::{initialize, server};
@@ -46,6 +46,8 @@ pub(crate) struct Errand<'a> {
     pub under_way: Option<&'a UnderWay>,
     /// Whether it does nothing at the upstream, so that nobody needs the answer when the caller has gone.
     pub is_only_asking: bool,
+    /// Whether it is the caller's own request, whose answer goes out in the form that the upstream chose.
+    pub is_callers: bool,
 }
 
 /// Sends a request and reads the upstream's messages until the answer.
@@ -56,6 +58,7 @@ pub(crate) async fn forward(
 ) -> Result<(Ended, Option<Exchange>), SendError> {
     let Errand { gw, visit, .. } = errand;
     let openings = visit.session().map(|session| session.openings());
+    let mut resumption = Resumption::of(&permit);
     let Some(sent) = attend(errand, line, gw.client.send(&visit.upstream, permit)).await else {
         return Ok((left(gw)?, None));
     };
@@ -75,13 +78,16 @@ pub(crate) async fn forward(
         _ => {}
     }
     let mut exchange = sent?;
-    let ended = relay(errand, &mut exchange, line).await.map_err(|fault| fault.cut(visit.upstream.secrets()))?;
-    Ok((ended, Some(exchange)))
+    if errand.is_callers && exchange.is_event_stream() {
+        line.be_stream();
+    }
+    let ended = relay(errand, &mut exchange, &mut resumption, line).await;
+    Ok((ended.map_err(|fault| fault.cut(visit.upstream.secrets()))?, Some(exchange)))
 }
 
 /// Waits for something of the upstream's, shows the caller that we are still there, and stops if it wants no answer
 /// any more.
-async fn attend<T>(errand: &Errand<'_>, line: &mut Line, work: impl Future<Output = T>) -> Option<T> {
+pub(super) async fn attend<T>(errand: &Errand<'_>, line: &mut Line, work: impl Future<Output = T>) -> Option<T> {
     let period = errand.gw.settings.keep_alive;
     let mut keep_alive = interval_at(tokio::time::Instant::now() + period, period);
     keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -106,15 +112,32 @@ fn left(gw: &Gateway) -> Result<Ended, SendError> {
 }
 
 /// Passes on what belongs to this call and drops what belongs to nobody, until the answer.
-async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) -> Result<Ended, SendError> {
+async fn relay(
+    errand: &Errand<'_>,
+    exchange: &mut Exchange,
+    resumption: &mut Resumption,
+    line: &mut Line,
+) -> Result<Ended, SendError> {
     let Errand { gw, visit, .. } = errand;
     let own_id = Id::string(errand.call.as_str());
     loop {
         let is_stream = exchange.is_stream();
         let Some(message) = attend(errand, line, exchange.next()).await else { return left(gw) };
-        let message = message?;
-        let Some(message) = message else {
-            return Err(SendError::Unusable("the answer ended without a reply".to_owned()));
+        let ended = match message {
+            Ok(Some(message)) => Ok(message),
+            Ok(None) => Err(SendError::Unusable("the answer ended without a reply".to_owned())),
+            Err(fault @ SendError::Gone(_)) => Err(fault),
+            Err(fault) => return Err(fault),
+        };
+        let message = match ended {
+            Ok(message) => message,
+            Err(fault) => match resumption.again(errand, exchange, fault, line).await? {
+                Some(resumed) => {
+                    *exchange = resumed;
+                    continue;
+                }
+                None => return left(gw),
+            },
         };
         match read_upstream(&message, &gw.settings.reply) {
             Err(_) if is_stream => gw.metrics.dropped(),

@@ -3,6 +3,8 @@
 use gatelodge_mcp::{Id, ServerRequest, code, error};
 use gatelodge_policy::is_always_allowed;
 
+use http::HeaderValue;
+
 use super::reserve::Reserved;
 use crate::upstream::{Link, Outgoing, Verb};
 use crate::visit::Visit;
@@ -37,9 +39,21 @@ impl Permit {
         Self { outgoing: visit.addressed(Outgoing::note(answer)) }
     }
 
-    /// For hearing what belongs to no request of the session.
-    pub fn to_hear(visit: &Visit) -> Self {
-        Self { outgoing: visit.addressed(Outgoing::empty(Verb::Hear)) }
+    /// For hearing what belongs to no request of the session, from where it was left.
+    pub fn to_hear(visit: &Visit, last_event: Option<HeaderValue>) -> Self {
+        Self { outgoing: Outgoing { last_event, ..visit.addressed(Outgoing::empty(Verb::Hear)) } }
+    }
+
+    /// The way back to a stream that answers what this sends; none for requests that stand alone.
+    pub fn way_back(&self) -> Option<Outgoing> {
+        let Outgoing { link, revision, modern, .. } = &self.outgoing;
+        let back = || Outgoing { link: link.clone(), revision: *revision, ..Outgoing::empty(Verb::Hear) };
+        modern.is_none().then(back)
+    }
+
+    /// For hearing the rest of a stream that answers what was permitted before.
+    pub fn to_resume(way_back: Outgoing, last_event: HeaderValue) -> Self {
+        Self { outgoing: Outgoing { last_event: Some(last_event), ..way_back } }
     }
 
     /// For ending the upstream's own session.

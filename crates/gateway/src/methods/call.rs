@@ -220,8 +220,15 @@ async fn send(
     line: &mut Line,
 ) -> Result<Carried, SendError> {
     let progress = request.meta().progress_token();
-    let errand =
-        Errand { gw, visit, call: trail.call(), progress: progress.as_ref(), under_way, is_only_asking: false };
+    let errand = Errand {
+        gw,
+        visit,
+        call: trail.call(),
+        progress: progress.as_ref(),
+        under_way,
+        is_only_asking: false,
+        is_callers: true,
+    };
     let sending = async {
         match forward(&errand, permit, line).await? {
             (Ended::Answer(message), Some(exchange)) => {

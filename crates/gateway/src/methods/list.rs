@@ -36,6 +36,8 @@ pub(crate) struct Wanted<'a> {
     pub method: &'a Method<'a>,
     pub member: &'a str,
     pub progress: Option<&'a Id<'a>>,
+    /// Whether the caller asked for it.
+    pub is_callers: bool,
 }
 
 /// Where a list's entries stand, and which member names them.
@@ -69,7 +71,7 @@ pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut
     }
     let (member, _) = shape(request.method());
     let progress = request.meta().progress_token();
-    let wanted = Wanted { method: request.method(), member, progress: progress.as_ref() };
+    let wanted = Wanted { method: request.method(), member, progress: progress.as_ref(), is_callers: true };
     let changes = visit.offers().changes();
     let pages = fetch(gw, visit, &wanted, &mut line, |id, cursor| request.paged(id, cursor)).await;
     let pages = match pages {
@@ -147,7 +149,15 @@ async fn fetch_pages(
         let permit =
             Permit::of_always_allowed(method, visit.addressed_about(Outgoing::request(text, call), method, None))
                 .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
-        let errand = Errand { gw, visit, call, progress: wanted.progress, under_way: None, is_only_asking: true };
+        let errand = Errand {
+            gw,
+            visit,
+            call,
+            progress: wanted.progress,
+            under_way: None,
+            is_only_asking: true,
+            is_callers: wanted.is_callers,
+        };
         let (Ended::Answer(message), exchange) = forward(&errand, permit, line).await? else {
             return Err(SendError::Gone("the list was cancelled".to_owned()));
         };

@@ -64,8 +64,15 @@ pub(crate) async fn exchanged(
     let outgoing = under_our_id(visit, request, trail.call(), None);
     let permit = Permit::of_always_allowed(request.method().name(), outgoing)
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
-    let errand =
-        Errand { gw, visit, call: trail.call(), progress: progress.as_ref(), under_way: None, is_only_asking: true };
+    let errand = Errand {
+        gw,
+        visit,
+        call: trail.call(),
+        progress: progress.as_ref(),
+        under_way: None,
+        is_only_asking: true,
+        is_callers: true,
+    };
     let sending = async {
         match forward(&errand, permit, line).await? {
             (Ended::Answer(message), Some(exchange)) => Ok((message, exchange)),

@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_mcp::{KEEP_ALIVE, Upstream as Said, event, read_upstream};
+use gatelodge_mcp::{KEEP_ALIVE, Revision, Upstream as Said, read_upstream};
 use gatelodge_store::Outcome;
-use http::{Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode};
 use tokio::sync::mpsc;
 
 use super::server::{question, unaddressed};
 use crate::Gateway;
-use crate::call::{Permit, Room, Trail};
+use crate::call::{Permit, Refusal, Room, Trail};
 use crate::http::body::Body;
 use crate::http::reply;
+use crate::session::{Place, STANDALONE, Session};
 use crate::upstream::{Exchange, SendError};
 use crate::visit::Visit;
 
@@ -21,41 +22,81 @@ const WAITING_EVENTS: usize = 64;
 /// After the upstream ends its stream, we wait so long before asking for it again.
 const AGAIN: Duration = Duration::from_secs(1);
 const AT_MOST: Duration = Duration::from_secs(60);
+const SHORTEST: Duration = Duration::from_millis(50);
 /// How often it looks whether the grant is still what it was.
 pub(super) const LOOK: Duration = Duration::from_millis(500);
 
-/// Opens the stream. It lives until the client hangs up, opens another or ends the session, until the grant is no
-/// longer what it was, or until the gateway stops.
-pub(crate) async fn open(gw: &Arc<Gateway>, visit: Visit) -> Response<Body> {
+/// How long one that takes an earlier stream's place waits for it to end.
+const HANDING_OVER: Duration = Duration::from_secs(1);
+
+/// Goes on with a stream that the client lost: the one that answers a request, or the one that belongs to none.
+pub(crate) async fn resume(gw: &Arc<Gateway>, visit: Visit, last: &str) -> Response<Body> {
+    let Some(session) = visit.session() else {
+        return reply::http_error(StatusCode::BAD_REQUEST, "begin with `initialize`");
+    };
+    let place = session.streams().place(last);
+    if let Some(place) = place.filter(|place| place.stream == STANDALONE) {
+        return open(gw, visit, Some(place)).await;
+    }
+    let mut trail = Trail::of_visit(&visit, gw.new_call(), gw.clock.now());
+    trail.method("GET");
+    let resumed = Room::for_stream(&visit).and_then(|room| {
+        let place = place.ok_or(Refusal::Unaddressed)?;
+        session.streams().resume(place, room).ok_or(Refusal::Unaddressed)
+    });
+    match resumed {
+        Ok(events) => {
+            gw.write(trail.outcome(Outcome::Ok, None)).await;
+            reply::stream(events)
+        }
+        Err(refusal) => refused(gw, trail, &refusal).await,
+    }
+}
+
+async fn refused(gw: &Gateway, mut trail: Trail, refusal: &Refusal) -> Response<Body> {
+    gw.metrics.refused(refusal.code());
+    gw.write(trail.refused(refusal)).await;
+    match refusal {
+        Refusal::Unaddressed => {
+            reply::http_error(StatusCode::BAD_REQUEST, "what followed the event in `Last-Event-ID` is not kept here")
+        }
+        _ => reply::http_error(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
+    }
+}
+
+/// Opens the stream, behind an event that the client has of it. It lives until the client hangs up, opens another or
+/// ends the session, until the grant is no longer what it was, or until the gateway stops.
+pub(crate) async fn open(gw: &Arc<Gateway>, visit: Visit, behind: Option<Place>) -> Response<Body> {
     let mut trail = Trail::of_visit(&visit, gw.new_call(), gw.clock.now());
     trail.method("GET");
     let room = match Room::for_stream(&visit) {
         Ok(room) => room,
-        Err(refusal) => {
-            gw.metrics.refused(refusal.code());
-            gw.write(trail.refused(&refusal)).await;
-            return reply::http_error(StatusCode::TOO_MANY_REQUESTS, &refusal.message());
-        }
+        Err(refusal) => return refused(gw, trail, &refusal).await,
     };
     gw.write(trail.outcome(Outcome::Ok, None)).await;
     let (events, receiver) = mpsc::channel(WAITING_EVENTS);
     let task = Arc::clone(gw);
     gw.spawn(async move {
-        serve(task, visit, events).await;
+        serve(task, visit, behind, events).await;
         drop(room);
     });
     reply::stream(receiver)
 }
 
-async fn serve(gw: Arc<Gateway>, visit: Visit, events: mpsc::Sender<Bytes>) {
+async fn serve(gw: Arc<Gateway>, visit: Visit, behind: Option<Place>, events: mpsc::Sender<Bytes>) {
     let Some(session) = visit.session() else { return };
     let handle = session.open_stream();
     // The head goes out with the first bytes; clients wait for it.
     let _ = events.send(Bytes::from_static(KEEP_ALIVE.as_bytes())).await;
+    let _earlier_has_ended = tokio::time::timeout(HANDING_OVER, session.streaming.lock()).await;
+    let missed = behind.and_then(|place| session.streams().missed(place));
+    let heard = missed.as_ref().and_then(|_| session.heard());
+    begin(session, missed, &events).await;
     let mut keep_alive = tokio::time::interval(gw.settings.keep_alive);
     let mut look = tokio::time::interval(LOOK);
     {
-        let mut upstream = std::pin::pin!(follow(&gw, &visit, &events, |text| event(text).into()));
+        let mut upstream =
+            std::pin::pin!(follow(&gw, &visit, heard, &events, |text| session.streams().stamped(STANDALONE, text),));
         loop {
             tokio::select! {
                 () = &mut upstream => break,
@@ -78,24 +119,46 @@ async fn serve(gw: Arc<Gateway>, visit: Visit, events: mpsc::Sender<Bytes>) {
     session.close_stream(&handle);
 }
 
-/// Follows the upstream's own stream, and passes on what is in it as `written` says. Where it has none, this waits for ever: the client's stays open all the same.
+/// Gives the client what it missed since the place that it comes from. Where that is not known any more, as after a
+/// restart, the stream begins anew, with a place to come back to: what belongs to no request is nobody's answer.
+async fn begin(session: &Session, missed: Option<Vec<Bytes>>, events: &mpsc::Sender<Bytes>) {
+    let first = match missed {
+        Some(missed) => missed,
+        None if session.revision() >= Revision::R2025_11_25 => vec![session.streams().priming(STANDALONE)],
+        None => Vec::new(),
+    };
+    for event in first {
+        if events.send(event).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Follows the upstream's own stream from where it was left, and passes on what is in it as `written` says. Where it
+/// has none, this waits for ever: the client's stays open all the same.
 pub(crate) async fn follow(
     gw: &Gateway,
     visit: &Visit,
+    mut last: Option<HeaderValue>,
     events: &mpsc::Sender<Bytes>,
     written: impl Fn(&str) -> Bytes + Copy,
 ) {
     let mut pause = AGAIN;
     loop {
-        match gw.client.send(&visit.upstream, Permit::to_hear(visit)).await {
+        match gw.client.send(&visit.upstream, Permit::to_hear(visit, last.clone())).await {
             Ok(mut exchange) if exchange.is_stream() => {
-                pause = AGAIN;
                 pump(gw, visit, &mut exchange, events, written).await;
+                let (id, retry) = exchange.left_at();
+                pause = retry.unwrap_or(AGAIN).clamp(SHORTEST, AT_MOST);
+                last = id;
             }
             Ok(exchange) if exchange.status == StatusCode::METHOD_NOT_ALLOWED => return std::future::pending().await,
             Err(SendError::Status(405)) => return std::future::pending().await,
-            // Not there now, or it has forgotten the session; a call opens it again.
-            Ok(_) | Err(_) => pause = (pause * 2).min(AT_MOST),
+            // Not there now, or it has forgotten the session or the event; a call opens the session again.
+            answer => {
+                pause = (pause * 2).min(AT_MOST);
+                last = last.filter(|_| matches!(answer, Err(SendError::NotSent(_) | SendError::Gone(_))));
+            }
         }
         tokio::time::sleep(pause).await;
     }
@@ -109,6 +172,9 @@ async fn pump(
     written: impl Fn(&str) -> Bytes,
 ) {
     while let Ok(Some(message)) = exchange.next().await {
+        if let Some(session) = visit.session() {
+            session.set_heard(exchange.left_at().0);
+        }
         let text = match read_upstream(&message, &gw.settings.reply) {
             Ok(Said::Notification(said)) => unaddressed(gw, visit, &said),
             Ok(Said::Request(asked)) => question(gw, visit, &asked).await,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 
 use super::child::ChildAnswer;
 use super::http::HttpAnswer;
@@ -37,6 +37,19 @@ impl Exchange {
             Source::Http(answer) => answer.is_stream(),
             Source::Child(_) => true,
             Source::Nothing => false,
+        }
+    }
+
+    /// Whether the upstream itself chose a stream.
+    pub fn is_event_stream(&self) -> bool {
+        matches!(&self.source, Source::Http(answer) if answer.is_stream())
+    }
+
+    /// The last event of a stream, and how long the upstream wants to be left alone before it is asked for more.
+    pub fn left_at(&self) -> (Option<HeaderValue>, Option<Duration>) {
+        match &self.source {
+            Source::Http(answer) => answer.left_at(),
+            Source::Child(_) | Source::Nothing => (None, None),
         }
     }
 

@@ -85,6 +85,9 @@ fn build(upstream: &Upstream, to: &HttpConfig, outgoing: Outgoing) -> Request<Fu
     if let Link::Http(session) = outgoing.link {
         headers.insert(head::SESSION, session);
     }
+    if let Some(last) = outgoing.last_event {
+        headers.insert(head::LAST_EVENT, last);
+    }
     if let Some(revision) = outgoing.revision {
         headers.insert(head::PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
     }

@@ -87,6 +87,8 @@ pub(crate) struct Outgoing {
     pub modern: Option<ModernHead>,
     /// What it wants there of a call's arguments.
     pub params: HeaderMap,
+    /// The last event that we have of a stream that is to go on.
+    pub last_event: Option<HeaderValue>,
 }
 
 /// The head of a stateless request, made from the body that was judged.
@@ -108,6 +110,7 @@ impl Outgoing {
             call: None,
             modern: None,
             params: HeaderMap::new(),
+            last_event: None,
         }
     }
 
