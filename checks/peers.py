@@ -76,8 +76,11 @@ class Lines(Peer):
             self.news.notify_all()
 
     def send(self, message: dict) -> None:
+        self.send_text(json.dumps(message))
+
+    def send_text(self, line: str) -> None:
         try:
-            self.process.stdin.write(json.dumps(message).encode() + b"\n")
+            self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()
         except OSError as error:
             raise Silence(f"its input is closed: {error}") from error
@@ -88,11 +91,15 @@ class Lines(Peer):
     def ask(self, method: str, params: dict, within: float = 60) -> str:
         request = self.request(method, params)
         self.send(request)
+        return self.answer_to(request, within)
+
+    def answer_to(self, request: dict, within: float = 60) -> str:
         end = time.monotonic() + within
         with self.news:
             while request["id"] not in self.answers:
                 if self.is_over or not self.news.wait(max(0, end - time.monotonic())):
-                    raise Silence(f"no answer to {method} within {within} s" + (", its output ended" if self.is_over else ""))
+                    raise Silence(f"no answer to {request['method']} within {within} s"
+                                  + (", its output ended" if self.is_over else ""))
             return self.answers[request["id"]][0]
 
     def end(self, within: float = 20) -> int:

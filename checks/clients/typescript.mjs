@@ -1,11 +1,23 @@
 // The TypeScript SDK as a client: prints one JSON object with the list and what each call gave.
-//   node typescript.mjs URL TOKEN legacy|auto '[["tool", {…}], …]'
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+//   node typescript.mjs URL TOKEN legacy|auto '[["tool", {…}], …]' [sse]
+// A command as a JSON list in place of the URL is run, and spoken to over its standard streams.
+import { Client, SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 
-const [url, token, mode, calls] = process.argv.slice(2);
-const headers = token ? { Authorization: `Bearer ${token}` } : {};
+const [url, token, mode, calls, by] = process.argv.slice(2);
+
+function transport() {
+  if (url.startsWith('[')) {
+    const [command, ...args] = JSON.parse(url);
+    return new StdioClientTransport({ command, args, env: process.env });
+  }
+  const headers = token ? { Authorization: `Bearer ${token}` } : {};
+  const Transport = by === 'sse' ? SSEClientTransport : StreamableHTTPClientTransport;
+  return new Transport(new URL(url), { requestInit: { headers } });
+}
+
 const client = new Client({ name: 'typescript-sdk', version: '2.4.0' }, { versionNegotiation: { mode } });
-await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }));
+await client.connect(transport());
 const { tools } = await client.listTools();
 const results = [];
 for (const [name, args] of JSON.parse(calls)) {
@@ -15,5 +27,6 @@ for (const [name, args] of JSON.parse(calls)) {
     results.push({ code: error.code, message: error.message });
   }
 }
-console.log(JSON.stringify({ tools: tools.map((tool) => tool.name), results }));
+const names = tools.map((tool) => tool.name);
+console.log(JSON.stringify({ version: client.getNegotiatedProtocolVersion(), tools: names, results }));
 await client.close();

@@ -3,6 +3,7 @@
 mod facts;
 mod forward;
 mod mirrored;
+mod paused;
 mod permit;
 mod refusal;
 mod reserve;
@@ -12,8 +13,11 @@ mod status;
 mod trail;
 
 pub(crate) use facts::{Facts, subject_of};
-pub(crate) use forward::{Ended, Errand, answer, forward, own_answer, result_text, under_our_id};
+pub(crate) use forward::{
+    COMPLETE, Ended, Errand, answer, attend, forward, go_on, own_answer, result_text, says_error, under_our_id,
+};
 pub(crate) use mirrored::mirrored;
+pub(crate) use paused::{Bond, Paused, PausedCalls, as_input, response};
 pub(crate) use permit::Permit;
 pub(crate) use refusal::Refusal;
 pub(crate) use reserve::take;

@@ -9,4 +9,5 @@ pub(crate) mod listener;
 pub(crate) mod mcp;
 mod outlet;
 pub(crate) mod reply;
+pub(crate) mod sse;
 pub(crate) mod tap;

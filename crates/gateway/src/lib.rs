@@ -11,16 +11,19 @@ mod live;
 mod methods;
 mod metrics;
 mod redact;
+mod seat;
 mod session;
 mod settings;
+mod telemetry;
+mod trace;
 mod twins;
 mod upstream;
 mod visit;
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -29,16 +32,21 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
 
+use crate::call::PausedCalls;
 use crate::flood::Flood;
 use crate::http::listener::{Entrance, listen};
+use crate::http::sse::Connections;
 use crate::live::Bounds;
+use crate::methods::pool::Pool;
 use crate::metrics::Metrics;
 use crate::session::Sessions;
+use crate::telemetry::Telemetry;
 use crate::upstream::Client;
 use crate::visit::Visit;
 
 pub use live::{Door, GrantConfig, Live, LiveGrant, LivePolicy};
 pub use settings::Settings;
+pub use telemetry::TelemetryConfig;
 pub use twins::twins;
 pub use upstream::{
     Accepting, ChildConfig, HttpConfig, InjectedHeader, MIN_SECRET, Secrets, TlsError, Upstream, UpstreamConfig, Way,
@@ -52,13 +60,18 @@ const CUT_TIME: Duration = Duration::from_secs(1);
 
 /// Everything that requests share.
 pub struct Gateway {
+    own: Weak<Self>,
     live: ArcSwap<Live>,
     ledger: Arc<dyn Ledger>,
     pins: Arc<dyn ToolPins>,
     clock: Arc<dyn Clock>,
     settings: Settings,
     sessions: Sessions,
+    connections: Connections,
+    pool: Pool,
+    paused: PausedCalls,
     metrics: Metrics,
+    telemetry: Telemetry,
     client: Client,
     unauthenticated: Flood,
     /// Sent once, when the gateway stops. Listeners, connections and streams listen.
@@ -82,13 +95,20 @@ impl Gateway {
         settings: Settings,
     ) -> Result<Arc<Self>, TlsError> {
         let metrics = Metrics::new();
-        Ok(Arc::new(Self {
+        let client = Client::new(&settings, metrics.dropped_counter())?;
+        let telemetry = Telemetry::new(settings.telemetry.as_ref(), metrics.lost_spans.clone())?;
+        Ok(Arc::new_cyclic(|own| Self {
+            own: Weak::clone(own),
             live: ArcSwap::default(),
             ledger,
             pins,
             clock,
             sessions: Sessions::new(settings.sessions, settings.session_idle),
-            client: Client::new(&settings, metrics.dropped_counter())?,
+            connections: Connections::default(),
+            pool: Pool::default(),
+            paused: PausedCalls::default(),
+            client,
+            telemetry,
             metrics,
             unauthenticated: Flood::default(),
             stop: watch::Sender::new(false),
@@ -111,9 +131,9 @@ impl Gateway {
         let next = self.live.load().next(servers, grants, &bounds);
         self.live.store(Arc::new(next));
         let live = self.live();
-        self.sessions.look_at_children(|session, child| {
+        self.sessions.look_at_links(|session, link| {
             let has_grant = live.grants().any(|grant| grant.config.id == *session.grant());
-            has_grant && live.server(session.server()).is_some_and(|upstream| child.is_of(upstream))
+            has_grant && live.server(session.server()).is_some_and(|upstream| link.is_of(upstream))
         });
     }
 
@@ -127,6 +147,7 @@ impl Gateway {
     /// # Errors
     /// A listener is not one.
     pub async fn run(self: &Arc<Self>, callers: TcpListener, admin: Option<TcpListener>) -> std::io::Result<()> {
+        self.telemetry.start();
         let stop = self.stop.subscribe();
         let housekeeping = self.housekeeping();
         let listening = async {
@@ -155,6 +176,8 @@ impl Gateway {
         loop {
             tokio::time::sleep(HOUSEKEEPING).await;
             self.end_idle_sessions().await;
+            self.end_paused_calls().await;
+            self.pool.sweep(|id, grant, server| self.sessions.is_there(id, grant, server));
             self.tell_unauthenticated().await;
         }
     }
@@ -172,6 +195,7 @@ impl Gateway {
         if let Err(fault) = self.ledger.flush().await {
             warn!(error = %fault, "the last rows of the call log may not be written: {fault}");
         }
+        self.telemetry.flush().await;
         info!("stopped");
     }
 
@@ -215,6 +239,11 @@ impl Gateway {
         let door = grant.config.doors.get(visit.upstream.name());
         let is_same = door.is_some_and(|door| door.is_same(&visit.door));
         is_same && live.server(visit.upstream.name()).is_some_and(|server| Arc::ptr_eq(server, &visit.upstream))
+    }
+
+    /// The gateway, for a task that outlives a request.
+    pub(crate) fn own(&self) -> Option<Arc<Self>> {
+        self.own.upgrade()
     }
 
     /// Starts a task that the end of [`Gateway::run`] waits for.

@@ -1,12 +1,15 @@
 //! What is done with each message: one file for each kind that we look into.
 
 pub(crate) mod call;
+pub(crate) mod crossing;
 pub(crate) mod discover;
 pub(crate) mod gone;
 pub(crate) mod initialize;
+pub(crate) mod input;
 pub(crate) mod list;
 pub(crate) mod listen;
 pub(crate) mod offer;
 pub(crate) mod pass;
+pub(crate) mod pool;
 pub(crate) mod server;
 pub(crate) mod stream;

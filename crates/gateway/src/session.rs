@@ -1,7 +1,9 @@
 //! What a legacy session remembers. It is no authority: every request shows its token, and a session of another grant
 //! is not there.
 
+mod hub;
 mod replay;
+mod words;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,15 +13,18 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use gatelodge_json::Value;
+use gatelodge_json::{Limits, Value, read};
+use gatelodge_mcp::bridge::Retry;
 use gatelodge_mcp::{Id, Revision};
 use gatelodge_store::{CallId, GrantId, ServerName};
 use http::HeaderValue;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::upstream::{Child, Link};
+use self::hub::Hub;
+use self::words::{OwnWords, Watched};
+use crate::upstream::Link;
 
-pub(crate) use replay::{Place, STANDALONE, Streams};
+pub(crate) use self::replay::{Place, STANDALONE, Streams};
 
 /// The most of a client's name that is kept.
 const MAX_CLIENT_TEXT: usize = 128;
@@ -57,6 +62,11 @@ pub(crate) struct Session {
     client: ClientInfo,
     /// The client's handshake, for doing it again with an upstream that has forgotten us.
     pub handshake: Bytes,
+    /// What the upstream said of itself: the result of its handshake, or of `server/discover`.
+    pub welcome: Bytes,
+    pub takes_log: bool,
+    /// What the client said of itself, where the upstream wants it said with each request.
+    words: Option<OwnWords>,
     /// The upstream's end. Written at the handshake and when it is done again.
     link: Mutex<Link>,
     openings: AtomicU64,
@@ -67,6 +77,10 @@ pub(crate) struct Session {
     /// The stream that the client holds open. Whoever opens another, or ends the session, tells this one to end; the
     /// task that serves it listens.
     stream: Mutex<Option<Arc<Notify>>>,
+    /// For clients that listen by requests that stand alone.
+    pub hub: Hub,
+    /// What is heard of resources, where the upstream has no session to keep it in.
+    pub watched: Watched,
     streams: Streams,
     /// The last event of the upstream's own stream of what belongs to no request.
     heard: Mutex<Option<HeaderValue>>,
@@ -79,12 +93,37 @@ pub(crate) struct Session {
     _room: OwnedSemaphorePermit,
 }
 
+/// What a session begins with.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    pub grant: GrantId,
+    pub server: ServerName,
+    pub revision: Revision,
+    pub client: ClientInfo,
+    pub handshake: Bytes,
+    pub welcome: Bytes,
+    pub link: Link,
+    pub room: OwnedSemaphorePermit,
+    /// Whether the upstream takes requests that stand alone, and knows of no session.
+    pub is_far_stateless: bool,
+    /// Whether log messages are for the client: one whose requests stand alone says so with each.
+    pub takes_log: bool,
+}
+
 /// A question of an upstream.
 #[derive(Debug)]
 struct Asked {
-    /// The upstream's own id of it.
-    id: Id<'static>,
+    to: AskedBy,
     at: Instant,
+}
+
+/// Who waits for the answer to a question.
+#[derive(Debug)]
+pub(crate) enum AskedBy {
+    /// The upstream, under its own id of it.
+    Upstream(Id<'static>),
+    /// A call of ours, which sends it on with the next request.
+    Call(oneshot::Sender<Bytes>),
 }
 
 /// A request under way.
@@ -95,29 +134,28 @@ pub(crate) struct UnderWay {
 }
 
 impl Session {
-    pub fn new(
-        grant: GrantId,
-        server: ServerName,
-        revision: Revision,
-        client: ClientInfo,
-        handshake: Bytes,
-        link: Link,
-        room: OwnedSemaphorePermit,
-    ) -> Option<Self> {
+    pub fn new(opening: Opening) -> Option<Self> {
         let mut random = [0; 32];
         getrandom::fill(&mut random).ok()?;
+        let Opening { grant, server, revision, client, handshake, welcome, link, room, is_far_stateless, takes_log } =
+            opening;
         Some(Self {
             id: HEXLOWER.encode(&random).into(),
             grant,
             server,
             revision,
             client,
+            words: is_far_stateless.then(|| OwnWords::of(&handshake)),
             handshake,
+            welcome,
+            takes_log,
             link: Mutex::new(link),
             openings: AtomicU64::new(0),
             under_way: Mutex::default(),
             asked: Mutex::default(),
             stream: Mutex::default(),
+            hub: Hub::default(),
+            watched: Watched::default(),
             streams: Streams::new(replay::room_for(0))?,
             heard: Mutex::default(),
             streaming: tokio::sync::Mutex::default(),
@@ -202,8 +240,31 @@ impl Session {
         lock(&self.under_way).get(&id.clone().into_owned()).cloned()
     }
 
-    /// Notes what the upstream asks, and gives the id to ask the client under.
-    pub fn ask(&self, id: Id<'static>) -> Option<String> {
+    /// Whether the upstream has declared a capability.
+    pub fn offers_member(&self, capability: &str) -> bool {
+        let welcome = read(&self.welcome, &Limits::REPLY).ok();
+        welcome.is_some_and(|welcome| welcome.root().get("capabilities").and_then(|own| own.get(capability)).is_some())
+    }
+
+    /// Whether the upstream knows of no session.
+    pub fn is_far_stateless(&self) -> bool {
+        self.words.is_some()
+    }
+
+    /// A request of the client as one that stands alone.
+    pub fn stateless(&self, text: &str, retry: Option<&Retry<'_>>) -> Option<String> {
+        self.words.as_ref()?.stateless(text, retry)
+    }
+
+    /// Notes the least severe log message that the client wants, as JSON.
+    pub fn set_level(&self, level: String) {
+        if let Some(words) = &self.words {
+            *lock(&words.level) = Some(level);
+        }
+    }
+
+    /// Notes what is asked, and gives the id to ask the client under.
+    pub fn ask(&self, to: AskedBy) -> Option<String> {
         let mut random = [0; 12];
         getrandom::fill(&mut random).ok()?;
         let own = format!("gl-{}", HEXLOWER.encode(&random));
@@ -212,19 +273,20 @@ impl Session {
             let oldest = asked.iter().min_by_key(|(_, question)| question.at).map(|(own, _)| own.clone());
             oldest.and_then(|oldest| asked.remove(&oldest));
         }
-        asked.insert(own.clone(), Asked { id, at: Instant::now() });
+        asked.insert(own.clone(), Asked { to, at: Instant::now() });
         Some(own)
     }
 
-    /// Takes what the client answers: the upstream's own id of it.
-    pub fn answered(&self, id: &Id<'_>) -> Option<Id<'static>> {
-        lock(&self.asked).remove(id.as_str()?).map(|question| question.id)
+    /// Takes what the client answers: who waits for it.
+    pub fn answered(&self, id: &Id<'_>) -> Option<AskedBy> {
+        lock(&self.asked).remove(id.as_str()?).map(|question| question.to)
     }
 
     /// Forgets what the upstream asked under `id`, and gives the id under which the client was asked.
     pub fn taken_back(&self, id: &Id<'_>) -> Option<String> {
         let mut asked = lock(&self.asked);
-        let own = asked.iter().find(|(_, question)| question.id == *id).map(|(own, _)| own.clone())?;
+        let is_it = |question: &Asked| matches!(&question.to, AskedBy::Upstream(own) if own == id);
+        let own = asked.iter().find(|(_, question)| is_it(question)).map(|(own, _)| own.clone())?;
         asked.remove(&own);
         Some(own)
     }
@@ -313,6 +375,12 @@ impl Sessions {
         is_own.then_some(session)
     }
 
+    /// Whether there is such a session; asking is not using it.
+    pub fn is_there(&self, id: &str, grant: &GrantId, server: &ServerName) -> bool {
+        let session = self.table(id).and_then(|table| lock(table).get(id).cloned());
+        session.is_some_and(|session| session.grant == *grant && session.server == *server)
+    }
+
     pub fn remove(&self, id: &str) {
         if let Some(table) = self.table(id) {
             lock(table).remove(id);
@@ -344,13 +412,15 @@ impl Sessions {
         least.inspect(|(_, child)| child.end()).is_some()
     }
 
-    /// Looks again at what processes of sessions offer, and ends those that are not to stay.
-    pub fn look_at_children(&self, stays: impl Fn(&Session, &Child) -> bool) {
+    /// Looks again at what processes of sessions offer, and ends those, and connections, that are not to stay.
+    pub fn look_at_links(&self, stays: impl Fn(&Session, &Link) -> bool) {
         for session in self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
-            match session.link() {
-                Link::Child(child) if stays(&session, &child) => child.offers().forget(),
-                Link::Child(child) => child.end(),
-                Link::None | Link::Http(_) => {}
+            let link = session.link();
+            match (&link, stays(&session, &link)) {
+                (Link::Child(child), true) => child.offers().forget(),
+                (Link::Child(child), false) => child.end(),
+                (Link::Sse(connection), false) => connection.end(),
+                (Link::Sse(_), true) | (Link::None | Link::Http(_), _) => {}
             }
         }
     }

@@ -4,22 +4,29 @@ use std::sync::Arc;
 
 use crate::live::{Door, LiveGrant};
 use crate::session::{ClientInfo, Session};
+use crate::trace::{Hop, Trace};
 use crate::upstream::{Link, ModernHead, Offer, OfferedTool, Offers, Outgoing, Upstream};
+use gatelodge_mcp::bridge::to_session;
 use gatelodge_mcp::{Era, Revision};
 use http::HeaderMap;
 
+/// Where a client is that came over standard streams.
+pub(crate) const STDIO: &str = "stdio";
+
 /// A request whose grant is known.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Visit {
     pub grant: Arc<LiveGrant>,
     pub door: Door,
     pub upstream: Arc<Upstream>,
     pub address: Arc<str>,
     pub side: Side,
+    /// Which trace the request belongs to, if any.
+    pub trace: Option<Trace>,
 }
 
 /// How the client speaks. The upstream's side is a matter of its own.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Side {
     /// With a handshake. The session is none before it.
     Legacy(Option<Arc<Session>>),
@@ -28,15 +35,33 @@ pub(crate) enum Side {
 }
 
 /// What a stateless request says of its client.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Modern {
     pub revision: Revision,
     pub client: ClientInfo,
     /// The `Mcp-Param-*` headers of a call; none where there is no head.
     pub params: Option<HeaderMap>,
+    /// A session of ours, where the upstream wants one.
+    pub far: Option<Arc<Session>>,
+}
+
+/// Whether the upstream is spoken to in the era of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Crossing {
+    /// It is.
+    None,
+    /// The client's requests stand alone; the upstream has a session with us.
+    ToSession,
+    /// The client has a session with us; the upstream takes requests that stand alone.
+    ToStateless,
 }
 
 impl Visit {
+    /// The same by a session.
+    pub fn in_session(&self, session: Arc<Session>) -> Self {
+        Self { side: Side::Legacy(Some(session)), ..self.clone() }
+    }
+
     pub fn era(&self) -> Era {
         match &self.side {
             Side::Legacy(_) => Era::Legacy,
@@ -48,6 +73,22 @@ impl Visit {
         match &self.side {
             Side::Legacy(session) => session.as_ref(),
             Side::Modern(_) => None,
+        }
+    }
+
+    pub fn crossing(&self) -> Crossing {
+        match &self.side {
+            Side::Legacy(Some(session)) if session.is_far_stateless() => Crossing::ToStateless,
+            Side::Modern(Modern { far: Some(_), .. }) => Crossing::ToSession,
+            Side::Legacy(_) | Side::Modern(_) => Crossing::None,
+        }
+    }
+
+    /// The session that the upstream has with us.
+    pub fn far_session(&self) -> Option<&Arc<Session>> {
+        match &self.side {
+            Side::Legacy(session) => session.as_ref().filter(|session| !session.is_far_stateless()),
+            Side::Modern(modern) => modern.far.as_ref(),
         }
     }
 
@@ -67,7 +108,7 @@ impl Visit {
 
     /// What the server offers to this caller: its own process if it has one.
     pub fn offers(&self) -> Arc<Offers> {
-        match self.session().map(|session| session.link()) {
+        match self.far_session().map(|session| session.link()) {
             Some(Link::Child(child)) => Arc::clone(child.offers()),
             _ => Arc::clone(&self.upstream.offers),
         }
@@ -75,13 +116,14 @@ impl Visit {
 
     /// A tool of an offer. One whose arguments cannot be mirrored as its server wants it is none for whoever has to.
     pub fn tool<'o>(&self, offer: Option<&'o Offer>, name: &str) -> Option<&'o OfferedTool> {
-        let has_to_mirror = self.era() == Era::Modern && !self.upstream.is_child();
+        let is_stateless = self.era() == Era::Modern || self.crossing() == Crossing::ToStateless;
+        let has_to_mirror = is_stateless && !self.upstream.is_child();
         offer?.tool(name).filter(|tool| !has_to_mirror || tool.mirror.is_ok())
     }
 
-    /// Addresses a message as the caller's side is spoken at the upstream.
+    /// Addresses a message as the upstream is spoken to.
     pub fn addressed(&self, mut outgoing: Outgoing) -> Outgoing {
-        if let Some(session) = self.session() {
+        if let Some(session) = self.far_session() {
             outgoing.link = session.link();
             // The first revisions had no such header.
             outgoing.revision = Some(session.revision()).filter(|revision| *revision >= Revision::R2025_06_18);
@@ -92,11 +134,40 @@ impl Visit {
     /// The same for a request, whose method and subject a stateless upstream wants in the head.
     pub fn addressed_about(&self, message: Outgoing, method: &str, about: Option<&str>) -> Outgoing {
         let mut outgoing = self.addressed(message);
-        if let Side::Modern(modern) = &self.side {
-            outgoing.revision = Some(modern.revision);
-            outgoing.modern = Some(ModernHead { method: method.to_owned(), name: about.map(str::to_owned) });
+        let revision = match &self.side {
+            Side::Modern(modern) if modern.far.is_none() => modern.revision,
+            Side::Legacy(Some(session)) if session.is_far_stateless() => Revision::R2026_07_28,
+            Side::Modern(_) | Side::Legacy(_) => return self.crossed(outgoing),
+        };
+        outgoing.revision = Some(revision);
+        outgoing.modern = Some(ModernHead { method: method.to_owned(), name: about.map(str::to_owned) });
+        self.crossed(outgoing)
+    }
+
+    /// A request as the era of the upstream writes it. Its text was read before, so it can be read.
+    fn crossed(&self, mut outgoing: Outgoing) -> Outgoing {
+        let text = || str::from_utf8(&outgoing.body).ok();
+        let crossed = match self.crossing() {
+            Crossing::None => None,
+            Crossing::ToSession => text().and_then(to_session),
+            Crossing::ToStateless => {
+                text().zip(self.session()).and_then(|(text, session)| session.stateless(text, None))
+            }
+        };
+        if let Some(crossed) = crossed {
+            outgoing.body = crossed.into();
         }
         outgoing
+    }
+
+    /// A span of ours for one request to the upstream, if the caller's trace goes on, or one begins here.
+    pub fn hop(&self, method: &str, about: Option<&str>) -> Option<Hop> {
+        self.trace.as_ref()?.hop(method, about)
+    }
+
+    /// Whether the client came over HTTP, and not over standard streams.
+    pub fn is_over_http(&self) -> bool {
+        &*self.address != STDIO
     }
 
     /// The client's name and version for the log.

@@ -158,15 +158,6 @@ async fn a_subscription_is_tagged_with_the_callers_id_and_filtered() {
 }
 
 #[tokio::test]
-async fn a_stateless_client_of_a_legacy_server_is_told_to_begin_with_the_handshake() {
-    let upstream = FakeUpstream::with_tools(&["read_note"]).await;
-    let gw = TestGateway::with_policy(POLICY, &upstream).await;
-    let answer = send(&gw, "server/discover", None, json!({})).await;
-    assert_eq!((answer.status, answer.code()), (400, -32600));
-    assert_eq!(gw.call("read_note", json!({})).await.text(), "{}");
-}
-
-#[tokio::test]
 async fn the_stateless_revision_has_no_other_verbs() {
     let (_, gw) = desk().await;
     let bearer = format!("Bearer {}", gw.token.reveal());

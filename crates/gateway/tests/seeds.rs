@@ -19,7 +19,7 @@ async fn the_call_after_the_last_of_a_window_is_refused_with_rule_reason_and_sec
     for (tool, limit) in
         [("eval", 10), ("run_package_test", 10), ("run_class_test", 10), ("import_package", 30), ("export_package", 30)]
     {
-        let file = format!("{}/../policy/tests/cases/seeds/{tool}.json", env!("CARGO_MANIFEST_DIR"));
+        let file = format!("{}/../../examples/pharo/seeds/{tool}.json", env!("CARGO_MANIFEST_DIR"));
         let policy = std::fs::read_to_string(file).expect("a policy");
         let data = tempfile::tempdir().expect("a folder");
         let clock = Arc::new(ManualClock::at("2026-11-15T12:00:10Z".parse().expect("a time")));

@@ -19,8 +19,8 @@ pub struct EventDecoder {
     line: Vec<u8>,
     /// The data of the event that is not finished yet; none before its first `data` line.
     data: Option<Vec<u8>>,
-    /// The type of the event, if it is not `message`.
-    is_other: bool,
+    /// The type of the event; none if it is one that nobody knows.
+    kind: Option<EventKind>,
     /// The last byte was a carriage return: a line feed belongs to it.
     after_return: bool,
     is_first_line: bool,
@@ -29,6 +29,15 @@ pub struct EventDecoder {
     last_id: Option<String>,
     retry: Option<Duration>,
     limit: usize,
+}
+
+/// What an event is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    /// A message of the protocol.
+    Message,
+    /// The address that takes messages, in the transport of 2024-11-05.
+    Endpoint,
 }
 
 /// An event that is larger than allowed.
@@ -45,7 +54,7 @@ impl EventDecoder {
         Self {
             line: Vec::new(),
             data: None,
-            is_other: false,
+            kind: Some(EventKind::Message),
             after_return: false,
             is_first_line: true,
             next_id: None,
@@ -77,11 +86,30 @@ impl EventDecoder {
     /// The same with the id of each event, or of the last one that had any.
     ///
     /// # Errors
-    /// As for [`EventDecoder::push`].
+    /// An event is too large; the stream cannot be read any further.
     pub fn push_under_ids(
         &mut self,
         bytes: &[u8],
         mut each: impl FnMut(Vec<u8>, Option<&str>),
+    ) -> Result<(), EventTooLarge> {
+        self.take(bytes, |kind, data, id| match kind {
+            EventKind::Message => each(data, id),
+            EventKind::Endpoint => {}
+        })
+    }
+
+    /// The same for events of every kind that is known.
+    ///
+    /// # Errors
+    /// An event is too large; the stream cannot be read any further.
+    pub fn push_each(&mut self, bytes: &[u8], mut each: impl FnMut(EventKind, Vec<u8>)) -> Result<(), EventTooLarge> {
+        self.take(bytes, |kind, data, _| each(kind, data))
+    }
+
+    fn take(
+        &mut self,
+        bytes: &[u8],
+        mut each: impl FnMut(EventKind, Vec<u8>, Option<&str>),
     ) -> Result<(), EventTooLarge> {
         let mut rest = bytes;
         if self.after_return && !rest.is_empty() {
@@ -115,17 +143,17 @@ impl EventDecoder {
         Ok(())
     }
 
-    fn end_line(&mut self, each: &mut impl FnMut(Vec<u8>, Option<&str>)) {
+    fn end_line(&mut self, each: &mut impl FnMut(EventKind, Vec<u8>, Option<&str>)) {
         let mut line = std::mem::take(&mut self.line);
         if std::mem::take(&mut self.is_first_line) && line.starts_with(b"\xef\xbb\xbf") {
             line.drain(..3);
         }
         if line.is_empty() {
             self.last_id.clone_from(&self.next_id);
-            let is_message = !std::mem::take(&mut self.is_other);
+            let kind = self.kind.replace(EventKind::Message);
             // An event without data is for polling clients; it says nothing.
-            match self.data.take() {
-                Some(data) if is_message && !data.is_empty() => each(data, self.last_id.as_deref()),
+            match (kind, self.data.take()) {
+                (Some(kind), Some(data)) if !data.is_empty() => each(kind, data, self.last_id.as_deref()),
                 _ => {}
             }
             return;
@@ -151,7 +179,13 @@ impl EventDecoder {
                 let time = str::from_utf8(value).ok().and_then(|digits| digits.parse().ok());
                 self.retry = time.map(Duration::from_millis).or(self.retry);
             }
-            b"event" => self.is_other = !matches!(value, b"message" | b""),
+            b"event" => {
+                self.kind = match value {
+                    b"message" | b"" => Some(EventKind::Message),
+                    b"endpoint" => Some(EventKind::Endpoint),
+                    _ => None,
+                }
+            }
             _ => {}
         }
     }
@@ -170,6 +204,11 @@ pub fn event_under(id: &str, text: &str) -> String {
 /// Writes the event without data that gives a client a place to come back to, and when.
 pub fn priming_event(id: &str, retry: Duration) -> String {
     format!("id: {id}\nretry: {}\ndata:\n\n", retry.as_millis())
+}
+
+/// Writes the first event of a connection by the transport of 2024-11-05: where the client's messages go.
+pub fn endpoint_event(address: &str) -> String {
+    format!("event: endpoint\ndata: {}\n\n", one_line(address))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! A caller's message is scanned whole, once; an upstream's is only split. What is not known passes untouched,
 //! what two readers could take for different things is refused. Nothing here knows of sockets or of policies.
 
+pub mod bridge;
 mod error;
 mod events;
 pub mod head;
@@ -15,11 +16,14 @@ mod method;
 mod params;
 mod revision;
 mod rewrite;
+mod trace;
 mod upstream;
 mod write;
 
 pub use error::{WireError, code, shown};
-pub use events::{EventDecoder, EventTooLarge, KEEP_ALIVE, event, event_under, priming_event};
+pub use events::{
+    EventDecoder, EventKind, EventTooLarge, KEEP_ALIVE, endpoint_event, event, event_under, priming_event,
+};
 pub use id::Id;
 pub use list::{Caching, edit_list};
 pub use message::{Message, Notification, Outcome, Request, Response, read_message};
@@ -28,5 +32,6 @@ pub use method::{Direction, Form, Method};
 pub use params::{Completion, MAX_NAME, Prompt, Reference, ToolCall};
 pub use revision::{Era, ParseRevisionError, Revision};
 pub use rewrite::{Rewrite, RewriteError, one_line};
+pub use trace::{BAGGAGE, TRACEPARENT, TRACESTATE, TraceContext, TraceParent};
 pub use upstream::{ErrorObject, Payload, Reply, ServerNotification, ServerRequest, Upstream, read_upstream};
 pub use write::{error, result, tool_refusal};

@@ -85,9 +85,11 @@ fn connection(error: &ImageError) -> String {
             format!("peer closed connection without sending complete message body ({how})")
         }
         ImageError::Silent(_) => "timed out".to_owned(),
-        ImageError::Unknown(_) | ImageError::Remote(_) | ImageError::NotHttp(_) | ImageError::TooLarge(_) => {
-            error.to_string()
-        }
+        ImageError::Unknown(_)
+        | ImageError::Remote(_)
+        | ImageError::NotHttp(_)
+        | ImageError::TooLong(_)
+        | ImageError::TooLarge(_) => error.to_string(),
     }
 }
 

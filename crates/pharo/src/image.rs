@@ -29,7 +29,7 @@ pub struct Image {
 
 /// Why the image gave no answer that could be read.
 #[derive(Debug, thiserror::Error)]
-pub enum ImageError {
+pub(crate) enum ImageError {
     /// The name leads nowhere.
     #[error("the name cannot be found: {0}")]
     Unknown(std::io::Error),
@@ -48,6 +48,9 @@ pub enum ImageError {
     /// Nothing came in time.
     #[error("no answer within {} s", .0.as_secs_f32())]
     Silent(Duration),
+    /// The question does not fit into a request.
+    #[error("the request's target would have {0} bytes")]
+    TooLong(usize),
     /// The answer is too large.
     #[error("the answer has more than {0} bytes")]
     TooLarge(usize),
@@ -55,7 +58,7 @@ pub enum ImageError {
 
 /// How far a body came that was cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cut {
+pub(crate) struct Cut {
     /// Bytes that came.
     pub received: u64,
     /// Bytes that were announced, if a number was.
@@ -79,16 +82,25 @@ pub(crate) struct Question {
 }
 
 impl Image {
+    /// Host and port, as they are written in a URL.
+    pub(crate) fn place(&self) -> String {
+        if self.host.contains(':') && !self.host.starts_with('[') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+
     /// Asks, and waits for the whole answer.
     pub(crate) async fn ask(&self, question: Question, time: Duration) -> Result<Answer, ImageError> {
         tokio::time::timeout(time, self.exchange(question)).await.unwrap_or(Err(ImageError::Silent(time)))
     }
 
     async fn exchange(&self, question: Question) -> Result<Answer, ImageError> {
+        let request = self.request(question)?;
         let stream = self.connect().await?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| fault(&error))?;
-        let request = self.request(question)?;
         let asking = async {
             let response = sender.send_request(request).await.map_err(|error| fault(&error))?;
             self.read(response).await
@@ -121,20 +133,15 @@ impl Image {
     }
 
     fn request(&self, question: Question) -> Result<Request<Full<Bytes>>, ImageError> {
-        let host = if self.host.contains(':') && !self.host.starts_with('[') {
-            format!("[{}]:{}", self.host, self.port)
-        } else {
-            format!("{}:{}", self.host, self.port)
-        };
-        let host = HeaderValue::try_from(host)
+        let host = HeaderValue::try_from(self.place())
             .map_err(|_| ImageError::Unknown(std::io::Error::other("it cannot be written in a request")))?;
         let mut request = Request::new(Full::from(question.body));
         *request.method_mut() = match question.verb {
             Verb::Get => Method::GET,
             Verb::Post => Method::POST,
         };
-        // INVARIANT: a target is a path of the table and a query of encoded bytes.
-        *request.uri_mut() = question.target.parse().map_err(|_| ImageError::NotHttp("the target".to_owned()))?;
+        // INVARIANT: a target is a path of the table and a query of encoded bytes, so only its length can be wrong.
+        *request.uri_mut() = question.target.parse().map_err(|_| ImageError::TooLong(question.target.len()))?;
         let headers = request.headers_mut();
         headers.insert(HOST, host);
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));

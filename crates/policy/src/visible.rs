@@ -16,6 +16,13 @@ impl Policy {
         may_be_called && tool.definition == Definition::Accepted
     }
 
+    /// The tools that the policy speaks of by their names, in their order; globs are not among them.
+    pub fn names_tools(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.tools.exact.keys().map(|name| &**name).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Whether a resource stands in the list.
     pub fn lists_resource(&self, uri: &str) -> bool {
         let is_listed = self.resources.find(uri).is_some() || self.default == Default::Allow;

@@ -15,7 +15,7 @@ const AT_LEAST: usize = 1_800;
 
 fn files() -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for folder in ["tests/cases", "tests/cases/seeds"] {
+    for folder in ["tests/cases", "../../examples/pharo/seeds"] {
         let entries = fs::read_dir(folder).expect("the folder of case files").map(|entry| entry.unwrap().path());
         files.extend(entries.filter(|path| path.extension().is_some_and(|extension| extension == "yaml")));
     }

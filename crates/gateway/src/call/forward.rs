@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use gatelodge_json::{Limits, read};
-use gatelodge_mcp::{Id, Payload, Request, Rewrite, Upstream as Said, read_upstream};
+use gatelodge_mcp::bridge::with_members;
+use gatelodge_mcp::{Id, Payload, Reply, Request, Rewrite, Upstream as Said, code, read_upstream};
 use gatelodge_store::{CallId, Outcome};
 use http::StatusCode;
 use tokio::time::{MissedTickBehavior, interval_at};
@@ -12,17 +13,25 @@ use crate::Gateway;
 use crate::http::line::Line;
 use crate::methods::{initialize, server};
 use crate::session::UnderWay;
+use crate::telemetry::ClientSpan;
 use crate::upstream::{Exchange, Outgoing, SendError};
-use crate::visit::{Side, Visit};
+use crate::visit::{Crossing, Side, Visit};
 
 /// The message that was judged, under our id, with our progress token in place of the caller's.
 pub(crate) fn under_our_id(visit: &Visit, request: &Request<'_>, call: CallId, about: Option<&str>) -> Outgoing {
     let id = Id::string(call.as_str());
+    let method = request.method().name();
+    let hop = visit.hop(method, about);
     let has_token = request.meta().progress_token().is_some();
-    let rewrite = Rewrite { id: &id, target: None, progress_token: has_token.then_some(&id) };
+    let rewrite = Rewrite {
+        id: &id,
+        target: None,
+        progress_token: has_token.then_some(&id),
+        trace: hop.as_ref().map(|hop| &hop.own),
+    };
     // INVARIANT: only a token that is there is replaced, so the rewrite cannot fail.
     let text = request.rewritten(&rewrite).unwrap_or_default();
-    visit.addressed_about(Outgoing::request(text, call), request.method().name(), about)
+    visit.addressed_about(Outgoing::request(text, call), method, about).within(hop)
 }
 
 /// How an exchange ended.
@@ -30,6 +39,8 @@ pub(crate) fn under_our_id(visit: &Visit, request: &Request<'_>, call: CallId, a
 pub(crate) enum Ended {
     /// With an answer, under the upstream's id for it.
     Answer(Bytes),
+    /// The upstream asks the client something, and the client is asked by the answer to its request.
+    Asked(Bytes),
     /// The caller does not want one any more.
     Cancelled,
 }
@@ -48,6 +59,8 @@ pub(crate) struct Errand<'a> {
     pub is_only_asking: bool,
     /// Whether it is the caller's own request, whose answer goes out in the form that the upstream chose.
     pub is_callers: bool,
+    /// Whether it can wait in the middle for what the client says.
+    pub may_pause: bool,
 }
 
 /// Sends a request and reads the upstream's messages until the answer.
@@ -56,9 +69,22 @@ pub(crate) async fn forward(
     permit: Permit,
     line: &mut Line,
 ) -> Result<(Ended, Option<Exchange>), SendError> {
+    let span = ClientSpan::begin(errand.visit, permit.hop(), errand.call, errand.gw.clock.now());
+    let ended = forwarded(errand, permit, line).await;
+    if let Some(span) = span {
+        span.end(ended.as_ref().map(|(ended, _)| ended));
+    }
+    ended
+}
+
+async fn forwarded(
+    errand: &Errand<'_>,
+    permit: Permit,
+    line: &mut Line,
+) -> Result<(Ended, Option<Exchange>), SendError> {
     let Errand { gw, visit, .. } = errand;
-    let openings = visit.session().map(|session| session.openings());
-    let mut resumption = Resumption::of(&permit);
+    let openings = visit.far_session().map(|session| session.openings());
+    let back = permit.way_back();
     let Some(sent) = attend(errand, line, gw.client.send(&visit.upstream, permit)).await else {
         return Ok((left(gw)?, None));
     };
@@ -78,16 +104,27 @@ pub(crate) async fn forward(
         _ => {}
     }
     let mut exchange = sent?;
+    exchange.back = back;
     if errand.is_callers && exchange.is_event_stream() {
         line.be_stream();
     }
-    let ended = relay(errand, &mut exchange, &mut resumption, line).await;
-    Ok((ended.map_err(|fault| fault.cut(visit.upstream.secrets()))?, Some(exchange)))
+    go_on(errand, exchange, line).await
+}
+
+/// Reads the upstream's messages until the answer, from where it was left.
+pub(crate) async fn go_on(
+    errand: &Errand<'_>,
+    mut exchange: Exchange,
+    line: &mut Line,
+) -> Result<(Ended, Option<Exchange>), SendError> {
+    let secrets = errand.visit.upstream.secrets();
+    let ended = relay(errand, &mut exchange, line).await.map_err(|fault| fault.cut(secrets))?;
+    Ok((ended, Some(exchange)))
 }
 
 /// Waits for something of the upstream's, shows the caller that we are still there, and stops if it wants no answer
 /// any more.
-pub(super) async fn attend<T>(errand: &Errand<'_>, line: &mut Line, work: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn attend<T>(errand: &Errand<'_>, line: &mut Line, work: impl Future<Output = T>) -> Option<T> {
     let period = errand.gw.settings.keep_alive;
     let mut keep_alive = interval_at(tokio::time::Instant::now() + period, period);
     keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -112,14 +149,10 @@ fn left(gw: &Gateway) -> Result<Ended, SendError> {
 }
 
 /// Passes on what belongs to this call and drops what belongs to nobody, until the answer.
-async fn relay(
-    errand: &Errand<'_>,
-    exchange: &mut Exchange,
-    resumption: &mut Resumption,
-    line: &mut Line,
-) -> Result<Ended, SendError> {
+async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) -> Result<Ended, SendError> {
     let Errand { gw, visit, .. } = errand;
     let own_id = Id::string(errand.call.as_str());
+    let mut resumption = Resumption::default();
     loop {
         let is_stream = exchange.is_stream();
         let Some(message) = attend(errand, line, exchange.next()).await else { return left(gw) };
@@ -158,6 +191,11 @@ async fn relay(
                     line.send(&cut(visit, text)).await;
                 }
             }
+            Ok(Said::Request(question)) if visit.crossing() == Crossing::ToSession => {
+                if server::input(gw, visit, &question, errand.may_pause).await {
+                    return Ok(Ended::Asked(message.clone()));
+                }
+            }
             Ok(Said::Request(question)) => {
                 if let Some(text) = server::question(gw, visit, &question).await {
                     line.send(&cut(visit, text)).await;
@@ -186,11 +224,42 @@ pub(crate) fn answer(visit: &Visit, message: &Bytes, id: &Id<'_>, limits: &Limit
         Payload::Result(result) if says_error(result) => Outcome::ToolError,
         Payload::Result(_) => Outcome::Ok,
     };
-    Some((visit.upstream.secrets().cut(reply.with_id(id).into()), outcome))
+    let text = match visit.crossing() {
+        Crossing::ToSession => as_stateless(&reply, id),
+        Crossing::None | Crossing::ToStateless => reply.with_id(id),
+    };
+    Some((visit.upstream.secrets().cut(text.into()), outcome))
+}
+
+/// An answer of a session as one to a request that stands alone.
+fn as_stateless(reply: &Reply<'_>, id: &Id<'_>) -> String {
+    match reply.payload() {
+        Payload::Result(result) if has_contents(result) => {
+            let members = [COMPLETE, ("ttlMs", "0"), ("cacheScope", "\"private\"")];
+            gatelodge_mcp::result(id, &with_members(result, &members))
+        }
+        Payload::Result(result) => gatelodge_mcp::result(id, &with_members(result, &[COMPLETE])),
+        Payload::Error(_) => match reply.error() {
+            // The code for a resource that is not there is another one.
+            Some(fault) if fault.code == code::RESOURCE_NOT_FOUND.to_string() => {
+                gatelodge_mcp::error(Some(id), code::INVALID_PARAMS, &fault.message, fault.data)
+            }
+            _ => reply.with_id(id),
+        },
+    }
+}
+
+/// What every result says in the stateless revision.
+pub(crate) const COMPLETE: (&str, &str) = ("resultType", "\"complete\"");
+
+/// Whether a result is that of reading a resource, which says how long it holds.
+fn has_contents(result: &str) -> bool {
+    let parts = gatelodge_json::split(result.as_bytes(), &Limits::REPLY).unwrap_or_default();
+    parts.iter().any(|part| part.key == "contents")
 }
 
 /// Whether a tool's result says that it is an error. Most do not have the word in them at all.
-fn says_error(result: &str) -> bool {
+pub(crate) fn says_error(result: &str) -> bool {
     if !result.contains("\"isError\"") {
         return false;
     }

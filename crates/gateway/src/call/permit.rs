@@ -6,6 +6,8 @@ use gatelodge_policy::is_always_allowed;
 use http::HeaderValue;
 
 use super::reserve::Reserved;
+use crate::methods::server::MayHear;
+use crate::trace::Hop;
 use crate::upstream::{Link, Outgoing, Verb};
 use crate::visit::Visit;
 
@@ -27,6 +29,11 @@ impl Permit {
         is_always_allowed(method).then_some(Self { outgoing })
     }
 
+    /// For subscribing to a resource, or ending that, of which the policy lets the grant hear.
+    pub fn of_heard(_heard: &MayHear, outgoing: Outgoing) -> Self {
+        Self { outgoing }
+    }
+
     /// For the client's answer to what the upstream asked under `_asked`, which the policy allowed when it was asked.
     pub fn of_answer(_asked: &Id<'_>, outgoing: Outgoing) -> Self {
         Self { outgoing }
@@ -45,20 +52,25 @@ impl Permit {
     }
 
     /// The way back to a stream that answers what this sends; none for requests that stand alone.
-    pub fn way_back(&self) -> Option<Outgoing> {
+    pub fn way_back(&self) -> Option<Box<Outgoing>> {
         let Outgoing { link, revision, modern, .. } = &self.outgoing;
         let back = || Outgoing { link: link.clone(), revision: *revision, ..Outgoing::empty(Verb::Hear) };
-        modern.is_none().then(back)
+        modern.is_none().then(|| Box::new(back()))
     }
 
     /// For hearing the rest of a stream that answers what was permitted before.
-    pub fn to_resume(way_back: Outgoing, last_event: HeaderValue) -> Self {
-        Self { outgoing: Outgoing { last_event: Some(last_event), ..way_back } }
+    pub fn to_resume(way_back: &Outgoing, last_event: HeaderValue) -> Self {
+        Self { outgoing: Outgoing { last_event: Some(last_event), ..way_back.clone() } }
     }
 
     /// For ending the upstream's own session.
     pub fn to_end(link: Link) -> Self {
         Self { outgoing: Outgoing { link, ..Outgoing::empty(Verb::End) } }
+    }
+
+    /// The span it is sent in.
+    pub fn hop(&self) -> Option<&Hop> {
+        self.outgoing.hop.as_ref()
     }
 
     pub fn into_outgoing(self) -> Outgoing {

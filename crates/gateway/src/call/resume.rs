@@ -8,7 +8,7 @@ use http::header::HeaderValue;
 use super::forward::attend;
 use super::{Errand, Permit};
 use crate::http::line::Line;
-use crate::upstream::{Exchange, Link, Outgoing, SendError};
+use crate::upstream::{Exchange, Link, SendError};
 
 /// How often it is tried without one event more.
 const MAX_TRIES: usize = 10;
@@ -18,22 +18,15 @@ const PAUSE: Duration = Duration::from_secs(1);
 const SHORTEST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Where a stream ended, and how to get back there.
-#[derive(Debug)]
+/// Where a stream ended, and how often it was asked for again.
+#[derive(Debug, Default)]
 pub(crate) struct Resumption {
-    /// None where streams cannot be taken up again.
-    back: Option<Outgoing>,
     last: Option<HeaderValue>,
-    pause: Duration,
+    pause: Option<Duration>,
     tries: usize,
 }
 
 impl Resumption {
-    /// For the stream that may answer what a permit sends.
-    pub fn of(permit: &Permit) -> Self {
-        Self { back: permit.way_back(), last: None, pause: PAUSE, tries: 0 }
-    }
-
     /// The stream again, behind the last event that came of it; none if nobody waits for it any more.
     ///
     /// # Errors
@@ -41,30 +34,34 @@ impl Resumption {
     pub async fn again(
         &mut self,
         errand: &Errand<'_>,
-        ended: &Exchange,
+        ended: &mut Exchange,
         fault: SendError,
         line: &mut Line,
     ) -> Result<Option<Exchange>, SendError> {
         let (last, pause) = ended.left_at();
-        self.pause = pause.unwrap_or(self.pause).clamp(SHORTEST, LONGEST);
+        self.pause = pause.or(self.pause);
         if last.is_some() && last != self.last {
             self.tries = 0;
             self.last = last;
         }
-        let (Some(back), Some(last)) = (self.back.clone(), self.last.clone()) else { return Err(fault) };
+        let (Some(mut back), Some(last)) = (ended.back.take(), self.last.clone()) else { return Err(fault) };
+        if matches!(back.link, Link::None) {
+            back.link = ended.link.clone();
+        }
+        let pause = self.pause.unwrap_or(PAUSE).clamp(SHORTEST, LONGEST);
         while self.tries < MAX_TRIES {
             self.tries += 1;
-            let mut back = back.clone();
-            if matches!(back.link, Link::None) {
-                back.link = ended.link.clone();
-            }
+            let permit = Permit::to_resume(&back, last.clone());
             let asking = async {
-                tokio::time::sleep(self.pause).await;
-                errand.gw.client.send(&errand.visit.upstream, Permit::to_resume(back, last.clone())).await
+                tokio::time::sleep(pause).await;
+                errand.gw.client.send(&errand.visit.upstream, permit).await
             };
             match attend(errand, line, asking).await {
                 None => return Ok(None),
-                Some(Ok(exchange)) if exchange.is_stream() => return Ok(Some(exchange)),
+                Some(Ok(mut exchange)) if exchange.is_stream() => {
+                    exchange.back = Some(back);
+                    return Ok(Some(exchange));
+                }
                 // A bad moment.
                 Some(Err(SendError::NotSent(_) | SendError::Gone(_) | SendError::Status(500..))) => {}
                 Some(_) => return Err(fault),

@@ -13,6 +13,7 @@ use super::outlet::{Outlet, held};
 use super::reply;
 use crate::call::Room;
 use crate::session::Session;
+use crate::telemetry::AnswerSlot;
 
 /// Events that wait for a slow caller; beyond that the upstream waits.
 const WAITING_EVENTS: usize = 32;
@@ -23,6 +24,8 @@ pub(crate) struct Line {
     to: To,
     /// The request's place among those in flight. It is given back when the caller has taken the answer.
     room: Option<Room>,
+    /// Where the answer is shown to whoever records the request.
+    shown: Option<AnswerSlot>,
 }
 
 #[derive(Debug)]
@@ -63,7 +66,7 @@ impl Line {
     pub fn new() -> (Self, oneshot::Receiver<Response<Body>>) {
         let (head, receiver) = oneshot::channel();
         let line = HttpLine { head: Some(head), events: Events::None, session: None, back: None, is_streamed: false };
-        (Self { to: To::Http(line), room: None }, receiver)
+        (Self { to: To::Http(line), room: None, shown: None }, receiver)
     }
 
     /// The client has a session, and may come back to a stream of it.
@@ -85,12 +88,17 @@ impl Line {
 
     /// To a client that reads texts.
     pub fn of_texts(texts: mpsc::Sender<Bytes>, slot: Slot) -> Self {
-        Self { to: To::Lines(texts, slot), room: None }
+        Self { to: To::Lines(texts, slot), room: None, shown: None }
     }
 
     /// Keeps the request's place until its answer is taken.
     pub fn hold(&mut self, room: Room) {
         self.room = Some(room);
+    }
+
+    /// Shows the answer to somebody else, too.
+    pub fn show_to(&mut self, shown: Option<AnswerSlot>) {
+        self.shown = shown;
     }
 
     /// Tells the client which session it has, with an answer that has not begun.
@@ -126,6 +134,9 @@ impl Line {
 
     /// Ends with an answer that has a status of its own, if the status can still be chosen.
     pub async fn finish_with(self, status: StatusCode, text: Bytes) {
+        if let Some(shown) = &self.shown {
+            let _ = shown.set(text.clone());
+        }
         match self.to {
             To::Http(line) => line.finish_with(status, text, self.room).await,
             To::Lines(texts, _) => drop(texts.send(text).await),

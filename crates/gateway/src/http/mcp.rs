@@ -18,11 +18,12 @@ use hyper::body::Incoming;
 use super::body::{self, Body};
 use super::head::token;
 use super::line::{Line, address_words};
-use super::reply;
+use super::{reply, sse};
 use crate::Gateway;
 use crate::call::{Room, Trail, subject_of};
-use crate::methods::{call, discover, gone, initialize, list, listen, pass, stream};
+use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream};
 use crate::session::ClientInfo;
+use crate::trace::Trace;
 use crate::visit::{Modern, Side, Visit};
 
 /// Answers one request.
@@ -33,7 +34,10 @@ pub(crate) async fn serve(gw: &Arc<Gateway>, peer: SocketAddr, request: Request<
         Err((status, what)) => return unauthorized(status, what),
     };
     match head.method {
-        http::Method::POST => post(gw, visit, head.headers, incoming).await,
+        http::Method::POST => match sse::named(&head.uri) {
+            Some(connection) => sse::post(gw, visit, connection, &head.headers, incoming).await,
+            None => post(gw, visit, head.headers, incoming).await,
+        },
         http::Method::GET => get(gw, visit, &head.headers).await,
         http::Method::DELETE => delete(gw, visit, &head.headers).await,
         _ => reply::not_allowed("POST, GET, DELETE", "this address takes POST, GET and DELETE"),
@@ -61,7 +65,7 @@ fn admit(gw: &Gateway, peer: SocketAddr, head: &Parts) -> Result<Visit, Refused>
     });
     // A server of another grant is not told from one that is not there.
     let Some((upstream, door)) = found else { return not_found("this grant has no server of that name") };
-    Ok(Visit { grant: Arc::clone(grant), door, upstream, address, side: Side::Legacy(None) })
+    Ok(Visit { grant: Arc::clone(grant), door, upstream, address, side: Side::Legacy(None), trace: None })
 }
 
 fn unauthorized(status: StatusCode, what: &str) -> Response<Body> {
@@ -99,6 +103,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
             return gw.reject(&visit, fault.code, &fault.message).await;
         }
     };
+    visit.trace = Trace::of(&message, Some(&headers), &gw.telemetry);
     match side_of(gw, &visit, &headers, &message).await {
         Ok(side) => visit.side = side,
         Err(Misfit { status, code, message: what, data }) => {
@@ -131,6 +136,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
 
 pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, mut line: Line) {
     let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
+    line.show_to(trail.answer());
     if request.method().is_gone_in(visit.era()) {
         return gone::refuse(gw, Some(request.id()), request.method(), trail, line).await;
     }
@@ -152,6 +158,7 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, m
             return gw.write(trail.refused(&refusal)).await;
         }
     };
+    let Some((trail, line)) = crossing::own_answer(gw, visit, request, trail, line).await else { return };
     initialize::reopen_if_over(gw, visit).await;
     match request.method() {
         Method::Initialize => initialize::initialize(gw, visit, request, trail, line).await,
@@ -179,16 +186,11 @@ async fn side_of(gw: &Gateway, visit: &Visit, headers: &HeaderMap, message: &Mes
         return legacy_side(gw, visit, headers, message, revision(headers, &spoken)?);
     }
     let side = modern_side(headers, message, &spoken)?;
-    match discover::speaks_modern(gw, visit).await {
-        Ok(true) => Ok(Side::Modern(side)),
-        // What a legacy server says to a request without a session; clients then begin with the handshake.
-        Ok(false) => Err(Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "begin with `initialize`")),
-        Err(fault) => Err(Misfit::new(
-            StatusCode::BAD_GATEWAY,
-            code::INTERNAL_ERROR,
-            &crate::call::Refusal::Upstream(fault).message(),
-        )),
-    }
+    let Message::Request(request) = message else { return Ok(Side::Modern(side)) };
+    let joined = pool::joined(gw, visit, request, side).await;
+    joined
+        .map(Side::Modern)
+        .map_err(|refusal| Misfit::new(StatusCode::BAD_GATEWAY, code::INTERNAL_ERROR, &refusal.message()))
 }
 
 fn legacy_side(
@@ -232,14 +234,14 @@ fn find_session(gw: &Gateway, visit: &Visit, headers: &HeaderMap) -> Result<Arc<
 
 fn modern_side(headers: &HeaderMap, message: &Message<'_>, spoken: &[Revision]) -> Result<Modern, Misfit> {
     let Message::Request(request) = message else {
-        return Ok(Modern { revision: Revision::R2026_07_28, client: ClientInfo::default(), params: None });
+        return Ok(Modern { revision: Revision::R2026_07_28, client: ClientInfo::default(), params: None, far: None });
     };
     let revision = check_stateless(headers, request, spoken)?;
     let params = match request.method() {
         Method::ToolsCall => Some(param_headers(headers)?),
         _ => None,
     };
-    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()), params })
+    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()), params, far: None })
 }
 
 async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {
@@ -248,6 +250,10 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
     }
     if !accepts(headers, "text/event-stream") {
         return reply::http_error(StatusCode::NOT_ACCEPTABLE, "a GET must accept `text/event-stream`");
+    }
+    // A client that names neither a session nor a revision has agreed on nothing yet: it begins with its stream.
+    if !headers.contains_key(head::SESSION) && !headers.contains_key(head::PROTOCOL_VERSION) {
+        return sse::open(gw, visit).await;
     }
     match find_session(gw, &visit, headers) {
         Err(misfit) => reply::http_error(misfit.status, &misfit.message),

@@ -3,27 +3,35 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_mcp::{Id, Method, Request};
+use gatelodge_mcp::{Id, Method, Request, code};
 use gatelodge_policy::{Code, Decision, Reason, Terms, decide};
-use gatelodge_store::{Mode, Outcome};
+use gatelodge_store::{CallId, Mode, Outcome};
 use http::StatusCode;
 
 use super::initialize;
 use super::offer::offer_for;
 use crate::Gateway;
 use crate::call::{
-    Ended, Errand, Facts, Permit, Refusal, Room, Trail, answer, forward, mirrored, status_of, take, under_our_id,
+    Bond, Ended, Errand, Facts, Paused, Permit, Refusal, Room, Trail, answer, forward, go_on, mirrored, status_of,
+    take, under_our_id,
 };
 use crate::http::line::Line;
 use crate::http::reply;
 use crate::session::UnderWay;
 use crate::upstream::{Exchange, Offer, Outgoing, SendError};
-use crate::visit::Visit;
+use crate::visit::{Crossing, Visit};
+
+/// How often an upstream may ask the client before it answers.
+const MAX_ROUNDS: usize = 16;
 
 /// What is left to do when the caller has its answer.
 enum Carried {
     /// The upstream answered.
     Answered { status: StatusCode, text: Bytes, outcome: Outcome, exchange: Box<Exchange> },
+    /// The answer is ours: the client is asked something, or what it wants is kept here.
+    Told { text: String },
+    /// The upstream answered that it wants something of the client first.
+    InputRequired { result: String },
     /// The caller cancelled after the request was sent.
     Cancelled,
 }
@@ -44,6 +52,10 @@ pub(crate) async fn carry(
             line.finish_with(status, text).await;
             gw.write(trail.outcome(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(gw).await;
+        }
+        Ok(Carried::Told { text } | Carried::InputRequired { result: text }) => {
+            line.finish(text.into()).await;
+            gw.write(trail.outcome(Outcome::Ok, None)).await;
         }
         Ok(Carried::Cancelled) => {
             line.hang_up();
@@ -101,6 +113,9 @@ async fn walk(
         trail.definition(fingerprint, category);
     }
     let terms = judge(visit, facts, offer.as_deref(), trail)?;
+    let resumed = resumed(gw, visit, request, facts)?;
+    // What goes on was paid for when it began.
+    let terms = if resumed.is_some() { Terms::default() } else { terms };
     let params = mirrored(visit, facts, offer.as_deref())?;
     let reserved = match take(gw, visit, &terms, trail).await {
         Err(refusal) if visit.door.mode == Mode::Observe && !matches!(refusal, Refusal::Store(_)) => {
@@ -113,10 +128,38 @@ async fn walk(
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead => facts.target(),
         _ => None,
     };
-    let outgoing = Outgoing { params, ..under_our_id(visit, request, trail.call(), about) };
-    let permit = Permit::of_reserved(&reserved, outgoing);
-    let sent =
-        send(gw, visit, request, trail, under_way.as_ref().map(|guard| guard.entry.as_ref()), permit, line).await;
+    if let Some(text) = kept_here(visit, request, facts) {
+        return Ok(Carried::Told { text });
+    }
+    let mut step = match resumed {
+        Some(paused) => Step::GoOn(paused),
+        None => {
+            let outgoing = Outgoing { params: params.clone(), ..under_our_id(visit, request, trail.call(), about) };
+            Step::Send(trail.call(), Permit::of_reserved(&reserved, outgoing))
+        }
+    };
+    let under_way = under_way.as_ref().map(|guard| guard.entry.as_ref());
+    let mut rounds = 0;
+    let sent = loop {
+        let sent = send(gw, visit, (request, facts), under_way, step, line).await;
+        let Ok(Carried::InputRequired { result }) = sent else { break sent };
+        rounds += 1;
+        if rounds > MAX_ROUNDS {
+            break Err(SendError::Unusable("the server asks the client again and again".to_owned()));
+        }
+        // What the client says goes with the request; so it is judged as it is then.
+        let next = super::input::ask_client(gw, visit, request, under_way, &result, line).await;
+        judge(visit, facts, offer.as_deref(), trail)?;
+        let call = gw.new_call();
+        match next.map(|answers| super::input::again(visit, request, call, about, &answers)) {
+            Ok(Some(outgoing)) => {
+                let outgoing = Outgoing { params: params.clone(), ..outgoing };
+                step = Step::Send(call, Permit::of_reserved(&reserved, outgoing));
+            }
+            Ok(None) => break Ok(Carried::Cancelled),
+            Err(fault) => break Err(fault),
+        }
+    };
     match sent {
         Ok(carried) => Ok(carried),
         Err(SendError::NotSent(why)) => {
@@ -210,31 +253,92 @@ impl Drop for Guard<'_> {
     }
 }
 
-async fn send(
+/// How a request gets to the upstream.
+enum Step {
+    /// It is sent, under this id.
+    Send(CallId, Permit),
+    /// It was sent, and goes on with what the client says.
+    GoOn(Box<Paused>),
+}
+
+/// The answer to what an upstream without sessions cannot keep: which resources the client wants to hear of.
+fn kept_here(visit: &Visit, request: &Request<'_>, facts: &Facts<'_>) -> Option<String> {
+    let session = visit.session().filter(|session| session.is_far_stateless())?;
+    let uri = facts.target().unwrap_or_default();
+    match request.method() {
+        Method::ResourcesSubscribe if !session.watched.add(uri) => {
+            let what = "the session listens for too many resources";
+            return Some(gatelodge_mcp::error(Some(request.id()), code::INVALID_PARAMS, what, None));
+        }
+        Method::ResourcesSubscribe => {}
+        Method::ResourcesUnsubscribe => session.watched.remove(uri),
+        _ => return None,
+    }
+    Some(gatelodge_mcp::result(request.id(), "{}"))
+}
+
+/// The call that a request goes on with; none for one that begins.
+fn resumed(
     gw: &Gateway,
     visit: &Visit,
     request: &Request<'_>,
-    trail: &Trail,
+    facts: &Facts<'_>,
+) -> Result<Option<Box<Paused>>, Refusal> {
+    let state = request.params().and_then(|params| params.get("requestState"));
+    // An upstream that takes requests which stand alone gave its own state, and knows it.
+    let Some(state) = state.filter(|_| visit.crossing() == Crossing::ToSession) else { return Ok(None) };
+    let state = state.as_str().unwrap_or_default();
+    let paused = gw.paused.take(&state, &Bond::of(visit, request, facts));
+    paused.map(|paused| Some(Box::new(paused))).ok_or(Refusal::Unaddressed)
+}
+
+async fn send(
+    gw: &Gateway,
+    visit: &Visit,
+    (request, facts): (&Request<'_>, &Facts<'_>),
     under_way: Option<&UnderWay>,
-    permit: Permit,
+    step: Step,
     line: &mut Line,
 ) -> Result<Carried, SendError> {
     let progress = request.meta().progress_token();
+    let call = match &step {
+        Step::Send(call, _) => *call,
+        Step::GoOn(paused) => paused.call,
+    };
+    let may_pause = matches!(request.method(), Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead);
     let errand = Errand {
         gw,
         visit,
-        call: trail.call(),
+        call,
         progress: progress.as_ref(),
         under_way,
         is_only_asking: false,
         is_callers: true,
+        may_pause,
     };
     let sending = async {
-        match forward(&errand, permit, line).await? {
+        let ended = match step {
+            Step::Send(_, permit) => forward(&errand, permit, line).await?,
+            Step::GoOn(paused) => match super::input::answered(gw, visit, request, *paused).await? {
+                Ok(exchange) => go_on(&errand, exchange, line).await?,
+                Err(text) => return Ok(Carried::Told { text }),
+            },
+        };
+        match ended {
+            (Ended::Asked(message), Some(exchange)) => {
+                let text = super::input::paused(&errand, &message, exchange, Bond::of(visit, request, facts));
+                let text = text.ok_or_else(|| SendError::Unusable("the client cannot be asked".to_owned()))?;
+                Ok(Carried::Told { text: gatelodge_mcp::result(request.id(), &text) })
+            }
+            (Ended::Answer(message), Some(_))
+                if let Some(result) = super::input::wanted(visit, &message, &gw.settings.reply) =>
+            {
+                Ok(Carried::InputRequired { result })
+            }
             (Ended::Answer(message), Some(exchange)) => {
                 let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply)
                     .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
-                let status = status_of(visit.era(), &message, trail.call(), exchange.status, &gw.settings.reply);
+                let status = status_of(visit.era(), &message, call, exchange.status, &gw.settings.reply);
                 Ok(Carried::Answered { status, text, outcome, exchange: Box::new(exchange) })
             }
             _ => Ok(Carried::Cancelled),

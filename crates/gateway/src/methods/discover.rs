@@ -1,5 +1,6 @@
 //! Which era an upstream speaks: asked once, by us, when a stateless client first comes.
 
+use bytes::Bytes;
 use gatelodge_json::{Kind, read};
 use gatelodge_mcp::{Id, Method, Revision};
 
@@ -34,7 +35,7 @@ pub(crate) async fn speaks_modern(gw: &Gateway, visit: &Visit) -> Result<bool, S
         // A process that is silent, or slow to start: asking again would cost every client as much.
         Err(SendError::Timeout) if visit.upstream.is_child() => false,
         Err(fault) => return Err(fault),
-        Ok(answer) => answer,
+        Ok(welcome) => welcome.is_some(),
     };
     visit.upstream.set_speaks_modern(answer);
     if !answer {
@@ -43,7 +44,8 @@ pub(crate) async fn speaks_modern(gw: &Gateway, visit: &Visit) -> Result<bool, S
     Ok(answer)
 }
 
-async fn ask(gw: &Gateway, visit: &Visit) -> Result<bool, SendError> {
+/// What the upstream says of itself to a client whose requests stand alone; none if it does not speak to such.
+pub(crate) async fn ask(gw: &Gateway, visit: &Visit) -> Result<Option<Bytes>, SendError> {
     let call = gw.new_call();
     let id = Id::string(call.as_str());
     let method = Method::Discover.name();
@@ -54,13 +56,13 @@ async fn ask(gw: &Gateway, visit: &Visit) -> Result<bool, SendError> {
     let permit = Permit::of_always_allowed(method, outgoing)
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
     let mut exchange = gw.client.send(&visit.upstream, permit).await?;
-    let Some(message) = own_answer(gw, &mut exchange, call).await? else { return Ok(false) };
-    let Ok(Some(result)) = result_text(&message, &gw.settings.reply) else { return Ok(false) };
-    let Ok(document) = read(&result, &gw.settings.reply) else { return Ok(false) };
+    let Some(message) = own_answer(gw, &mut exchange, call).await? else { return Ok(None) };
+    let Ok(Some(result)) = result_text(&message, &gw.settings.reply) else { return Ok(None) };
+    let Ok(document) = read(&result, &gw.settings.reply) else { return Ok(None) };
     let versions = document.root().get("supportedVersions").filter(|versions| versions.kind() == Kind::List);
     let versions = versions.iter().flat_map(|versions| versions.elements());
     let spoken: Vec<Revision> = versions.filter_map(|version| version.as_str()?.parse().ok()).collect();
     let speaks_modern = spoken.contains(&Revision::R2026_07_28);
     visit.upstream.set_spoken(spoken);
-    Ok(speaks_modern)
+    Ok(speaks_modern.then(|| Bytes::copy_from_slice(&result)))
 }

@@ -5,19 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_json::read;
-use gatelodge_mcp::{Id, Message, Method, Request, Revision, read_message};
+use gatelodge_json::{Kind, read};
+use gatelodge_mcp::bridge::without_members;
+use gatelodge_mcp::{Era, Id, Message, Method, Request, Revision, read_message};
 use gatelodge_store::Outcome;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::discover::{ask, speaks_modern};
 use super::pass::{exchanged, fail};
 use super::server::tell;
 use crate::Gateway;
 use crate::call::{Permit, Refusal, Trail, answer, own_answer, result_text};
 use crate::http::line::Line;
 use crate::http::reply;
-use crate::session::{ClientInfo, Session};
-use crate::upstream::{Link, Outgoing, SendError, Upstream};
+use crate::session::{ClientInfo, Opening, Session};
+use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
 use crate::visit::Visit;
 
 /// The most bytes of a handshake; real ones have some hundreds.
@@ -28,7 +30,7 @@ const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialize
 
 /// Opens a session.
 pub(crate) async fn initialize(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
-    let room = match place(gw, visit, request).await {
+    let room = match place(gw, visit, request.text().len()).await {
         Ok(room) => room,
         Err(refusal) => {
             gw.metrics.refused(refusal.code());
@@ -46,9 +48,9 @@ pub(crate) async fn initialize(gw: &Gateway, visit: &Visit, request: &Request<'_
 }
 
 /// A place for one more session of the grant. Where there is none, sessions that nobody uses go first.
-async fn place(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Result<OwnedSemaphorePermit, Refusal> {
+pub(crate) async fn place(gw: &Gateway, visit: &Visit, handshake: usize) -> Result<OwnedSemaphorePermit, Refusal> {
     // It is kept for as long as the session lives.
-    if request.text().len() > MAX_HANDSHAKE {
+    if handshake > MAX_HANDSHAKE {
         return Err(Refusal::TooLarge("the handshake", MAX_HANDSHAKE));
     }
     make_room_for_child(gw, visit).await;
@@ -70,7 +72,15 @@ async fn opened(
 ) -> Result<(Bytes, Outcome), SendError> {
     let patience = if visit.upstream.is_child() { START_TIME } else { gw.settings.call_time };
     let exchanging = tokio::time::timeout(patience, exchanged(gw, visit, request, trail, line));
-    let (message, exchange) = exchanging.await.unwrap_or(Err(SendError::Timeout))?;
+    let exchanged = exchanging.await.unwrap_or(Err(SendError::Timeout));
+    if is_refused(&exchanged, gw)
+        && let Ok(true) = speaks_modern(gw, visit).await
+        && let Some(welcome) = ask(gw, visit).await?
+    {
+        drop(exchanged);
+        return welcomed(gw, visit, request, welcome, room, line);
+    }
+    let (message, exchange) = exchanged?;
     let gone = |what: &str| SendError::Unusable(what.to_owned());
     let (text, outcome) =
         answer(visit, &message, request.id(), &gw.settings.reply).ok_or_else(|| gone("the answer cannot be read"))?;
@@ -78,15 +88,81 @@ async fn opened(
     let revision = revision_of(&result).ok_or_else(|| gone("the server speaks a revision that is not known here"))?;
     let client = ClientInfo::of(request.params().and_then(|params| params.get("clientInfo")));
     let handshake = Bytes::copy_from_slice(request.text().as_bytes());
-    let grant = visit.grant.config.id.clone();
-    let server = visit.upstream.name().clone();
-    let session = Session::new(grant, server, revision, client, handshake, exchange.link.clone(), room);
-    let Some(session) = session.and_then(|session| gw.sessions.insert(session)) else {
+    let opening = Opening {
+        grant: visit.grant.config.id.clone(),
+        server: visit.upstream.name().clone(),
+        revision,
+        client,
+        handshake,
+        welcome: Bytes::new(),
+        link: exchange.link.clone(),
+        room,
+        is_far_stateless: false,
+        takes_log: true,
+    };
+    let Some(session) = Session::new(opening).and_then(|session| gw.sessions.insert(session)) else {
         end_upstream(gw, &visit.upstream, exchange.link.clone()).await;
         return Err(gone("there is no room for another session"));
     };
     line.open(&session);
     Ok((text, outcome))
+}
+
+/// Whether the upstream does not know the handshake.
+fn is_refused(exchanged: &Result<(Bytes, Exchange), SendError>, gw: &Gateway) -> bool {
+    match exchanged {
+        Err(SendError::Status(400 | 404 | 405)) => true,
+        Ok((message, _)) => matches!(result_text(message, &gw.settings.reply), Ok(None)),
+        Err(_) => false,
+    }
+}
+
+/// Opens a session of ours for an upstream that knows of none.
+fn welcomed(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    welcome: Bytes,
+    room: OwnedSemaphorePermit,
+    line: &mut Line,
+) -> Result<(Bytes, Outcome), SendError> {
+    let params = request.params();
+    let wanted = params.and_then(|params| params.get("protocolVersion")?.as_str()?.parse().ok());
+    let revision = wanted.filter(|revision: &Revision| revision.era() == Era::Legacy).unwrap_or(Revision::R2025_11_25);
+    let text = as_handshake(visit, &welcome, revision);
+    let opening = Opening {
+        grant: visit.grant.config.id.clone(),
+        server: visit.upstream.name().clone(),
+        revision,
+        client: ClientInfo::of(params.and_then(|params| params.get("clientInfo"))),
+        handshake: Bytes::copy_from_slice(request.text().as_bytes()),
+        welcome,
+        link: Link::None,
+        room,
+        is_far_stateless: true,
+        takes_log: true,
+    };
+    let session = Session::new(opening).and_then(|session| gw.sessions.insert(session));
+    let session = session.ok_or_else(|| SendError::NotSent("there is no room for another session".to_owned()))?;
+    line.open(&session);
+    Ok((gatelodge_mcp::result(request.id(), &text).into(), Outcome::Ok))
+}
+
+/// What `server/discover` said, as a handshake says it.
+fn as_handshake(visit: &Visit, welcome: &[u8], revision: Revision) -> String {
+    let document = read(welcome, &gatelodge_json::Limits::REPLY).ok();
+    let member = |name: &str| document.as_ref().and_then(|document| document.root().get(name));
+    let capabilities = member("capabilities").filter(|own| own.kind() == Kind::Object);
+    let capabilities = capabilities.map_or_else(|| "{}".to_owned(), |own| without_members(own, &["extensions"]));
+    let info = member("_meta").and_then(|meta| meta.get("io.modelcontextprotocol/serverInfo"));
+    let info = info.filter(|info| info.kind() == Kind::Object).map(|info| info.raw().to_owned());
+    let info = info.unwrap_or_else(|| format!(r#"{{"name":"{}","version":"unknown"}}"#, visit.upstream.name()));
+    let mut out = format!(r#"{{"protocolVersion":"{revision}","capabilities":{capabilities},"serverInfo":{info}"#);
+    if let Some(instructions) = member("instructions").filter(|own| own.kind() == Kind::String) {
+        out.push_str(&format!(r#","instructions":{}"#, instructions.raw()));
+    }
+    out.push('}');
+    visit.upstream.secrets().cut_json(out)
 }
 
 fn revision_of(result: &[u8]) -> Option<Revision> {
@@ -98,8 +174,7 @@ fn revision_of(result: &[u8]) -> Option<Revision> {
 /// when the message was sent that shows it: of many calls one does it. Nothing of a call is repeated. Where the
 /// upstream will not have the session as it was, the client has to begin anew.
 pub(crate) async fn again(gw: &Gateway, visit: &Visit, openings: Option<u64>) {
-    let Some(session) = visit.session() else { return };
-    let patience = if visit.upstream.is_child() { START_TIME } else { gw.settings.connect_time * 2 };
+    let Some(session) = visit.far_session() else { return };
     let opening = async {
         let _one_at_a_time = session.reopening.lock().await;
         // Those who waited share what came of it, be it nothing.
@@ -107,35 +182,43 @@ pub(crate) async fn again(gw: &Gateway, visit: &Visit, openings: Option<u64>) {
             open_again(gw, visit, session).await;
         }
     };
-    if tokio::time::timeout(patience, opening).await.is_err() {
+    if tokio::time::timeout(start_time(gw, visit), opening).await.is_err() {
         session.note_opening();
     }
 }
 
+/// How long the upstream may take to open a session that the client does not wait for by name.
+pub(crate) fn start_time(gw: &Gateway, visit: &Visit) -> Duration {
+    if visit.upstream.is_child() { START_TIME } else { gw.settings.connect_time * 2 }
+}
+
 async fn open_again(gw: &Gateway, visit: &Visit, session: &Session) {
-    match shaken(gw, visit, session).await {
-        Some((opened, revision)) if revision == session.revision() => {
-            session.set_link(opened);
-            let said = visit.addressed(Outgoing::note(INITIALIZED));
-            if let Some(permit) = Permit::of_always_allowed("notifications/initialized", said) {
-                // A server that does not hear it says so at the next call.
-                let _ = tell(gw, visit, permit).await;
-            }
+    match shaken(gw, visit, &session.handshake).await {
+        Ok(Shaken { link, revision, .. }) if revision == session.revision() => {
+            session.set_link(link);
+            say_initialized(gw, visit).await;
         }
         // It speaks otherwise now; what was agreed with the client does not hold any more.
-        Some(_) => gw.sessions.remove(session.id()),
+        Ok(_) => gw.sessions.remove(session.id()),
         // A bad moment; the next call tries again.
-        None => session.note_opening(),
+        Err(_) => session.note_opening(),
     }
 }
 
-/// Opens a session anew whose process has ended, or runs by another configuration than the one in force.
+/// Tells the upstream that the handshake is done. One that does not hear it says so at the next call.
+pub(crate) async fn say_initialized(gw: &Gateway, visit: &Visit) {
+    let said = visit.addressed(Outgoing::note(INITIALIZED));
+    if let Some(permit) = Permit::of_always_allowed(Method::Initialized.name(), said) {
+        let _ = tell(gw, visit, permit).await;
+    }
+}
+
+/// Opens a session anew whose process or connection has ended, or is of another configuration than the one in force.
 pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &Visit) {
-    let Some(session) = visit.session() else { return };
+    let Some(session) = visit.far_session() else { return };
     let openings = session.openings();
-    if let Link::Child(child) = session.link()
-        && (child.is_over() || !child.is_of(&visit.upstream))
-    {
+    let link = session.link();
+    if link.is_over() || !link.is_of(&visit.upstream) {
         make_room_for_child(gw, visit).await;
         again(gw, visit, Some(openings)).await;
     }
@@ -149,15 +232,31 @@ async fn make_room_for_child(gw: &Gateway, visit: &Visit) {
     }
 }
 
-async fn shaken(gw: &Gateway, visit: &Visit, session: &Session) -> Option<(Link, Revision)> {
-    let Ok(Message::Request(request)) = read_message(&session.handshake, &gw.settings.request) else { return None };
+/// What came of a handshake of ours.
+pub(crate) struct Shaken {
+    pub link: Link,
+    pub revision: Revision,
+    /// The result, in which the upstream speaks of itself.
+    pub welcome: Bytes,
+}
+
+/// Does a handshake with the upstream.
+pub(crate) async fn shaken(gw: &Gateway, visit: &Visit, handshake: &Bytes) -> Result<Shaken, SendError> {
+    let unusable = |what: &str| SendError::Unusable(what.to_owned());
+    let Ok(Message::Request(request)) = read_message(handshake, &gw.settings.request) else {
+        return Err(unusable("the handshake cannot be read"));
+    };
     let call = gw.new_call();
-    let text = request.paged(&Id::string(call.as_str()), None);
-    let permit = Permit::of_always_allowed(Method::Initialize.name(), Outgoing::request(text, call))?;
-    let mut exchange = gw.client.send(&visit.upstream, permit).await.ok()?;
-    let answer = own_answer(gw, &mut exchange, call).await.ok()??;
-    let revision = revision_of(&result_text(&answer, &gw.settings.reply).ok()??)?;
-    Some((exchange.link.clone(), revision))
+    let text = request.paged(&Id::string(call.as_str()), None, None);
+    let permit = Permit::of_always_allowed(Method::Initialize.name(), Outgoing::request(text, call))
+        .ok_or_else(|| unusable("the handshake has to be judged"))?;
+    let mut exchange = gw.client.send(&visit.upstream, permit).await?;
+    let answer = own_answer(gw, &mut exchange, call).await?;
+    let welcome = answer.map(|answer| result_text(&answer, &gw.settings.reply)).transpose()?.flatten();
+    let welcome = welcome.ok_or_else(|| unusable("the server refuses the handshake"))?;
+    let revision = revision_of(&welcome).filter(|revision| revision.era() == Era::Legacy);
+    let revision = revision.ok_or_else(|| unusable("the server speaks a revision that is not known here"))?;
+    Ok(Shaken { link: exchange.link.clone(), revision, welcome: Bytes::copy_from_slice(&welcome) })
 }
 
 /// Ends a session at both sides.

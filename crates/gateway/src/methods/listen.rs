@@ -1,5 +1,7 @@
 //! `subscriptions/listen`: a stateless client's stream of notifications, filtered by what it may see.
 
+mod session;
+
 use bytes::Bytes;
 use gatelodge_json::{Limits, Value, read};
 use gatelodge_mcp::{Id, Request, Upstream as Said, read_upstream};
@@ -7,36 +9,45 @@ use gatelodge_store::{CallId, Outcome};
 use http::StatusCode;
 
 use super::pass::fail;
-use super::server::{may_hear_of, unaddressed};
+use super::server::{MayHear, may_hear_of, unaddressed};
 use super::stream::LOOK;
 use crate::Gateway;
 use crate::call::{Facts, Permit, Refusal, Trail, answer, status_of};
 use crate::http::line::Line;
 use crate::http::reply;
+use crate::telemetry::ClientSpan;
 use crate::upstream::{Exchange, Outgoing, SendError};
-use crate::visit::Visit;
+use crate::visit::{Crossing, Visit};
 
-const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+pub(super) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The end of a stream: the answer, as the caller gets it.
 type Heard = (StatusCode, Bytes, Outcome);
 
 /// Holds the stream open until either side ends it.
 pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
-    if let Err((uri, refusal)) = may_listen(gw, visit, request) {
-        gw.metrics.refused(refusal.code());
-        trail.about(visit, Some(&uri), None);
-        let facts = Facts::Resource { uri: uri.into() };
-        let (status, text) = reply::refusal(visit, &facts, request.id(), trail.call(), &refusal);
-        line.finish_with(status, text.into()).await;
-        return gw.write(trail.refused(&refusal)).await;
+    let heard = match may_listen(gw, visit, request) {
+        Ok(heard) => heard,
+        Err((uri, refusal)) => return refused(gw, visit, request, trail, line, (uri, refusal)).await,
+    };
+    if visit.crossing() == Crossing::ToSession {
+        session::listen(gw, visit, request, heard, &mut line).await;
+        line.hang_up();
+        return gw.write(trail.outcome(Outcome::Ok, None)).await;
     }
-    let text = request.paged(&Id::string(trail.call().as_str()), None);
     let method = request.method().name();
-    let permit =
-        Permit::of_always_allowed(method, visit.addressed_about(Outgoing::request(text, trail.call()), method, None));
-    let ended = match permit {
-        Some(permit) => opened(gw, visit, request, (trail.call(), permit), &mut line).await,
+    let hop = visit.hop(method, None);
+    let text = request.paged(&Id::string(trail.call().as_str()), None, hop.as_ref().map(|hop| &hop.own));
+    let outgoing = visit.addressed_about(Outgoing::request(text, trail.call()), method, None).within(hop);
+    let ended = match Permit::of_always_allowed(method, outgoing) {
+        Some(permit) => {
+            let span = ClientSpan::begin(visit, permit.hop(), trail.call(), gw.clock.now());
+            let ended = opened(gw, visit, request, (trail.call(), permit), &mut line).await;
+            if let Some(span) = span {
+                span.end_stream(ended.as_ref().err());
+            }
+            ended
+        }
         None => Err(SendError::NotSent("the method has to be judged".to_owned())),
     };
     match ended {
@@ -54,12 +65,26 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, m
 
 /// Whether the grant may hear of everything it names. Whatever it may not read, wherever it stands in the filter, the
 /// server does not learn of it.
-fn may_listen(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Result<(), (String, Refusal)> {
+fn may_listen(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Result<Vec<MayHear>, (String, Refusal)> {
     let named = request.params().and_then(|params| params.get("notifications")?.get("resourceSubscriptions"));
-    for uri in named.iter().flat_map(|named| named.elements()).filter_map(|uri| uri.as_str()) {
-        may_hear_of(gw, visit, &uri).map_err(|reason| (uri.to_string(), Refusal::Denied(reason)))?;
-    }
-    Ok(())
+    let uris = named.iter().flat_map(|named| named.elements()).filter_map(|uri| uri.as_str());
+    uris.map(|uri| may_hear_of(gw, visit, &uri).map_err(|reason| (uri.to_string(), Refusal::Denied(reason)))).collect()
+}
+
+async fn refused(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    mut trail: Trail,
+    line: Line,
+    (uri, refusal): (String, Refusal),
+) {
+    gw.metrics.refused(refusal.code());
+    trail.about(visit, Some(&uri), None);
+    let facts = Facts::Resource { uri: uri.into() };
+    let (status, text) = reply::refusal(visit, &facts, request.id(), trail.call(), &refusal);
+    line.finish_with(status, text.into()).await;
+    gw.write(trail.refused(&refusal)).await
 }
 
 async fn opened(

@@ -53,8 +53,8 @@ fn settled(visit: &Visit, name: &str) -> Option<Arc<Offer>> {
 async fn take_anew(gw: &Gateway, visit: &Visit, line: &mut Line) -> Result<Arc<Offer>, Refusal> {
     let changes = visit.offers().changes();
     let wanted = Wanted { method: &Method::ToolsList, member: "tools", progress: None, is_callers: false };
-    let pages = match fetch(gw, visit, &wanted, line, |id, cursor| own_request(visit, id, cursor)).await? {
-        Pages::Whole(pages) => pages,
+    let pages = match fetch(gw, visit, &wanted, line, |id, cursor, _| own_request(visit, id, cursor)).await? {
+        Pages::Whole(pages, _) => pages,
         // A server without tools says that it does not know the method. Any other error says nothing of its tools,
         // and what is kept here is for all grants.
         Pages::Error(message, _) if says_unknown_method(&message) => Vec::new(),
@@ -66,10 +66,9 @@ async fn take_anew(gw: &Gateway, visit: &Visit, line: &mut Line) -> Result<Arc<O
 /// What the pages of a list offer, set against what was accepted. `changes` is as it was when they were asked for.
 pub(crate) async fn offered(gw: &Gateway, visit: &Visit, pages: &[Bytes], changes: u64) -> Result<Arc<Offer>, Refusal> {
     let (upstream, offers) = (&visit.upstream, visit.offers());
-    let current = offers.current();
-    if let Some(offer) =
-        current.filter(|offer| offer.is_of(pages) && offer.taken_at.elapsed() < upstream.config().accepting.fresh)
-    {
+    let current = offers.current().filter(|offer| offer.is_of(pages));
+    let is_known = current.is_some();
+    if let Some(offer) = current.filter(|offer| offer.taken_at.elapsed() < upstream.config().accepting.fresh) {
         return Ok(offer);
     }
     let mut offer = Offer::of_pages(pages, &gw.settings.reply);
@@ -82,7 +81,19 @@ pub(crate) async fn offered(gw: &Gateway, visit: &Visit, pages: &[Bytes], change
     offer.compare(&settle(gw, upstream, offer.definitions()).await.map_err(Refusal::Store)?);
     let offer = Arc::new(offer);
     offers.keep(Arc::clone(&offer), changes);
+    if !is_known {
+        tell_of_misnamed(visit, &offer);
+    }
     Ok(offer)
+}
+
+/// Warns of tools that the policy names and the server does not offer: most often a name was mistaken.
+fn tell_of_misnamed(visit: &Visit, offer: &Offer) {
+    let Some(policy) = &visit.door.policy else { return };
+    for name in policy.policy.names_tools().into_iter().filter(|name| offer.tool(name).is_none()) {
+        let (policy, server, tool) = (&policy.name, visit.upstream.name(), gatelodge_mcp::shown(name));
+        warn!(policy.name = %policy, server.name = %server, "`{policy}` names the tool {tool}, which `{server}` does not offer");
+    }
 }
 
 /// Keeps what is offered, accepts what may be accepted without asking, and gives what is known then.

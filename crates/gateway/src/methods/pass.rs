@@ -11,8 +11,9 @@ use crate::Gateway;
 use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, forward, status_of, under_our_id};
 use crate::http::line::Line;
 use crate::http::reply;
+use crate::session::AskedBy;
 use crate::upstream::{Exchange, Outgoing, SendError};
-use crate::visit::Visit;
+use crate::visit::{Crossing, Visit};
 
 /// Sends a request on that passes under every policy, and gives the answer back.
 pub(crate) async fn request(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
@@ -72,6 +73,7 @@ pub(crate) async fn exchanged(
         under_way: None,
         is_only_asking: true,
         is_callers: true,
+        may_pause: false,
     };
     let sending = async {
         match forward(&errand, permit, line).await? {
@@ -84,6 +86,9 @@ pub(crate) async fn exchanged(
 
 /// Sends a message on that wants no answer, with ids of ours turned into those of the other side.
 pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) {
+    if visit.crossing() == Crossing::ToStateless {
+        return kept_here(gw, visit, message);
+    }
     let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
     let permit = match message {
         Message::Notification(said) => {
@@ -112,6 +117,23 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) 
     }
 }
 
+/// What the upstream has no ear for: a cancelled request hangs up, an answer goes with the next request, and the rest
+/// is of no use there.
+fn kept_here(gw: &Gateway, visit: &Visit, message: &Message<'_>) {
+    let Some(session) = visit.session() else { return };
+    match message {
+        Message::Notification(said) if *said.method() == Method::Cancelled => {
+            let under_way = said.reference().ok().flatten().and_then(|id| session.find(&id));
+            under_way.inspect(|under_way| under_way.cancelled.notify_one());
+        }
+        Message::Response(said) => match session.answered(said.id()) {
+            Some(AskedBy::Call(waiting)) => drop(waiting.send(Bytes::copy_from_slice(said.text().as_bytes()))),
+            Some(AskedBy::Upstream(_)) | None => gw.metrics.dropped(),
+        },
+        Message::Notification(_) | Message::Request(_) => {}
+    }
+}
+
 fn notification(visit: &Visit, said: &Notification<'_>) -> Option<Permit> {
     let session = visit.session()?;
     let text = match said.method() {
@@ -127,6 +149,10 @@ fn notification(visit: &Visit, said: &Notification<'_>) -> Option<Permit> {
 }
 
 fn response(visit: &Visit, said: &Response<'_>) -> Option<Permit> {
-    let asked = visit.session()?.answered(said.id())?;
-    Some(Permit::of_answer(&asked, visit.addressed(Outgoing::note(said.with_id(&asked)))))
+    match visit.session()?.answered(said.id())? {
+        AskedBy::Upstream(asked) => {
+            Some(Permit::of_answer(&asked, visit.addressed(Outgoing::note(said.with_id(&asked)))))
+        }
+        AskedBy::Call(_) => None,
+    }
 }

@@ -9,8 +9,9 @@ use gatelodge_store::{Mode, Outcome};
 
 use crate::Gateway;
 use crate::call::{Errand, Facts, Permit, Refusal, Trail};
+use crate::session::AskedBy;
 use crate::upstream::SendError;
-use crate::visit::Visit;
+use crate::visit::{Crossing, Visit};
 
 /// What of a notification goes to the caller; none if it is not for them.
 pub(crate) fn notification(errand: &Errand<'_>, said: &ServerNotification<'_>) -> Option<String> {
@@ -32,6 +33,9 @@ pub(crate) fn unaddressed(gw: &Gateway, visit: &Visit, said: &ServerNotification
             let asked = visit.session()?.taken_back(&said.reference()?)?;
             said.referring_to(&Id::string(&asked))
         }
+        Method::LogMessage if visit.far_session().is_some_and(|session| !session.takes_log) => None,
+        // It answers what we asked, not the client.
+        Method::SubscriptionsAcknowledged if visit.crossing() == Crossing::ToStateless => None,
         Method::ToolsListChanged => {
             visit.offers().forget();
             Some(said.text().to_owned())
@@ -46,23 +50,71 @@ pub(crate) fn unaddressed(gw: &Gateway, visit: &Visit, said: &ServerNotification
 }
 
 /// Whether the grant may hear that a resource changed: whoever may not read it, may not.
-pub(crate) fn may_hear_of(gw: &Gateway, visit: &Visit, uri: &str) -> Result<(), Reason> {
-    if visit.door.mode == Mode::Observe {
-        return Ok(());
+pub(crate) fn may_hear_of(gw: &Gateway, visit: &Visit, uri: &str) -> Result<MayHear, Reason> {
+    if visit.door.mode == Mode::Enforce {
+        judge(gw, visit, &Facts::Resource { uri: uri.into() })?;
     }
-    judge(gw, visit, &Facts::Resource { uri: uri.into() }).map(|_| ())
+    Ok(MayHear { uri: uri.to_owned() })
+}
+
+/// A resource of which the policy lets the grant hear. Made only by [`may_hear_of`].
+#[derive(Debug)]
+pub(crate) struct MayHear {
+    uri: String,
+}
+
+impl MayHear {
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
 }
 
 /// Judges what an upstream asks of the client. What may pass comes back as the text for the client; anything else is
 /// answered here.
 pub(crate) async fn question(gw: &Gateway, visit: &Visit, asked: &ServerRequest<'_>) -> Option<String> {
+    let id = settled(gw, visit, asked, || place(visit, asked)).await?;
+    Some(asked.with_id(&Id::string(&id)))
+}
+
+/// The same where the client is asked by the answer to its request, which only some of them can be.
+pub(crate) async fn input(gw: &Gateway, visit: &Visit, asked: &ServerRequest<'_>, may_pause: bool) -> bool {
+    let is_input = matches!(asked.method(), Method::Elicit | Method::CreateMessage | Method::RootsList);
+    let can_wait = || {
+        let has_room = is_input && may_pause && gw.paused.has_room(visit);
+        if has_room { Ok(()) } else { Err(Refusal::Unaddressed) }
+    };
+    settled(gw, visit, asked, can_wait).await.is_some()
+}
+
+pub(super) async fn may_be_asked(gw: &Gateway, visit: &Visit, name: &str) -> bool {
+    let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+    trail.method(name);
+    match may_ask(gw, visit, name, &mut trail) {
+        Ok(()) => {
+            gw.write(trail.outcome(Outcome::Ok, None)).await;
+            true
+        }
+        Err(refusal) => {
+            gw.metrics.refused(refusal.code());
+            gw.write(trail.refused(&refusal)).await;
+            false
+        }
+    }
+}
+
+async fn settled<T>(
+    gw: &Gateway,
+    visit: &Visit,
+    asked: &ServerRequest<'_>,
+    place: impl FnOnce() -> Result<T, Refusal>,
+) -> Option<T> {
     let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
     let name = asked.method().name();
     trail.method(name);
-    match may_ask(gw, visit, name, &mut trail).and_then(|()| place(visit, asked)) {
-        Ok(id) => {
+    match may_ask(gw, visit, name, &mut trail).and_then(|()| place()) {
+        Ok(placed) => {
             gw.write(trail.outcome(Outcome::Ok, None)).await;
-            Some(asked.with_id(&Id::string(&id)))
+            Some(placed)
         }
         Err(refusal) => {
             gw.metrics.refused(refusal.code());
@@ -76,7 +128,7 @@ pub(crate) async fn question(gw: &Gateway, visit: &Visit, asked: &ServerRequest<
 
 /// A place among what the client is asked, and the id to ask it under.
 fn place(visit: &Visit, asked: &ServerRequest<'_>) -> Result<String, Refusal> {
-    let asked_as = visit.session().and_then(|session| session.ask(asked.id().clone().into_owned()));
+    let asked_as = visit.session().and_then(|session| session.ask(AskedBy::Upstream(asked.id().clone().into_owned())));
     asked_as.ok_or(Refusal::Unaddressed)
 }
 

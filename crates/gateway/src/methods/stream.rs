@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_mcp::{KEEP_ALIVE, Revision, Upstream as Said, read_upstream};
+use gatelodge_mcp::bridge::quoted;
+use gatelodge_mcp::{KEEP_ALIVE, Method, Revision, Upstream as Said, read_upstream};
 use gatelodge_store::Outcome;
 use http::{HeaderValue, Response, StatusCode};
 use tokio::sync::mpsc;
@@ -15,7 +16,7 @@ use crate::call::{Permit, Refusal, Room, Trail};
 use crate::http::body::Body;
 use crate::http::reply;
 use crate::session::{Place, STANDALONE, Session};
-use crate::upstream::{Exchange, SendError};
+use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::Visit;
 
 const WAITING_EVENTS: usize = 64;
@@ -23,57 +24,48 @@ const WAITING_EVENTS: usize = 64;
 const AGAIN: Duration = Duration::from_secs(1);
 const AT_MOST: Duration = Duration::from_secs(60);
 const SHORTEST: Duration = Duration::from_millis(50);
-/// How often it looks whether the grant is still what it was.
-pub(super) const LOOK: Duration = Duration::from_millis(500);
-
 /// How long one that takes an earlier stream's place waits for it to end.
 const HANDING_OVER: Duration = Duration::from_secs(1);
+/// How often it looks whether the grant is still what it was.
+pub(crate) const LOOK: Duration = Duration::from_millis(500);
 
 /// Goes on with a stream that the client lost: the one that answers a request, or the one that belongs to none.
 pub(crate) async fn resume(gw: &Arc<Gateway>, visit: Visit, last: &str) -> Response<Body> {
     let Some(session) = visit.session() else {
         return reply::http_error(StatusCode::BAD_REQUEST, "begin with `initialize`");
     };
-    let place = session.streams().place(last);
-    if let Some(place) = place.filter(|place| place.stream == STANDALONE) {
-        return open(gw, visit, Some(place)).await;
+    let place_in = session.streams().place(last);
+    if let Some(behind) = place_in.filter(|place| place.stream == STANDALONE) {
+        return open(gw, visit, Some(behind)).await;
     }
-    let mut trail = Trail::of_visit(&visit, gw.new_call(), gw.clock.now());
-    trail.method("GET");
-    let resumed = Room::for_stream(&visit).and_then(|room| {
-        let place = place.ok_or(Refusal::Unaddressed)?;
-        session.streams().resume(place, room).ok_or(Refusal::Unaddressed)
-    });
-    match resumed {
-        Ok(events) => {
-            gw.write(trail.outcome(Outcome::Ok, None)).await;
-            reply::stream(events)
-        }
-        Err(refusal) => refused(gw, trail, &refusal).await,
+    let Some(behind) = place_in.filter(|place| session.streams().missed(*place).is_some()) else {
+        return unknown(gw, &visit).await;
+    };
+    match place(gw, &visit).await {
+        Err(refusal) => reply::http_error(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
+        Ok(room) => match session.streams().resume(behind, room) {
+            Some(events) => reply::stream(events),
+            None => unknown(gw, &visit).await,
+        },
     }
 }
 
-async fn refused(gw: &Gateway, mut trail: Trail, refusal: &Refusal) -> Response<Body> {
-    gw.metrics.refused(refusal.code());
-    gw.write(trail.refused(refusal)).await;
-    match refusal {
-        Refusal::Unaddressed => {
-            reply::http_error(StatusCode::BAD_REQUEST, "what followed the event in `Last-Event-ID` is not kept here")
-        }
-        _ => reply::http_error(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
-    }
+/// Answers that nobody knows what a client missed.
+async fn unknown(gw: &Gateway, visit: &Visit) -> Response<Body> {
+    let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+    trail.method("GET");
+    gw.metrics.refused(Refusal::Unaddressed.code());
+    gw.write(trail.refused(&Refusal::Unaddressed)).await;
+    reply::http_error(StatusCode::BAD_REQUEST, "what followed the event in `Last-Event-ID` is not kept here")
 }
 
 /// Opens the stream, behind an event that the client has of it. It lives until the client hangs up, opens another or
 /// ends the session, until the grant is no longer what it was, or until the gateway stops.
 pub(crate) async fn open(gw: &Arc<Gateway>, visit: Visit, behind: Option<Place>) -> Response<Body> {
-    let mut trail = Trail::of_visit(&visit, gw.new_call(), gw.clock.now());
-    trail.method("GET");
-    let room = match Room::for_stream(&visit) {
+    let room = match place(gw, &visit).await {
         Ok(room) => room,
-        Err(refusal) => return refused(gw, trail, &refusal).await,
+        Err(refusal) => return reply::http_error(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
     };
-    gw.write(trail.outcome(Outcome::Ok, None)).await;
     let (events, receiver) = mpsc::channel(WAITING_EVENTS);
     let task = Arc::clone(gw);
     gw.spawn(async move {
@@ -81,6 +73,23 @@ pub(crate) async fn open(gw: &Arc<Gateway>, visit: Visit, behind: Option<Place>)
         drop(room);
     });
     reply::stream(receiver)
+}
+
+/// A place for one more stream of the grant; what comes of it is written down.
+pub(crate) async fn place(gw: &Gateway, visit: &Visit) -> Result<Room, Refusal> {
+    let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+    trail.method("GET");
+    match Room::for_stream(visit) {
+        Ok(room) => {
+            gw.write(trail.outcome(Outcome::Ok, None)).await;
+            Ok(room)
+        }
+        Err(refusal) => {
+            gw.metrics.refused(refusal.code());
+            gw.write(trail.refused(&refusal)).await;
+            Err(refusal)
+        }
+    }
 }
 
 async fn serve(gw: Arc<Gateway>, visit: Visit, behind: Option<Place>, events: mpsc::Sender<Bytes>) {
@@ -96,7 +105,7 @@ async fn serve(gw: Arc<Gateway>, visit: Visit, behind: Option<Place>, events: mp
     let mut look = tokio::time::interval(LOOK);
     {
         let mut upstream =
-            std::pin::pin!(follow(&gw, &visit, heard, &events, |text| session.streams().stamped(STANDALONE, text),));
+            std::pin::pin!(follow(&gw, &visit, heard, &events, |text| session.streams().stamped(STANDALONE, text)));
         loop {
             tokio::select! {
                 () = &mut upstream => break,
@@ -145,9 +154,14 @@ pub(crate) async fn follow(
 ) {
     let mut pause = AGAIN;
     loop {
-        match gw.client.send(&visit.upstream, Permit::to_hear(visit, last.clone())).await {
+        let Some(permit) = to_hear(gw, visit, last.clone()) else { return std::future::pending().await };
+        match gw.client.send(&visit.upstream, permit).await {
             Ok(mut exchange) if exchange.is_stream() => {
-                pump(gw, visit, &mut exchange, events, written).await;
+                tokio::select! {
+                    () = pump(gw, visit, &mut exchange, events, written) => {}
+                    // What is heard of has changed, so the stream is opened anew, at once.
+                    () = changed(visit) => continue,
+                }
                 let (id, retry) = exchange.left_at();
                 pause = retry.unwrap_or(AGAIN).clamp(SHORTEST, AT_MOST);
                 last = id;
@@ -161,6 +175,27 @@ pub(crate) async fn follow(
             }
         }
         tokio::time::sleep(pause).await;
+    }
+}
+
+/// Leave to hear: the stream of a session, or a request that stands alone for all that the session wants to hear of.
+fn to_hear(gw: &Gateway, visit: &Visit, last: Option<HeaderValue>) -> Option<Permit> {
+    let Some(session) = visit.session().filter(|session| session.is_far_stateless()) else {
+        return Some(Permit::to_hear(visit, last));
+    };
+    let uris: Vec<String> = session.watched.all().iter().map(|uri| quoted(uri)).collect();
+    let (call, method) = (gw.new_call(), Method::Listen.name());
+    let text = format!(
+        r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"notifications":{{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":[{}]}}}}}}"#,
+        uris.join(",")
+    );
+    Permit::of_always_allowed(method, visit.addressed_about(Outgoing::request(text, call), method, None))
+}
+
+async fn changed(visit: &Visit) {
+    match visit.session().filter(|session| session.is_far_stateless()) {
+        Some(session) => session.watched.changed.notified().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -1,13 +1,13 @@
-//! The answer of an upstream: one message, or a stream of them, over HTTP or from a process of our own.
+//! The answer of an upstream: one message, or a stream of them, over HTTP or on a connection that carries many.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 
-use super::child::ChildAnswer;
 use super::http::HttpAnswer;
-use super::{Link, SendError};
+use super::peer::PeerAnswer;
+use super::{Link, Outgoing, SendError};
 use crate::Gateway;
 
 /// Servers end a stream at once after the answer; one that does not is not worth waiting for.
@@ -19,13 +19,15 @@ pub(crate) struct Exchange {
     pub status: StatusCode,
     /// The session that the upstream opened, or goes on in.
     pub link: Link,
+    /// How the rest of a stream is asked for that ended too early; none where it cannot be.
+    pub back: Option<Box<Outgoing>>,
     pub(super) source: Source,
 }
 
 #[derive(Debug)]
 pub(super) enum Source {
     Http(HttpAnswer),
-    Child(ChildAnswer),
+    Peer(PeerAnswer),
     /// There is nothing to read.
     Nothing,
 }
@@ -35,7 +37,7 @@ impl Exchange {
     pub fn is_stream(&self) -> bool {
         match &self.source {
             Source::Http(answer) => answer.is_stream(),
-            Source::Child(_) => true,
+            Source::Peer(_) => true,
             Source::Nothing => false,
         }
     }
@@ -49,7 +51,7 @@ impl Exchange {
     pub fn left_at(&self) -> (Option<HeaderValue>, Option<Duration>) {
         match &self.source {
             Source::Http(answer) => answer.left_at(),
-            Source::Child(_) | Source::Nothing => (None, None),
+            Source::Peer(_) | Source::Nothing => (None, None),
         }
     }
 
@@ -57,7 +59,7 @@ impl Exchange {
     pub async fn next(&mut self) -> Result<Option<Bytes>, SendError> {
         match &mut self.source {
             Source::Http(answer) => answer.next().await,
-            Source::Child(answer) => answer.next().await,
+            Source::Peer(answer) => answer.next().await,
             Source::Nothing => Ok(None),
         }
     }

@@ -61,7 +61,7 @@ impl HttpAnswer {
         };
         let link = head.headers.get(head::SESSION).cloned().map_or(Link::None, Link::Http);
         let source = Source::Http(Self { body, form, max_bytes });
-        Ok(Exchange { status: head.status, link, source })
+        Ok(Exchange { status: head.status, link, back: None, source })
     }
 
     /// Whether the answer is a stream that may hold more than the one message.

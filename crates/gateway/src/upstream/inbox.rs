@@ -1,17 +1,16 @@
-//! Who waits for what a process says.
+//! Who waits for what a server says on a connection that carries many messages.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use gatelodge_json::{Limits, read};
-use gatelodge_mcp::{Method, ServerNotification, Upstream as Said, read_upstream};
+use gatelodge_json::{Limits, read, split};
+use gatelodge_mcp::{Id, Method, ServerNotification, Upstream as Said, read_upstream};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use super::{Keeping, Whose};
-use crate::upstream::Offers;
+use super::Offers;
 
 /// Messages that wait for one who does not read; beyond that they are dropped.
 const WAITING: usize = 256;
@@ -24,9 +23,18 @@ const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 /// A message that waits, and its share of the room for such.
 pub(super) type Event = (Bytes, OwnedSemaphorePermit);
 
-/// Hands out what a process says.
+/// Whose requests a connection carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Those of one session.
+    Session,
+    /// Requests that stand alone, of any grant. What it says to nobody in particular, nobody gets.
+    Anybody,
+}
+
+/// Hands out what a server says.
 #[derive(Debug)]
-pub(super) struct Inbox {
+pub(crate) struct Inbox {
     table: Mutex<Table>,
     /// All messages that wait have as much room as the largest one: their number alone would not bound them.
     room: Arc<Semaphore>,
@@ -36,7 +44,7 @@ pub(super) struct Inbox {
     dropped: Counter,
     has_answered: AtomicBool,
     never_started: AtomicBool,
-    /// Told once, when it is over; the task that writes listens, and closes the input.
+    /// Told once, when it is over; the task that holds the connection open listens.
     over: Notify,
 }
 
@@ -58,15 +66,15 @@ struct Waiting {
 }
 
 impl Inbox {
-    pub fn new(offers: Arc<Offers>, keeping: &Keeping, whose: Whose) -> Self {
-        let limits = Limits { bytes: keeping.max_bytes, ..Limits::REPLY };
+    pub fn new(offers: Arc<Offers>, max_bytes: usize, dropped: Counter, whose: Whose) -> Self {
+        let limits = Limits { bytes: max_bytes, ..Limits::REPLY };
         Self {
             table: Mutex::default(),
-            room: Arc::new(Semaphore::new(pieces(keeping.max_bytes).min(Semaphore::MAX_PERMITS))),
+            room: Arc::new(Semaphore::new(pieces(max_bytes).min(Semaphore::MAX_PERMITS))),
             whose,
             offers,
             limits,
-            dropped: keeping.dropped.clone(),
+            dropped,
             has_answered: AtomicBool::new(false),
             never_started: AtomicBool::new(false),
             over: Notify::new(),
@@ -118,7 +126,8 @@ impl Inbox {
     /// Hands a message out. False if it belongs to nobody.
     pub fn deliver(&self, message: Bytes) -> bool {
         match read_upstream(&message, &self.limits) {
-            Err(_) => false,
+            // Whoever waits for it is told at once that it cannot be read, and not when its time is over.
+            Err(_) => answers(&message).is_some_and(|call| self.answer(&call, message.clone())),
             Ok(Said::Reply(reply)) => {
                 self.has_answered.store(true, Ordering::Relaxed);
                 let waiting = reply.id().and_then(|id| self.lock().waiting.remove(id.as_str()?));
@@ -138,6 +147,11 @@ impl Inbox {
             Ok(Said::Request(_)) if self.whose == Whose::Anybody => false,
             Ok(Said::Request(_)) => self.event(&message).is_some_and(|event| self.lock().tell_anybody(event)),
         }
+    }
+
+    fn answer(&self, call: &str, message: Bytes) -> bool {
+        let waiting = self.lock().waiting.remove(call);
+        waiting.is_some_and(|waiting| waiting.answer.send(message).is_ok())
     }
 
     /// Finds room for a message to wait; none if there is none.
@@ -201,6 +215,16 @@ impl Inbox {
     }
 }
 
+/// Which call a message answers that cannot be read, if that much of it can: it may be too deep, say.
+fn answers(message: &[u8]) -> Option<String> {
+    let limits = Limits { bytes: message.len(), depth: usize::MAX, members: usize::MAX };
+    let parts = split(message, &limits).ok()?;
+    let find = |key: &str| parts.iter().find(|part| part.key == key);
+    // Only an answer has neither a method nor a doubt whose it is.
+    let id = find("id").filter(|_| find("method").is_none())?;
+    Id::read(id.value)?.as_str().map(str::to_owned)
+}
+
 fn pieces(bytes: usize) -> usize {
     bytes / PIECE + 1
 }
@@ -232,11 +256,19 @@ impl Table {
 mod tests {
     use super::*;
 
+    #[tokio::test]
+    async fn an_answer_that_cannot_be_read_ends_its_call() {
+        let inbox = Inbox::new(Arc::default(), 1 << 16, Counter::default(), Whose::Session);
+        let (_events, answer) = inbox.wait_for("call-1").expect("it runs");
+        let deep = format!(r#"{{"jsonrpc":"2.0","id":"call-1","result":{}1{}}}"#, "[".repeat(100), "]".repeat(100));
+        assert!(inbox.deliver(Bytes::from(deep)));
+        assert!(answer.await.is_ok(), "whoever waits finds out");
+    }
+
     #[test]
     fn what_a_shared_process_says_to_nobody_in_particular_reaches_no_caller() {
-        let keeping = Keeping { keeper: Vec::new(), max_bytes: 1 << 16, dropped: Counter::default() };
         for (whose, heard) in [(Whose::Session, true), (Whose::Anybody, false)] {
-            let inbox = Inbox::new(Arc::default(), &keeping, whose);
+            let inbox = Inbox::new(Arc::default(), 1 << 16, Counter::default(), whose);
             let (mut events, _answer) = inbox.wait_for("call-1").expect("it runs");
             for said in [
                 r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"of another"}}"#,

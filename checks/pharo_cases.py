@@ -1,0 +1,131 @@
+"""The table of cases for an MCP server of a Pharo image: runs them, and compares what two servers did.
+
+A case is a call and what the image answers to it. What is compared is what the image was asked, byte for byte, and what
+the caller was told.
+"""
+
+import json
+from pathlib import Path
+
+from peers import Lines, Silence
+from pharo_image import Image
+
+HERE = Path(__file__).resolve().parent / "pharo"
+CASES = HERE / "cases.json"
+RECORDED = HERE / "recorded.json"
+
+# Longer than the original waits for an image.
+WAIT = 45
+
+# Where the two differ, and why. A case names its row in `differs`. Where it says in `ours` what ours does, ours has to do
+# just that; else the text is left out, and what the image was asked and `isError` have to be the same.
+DIFFERENCES = {
+    "validation": "the original gives the text of its validation library, which names its Python functions",
+    "library": "the original gives a text of its libraries about themselves",
+    "reader": "our JSON reader refuses repeated keys and numbers beyond 10^308, and nothing is sent",
+    "encoding": "ours reads UTF-8 alone",
+}
+
+
+def cases() -> list[dict]:
+    return json.loads(CASES.read_text())
+
+
+class Findings:
+    def __init__(self) -> None:
+        self.checked, self.failed = 0, 0
+
+    def same(self, what: str, wanted: object, found: object) -> None:
+        self.checked += 1
+        if wanted != found:
+            self.failed += 1
+            print(f"FAILED {what}\n  wanted: {short(wanted)}\n  found:  {short(found)}")
+
+    def compare(self, case: dict, theirs: dict, ours: dict) -> None:
+        """A case is one check, whatever differs in it."""
+        self.checked += 1
+        if found := differences(case, theirs, ours):
+            self.failed += 1
+            print(f"FAILED {case['name']}")
+            for what, their_one, our_one in found:
+                print(f"  {what}\n    original: {short(their_one)}\n    ours:     {short(our_one)}")
+
+
+def short(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) < 1000 else f"{text[:600]} … {text[-300:]}"
+
+
+class Caller(Lines):
+    """Calls with arguments as they are written: numbers keep their spelling, keys may be repeated."""
+
+    def call_text(self, tool: str, arguments: str, within: float) -> str:
+        request = self.request("tools/call", {"name": tool, "arguments": {}})
+        name = json.dumps(tool)
+        self.send_text(f'{{"jsonrpc":"2.0","id":{request["id"]},"method":"tools/call",'
+                       f'"params":{{"name":{name},"arguments":{arguments}}}}}')
+        return self.answer_to(request, within)
+
+
+def run_case(case: dict, image: Image, caller: Caller) -> dict:
+    """What the image was asked and what the caller was told."""
+    image.answer = case.get("answer", {})
+    is_refused = image.answer.get("fault") == "refused"
+    if is_refused:
+        image.close()
+    try:
+        said = told(caller.call_text(case["tool"], case.get("text", json.dumps(case.get("arguments"))), WAIT))
+    except Silence as silence:
+        said = {"silence": str(silence)}
+    finally:
+        if is_refused:
+            image.open()
+    return {"asked": image.asked(), "told": said}
+
+
+def told(text: str) -> dict:
+    message = json.loads(text)
+    if "error" in message:
+        return {"error": message["error"]["code"]}
+    result = message["result"]
+    said = {"isError": result.get("isError", False), "content": [block.get("text", block) for block in result["content"]]}
+    if result.get("structuredContent") is not None:
+        said["structured"] = member(text, "structuredContent")
+    return said
+
+
+def member(text: str, key: str) -> str:
+    """The text of a member of the result, as it came. The key stands elsewhere only inside a text, where quotes are escaped."""
+    at = text.index(f'"{key}":') + len(key) + 3
+    at += len(text[at:]) - len(text[at:].lstrip())
+    return text[at:json.JSONDecoder().raw_decode(text, at)[1]]
+
+
+def tree(text: str) -> object:
+    """A tree with numbers by their spelling. The order of members says nothing here; the content, which is text, has it too."""
+    return json.loads(text, parse_int=str, parse_float=lambda number: {"float": number}, parse_constant=lambda word: {"word": word})
+
+
+def comparable(case: dict, said: dict) -> dict[str, object]:
+    """What of a run is compared, by what it is."""
+    asked, result = said["asked"], said["told"]
+    facts = {"what the image was asked": asked, "isError": result.get("isError")}
+    facts |= {what: result[what] for what in ("error", "silence") if what in result}
+    if is_by_text(case):
+        facts["content"] = result.get("content")
+        facts["structured content"] = tree(result["structured"]) if "structured" in result else None
+    return facts
+
+
+def is_by_text(case: dict) -> bool:
+    return "differs" not in case or "ours" in case
+
+
+def differences(case: dict, theirs: dict, ours: dict) -> list[tuple[str, object, object]]:
+    wanted, found = comparable(case, case.get("ours", theirs)), comparable(case, ours)
+    return [(what, wanted.get(what), found.get(what)) for what in wanted | found if wanted.get(what) != found.get(what)]
+
+
+def recordable(case: dict, said: dict) -> dict:
+    """What is kept of a run: what is compared, and no more."""
+    return said if is_by_text(case) else {"asked": said["asked"], "told": {"isError": said["told"]["isError"]}}

@@ -1,0 +1,134 @@
+//! Calls that wait for their client: an upstream with a session asks in the middle of a call, and a client whose
+//! requests stand alone is asked by the answer to its request, and comes again with what it says.
+//!
+//! What it brings back is no authority: it is bound to the grant, the server and the very request, is good once, and
+//! not for long.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use data_encoding::HEXLOWER;
+use gatelodge_mcp::bridge::quoted;
+use gatelodge_mcp::{Id, Request, ServerRequest};
+use gatelodge_store::{CallId, GrantId, ServerName};
+use sha2::{Digest, Sha256};
+
+use super::Facts;
+use crate::session::Session;
+use crate::upstream::{Exchange, Upstream};
+use crate::visit::Visit;
+
+/// How long a client may think.
+const TIME: Duration = Duration::from_secs(600);
+/// Calls that wait, of all and of one grant.
+const MOST: usize = 1_024;
+const MOST_OF_GRANT: usize = 32;
+/// What a client's state begins with; one of an upstream never comes here.
+const PREFIX: &str = "gl-";
+/// Under what the one question stands among the requests for input.
+const KEY: &str = "ask";
+
+/// A call that waits.
+#[derive(Debug)]
+pub(crate) struct Paused {
+    pub exchange: Exchange,
+    /// Our id of it at the upstream.
+    pub call: CallId,
+    /// The upstream's id of its question.
+    pub question: Id<'static>,
+    /// The question as the client is asked: method and parameters, as JSON.
+    pub asked: String,
+    pub upstream: Arc<Upstream>,
+    pub session: Arc<Session>,
+    pub bond: Bond,
+}
+
+/// Whose call it is, and which.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Bond {
+    grant: GrantId,
+    server: ServerName,
+    request: [u8; 32],
+}
+
+impl Bond {
+    /// The same for a request that is sent again, whatever its id and what it answers.
+    pub fn of(visit: &Visit, request: &Request<'_>, facts: &Facts<'_>) -> Self {
+        let mut hash = Sha256::new();
+        let arguments = facts.arguments().map(|arguments| arguments.raw()).unwrap_or_default();
+        for part in [request.method().name(), facts.target().unwrap_or_default(), arguments] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        let grant = visit.grant.config.id.clone();
+        Self { grant, server: visit.upstream.name().clone(), request: hash.finalize().into() }
+    }
+}
+
+/// All calls that wait.
+#[derive(Debug, Default)]
+pub(crate) struct PausedCalls {
+    calls: Mutex<HashMap<String, (Paused, Instant)>>,
+}
+
+impl PausedCalls {
+    /// Whether one more of this grant may wait.
+    pub fn has_room(&self, visit: &Visit) -> bool {
+        let calls = self.lock();
+        let own = calls.values().filter(|(paused, _)| paused.bond.grant == visit.grant.config.id).count();
+        calls.len() < MOST && own < MOST_OF_GRANT
+    }
+
+    /// Keeps a call, and gives the result that asks its client.
+    ///
+    /// # Errors
+    /// There is no randomness; the call comes back.
+    pub fn keep(&self, paused: Paused) -> Result<String, Box<Paused>> {
+        let mut random = [0; 32];
+        if getrandom::fill(&mut random).is_err() {
+            return Err(Box::new(paused));
+        }
+        let state = format!("{PREFIX}{}", HEXLOWER.encode(&random));
+        let result = format!(
+            r#"{{"resultType":"input_required","inputRequests":{{"{KEY}":{}}},"requestState":"{state}"}}"#,
+            paused.asked
+        );
+        self.lock().insert(state, (paused, Instant::now() + TIME));
+        Ok(result)
+    }
+
+    /// Takes the call that a state stands for; none if there is none, or it is not of this request.
+    pub fn take(&self, state: &str, bond: &Bond) -> Option<Paused> {
+        let mut calls = self.lock();
+        let (paused, until) = calls.get(state)?;
+        if paused.bond != *bond || *until < Instant::now() {
+            return None;
+        }
+        calls.remove(state).map(|(paused, _)| paused)
+    }
+
+    /// Takes the calls whose time is over.
+    pub fn overdue(&self) -> Vec<Paused> {
+        let now = Instant::now();
+        self.lock().extract_if(|_, (_, until)| *until < now).map(|(_, (paused, _))| paused).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, (Paused, Instant)>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a client is asked, as JSON.
+pub(crate) fn as_input(asked: &ServerRequest<'_>) -> String {
+    let method = quoted(asked.method().name());
+    match asked.params() {
+        Some(params) => format!(r#"{{"method":{method},"params":{params}}}"#),
+        None => format!(r#"{{"method":{method}}}"#),
+    }
+}
+
+/// The client's answer among those that it brings, as JSON.
+pub(crate) fn response<'r>(request: &'r Request<'_>) -> Option<&'r str> {
+    request.params()?.get("inputResponses")?.get(KEY).map(|answer| answer.raw())
+}

@@ -1,0 +1,67 @@
+//! What is answered here because the upstream speaks the other era, and has no such method.
+
+use gatelodge_json::{Kind, Limits, read};
+use gatelodge_mcp::bridge::{quoted, without_members};
+use gatelodge_mcp::{Method, Request, Revision, code, error, result};
+use gatelodge_store::Outcome;
+
+use crate::Gateway;
+use crate::call::Trail;
+use crate::http::line::Line;
+use crate::session::Session;
+use crate::visit::{Crossing, Visit};
+
+/// Answers what the upstream's era does not have. Gives everything back where it has it.
+pub(crate) async fn own_answer(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    mut trail: Trail,
+    line: Line,
+) -> Option<(Trail, Line)> {
+    let text = match (visit.crossing(), request.method()) {
+        (Crossing::ToSession, Method::Discover) => {
+            visit.far_session().map(|session| result(request.id(), &discovered(visit, session)))
+        }
+        (Crossing::ToStateless, Method::Ping) => Some(result(request.id(), "{}")),
+        (Crossing::ToStateless, Method::SetLevel) => Some(level_set(visit, request)),
+        _ => None,
+    };
+    let Some(text) = text else { return Some((trail, line)) };
+    line.finish(text.into()).await;
+    gw.write(trail.outcome(Outcome::Ok, None)).await;
+    None
+}
+
+/// What a session's server said of itself, as `server/discover` says it. Tasks of one era are not those of the other.
+fn discovered(visit: &Visit, session: &Session) -> String {
+    let welcome = read(&session.welcome, &Limits::REPLY).ok();
+    let member = |name: &str| welcome.as_ref().and_then(|welcome| welcome.root().get(name));
+    let capabilities = member("capabilities").filter(|own| own.kind() == Kind::Object);
+    let capabilities = capabilities.map_or_else(|| "{}".to_owned(), |own| without_members(own, &["tasks"]));
+    let versions: Vec<String> = Revision::ALL.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
+    let mut out = format!(
+        r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{capabilities}"#,
+        versions.join(",")
+    );
+    if let Some(instructions) = member("instructions").and_then(|own| own.as_str()) {
+        out.push_str(&format!(r#","instructions":{}"#, quoted(&instructions)));
+    }
+    out.push_str(r#","ttlMs":0,"cacheScope":"private""#);
+    if let Some(info) = member("serverInfo").filter(|info| info.kind() == Kind::Object) {
+        out.push_str(&format!(r#","_meta":{{"io.modelcontextprotocol/serverInfo":{}}}"#, info.raw()));
+    }
+    out.push('}');
+    visit.upstream.secrets().cut_json(out)
+}
+
+fn level_set(visit: &Visit, request: &Request<'_>) -> String {
+    let level = request.params().and_then(|params| params.get("level")).filter(|level| level.kind() == Kind::String);
+    match (level, visit.session()) {
+        (Some(level), Some(session)) => {
+            session.set_level(level.raw().to_owned());
+            result(request.id(), "{}")
+        }
+        _ => error(Some(request.id()), code::INVALID_PARAMS, "`params.level` must be a string", None),
+    }
+}

@@ -1,0 +1,190 @@
+//! `subscriptions/listen` for an upstream that has a session with us: its own stream, shared by all who listen, and a
+//! subscription for each resource.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gatelodge_json::{Limits, Value, read};
+use gatelodge_mcp::bridge::quoted;
+use gatelodge_mcp::{Id, Method, Request, Upstream as Said, read_upstream};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
+
+use super::SUBSCRIPTION;
+use crate::Gateway;
+use crate::call::{Permit, own_answer};
+use crate::http::line::Line;
+use crate::methods::server::MayHear;
+use crate::methods::stream::{LOOK, follow};
+use crate::session::Session;
+use crate::upstream::Outgoing;
+use crate::visit::Visit;
+
+/// What a listener gets.
+#[derive(Debug, Default)]
+struct Filter {
+    tools: bool,
+    prompts: bool,
+    resources: bool,
+    uris: Vec<String>,
+}
+
+impl Filter {
+    /// Of what is asked for, what the server has and the grant may hear of.
+    fn of(request: &Request<'_>, session: &Session, heard: &[MayHear]) -> Self {
+        let wanted = request.params().and_then(|params| params.get("notifications"));
+        let welcome = read(&session.welcome, &Limits::REPLY).ok();
+        let capabilities = welcome.as_ref().and_then(|welcome| welcome.root().get("capabilities"));
+        let is_true = |object: Option<Value<'_>>, name: &str| {
+            object.and_then(|object| object.get(name)).is_some_and(|value| value.raw() == "true")
+        };
+        let offers = |group: &str, name: &str| is_true(capabilities.and_then(|own| own.get(group)), name);
+        let uris = heard.iter().map(|heard| heard.uri().to_owned());
+        Self {
+            tools: is_true(wanted, "toolsListChanged") && offers("tools", "listChanged"),
+            prompts: is_true(wanted, "promptsListChanged") && offers("prompts", "listChanged"),
+            resources: is_true(wanted, "resourcesListChanged") && offers("resources", "listChanged"),
+            uris: uris.filter(|_| offers("resources", "subscribe")).collect(),
+        }
+    }
+
+    /// As the client is told what it will hear of.
+    fn acknowledged(&self, id: &Id<'_>) -> String {
+        let flags = [
+            ("toolsListChanged", self.tools),
+            ("promptsListChanged", self.prompts),
+            ("resourcesListChanged", self.resources),
+        ];
+        let mut members: Vec<String> =
+            flags.iter().filter(|(_, is_on)| *is_on).map(|(name, _)| format!("\"{name}\":true")).collect();
+        if !self.uris.is_empty() {
+            let uris: Vec<String> = self.uris.iter().map(|uri| quoted(uri)).collect();
+            members.push(format!("\"resourceSubscriptions\":[{}]", uris.join(",")));
+        }
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"{}","params":{{"notifications":{{{}}},"_meta":{{"{SUBSCRIPTION}":{id}}}}}}}"#,
+            Method::SubscriptionsAcknowledged.name(),
+            members.join(",")
+        )
+    }
+
+    /// A notification as this listener gets it; none if it is not for them.
+    fn tagged(&self, message: &Bytes, id: &Id<'_>) -> Option<String> {
+        let Ok(Said::Notification(said)) = read_upstream(message, &Limits::REPLY) else { return None };
+        let document = said.params().and_then(|params| read(params.as_bytes(), &Limits::REPLY).ok());
+        let is_wanted = match said.method() {
+            Method::ToolsListChanged => self.tools,
+            Method::PromptsListChanged => self.prompts,
+            Method::ResourcesListChanged => self.resources,
+            Method::ResourceUpdated => {
+                let uri = document.as_ref()?.root().get("uri")?.as_str()?;
+                self.uris.iter().any(|own| *own == uri)
+            }
+            _ => false,
+        };
+        if !is_wanted {
+            return None;
+        }
+        let members =
+            document.iter().flat_map(|document| document.root().members()).filter(|(key, _)| !key.is_str("_meta"));
+        let mut members: Vec<String> = members.map(|(key, value)| format!("{}:{}", key.raw(), value.raw())).collect();
+        let meta = document.as_ref().and_then(|document| document.root().get("_meta"));
+        let meta = meta.iter().flat_map(|meta| meta.members()).filter(|(key, _)| !key.is_str(SUBSCRIPTION));
+        let mut meta: Vec<String> = meta.map(|(key, value)| format!("{}:{}", key.raw(), value.raw())).collect();
+        meta.push(format!("\"{SUBSCRIPTION}\":{id}"));
+        members.push(format!("\"_meta\":{{{}}}", meta.join(",")));
+        Some(format!(r#"{{"jsonrpc":"2.0","method":"{}","params":{{{}}}}}"#, said.method().name(), members.join(",")))
+    }
+}
+
+/// Holds the stream open until either side ends it.
+pub(super) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, heard: Vec<MayHear>, line: &mut Line) {
+    let Some(session) = visit.far_session() else { return };
+    let filter = Filter::of(request, session, &heard);
+    let mut messages = session.hub.listen();
+    if session.hub.begin_following() {
+        let inside = visit.through(Arc::clone(session));
+        gw.follow_hub(inside);
+    }
+    let heard: Vec<MayHear> =
+        heard.into_iter().filter(|heard| filter.uris.iter().any(|uri| uri == heard.uri())).collect();
+    for heard in &heard {
+        if session.hub.watch(heard.uri()) {
+            ask(gw, visit, &Method::ResourcesSubscribe, heard).await;
+        }
+    }
+    line.send(&filter.acknowledged(request.id())).await;
+    let period = gw.settings.keep_alive;
+    let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
+    let mut look = tokio::time::interval(LOOK);
+    loop {
+        tokio::select! {
+            message = messages.recv() => match message {
+                Ok(message) => {
+                    if let Some(text) = filter.tagged(&message, request.id()) {
+                        line.send(&text).await;
+                    }
+                }
+                // It reads too slowly; what it missed, the next list tells.
+                Err(RecvError::Lagged(_)) => gw.metrics.dropped(),
+                Err(RecvError::Closed) => break,
+            },
+            _ = keep_alive.tick() => line.keep_alive().await,
+            _ = look.tick() => {
+                if !gw.still_holds(visit) {
+                    break;
+                }
+            }
+            () = line.gone() => break,
+            () = gw.stopping() => break,
+        }
+    }
+    for heard in &heard {
+        if session.hub.unwatch(heard.uri()) {
+            ask(gw, visit, &Method::ResourcesUnsubscribe, heard).await;
+        }
+    }
+}
+
+/// Subscribes at the upstream, or ends that. One that will not have it never tells.
+async fn ask(gw: &Gateway, visit: &Visit, method: &Method<'_>, heard: &MayHear) {
+    let (call, uri) = (gw.new_call(), quoted(heard.uri()));
+    let name = method.name();
+    let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{name}","params":{{"uri":{uri}}}}}"#);
+    let permit = Permit::of_heard(heard, visit.addressed(Outgoing::request(text, call)));
+    let asking = async {
+        if let Ok(mut exchange) = gw.client.send(&visit.upstream, permit).await {
+            let _ = own_answer(gw, &mut exchange, call).await;
+        }
+    };
+    let _ = tokio::time::timeout(gw.settings.connect_time * 2, asking).await;
+}
+
+impl Gateway {
+    /// Follows the upstream's stream of a session for all who listen, until none does.
+    fn follow_hub(&self, visit: Visit) {
+        let Some(gw) = self.own() else { return };
+        let task = Arc::clone(&gw);
+        gw.spawn(async move {
+            let Some(session) = visit.far_session().cloned() else { return };
+            let (events, mut heard) = mpsc::channel::<Bytes>(1);
+            let following = follow(&task, &visit, None, &events, |text| Bytes::copy_from_slice(text.as_bytes()));
+            let telling = async {
+                while let Some(message) = heard.recv().await {
+                    session.hub.tell(message);
+                }
+            };
+            let ending = async {
+                while !session.hub.end_following() {
+                    tokio::time::sleep(LOOK).await;
+                }
+            };
+            tokio::select! {
+                () = following => {}
+                () = telling => {}
+                () = ending => {}
+                () = task.stopping() => {}
+            }
+        });
+    }
+}

@@ -1,0 +1,176 @@
+//! A message of one era as the other era writes it. What both have passes as it is written.
+
+use gatelodge_json::{Document, Kind, Limits, Value, quote, read, split};
+
+use crate::meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION};
+use crate::revision::Revision;
+
+/// What a stateless request carries of its client, and a session agrees on once.
+const OWN_META: [&str; 4] = [PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL];
+/// What a stateless client repeats a request with.
+const RETRY: [&str; 2] = ["inputResponses", "requestState"];
+
+/// What a stateless request says of its client, for a client that has said it in a handshake. Each is JSON.
+#[derive(Debug, Clone, Copy)]
+pub struct ClientWords<'a> {
+    /// What the client can do.
+    pub capabilities: &'a str,
+    /// Its name and version.
+    pub info: Option<&'a str>,
+    /// The least severe log message it wants.
+    pub log_level: Option<&'a str>,
+}
+
+/// What a request is repeated with. Each is JSON.
+#[derive(Debug, Clone, Copy)]
+pub struct Retry<'a> {
+    /// The answers to what was asked.
+    pub responses: &'a str,
+    /// What the server gave to be brought back.
+    pub state: Option<&'a str>,
+}
+
+/// Writes a stateless request as one of a session. None if the text is no request.
+pub fn to_session(text: &str) -> Option<String> {
+    let document = read_request(text)?;
+    let Some(params) = document.root().get("params") else { return Some(text.to_owned()) };
+    let mut members = Vec::new();
+    for (key, value) in params.members() {
+        if RETRY.iter().any(|own| key.is_str(own)) {
+            continue;
+        }
+        if key.is_str("_meta") {
+            let kept: Vec<String> = value
+                .members()
+                .filter(|(key, _)| !OWN_META.iter().any(|own| key.is_str(own)))
+                .map(|(key, value)| format!("{}:{}", key.raw(), value.raw()))
+                .collect();
+            // A `_meta` of nothing else is one that this era would not have written.
+            if !kept.is_empty() {
+                members.push(format!("{}:{{{}}}", key.raw(), kept.join(",")));
+            }
+            continue;
+        }
+        members.push(format!("{}:{}", key.raw(), value.raw()));
+    }
+    Some(with_params(text, &document, &format!("{{{}}}", members.join(","))))
+}
+
+/// Writes a request of a session as one that stands alone. None if the text is no request.
+pub fn to_stateless(text: &str, client: &ClientWords<'_>, retry: Option<&Retry<'_>>) -> Option<String> {
+    let document = read_request(text)?;
+    let params = document.root().get("params");
+    let meta = params.and_then(|params| params.get("_meta"));
+    let mut members: Vec<String> = params
+        .iter()
+        .flat_map(|params| params.members())
+        .filter(|(key, _)| !key.is_str("_meta") && !RETRY.iter().any(|own| key.is_str(own)))
+        .map(|(key, value)| format!("{}:{}", key.raw(), value.raw()))
+        .collect();
+    let mut kept: Vec<String> = meta
+        .iter()
+        .flat_map(|meta| meta.members())
+        .filter(|(key, _)| !OWN_META.iter().any(|own| key.is_str(own)))
+        .map(|(key, value)| format!("{}:{}", key.raw(), value.raw()))
+        .collect();
+    kept.push(format!("\"{PROTOCOL_VERSION}\":\"{}\"", Revision::R2026_07_28));
+    kept.push(format!("\"{CLIENT_CAPABILITIES}\":{}", client.capabilities));
+    kept.extend(client.info.map(|info| format!("\"{CLIENT_INFO}\":{info}")));
+    kept.extend(client.log_level.map(|level| format!("\"{LOG_LEVEL}\":{level}")));
+    members.push(format!("\"_meta\":{{{}}}", kept.join(",")));
+    if let Some(retry) = retry {
+        members.push(format!("\"inputResponses\":{}", retry.responses));
+        members.extend(retry.state.map(|state| format!("\"requestState\":{state}")));
+    }
+    Some(with_params(text, &document, &format!("{{{}}}", members.join(","))))
+}
+
+/// The result with members that it does not have yet; each value is JSON. What is no object stays what it is.
+pub fn with_members(result: &str, members: &[(&str, &str)]) -> String {
+    let Ok(parts) = split(result.as_bytes(), &Limits { bytes: result.len(), ..Limits::REPLY }) else {
+        return result.to_owned();
+    };
+    let missing = members.iter().filter(|(name, _)| !parts.iter().any(|part| part.key == *name));
+    let missing: Vec<String> = missing.map(|(name, value)| format!("\"{name}\":{value}")).collect();
+    let Some(inside) = result.find('{').map(|at| at + 1).filter(|_| !missing.is_empty()) else {
+        return result.to_owned();
+    };
+    let comma = if parts.is_empty() { "" } else { "," };
+    format!("{{{}{comma}{}", missing.join(","), result.get(inside..).unwrap_or_default())
+}
+
+/// An object without some of its members.
+pub fn without_members(object: Value<'_>, names: &[&str]) -> String {
+    let kept = object.members().filter(|(key, _)| !names.iter().any(|name| key.is_str(name)));
+    let kept: Vec<String> = kept.map(|(key, value)| format!("{}:{}", key.raw(), value.raw())).collect();
+    format!("{{{}}}", kept.join(","))
+}
+
+/// A text as a JSON string.
+pub fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    quote(text, &mut out);
+    out
+}
+
+/// INVARIANT: it was read before, so only its size can be new.
+fn read_request(text: &str) -> Option<Document<'_>> {
+    let limits = Limits { bytes: text.len(), ..Limits::REQUEST };
+    read(text.as_bytes(), &limits).ok().filter(|document| document.root().kind() == Kind::Object)
+}
+
+fn with_params(text: &str, document: &Document<'_>, params: &str) -> String {
+    let (start, end, before) = match document.root().get("params") {
+        Some(old) => (old.span().0, old.span().1, ""),
+        None => {
+            let end = document.root().span().1 - 1;
+            (end, end, ",\"params\":")
+        }
+    };
+    let part = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
+    format!("{}{before}{params}{}", part(0, start), part(end, text.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORDS: ClientWords<'_> =
+        ClientWords { capabilities: r#"{"roots":{}}"#, info: Some(r#"{"name":"c"}"#), log_level: None };
+
+    #[test]
+    fn what_only_stateless_requests_have_is_left_out_and_all_else_stays_as_it_is_written() {
+        let text = r#"{"jsonrpc":"2.0", "id":1,"method":"tools/call","params":{"name":"x","arguments":{"n":1.10, "b":1},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","v/x":1e2,"io.modelcontextprotocol/clientCapabilities":{}},"requestState":"s","inputResponses":{}}}"#;
+        assert_eq!(
+            to_session(text).as_deref(),
+            Some(
+                r#"{"jsonrpc":"2.0", "id":1,"method":"tools/call","params":{"name":"x","arguments":{"n":1.10, "b":1},"_meta":{"v/x":1e2}}}"#
+            )
+        );
+        let bare = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/logLevel":"info"}}}"#;
+        assert_eq!(to_session(bare).as_deref(), Some(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}"#));
+    }
+
+    #[test]
+    fn a_request_that_stands_alone_says_what_its_client_said_once() {
+        let want = r#""_meta":{"v":1,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}},"io.modelcontextprotocol/clientInfo":{"name":"c"}}"#;
+        let text = r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"v":1,"io.modelcontextprotocol/protocolVersion":"1"},"a":1.10}}"#;
+        assert_eq!(
+            to_stateless(text, &WORDS, None),
+            Some(format!(r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{{"a":1.10,{want}}}}}"#))
+        );
+        let retry = Retry { responses: r#"{"k":{}}"#, state: Some("\"s\"") };
+        let bare = to_stateless(r#"{"jsonrpc":"2.0","id":1,"method":"x"}"#, &WORDS, Some(&retry)).expect("a request");
+        assert!(bare.starts_with(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"io."#), "{bare}");
+        assert!(bare.ends_with(r#","inputResponses":{"k":{}},"requestState":"s"}}"#), "{bare}");
+    }
+
+    #[test]
+    fn members_are_added_only_where_they_are_missing() {
+        let members = [("resultType", "\"complete\""), ("ttlMs", "0")];
+        assert_eq!(with_members(r#" {"a":1}"#, &members), r#"{"resultType":"complete","ttlMs":0,"a":1}"#);
+        assert_eq!(with_members(r#"{"ttlMs":5}"#, &members), r#"{"resultType":"complete","ttlMs":5}"#);
+        assert_eq!(with_members("{}", &members), r#"{"resultType":"complete","ttlMs":0}"#);
+        assert_eq!(with_members("[1]", &members), "[1]");
+    }
+}

@@ -1,0 +1,74 @@
+//! A client over the standard streams, which are pipes in memory here.
+
+use std::sync::Arc;
+
+use gatelodge_pharo::{Pharo, serve_lines};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines as Reading};
+use tokio::task::JoinHandle;
+
+use super::{FakeImage, server, settings, soon};
+
+pub struct Lines {
+    input: DuplexStream,
+    output: Reading<BufReader<DuplexStream>>,
+    serving: JoinHandle<std::io::Result<()>>,
+}
+
+impl Lines {
+    /// A client of a server for this image, with usual settings.
+    pub fn of(image: &FakeImage) -> Self {
+        Self::to(server(image.port(), settings()))
+    }
+
+    pub fn to(pharo: Arc<Pharo>) -> Self {
+        let (input, theirs_in) = tokio::io::duplex(1 << 16);
+        let (theirs_out, output) = tokio::io::duplex(1 << 16);
+        let serving = tokio::spawn(serve_lines(pharo, theirs_in, theirs_out));
+        Self { input, output: BufReader::new(output).lines(), serving }
+    }
+
+    pub async fn send(&mut self, message: &Value) {
+        self.send_raw(format!("{message}\n").as_bytes()).await;
+    }
+
+    pub async fn send_raw(&mut self, bytes: &[u8]) {
+        soon("the server reads", self.input.write_all(bytes)).await.expect("an open pipe");
+    }
+
+    /// The next line as it came.
+    pub async fn next_line(&mut self) -> String {
+        soon("a line comes", self.output.next_line()).await.expect("an open pipe").expect("a line")
+    }
+
+    pub async fn next(&mut self) -> Value {
+        let line = self.next_line().await;
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    /// Sends a request and gives the next line.
+    pub async fn ask(&mut self, message: &Value) -> Value {
+        self.send(message).await;
+        self.next().await
+    }
+
+    /// Closes the input, and reads nothing of what still comes. The server must end then.
+    pub async fn leave_unread(self) {
+        let Self { input, output, serving } = self;
+        drop(input);
+        serving.await.expect("no panic").expect("good streams");
+        drop(output);
+    }
+
+    /// Closes the input and gives all that still comes. The server must end then.
+    pub async fn end(self) -> Vec<Value> {
+        let Self { input, mut output, serving } = self;
+        drop(input);
+        let mut rest = Vec::new();
+        while let Some(line) = soon("the output ends", output.next_line()).await.expect("an open pipe") {
+            rest.push(serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}")));
+        }
+        soon("the server ends", serving).await.expect("no panic").expect("good streams");
+        rest
+    }
+}

@@ -1,0 +1,151 @@
+//! Calls that need more than one round: the answer says what is missing, and the client asks again with it.
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CreateMessageRequest, CreateMessageRequestParams, ElicitRequest,
+    InputRequest, InputRequiredResult, InputResponses, ListRootsRequest, SamplingMessage,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer};
+use serde_json::{Value, json};
+
+use crate::asks;
+use crate::fixture::Fixture;
+use crate::tools::say;
+
+/// The questions of `test_input_required_result_multi_round`, and the member each asks for.
+const STEPS: [(&str, &str); 2] = [("step1", "name"), ("step2", "color")];
+
+pub fn call(
+    fixture: &Fixture,
+    request: &CallToolRequestParams,
+    context: &RequestContext<RoleServer>,
+) -> Result<CallToolResponse, ErrorData> {
+    let answers = request.input_responses.as_ref();
+    let state = request.request_state.as_deref();
+    let response = match request.name.as_ref() {
+        "test_streaming_elicitation" => need(vec![("value", user("A value?", "value")?)]).into(),
+        "test_input_required_result_elicitation" => match answer(answers, "user_name", "/content/name") {
+            Some(name) => say(format!("Hello, {name}!")).into(),
+            None => need(vec![("user_name", user("Your name?", "name")?)]).into(),
+        },
+        "test_input_required_result_sampling" => match answer(answers, "capital_question", "/content/text") {
+            Some(text) => say(format!("The model said: {text}")).into(),
+            None => need(vec![("capital_question", model("What is the capital of France?"))]).into(),
+        },
+        "test_input_required_result_list_roots" => match answer(answers, "client_roots", "/roots") {
+            Some(roots) => say(format!("The roots: {roots}")).into(),
+            None => need(vec![("client_roots", roots())]).into(),
+        },
+        "test_input_required_result_request_state" | "test_input_required_result_tampered_state" => match state {
+            Some(state) => {
+                open(fixture, state)?;
+                say("state-ok").into()
+            }
+            None => need_with(fixture, vec![("confirm", user("Is that so?", "ok")?)], &json!({}))?,
+        },
+        "test_input_required_result_multiple_inputs" => several(fixture, answers, state)?,
+        "test_input_required_result_multi_round" => step(fixture, state)?,
+        "test_input_required_result_capabilities" => able(answers, context)?,
+        other => return Err(ErrorData::invalid_params(format!("Unknown tool: {other}"), None)),
+    };
+    Ok(response)
+}
+
+/// What the client answered to a question; none if it did not, or if that is no answer.
+pub fn answer(answers: Option<&InputResponses>, question: &str, member: &str) -> Option<String> {
+    let value = answers?.get(question)?.pointer(member)?;
+    Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+}
+
+pub fn user(message: &str, member: &str) -> Result<InputRequest, ErrorData> {
+    let schema = json!({
+        "type": "object",
+        "properties": { member: { "type": if member == "ok" { "boolean" } else { "string" } } },
+        "required": [member],
+    });
+    Ok(InputRequest::Elicitation(ElicitRequest::new(asks::form(message, schema)?)))
+}
+
+pub fn need(questions: Vec<(&str, InputRequest)>) -> InputRequiredResult {
+    let questions = questions.into_iter().map(|(name, question)| (name.to_owned(), question));
+    InputRequiredResult::from_input_requests(questions.collect())
+}
+
+fn model(prompt: &str) -> InputRequest {
+    let question = CreateMessageRequestParams::new(vec![SamplingMessage::user_text(prompt)], 100);
+    InputRequest::CreateMessage(CreateMessageRequest::new(question))
+}
+
+fn roots() -> InputRequest {
+    InputRequest::ListRoots(ListRootsRequest::default())
+}
+
+/// Asks, and hands out a sealed state that has to come back.
+fn need_with(
+    fixture: &Fixture,
+    questions: Vec<(&str, InputRequest)>,
+    state: &Value,
+) -> Result<CallToolResponse, ErrorData> {
+    let sealed = fixture.state.seal_json(state).map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+    let mut result = need(questions);
+    result.request_state = Some(sealed);
+    Ok(result.into())
+}
+
+/// Reads a state that came back. The client may have sent anything.
+fn open(fixture: &Fixture, state: &str) -> Result<Value, ErrorData> {
+    fixture.state.open_json(state).map_err(|_| ErrorData::invalid_params("the state is not one of ours", None))
+}
+
+fn several(
+    fixture: &Fixture,
+    answers: Option<&InputResponses>,
+    state: Option<&str>,
+) -> Result<CallToolResponse, ErrorData> {
+    let has = |question: &str| answers.is_some_and(|answers| answers.get(question).is_some_and(Value::is_object));
+    if let Some(state) = state {
+        open(fixture, state)?;
+        if ["user_name", "greeting", "client_roots"].into_iter().all(has) {
+            return Ok(say("All three are here.").into());
+        }
+    }
+    let questions = vec![
+        ("user_name", user("Your name?", "name")?),
+        ("greeting", model("Greet somebody.")),
+        ("client_roots", roots()),
+    ];
+    need_with(fixture, questions, &json!({}))
+}
+
+fn step(fixture: &Fixture, state: Option<&str>) -> Result<CallToolResponse, ErrorData> {
+    let done = match state {
+        None => 0,
+        Some(state) => open(fixture, state)?.get("done").and_then(Value::as_u64).unwrap_or_default(),
+    };
+    let next = usize::try_from(done).ok().and_then(|done| STEPS.get(done));
+    match next {
+        Some((question, member)) => {
+            let question = (*question, user(&format!("Your {member}?"), member)?);
+            need_with(fixture, vec![question], &json!({ "done": done + 1 }))
+        }
+        None => Ok(say("Both steps are done.").into()),
+    }
+}
+
+fn able(answers: Option<&InputResponses>, context: &RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
+    if answers.is_some() {
+        return Ok(say("Answered.").into());
+    }
+    let client = context.meta.client_capabilities().unwrap_or_default();
+    let mut questions = Vec::new();
+    if client.elicitation.is_some() {
+        questions.push(("user_name", user("Your name?", "name")?));
+    }
+    if client.sampling.is_some() {
+        questions.push(("greeting", model("Greet somebody.")));
+    }
+    if client.roots.is_some() {
+        questions.push(("client_roots", roots()));
+    }
+    Ok(if questions.is_empty() { say("The client can answer nothing.").into() } else { need(questions).into() })
+}
