@@ -239,11 +239,18 @@ async fn nobody_comes_back_to_a_stream_that_is_not_theirs() {
     assert!(Stream::again(&gw, &mine).await.rest().await.contains("streamed"), "whose it is has it still");
 }
 
+/// Calls a tool in a session of a revision whose clients keep their connection.
+async fn older_call(gw: &TestGateway, session: &str, tool: &str) -> Answer {
+    let body = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": tool}}).to_string();
+    gw.post(&[("Mcp-Session-Id", session)], &body).await
+}
+
 #[tokio::test]
-async fn a_server_that_hangs_up_to_be_polled_is_polled_and_the_client_sees_nothing_of_it() {
+async fn a_server_that_hangs_up_to_be_polled_is_polled_and_the_client_sees_nothing_of_its_ids() {
     let (upstream, gw) = desk().await;
+    let session = opened_as(&gw, "2025-06-18").await;
     let started = std::time::Instant::now();
-    let answer = gw.call("polls", json!({})).await;
+    let answer = older_call(&gw, &session, "polls").await;
     assert_eq!(answer.text(), "polled");
     assert!(answer.body.contains("later"), "{}", answer.body);
     assert!(started.elapsed() >= Duration::from_millis(200), "it is left alone for as long as it wants");
@@ -253,21 +260,34 @@ async fn a_server_that_hangs_up_to_be_polled_is_polled_and_the_client_sees_nothi
     let gets: Vec<Hit> = upstream.hits().into_iter().filter(|hit| hit.line.starts_with("GET")).collect();
     let seen: Vec<_> = gets.iter().map(|hit| (hit.header("last-event-id"), hit.header("mcp-session-id"))).collect();
     assert_eq!(seen, [(Some("377"), Some("upstream-session")), (Some("379"), Some("upstream-session"))]);
-    assert_eq!(gets[0].header("mcp-protocol-version"), Some("2025-11-25"));
+    assert_eq!(gets[0].header("mcp-protocol-version"), Some("2025-06-18"));
     assert_eq!(upstream.calls().len(), 1, "the call itself is sent once");
+}
+
+#[tokio::test]
+async fn a_client_that_can_be_polled_with_is_hung_up_on_like_by_the_server_and_comes_back_for_the_rest() {
+    let (upstream, gw) = desk().await;
+    let hung_up = Stream::call(&gw, "polls").await.rest().await;
+    assert!(!hung_up.contains("polled"), "{hung_up}");
+    let last = ids(&hung_up).pop().expect("a place to come back to").to_owned();
+    until(&gw, Outcome::Ok).await;
+    let rest = Stream::again(&gw, &last).await.rest().await;
+    assert!(rest.contains("later") && rest.contains("polled"), "{rest}");
+    assert_eq!(upstream.calls().len(), 1);
 }
 
 #[tokio::test]
 async fn a_stream_that_broke_off_is_taken_up_where_an_event_has_an_id_and_else_is_an_error() {
     let (upstream, gw) = desk().await;
     let mended = gw.call("breaks", json!({})).await;
-    assert_eq!(mended.text(), "mended");
+    assert_eq!(mended.text(), "mended", "that was no hanging up");
     assert_eq!(mended.body.matches("\"one\"").count(), 1, "{}", mended.body);
     let ended = gw.call("ends", json!({})).await;
     assert!(ended.text().contains("ended without a reply"), "{}", ended.body);
     let refused = gw.call("refuses", json!({})).await;
     assert!(refused.text().contains("ended without a reply"), "it has no such stream: {}", refused.body);
-    let teased = gw.call("teases", json!({})).await;
+    let session = opened_as(&gw, "2025-06-18").await;
+    let teased = older_call(&gw, &session, "teases").await;
     assert!(teased.text().contains("ended without a reply"), "{}", teased.body);
     let tries = upstream.hits().into_iter().filter(|hit| hit.header("last-event-id") == Some("t")).count();
     assert_eq!(tries, 10, "not for ever");

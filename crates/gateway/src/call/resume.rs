@@ -38,6 +38,7 @@ impl Resumption {
         fault: SendError,
         line: &mut Line,
     ) -> Result<Option<Exchange>, SendError> {
+        let has_hung_up = matches!(fault, SendError::Unusable(_));
         let (last, pause) = ended.left_at();
         self.pause = pause.or(self.pause);
         if last.is_some() && last != self.last {
@@ -59,6 +60,9 @@ impl Resumption {
             match attend(errand, line, asking).await {
                 None => return Ok(None),
                 Some(Ok(mut exchange)) if exchange.is_stream() => {
+                    if has_hung_up {
+                        line.let_go();
+                    }
                     exchange.back = Some(back);
                     return Ok(Some(exchange));
                 }

@@ -86,6 +86,13 @@ impl Line {
         }
     }
 
+    /// The upstream hung up to be polled, so we do.
+    pub fn let_go(&self) {
+        if let To::Http(HttpLine { events: Events::Lasting(outlet), .. }) = &self.to {
+            outlet.let_go();
+        }
+    }
+
     /// To a client that reads texts.
     pub fn of_texts(texts: mpsc::Sender<Bytes>, slot: Slot) -> Self {
         Self { to: To::Lines(texts, slot), room: None, shown: None }

@@ -40,6 +40,14 @@ impl Outlet {
         self.put(held(event, room)).await;
     }
 
+    /// Ends the connection, so that the client comes back for the rest; one that was given no place to come back to
+    /// keeps it.
+    pub fn let_go(&self) {
+        if self.session.revision() >= Revision::R2025_11_25 {
+            self.session.streams().let_go(self.stream);
+        }
+    }
+
     /// Shows that we are still there.
     pub async fn keep_alive(&self) {
         self.put(Bytes::from_static(KEEP_ALIVE.as_bytes())).await;

@@ -19,7 +19,7 @@ pub(crate) const STANDALONE: u64 = 0;
 
 /// Events of one session that are kept: a call tells of its progress some dozen times.
 const MAX_EVENTS: usize = 256;
-/// Their bytes; most results are far smaller.
+/// Their bytes, beside those of the latest, which may be a result of any size.
 const MAX_BYTES: usize = 4 << 20;
 /// Streams of one session that are over and still kept.
 const MAX_OVER: usize = 32;
@@ -139,6 +139,13 @@ impl Streams {
         table.streams.get(&stream)?.to.as_ref().map(|to| to.events.clone())
     }
 
+    /// Ends the connection of a stream that goes on.
+    pub fn let_go(&self, stream: u64) {
+        if let Some(stream) = self.lock().streams.get_mut(&stream) {
+            stream.to = None;
+        }
+    }
+
     /// The stream is over: its connection ends, what is kept of it stays for a while.
     pub fn end(&self, stream: u64) {
         let mut table = self.lock();
@@ -201,14 +208,15 @@ impl Streams {
 
 impl Table {
     fn keep(&mut self, stream: u64, number: u64, event: &Bytes, room: Option<OwnedSemaphorePermit>) {
-        match room.filter(|_| event.len() <= MAX_BYTES) {
+        match room {
             None => self.lose(stream, number),
             Some(room) => {
                 self.bytes += event.len();
                 self.kept.push_back(Kept { stream, number, event: event.clone(), _room: room });
             }
         }
-        while self.kept.len() > MAX_EVENTS || self.bytes > MAX_BYTES {
+        let latest = self.kept.back().map_or(0, |latest| latest.event.len());
+        while self.kept.len() > MAX_EVENTS || self.bytes - latest > MAX_BYTES {
             let Some(oldest) = self.kept.pop_front() else { return };
             self.bytes -= oldest.event.len();
             self.lose(oldest.stream, oldest.number);

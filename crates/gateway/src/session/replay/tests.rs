@@ -62,12 +62,13 @@ fn what_is_kept_has_bounds_and_what_is_lost_is_not_passed_over() {
     assert_eq!(missed(&streams, &id(&events[0])), None, "the one behind it is gone");
     assert_eq!(missed(&streams, &id(&events[1])).map(|missed| missed.len()), Some(MAX_EVENTS));
     let large = "x".repeat(MAX_BYTES / 2);
-    let events = [1, 2, 3].map(|_| streams.stamped(stream, &large));
+    let events = [1, 2, 3, 4].map(|_| streams.stamped(stream, &large));
     assert_eq!(missed(&streams, &id(&events[0])), None);
-    assert_eq!(missed(&streams, &id(&events[1])).map(|missed| missed.len()), Some(1));
-    let huge = streams.stamped(stream, &"x".repeat(MAX_BYTES + 1));
-    assert_eq!(missed(&streams, &id(&events[2])), None, "too large to keep");
-    assert_eq!(missed(&streams, &id(&huge)), Some(Vec::new()));
+    assert_eq!(missed(&streams, &id(&events[1])).map(|missed| missed.len()), Some(2));
+    let huge = streams.stamped(stream, &"x".repeat(MAX_BYTES * 2));
+    assert_eq!(missed(&streams, &id(&events[3])), Some(vec![huge]), "the latest is kept, however large");
+    streams.stamped(stream, "small");
+    assert_eq!(missed(&streams, &id(&events[3])), None, "and goes when it is not the latest any more");
 }
 
 #[test]
