@@ -232,6 +232,26 @@ def compare(findings: Findings, what: str, direct: dict[str, object], through: d
         findings.same(f"{what}: {question}", answer, through.get(question))
 
 
+def compare_across(findings: Findings, what: str, legacy: dict[str, object], through: dict[str, object]) -> None:
+    """What a stateless client is told of a server that knows sessions alone: the same, in the form of its own era."""
+    hello = json.loads(through["hello"])
+    findings.same(f"{what}: revisions", "2026-07-28" in hello.get("result", {}).get("supportedVersions", []), True)
+    for question, answer in legacy.items():
+        told = through.get(question)
+        if question.endswith("/list"):
+            findings.same(f"{what}: {question}", answer, told)
+        elif question[0].isdigit():
+            findings.same(f"{what}: {question}", plain(answer), plain(told))
+
+
+def plain(text: str) -> dict:
+    """An answer without what only stateless results have."""
+    answer = json.loads(text)
+    for member in ("resultType", "ttlMs", "cacheScope"):
+        answer.get("result", {}).pop(member, None)
+    return answer
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     for name in ("--gatelodge", "--node", "--python", "--python-1"):
@@ -288,12 +308,10 @@ def main() -> None:
                     except (Silence, subprocess.TimeoutExpired) as fault:
                         findings.same(what, "answers", str(fault))
             if not modern:
-                # A client that tries has to see that it must shake hands.
+                # A stateless client does not notice that the server knows sessions alone.
+                legacy = converse(lambda: Lines(server.command, env=environment | server.env), server, False)
                 for way, start in ways(server, True).items():
-                    peer = start()
-                    text = peer.ask("server/discover", {"_meta": META})
-                    stop(peer)
-                    findings.same(f"{server.name}, {way}: discover is refused", "error" in json.loads(text), True)
+                    compare_across(findings, f"{server.name}, stateless client, {way}", legacy, converse(start, server, True))
             print(f"  {server.name}: {time.monotonic() - began:.1f} s", flush=True)
         if findings.failed:
             print((folder / "log").read_text()[-3000:])

@@ -7,6 +7,7 @@ pub(crate) mod head;
 pub(crate) mod line;
 pub(crate) mod listener;
 pub(crate) mod mcp;
+mod outlet;
 pub(crate) mod reply;
 pub(crate) mod sse;
 pub(crate) mod tap;

@@ -155,7 +155,7 @@ fn hear(gw: &Arc<Gateway>, visit: &Visit, texts: &mpsc::Sender<Bytes>, slot: &Sl
         let Some(texts) = texts.upgrade() else { return };
         loop {
             tokio::select! {
-                () = stream::follow(&gw, &visit, &texts, |text| Bytes::copy_from_slice(text.as_bytes())) => {}
+                () = stream::follow(&gw, &visit, None, &texts, |text| Bytes::copy_from_slice(text.as_bytes())) => {}
                 () = gw.changes(&visit) => {}
                 () = end.notified() => break,
                 () = gw.stopping() => break,

@@ -3,6 +3,7 @@
 
 mod hub;
 pub(crate) mod keeping;
+mod replay;
 mod words;
 
 use std::collections::{HashMap, VecDeque};
@@ -17,12 +18,15 @@ use gatelodge_json::{Limits, Value, read};
 use gatelodge_mcp::bridge::Retry;
 use gatelodge_mcp::{Id, Revision};
 use gatelodge_store::{CallId, GrantId, IdHash, ServerName, SessionRow};
+use http::HeaderValue;
 use jiff::Timestamp;
-use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use self::hub::Hub;
 use self::words::{OwnWords, Watched};
 use crate::upstream::Link;
+
+pub(crate) use self::replay::{Place, STANDALONE, Streams};
 
 /// The most of a client's name that is kept.
 const MAX_CLIENT_TEXT: usize = 128;
@@ -93,6 +97,11 @@ pub(crate) struct Session {
     pub hub: Hub,
     /// What is heard of resources, where the upstream has no session to keep it in.
     pub watched: Watched,
+    streams: Streams,
+    /// The last event of the upstream's own stream of what belongs to no request.
+    heard: Mutex<Option<HeaderValue>>,
+    /// Held by whoever serves the client's stream, so that one that takes its place finds all that was sent on it.
+    pub streaming: tokio::sync::Mutex<()>,
     used_at: Mutex<Instant>,
     /// Held while the handshake is done again, so that many calls that find the session lost do it once.
     pub reopening: tokio::sync::Mutex<()>,
@@ -145,7 +154,7 @@ impl Session {
     pub fn new(opening: Opening) -> Option<Self> {
         let mut random = [0; ID_BYTES];
         getrandom::fill(&mut random).ok()?;
-        Some(Self::of_id(&HEXLOWER.encode(&random), opening))
+        Self::of_id(&HEXLOWER.encode(&random), opening)
     }
 
     /// One that was kept. An upstream's end has to be opened before anything can be sent.
@@ -162,13 +171,13 @@ impl Session {
             is_far_stateless: row.is_far_stateless,
             takes_log: true,
         };
-        Some(Self::of_id(id, opening))
+        Self::of_id(id, opening)
     }
 
-    fn of_id(id: &str, opening: Opening) -> Self {
+    fn of_id(id: &str, opening: Opening) -> Option<Self> {
         let Opening { grant, server, revision, client, handshake, welcome, link, room, is_far_stateless, takes_log } =
             opening;
-        Self {
+        Some(Self {
             id: id.into(),
             hash: IdHash::of(&[id]),
             grant,
@@ -189,10 +198,13 @@ impl Session {
             stream: Mutex::default(),
             hub: Hub::default(),
             watched: Watched::default(),
+            streams: Streams::new(replay::room_for(0))?,
+            heard: Mutex::default(),
+            streaming: tokio::sync::Mutex::default(),
             used_at: Mutex::new(Instant::now()),
             reopening: tokio::sync::Mutex::default(),
             _room: room,
-        }
+        })
     }
 
     /// The session as it is kept.
@@ -240,12 +252,26 @@ impl Session {
         &self.handshake
     }
 
+    pub fn streams(&self) -> &Streams {
+        &self.streams
+    }
+
+    /// Where the upstream's own stream was left.
+    pub fn heard(&self) -> Option<HeaderValue> {
+        lock(&self.heard).clone()
+    }
+
+    pub fn set_heard(&self, last: Option<HeaderValue>) {
+        *lock(&self.heard) = last;
+    }
+
     pub fn link(&self) -> Link {
         lock(&self.link).clone()
     }
 
     pub fn set_link(&self, link: Link) {
         *lock(&self.link) = link;
+        self.set_heard(None);
         // Nobody waits for the answers to what the old one asked, and the new one may use the same ids.
         lock(&self.asked).clear();
         self.note_opening();
@@ -412,13 +438,19 @@ pub(crate) struct Sessions {
     tables: Vec<Mutex<HashMap<Box<str>, Arc<Session>>>>,
     limit: usize,
     idle: Duration,
+    /// For what clients may come back for.
+    room: Arc<Semaphore>,
 }
+
+/// The most bytes of events that are kept for clients of all sessions.
+const MAX_KEPT: usize = 256 << 20;
 
 const TABLES: usize = 16;
 
 impl Sessions {
     pub fn new(limit: usize, idle: Duration) -> Self {
-        Self { tables: (0..TABLES).map(|_| Mutex::default()).collect(), limit, idle }
+        let tables = (0..TABLES).map(|_| Mutex::default()).collect();
+        Self { tables, limit, idle, room: replay::room_for(MAX_KEPT) }
     }
 
     /// Whether there is room for one more.
@@ -427,10 +459,11 @@ impl Sessions {
     }
 
     /// Keeps a session, or finds the one of its id that somebody else has kept meanwhile; none if there is no room.
-    pub fn insert(&self, session: Session) -> Option<Arc<Session>> {
+    pub fn insert(&self, mut session: Session) -> Option<Arc<Session>> {
         if !self.has_room() {
             return None;
         }
+        session.streams.share(&self.room);
         let mut table = lock(self.table(session.id())?);
         let entry = table.entry(session.id().into()).or_insert_with(|| Arc::new(session));
         Some(Arc::clone(entry))
@@ -471,7 +504,10 @@ impl Sessions {
 
     /// Forgets sessions that nobody uses, or whose grant is no more, and gives them.
     pub fn sweep(&self, has_grant: impl Fn(&GrantId) -> bool) -> Vec<Arc<Session>> {
-        let idle = |session: &Arc<Session>| session.is_idle(self.idle) || !has_grant(session.grant());
+        let idle = |session: &Arc<Session>| {
+            session.streams.forget_old();
+            session.is_idle(self.idle) || !has_grant(&session.grant)
+        };
         let tables = self.tables.iter().map(lock);
         tables
             .flat_map(|mut table| table.extract_if(|_, session| idle(session)).collect::<Vec<_>>())

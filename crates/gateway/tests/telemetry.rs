@@ -1,17 +1,10 @@
 //! Spans: what a collector gets, decoded by the types of OpenTelemetry itself; and that no call depends on it.
 #![allow(
-<<<<<<< HEAD
     clippy::disallowed_methods,
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
     clippy::unwrap_used,
-=======
-    clippy::indexing_slicing,
-    clippy::expect_used,
-    clippy::unwrap_used,
-    clippy::panic,
->>>>>>> s4
     reason = "a test fails by panicking"
 )]
 

@@ -2,7 +2,12 @@
 //!
 //! Nothing of the framing passes through: ids, retry times, comments and line breaks of the other side end here.
 
+use std::time::Duration;
+
 use crate::rewrite::one_line;
+
+/// The most bytes of an event's id: it has to fit into a header.
+const MAX_ID: usize = 1 << 10;
 
 /// A comment that keeps a quiet connection open.
 pub const KEEP_ALIVE: &str = ": \n\n";
@@ -19,6 +24,10 @@ pub struct EventDecoder {
     /// The last byte was a carriage return: a line feed belongs to it.
     after_return: bool,
     is_first_line: bool,
+    /// The id that the next event gets, and that of the last one.
+    next_id: Option<String>,
+    last_id: Option<String>,
+    retry: Option<Duration>,
     limit: usize,
 }
 
@@ -48,8 +57,22 @@ impl EventDecoder {
             kind: Some(EventKind::Message),
             after_return: false,
             is_first_line: true,
+            next_id: None,
+            last_id: None,
+            retry: None,
             limit,
         }
+    }
+
+    /// The id of the last event that was whole, from which the stream can be taken up again: visible characters of a
+    /// fair number.
+    pub fn last_id(&self) -> Option<&str> {
+        self.last_id.as_deref()
+    }
+
+    /// How long the other side wants to be left alone before that.
+    pub fn retry(&self) -> Option<Duration> {
+        self.retry
     }
 
     /// Takes the next bytes and hands out the data of each message event that they complete.
@@ -57,8 +80,20 @@ impl EventDecoder {
     /// # Errors
     /// An event is too large; the stream cannot be read any further.
     pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Vec<u8>)) -> Result<(), EventTooLarge> {
-        self.push_each(bytes, |kind, data| match kind {
-            EventKind::Message => each(data),
+        self.push_under_ids(bytes, |data, _| each(data))
+    }
+
+    /// The same with the id of each event, or of the last one that had any.
+    ///
+    /// # Errors
+    /// An event is too large; the stream cannot be read any further.
+    pub fn push_under_ids(
+        &mut self,
+        bytes: &[u8],
+        mut each: impl FnMut(Vec<u8>, Option<&str>),
+    ) -> Result<(), EventTooLarge> {
+        self.take(bytes, |kind, data, id| match kind {
+            EventKind::Message => each(data, id),
             EventKind::Endpoint => {}
         })
     }
@@ -68,6 +103,14 @@ impl EventDecoder {
     /// # Errors
     /// An event is too large; the stream cannot be read any further.
     pub fn push_each(&mut self, bytes: &[u8], mut each: impl FnMut(EventKind, Vec<u8>)) -> Result<(), EventTooLarge> {
+        self.take(bytes, |kind, data, _| each(kind, data))
+    }
+
+    fn take(
+        &mut self,
+        bytes: &[u8],
+        mut each: impl FnMut(EventKind, Vec<u8>, Option<&str>),
+    ) -> Result<(), EventTooLarge> {
         let mut rest = bytes;
         if self.after_return && !rest.is_empty() {
             rest = rest.strip_prefix(b"\n").unwrap_or(rest);
@@ -100,16 +143,17 @@ impl EventDecoder {
         Ok(())
     }
 
-    fn end_line(&mut self, each: &mut impl FnMut(EventKind, Vec<u8>)) {
+    fn end_line(&mut self, each: &mut impl FnMut(EventKind, Vec<u8>, Option<&str>)) {
         let mut line = std::mem::take(&mut self.line);
         if std::mem::take(&mut self.is_first_line) && line.starts_with(b"\xef\xbb\xbf") {
             line.drain(..3);
         }
         if line.is_empty() {
+            self.last_id.clone_from(&self.next_id);
             let kind = self.kind.replace(EventKind::Message);
             // An event without data is for polling clients; it says nothing.
             match (kind, self.data.take()) {
-                (Some(kind), Some(data)) if !data.is_empty() => each(kind, data),
+                (Some(kind), Some(data)) if !data.is_empty() => each(kind, data, self.last_id.as_deref()),
                 _ => {}
             }
             return;
@@ -127,6 +171,14 @@ impl EventDecoder {
                 }
                 None => self.data = Some(value.to_vec()),
             },
+            b"id" => {
+                let id = str::from_utf8(value).ok().filter(|id| !id.is_empty() && id.len() <= MAX_ID);
+                self.next_id = id.filter(|id| id.bytes().all(|byte| byte.is_ascii_graphic())).map(str::to_owned);
+            }
+            b"retry" if value.iter().all(u8::is_ascii_digit) => {
+                let time = str::from_utf8(value).ok().and_then(|digits| digits.parse().ok());
+                self.retry = time.map(Duration::from_millis).or(self.retry);
+            }
             b"event" => {
                 self.kind = match value {
                     b"message" | b"" => Some(EventKind::Message),
@@ -142,6 +194,16 @@ impl EventDecoder {
 /// Writes a message as one event.
 pub fn event(text: &str) -> String {
     format!("event: message\ndata: {}\n\n", one_line(text))
+}
+
+/// Writes a message as one event that a client can come back to.
+pub fn event_under(id: &str, text: &str) -> String {
+    format!("id: {id}\nevent: message\ndata: {}\n\n", one_line(text))
+}
+
+/// Writes the event without data that gives a client a place to come back to, and when.
+pub fn priming_event(id: &str, retry: Duration) -> String {
+    format!("id: {id}\nretry: {}\ndata:\n\n", retry.as_millis())
 }
 
 /// Writes the first event of a connection by the transport of 2024-11-05: where the client's messages go.
@@ -173,6 +235,22 @@ mod tests {
         assert_eq!(decode(&bytes).expect("events"), whole);
         let pairs: Vec<&[u8]> = stream.chunks(2).collect();
         assert_eq!(decode(&pairs).expect("events"), whole);
+    }
+
+    #[test]
+    fn where_a_stream_ended_is_known_by_its_last_whole_event() {
+        let mut decoder = EventDecoder::new(64);
+        let mut push = |text: &str| {
+            decoder.push(text.as_bytes(), |_| ()).expect("events");
+            (decoder.last_id().map(str::to_owned), decoder.retry().map(|time| time.as_millis()))
+        };
+        assert_eq!(push("data: x\n\n"), (None, None));
+        assert_eq!(push(&priming_event("a/1", Duration::from_millis(500))), (Some("a/1".to_owned()), Some(500)));
+        assert_eq!(push("id: a/2\ndata: cut off"), (Some("a/1".to_owned()), Some(500)), "not whole");
+        assert_eq!(push("\n\nretry: soon\ndata: x\n\n"), (Some("a/2".to_owned()), Some(500)), "it stays");
+        for odd in ["id:\n\n", "id: a b\n\n", "id: \u{e4}\n\n"] {
+            assert_eq!(push(odd).0, None, "{odd}");
+        }
     }
 
     #[test]

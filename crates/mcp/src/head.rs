@@ -12,7 +12,7 @@ use http::{HeaderName, StatusCode};
 pub use endpoint::endpoint;
 pub use guard::{Guard, Rejected};
 pub use mirror::{Mirror, MirrorError, param_headers};
-pub use names::{METHOD, NAME, PROTOCOL_VERSION, SESSION, decode, encode};
+pub use names::{LAST_EVENT, METHOD, NAME, PROTOCOL_VERSION, SESSION, decode, encode};
 
 use crate::error::{WireError, code, shown};
 use crate::message::Request;

@@ -8,7 +8,7 @@ use gatelodge_store::{CallId, Outcome};
 use http::StatusCode;
 use tokio::time::{MissedTickBehavior, interval_at};
 
-use super::Permit;
+use super::{Permit, Resumption};
 use crate::Gateway;
 use crate::http::line::Line;
 use crate::methods::{initialize, server};
@@ -57,6 +57,8 @@ pub(crate) struct Errand<'a> {
     pub under_way: Option<&'a UnderWay>,
     /// Whether it does nothing at the upstream, so that nobody needs the answer when the caller has gone.
     pub is_only_asking: bool,
+    /// Whether it is the caller's own request, whose answer goes out in the form that the upstream chose.
+    pub is_callers: bool,
     /// Whether it can wait in the middle for what the client says.
     pub may_pause: bool,
 }
@@ -82,6 +84,7 @@ async fn forwarded(
 ) -> Result<(Ended, Option<Exchange>), SendError> {
     let Errand { gw, visit, .. } = errand;
     let openings = visit.far_session().map(|session| session.openings());
+    let back = permit.way_back();
     let Some(sent) = attend(errand, line, gw.client.send(&visit.upstream, permit)).await else {
         return Ok((left(gw)?, None));
     };
@@ -100,7 +103,12 @@ async fn forwarded(
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(SendError::Status(status.as_u16())),
         _ => {}
     }
-    go_on(errand, sent?, line).await
+    let mut exchange = sent?;
+    exchange.back = back;
+    if errand.is_callers && exchange.is_event_stream() {
+        line.be_stream();
+    }
+    go_on(errand, exchange, line).await
 }
 
 /// Reads the upstream's messages until the answer, from where it was left.
@@ -144,12 +152,25 @@ fn left(gw: &Gateway) -> Result<Ended, SendError> {
 async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) -> Result<Ended, SendError> {
     let Errand { gw, visit, .. } = errand;
     let own_id = Id::string(errand.call.as_str());
+    let mut resumption = Resumption::default();
     loop {
         let is_stream = exchange.is_stream();
         let Some(message) = attend(errand, line, exchange.next()).await else { return left(gw) };
-        let message = message?;
-        let Some(message) = message else {
-            return Err(SendError::Unusable("the answer ended without a reply".to_owned()));
+        let ended = match message {
+            Ok(Some(message)) => Ok(message),
+            Ok(None) => Err(SendError::Unusable("the answer ended without a reply".to_owned())),
+            Err(fault @ SendError::Gone(_)) => Err(fault),
+            Err(fault) => return Err(fault),
+        };
+        let message = match ended {
+            Ok(message) => message,
+            Err(fault) => match resumption.again(errand, exchange, fault, line).await? {
+                Some(resumed) => {
+                    *exchange = resumed;
+                    continue;
+                }
+                None => return left(gw),
+            },
         };
         match read_upstream(&message, &gw.settings.reply) {
             Err(_) if is_stream => gw.metrics.dropped(),

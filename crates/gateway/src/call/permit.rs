@@ -3,6 +3,8 @@
 use gatelodge_mcp::{Id, Method, ServerRequest, code, error};
 use gatelodge_policy::is_always_allowed;
 
+use http::HeaderValue;
+
 use super::reserve::Reserved;
 use crate::methods::server::MayHear;
 use crate::trace::Hop;
@@ -53,9 +55,21 @@ impl Permit {
         Self { outgoing: visit.addressed(Outgoing::note(answer)) }
     }
 
-    /// For hearing what belongs to no request of the session.
-    pub fn to_hear(visit: &Visit) -> Self {
-        Self { outgoing: visit.addressed(Outgoing::empty(Verb::Hear)) }
+    /// For hearing what belongs to no request of the session, from where it was left.
+    pub fn to_hear(visit: &Visit, last_event: Option<HeaderValue>) -> Self {
+        Self { outgoing: Outgoing { last_event, ..visit.addressed(Outgoing::empty(Verb::Hear)) } }
+    }
+
+    /// The way back to a stream that answers what this sends; none for requests that stand alone.
+    pub fn way_back(&self) -> Option<Box<Outgoing>> {
+        let Outgoing { link, revision, modern, .. } = &self.outgoing;
+        let back = || Outgoing { link: link.clone(), revision: *revision, ..Outgoing::empty(Verb::Hear) };
+        modern.is_none().then(|| Box::new(back()))
+    }
+
+    /// For hearing the rest of a stream that answers what was permitted before.
+    pub fn to_resume(way_back: &Outgoing, last_event: HeaderValue) -> Self {
+        Self { outgoing: Outgoing { last_event: Some(last_event), ..way_back.clone() } }
     }
 
     /// For ending the upstream's own session.

@@ -9,6 +9,7 @@ use http::{Response, StatusCode};
 use tokio::sync::{mpsc, oneshot};
 
 use super::body::Body;
+use super::outlet::{Outlet, held};
 use super::reply;
 use crate::call::Room;
 use crate::session::Session;
@@ -41,18 +42,55 @@ pub(crate) type Slot = Arc<Mutex<Option<Arc<Session>>>>;
 struct HttpLine {
     /// Taken by the answer's head. The connection's task holds the other end; closed means that the caller hung up.
     head: Option<oneshot::Sender<Response<Body>>>,
-    events: Option<mpsc::Sender<Bytes>>,
+    events: Events,
     session: Option<HeaderValue>,
+    /// The session whose client may come back for what it missed.
+    back: Option<Arc<Session>>,
+    /// Whether the answer goes out as a stream though nothing comes before it.
+    is_streamed: bool,
+}
+
+/// Where the events of a stream go.
+#[derive(Debug)]
+enum Events {
+    /// It has not begun.
+    None,
+    /// To a client that does not come back.
+    Once(mpsc::Sender<Bytes>),
+    /// To one that may.
+    Lasting(Outlet),
 }
 
 impl Line {
     /// To one request over HTTP.
     pub fn new() -> (Self, oneshot::Receiver<Response<Body>>) {
         let (head, receiver) = oneshot::channel();
-        (
-            Self { to: To::Http(HttpLine { head: Some(head), events: None, session: None }), room: None, shown: None },
-            receiver,
-        )
+        let line = HttpLine { head: Some(head), events: Events::None, session: None, back: None, is_streamed: false };
+        (Self { to: To::Http(line), room: None, shown: None }, receiver)
+    }
+
+    /// The client has a session, and may come back to a stream of it.
+    pub fn of_session(&mut self, session: &Arc<Session>) {
+        if let To::Http(line) = &mut self.to {
+            line.back = Some(Arc::clone(session));
+        }
+    }
+
+    /// The upstream answers as a stream, so we do. A client that may come back gets its place in it at once.
+    pub fn be_stream(&mut self) {
+        if let To::Http(line) = &mut self.to {
+            line.is_streamed = true;
+            if line.back.is_some() {
+                line.begin_stream();
+            }
+        }
+    }
+
+    /// The upstream hung up to be polled, so we do.
+    pub fn let_go(&self) {
+        if let To::Http(HttpLine { events: Events::Lasting(outlet), .. }) = &self.to {
+            outlet.let_go();
+        }
     }
 
     /// To a client that reads texts.
@@ -94,7 +132,7 @@ impl Line {
     pub async fn send(&mut self, text: &str) {
         // A caller that hung up misses what it no longer waits for.
         match &mut self.to {
-            To::Http(line) => line.push(event(text).into()).await,
+            To::Http(line) => line.send(text).await,
             To::Lines(texts, _) => drop(texts.send(Bytes::copy_from_slice(text.as_bytes())).await),
         }
     }
@@ -102,7 +140,7 @@ impl Line {
     /// Shows that we are still there.
     pub async fn keep_alive(&mut self) {
         if let To::Http(line) = &mut self.to {
-            line.push(Bytes::from_static(KEEP_ALIVE.as_bytes())).await;
+            line.keep_alive().await;
         }
     }
 
@@ -131,8 +169,8 @@ impl Line {
 
     /// Ends without an answer: the caller does not want one any more.
     pub fn hang_up(self) {
-        if let To::Http(mut line) = self.to {
-            line.begin_stream();
+        if let To::Http(HttpLine { head: Some(head), .. }) = self.to {
+            let _ = head.send(reply::stream(mpsc::channel(1).1));
         }
     }
 
@@ -142,29 +180,46 @@ impl Line {
             To::Lines(texts, _) => texts.closed().await,
             To::Http(line) => match (&mut line.head, &line.events) {
                 (Some(head), _) => head.closed().await,
-                (None, Some(events)) => events.closed().await,
-                (None, None) => std::future::pending().await,
+                (None, Events::Once(events)) => events.closed().await,
+                (None, Events::None | Events::Lasting(_)) => std::future::pending().await,
             },
         }
     }
 }
 
 impl HttpLine {
-    async fn push(&mut self, event: Bytes) {
+    async fn send(&mut self, text: &str) {
         self.begin_stream();
-        if let Some(events) = &self.events {
-            let _ = events.send(event).await;
+        match &self.events {
+            Events::None => {}
+            Events::Once(events) => drop(events.send(event(text).into()).await),
+            Events::Lasting(outlet) => outlet.send(text).await,
+        }
+    }
+
+    async fn keep_alive(&mut self) {
+        self.begin_stream();
+        match &self.events {
+            Events::None => {}
+            Events::Once(events) => drop(events.send(Bytes::from_static(KEEP_ALIVE.as_bytes())).await),
+            Events::Lasting(outlet) => outlet.keep_alive().await,
         }
     }
 
     fn begin_stream(&mut self) {
         let Some(head) = self.head.take() else { return };
         let (events, receiver) = mpsc::channel(WAITING_EVENTS);
-        self.events = Some(events);
+        self.events = match &self.back {
+            Some(session) => Events::Lasting(Outlet::begin(session, events)),
+            None => Events::Once(events),
+        };
         let _ = head.send(self.with_session(reply::stream(receiver)));
     }
 
     async fn finish_with(mut self, status: StatusCode, text: Bytes, room: Option<Room>) {
+        if self.is_streamed && status == StatusCode::OK {
+            self.begin_stream();
+        }
         match self.head.take() {
             Some(head) => {
                 let mut response = self.with_session(reply::json(status, text));
@@ -172,9 +227,12 @@ impl HttpLine {
                 let _ = head.send(response);
             }
             None => {
-                if let Some(events) = &self.events {
-                    // INVARIANT: answers are UTF-8; they were read or written as text.
-                    let _ = events.send(event(str::from_utf8(&text).unwrap_or_default()).into()).await;
+                // INVARIANT: answers are UTF-8; they were read or written as text.
+                let text = str::from_utf8(&text).unwrap_or_default();
+                match self.events {
+                    Events::None => {}
+                    Events::Once(events) => drop(events.send(held(event(text).into(), room)).await),
+                    Events::Lasting(outlet) => outlet.finish(text, room).await,
                 }
             }
         }

@@ -93,7 +93,7 @@ async fn post(gw: &Arc<Gateway>, visit: Visit, headers: HeaderMap, incoming: Inc
         .unwrap_or_else(|_| reply::http_error(StatusCode::INTERNAL_SERVER_ERROR, "the gateway could not answer"))
 }
 
-async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: Bytes, line: Line) {
+async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: Bytes, mut line: Line) {
     let message = match read_message(&body, &gw.settings.request) {
         Ok(message) => message,
         Err(fault) => {
@@ -116,6 +116,9 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
             let is_probe = matches!(&message, Message::Request(request) if *request.method() == Method::Discover);
             return if is_probe { gw.note_probe(&visit).await } else { gw.reject(&visit, code, &what).await };
         }
+    }
+    if let Some(session) = visit.session() {
+        line.of_session(session);
     }
     match &message {
         Message::Request(request) => dispatch(gw, &visit, request, line).await,
@@ -264,7 +267,14 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
         Err(misfit) => reply::http_error(misfit.status, &misfit.message),
         Ok(session) => {
             visit.side = Side::Legacy(Some(session));
-            stream::open(gw, visit).await
+            let mut last = headers.get_all(head::LAST_EVENT).iter();
+            match (last.next(), last.next()) {
+                (None, _) => stream::open(gw, visit, None).await,
+                (Some(last), None) => stream::resume(gw, visit, last.to_str().unwrap_or_default()).await,
+                (Some(_), Some(_)) => {
+                    reply::http_error(StatusCode::BAD_REQUEST, "the request has more than one `Last-Event-ID` header")
+                }
+            }
         }
     }
 }

@@ -324,7 +324,16 @@ async fn send(
         Step::GoOn(paused) => paused.call,
     };
     let may_pause = matches!(request.method(), Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead);
-    let errand = Errand { gw, visit, call, progress: progress.as_ref(), under_way, is_only_asking: false, may_pause };
+    let errand = Errand {
+        gw,
+        visit,
+        call,
+        progress: progress.as_ref(),
+        under_way,
+        is_only_asking: false,
+        is_callers: true,
+        may_pause,
+    };
     let sending = async {
         let ended = match step {
             Step::Send(_, permit) => forward(&errand, *permit, line).await?,

@@ -93,6 +93,7 @@ pub(crate) async fn ask_client(
         progress: progress.as_ref(),
         under_way,
         is_only_asking: false,
+        is_callers: true,
         may_pause: false,
     };
     let mut responses = Vec::new();

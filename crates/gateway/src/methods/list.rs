@@ -39,6 +39,8 @@ pub(crate) struct Wanted<'a> {
     pub method: &'a Method<'a>,
     pub member: &'a str,
     pub progress: Option<&'a Id<'a>>,
+    /// Whether the caller asked for it.
+    pub is_callers: bool,
 }
 
 /// Where a list's entries stand, and which member names them.
@@ -72,7 +74,7 @@ pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut
     }
     let (member, _) = shape(request.method());
     let progress = request.meta().progress_token();
-    let wanted = Wanted { method: request.method(), member, progress: progress.as_ref() };
+    let wanted = Wanted { method: request.method(), member, progress: progress.as_ref(), is_callers: true };
     let changes = visit.offers().changes();
     let pages = fetch(gw, visit, &wanted, &mut line, |id, cursor, trace| request.paged(id, cursor, trace)).await;
     let pages = match pages {
@@ -161,6 +163,7 @@ async fn fetch_pages(
             progress: wanted.progress,
             under_way: None,
             is_only_asking: true,
+            is_callers: wanted.is_callers,
             may_pause: false,
         };
         let (Ended::Answer(message), exchange) = forward(&errand, permit, line).await? else {

@@ -52,7 +52,7 @@ fn settled(visit: &Visit, name: &str) -> Option<Arc<Offer>> {
 
 async fn take_anew(gw: &Gateway, visit: &Visit, line: &mut Line) -> Result<Arc<Offer>, Refusal> {
     let changes = visit.offers().changes();
-    let wanted = Wanted { method: &Method::ToolsList, member: "tools", progress: None };
+    let wanted = Wanted { method: &Method::ToolsList, member: "tools", progress: None, is_callers: false };
     let pages = match fetch(gw, visit, &wanted, line, |id, cursor, _| own_request(visit, id, cursor)).await? {
         Pages::Whole(pages, _) => pages,
         // A server without tools says that it does not know the method. Any other error says nothing of its tools,

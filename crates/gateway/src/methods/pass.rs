@@ -73,6 +73,7 @@ pub(crate) async fn exchanged(
         progress: progress.as_ref(),
         under_way: None,
         is_only_asking: true,
+        is_callers: true,
         may_pause: false,
     };
     let sending = async {

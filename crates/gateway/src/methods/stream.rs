@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_mcp::bridge::quoted;
-use gatelodge_mcp::{KEEP_ALIVE, Method, Upstream as Said, event, read_upstream};
+use gatelodge_mcp::{KEEP_ALIVE, Method, Revision, Upstream as Said, read_upstream};
 use gatelodge_store::Outcome;
-use http::{Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode};
 use tokio::sync::mpsc;
 
 use super::initialize::open_if_restored;
@@ -16,6 +16,7 @@ use crate::Gateway;
 use crate::call::{Permit, Refusal, Room, Trail};
 use crate::http::body::Body;
 use crate::http::reply;
+use crate::session::{Place, STANDALONE, Session};
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::Visit;
 
@@ -23,12 +24,45 @@ const WAITING_EVENTS: usize = 64;
 /// After the upstream ends its stream, we wait so long before asking for it again.
 const AGAIN: Duration = Duration::from_secs(1);
 const AT_MOST: Duration = Duration::from_secs(60);
+const SHORTEST: Duration = Duration::from_millis(50);
+/// How long one that takes an earlier stream's place waits for it to end.
+const HANDING_OVER: Duration = Duration::from_secs(1);
 /// How often it looks whether the grant is still what it was.
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
 
-/// Opens the stream. It lives until the client hangs up, opens another or ends the session, until the grant is no
-/// longer what it was, or until the gateway stops.
-pub(crate) async fn open(gw: &Arc<Gateway>, visit: Visit) -> Response<Body> {
+/// Goes on with a stream that the client lost: the one that answers a request, or the one that belongs to none.
+pub(crate) async fn resume(gw: &Arc<Gateway>, visit: Visit, last: &str) -> Response<Body> {
+    let Some(session) = visit.session() else {
+        return reply::http_error(StatusCode::BAD_REQUEST, "begin with `initialize`");
+    };
+    let place_in = session.streams().place(last);
+    if let Some(behind) = place_in.filter(|place| place.stream == STANDALONE) {
+        return open(gw, visit, Some(behind)).await;
+    }
+    let Some(behind) = place_in.filter(|place| session.streams().missed(*place).is_some()) else {
+        return unknown(gw, &visit).await;
+    };
+    match place(gw, &visit).await {
+        Err(refusal) => reply::http_error(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
+        Ok(room) => match session.streams().resume(behind, room) {
+            Some(events) => reply::stream(events),
+            None => unknown(gw, &visit).await,
+        },
+    }
+}
+
+/// Answers that nobody knows what a client missed.
+async fn unknown(gw: &Gateway, visit: &Visit) -> Response<Body> {
+    let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+    trail.method("GET");
+    gw.metrics.refused(Refusal::Unaddressed.code());
+    gw.write(trail.refused(&Refusal::Unaddressed)).await;
+    reply::http_error(StatusCode::BAD_REQUEST, "what followed the event in `Last-Event-ID` is not kept here")
+}
+
+/// Opens the stream, behind an event that the client has of it. It lives until the client hangs up, opens another or
+/// ends the session, until the grant is no longer what it was, or until the gateway stops.
+pub(crate) async fn open(gw: &Arc<Gateway>, visit: Visit, behind: Option<Place>) -> Response<Body> {
     let room = match place(gw, &visit).await {
         Ok(room) => room,
         Err(refusal) => return reply::http_error(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
@@ -36,7 +70,7 @@ pub(crate) async fn open(gw: &Arc<Gateway>, visit: Visit) -> Response<Body> {
     let (events, receiver) = mpsc::channel(WAITING_EVENTS);
     let task = Arc::clone(gw);
     gw.spawn(async move {
-        serve(task, visit, events).await;
+        serve(task, visit, behind, events).await;
         drop(room);
     });
     reply::stream(receiver)
@@ -59,15 +93,20 @@ pub(crate) async fn place(gw: &Gateway, visit: &Visit) -> Result<Room, Refusal> 
     }
 }
 
-async fn serve(gw: Arc<Gateway>, visit: Visit, events: mpsc::Sender<Bytes>) {
+async fn serve(gw: Arc<Gateway>, visit: Visit, behind: Option<Place>, events: mpsc::Sender<Bytes>) {
     let Some(session) = visit.session() else { return };
     let handle = session.open_stream();
     // The head goes out with the first bytes; clients wait for it.
     let _ = events.send(Bytes::from_static(KEEP_ALIVE.as_bytes())).await;
+    let _earlier_has_ended = tokio::time::timeout(HANDING_OVER, session.streaming.lock()).await;
+    let missed = behind.and_then(|place| session.streams().missed(place));
+    let heard = missed.as_ref().and_then(|_| session.heard());
+    begin(session, missed, &events).await;
     let mut keep_alive = tokio::time::interval(gw.settings.keep_alive);
     let mut look = tokio::time::interval(LOOK);
     {
-        let mut upstream = std::pin::pin!(follow(&gw, &visit, &events, |text| event(text).into()));
+        let mut upstream =
+            std::pin::pin!(follow(&gw, &visit, heard, &events, |text| session.streams().stamped(STANDALONE, text)));
         loop {
             tokio::select! {
                 () = &mut upstream => break,
@@ -90,39 +129,61 @@ async fn serve(gw: Arc<Gateway>, visit: Visit, events: mpsc::Sender<Bytes>) {
     session.close_stream(&handle);
 }
 
-/// Follows the upstream's own stream, and passes on what is in it as `written` says. Where it has none, this waits for ever: the client's stays open all the same.
+/// Gives the client what it missed since the place that it comes from. Where that is not known any more, as after a
+/// restart, the stream begins anew, with a place to come back to: what belongs to no request is nobody's answer.
+async fn begin(session: &Session, missed: Option<Vec<Bytes>>, events: &mpsc::Sender<Bytes>) {
+    let first = match missed {
+        Some(missed) => missed,
+        None if session.revision() >= Revision::R2025_11_25 => vec![session.streams().priming(STANDALONE)],
+        None => Vec::new(),
+    };
+    for event in first {
+        if events.send(event).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Follows the upstream's own stream from where it was left, and passes on what is in it as `written` says. Where it
+/// has none, this waits for ever: the client's stays open all the same.
 pub(crate) async fn follow(
     gw: &Gateway,
     visit: &Visit,
+    mut last: Option<HeaderValue>,
     events: &mpsc::Sender<Bytes>,
     written: impl Fn(&str) -> Bytes + Copy,
 ) {
     let mut pause = AGAIN;
     loop {
         open_if_restored(gw, visit).await;
-        let Some(permit) = to_hear(gw, visit) else { return std::future::pending().await };
+        let Some(permit) = to_hear(gw, visit, last.clone()) else { return std::future::pending().await };
         match gw.client.send(&visit.upstream, permit).await {
             Ok(mut exchange) if exchange.is_stream() => {
-                pause = AGAIN;
                 tokio::select! {
                     () = pump(gw, visit, &mut exchange, events, written) => {}
                     // What is heard of has changed, so the stream is opened anew, at once.
                     () = changed(visit) => continue,
                 }
+                let (id, retry) = exchange.left_at();
+                pause = retry.unwrap_or(AGAIN).clamp(SHORTEST, AT_MOST);
+                last = id;
             }
             Ok(exchange) if exchange.status == StatusCode::METHOD_NOT_ALLOWED => return std::future::pending().await,
             Err(SendError::Status(405)) => return std::future::pending().await,
-            // Not there now, or it has forgotten the session; a call opens it again.
-            Ok(_) | Err(_) => pause = (pause * 2).min(AT_MOST),
+            // Not there now, or it has forgotten the session or the event; a call opens the session again.
+            answer => {
+                pause = (pause * 2).min(AT_MOST);
+                last = last.filter(|_| matches!(answer, Err(SendError::NotSent(_) | SendError::Gone(_))));
+            }
         }
         tokio::time::sleep(pause).await;
     }
 }
 
 /// Leave to hear: the stream of a session, or a request that stands alone for all that the session wants to hear of.
-fn to_hear(gw: &Gateway, visit: &Visit) -> Option<Permit> {
+fn to_hear(gw: &Gateway, visit: &Visit, last: Option<HeaderValue>) -> Option<Permit> {
     let Some(session) = visit.session().filter(|session| session.is_far_stateless()) else {
-        return Some(Permit::to_hear(visit));
+        return Some(Permit::to_hear(visit, last));
     };
     let uris: Vec<String> = session.watched.all().iter().map(|uri| quoted(uri)).collect();
     let (call, method) = (gw.new_call(), Method::Listen.name());
@@ -148,6 +209,9 @@ async fn pump(
     written: impl Fn(&str) -> Bytes,
 ) {
     while let Ok(Some(message)) = exchange.next().await {
+        if let Some(session) = visit.session() {
+            session.set_heard(exchange.left_at().0);
+        }
         let text = match read_upstream(&message, &gw.settings.reply) {
             Ok(Said::Notification(said)) => unaddressed(gw, visit, &said).await,
             Ok(Said::Request(asked)) => question(gw, visit, &asked).await,

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 
 use super::http::HttpAnswer;
 use super::peer::PeerAnswer;
-use super::{Link, SendError};
+use super::{Link, Outgoing, SendError};
 use crate::Gateway;
 
 /// Servers end a stream at once after the answer; one that does not is not worth waiting for.
@@ -19,6 +19,8 @@ pub(crate) struct Exchange {
     pub status: StatusCode,
     /// The session that the upstream opened, or goes on in.
     pub link: Link,
+    /// How the rest of a stream is asked for that ended too early; none where it cannot be.
+    pub back: Option<Box<Outgoing>>,
     pub(super) source: Source,
 }
 
@@ -37,6 +39,19 @@ impl Exchange {
             Source::Http(answer) => answer.is_stream(),
             Source::Peer(_) => true,
             Source::Nothing => false,
+        }
+    }
+
+    /// Whether the upstream itself chose a stream.
+    pub fn is_event_stream(&self) -> bool {
+        matches!(&self.source, Source::Http(answer) if answer.is_stream())
+    }
+
+    /// The last event of a stream, and how long the upstream wants to be left alone before it is asked for more.
+    pub fn left_at(&self) -> (Option<HeaderValue>, Option<Duration>) {
+        match &self.source {
+            Source::Http(answer) => answer.left_at(),
+            Source::Peer(_) | Source::Nothing => (None, None),
         }
     }
 

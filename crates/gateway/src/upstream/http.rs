@@ -127,6 +127,9 @@ fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<Full<
     if let Link::Http(session) = outgoing.link {
         headers.insert(head::SESSION, session);
     }
+    if let Some(last) = outgoing.last_event {
+        headers.insert(head::LAST_EVENT, last);
+    }
     if let Some(revision) = outgoing.revision {
         headers.insert(head::PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
     }

@@ -126,6 +126,8 @@ pub(crate) struct Outgoing {
     pub modern: Option<ModernHead>,
     /// What it wants there of a call's arguments.
     pub params: HeaderMap,
+    /// The last event that we have of a stream that is to go on.
+    pub last_event: Option<HeaderValue>,
     /// Our span, if it belongs to a trace.
     pub hop: Option<Box<Hop>>,
 }
@@ -149,6 +151,7 @@ impl Outgoing {
             call: None,
             modern: None,
             params: HeaderMap::new(),
+            last_event: None,
             hop: None,
         }
     }

@@ -39,7 +39,7 @@ impl Peer {
             Self::Child(child) => Link::Child(child),
             Self::Sse(connection) => Link::Sse(connection),
         };
-        Ok(Exchange { status, link, source })
+        Ok(Exchange { status, link, back: None, source })
     }
 
     /// Sends a request, whose id is that of the call.

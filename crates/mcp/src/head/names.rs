@@ -12,6 +12,9 @@ pub const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 /// What a stateless request is about.
 pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
+/// The last event that a client has of a stream.
+pub const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+
 const OPEN: &str = "=?base64?";
 const CLOSE: &str = "?=";
 

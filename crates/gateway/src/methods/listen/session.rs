@@ -168,7 +168,7 @@ impl Gateway {
         gw.spawn(async move {
             let Some(session) = visit.far_session().cloned() else { return };
             let (events, mut heard) = mpsc::channel::<Bytes>(1);
-            let following = follow(&task, &visit, &events, |text| Bytes::copy_from_slice(text.as_bytes()));
+            let following = follow(&task, &visit, None, &events, |text| Bytes::copy_from_slice(text.as_bytes()));
             let telling = async {
                 while let Some(message) = heard.recv().await {
                     session.hub.tell(message);

@@ -45,7 +45,7 @@ async fn listed(
 ) -> Result<(StatusCode, Bytes, Outcome), Refusal> {
     let unreadable = || Refusal::Upstream(SendError::Unusable("the list cannot be read".to_owned()));
     let progress = request.meta().progress_token();
-    let wanted = Wanted { method: request.method(), member: "tasks", progress: progress.as_ref() };
+    let wanted = Wanted { method: request.method(), member: "tasks", progress: progress.as_ref(), is_callers: true };
     let (pages, first) = match fetch(gw, visit, &wanted, line, |id, cursor, trace| request.paged(id, cursor, trace))
         .await?
     {

@@ -1,11 +1,12 @@
 //! The answer of an upstream over HTTP, read within bounds.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_mcp::{EventDecoder, head};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use http::{Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
@@ -27,9 +28,13 @@ enum Form {
     Whole,
     Events {
         decoder: Box<EventDecoder>,
-        ready: VecDeque<Bytes>,
+        /// Messages that came, each with the id of its event.
+        ready: VecDeque<(Bytes, Option<String>)>,
+        /// The id of the message that was handed out last.
+        last: Option<String>,
     },
-    Ended,
+    /// A stream keeps where it ended.
+    Ended(Option<Box<EventDecoder>>),
 }
 
 impl HttpAnswer {
@@ -41,13 +46,13 @@ impl HttpAnswer {
         let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let form = match kind.as_str() {
-            _ if body.is_end_stream() && head.status.is_success() => Form::Ended,
+            _ if body.is_end_stream() && head.status.is_success() => Form::Ended(None),
             "text/event-stream" if head.status.is_success() => {
-                Form::Events { decoder: Box::new(EventDecoder::new(max_bytes)), ready: VecDeque::new() }
+                Form::Events { decoder: Box::new(EventDecoder::new(max_bytes)), ready: VecDeque::new(), last: None }
             }
             "application/json" => Form::Whole,
             // Accepted without content, by servers that do not say how long nothing is.
-            _ if head.status == StatusCode::ACCEPTED => Form::Ended,
+            _ if head.status == StatusCode::ACCEPTED => Form::Ended(None),
             _ if !head.status.is_success() => return Err(SendError::Status(head.status.as_u16())),
             _ => {
                 let kind = gatelodge_mcp::shown(&kind);
@@ -56,7 +61,7 @@ impl HttpAnswer {
         };
         let link = head.headers.get(head::SESSION).cloned().map_or(Link::None, Link::Http);
         let source = Source::Http(Self { body, form, max_bytes });
-        Ok(Exchange { status: head.status, link, source })
+        Ok(Exchange { status: head.status, link, back: None, source })
     }
 
     /// Whether the answer is a stream that may hold more than the one message.
@@ -64,13 +69,23 @@ impl HttpAnswer {
         matches!(self.form, Form::Events { .. })
     }
 
+    /// The last event of a stream of which everything was handed out, and how long to wait before asking for more.
+    pub fn left_at(&self) -> (Option<HeaderValue>, Option<Duration>) {
+        let (id, decoder) = match &self.form {
+            Form::Events { decoder, ready, last } if !ready.is_empty() => (last.as_deref(), decoder),
+            Form::Events { decoder, .. } | Form::Ended(Some(decoder)) => (decoder.last_id(), decoder),
+            Form::Whole | Form::Ended(None) => return (None, None),
+        };
+        (id.and_then(|id| HeaderValue::from_str(id).ok()), decoder.retry())
+    }
+
     /// The next message; none at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, SendError> {
         match &self.form {
-            Form::Ended => Ok(None),
+            Form::Ended(_) => Ok(None),
             Form::Whole => {
                 let text = self.whole().await?;
-                self.form = Form::Ended;
+                self.form = Form::Ended(None);
                 Ok(Some(text))
             }
             Form::Events { .. } => self.event().await,
@@ -102,16 +117,20 @@ impl HttpAnswer {
 
     async fn event(&mut self) -> Result<Option<Bytes>, SendError> {
         loop {
-            let Form::Events { ready, .. } = &mut self.form else { return Ok(None) };
-            if let Some(message) = ready.pop_front() {
+            let Form::Events { ready, last, .. } = &mut self.form else { return Ok(None) };
+            if let Some((message, id)) = ready.pop_front() {
+                *last = id;
                 return Ok(Some(message));
             }
             let Some(chunk) = self.chunk().await? else {
-                self.form = Form::Ended;
+                if let Form::Events { decoder, .. } = std::mem::replace(&mut self.form, Form::Ended(None)) {
+                    self.form = Form::Ended(Some(decoder));
+                }
                 return Ok(None);
             };
-            let Form::Events { decoder, ready } = &mut self.form else { return Ok(None) };
-            let pushed = decoder.push(&chunk, |data| ready.push_back(data.into()));
+            let Form::Events { decoder, ready, .. } = &mut self.form else { return Ok(None) };
+            let each = |data: Vec<u8>, id: Option<&str>| ready.push_back((data.into(), id.map(str::to_owned)));
+            let pushed = decoder.push_under_ids(&chunk, each);
             pushed.map_err(|error| SendError::Unusable(error.to_string()))?;
         }
     }

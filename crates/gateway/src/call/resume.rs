@@ -1,0 +1,76 @@
+//! Takes up an upstream's stream again that ended before the answer: from 2025-11-25 on a server may hang up and let
+//! itself be polled. The request itself is never repeated.
+
+use std::time::Duration;
+
+use http::header::HeaderValue;
+
+use super::forward::attend;
+use super::{Errand, Permit};
+use crate::http::line::Line;
+use crate::upstream::{Exchange, Link, SendError};
+
+/// How often it is tried without one event more.
+const MAX_TRIES: usize = 10;
+/// When the server does not say how long it wants to be left alone.
+const PAUSE: Duration = Duration::from_secs(1);
+/// What is heeded of what it says.
+const SHORTEST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// Where a stream ended, and how often it was asked for again.
+#[derive(Debug, Default)]
+pub(crate) struct Resumption {
+    last: Option<HeaderValue>,
+    pause: Option<Duration>,
+    tries: usize,
+}
+
+impl Resumption {
+    /// The stream again, behind the last event that came of it; none if nobody waits for it any more.
+    ///
+    /// # Errors
+    /// What ended it, if it cannot be had again.
+    pub async fn again(
+        &mut self,
+        errand: &Errand<'_>,
+        ended: &mut Exchange,
+        fault: SendError,
+        line: &mut Line,
+    ) -> Result<Option<Exchange>, SendError> {
+        let has_hung_up = matches!(fault, SendError::Unusable(_));
+        let (last, pause) = ended.left_at();
+        self.pause = pause.or(self.pause);
+        if last.is_some() && last != self.last {
+            self.tries = 0;
+            self.last = last;
+        }
+        let (Some(mut back), Some(last)) = (ended.back.take(), self.last.clone()) else { return Err(fault) };
+        if matches!(back.link, Link::None) {
+            back.link = ended.link.clone();
+        }
+        let pause = self.pause.unwrap_or(PAUSE).clamp(SHORTEST, LONGEST);
+        while self.tries < MAX_TRIES {
+            self.tries += 1;
+            let permit = Permit::to_resume(&back, last.clone());
+            let asking = async {
+                tokio::time::sleep(pause).await;
+                errand.gw.client.send(&errand.visit.upstream, permit).await
+            };
+            match attend(errand, line, asking).await {
+                None => return Ok(None),
+                Some(Ok(mut exchange)) if exchange.is_stream() => {
+                    if has_hung_up {
+                        line.let_go();
+                    }
+                    exchange.back = Some(back);
+                    return Ok(Some(exchange));
+                }
+                // A bad moment.
+                Some(Err(SendError::NotSent(_) | SendError::Gone(_) | SendError::Status(500..))) => {}
+                Some(_) => return Err(fault),
+            }
+        }
+        Err(fault)
+    }
+}

@@ -1,0 +1,81 @@
+//! The stream that answers one request of a session. The client may lose its connection and come back; the call goes
+//! on, and so does the stream.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gatelodge_mcp::{KEEP_ALIVE, Revision};
+use tokio::sync::mpsc;
+
+use crate::call::Room;
+use crate::session::Session;
+
+/// A stream that can be come back to. It is over when this is dropped.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    session: Arc<Session>,
+    stream: u64,
+}
+
+impl Outlet {
+    /// Begins one to a connection whose queue is empty.
+    pub fn begin(session: &Arc<Session>, events: mpsc::Sender<Bytes>) -> Self {
+        let stream = session.streams().begin(events.clone());
+        // Older clients take an event without data for a broken message.
+        if session.revision() >= Revision::R2025_11_25 {
+            let _ = events.try_send(session.streams().priming(stream));
+        }
+        Self { session: Arc::clone(session), stream }
+    }
+
+    /// Sends a message. A client that is away finds it when it comes back.
+    pub async fn send(&self, text: &str) {
+        let event = self.session.streams().stamped(self.stream, text);
+        self.put(event).await;
+    }
+
+    /// Sends the last message; the request's place is given back when it is taken.
+    pub async fn finish(self, text: &str, room: Option<Room>) {
+        let event = self.session.streams().stamped(self.stream, text);
+        self.put(held(event, room)).await;
+    }
+
+    /// Ends the connection, so that the client comes back for the rest; one that was given no place to come back to
+    /// keeps it.
+    pub fn let_go(&self) {
+        if self.session.revision() >= Revision::R2025_11_25 {
+            self.session.streams().let_go(self.stream);
+        }
+    }
+
+    /// Shows that we are still there.
+    pub async fn keep_alive(&self) {
+        self.put(Bytes::from_static(KEEP_ALIVE.as_bytes())).await;
+    }
+
+    async fn put(&self, event: Bytes) {
+        if let Some(events) = self.session.streams().connection(self.stream) {
+            let _ = events.send(event).await;
+        }
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        self.session.streams().end(self.stream);
+    }
+}
+
+/// Bytes that keep a place until they are written.
+pub(super) fn held(event: Bytes, room: Option<Room>) -> Bytes {
+    struct Held(Bytes, #[expect(dead_code, reason = "it is there to be dropped")] Room);
+    impl AsRef<[u8]> for Held {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+    match room {
+        Some(room) => Bytes::from_owner(Held(event, room)),
+        None => event,
+    }
+}
