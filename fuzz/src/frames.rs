@@ -69,15 +69,20 @@ fn check_request(text: &str, request: &Request<'_>) {
     check_views(text, request);
     let token = request.meta().progress_token();
     let id = Id::string("g-\u{1}\"1");
-    let there = Rewrite { id: &id, target: None, progress_token: token.as_ref().map(|_| &id) };
+    let there = Rewrite { id: &id, target: None, progress_token: token.as_ref().map(|_| &id), trace: None };
     let sent = request.rewritten(&there).expect("nothing is asked that is not there");
     let Ok(Message::Request(again)) = read_message(sent.as_bytes(), &Limits::REPLY) else {
         panic!("what is sent cannot be read: {sent:?}")
     };
     assert_eq!(again.id(), &id);
+    let meta = request.meta().value();
+    // What is said of a trace may be left out; then the text is another one.
+    if ["traceparent", "tracestate", "baggage"].iter().any(|name| meta.is_some_and(|meta| meta.get(name).is_some())) {
+        return;
+    }
     let replaced = ["/\"id\"", "/\"params\"/\"_meta\"/\"progressToken\""];
     assert!(without(tree(text), &replaced) == without(tree(&sent), &replaced), "{sent:?} is not {text:?}");
-    let back = Rewrite { id: request.id(), target: None, progress_token: token.as_ref() };
+    let back = Rewrite { id: request.id(), target: None, progress_token: token.as_ref(), trace: None };
     assert_eq!(again.rewritten(&back).as_deref(), Ok(text));
     check_renaming(text, request, &id);
 }
@@ -85,7 +90,9 @@ fn check_request(text: &str, request: &Request<'_>) {
 /// Another name takes the place of the one that was judged, and nothing else changes.
 fn check_renaming(text: &str, request: &Request<'_>, id: &Id<'_>) {
     let name = "other\"\u{2028}name";
-    let Ok(sent) = request.rewritten(&Rewrite { id, target: Some(name), progress_token: None }) else { return };
+    let Ok(sent) = request.rewritten(&Rewrite { id, target: Some(name), progress_token: None, trace: None }) else {
+        return;
+    };
     let (before, after) = (tree(text), tree(&sent));
     // The target may have been an object; then what was inside it is gone.
     let changed: Vec<_> = after.iter().filter(|leaf| !before.contains(leaf)).collect();

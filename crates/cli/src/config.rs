@@ -11,6 +11,7 @@ mod read;
 mod sections;
 mod servers;
 mod store;
+mod telemetry;
 mod words;
 
 use std::path::Path;
@@ -27,13 +28,14 @@ use crate::headers::Environment;
 use crate::report::{self, Finding, Remark};
 use fault::{Code, Fault};
 use read::Reader;
-use sections::{RawAdmin, RawGateway, RawGrant, RawPolicy, RawServer, RawStore};
+use sections::{RawAdmin, RawGateway, RawGrant, RawPolicy, RawServer, RawStore, RawTelemetry};
 
 pub use docs::page;
 pub use fault::offer;
 pub use grants::{FILE_ID, is_label};
 pub use listen::{ADMIN, CALLERS, Listen};
 pub use store::{StoreConfig, default_data};
+pub use telemetry::TelemetryFile;
 pub use words::{DURATION_FORM, duration, moment};
 
 /// A configuration without faults.
@@ -119,7 +121,8 @@ fn load_text(source: Source, home: &Path, own: Stamped, environment: Environment
     let policies = policies::policies(raw.policies, home, &mut reader);
     let around = grants::Around { servers: &servers, policies: &policies, home, environment };
     let (grants, token_files) = grants::grants(raw.grants, around, &mut reader);
-    let listen = listen::listen(raw.gateway, &raw.admin, &mut reader);
+    let mut listen = listen::listen(raw.gateway, &raw.admin, &mut reader);
+    listen.telemetry = telemetry::telemetry(&raw.telemetry, environment, &mut reader);
     let store = store::store(raw.store, home, &mut reader);
     let mut files = vec![own];
     files.extend(policies.files);
@@ -138,6 +141,7 @@ struct RawFile {
     gateway: RawGateway,
     admin: RawAdmin,
     store: RawStore,
+    telemetry: RawTelemetry,
     servers: Vec<RawServer>,
     policies: Vec<RawPolicy>,
     grants: Vec<RawGrant>,
@@ -145,7 +149,7 @@ struct RawFile {
 
 fn sections_of(root: &DeTable<'_>, reader: &mut Reader) -> RawFile {
     let mut raw = RawFile::default();
-    reader.check_names(root, &["gateway", "admin", "store", "servers", "policies", "grants"], "the file");
+    reader.check_names(root, &["gateway", "admin", "store", "telemetry", "servers", "policies", "grants"], "the file");
     let one = |name: &str, reader: &mut Reader| section(root.get(name), name, reader);
     if let Some((table, span)) = one("gateway", reader) {
         raw.gateway = RawGateway::read(table, span, reader);
@@ -155,6 +159,9 @@ fn sections_of(root: &DeTable<'_>, reader: &mut Reader) -> RawFile {
     }
     if let Some((table, span)) = one("store", reader) {
         raw.store = RawStore::read(table, span, reader);
+    }
+    if let Some((table, span)) = one("telemetry", reader) {
+        raw.telemetry = RawTelemetry::read(table, span, reader);
     }
     let many =
         |name: &str, reader: &mut Reader| root.get(name).map(|value| reader.tables(value, name)).unwrap_or_default();

@@ -16,6 +16,7 @@ mod headers;
 mod keep;
 mod output;
 mod report;
+mod telemetry;
 mod wire;
 
 use std::process::{ExitCode, Termination};

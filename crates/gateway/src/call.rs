@@ -2,6 +2,7 @@
 
 mod facts;
 mod forward;
+mod mirrored;
 mod paused;
 mod permit;
 mod refusal;
@@ -12,8 +13,9 @@ mod trail;
 
 pub(crate) use facts::{Facts, subject_of};
 pub(crate) use forward::{
-    COMPLETE, Ended, Errand, answer, attend, forward, go_on, own_answer, result_text, under_our_id,
+    COMPLETE, Ended, Errand, answer, attend, forward, go_on, own_answer, result_text, says_error, under_our_id,
 };
+pub(crate) use mirrored::mirrored;
 pub(crate) use paused::{Bond, Paused, PausedCalls, as_input, response};
 pub(crate) use permit::Permit;
 pub(crate) use refusal::Refusal;

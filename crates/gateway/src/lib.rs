@@ -13,6 +13,8 @@ mod metrics;
 mod redact;
 mod session;
 mod settings;
+mod telemetry;
+mod trace;
 mod twins;
 mod upstream;
 mod visit;
@@ -36,11 +38,13 @@ use crate::live::Bounds;
 use crate::methods::pool::Pool;
 use crate::metrics::Metrics;
 use crate::session::Sessions;
+use crate::telemetry::Telemetry;
 use crate::upstream::Client;
 use crate::visit::Visit;
 
 pub use live::{Door, GrantConfig, Live, LiveGrant, LivePolicy};
 pub use settings::Settings;
+pub use telemetry::TelemetryConfig;
 pub use twins::twins;
 pub use upstream::{
     Accepting, ChildConfig, HttpConfig, InjectedHeader, MIN_SECRET, Secrets, TlsError, Upstream, UpstreamConfig, Way,
@@ -64,6 +68,7 @@ pub struct Gateway {
     pool: Pool,
     paused: PausedCalls,
     metrics: Metrics,
+    telemetry: Telemetry,
     client: Client,
     unauthenticated: Flood,
     /// Sent once, when the gateway stops. Listeners, connections and streams listen.
@@ -88,6 +93,7 @@ impl Gateway {
     ) -> Result<Arc<Self>, TlsError> {
         let metrics = Metrics::new();
         let client = Client::new(&settings, metrics.dropped_counter())?;
+        let telemetry = Telemetry::new(settings.telemetry.as_ref(), metrics.lost_spans.clone())?;
         Ok(Arc::new_cyclic(|own| Self {
             own: Weak::clone(own),
             live: ArcSwap::default(),
@@ -98,6 +104,7 @@ impl Gateway {
             pool: Pool::default(),
             paused: PausedCalls::default(),
             client,
+            telemetry,
             metrics,
             unauthenticated: Flood::default(),
             stop: watch::Sender::new(false),
@@ -136,6 +143,7 @@ impl Gateway {
     /// # Errors
     /// A listener is not one.
     pub async fn run(self: &Arc<Self>, callers: TcpListener, admin: Option<TcpListener>) -> std::io::Result<()> {
+        self.telemetry.start();
         let stop = self.stop.subscribe();
         let housekeeping = self.housekeeping();
         let listening = async {
@@ -183,6 +191,7 @@ impl Gateway {
         if let Err(fault) = self.ledger.flush().await {
             warn!(error = %fault, "the last rows of the call log may not be written: {fault}");
         }
+        self.telemetry.flush().await;
         info!("stopped");
     }
 

@@ -17,7 +17,8 @@ use crate::http::mcp::dispatch;
 use crate::http::reply;
 use crate::methods::{initialize, pass, pool, stream};
 use crate::session::ClientInfo;
-use crate::visit::{Modern, Side, Visit};
+use crate::trace::Trace;
+use crate::visit::{Modern, STDIO, Side, Visit};
 
 /// How long the client may take for the last texts.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -37,6 +38,7 @@ impl Gateway {
         input: impl AsyncRead + Unpin,
         output: impl AsyncWrite + Unpin,
     ) -> std::io::Result<()> {
+        self.telemetry.start();
         let (texts, queue) = mpsc::channel(WAITING);
         let slot = Slot::default();
         let (ended, end) = oneshot::channel();
@@ -102,7 +104,7 @@ impl Gateway {
         let Some(((grant, upstream), door)) = found.zip(door) else {
             return Err(std::io::Error::other("the grant or the server is not in force any more"));
         };
-        Ok(Visit { grant, door, upstream, address: "stdio".into(), side: Side::Legacy(None) })
+        Ok(Visit { grant, door, upstream, address: STDIO.into(), side: Side::Legacy(None), trace: None })
     }
 
     /// Takes one message. Requests run beside one another; what wants no answer is passed on in its order. What is given
@@ -124,6 +126,7 @@ impl Gateway {
                 return None;
             }
         };
+        visit.trace = Trace::of(&message, None, &self.telemetry);
         match self.side(&visit, &message, slot).await {
             Ok(side) => visit.side = side,
             Err(Misfit { code, message: what, data, .. }) => {
@@ -171,7 +174,8 @@ impl Gateway {
         };
         if names_stateless(request) {
             let revision = check_meta(request, &visit.upstream.spoken())?;
-            let modern = Modern { revision, client: ClientInfo::of(request.meta().client_info()), far: None };
+            let modern =
+                Modern { revision, client: ClientInfo::of(request.meta().client_info()), params: None, far: None };
             let joined = pool::joined(self, visit, request, modern).await;
             return joined.map(Side::Modern).map_err(|refusal| misfit(&refusal.message()));
         }

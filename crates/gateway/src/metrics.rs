@@ -21,6 +21,7 @@ pub(crate) struct Metrics {
     sessions: Gauge,
     dropped_messages: Counter,
     pub lost_rows: Counter,
+    pub lost_spans: Counter,
     pub refused_connections: Counter,
     pub unauthenticated: Counter,
 }
@@ -36,6 +37,7 @@ impl Metrics {
         let answered = counter("calls_answered", "Calls that an upstream answered");
         let dropped_messages = counter("dropped_messages", "Messages of upstreams and callers that belong to nobody");
         let lost_rows = counter("lost_rows", "Rows of the call log that could not be written");
+        let lost_spans = counter("lost_spans", "Spans that could not be sent to the telemetry collector");
         let refused_connections = counter("refused_connections", "Connections beyond the bound");
         let unauthenticated = counter("unauthenticated", "Requests without a valid token");
         let refused = Family::default();
@@ -49,6 +51,7 @@ impl Metrics {
             sessions,
             dropped_messages,
             lost_rows,
+            lost_spans,
             refused_connections,
             unauthenticated,
         }

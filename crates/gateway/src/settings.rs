@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use gatelodge_json::Limits;
 
+use crate::telemetry::TelemetryConfig;
+
 /// How much, how many and how long.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -47,6 +49,8 @@ pub struct Settings {
     /// The program that keeps servers we run, and its first arguments; it gets the grace in milliseconds, and the
     /// server's command line. Without one, no server can be run.
     pub keeper: Vec<OsString>,
+    /// Where spans are sent; nowhere by default.
+    pub telemetry: Option<TelemetryConfig>,
 }
 
 impl Default for Settings {
@@ -70,6 +74,7 @@ impl Default for Settings {
             keep_alive: Duration::from_secs(15),
             drain_time: Duration::from_secs(10),
             keeper: Vec::new(),
+            telemetry: None,
         }
     }
 }

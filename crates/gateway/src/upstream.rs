@@ -25,7 +25,8 @@ pub use child::ChildConfig;
 pub(crate) use child::{Child, as_line};
 pub(crate) use exchange::Exchange;
 pub use http::TlsError;
-pub(crate) use offer::{Offer, Offers};
+pub(crate) use http::{Pool, innermost, pool};
+pub(crate) use offer::{Offer, OfferedTool, Offers};
 pub(crate) use outgoing::{Link, ModernHead, Outgoing, SendError, Verb};
 pub use secret::{MIN_SECRET, Secrets};
 

@@ -4,9 +4,14 @@ use std::sync::Arc;
 
 use crate::live::{Door, LiveGrant};
 use crate::session::{ClientInfo, Session};
-use crate::upstream::{Link, ModernHead, Offers, Outgoing, Upstream};
+use crate::trace::{Hop, Trace};
+use crate::upstream::{Link, ModernHead, Offer, OfferedTool, Offers, Outgoing, Upstream};
 use gatelodge_mcp::bridge::to_session;
 use gatelodge_mcp::{Era, Revision};
+use http::HeaderMap;
+
+/// Where a client is that came over standard streams.
+pub(crate) const STDIO: &str = "stdio";
 
 /// A request whose grant is known.
 #[derive(Debug)]
@@ -16,6 +21,8 @@ pub(crate) struct Visit {
     pub upstream: Arc<Upstream>,
     pub address: Arc<str>,
     pub side: Side,
+    /// Which trace the request belongs to, if any.
+    pub trace: Option<Trace>,
 }
 
 /// How the client speaks. The upstream's side is a matter of its own.
@@ -32,6 +39,8 @@ pub(crate) enum Side {
 pub(crate) struct Modern {
     pub revision: Revision,
     pub client: ClientInfo,
+    /// The `Mcp-Param-*` headers of a call; none where there is no head.
+    pub params: Option<HeaderMap>,
     /// A session of ours, where the upstream wants one.
     pub far: Option<Arc<Session>>,
 }
@@ -100,6 +109,13 @@ impl Visit {
         }
     }
 
+    /// A tool of an offer. One whose arguments cannot be mirrored as its server wants it is none for whoever has to.
+    pub fn tool<'o>(&self, offer: Option<&'o Offer>, name: &str) -> Option<&'o OfferedTool> {
+        let is_stateless = self.era() == Era::Modern || self.crossing() == Crossing::ToStateless;
+        let has_to_mirror = is_stateless && !self.upstream.is_child();
+        offer?.tool(name).filter(|tool| !has_to_mirror || tool.mirror.is_ok())
+    }
+
     /// Addresses a message as the upstream is spoken to.
     pub fn addressed(&self, mut outgoing: Outgoing) -> Outgoing {
         if let Some(session) = self.far_session() {
@@ -137,6 +153,16 @@ impl Visit {
             outgoing.body = crossed.into();
         }
         outgoing
+    }
+
+    /// A span of ours for one request to the upstream, if the caller's trace goes on, or one begins here.
+    pub fn hop(&self, method: &str, about: Option<&str>) -> Option<Hop> {
+        self.trace.as_ref()?.hop(method, about)
+    }
+
+    /// Whether the client came over HTTP, and not over standard streams.
+    pub fn is_over_http(&self) -> bool {
+        &*self.address != STDIO
     }
 
     /// The client's name and version for the log.

@@ -93,7 +93,7 @@ async fn a_stateless_call_is_judged_and_sent_with_a_head_made_from_its_body() {
         ("Mcp-Param-Region", "us"),
     ];
     gw.post(&mirrored, &request("tools/call", json!({"name": "read_note", "arguments": {"region": "eu"}}))).await;
-    assert_eq!(upstream.calls()[1].header("mcp-param-region"), None, "nobody judged it");
+    assert_eq!(upstream.calls()[1].header("mcp-param-region"), Some("us"), "it mirrors nothing that is known here");
 
     let denied = send(&gw, "tools/call", Some("wipe"), json!({"name": "wipe"})).await;
     assert!(denied.text().starts_with("[POLICY DENIED]"));

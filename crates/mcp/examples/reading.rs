@@ -29,7 +29,7 @@ fn answer(bytes: &[u8]) -> String {
     match read_message(bytes, &Limits::REQUEST) {
         Ok(Message::Request(request)) => {
             let id = Id::string("gate");
-            let rewrite = Rewrite { id: &id, target: None, progress_token: None };
+            let rewrite = Rewrite { id: &id, target: None, progress_token: None, trace: None };
             let sent = request.rewritten(&rewrite).expect("an id can always be replaced");
             out.push('\t');
             one_line(&sent).bytes().for_each(|byte| write!(out, "{byte:02x}").expect("memory"));

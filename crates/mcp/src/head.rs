@@ -1,6 +1,7 @@
 //! What the head of an HTTP request must say, in every revision: the same rules for the gateway and for a server.
 
 mod guard;
+mod mirror;
 mod names;
 
 use gatelodge_json::quote;
@@ -8,6 +9,7 @@ use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, UPGRADE};
 use http::{HeaderName, StatusCode};
 
 pub use guard::{Guard, Rejected};
+pub use mirror::{Mirror, MirrorError, param_headers};
 pub use names::{METHOD, NAME, PROTOCOL_VERSION, SESSION, decode, encode};
 
 use crate::error::{code, shown};

@@ -16,6 +16,7 @@ mod method;
 mod params;
 mod revision;
 mod rewrite;
+mod trace;
 mod upstream;
 mod write;
 
@@ -29,5 +30,6 @@ pub use method::{Direction, Form, Method};
 pub use params::{Completion, MAX_NAME, Prompt, Reference, ToolCall};
 pub use revision::{Era, ParseRevisionError, Revision};
 pub use rewrite::{Rewrite, RewriteError, one_line};
+pub use trace::{BAGGAGE, TRACEPARENT, TRACESTATE, TraceContext, TraceParent};
 pub use upstream::{ErrorObject, Payload, Reply, ServerNotification, ServerRequest, Upstream, read_upstream};
 pub use write::{error, result, tool_refusal};

@@ -4,13 +4,15 @@ use gatelodge_json::{Kind, Value};
 
 use crate::id::Id;
 use crate::message::Request;
-use crate::rewrite::{Edit, splice};
+use crate::rewrite::{Edit, removed, splice};
+use crate::trace::TraceParent;
 
 impl Request<'_> {
-    /// Writes the request for one page of a list: under another id and progress token, from a cursor on. The cursor is
-    /// JSON, as the page before gave it.
-    pub fn paged(&self, id: &Id<'_>, cursor: Option<&str>) -> String {
-        let mut edits = vec![Edit { span: span_of(self.root().get("id")), with: id.raw().into() }];
+    /// Writes the request for one page of a list: under another id and progress token, in a span of ours if the caller
+    /// names one, from a cursor on. The cursor is JSON, as the page before gave it.
+    pub fn paged(&self, id: &Id<'_>, cursor: Option<&str>, trace: Option<&TraceParent>) -> String {
+        let mut edits = self.trace_edits(trace);
+        edits.push(Edit { span: span_of(self.root().get("id")), with: id.raw().into() });
         if let Some(token) = self.meta().get("progressToken") {
             edits.push(Edit { span: token.span(), with: id.raw().into() });
         }
@@ -56,9 +58,8 @@ pub fn edit_list(result: Value<'_>, member: &str, entries: &[&str], caching: Cac
     let offset = result.span().0;
     let moved = |(start, end): (usize, usize)| (start - offset, end - offset);
     let mut edits = vec![Edit { span: moved(list.span()), with: format!("[{}]", entries.join(",")).into() }];
-    if let Some(span) = member_span(result, "nextCursor") {
-        edits.push(Edit { span: moved(span), with: "".into() });
-    }
+    let cursor = removed(result, |name| name == "nextCursor");
+    edits.extend(cursor.into_iter().map(|edit| Edit { span: moved(edit.span), ..edit }));
     if caching == Caching::Private {
         let mut missing = String::new();
         for (name, json) in [("ttlMs", "0"), ("cacheScope", "\"private\"")] {
@@ -73,20 +74,6 @@ pub fn edit_list(result: Value<'_>, member: &str, entries: &[&str], caching: Cac
     Some(splice(result.raw(), edits))
 }
 
-/// A member with the comma that separates it.
-fn member_span(object: Value<'_>, name: &str) -> Option<(usize, usize)> {
-    let members: Vec<_> = object.members().collect();
-    let at = members.iter().position(|(key, _)| key.is_str(name))?;
-    let (key, value) = members.get(at)?;
-    let before = at.checked_sub(1).and_then(|at| members.get(at)).map(|(_, value)| value.span().1);
-    let behind = members.get(at + 1).map(|(key, _)| key.span().0);
-    Some(match (before, behind) {
-        (Some(before), _) => (before, value.span().1),
-        (None, Some(behind)) => (key.span().0, behind),
-        (None, None) => (key.span().0, value.span().1),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use gatelodge_json::{Limits, read};
@@ -98,7 +85,7 @@ mod tests {
         let Ok(Message::Request(request)) = read_message(text.as_bytes(), &Limits::REQUEST) else {
             panic!("a request")
         };
-        request.paged(&Id::string("n"), cursor)
+        request.paged(&Id::string("n"), cursor, None)
     }
 
     #[test]

@@ -8,6 +8,7 @@ use gatelodge_json::{Value, quote};
 
 use crate::id::Id;
 use crate::message::{Notification, Request, Response};
+use crate::trace::TraceParent;
 
 /// What changes on a request's way to an upstream. All else stays byte for byte.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +19,8 @@ pub struct Rewrite<'r> {
     pub target: Option<&'r str>,
     /// The progress token there, if the caller gave one.
     pub progress_token: Option<&'r Id<'r>>,
+    /// Our span, which takes the place of the caller's if it names one. Without one, theirs is left out.
+    pub trace: Option<&'r TraceParent>,
 }
 
 /// A value to be replaced is not in the message.
@@ -55,6 +58,7 @@ impl Request<'_> {
             let place = self.meta().get("progressToken").ok_or(RewriteError::NoProgressToken)?;
             edits.push(replace(Some(place), token.raw()));
         }
+        edits.extend(self.trace_edits(rewrite.trace));
         Ok(splice(self.text(), edits))
     }
 }
@@ -86,6 +90,26 @@ fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     quote(text, &mut out);
     out
+}
+
+/// Takes members out of an object, each with the comma that separates it.
+pub(crate) fn removed(object: Value<'_>, is_gone: impl Fn(&str) -> bool) -> Vec<Edit<'static>> {
+    let mut edits = Vec::new();
+    // The end of the member before, once one of those is kept: then the comma before goes, else the one behind.
+    let (mut before, mut has_kept) = (0, false);
+    let mut members = object.members().peekable();
+    while let Some((key, value)) = members.next() {
+        let end = value.span().1;
+        if key.as_str().is_some_and(|name| is_gone(&name)) {
+            let behind = members.peek().map_or(end, |(key, _)| key.span().0);
+            let span = if has_kept { (before, end) } else { (key.span().0, behind) };
+            edits.push(Edit { span, with: "".into() });
+        } else {
+            has_kept = true;
+        }
+        before = end;
+    }
+    edits
 }
 
 /// Puts each edit in the place of its span. Spans do not overlap: they are values, none inside another.

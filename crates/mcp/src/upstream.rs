@@ -27,6 +27,7 @@ pub struct Reply<'a> {
     id: Option<Id<'a>>,
     id_span: Option<(usize, usize)>,
     payload: Payload<'a>,
+    payload_span: (usize, usize),
 }
 
 /// The payload of a [`Reply`], as it is written.
@@ -103,10 +104,12 @@ pub fn read_upstream<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Upstream<'a
         },
         (None, Some(result), None) if id.is_none() => invalid(Some(result), "a result needs the id of what it answers"),
         (None, Some(result), None) => {
-            Ok(Upstream::Reply(Reply { text, id, id_span, payload: Payload::Result(result.value) }))
+            let payload = Payload::Result(result.value);
+            Ok(Upstream::Reply(Reply { text, id, id_span, payload, payload_span: span_of(result) }))
         }
         (None, None, Some(error)) => {
-            Ok(Upstream::Reply(Reply { text, id, id_span, payload: Payload::Error(error.value) }))
+            let payload = Payload::Error(error.value);
+            Ok(Upstream::Reply(Reply { text, id, id_span, payload, payload_span: span_of(error) }))
         }
         (None, None, None) => invalid(None, "a message has a method, a result or an error"),
         (_, result, error) => invalid(result.or(error), "a message has one of method, result and error"),
@@ -168,12 +171,21 @@ impl<'a> Reply<'a> {
 
     /// Writes the answer under another id.
     pub fn with_id(&self, id: &Id<'_>) -> String {
+        splice(self.text, vec![self.id_edit(id)])
+    }
+
+    /// Writes the answer under another id and with another payload.
+    pub fn with_payload(&self, id: &Id<'_>, payload: &str) -> String {
+        splice(self.text, vec![self.id_edit(id), Edit { span: self.payload_span, with: payload.into() }])
+    }
+
+    fn id_edit<'r>(&self, id: &'r Id<'_>) -> Edit<'r> {
         if let Some(span) = self.id_span {
-            return splice(self.text, vec![Edit { span, with: id.raw().into() }]);
+            return Edit { span, with: id.raw().into() };
         }
         // An error without an id: it has other members, so a comma belongs behind ours.
         let inside = self.text.find('{').map_or(0, |at| at + 1);
-        splice(self.text, vec![Edit { span: (inside, inside), with: format!("\"id\":{id},").into() }])
+        Edit { span: (inside, inside), with: format!("\"id\":{id},").into() }
     }
 }
 

@@ -4,8 +4,8 @@
 
 use gatelodge_json::Limits;
 use gatelodge_mcp::{
-    Era, Id, Message, Method, Payload, Reply, Request, Rewrite, RewriteError, Upstream, code, error, one_line,
-    read_message, read_upstream, result, tool_refusal,
+    Era, Id, Message, Method, Payload, Reply, Request, Rewrite, RewriteError, TraceParent, Upstream, code, error,
+    one_line, read_message, read_upstream, result, tool_refusal,
 };
 
 fn request(text: &str) -> Request<'_> {
@@ -25,13 +25,13 @@ fn reply(text: &str) -> Reply<'_> {
 /// Everything a typed model would lose: odd spacing, key order, number spelling, unknown members at every level.
 const CALL: &str = "{ \"x-vendor\" : [1.10, 1e2, -0],\r\n \"params\":{\"task\":{\"ttl\":60000.0},\"zeta\":null,\
     \"name\":\"p\\u0061y\",\"arguments\":{\"z\":1,\"a\":2,\"big\":123456789012345678901234567890,\"f\":1.10,\"e\":1E+2,\
-    \"deep\":[{\"é\":\"\\/\"}]},\"_meta\":{\"vendor/key\":{\"n\":0.10},\"progressToken\":7,\"traceparent\":\"00-1\"}},\n\
+    \"deep\":[{\"é\":\"\\/\"}]},\"_meta\":{\"vendor/key\":{\"n\":0.10},\"progressToken\":7,\"tracestate\":\"v=1\"}},\n\
     \"method\":\"tools/call\",\t\"id\":\"c-1\", \"jsonrpc\":\"2.0\" }";
 
 #[test]
 fn a_request_under_another_id_is_the_same_text_but_for_the_id() {
     let id = Id::number(42);
-    let rewrite = Rewrite { id: &id, target: None, progress_token: None };
+    let rewrite = Rewrite { id: &id, target: None, progress_token: None, trace: None };
     let sent = request(CALL).rewritten(&rewrite).expect("written");
     assert_eq!(sent, CALL.replace("\"c-1\"", "42"));
 }
@@ -39,7 +39,7 @@ fn a_request_under_another_id_is_the_same_text_but_for_the_id() {
 #[test]
 fn name_and_progress_token_change_where_they_stand_and_nothing_else_does() {
     let (id, token) = (Id::string("u\"1"), Id::string("t"));
-    let rewrite = Rewrite { id: &id, target: Some("pay\"now"), progress_token: Some(&token) };
+    let rewrite = Rewrite { id: &id, target: Some("pay\"now"), progress_token: Some(&token), trace: None };
     let sent = request(CALL).rewritten(&rewrite).expect("written");
     let expected = CALL
         .replace("\"c-1\"", r#""u\"1""#)
@@ -52,16 +52,63 @@ fn name_and_progress_token_change_where_they_stand_and_nothing_else_does() {
 fn nothing_is_added_that_the_caller_did_not_send() {
     let (id, token) = (Id::number(1), Id::number(2));
     let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"name":"x"}}"#;
-    let named = Rewrite { id: &id, target: Some("y"), progress_token: None };
+    let named = Rewrite { id: &id, target: Some("y"), progress_token: None, trace: None };
     assert_eq!(request(text).rewritten(&named), Err(RewriteError::NoTarget));
-    let watched = Rewrite { id: &id, target: None, progress_token: Some(&token) };
+    let watched = Rewrite { id: &id, target: None, progress_token: Some(&token), trace: None };
     assert_eq!(request(text).rewritten(&watched), Err(RewriteError::NoProgressToken));
+}
+
+const SPAN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+/// The `_meta` of a call as it is sent on in a span of ours, or in none.
+fn meta_sent(meta: &str, own: Option<&TraceParent>) -> String {
+    let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"x","_meta":{meta}}}}}"#);
+    let id = Id::number(1);
+    let rewrite = Rewrite { id: &id, target: None, progress_token: None, trace: own };
+    let sent = request(&text).rewritten(&rewrite).expect("written");
+    let paged = request(&text).paged(&id, None, own);
+    assert_eq!(sent, paged, "a list goes on in the same way");
+    let (before, behind) = text.split_once(meta).expect("the meta");
+    let sent = sent.strip_prefix(before).and_then(|sent| sent.strip_suffix(behind));
+    sent.unwrap_or_else(|| panic!("{text}: more than the meta changed")).to_owned()
+}
+
+#[test]
+fn our_span_takes_the_place_of_the_callers_and_the_rest_stays() {
+    let own = TraceParent::read(SPAN).expect("a span").with_span(0xabc);
+    let meta = format!(r#"{{ "a":1.10, "traceparent" : "{SPAN}" ,"tracestate":"v=1\u0021", "baggage":"k=v"}}"#);
+    let want = meta.replace("00f067aa0ba902b7", "0000000000000abc");
+    assert_eq!(meta_sent(&meta, Some(&own)), want);
+    for absent in ["{}", r#"{"tracestate":"v=1"}"#, r#"{"baggage":"k=v","x":[]}"#] {
+        assert_eq!(meta_sent(absent, Some(&own)), absent, "nothing is added");
+    }
+}
+
+#[test]
+fn what_is_no_trace_context_is_not_passed_on_as_one() {
+    let own = TraceParent::read(SPAN).expect("a span");
+    for (meta, want) in [
+        (r#"{"traceparent":"00-1"}"#, "{}"),
+        (r#"{"traceparent":7,"x":1}"#, r#"{"x":1}"#),
+        (r#"{"x":1, "traceparent":null}"#, r#"{"x":1}"#),
+        (r#"{"traceparent":"00-1","tracestate":"v=1","x":1}"#, r#"{"x":1}"#),
+        (r#"{"tracestate":"v=1","x":1,"traceparent":"00-1","baggage":"k=v"}"#, r#"{"x":1,"baggage":"k=v"}"#),
+        (r#"{"tracestate":"v=1","traceparent":"00-1"}"#, "{}"),
+        (r#"{"tracestate":["v=1"],"baggage":"\n"}"#, "{}"),
+        (r#"{"y":2 , "tracestate":"" , "x":1}"#, r#"{"y":2 , "x":1}"#),
+    ] {
+        assert_eq!(meta_sent(meta, Some(&own)), want, "{meta}");
+    }
+    let long = format!(r#"{{"traceparent":"{SPAN}","tracestate":"{}"}}"#, "v".repeat(513));
+    assert_eq!(meta_sent(&long, Some(&own)), format!(r#"{{"traceparent":"{SPAN}"}}"#));
+    // Without a span of ours there is nothing that goes on.
+    assert_eq!(meta_sent(&format!(r#"{{"traceparent":"{SPAN}","x":1}}"#), None), r#"{"x":1}"#);
 }
 
 #[test]
 fn each_method_has_its_own_target() {
     let id = Id::number(2);
-    let rewrite = Rewrite { id: &id, target: Some("NEW"), progress_token: None };
+    let rewrite = Rewrite { id: &id, target: Some("NEW"), progress_token: None, trace: None };
     for (method, params) in [
         ("prompts/get", r#"{"name":"OLD"}"#),
         ("resources/read", r#"{"name":"x","uri":"OLD"}"#),
@@ -79,7 +126,7 @@ fn each_method_has_its_own_target() {
 #[test]
 fn absent_stays_absent_and_null_stays_null() {
     let id = Id::number(2);
-    let rewrite = Rewrite { id: &id, target: None, progress_token: None };
+    let rewrite = Rewrite { id: &id, target: None, progress_token: None, trace: None };
     for params in [r#"{"name":"a"}"#, r#"{"name":"a","arguments":null}"#, r#"{"name":"a","_meta":{}}"#] {
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
         assert!(request(&text).rewritten(&rewrite).expect("written").ends_with(&format!("{params}}}")));

@@ -82,7 +82,7 @@ proptest! {
         );
         let Ok(Message::Request(request)) = read_message(text.as_bytes(), &Limits::REQUEST) else { panic!("{text}") };
         let id = Id::read(&other).expect("an id");
-        let rewrite = Rewrite { id: &id, target: Some(&renamed), progress_token: Some(&id) };
+        let rewrite = Rewrite { id: &id, target: Some(&renamed), progress_token: Some(&id), trace: None };
         let sent = request.rewritten(&rewrite).expect("written");
         let is_replaced = |path: &str| matches!(
             path, "/Some(\"id\")" | "/Some(\"params\")/Some(\"name\")" | "/Some(\"params\")/Some(\"_meta\")/Some(\"progressToken\")"
@@ -97,8 +97,8 @@ proptest! {
         }
         // And back again gives the text it was, byte for byte.
         let own_token = request.meta().progress_token().expect("a token");
-        let back = Rewrite { id: request.id(), target: None, progress_token: Some(&own_token) };
-        let there = Rewrite { id: &id, target: None, progress_token: Some(&id) };
+        let back = Rewrite { id: request.id(), target: None, progress_token: Some(&own_token), trace: None };
+        let there = Rewrite { id: &id, target: None, progress_token: Some(&id), trace: None };
         let sent = request.rewritten(&there).expect("written");
         let Ok(Message::Request(again)) = read_message(sent.as_bytes(), &Limits::REQUEST) else { panic!("{sent}") };
         prop_assert_eq!(again.rewritten(&back).expect("written"), text);

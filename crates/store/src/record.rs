@@ -136,6 +136,9 @@ pub struct Record {
     /// The id that the caller gave its request, as it is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Arc<str>>,
+    /// The trace that the request belongs to, as 32 hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Arc<str>>,
     /// The policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyName>,
@@ -214,6 +217,7 @@ impl Record {
             method: None,
             target: None,
             request: None,
+            trace: None,
             policy: None,
             policy_version: None,
             code: None,
@@ -316,6 +320,19 @@ mod tests {
             )
         );
         assert_eq!(serde_json::from_str::<Record>(&text).expect("a record"), record);
+    }
+
+    /// Rows are covered by their text, so those of earlier builds must mean what they did.
+    #[test]
+    fn a_row_without_a_trace_is_read_and_written_as_it_was() {
+        let old = r#"{"at":"2026-11-15T12:00:00Z","kind":"refused","call":"0000000000000000000000000a","request":"7"}"#;
+        let record = Record::of_body(old).expect("a record");
+        assert_eq!(record.trace, None);
+        assert_eq!(record.to_body().expect("a text"), old);
+        let traced = Record { trace: Some("4bf92f3577b34da6a3ce929d0e0e4736".into()), ..record };
+        let body = traced.to_body().expect("a text");
+        assert!(body.contains(r#""trace":"4bf92f3577b34da6a3ce929d0e0e4736""#), "{body}");
+        assert_eq!(Record::of_body(&body).expect("a record"), traced);
     }
 
     #[test]

@@ -39,7 +39,7 @@ policy = \"books\"
 
 A change of the file, of a policy or of a token file is taken up within a second, and on SIGHUP, once nobody writes it any more.
 A file with errors changes nothing: the gateway says so in its log and keeps what it had.
-`[gateway]`, `[admin]` and `[store]` are read at the start only.
+`[gateway]`, `[admin]`, `[store]` and `[telemetry]` are read at the start only.
 
 What stands in the file is read-only elsewhere.
 Servers, policies and grants that were made at the command line live beside it; where both have a name, the file's counts.

@@ -8,6 +8,7 @@ use gatelodge_gateway::Settings;
 use super::fault::{Code, Fault};
 use super::read::{At, Reader};
 use super::sections::{RawAdmin, RawGateway};
+use super::telemetry::TelemetryFile;
 use super::words::{DURATION_FORM, duration};
 
 /// Where agents connect unless the file says otherwise: this machine only.
@@ -24,11 +25,13 @@ pub struct Listen {
     pub admin: SocketAddr,
     /// How much, how many and how long.
     pub settings: Settings,
+    /// Where spans are sent, as far as the file says it.
+    pub telemetry: TelemetryFile,
 }
 
 impl Default for Listen {
     fn default() -> Self {
-        Self { callers: CALLERS, admin: ADMIN, settings: Settings::default() }
+        Self { callers: CALLERS, admin: ADMIN, settings: Settings::default(), telemetry: TelemetryFile::default() }
     }
 }
 
@@ -52,7 +55,7 @@ pub fn listen(gateway: RawGateway, admin: &RawAdmin, reader: &mut Reader) -> Lis
     set_time(&mut settings.connect_time, gateway.connect_time.as_ref(), reader);
     set_time(&mut settings.call_time, gateway.call_time.as_ref(), reader);
     set_time(&mut settings.drain_time, gateway.drain_time.as_ref(), reader);
-    Listen { callers, admin, settings }
+    Listen { callers, admin, settings, telemetry: TelemetryFile::default() }
 }
 
 fn address(written: Option<&At<String>>, default: SocketAddr, has_hosts: bool, reader: &mut Reader) -> SocketAddr {

@@ -125,6 +125,22 @@ section! {
 }
 
 section! {
+    /// Where spans of calls are sent, if anybody wants them: an OpenTelemetry collector that takes OTLP over HTTP, in
+    /// protobuf. They tell who called what and what was decided, never arguments, results or tokens. What is not written
+    /// here, the variables of OpenTelemetry may say to `serve` and `up`: `OTEL_EXPORTER_OTLP_ENDPOINT`,
+    /// `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_TIMEOUT`, `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`,
+    /// `OTEL_BSP_SCHEDULE_DELAY`; `OTEL_SDK_DISABLED=true` and `OTEL_TRACES_EXPORTER=none` turn it off.
+    RawTelemetry at "[telemetry]" {
+        /// Where the collector is: `http://127.0.0.1:4318`. `/v1/traces` is added.
+        endpoint: String = "none: nothing is sent",
+        /// Headers to send with each request. `${NAME}` stands for a variable of the environment.
+        headers: SecretPairs = "none",
+        /// What the gateway calls itself.
+        service_name: String = "`gatelodge`",
+    }
+}
+
+section! {
     /// An MCP server that agents may reach at `/mcp/<name>`.
     RawServer at "[[servers]]" {
         /// Its name: letters a-z, digits and `-`.
@@ -194,6 +210,7 @@ pub const SECTIONS: &[&Section] = &[
     &RawGateway::SECTION,
     &RawAdmin::SECTION,
     &RawStore::SECTION,
+    &RawTelemetry::SECTION,
     &RawServer::SECTION,
     &RawPolicy::SECTION,
     &RawGrant::SECTION,

@@ -12,7 +12,7 @@ use http::Uri;
 use super::command;
 use super::fault::{Code, Fault};
 use super::listen::set_time;
-use super::read::{At, Reader};
+use super::read::{At, Reader, SecretPairs};
 use super::sections::RawServer;
 use crate::address;
 use crate::headers::{self, Environment, HeaderFault};
@@ -67,7 +67,7 @@ fn way(raw: &RawServer, home: &Path, environment: Environment<'_>, reader: &mut 
         (None, Some(command)) => command::child(raw, command, home, environment, reader).map(Way::Child),
         (Some(written), None) => {
             command::refuse_fields(raw, reader);
-            let headers = injected(raw, environment, reader);
+            let headers = injected(raw.headers.as_ref(), environment, reader);
             let url = url(written, reader)?;
             warn_of_clear_text(&url, &written.span, &headers, reader);
             Some(Way::Http(HttpConfig { url, headers }))
@@ -75,7 +75,7 @@ fn way(raw: &RawServer, home: &Path, environment: Environment<'_>, reader: &mut 
     }
 }
 
-fn url(At { value, span }: &At<String>, reader: &mut Reader) -> Option<Uri> {
+pub(super) fn url(At { value, span }: &At<String>, reader: &mut Reader) -> Option<Uri> {
     if value.contains(['@', '?']) {
         // What stands there may be a credential.
         reader.secrets.push(span.clone());
@@ -87,9 +87,13 @@ fn url(At { value, span }: &At<String>, reader: &mut Reader) -> Option<Uri> {
         .ok()
 }
 
-fn injected(raw: &RawServer, environment: Environment<'_>, reader: &mut Reader) -> Vec<InjectedHeader> {
+pub(super) fn injected(
+    written: Option<&At<SecretPairs>>,
+    environment: Environment<'_>,
+    reader: &mut Reader,
+) -> Vec<InjectedHeader> {
     let mut injected = Vec::new();
-    let written = raw.headers.as_ref().map(|headers| headers.value.0.as_slice()).unwrap_or_default();
+    let written = written.map(|headers| headers.value.0.as_slice()).unwrap_or_default();
     for (name, value) in written {
         match headers::expand(&name.value, &value.value, environment) {
             Ok(header) => {
@@ -124,7 +128,7 @@ fn warn_of_secret(name: &At<String>, value: &At<String>, header: &InjectedHeader
     }
 }
 
-fn warn_of_clear_text(url: &Uri, span: &Range<usize>, headers: &[InjectedHeader], reader: &mut Reader) {
+pub(super) fn warn_of_clear_text(url: &Uri, span: &Range<usize>, headers: &[InjectedHeader], reader: &mut Reader) {
     let has_secret = headers.iter().any(|header| !header.secrets.is_empty());
     if has_secret && url.scheme_str() == Some("http") && !address::is_loopback(url) {
         let fault = Fault::new(Code::ClearText, span, "the headers' secrets travel to this server without encryption");

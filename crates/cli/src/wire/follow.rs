@@ -209,9 +209,10 @@ fn warn_of_fixed(file: &Followed, config: &Config) {
     let (listen, store) = &file.fixed;
     let is_same_place = (listen.callers, listen.admin) == (config.listen.callers, config.listen.admin);
     // Settings have no equality of their own; their text has all of them.
-    let is_same_bounds = format!("{:?}", listen.settings) == format!("{:?}", config.listen.settings);
+    let is_same_bounds = format!("{:?}", (&listen.settings, &listen.telemetry))
+        == format!("{:?}", (&config.listen.settings, &config.listen.telemetry));
     if !is_same_place || !is_same_bounds || *store != config.store {
-        warn!("[gateway], [admin] or [store] has changed, and only a restart takes that up");
+        warn!("[gateway], [admin], [store] or [telemetry] has changed, and only a restart takes that up");
     }
 }
 

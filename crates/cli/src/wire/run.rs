@@ -16,6 +16,7 @@ use super::note::Note;
 use super::{Stores, files, housekeeping};
 use crate::config::{Entries, Listen, StoreConfig};
 use crate::file::Stamped;
+use crate::{environment, telemetry};
 
 /// What to run.
 pub struct Plan {
@@ -37,7 +38,8 @@ pub async fn run(plan: Plan, stores: Stores, clock: Arc<dyn Clock>, ready: impl 
     let admin = bind(listen.admin, "[admin]").await?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let hangup = signal(SignalKind::hangup())?;
-    let settings = Settings { keeper: crate::keep::command()?, ..listen.settings.clone() };
+    let telemetry = telemetry::settled(&listen.telemetry, &environment::variable);
+    let settings = Settings { keeper: crate::keep::command()?, telemetry, ..listen.settings.clone() };
     let gateway = Gateway::new(Arc::clone(&stores.ledger), Arc::clone(&stores.tool_pins), Arc::clone(&clock), settings)
         .context("cannot start")?;
     let (address, admin_address) = (callers.local_addr()?, admin.local_addr()?);

@@ -80,7 +80,7 @@ impl<'r> Facts<'r> {
     pub fn call<'c>(&'c self, visit: &'c Visit, offer: Option<&'c Offer>) -> Call<'c> {
         let subject = match self {
             Self::Tool { name, .. } => {
-                let tool = offer.and_then(|offer| offer.tool(name));
+                let tool = visit.tool(offer, name);
                 let definition = tool.map_or(Definition::NotOffered, |tool| tool.standing);
                 let schema = tool.and_then(|tool| tool.schema());
                 Subject::Tool(Tool { name, category: Category::Unknown, definition, schema })

@@ -13,17 +13,25 @@ use crate::Gateway;
 use crate::http::line::Line;
 use crate::methods::{initialize, server};
 use crate::session::UnderWay;
+use crate::telemetry::ClientSpan;
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::{Crossing, Side, Visit};
 
 /// The message that was judged, under our id, with our progress token in place of the caller's.
 pub(crate) fn under_our_id(visit: &Visit, request: &Request<'_>, call: CallId, about: Option<&str>) -> Outgoing {
     let id = Id::string(call.as_str());
+    let method = request.method().name();
+    let hop = visit.hop(method, about);
     let has_token = request.meta().progress_token().is_some();
-    let rewrite = Rewrite { id: &id, target: None, progress_token: has_token.then_some(&id) };
+    let rewrite = Rewrite {
+        id: &id,
+        target: None,
+        progress_token: has_token.then_some(&id),
+        trace: hop.as_ref().map(|hop| &hop.own),
+    };
     // INVARIANT: only a token that is there is replaced, so the rewrite cannot fail.
     let text = request.rewritten(&rewrite).unwrap_or_default();
-    visit.addressed_about(Outgoing::request(text, call), request.method().name(), about)
+    visit.addressed_about(Outgoing::request(text, call), method, about).within(hop)
 }
 
 /// How an exchange ended.
@@ -55,6 +63,19 @@ pub(crate) struct Errand<'a> {
 
 /// Sends a request and reads the upstream's messages until the answer.
 pub(crate) async fn forward(
+    errand: &Errand<'_>,
+    permit: Permit,
+    line: &mut Line,
+) -> Result<(Ended, Option<Exchange>), SendError> {
+    let span = ClientSpan::begin(errand.visit, permit.hop(), errand.call, errand.gw.clock.now());
+    let ended = forwarded(errand, permit, line).await;
+    if let Some(span) = span {
+        span.end(ended.as_ref().map(|(ended, _)| ended));
+    }
+    ended
+}
+
+async fn forwarded(
     errand: &Errand<'_>,
     permit: Permit,
     line: &mut Line,
@@ -217,7 +238,7 @@ fn has_contents(result: &str) -> bool {
 }
 
 /// Whether a tool's result says that it is an error. Most do not have the word in them at all.
-fn says_error(result: &str) -> bool {
+pub(crate) fn says_error(result: &str) -> bool {
     if !result.contains("\"isError\"") {
         return false;
     }

@@ -5,6 +5,7 @@ use gatelodge_policy::is_always_allowed;
 
 use super::reserve::Reserved;
 use crate::methods::server::MayHear;
+use crate::trace::Hop;
 use crate::upstream::{Link, Outgoing, Verb};
 use crate::visit::Visit;
 
@@ -51,6 +52,11 @@ impl Permit {
     /// For ending the upstream's own session.
     pub fn to_end(link: Link) -> Self {
         Self { outgoing: Outgoing { link, ..Outgoing::empty(Verb::End) } }
+    }
+
+    /// The span it is sent in.
+    pub fn hop(&self) -> Option<&Hop> {
+        self.outgoing.hop.as_ref()
     }
 
     pub fn into_outgoing(self) -> Outgoing {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gatelodge_mcp::head::Misfit;
 use gatelodge_policy::{Charge, Code, Question, Reason};
 use gatelodge_store::StoreError;
 
@@ -20,6 +21,8 @@ pub(crate) enum Refusal {
     Busy(&'static str),
     /// Something has more bytes than are taken.
     TooLarge(&'static str, usize),
+    /// Head and body do not say the same.
+    Misfit(Misfit),
     /// It refers to nothing that is under way.
     Unaddressed,
     /// The store did not answer: without a record nothing is sent.
@@ -38,7 +41,7 @@ impl Refusal {
             Self::Exhausted { .. } => Code::Limit.as_str(),
             Self::ApprovalUnavailable(_) => "approval_unavailable",
             Self::Busy(_) => "busy",
-            Self::Unaddressed | Self::TooLarge(..) => "rejected",
+            Self::Misfit(_) | Self::Unaddressed | Self::TooLarge(..) => "rejected",
             Self::Store(_) => "store_unavailable",
             Self::Unlisted(_) | Self::Upstream(SendError::NotSent(_)) => "upstream_unreachable",
             Self::Upstream(SendError::Timeout) => "upstream_timeout",
@@ -52,7 +55,7 @@ impl Refusal {
             Self::Denied(reason) => reason.rule.as_deref(),
             Self::Exhausted { charge, .. } => Some(charge.rule()),
             Self::ApprovalUnavailable(question) => Some(&question.rule),
-            Self::Busy(_) | Self::TooLarge(..) | Self::Unaddressed => None,
+            Self::Busy(_) | Self::TooLarge(..) | Self::Misfit(_) | Self::Unaddressed => None,
             Self::Store(_) | Self::Unlisted(_) | Self::Upstream(_) => None,
         }
     }
@@ -86,7 +89,7 @@ impl Refusal {
     pub fn text(&self, call: &str) -> String {
         let who = match self {
             Self::Denied(_) | Self::Exhausted { .. } | Self::ApprovalUnavailable(_) => "POLICY DENIED",
-            Self::Busy(_) | Self::TooLarge(..) | Self::Unaddressed | Self::Store(_) => "GATEWAY",
+            Self::Busy(_) | Self::TooLarge(..) | Self::Misfit(_) | Self::Unaddressed | Self::Store(_) => "GATEWAY",
             Self::Unlisted(_) | Self::Upstream(_) => "UPSTREAM",
         };
         let call = match self {
@@ -110,6 +113,7 @@ impl Refusal {
             }
             Self::Busy(what) => format!("too many {what}; try again when some have ended"),
             Self::TooLarge(what, max) => format!("{what} has more than {max} bytes"),
+            Self::Misfit(misfit) => misfit.message.clone(),
             Self::Unaddressed => "the message refers to nothing that is under way".to_owned(),
             Self::Store(_) => "the record of calls cannot be written, so nothing was sent; try again later".to_owned(),
             Self::Unlisted(_) => "the server does not say which tools it has; the call was not sent".to_owned(),

@@ -14,6 +14,7 @@ use tracing::{error, info, warn};
 
 use super::Refusal;
 use crate::Gateway;
+use crate::telemetry::{AnswerSlot, ServerSpan};
 use crate::visit::Visit;
 
 /// The most characters of a name, a URI or an id, and the most names of arguments, that a row keeps.
@@ -27,6 +28,8 @@ pub(crate) struct Trail {
     started: Instant,
     timings: Timings,
     has_intent: bool,
+    /// Our span towards the caller, if somebody records it. It ends with the trail.
+    span: Option<ServerSpan>,
 }
 
 impl Trail {
@@ -35,6 +38,7 @@ impl Trail {
         let mut trail = Self::of_visit(visit, call, at);
         trail.facts.method = Some(request.method().name().into());
         trail.facts.request = Some(bounded(request.id().raw()));
+        trail.span = ServerSpan::begin(visit);
         trail
     }
 
@@ -48,14 +52,20 @@ impl Trail {
             facts.policy = Some(policy.name.clone());
             facts.policy_version = Some(policy.version);
         }
+        facts.trace = visit.trace.as_ref().map(|trace| trace.own.trace_id().into());
         facts.revision = visit.revision().map(|revision| revision.as_str().into());
         facts.client = visit.client_words();
         facts.address = Some(Arc::clone(&visit.address));
-        Self { facts, started: Instant::now(), timings: Timings::default(), has_intent: false }
+        Self { facts, started: Instant::now(), timings: Timings::default(), has_intent: false, span: None }
     }
 
     pub fn call(&self) -> CallId {
         self.facts.call
+    }
+
+    /// Where the answer is to be shown, if somebody records the request.
+    pub fn answer(&self) -> Option<AnswerSlot> {
+        self.span.as_ref().map(ServerSpan::answer)
     }
 
     pub fn at(&self) -> Timestamp {
@@ -131,6 +141,7 @@ impl Trail {
         } else {
             self.facts.clone()
         };
+        self.facts.outcome = Some(outcome);
         record.outcome = Some(outcome);
         record.upstream_status = status;
         record.timings = Some(self.timings);
@@ -164,6 +175,14 @@ impl Trail {
 
     fn elapsed(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Drop for Trail {
+    fn drop(&mut self) {
+        if let Some(span) = self.span.take() {
+            span.end(&self.facts, self.has_intent, self.started);
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use super::body::Body;
 use super::reply;
 use crate::call::Room;
 use crate::session::Session;
+use crate::telemetry::AnswerSlot;
 
 /// Events that wait for a slow caller; beyond that the upstream waits.
 const WAITING_EVENTS: usize = 32;
@@ -22,6 +23,8 @@ pub(crate) struct Line {
     to: To,
     /// The request's place among those in flight. It is given back when the caller has taken the answer.
     room: Option<Room>,
+    /// Where the answer is shown to whoever records the request.
+    shown: Option<AnswerSlot>,
 }
 
 #[derive(Debug)]
@@ -46,17 +49,25 @@ impl Line {
     /// To one request over HTTP.
     pub fn new() -> (Self, oneshot::Receiver<Response<Body>>) {
         let (head, receiver) = oneshot::channel();
-        (Self { to: To::Http(HttpLine { head: Some(head), events: None, session: None }), room: None }, receiver)
+        (
+            Self { to: To::Http(HttpLine { head: Some(head), events: None, session: None }), room: None, shown: None },
+            receiver,
+        )
     }
 
     /// To a client that reads texts.
     pub fn of_texts(texts: mpsc::Sender<Bytes>, slot: Slot) -> Self {
-        Self { to: To::Lines(texts, slot), room: None }
+        Self { to: To::Lines(texts, slot), room: None, shown: None }
     }
 
     /// Keeps the request's place until its answer is taken.
     pub fn hold(&mut self, room: Room) {
         self.room = Some(room);
+    }
+
+    /// Shows the answer to somebody else, too.
+    pub fn show_to(&mut self, shown: Option<AnswerSlot>) {
+        self.shown = shown;
     }
 
     /// Tells the client which session it has, with an answer that has not begun.
@@ -92,6 +103,9 @@ impl Line {
 
     /// Ends with an answer that has a status of its own, if the status can still be chosen.
     pub async fn finish_with(self, status: StatusCode, text: Bytes) {
+        if let Some(shown) = &self.shown {
+            let _ = shown.set(text.clone());
+        }
         match self.to {
             To::Http(line) => line.finish_with(status, text, self.room).await,
             To::Lines(texts, _) => drop(texts.send(text).await),

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_mcp::head::{self, Misfit, Refused, accepts, check_post, check_stateless, revision, says_stateless};
+use gatelodge_mcp::head::{
+    self, Misfit, Refused, accepts, check_post, check_stateless, param_headers, revision, says_stateless,
+};
 use gatelodge_mcp::{Era, Message, Method, Request as Asked, Revision, code, error, read_message};
 use gatelodge_policy::is_always_allowed;
 use gatelodge_store::{Outcome, ServerName};
@@ -21,6 +23,7 @@ use crate::Gateway;
 use crate::call::{Room, Trail, subject_of};
 use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream};
 use crate::session::ClientInfo;
+use crate::trace::Trace;
 use crate::visit::{Modern, Side, Visit};
 
 /// Answers one request.
@@ -59,7 +62,7 @@ fn admit(gw: &Gateway, peer: SocketAddr, head: &Parts) -> Result<Visit, Refused>
     });
     // A server of another grant is not told from one that is not there.
     let Some((upstream, door)) = found else { return not_found("this grant has no server of that name") };
-    Ok(Visit { grant: Arc::clone(grant), door, upstream, address, side: Side::Legacy(None) })
+    Ok(Visit { grant: Arc::clone(grant), door, upstream, address, side: Side::Legacy(None), trace: None })
 }
 
 fn unauthorized(status: StatusCode, what: &str) -> Response<Body> {
@@ -97,6 +100,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
             return gw.reject(&visit, fault.code, &fault.message).await;
         }
     };
+    visit.trace = Trace::of(&message, Some(&headers), &gw.telemetry);
     match side_of(gw, &visit, &headers, &message).await {
         Ok(side) => visit.side = side,
         Err(Misfit { status, code, message: what, data }) => {
@@ -126,6 +130,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
 
 pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, mut line: Line) {
     let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
+    line.show_to(trail.answer());
     if request.method().is_gone_in(visit.era()) {
         return gone::refuse(gw, Some(request.id()), request.method(), trail, line).await;
     }
@@ -223,10 +228,14 @@ fn find_session(gw: &Gateway, visit: &Visit, headers: &HeaderMap) -> Result<Arc<
 
 fn modern_side(headers: &HeaderMap, message: &Message<'_>, spoken: &[Revision]) -> Result<Modern, Misfit> {
     let Message::Request(request) = message else {
-        return Ok(Modern { revision: Revision::R2026_07_28, client: ClientInfo::default(), far: None });
+        return Ok(Modern { revision: Revision::R2026_07_28, client: ClientInfo::default(), params: None, far: None });
     };
     let revision = check_stateless(headers, request, spoken)?;
-    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()), far: None })
+    let params = match request.method() {
+        Method::ToolsCall => Some(param_headers(headers)?),
+        _ => None,
+    };
+    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()), params, far: None })
 }
 
 async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {

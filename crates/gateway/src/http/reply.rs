@@ -92,6 +92,9 @@ pub(crate) fn refusal(
     let policy = visit.door.policy.as_deref();
     let meta = || about(refusal, call, policy);
     let refused = |message: &str| error(Some(id), code::REFUSED_BY_POLICY, message, Some(&meta()));
+    if let Refusal::Misfit(misfit) = refusal {
+        return (misfit.status, error(Some(id), misfit.code, &misfit.message, misfit.data.as_deref()));
+    }
     let text = match facts {
         Facts::Tool { name, .. } if refusal.is_invisible() => {
             error(Some(id), code::INVALID_PARAMS, &unknown_tool(name), None)

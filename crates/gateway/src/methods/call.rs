@@ -12,13 +12,13 @@ use super::initialize;
 use super::offer::offer_for;
 use crate::Gateway;
 use crate::call::{
-    Bond, Ended, Errand, Facts, Paused, Permit, Refusal, Room, Trail, answer, forward, go_on, status_of, take,
-    under_our_id,
+    Bond, Ended, Errand, Facts, Paused, Permit, Refusal, Room, Trail, answer, forward, go_on, mirrored, status_of,
+    take, under_our_id,
 };
 use crate::http::line::Line;
 use crate::http::reply;
 use crate::session::UnderWay;
-use crate::upstream::{Exchange, Offer, SendError};
+use crate::upstream::{Exchange, Offer, Outgoing, SendError};
 use crate::visit::{Crossing, Visit};
 
 /// How often an upstream may ask the client before it answers.
@@ -116,6 +116,7 @@ async fn walk(
     let resumed = resumed(gw, visit, request, facts)?;
     // What goes on was paid for when it began.
     let terms = if resumed.is_some() { Terms::default() } else { terms };
+    let params = mirrored(visit, facts, offer.as_deref())?;
     let reserved = match take(gw, visit, &terms, trail).await {
         Err(refusal) if visit.door.mode == Mode::Observe && !matches!(refusal, Refusal::Store(_)) => {
             trail.observed(&refusal);
@@ -133,7 +134,7 @@ async fn walk(
     let mut step = match resumed {
         Some(paused) => Step::GoOn(paused),
         None => {
-            let outgoing = under_our_id(visit, request, trail.call(), about);
+            let outgoing = Outgoing { params: params.clone(), ..under_our_id(visit, request, trail.call(), about) };
             Step::Send(trail.call(), Permit::of_reserved(&reserved, outgoing))
         }
     };
@@ -151,7 +152,10 @@ async fn walk(
         judge(visit, facts, offer.as_deref(), trail)?;
         let call = gw.new_call();
         match next.map(|answers| super::input::again(visit, request, call, about, &answers)) {
-            Ok(Some(outgoing)) => step = Step::Send(call, Permit::of_reserved(&reserved, outgoing)),
+            Ok(Some(outgoing)) => {
+                let outgoing = Outgoing { params: params.clone(), ..outgoing };
+                step = Step::Send(call, Permit::of_reserved(&reserved, outgoing));
+            }
             Ok(None) => break Ok(Carried::Cancelled),
             Err(fault) => break Err(fault),
         }

@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use gatelodge_json::read;
 use gatelodge_mcp::bridge::with_members;
-use gatelodge_mcp::{Caching, Era, Id, Method, Request, code, edit_list, error};
+use gatelodge_mcp::{
+    Caching, Era, Id, Method, Request, TraceParent, Upstream as Said, code, edit_list, error, read_upstream,
+};
 use gatelodge_policy::{Category, Definition, Tool};
 use gatelodge_store::{Mode, Outcome};
 use http::StatusCode;
@@ -25,8 +27,8 @@ const MAX_PAGES: usize = 1_000;
 /// What came of asking for a list.
 #[derive(Debug)]
 pub(crate) enum Pages {
-    /// The results of all pages.
-    Whole(Vec<Bytes>),
+    /// The results of all pages, and the first answer as it came.
+    Whole(Vec<Bytes>, Bytes),
     /// The upstream's error, under our id, and the status for whoever asked.
     Error(Bytes, StatusCode),
 }
@@ -72,7 +74,7 @@ pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut
     let progress = request.meta().progress_token();
     let wanted = Wanted { method: request.method(), member, progress: progress.as_ref() };
     let changes = visit.offers().changes();
-    let pages = fetch(gw, visit, &wanted, &mut line, |id, cursor| request.paged(id, cursor)).await;
+    let pages = fetch(gw, visit, &wanted, &mut line, |id, cursor, trace| request.paged(id, cursor, trace)).await;
     let pages = match pages {
         Ok(pages) => pages,
         Err(fault) => return fail(gw, id, &mut trail, fault, line).await,
@@ -101,13 +103,15 @@ async fn edited(
 ) -> Result<(StatusCode, Bytes, Outcome), Refusal> {
     let unreadable = || Refusal::Upstream(SendError::Unusable("the list cannot be read".to_owned()));
     match pages {
-        Pages::Whole(pages) => {
+        Pages::Whole(pages, first) => {
             let offer = match request.method() {
                 Method::ToolsList => Some(offered(gw, visit, pages, changes).await?),
                 _ => None,
             };
             let result = filtered(gw, visit, request.method(), pages, offer.as_deref()).ok_or_else(unreadable)?;
-            Ok((StatusCode::OK, gatelodge_mcp::result(request.id(), &result).into(), Outcome::Ok))
+            // What the server says around the list is passed on as well.
+            let Ok(Said::Reply(first)) = read_upstream(first, &gw.settings.reply) else { return Err(unreadable()) };
+            Ok((StatusCode::OK, first.with_payload(request.id(), &result).into(), Outcome::Ok))
         }
         Pages::Error(message, status) => {
             let (text, outcome) = answer(visit, message, request.id(), &gw.settings.reply).ok_or_else(unreadable)?;
@@ -122,7 +126,7 @@ pub(crate) async fn fetch(
     visit: &Visit,
     wanted: &Wanted<'_>,
     line: &mut Line,
-    make: impl Fn(&Id<'_>, Option<&str>) -> String,
+    make: impl Fn(&Id<'_>, Option<&str>, Option<&TraceParent>) -> String,
 ) -> Result<Pages, SendError> {
     let fetching = fetch_pages(gw, visit, wanted, line, make);
     tokio::time::timeout(gw.settings.call_time, fetching).await.unwrap_or(Err(SendError::Timeout))
@@ -133,21 +137,23 @@ async fn fetch_pages(
     visit: &Visit,
     wanted: &Wanted<'_>,
     line: &mut Line,
-    make: impl Fn(&Id<'_>, Option<&str>) -> String,
+    make: impl Fn(&Id<'_>, Option<&str>, Option<&TraceParent>) -> String,
 ) -> Result<Pages, SendError> {
     let member = wanted.member;
     let mut pages = Vec::new();
+    let mut first = None;
     let mut seen = HashSet::new();
     let mut cursor: Option<String> = None;
     let mut total = 0;
     let max_bytes = gw.settings.reply.bytes;
     while pages.len() < MAX_PAGES && total < max_bytes {
         let call = gw.new_call();
-        let text = make(&Id::string(call.as_str()), cursor.as_deref());
         let method = wanted.method.name();
-        let permit =
-            Permit::of_always_allowed(method, visit.addressed_about(Outgoing::request(text, call), method, None))
-                .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
+        let hop = visit.hop(method, None);
+        let text = make(&Id::string(call.as_str()), cursor.as_deref(), hop.as_ref().map(|hop| &hop.own));
+        let outgoing = visit.addressed_about(Outgoing::request(text, call), method, None).within(hop);
+        let permit = Permit::of_always_allowed(method, outgoing)
+            .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
         let errand = Errand {
             gw,
             visit,
@@ -175,10 +181,11 @@ async fn fetch_pages(
         let next = document.root().get("nextCursor").filter(|next| next.as_str().is_some_and(|text| !text.is_empty()));
         let next = next.map(|next| next.raw().to_owned());
         pages.push(page.clone());
+        let first = first.get_or_insert(message);
         match next {
             // A server that gives a cursor twice would be asked for ever.
             Some(next) if seen.insert(next.clone()) => cursor = Some(next),
-            _ => return Ok(Pages::Whole(pages)),
+            _ => return Ok(Pages::Whole(pages, first.clone())),
         }
     }
     Err(SendError::Unusable(format!("the list has more than {MAX_PAGES} pages or {max_bytes} bytes")))
@@ -223,6 +230,11 @@ fn filtered(
 }
 
 fn is_listed(visit: &Visit, method: &Method<'_>, name: &str, offer: Option<&Offer>) -> bool {
+    let tool = visit.tool(offer, name);
+    // No rule says so: whoever has to mirror its arguments could not call it.
+    if *method == Method::ToolsList && tool.is_none() {
+        return false;
+    }
     if visit.door.mode == Mode::Observe {
         return true;
     }
@@ -233,7 +245,6 @@ fn is_listed(visit: &Visit, method: &Method<'_>, name: &str, offer: Option<&Offe
         Method::ResourceTemplatesList => policy.lists_template(name),
         Method::PromptsList => policy.lists_prompt(name),
         _ => {
-            let tool = offer.and_then(|offer| offer.tool(name));
             let definition = tool.map_or(Definition::NotOffered, |tool| tool.standing);
             policy.lists_tool(&Tool { name, category: Category::Unknown, definition, schema: None })
         }

@@ -15,6 +15,7 @@ use crate::Gateway;
 use crate::call::{Facts, Permit, Refusal, Trail, answer, status_of};
 use crate::http::line::Line;
 use crate::http::reply;
+use crate::telemetry::ClientSpan;
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::{Crossing, Visit};
 
@@ -34,12 +35,19 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, m
         line.hang_up();
         return gw.write(trail.outcome(Outcome::Ok, None)).await;
     }
-    let text = request.paged(&Id::string(trail.call().as_str()), None);
     let method = request.method().name();
-    let permit =
-        Permit::of_always_allowed(method, visit.addressed_about(Outgoing::request(text, trail.call()), method, None));
-    let ended = match permit {
-        Some(permit) => opened(gw, visit, request, (trail.call(), permit), &mut line).await,
+    let hop = visit.hop(method, None);
+    let text = request.paged(&Id::string(trail.call().as_str()), None, hop.as_ref().map(|hop| &hop.own));
+    let outgoing = visit.addressed_about(Outgoing::request(text, trail.call()), method, None).within(hop);
+    let ended = match Permit::of_always_allowed(method, outgoing) {
+        Some(permit) => {
+            let span = ClientSpan::begin(visit, permit.hop(), trail.call(), gw.clock.now());
+            let ended = opened(gw, visit, request, (trail.call(), permit), &mut line).await;
+            if let Some(span) = span {
+                span.end_stream(ended.as_ref().err());
+            }
+            ended
+        }
         None => Err(SendError::NotSent("the method has to be judged".to_owned())),
     };
     match ended {

@@ -53,8 +53,8 @@ fn settled(visit: &Visit, name: &str) -> Option<Arc<Offer>> {
 async fn take_anew(gw: &Gateway, visit: &Visit, line: &mut Line) -> Result<Arc<Offer>, Refusal> {
     let changes = visit.offers().changes();
     let wanted = Wanted { method: &Method::ToolsList, member: "tools", progress: None };
-    let pages = match fetch(gw, visit, &wanted, line, |id, cursor| own_request(visit, id, cursor)).await? {
-        Pages::Whole(pages) => pages,
+    let pages = match fetch(gw, visit, &wanted, line, |id, cursor, _| own_request(visit, id, cursor)).await? {
+        Pages::Whole(pages, _) => pages,
         // A server without tools says that it does not know the method. Any other error says nothing of its tools,
         // and what is kept here is for all grants.
         Pages::Error(message, _) if says_unknown_method(&message) => Vec::new(),
@@ -72,6 +72,12 @@ pub(crate) async fn offered(gw: &Gateway, visit: &Visit, pages: &[Bytes], change
         return Ok(offer);
     }
     let mut offer = Offer::of_pages(pages, &gw.settings.reply);
+    if upstream.speaks_modern() == Some(true) && !upstream.is_child() {
+        for (tool, why) in offer.without_mirror() {
+            let (name, tool) = (upstream.name(), gatelodge_mcp::shown(tool));
+            warn!(server.name = %name, "the tool {tool} of `{name}` is left out for clients of 2026-07-28: {why}");
+        }
+    }
     offer.compare(&settle(gw, upstream, offer.definitions()).await.map_err(Refusal::Store)?);
     let offer = Arc::new(offer);
     offers.keep(Arc::clone(&offer), changes);

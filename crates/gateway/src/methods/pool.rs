@@ -159,13 +159,15 @@ async fn set_level(gw: &Gateway, visit: &Visit, level: &str) {
 impl Visit {
     /// The same visit, to go through a session of ours.
     pub fn through(&self, session: Arc<Session>) -> Self {
-        let side = Modern { revision: Revision::R2026_07_28, client: ClientInfo::default(), far: Some(session) };
+        let side =
+            Modern { revision: Revision::R2026_07_28, client: ClientInfo::default(), params: None, far: Some(session) };
         Self {
             grant: Arc::clone(&self.grant),
             door: self.door.clone(),
             upstream: Arc::clone(&self.upstream),
             address: Arc::clone(&self.address),
             side: Side::Modern(side),
+            trace: None,
         }
     }
 }

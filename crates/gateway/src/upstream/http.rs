@@ -5,12 +5,12 @@ mod answer;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_mcp::head;
+use gatelodge_mcp::{BAGGAGE, TRACEPARENT, TRACESTATE, head};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Request};
 use http_body_util::Full;
 use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::Client as Pool;
+use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls_platform_verifier::ConfigVerifierExt;
@@ -18,6 +18,7 @@ use rustls_platform_verifier::ConfigVerifierExt;
 pub(super) use answer::HttpAnswer;
 
 use super::{Exchange, HttpConfig, Link, Outgoing, SendError, Upstream, Verb};
+use crate::trace::Hop;
 
 /// Connections to one upstream that are kept though nobody uses them.
 const IDLE_CONNECTIONS: usize = 64;
@@ -27,10 +28,13 @@ const BOTH_KINDS: HeaderValue = HeaderValue::from_static("application/json, text
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
+/// Connections over HTTP, with or without TLS.
+pub(crate) type Pool = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
 /// The way out to upstreams over HTTP.
 #[derive(Clone)]
 pub(super) struct HttpClient {
-    pool: Pool<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    pool: Pool,
     /// The most bytes of one message.
     max_bytes: usize,
 }
@@ -40,27 +44,32 @@ pub(super) struct HttpClient {
 #[error("cannot set up TLS")]
 pub struct TlsError(#[from] rustls::Error);
 
+/// Makes a pool of connections.
+pub(crate) fn pool(connect_time: Duration) -> Result<Pool, TlsError> {
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    // An error means that one is installed already, which is as good.
+    let _ = provider.install_default();
+    let tls = rustls::ClientConfig::with_platform_verifier()?;
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(connect_time));
+    let connector = hyper_rustls::HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(tcp);
+    let pool = Client::builder(TokioExecutor::new())
+        .pool_idle_timeout(IDLE_TIME)
+        .pool_max_idle_per_host(IDLE_CONNECTIONS)
+        .pool_timer(TokioTimer::new())
+        .build(connector);
+    Ok(pool)
+}
+
 impl HttpClient {
     pub fn new(connect_time: Duration, max_bytes: usize) -> Result<Self, TlsError> {
-        let provider = rustls::crypto::aws_lc_rs::default_provider();
-        // An error means that one is installed already, which is as good.
-        let _ = provider.install_default();
-        let tls = rustls::ClientConfig::with_platform_verifier()?;
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(connect_time));
-        let connector = hyper_rustls::HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(tcp);
-        let pool = Pool::builder(TokioExecutor::new())
-            .pool_idle_timeout(IDLE_TIME)
-            .pool_max_idle_per_host(IDLE_CONNECTIONS)
-            .pool_timer(TokioTimer::new())
-            .build(connector);
-        Ok(Self { pool, max_bytes })
+        Ok(Self { pool: pool(connect_time)?, max_bytes })
     }
 
     /// Sends a message, and gives the beginning of the answer. Redirects are not followed.
@@ -89,10 +98,14 @@ fn build(upstream: &Upstream, to: &HttpConfig, outgoing: Outgoing) -> Request<Fu
         headers.insert(head::PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
     }
     if let Some(modern) = outgoing.modern {
+        headers.extend(outgoing.params);
         insert_encoded(&mut headers, head::METHOD, &modern.method);
         if let Some(name) = &modern.name {
             insert_encoded(&mut headers, head::NAME, name);
         }
+    }
+    if let Some(hop) = outgoing.hop {
+        insert_trace(&mut headers, hop);
     }
     // What is configured comes last: it wins over everything else.
     for name in upstream.headers().keys() {
@@ -112,6 +125,15 @@ fn build(upstream: &Upstream, to: &HttpConfig, outgoing: Outgoing) -> Request<Fu
     request
 }
 
+fn insert_trace(headers: &mut HeaderMap, hop: Hop) {
+    let parent = HeaderValue::try_from(hop.own.to_string()).ok();
+    for (name, value) in [(TRACEPARENT, parent), (TRACESTATE, hop.state), (BAGGAGE, hop.baggage)] {
+        if let Some(value) = value {
+            headers.insert(name, value);
+        }
+    }
+}
+
 fn insert_encoded(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     if let Ok(value) = HeaderValue::try_from(head::encode(text)) {
         headers.insert(name, value);
@@ -119,7 +141,7 @@ fn insert_encoded(headers: &mut HeaderMap, name: HeaderName, text: &str) {
 }
 
 /// The last cause says what happened; those before it say where in the library.
-fn innermost(error: &dyn std::error::Error) -> String {
+pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;

@@ -8,6 +8,7 @@ use std::time::Instant;
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use gatelodge_json::{Limits, Value, read};
+use gatelodge_mcp::head::{Mirror, MirrorError};
 use gatelodge_policy::{Definition, Schema};
 use gatelodge_store::{Known, ToolDefinition};
 use tokio::sync::Mutex;
@@ -65,6 +66,8 @@ pub(crate) struct OfferedTool {
     pub fingerprint: Arc<str>,
     /// How it stands to what was accepted.
     pub standing: Definition,
+    /// Which of its arguments travel in the head as well.
+    pub mirror: Result<Mirror, MirrorError>,
     definition: Box<str>,
     /// Compiled when a rule first asks for it; none if it cannot be used.
     schema: OnceLock<Option<Schema>>,
@@ -91,6 +94,11 @@ impl Offer {
 
     pub fn tool(&self, name: &str) -> Option<&OfferedTool> {
         self.tools.get(name)
+    }
+
+    /// Tools whose arguments cannot be mirrored as they want it, and why.
+    pub fn without_mirror(&self) -> impl Iterator<Item = (&str, &MirrorError)> {
+        self.tools.iter().filter_map(|(name, tool)| Some((&**name, tool.mirror.as_ref().err()?)))
     }
 
     /// The definitions, for keeping; by name.
@@ -124,6 +132,7 @@ impl OfferedTool {
         Self {
             fingerprint: fingerprint(definition),
             standing: Definition::New,
+            mirror: definition.get("inputSchema").map_or_else(|| Ok(Mirror::default()), Mirror::of_schema),
             definition: definition.raw().into(),
             schema: OnceLock::new(),
         }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use gatelodge_mcp::Revision;
 use gatelodge_store::Outcome;
-use http::header::HeaderValue;
+use http::header::{HeaderMap, HeaderValue};
 
 use super::Secrets;
 use super::child::Child;
+use crate::trace::Hop;
 
 /// Why an upstream gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +38,17 @@ impl SendError {
             Self::NotSent(_) => Outcome::NotSent,
             Self::Timeout => Outcome::Timeout,
             Self::Gone(_) | Self::Unusable(_) | Self::Status(_) => Outcome::Gone,
+        }
+    }
+
+    /// One word for it, for those who count.
+    pub fn word(&self) -> String {
+        match self {
+            Self::NotSent(_) => "not_sent".to_owned(),
+            Self::Gone(_) => "gone".to_owned(),
+            Self::Unusable(_) => "unusable".to_owned(),
+            Self::Timeout => "timeout".to_owned(),
+            Self::Status(status) => status.to_string(),
         }
     }
 
@@ -85,6 +97,10 @@ pub(crate) struct Outgoing {
     pub call: Option<gatelodge_store::CallId>,
     /// What the stateless revision wants in the head: the method, and what it is about.
     pub modern: Option<ModernHead>,
+    /// What it wants there of a call's arguments.
+    pub params: HeaderMap,
+    /// Our span, if it belongs to a trace.
+    pub hop: Option<Hop>,
 }
 
 /// The head of a stateless request, made from the body that was judged.
@@ -98,12 +114,26 @@ impl Outgoing {
     /// A message that wants no answer.
     pub fn note(body: impl Into<Bytes>) -> Self {
         let body = body.into();
-        Self { verb: Verb::Post, body, link: Link::None, revision: None, call: None, modern: None }
+        Self {
+            verb: Verb::Post,
+            body,
+            link: Link::None,
+            revision: None,
+            call: None,
+            modern: None,
+            params: HeaderMap::new(),
+            hop: None,
+        }
     }
 
     /// A request, whose id in the body is that of the call.
     pub fn request(body: impl Into<Bytes>, call: gatelodge_store::CallId) -> Self {
         Self { call: Some(call), ..Self::note(body) }
+    }
+
+    /// The same in a span of ours, which the body names if the caller named one.
+    pub fn within(self, hop: Option<Hop>) -> Self {
+        Self { hop, ..self }
     }
 
     pub fn empty(verb: Verb) -> Self {

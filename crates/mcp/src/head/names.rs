@@ -26,10 +26,12 @@ pub fn encode(text: &str) -> String {
 
 /// Reads such a value; none if it is neither form.
 pub fn decode(value: &[u8]) -> Option<String> {
-    let text = str::from_utf8(value).ok()?;
-    let Some(encoded) = text.strip_prefix(OPEN) else { return Some(text.to_owned()) };
-    let bytes = BASE64.decode(encoded.strip_suffix(CLOSE)?.as_bytes()).ok()?;
-    String::from_utf8(bytes).ok()
+    let is_plain = value.iter().all(|byte| matches!(byte, b'\t' | 0x20..=0x7e));
+    let text = str::from_utf8(value).ok().filter(|_| is_plain)?;
+    // Only both marks together say that it is encoded.
+    let encoded = text.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE));
+    let Some(encoded) = encoded else { return Some(text.to_owned()) };
+    String::from_utf8(BASE64.decode(encoded.as_bytes()).ok()?).ok()
 }
 
 #[cfg(test)]
@@ -44,6 +46,7 @@ mod tests {
             assert_eq!(decode(encoded.as_bytes()).as_deref(), Some(text));
         }
         assert_eq!(decode(b"=?base64?!?="), None);
-        assert_eq!(decode(b"=?base64?eA=="), None);
+        assert_eq!(decode(b"=?base64?eA==").as_deref(), Some("=?base64?eA=="));
+        assert_eq!(decode("n\u{e4}h".as_bytes()), None);
     }
 }

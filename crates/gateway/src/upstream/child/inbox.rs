@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use gatelodge_json::{Limits, read};
-use gatelodge_mcp::{Method, ServerNotification, Upstream as Said, read_upstream};
+use gatelodge_json::{Limits, read, split};
+use gatelodge_mcp::{Id, Method, ServerNotification, Upstream as Said, read_upstream};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
@@ -118,7 +118,8 @@ impl Inbox {
     /// Hands a message out. False if it belongs to nobody.
     pub fn deliver(&self, message: Bytes) -> bool {
         match read_upstream(&message, &self.limits) {
-            Err(_) => false,
+            // Whoever waits for it is told at once that it cannot be read, and not when its time is over.
+            Err(_) => answers(&message).is_some_and(|call| self.answer(&call, message.clone())),
             Ok(Said::Reply(reply)) => {
                 self.has_answered.store(true, Ordering::Relaxed);
                 let waiting = reply.id().and_then(|id| self.lock().waiting.remove(id.as_str()?));
@@ -138,6 +139,11 @@ impl Inbox {
             Ok(Said::Request(_)) if self.whose == Whose::Anybody => false,
             Ok(Said::Request(_)) => self.event(&message).is_some_and(|event| self.lock().tell_anybody(event)),
         }
+    }
+
+    fn answer(&self, call: &str, message: Bytes) -> bool {
+        let waiting = self.lock().waiting.remove(call);
+        waiting.is_some_and(|waiting| waiting.answer.send(message).is_ok())
     }
 
     /// Finds room for a message to wait; none if there is none.
@@ -201,6 +207,16 @@ impl Inbox {
     }
 }
 
+/// Which call a message answers that cannot be read, if that much of it can: it may be too deep, say.
+fn answers(message: &[u8]) -> Option<String> {
+    let limits = Limits { bytes: message.len(), depth: usize::MAX, members: usize::MAX };
+    let parts = split(message, &limits).ok()?;
+    let find = |key: &str| parts.iter().find(|part| part.key == key);
+    // Only an answer has neither a method nor a doubt whose it is.
+    let id = find("id").filter(|_| find("method").is_none())?;
+    Id::read(id.value)?.as_str().map(str::to_owned)
+}
+
 fn pieces(bytes: usize) -> usize {
     bytes / PIECE + 1
 }
@@ -231,6 +247,16 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn an_answer_that_cannot_be_read_ends_its_call() {
+        let keeping = Keeping { keeper: Vec::new(), max_bytes: 1 << 16, dropped: Counter::default() };
+        let inbox = Inbox::new(Arc::default(), &keeping, Whose::Session);
+        let (_events, answer) = inbox.wait_for("call-1").expect("it runs");
+        let deep = format!(r#"{{"jsonrpc":"2.0","id":"call-1","result":{}1{}}}"#, "[".repeat(100), "]".repeat(100));
+        assert!(inbox.deliver(Bytes::from(deep)));
+        assert!(answer.await.is_ok(), "whoever waits finds out");
+    }
 
     #[test]
     fn what_a_shared_process_says_to_nobody_in_particular_reaches_no_caller() {

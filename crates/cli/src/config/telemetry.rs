@@ -1,0 +1,31 @@
+//! `[telemetry]`: where spans are sent. What the file does not say, the environment may.
+
+use gatelodge_gateway::InjectedHeader;
+use http::Uri;
+
+use super::read::Reader;
+use super::sections::RawTelemetry;
+use super::servers::{injected, url, warn_of_clear_text};
+use crate::headers::Environment;
+
+/// What the file says.
+#[derive(Debug, Clone, Default)]
+pub struct TelemetryFile {
+    /// Where the collector is, without the path for traces.
+    pub endpoint: Option<Uri>,
+    /// What is sent with each request.
+    pub headers: Vec<InjectedHeader>,
+    /// What the gateway calls itself.
+    pub service_name: Option<String>,
+}
+
+/// What the section means.
+pub fn telemetry(raw: &RawTelemetry, environment: Environment<'_>, reader: &mut Reader) -> TelemetryFile {
+    let headers = injected(raw.headers.as_ref(), environment, reader);
+    let endpoint = raw.endpoint.as_ref().and_then(|written| {
+        let endpoint = url(written, reader)?;
+        warn_of_clear_text(&endpoint, &written.span, &headers, reader);
+        Some(endpoint)
+    });
+    TelemetryFile { endpoint, headers, service_name: raw.service_name.as_ref().map(|name| name.value.clone()) }
+}

@@ -1,0 +1,102 @@
+//! The task that sends spans. It has nothing to do with calls but the queue between them.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Request};
+use http_body_util::{BodyExt, Full, Limited};
+use prometheus_client::metrics::counter::Counter;
+use tokio::sync::{mpsc, oneshot};
+use tracing::{info, warn};
+
+use super::span::Span;
+use super::{Item, TelemetryConfig, otlp};
+use crate::upstream::{Pool, TlsError, innermost, pool};
+
+const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf");
+/// What a collector says is a few bytes; of one that says more, no more is read.
+const MAX_ANSWER: usize = 64 << 10;
+
+pub(super) struct Exporter {
+    config: TelemetryConfig,
+    /// From calls. Closed when the gateway is dropped; then the task ends.
+    items: mpsc::Receiver<Item>,
+    pool: Pool,
+    lost: Counter,
+    is_failing: bool,
+}
+
+impl Exporter {
+    pub fn new(config: TelemetryConfig, items: mpsc::Receiver<Item>, lost: Counter) -> Result<Self, TlsError> {
+        let pool = pool(config.timeout)?;
+        Ok(Self { config, items, pool, lost, is_failing: false })
+    }
+
+    pub async fn run(mut self) {
+        while let Some(first) = self.items.recv().await {
+            let (batch, asked) = self.gather(first).await;
+            if !batch.is_empty() {
+                self.send(&batch).await;
+            }
+            if let Some(done) = asked {
+                let _ = done.send(());
+            }
+        }
+    }
+
+    /// What is sent together: as much as comes in time, or until somebody asks.
+    async fn gather(&mut self, first: Item) -> (Vec<Box<Span>>, Option<oneshot::Sender<()>>) {
+        let mut batch = Vec::new();
+        let mut next = Some(first);
+        let mut waited = std::pin::pin!(tokio::time::sleep(self.config.delay));
+        loop {
+            match next {
+                Some(Item::Span(span)) => batch.push(span),
+                Some(Item::Flush(done)) => return (batch, Some(done)),
+                None => return (batch, None),
+            }
+            if batch.len() >= self.config.batch {
+                return (batch, None);
+            }
+            next = tokio::select! {
+                item = self.items.recv() => item,
+                () = &mut waited => return (batch, None),
+            };
+        }
+    }
+
+    /// Sends a batch, once. Whoever keeps spans for a collector that is gone needs room without end.
+    async fn send(&mut self, batch: &[Box<Span>]) {
+        let body = otlp::encode(&self.config.resource, batch);
+        let sending = tokio::time::timeout(self.config.timeout, self.post(body.into())).await;
+        let count = batch.len();
+        match sending.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
+            Ok(()) if self.is_failing => {
+                self.is_failing = false;
+                info!("the telemetry collector takes spans again");
+            }
+            Ok(()) => {}
+            Err(why) => {
+                self.lost.inc_by(count as u64);
+                // Said once; the figures tell how many.
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    warn!(spans = count, "the telemetry collector took no spans, and they are dropped: {why}");
+                }
+            }
+        }
+    }
+
+    async fn post(&self, body: Bytes) -> Result<(), String> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.config.url.clone();
+        for header in &self.config.headers {
+            request.headers_mut().append(header.name.clone(), header.value.clone());
+        }
+        request.headers_mut().insert(CONTENT_TYPE, PROTOBUF);
+        let response = self.pool.request(request).await.map_err(|error| innermost(&error))?;
+        let status = response.status();
+        // Read to its end, so that the connection can be used again. What it says of single spans helps nobody here.
+        let _ = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+        if status.is_success() { Ok(()) } else { Err(format!("HTTP status {}", status.as_u16())) }
+    }
+}

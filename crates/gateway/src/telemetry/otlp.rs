@@ -1,0 +1,103 @@
+//! Spans as a collector takes them: OTLP's `ExportTraceServiceRequest` in protobuf. The numbers are those of its
+//! fields.
+
+use gatelodge_mcp::TraceParent;
+
+use super::span::{Kind, Span, Value};
+
+/// Protobuf, field by field.
+#[derive(Default)]
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn varint(&mut self, mut number: u64) {
+        while number > 0x7f {
+            self.0.push(0x80 | (number & 0x7f) as u8);
+            number >>= 7;
+        }
+        self.0.push(number as u8);
+    }
+
+    fn tag(&mut self, field: u8, wire: u8) {
+        self.varint(u64::from(field) << 3 | u64::from(wire));
+    }
+
+    fn number(&mut self, field: u8, number: u64) {
+        self.tag(field, 0);
+        self.varint(number);
+    }
+
+    fn fixed64(&mut self, field: u8, number: u64) {
+        self.tag(field, 1);
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    fn bytes(&mut self, field: u8, bytes: &[u8]) {
+        self.tag(field, 2);
+        self.varint(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn message(&mut self, field: u8, write: impl FnOnce(&mut Self)) {
+        let mut inner = Self::default();
+        write(&mut inner);
+        self.bytes(field, &inner.0);
+    }
+
+    fn attribute(&mut self, field: u8, name: &str, value: &Value) {
+        self.message(field, |pair| {
+            pair.bytes(1, name.as_bytes());
+            pair.message(2, |any| match value {
+                Value::Text(text) => any.bytes(1, text.as_bytes()),
+                Value::Number(number) => any.number(3, *number),
+            });
+        });
+    }
+
+    fn ids(&mut self, of: &TraceParent) {
+        self.bytes(1, &of.trace.to_be_bytes());
+        self.bytes(2, &of.span.to_be_bytes());
+    }
+
+    fn span(&mut self, span: &Span) {
+        self.ids(&span.own);
+        if let Some(parent) = &span.parent {
+            self.bytes(4, &parent.span.to_be_bytes());
+        }
+        self.bytes(5, span.name.as_bytes());
+        self.number(6, if span.kind == Kind::Server { 2 } else { 3 });
+        self.fixed64(7, span.start);
+        self.fixed64(8, span.end);
+        for (name, value) in &span.attributes {
+            self.attribute(9, name, value);
+        }
+        if let Some(link) = &span.link {
+            self.message(13, |inner| inner.ids(link));
+        }
+        if span.is_error {
+            self.message(15, |status| status.number(3, 2));
+        }
+    }
+}
+
+/// Writes spans, and who sends them.
+pub fn encode(resource: &[(String, String)], spans: &[Box<Span>]) -> Vec<u8> {
+    let mut request = Writer::default();
+    request.message(1, |all| {
+        all.message(1, |own| {
+            for (name, value) in resource {
+                own.attribute(1, name, &Value::Text(value.clone()));
+            }
+        });
+        all.message(2, |scoped| {
+            scoped.message(1, |scope| {
+                scope.bytes(1, env!("CARGO_PKG_NAME").as_bytes());
+                scope.bytes(2, env!("CARGO_PKG_VERSION").as_bytes());
+            });
+            for span in spans {
+                scoped.message(2, |inner| inner.span(span));
+            }
+        });
+    });
+    request.0
+}

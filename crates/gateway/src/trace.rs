@@ -1,0 +1,80 @@
+//! Which trace a request belongs to, and our spans in it. A caller's trace is continued whether or not we record it.
+
+use gatelodge_mcp::{Message, TraceContext, TraceParent};
+use http::header::{HeaderMap, HeaderValue};
+
+use crate::telemetry::{Spans, Telemetry};
+
+/// A request's place in a trace.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    /// The caller's span; none if the trace begins here.
+    pub parent: Option<TraceParent>,
+    /// What the HTTP head says, where the message says another.
+    pub link: Option<TraceParent>,
+    /// Our span towards the caller.
+    pub own: TraceParent,
+    state: Option<HeaderValue>,
+    baggage: Option<HeaderValue>,
+    /// Where our spans go; none if nobody records them.
+    pub spans: Option<Spans>,
+}
+
+/// One request to an upstream, in a span of ours.
+#[derive(Debug, Clone)]
+pub(crate) struct Hop {
+    /// Our span towards the upstream.
+    pub own: TraceParent,
+    pub state: Option<HeaderValue>,
+    pub baggage: Option<HeaderValue>,
+    /// What it asks for, and of whom: a name or a URI.
+    pub method: String,
+    pub about: Option<String>,
+}
+
+impl Trace {
+    /// Finds the caller's span: in the message, else in the head. Where there is none, a trace begins here only if it
+    /// is recorded. What the message names and nobody can read is not made up for by the head.
+    pub fn of(message: &Message<'_>, headers: Option<&HeaderMap>, telemetry: &Telemetry) -> Option<Self> {
+        let in_head = headers.and_then(TraceContext::of_head);
+        let (context, link) = match message {
+            Message::Request(request) if request.meta().names_trace() => (request.meta().trace(), in_head),
+            _ => (in_head, None),
+        };
+        let is_request = matches!(message, Message::Request(_));
+        let own = match &context {
+            Some(context) => context.parent.with_span(random_span()?),
+            None if telemetry.is_on() && is_request => TraceParent::root(random_trace()?, random_span()?),
+            None => return None,
+        };
+        let parent = context.as_ref().map(|context| context.parent);
+        let link = link.map(|context| context.parent).filter(|link| Some(*link) != parent);
+        let (state, baggage) = context.map(|context| (context.state, context.baggage)).unwrap_or_default();
+        // INVARIANT: both were found fit for a head.
+        let value = |text: Option<String>| text.and_then(|text| HeaderValue::try_from(text).ok());
+        let spans = telemetry.spans().filter(|_| own.is_sampled());
+        Some(Self { parent, link, own, state: value(state), baggage: value(baggage), spans })
+    }
+
+    /// A span below ours, for one request to an upstream.
+    pub fn hop(&self, method: &str, about: Option<&str>) -> Option<Hop> {
+        Some(Hop {
+            own: self.own.with_span(random_span()?),
+            state: self.state.clone(),
+            baggage: self.baggage.clone(),
+            method: method.to_owned(),
+            about: about.map(str::to_owned),
+        })
+    }
+}
+
+/// Without randomness there is no id that nobody else has; then the trace ends here.
+fn random_span() -> Option<u64> {
+    getrandom::u64().ok().filter(|span| *span != 0)
+}
+
+fn random_trace() -> Option<u128> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).ok()?;
+    Some(u128::from_be_bytes(bytes)).filter(|trace| *trace != 0)
+}

@@ -1,0 +1,157 @@
+//! Trace context: a caller's trace goes on in spans of ours, in the message and in the head; nothing is made up.
+#![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use gatelodge_store::Kind;
+use gatelodge_testkit::{FakeUpstream, Hit, TestGateway, json_response};
+use serde_json::{Value, json};
+
+const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"read_note":{}}}"#;
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+const OTHER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
+
+async fn desk() -> (FakeUpstream, TestGateway) {
+    let upstream = FakeUpstream::with_tools(&["read_note", "wipe"]).await;
+    let gateway = TestGateway::with_policy(POLICY, &upstream).await;
+    gateway.initialize().await;
+    (upstream, gateway)
+}
+
+/// Calls a tool with this `_meta`, or none, and these headers; gives what reached the server.
+async fn call(upstream: &FakeUpstream, gw: &TestGateway, meta: Option<&str>, headers: &[(&str, &str)]) -> Hit {
+    let meta = meta.map(|meta| format!(r#", "_meta":{meta}"#)).unwrap_or_default();
+    let body = format!(
+        r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"read_note","arguments":{{"n":1.10}}{meta}}}}}"#
+    );
+    let session = gw.session();
+    let mut all = vec![("Mcp-Session-Id", session.as_str())];
+    all.extend_from_slice(headers);
+    let answer = gw.post(&all, &body).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    upstream.calls_to("read_note").pop().expect("it was sent")
+}
+
+/// The row of the last call.
+async fn traced(gw: &TestGateway) -> Option<String> {
+    let rows = gw.rows().await;
+    let row = rows.iter().filter(|row| row.record.kind == Kind::Intent).max_by_key(|row| row.seq).expect("a row");
+    row.record.trace.as_deref().map(str::to_owned)
+}
+
+fn is_child(found: &str, of: &str) -> bool {
+    let (found, of): (Vec<&str>, Vec<&str>) = (found.split('-').collect(), of.split('-').collect());
+    found.len() == 4 && found[..2] == of[..2] && found[2].len() == 16 && found[2] != of[2] && found[3] == of[3]
+}
+
+#[tokio::test]
+async fn a_callers_trace_goes_on_in_a_child_span_and_the_rest_is_kept() {
+    let (upstream, gw) = desk().await;
+    let meta = format!(r#"{{"k/1" :1e2,"traceparent": "{PARENT}","tracestate":"v=1","baggage":"a=b,c=d"}}"#);
+    let hit = call(&upstream, &gw, Some(&meta), &[]).await;
+    let message = hit.message();
+    let sent = message["params"]["_meta"]["traceparent"].as_str().expect("a span").to_owned();
+    assert!(is_child(&sent, PARENT), "{sent}");
+    assert!(hit.body.contains(&meta.replace(PARENT, &sent)), "only the span changed: {}", hit.body);
+    assert_eq!(hit.header("traceparent"), Some(sent.as_str()));
+    assert_eq!((hit.header("tracestate"), hit.header("baggage")), (Some("v=1"), Some("a=b,c=d")));
+    assert_eq!(traced(&gw).await.as_deref(), Some(TRACE));
+    let again = call(&upstream, &gw, Some(&meta), &[]).await;
+    assert_ne!(again.header("traceparent"), Some(sent.as_str()), "each request has a span of its own");
+}
+
+#[tokio::test]
+async fn a_trace_of_the_head_goes_on_in_the_head_and_adds_nothing_to_the_message() {
+    let (upstream, gw) = desk().await;
+    let headers = [("traceparent", PARENT), ("tracestate", "v=1"), ("baggage", "a=b")];
+    for meta in [None, Some("{}"), Some(r#"{"tracestate":"x=1"}"#)] {
+        let hit = call(&upstream, &gw, meta, &headers).await;
+        assert!(is_child(hit.header("traceparent").expect("a span"), PARENT), "{hit:?}");
+        assert_eq!((hit.header("tracestate"), hit.header("baggage")), (Some("v=1"), Some("a=b")));
+        match meta {
+            None => assert_eq!(hit.message()["params"].get("_meta"), None, "absent stays absent"),
+            Some(meta) => assert!(hit.body.contains(&format!("\"_meta\":{meta}}}")), "{}", hit.body),
+        }
+        assert_eq!(traced(&gw).await.as_deref(), Some(TRACE));
+    }
+}
+
+#[tokio::test]
+async fn the_message_wins_over_the_head() {
+    let (upstream, gw) = desk().await;
+    let meta = format!(r#"{{"traceparent":"{OTHER}"}}"#);
+    let headers = [("traceparent", PARENT), ("tracestate", "v=1"), ("baggage", "a=b")];
+    let hit = call(&upstream, &gw, Some(&meta), &headers).await;
+    assert!(is_child(hit.header("traceparent").expect("a span"), OTHER));
+    assert_eq!(hit.message()["params"]["_meta"]["traceparent"].as_str(), hit.header("traceparent"));
+    assert_eq!((hit.header("tracestate"), hit.header("baggage")), (None, None), "of the other trace");
+}
+
+#[tokio::test]
+async fn what_is_no_trace_is_neither_continued_nor_passed_on() {
+    let (upstream, gw) = desk().await;
+    let long = format!("{PARENT}-{}", "0".repeat(9_000));
+    for bad in [r#""00-1""#, "7", "null", r#""""#, &format!("\"{long}\""), &format!("\"{}\"", PARENT.to_uppercase())] {
+        let meta = format!(r#"{{"k/1":1,"traceparent":{bad},"tracestate":"v=1","baggage":"a=b"}}"#);
+        // A head that says another does not make up for it.
+        let hit = call(&upstream, &gw, Some(&meta), &[("traceparent", PARENT)]).await;
+        assert_eq!(hit.message()["params"]["_meta"], json!({"k/1": 1, "baggage": "a=b"}), "{bad}");
+        assert_eq!((hit.header("traceparent"), hit.header("tracestate")), (None, None), "{bad}");
+        assert_eq!(traced(&gw).await, None, "{bad}");
+    }
+    for headers in
+        [&[("traceparent", "00-1")][..], &[("traceparent", PARENT), ("traceparent", OTHER)], &[("traceparent", &long)]]
+    {
+        let hit = call(&upstream, &gw, None, headers).await;
+        assert_eq!(hit.header("traceparent"), None, "{headers:?}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_trace_of_the_caller_there_is_none() {
+    let (upstream, gw) = desk().await;
+    let hit = call(&upstream, &gw, None, &[("tracestate", "v=1"), ("baggage", "a=b")]).await;
+    for name in ["traceparent", "tracestate", "baggage"] {
+        assert_eq!(hit.header(name), None, "{name}");
+    }
+    assert_eq!(hit.message()["params"].get("_meta"), None);
+    assert_eq!(traced(&gw).await, None);
+}
+
+#[tokio::test]
+async fn handshakes_and_every_page_of_a_list_go_on_in_spans_of_their_own() {
+    let pages = |hit: &Hit| {
+        let message = hit.message();
+        let next = if message["params"]["cursor"].is_null() { json!("two") } else { Value::Null };
+        let result = json!({"tools": [], "nextCursor": next});
+        let text = json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string();
+        (hit.method() == "tools/list").then(|| json_response("200 OK", "", &text))
+    };
+    let upstream = FakeUpstream::start(json!([]), pages).await;
+    let gw = TestGateway::with_policy(POLICY, &upstream).await;
+    let meta = json!({"traceparent": PARENT});
+    let handshake = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"_meta": meta,
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
+    assert_eq!(gw.post(&[], &handshake.to_string()).await.status, 200);
+    gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}})).await;
+    let spans: Vec<String> =
+        upstream.hits().iter().filter_map(|hit| hit.header("traceparent").map(str::to_owned)).collect();
+    assert_eq!(spans.len(), 3, "{spans:?}");
+    assert!(spans.iter().all(|span| is_child(span, PARENT)), "{spans:?}");
+    assert!(spans[1] != spans[2] && spans[0] != spans[1], "{spans:?}");
+    let named = |hit: &Hit| hit.message()["params"]["_meta"]["traceparent"].as_str() == hit.header("traceparent");
+    assert!(upstream.hits().iter().filter(|hit| hit.header("traceparent").is_some()).all(named));
+    let rows = gw.rows().await;
+    let listed = rows.iter().find(|row| row.record.method.as_deref() == Some("tools/list")).expect("a row");
+    assert_eq!(listed.record.trace.as_deref(), Some(TRACE));
+}
+
+#[tokio::test]
+async fn the_row_of_a_refused_call_has_the_trace_too() {
+    let (upstream, gw) = desk().await;
+    let params = json!({"name": "wipe", "arguments": {}, "_meta": {"traceparent": PARENT}});
+    gw.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})).await;
+    assert!(upstream.calls().is_empty());
+    let rows = gw.rows().await;
+    let row = rows.iter().find(|row| row.record.kind == Kind::Refused).expect("a row");
+    assert_eq!(row.record.trace.as_deref(), Some(TRACE));
+}

@@ -1,0 +1,197 @@
+//! Arguments that travel in the head as well: which ones, by a tool's input schema, and whether both say the same.
+
+use gatelodge_json::{Decimal, Kind, Value};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+
+use super::{Misfit, decode, encode};
+use crate::error::shown;
+
+/// What a tool's author writes beside a property that is to be mirrored.
+const ANNOTATION: &str = "x-mcp-header";
+const PREFIX: &str = "mcp-param-";
+/// The most of such headers in one request, and the most bytes of a name and of a value: they come before anybody was
+/// asked for, and servers refuse heads that are much larger.
+const MAX_HEADERS: usize = 64;
+const MAX_NAME: usize = 128;
+const MAX_VALUE: usize = 16 << 10;
+
+/// The arguments of a tool that are mirrored into `Mcp-Param-*` headers.
+#[derive(Debug, Clone, Default)]
+pub struct Mirror {
+    fields: Vec<Field>,
+}
+
+#[derive(Debug, Clone)]
+struct Field {
+    header: HeaderName,
+    /// The names of properties that lead to it.
+    path: Vec<String>,
+}
+
+/// Why a tool cannot be called over HTTP: its schema annotates what cannot be mirrored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`x-mcp-header` at {at} {what}")]
+pub struct MirrorError {
+    at: String,
+    what: &'static str,
+}
+
+impl Mirror {
+    /// Finds what an input schema wants to have mirrored.
+    ///
+    /// # Errors
+    /// An annotation is not a unique name for a header, or stands where no one value can be found.
+    pub fn of_schema(schema: Value<'_>) -> Result<Self, MirrorError> {
+        let mut own = Self::default();
+        own.look(schema, &mut Vec::new(), Chain::Unbroken)?;
+        Ok(own)
+    }
+
+    fn look(&mut self, schema: Value<'_>, path: &mut Vec<String>, chain: Chain) -> Result<(), MirrorError> {
+        for (key, value) in schema.members() {
+            match key.as_str().as_deref().unwrap_or_default() {
+                ANNOTATION => self.annotate(schema, value, path, chain)?,
+                "properties" => {
+                    for (name, property) in value.members() {
+                        path.push(name.as_str().unwrap_or_default().into_owned());
+                        self.look(property, path, chain)?;
+                        path.pop();
+                    }
+                }
+                "$defs" | "definitions" | "dependentSchemas" | "patternProperties" => {
+                    for (_, part) in value.members() {
+                        self.look(part, path, Chain::Broken)?;
+                    }
+                }
+                // Values, not schemas.
+                "default" | "const" | "enum" | "examples" => {}
+                _ => {
+                    self.look(value, path, Chain::Broken)?;
+                    for part in value.elements() {
+                        self.look(part, path, Chain::Broken)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn annotate(
+        &mut self,
+        schema: Value<'_>,
+        name: Value<'_>,
+        path: &[String],
+        chain: Chain,
+    ) -> Result<(), MirrorError> {
+        let wrong = |what| Err(MirrorError { at: shown(&path.join("/")), what });
+        if chain == Chain::Broken || path.is_empty() {
+            return wrong("is not at a property that is reached by properties alone");
+        }
+        let is_primitive = schema
+            .get("type")
+            .is_some_and(|kind| ["string", "integer", "boolean"].iter().any(|primitive| kind.is_str(primitive)));
+        if !is_primitive {
+            return wrong("is not at a string, an integer or a boolean");
+        }
+        let name = name.as_str().filter(|name| !name.is_empty() && name.len() <= MAX_NAME);
+        let header = name.and_then(|name| HeaderName::from_bytes(format!("{PREFIX}{name}").as_bytes()).ok());
+        let Some(header) = header else { return wrong("is not the name of a header") };
+        if self.fields.iter().any(|field| field.header == header) {
+            return wrong("is a name that another one has");
+        }
+        if self.fields.len() == MAX_HEADERS {
+            return wrong("is one too many");
+        }
+        self.fields.push(Field { header, path: path.to_vec() });
+        Ok(())
+    }
+
+    /// Checks that a client mirrored its arguments: each one that is there, and none that is not.
+    ///
+    /// # Errors
+    /// It did not.
+    pub fn check(&self, said: &HeaderMap, arguments: Option<Value<'_>>) -> Result<(), Misfit> {
+        for field in &self.fields {
+            let value = field.value(arguments);
+            let is_same = match said.get(&field.header) {
+                None => value.is_none(),
+                Some(header) => value.is_some_and(|value| says(header, value)),
+            };
+            if !is_same {
+                let name = &field.header;
+                return Err(Misfit::mismatch(&format!("the `{name}` header is not what the arguments say")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The headers for the arguments, and beside them those of `said` that mirror nothing.
+    pub fn onto(&self, mut said: HeaderMap, arguments: Option<Value<'_>>) -> HeaderMap {
+        for field in &self.fields {
+            let text = field.value(arguments).and_then(written);
+            match text.and_then(|text| HeaderValue::try_from(encode(&text)).ok()) {
+                Some(value) => drop(said.insert(&field.header, value)),
+                None => drop(said.remove(&field.header)),
+            }
+        }
+        said
+    }
+}
+
+/// Whether what was passed on the way to a part of a schema was properties alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Chain {
+    Unbroken,
+    Broken,
+}
+
+impl Field {
+    /// The argument; none if it is absent, null or nothing that a header can say.
+    fn value<'d>(&self, arguments: Option<Value<'d>>) -> Option<Value<'d>> {
+        let found = self.path.iter().try_fold(arguments?, |value, name| value.get(name))?;
+        matches!(found.kind(), Kind::String | Kind::Number | Kind::Bool).then_some(found)
+    }
+}
+
+/// A value as a header says it: a number in the digits that it was judged by.
+fn written(value: Value<'_>) -> Option<String> {
+    Some(match value.kind() {
+        Kind::String => value.as_str()?.into_owned(),
+        _ => value.raw().to_owned(),
+    })
+}
+
+fn says(header: &HeaderValue, value: Value<'_>) -> bool {
+    let Some(said) = decode(header.as_bytes()) else { return false };
+    match value.as_number() {
+        Some(number) => Decimal::new(&said).is_some_and(|said| said == number),
+        None => written(value).is_some_and(|text| text == said),
+    }
+}
+
+/// The `Mcp-Param-*` headers of a request, whatever they mirror.
+///
+/// # Errors
+/// They are too many or too long, one is there twice, or one is not plain text: nobody could tell what they say.
+pub fn param_headers(headers: &HeaderMap) -> Result<HeaderMap, Misfit> {
+    let mut found = HeaderMap::new();
+    for (name, value) in headers.iter().filter(|(name, _)| name.as_str().starts_with(PREFIX)) {
+        let wrong = |what: &str| Misfit::mismatch(&format!("the header {} {what}", shown(name.as_str())));
+        if name.as_str().len() > PREFIX.len() + MAX_NAME || value.len() > MAX_VALUE {
+            return Err(wrong("is too long"));
+        }
+        if !value.as_bytes().iter().all(|byte| matches!(byte, b'\t' | 0x20..=0x7e)) {
+            return Err(wrong("has characters that must be sent in Base64"));
+        }
+        if found.insert(name.clone(), value.clone()).is_some() {
+            return Err(wrong("is there twice"));
+        }
+        if found.len() > MAX_HEADERS {
+            return Err(wrong("is one too many"));
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;
