@@ -287,7 +287,9 @@ impl Client {
             (_, None) => Child::start(upstream, config, &self.keeping, Whose::Session)?,
         };
         let (status, source) = match (outgoing.verb, outgoing.call) {
-            (Verb::Post, Some(call)) => (StatusCode::OK, Source::Child(child.ask(call, &outgoing.body).await?)),
+            (Verb::Post, Some(call)) => {
+                (StatusCode::OK, Source::Child(child.ask(call, &outgoing.body, outgoing.may_ask).await?))
+            }
             (Verb::Post, None) => {
                 child.tell(&outgoing.body).await?;
                 (StatusCode::ACCEPTED, Source::Nothing)

@@ -20,6 +20,18 @@ pub(crate) fn notification(errand: &Errand<'_>, said: &ServerNotification<'_>) -
             let is_own = said.reference().is_some_and(|token| token == Id::string(errand.call.as_str()));
             errand.progress.filter(|_| is_own).and_then(|token| said.referring_to(token))
         }
+        // Whose requests stand alone hears of changes where it listens for them.
+        Method::ToolsListChanged
+        | Method::PromptsListChanged
+        | Method::ResourcesListChanged
+        | Method::ResourceUpdated
+            if errand.visit.crossing() == Crossing::ToSession =>
+        {
+            let text = unaddressed(errand.gw, errand.visit, said)?;
+            let text = errand.visit.upstream.secrets().cut_json(text);
+            errand.visit.far_session()?.hub.tell(text.into());
+            None
+        }
         _ => unaddressed(errand.gw, errand.visit, said),
     }
 }
@@ -36,6 +48,9 @@ pub(crate) fn unaddressed(gw: &Gateway, visit: &Visit, said: &ServerNotification
         Method::LogMessage if visit.far_session().is_some_and(|session| !session.takes_log) => None,
         // It answers what we asked, not the client.
         Method::SubscriptionsAcknowledged if visit.crossing() == Crossing::ToStateless => None,
+        // Of what the client's era does not have.
+        Method::ElicitationComplete | Method::TaskStatus if visit.crossing() == Crossing::ToSession => None,
+        Method::TaskChanged if visit.crossing() == Crossing::ToStateless => None,
         Method::ToolsListChanged => {
             visit.offers().forget();
             Some(said.text().to_owned())

@@ -181,8 +181,13 @@ impl Child {
     }
 
     /// Sends a request, whose id is that of the call.
-    pub async fn ask(self: &Arc<Self>, call: CallId, text: &Bytes) -> Result<ChildAnswer, SendError> {
-        let (events, answer) = self.inbox.wait_for(call.as_str()).ok_or_else(|| self.not_sent())?;
+    pub async fn ask(
+        self: &Arc<Self>,
+        call: CallId,
+        text: &Bytes,
+        may_be_asked: bool,
+    ) -> Result<ChildAnswer, SendError> {
+        let (events, answer) = self.inbox.wait_for(call.as_str(), may_be_asked).ok_or_else(|| self.not_sent())?;
         let answer = ChildAnswer { events, answer: Some(answer), call: Some(call), child: Arc::clone(self) };
         self.tell(text).await?;
         Ok(answer)
@@ -253,6 +258,11 @@ pub(crate) struct ChildAnswer {
 }
 
 impl ChildAnswer {
+    /// Whether no other call runs that the process may ask something for.
+    pub fn is_only_one(&self) -> bool {
+        self.child.inbox.has_one_call()
+    }
+
     pub async fn next(&mut self) -> Result<Option<Bytes>, SendError> {
         let Some(answer) = &mut self.answer else {
             return Ok(if self.call.is_some() { None } else { self.events.recv().await.map(|(event, _)| event) });

@@ -101,6 +101,8 @@ pub(crate) struct Outgoing {
     pub params: HeaderMap,
     /// Our span, if it belongs to a trace.
     pub hop: Option<Hop>,
+    /// Whether an upstream may ask its client something before it answers: it is a call, and not a list.
+    pub may_ask: bool,
 }
 
 /// The head of a stateless request, made from the body that was judged.
@@ -123,6 +125,7 @@ impl Outgoing {
             modern: None,
             params: HeaderMap::new(),
             hop: None,
+            may_ask: false,
         }
     }
 
