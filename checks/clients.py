@@ -26,6 +26,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent / "clients"
 EVERYTHING = HERE / "node_modules/@modelcontextprotocol/server-everything/dist/index.js"
 CLAUDE = HERE / "node_modules/@anthropic-ai/claude-code-linux-x64/claude"
+# The last that speaks the old revisions alone: what npm gives to an old Node.
+OLD_CLAUDE = HERE / "node_modules/claude-code-2.1.197/claude"
+# Each with its version, and the revision it speaks to a gateway that speaks all.
+CLAUDES = {"2.1.325": (CLAUDE, "2026-07-28"), "2.1.197": (OLD_CLAUDE, "2025-11-25")}
 
 # Calls whose answer is the same every time, and one that the strict policy refuses.
 CALLS = {
@@ -35,7 +39,11 @@ CALLS = {
     "everything": [["echo", {"message": "hello"}], ["get-sum", {"a": 2, "b": 3}], ["get-tiny-image", {}],
                    ["get-structured-content", {"location": "Chicago"}], ["get-annotated-message", {"messageType": "error"}]],
 }
+MODERN = "2026-07-28"
 HIDDEN = {"notes": "delete_note", "sums": "fail", "everything": "echo"}
+# The same server once more, speaking only HTTP+SSE.
+OLD = "old"
+CALLS[OLD], HIDDEN[OLD] = CALLS["everything"], HIDDEN["everything"]
 
 
 def free_port() -> int:
@@ -127,6 +135,12 @@ def clients(arguments: argparse.Namespace) -> dict[str, list[str]]:
     return every
 
 
+def sse_clients(arguments: argparse.Namespace) -> dict[str, list[str]]:
+    """Those that also speak HTTP+SSE."""
+    every = clients(arguments)
+    return {name: [*every[name], "sse"] for name in ("TypeScript SDK, legacy", "TypeScript SDK, auto", "Python SDK", "FastMCP")}
+
+
 def talk(command: list[str], url: str, token: str, calls: list) -> dict:
     values = {"URL": url, "TOKEN": token, "CALLS": json.dumps(calls)}
     return json.loads(run([values.get(word, word) for word in command]).splitlines()[-1])
@@ -143,6 +157,13 @@ class Findings:
             print(f"FAILED {what}\n  direct:  {direct}\n  through: {through}")
 
 
+def alike(findings: Findings, what: str, direct: dict, through: dict) -> None:
+    """The same, but that a client which may choose takes the newest revision: the gateway speaks it for every server."""
+    expected = MODERN if "auto" in what else direct.get("version")
+    findings.same(f"{what}: the revision", expected, through.get("version"))
+    findings.same(what, direct | {"version": expected}, through | {"version": expected})
+
+
 def compare(findings: Findings, arguments: argparse.Namespace, direct: dict, gate: str, tokens: dict) -> None:
     for server, url in direct.items():
         through = f"{gate}/mcp/{server}"
@@ -156,29 +177,55 @@ def compare(findings: Findings, arguments: argparse.Namespace, direct: dict, gat
         findings.same(f"{server}: the list but for what is hidden", rest, strict)
         for name, command in clients(arguments).items():
             told, heard = talk(command, url, "", CALLS[server]), talk(command, through, tokens[server, "all"], CALLS[server])
-            findings.same(f"{name} at {server}", told, heard)
+            alike(findings, f"{name} at {server}", told, heard)
             refused = talk(command, through, tokens[server, "strict"], [[HIDDEN[server], {}]])
             findings.same(f"{name} at {server}: what is hidden", HIDDEN[server] in refused["tools"], False)
             said = json.dumps(refused["results"])
             findings.same(f"{name} at {server}: calling it", f"Unknown tool: {HIDDEN[server]}" in said, True)
 
 
-def claude_code(findings: Findings, gate: str, tokens: dict, home: str) -> None:
+def compare_sse(findings: Findings, arguments: argparse.Namespace, direct: dict, gate: str, tokens: dict) -> None:
+    """HTTP+SSE at either side of the gateway, and at both."""
+    for name, command in sse_clients(arguments).items():
+        told = talk(command, direct[OLD], "", CALLS[OLD])
+        for server in ("everything", OLD):
+            heard = talk(command, f"{gate}/mcp/{server}", tokens[server, "all"], CALLS[server])
+            findings.same(f"{name} by HTTP+SSE at {server}", told, heard)
+            refused = talk(command, f"{gate}/mcp/{server}", tokens[server, "strict"], [[HIDDEN[server], {}]])
+            findings.same(f"{name} by HTTP+SSE at {server}: what is hidden", HIDDEN[server] in refused["tools"], False)
+            said = json.dumps(refused["results"])
+            findings.same(f"{name} by HTTP+SSE at {server}: calling it", f"Unknown tool: {HIDDEN[server]}" in said, True)
+        heard = talk(clients(arguments)[name], f"{gate}/mcp/{OLD}", tokens[OLD, "all"], CALLS[OLD])
+        alike(findings, f"{name} at a server that speaks only HTTP+SSE", told, heard)
+
+
+def claude_code(findings: Findings, version: str, gate: str, tokens: dict, home: str) -> None:
     """Claude Code connects, lists and reports health without anyone being logged in."""
-    if not CLAUDE.exists():
-        sys.exit(f"error: {CLAUDE} is missing; npm ci in {HERE} brings it")
+    claude, _ = CLAUDES[version]
+    if not claude.exists():
+        sys.exit(f"error: {claude} is missing; npm ci in {HERE} brings it")
     environment = {"HOME": home, "PATH": os.environ["PATH"], "CLAUDE_CONFIG_DIR": f"{home}/.claude",
                    "DISABLE_TELEMETRY": "1", "DISABLE_AUTOUPDATER": "1"}
+    said = run([str(claude), "--version"], env=environment, cwd=home, stdin=subprocess.DEVNULL)
+    findings.same("the version of Claude Code", version, said.split()[0])
     for server in ("notes", "everything"):
         header = f"Authorization: Bearer {tokens[server, 'all']}"
-        run([str(CLAUDE), "mcp", "add", "--transport", "http", server, f"{gate}/mcp/{server}", "--header", header],
+        run([str(claude), "mcp", "add", "--transport", "http", server, f"{gate}/mcp/{server}", "--header", header],
             env=environment, cwd=home, stdin=subprocess.DEVNULL)
-    listed = run([str(CLAUDE), "mcp", "list"], env=environment, cwd=home, stdin=subprocess.DEVNULL)
+    listed = run([str(claude), "mcp", "list"], env=environment, cwd=home, stdin=subprocess.DEVNULL)
     for server in ("notes", "everything"):
         lines = [line for line in listed.splitlines() if line.startswith(f"{server}:")]
-        findings.same(f"Claude Code at {server}", len(lines) == 1 and "Connected" in lines[0], True)
+        findings.same(f"Claude Code {version} at {server}", len(lines) == 1 and "Connected" in lines[0], True)
         if findings.failed:
             print(listed)
+
+
+def check_log(findings: Findings, program: str, data: Path) -> None:
+    """Each Claude Code was seen by the gateway, under its own version and speaking the revision that is its own."""
+    rows = run([program, "calls", "--data", str(data), "--all", "--last", "100000", "--json"]).splitlines()
+    for version, (_, revision) in CLAUDES.items():
+        seen = {row.get("revision") for row in map(json.loads, rows) if row.get("client") == f"claude-code {version}"}
+        findings.same(f"the revision of Claude Code {version}", {revision}, seen - {None})
 
 
 def configuration(folder: Path, direct: dict, tokens: dict, ports: tuple[int, int]) -> Path:
@@ -216,20 +263,27 @@ def main() -> None:
             wait_for(port, process, what)
 
         ports = {server: free_port() for server in CALLS}
-        direct = {server: f"http://127.0.0.1:{port}/mcp" for server, port in ports.items()}
+        paths = {OLD: "sse"}
+        direct = {server: f"http://127.0.0.1:{port}/{paths.get(server, 'mcp')}" for server, port in ports.items()}
         start("notes", ports["notes"], [sys.executable, str(HERE / "notes_server.py"), str(ports["notes"])])
         start("sums", ports["sums"], [sys.executable, str(HERE / "sums_server.py"), str(ports["sums"])])
         loopback = ["--import", str(HERE / "loopback.mjs")]
         start("everything", ports["everything"], [arguments.node, *loopback, str(EVERYTHING), "streamableHttp"],
               env=os.environ | {"PORT": str(ports["everything"])})
+        start(OLD, ports[OLD], [arguments.node, *loopback, str(EVERYTHING), "sse"],
+              env=os.environ | {"PORT": str(ports[OLD])})
         tokens = {(server, label): make_token() for server in direct for label in ("all", "strict")}
         gate, admin = free_port(), free_port()
         path = configuration(folder, direct, tokens, (gate, admin))
         start("gatelodge", gate, [arguments.gatelodge, "serve", "--config", str(path)])
-        compare(findings, arguments, direct, f"http://127.0.0.1:{gate}", tokens)
-        home = folder / "home"
-        home.mkdir()
-        claude_code(findings, f"http://127.0.0.1:{gate}", tokens, str(home))
+        url = f"http://127.0.0.1:{gate}"
+        compare(findings, arguments, {server: at for server, at in direct.items() if server != OLD}, url, tokens)
+        compare_sse(findings, arguments, direct, url, tokens)
+        for version in CLAUDES:
+            home = folder / f"home-{version}"
+            home.mkdir()
+            claude_code(findings, version, url, tokens, str(home))
+        check_log(findings, arguments.gatelodge, folder / "data")
         if findings.failed:
             print((folder / "gatelodge.log").read_text()[-3000:])
     print(f"clients: {findings.checked - findings.failed} passed, {findings.failed} failed")

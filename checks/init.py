@@ -20,7 +20,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from clients import CLAUDE, EVERYTHING, HERE, Findings, free_port, make_token, run, wait_for
+from clients import CLAUDE, EVERYTHING, HERE, OLD_CLAUDE, Findings, free_port, make_token, run, wait_for
 
 MODULES = HERE / "node_modules"
 GEMINI = MODULES / "@google/gemini-cli/bundle/gemini.js"
@@ -73,17 +73,22 @@ class Clients:
     def __init__(self, home: Path, project: Path, node: str):
         self.home, self.project, self.node = home, project, node
         self.commands = {
-            "Claude Code": ([str(CLAUDE)], ["clock", "everything"]),
-            "Gemini CLI": ([node, str(GEMINI)], ["clock"]),
-            "OpenCode": ([str(OPENCODE)], ["clock"]),
+            "Claude Code 2.1.325": ([str(CLAUDE)], ["clock", "everything"]),
+            "Claude Code 2.1.197": ([str(OLD_CLAUDE)], ["clock", "everything"]),
+            "Gemini CLI 0.61.0": ([node, str(GEMINI)], ["clock"]),
+            "OpenCode 1.18.33": ([str(OPENCODE)], ["clock"]),
         }
 
     def listed(self, client: str, tokens: dict[str, str], copy: Path) -> str:
-        """What a client says of its servers. It runs on a copy of the home: clients write to their own files."""
+        """What a client says of its servers."""
+        return self.said(client, ["mcp", "list"], tokens, copy)
+
+    def said(self, client: str, words: list[str], tokens: dict[str, str], copy: Path) -> str:
+        """What a client prints. It runs on a copy of the home: clients write to their own files."""
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(self.home, copy, symlinks=True)
         environment = {"HOME": str(copy), "PATH": f"{Path(self.node).parent}:{os.environ['PATH']}"} | QUIET | tokens
-        command = [*self.commands[client][0], "mcp", "list"]
+        command = [*self.commands[client][0], *words]
         # Some list on the other stream.
         done = subprocess.run(command, env=environment, cwd=self.project, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
@@ -100,6 +105,8 @@ def is_connected(said: str, server: str) -> bool:
 def check_clients(findings: Findings, clients: Clients, tokens: dict[str, str], copy: Path) -> None:
     strangers = {name: make_token() for name in tokens}
     for client, (_, servers) in clients.commands.items():
+        version = re.search(r"\d+\.\d+\.\d+", clients.said(client, ["--version"], {}, copy))
+        findings.same(f"the version of {client}", client.split()[-1], version and version[0])
         good, bad = clients.listed(client, tokens, copy), clients.listed(client, strangers, copy)
         for server in servers:
             findings.same(f"{client} at {server}", True, is_connected(good, server))
@@ -145,7 +152,7 @@ def main() -> None:
     parser.add_argument("--gatelodge", required=True)
     parser.add_argument("--node", required=True)
     arguments = parser.parse_args()
-    for needed in (CLAUDE, GEMINI, OPENCODE, EVERYTHING):
+    for needed in (CLAUDE, OLD_CLAUDE, GEMINI, OPENCODE, EVERYTHING):
         if not needed.exists():
             sys.exit(f"error: {needed} is missing; npm ci in {HERE} brings it")
     program, findings = str(Path(arguments.gatelodge).resolve()), Findings()

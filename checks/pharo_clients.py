@@ -35,6 +35,7 @@ def check_clients(findings, house) -> None:
         wait_for(port, alone, "gatelodge pharo --http")
         direct = f"http://127.0.0.1:{port}/mcp"
         check_sdks(findings, house, direct)
+        check_compat(findings, house)
         check_claude_code(findings, house, direct)
         check_claude_desktop(findings, house)
     finally:
@@ -71,6 +72,17 @@ def check_sdks(findings, house, direct: str) -> None:
             found = value.get("structuredContent") if has_sum else "Unknown tool: eval" in value.get("message", "")
             findings.same(f"{client} {way}: 3 + 4", {"success": True, "result": 7} if has_sum else True, found)
             findings.same(f"{client} {way}: eval_code", True, words in code.get("message", "") or code)
+
+
+def check_compat(findings, house) -> None:
+    """A failure is an ordinary result there, which no client may refuse for what the list says of results."""
+    server = json.dumps([*house.server, "--compat"])
+    for client, (command, _) in CLIENTS.items():
+        command = [house.node if word == "NODE" else word for word in command]
+        failed, summed = talk(command, server, "", [["eval", {"code": "nil foo"}], SUM])["results"]
+        said = failed.get("structuredContent", {}).get("success", failed), failed.get("isError")
+        findings.same(f"{client} with --compat: a failure", (False, False), said)
+        findings.same(f"{client} with --compat: 3 + 4", {"success": True, "result": 7}, summed.get("structuredContent"))
 
 
 def check_claude_code(findings, house, direct: str) -> None:

@@ -171,9 +171,9 @@ def offered(findings: Findings, house: House, *options: str) -> list[dict]:
 
 
 def check_page(findings: Findings, house: House) -> None:
-    """The table of tools on the page is what the server lists, and `--compat` lists the same."""
+    """The table of tools on the page is what the server lists, and `--compat` lists the same with results left open."""
     listed, compat = offered(findings, house), offered(findings, house, "--compat")
-    findings.same("the list with --compat", listed, compat)
+    findings.same("the list with --compat", [tool | {"outputSchema": {"type": "object"}} for tool in listed], compat)
     cells = re.findall(r"^\| `(\w+)` \| (.*?) \| (Read|Write|Execute) \|", pharo_clients.PAGE.read_text(), re.MULTILINE)
     findings.same("the categories on the page", {"Read": 15, "Write": 3, "Execute": 4}, dict(Counter(cell[2] for cell in cells)))
     wanted = []

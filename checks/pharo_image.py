@@ -3,6 +3,7 @@
 Nothing here evaluates: `pharo/amber` does. Raw sockets, because half of the answers are no proper HTTP.
 """
 
+import contextlib
 import socket
 import threading
 import time
@@ -37,7 +38,9 @@ class Image:
         self.listener.close()
         with self.lock:
             for connection in self.open_ones:
-                connection.shutdown(socket.SHUT_RDWR)
+                # The other side may have gone already.
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
         end = time.monotonic() + 10
         while self.open_ones and time.monotonic() < end:
             time.sleep(0.01)

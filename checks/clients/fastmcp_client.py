@@ -1,6 +1,6 @@
 """FastMCP as a client: prints one JSON object with the list and what each call gave.
 
-    fastmcp_client.py URL TOKEN CALLS
+    fastmcp_client.py URL TOKEN CALLS [sse]
 """
 
 import asyncio
@@ -8,12 +8,12 @@ import json
 import sys
 
 from fastmcp import Client
-from fastmcp.client.transports import StreamableHttpTransport
+from fastmcp.client.transports import SSETransport, StreamableHttpTransport
 
 
-async def main(url: str, token: str, calls: list) -> None:
+async def main(url: str, token: str, calls: list, transport: type) -> None:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    async with Client(StreamableHttpTransport(url, headers=headers)) as client:
+    async with Client(transport(url, headers=headers)) as client:
         tools = [tool.name for tool in await client.list_tools()]
         results = []
         for name, arguments in calls:
@@ -25,4 +25,5 @@ async def main(url: str, token: str, calls: list) -> None:
         print(json.dumps({"tools": tools, "results": results}))
 
 
-asyncio.run(main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3])))
+by = SSETransport if sys.argv[4:] == ["sse"] else StreamableHttpTransport
+asyncio.run(main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), by))

@@ -1,10 +1,10 @@
 // The TypeScript SDK as a client: prints one JSON object with the list and what each call gave.
-//   node typescript.mjs URL TOKEN legacy|auto '[["tool", {…}], …]'
+//   node typescript.mjs URL TOKEN legacy|auto '[["tool", {…}], …]' [sse]
 // A command as a JSON list in place of the URL is run, and spoken to over its standard streams.
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { Client, SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 
-const [url, token, mode, calls] = process.argv.slice(2);
+const [url, token, mode, calls, by] = process.argv.slice(2);
 
 function transport() {
   if (url.startsWith('[')) {
@@ -12,7 +12,8 @@ function transport() {
     return new StdioClientTransport({ command, args, env: process.env });
   }
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
-  return new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
+  const Transport = by === 'sse' ? SSEClientTransport : StreamableHTTPClientTransport;
+  return new Transport(new URL(url), { requestInit: { headers } });
 }
 
 const client = new Client({ name: 'typescript-sdk', version: '2.4.0' }, { versionNegotiation: { mode } });

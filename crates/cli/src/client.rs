@@ -1,8 +1,9 @@
-//! A small MCP client over streamable HTTP: one server, one call at a time, either era of the protocol.
+//! A small MCP client over HTTP: one server, one call at a time, either era of the protocol.
 
 mod child;
 mod http;
 mod message;
+mod sse;
 
 use std::time::Duration;
 
@@ -14,7 +15,9 @@ use serde_json::{Value, json};
 pub use child::tools_of;
 use http::Wire;
 pub use http::get;
+use message::Answer;
 pub use message::Refused;
+use sse::Sse;
 
 /// How the server is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -56,6 +59,8 @@ impl std::error::Error for ClientError {}
 /// A server that has been greeted.
 pub struct Client {
     wire: Wire,
+    /// The connection to a server that speaks only HTTP+SSE.
+    sse: Option<Sse>,
     /// What is sent beside the token: the revision, and the session if there is one.
     spoken: HeaderMap,
     is_stateless: bool,
@@ -85,7 +90,7 @@ impl Client {
 
     fn new(wire: Wire, is_stateless: bool, revision: &str) -> Self {
         let revision = revision.to_owned();
-        Self { wire, spoken: HeaderMap::new(), is_stateless, next_id: 1, server: String::new(), revision }
+        Self { wire, sse: None, spoken: HeaderMap::new(), is_stateless, next_id: 1, server: String::new(), revision }
     }
 
     async fn discover(&mut self) -> Result<(), ClientError> {
@@ -103,7 +108,14 @@ impl Client {
         let params = message::handshake(&self.revision);
         let body = message::request(self.next_id, "initialize", &params);
         self.next_id += 1;
-        let answer = self.wire.post(body, &self.spoken).await?;
+        let answer = match self.exchange(body.clone(), &self.spoken.clone()).await {
+            // What servers of the first revision say to a message at this address.
+            Err(refused @ ClientError::Status(400 | 404 | 405, _)) => {
+                self.sse = Some(Sse::open(&self.wire, &self.spoken).await?.ok_or(refused)?);
+                self.exchange(body, &self.spoken.clone()).await?
+            }
+            answer => answer?,
+        };
         if let Some(session) = answer.session.clone() {
             self.spoken.insert("mcp-session-id", session);
         }
@@ -115,7 +127,18 @@ impl Client {
         if let Ok(value) = HeaderValue::from_str(&self.revision) {
             self.spoken.insert("mcp-protocol-version", value);
         }
-        self.wire.tell(message::notification("notifications/initialized"), &self.spoken).await
+        let told = message::notification("notifications/initialized");
+        match &self.sse {
+            Some(sse) => sse.tell(&self.wire, told, &self.spoken).await,
+            None => self.wire.tell(told, &self.spoken).await,
+        }
+    }
+
+    async fn exchange(&mut self, body: String, headers: &HeaderMap) -> Result<Answer, ClientError> {
+        match &mut self.sse {
+            Some(sse) => sse.ask(&self.wire, body, headers).await,
+            None => self.wire.post(body, headers).await,
+        }
     }
 
     /// Asks, and gives the result.
@@ -131,7 +154,7 @@ impl Client {
         }
         let id = self.next_id;
         self.next_id += 1;
-        self.wire.post(message::request(id, method, &params), &headers).await?.result(id)
+        self.exchange(message::request(id, method, &params), &headers).await?.result(id)
     }
 
     /// Calls a tool.

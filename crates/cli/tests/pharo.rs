@@ -12,6 +12,7 @@ mod support;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use support::{Run, gatelodge, house};
@@ -60,7 +61,7 @@ fn a_time_that_cannot_be_kept_is_refused() {
 fn a_port_that_is_none_is_refused_wherever_it_stands() {
     for port in ["0", "65536", "-1", "http"] {
         assert_usage(&gatelodge(&["pharo", &format!("--port={port}")]), "--port");
-        assert_usage(&house().run_with(&[("PHARO_SIS_PORT", port)], &["pharo"]), "--port");
+        assert_usage(&house().run_with(&[("PHARO_SIS_PORT", port)], &["pharo"]), "the variable `PHARO_SIS_PORT`");
     }
 }
 
@@ -107,13 +108,42 @@ fn a_client_at_standard_streams_is_served_by_the_image_at_the_port_of_the_enviro
 }
 
 #[test]
+fn it_ends_when_nobody_can_read_its_output_though_its_input_stays_open() {
+    let mut child = Listening(
+        Command::new(env!("CARGO_BIN_EXE_gatelodge"))
+            .arg("pharo")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program starts"),
+    );
+    drop(child.0.stdout.take());
+    let mut input = child.0.stdin.take().expect("a pipe");
+    writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).expect("a reader");
+    let begin = Instant::now();
+    let ended = loop {
+        match child.0.try_wait().expect("a child") {
+            Some(status) => break status,
+            None => assert!(begin.elapsed() < Duration::from_secs(20), "it hangs"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(ended.code(), Some(5));
+}
+
+#[test]
 fn a_picture_is_given_only_if_the_image_is_here() {
     let house = house();
     house.write_bytes("screen.png", b"\x89PNG\r\n\x1a\n");
     let path = house.path("screen.png").display().to_string();
     let body: &'static str = json!({"success": true, "result": {"screenshot": path}}).to_string().leak();
     let line = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "read_screen"}});
-    for (flag, blocks) in [(&[][..], 2), (&["--beyond-loopback"], 1), (&["--compat"], 1)] {
+    // Who may reach the server says nothing of where the image is. `127.1` is a name, for all that is known of it.
+    let elsewhere = ["--beyond-loopback", "--host", "127.1"];
+    for (flag, blocks) in
+        [(&[][..], 2), (&["--beyond-loopback"], 2), (&["--host", "127.1"], 2), (&elsewhere, 1), (&["--compat"], 1)]
+    {
         let (port, _asked) = image(body);
         let port = port.to_string();
         let args = [&["pharo", "--port", &port][..], flag].concat();

@@ -8,4 +8,5 @@ pub(crate) mod line;
 pub(crate) mod listener;
 pub(crate) mod mcp;
 pub(crate) mod reply;
+pub(crate) mod sse;
 pub(crate) mod tap;

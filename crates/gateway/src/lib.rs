@@ -11,6 +11,7 @@ mod live;
 mod methods;
 mod metrics;
 mod redact;
+mod seat;
 mod session;
 mod settings;
 mod telemetry;
@@ -34,6 +35,7 @@ use tracing::{info, warn};
 use crate::call::PausedCalls;
 use crate::flood::Flood;
 use crate::http::listener::{Entrance, listen};
+use crate::http::sse::Connections;
 use crate::live::Bounds;
 use crate::methods::pool::Pool;
 use crate::metrics::Metrics;
@@ -65,6 +67,7 @@ pub struct Gateway {
     clock: Arc<dyn Clock>,
     settings: Settings,
     sessions: Sessions,
+    connections: Connections,
     pool: Pool,
     paused: PausedCalls,
     metrics: Metrics,
@@ -101,6 +104,7 @@ impl Gateway {
             pins,
             clock,
             sessions: Sessions::new(settings.sessions, settings.session_idle),
+            connections: Connections::default(),
             pool: Pool::default(),
             paused: PausedCalls::default(),
             client,
@@ -127,9 +131,9 @@ impl Gateway {
         let next = self.live.load().next(servers, grants, &bounds);
         self.live.store(Arc::new(next));
         let live = self.live();
-        self.sessions.look_at_children(|session, child| {
+        self.sessions.look_at_links(|session, link| {
             let has_grant = live.grants().any(|grant| grant.config.id == *session.grant());
-            has_grant && live.server(session.server()).is_some_and(|upstream| child.is_of(upstream))
+            has_grant && live.server(session.server()).is_some_and(|upstream| link.is_of(upstream))
         });
     }
 

@@ -20,7 +20,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
 
 use self::hub::Hub;
 use self::words::{OwnWords, Watched};
-use crate::upstream::{Child, Link};
+use crate::upstream::Link;
 
 /// The most of a client's name that is kept.
 const MAX_CLIENT_TEXT: usize = 128;
@@ -381,13 +381,15 @@ impl Sessions {
         least.inspect(|(_, child)| child.end()).is_some()
     }
 
-    /// Looks again at what processes of sessions offer, and ends those that are not to stay.
-    pub fn look_at_children(&self, stays: impl Fn(&Session, &Child) -> bool) {
+    /// Looks again at what processes of sessions offer, and ends those, and connections, that are not to stay.
+    pub fn look_at_links(&self, stays: impl Fn(&Session, &Link) -> bool) {
         for session in self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
-            match session.link() {
-                Link::Child(child) if stays(&session, &child) => child.offers().forget(),
-                Link::Child(child) => child.end(),
-                Link::None | Link::Http(_) => {}
+            let link = session.link();
+            match (&link, stays(&session, &link)) {
+                (Link::Child(child), true) => child.offers().forget(),
+                (Link::Child(child), false) => child.end(),
+                (Link::Sse(connection), false) => connection.end(),
+                (Link::Sse(_), true) | (Link::None | Link::Http(_), _) => {}
             }
         }
     }

@@ -6,7 +6,7 @@ use http::header::{HeaderMap, HeaderValue};
 use crate::telemetry::{Spans, Telemetry};
 
 /// A request's place in a trace.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Trace {
     /// The caller's span; none if the trace begins here.
     pub parent: Option<TraceParent>,

@@ -4,25 +4,28 @@ mod child;
 mod exchange;
 mod fingerprint;
 mod http;
+mod inbox;
 mod offer;
 mod outgoing;
+mod peer;
 mod restarts;
 mod secret;
+mod sse;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
+use ::http::Uri;
 use ::http::header::{HeaderMap, HeaderName, HeaderValue};
-use ::http::{StatusCode, Uri};
 use gatelodge_mcp::Revision;
 use gatelodge_store::ServerName;
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Mutex, Semaphore};
 
 pub use child::ChildConfig;
-pub(crate) use child::{Child, as_line};
+pub(crate) use child::as_line;
 pub(crate) use exchange::Exchange;
 pub use http::TlsError;
 pub(crate) use http::{Pool, innermost, pool};
@@ -30,10 +33,12 @@ pub(crate) use offer::{Offer, OfferedTool, Offers};
 pub(crate) use outgoing::{Link, ModernHead, Outgoing, SendError, Verb};
 pub use secret::{MIN_SECRET, Secrets};
 
-use self::child::{Keeping, Whose};
-use self::exchange::Source;
+use self::child::{Child, Keeping};
 use self::http::HttpClient;
+use self::inbox::Whose;
+use self::peer::Peer;
 use self::restarts::Restarts;
+use self::sse::Sse;
 use crate::Settings;
 use crate::call::Permit;
 
@@ -142,6 +147,8 @@ pub struct Upstream {
     /// Whether it speaks without handshakes: 0 unknown, 1 yes, 2 no. Written by whoever asked it, read by every request
     /// of a modern client.
     speaks_modern: AtomicU8,
+    /// Whether it took the last handshake by HTTP+SSE, so that the next begins there. Written by each handshake.
+    speaks_sse: AtomicBool,
     /// The revisions that it named when it was asked; empty before. Written and read with what is above.
     spoken: std::sync::Mutex<Vec<Revision>>,
     /// Held while it is asked, so that many requests ask once.
@@ -169,6 +176,7 @@ impl Upstream {
             restarts: Arc::default(),
             shared: std::sync::Mutex::default(),
             speaks_modern: AtomicU8::new(0),
+            speaks_sse: AtomicBool::new(false),
             spoken: std::sync::Mutex::default(),
             probing: Mutex::default(),
         }
@@ -269,7 +277,7 @@ impl Client {
     pub async fn send(&self, upstream: &Upstream, permit: Permit) -> Result<Exchange, SendError> {
         let outgoing = permit.into_outgoing();
         match &upstream.config.way {
-            Way::Http(to) => self.http.send(upstream, to, outgoing).await,
+            Way::Http(to) => self.send_over_http(upstream, to, outgoing).await,
             Way::Child(config) => self.send_to_child(upstream, config, outgoing).await,
         }
     }
@@ -280,26 +288,52 @@ impl Client {
         config: &ChildConfig,
         outgoing: Outgoing,
     ) -> Result<Exchange, SendError> {
-        let child = match (outgoing.link, &outgoing.modern) {
-            (Link::Child(child), _) => child,
+        let child = match (&outgoing.link, &outgoing.modern) {
+            (Link::Child(child), _) => Arc::clone(child),
             (_, Some(_)) => upstream.shared_child(config, &self.keeping)?,
             // A handshake begins a session, and each session has a process of its own.
             (_, None) => Child::start(upstream, config, &self.keeping, Whose::Session)?,
         };
-        let (status, source) = match (outgoing.verb, outgoing.call) {
-            (Verb::Post, Some(call)) => {
-                (StatusCode::OK, Source::Child(child.ask(call, &outgoing.body, outgoing.may_ask).await?))
+        Peer::Child(child).send(outgoing).await
+    }
+
+    async fn send_over_http(
+        &self,
+        upstream: &Upstream,
+        to: &HttpConfig,
+        outgoing: Outgoing,
+    ) -> Result<Exchange, SendError> {
+        if let Link::Sse(connection) = &outgoing.link {
+            return Peer::Sse(Arc::clone(connection)).send(outgoing).await;
+        }
+        if upstream.speaks_sse.load(Ordering::Relaxed) && outgoing.is_handshake() {
+            if let Ok(Some(connection)) = self.connected(upstream, to).await {
+                return Peer::Sse(connection).send(outgoing).await;
             }
-            (Verb::Post, None) => {
-                child.tell(&outgoing.body).await?;
-                (StatusCode::ACCEPTED, Source::Nothing)
-            }
-            (Verb::Hear, _) => (StatusCode::OK, Source::Child(child.hear()?)),
-            (Verb::End, _) => {
-                child.end();
-                (StatusCode::OK, Source::Nothing)
-            }
+            // It may be another server by now.
+            upstream.speaks_sse.store(false, Ordering::Relaxed);
+        }
+        let sent = self.http.send(upstream, to, outgoing.clone()).await;
+        let status = match &sent {
+            Ok(exchange) => exchange.status.as_u16(),
+            Err(SendError::Status(status)) => *status,
+            Err(_) => return sent,
         };
-        Ok(Exchange { status, link: Link::Child(child), source })
+        // What servers of the first revision say to a message at this address; whether it is one, its stream tells.
+        let may_be = matches!(status, 400 | 404 | 405) && upstream.speaks_modern() != Some(true);
+        if !may_be || !outgoing.is_handshake() {
+            return sent;
+        }
+        match self.connected(upstream, to).await? {
+            Some(connection) => {
+                upstream.speaks_sse.store(true, Ordering::Relaxed);
+                Peer::Sse(connection).send(outgoing).await
+            }
+            None => sent,
+        }
+    }
+
+    async fn connected(&self, upstream: &Upstream, to: &HttpConfig) -> Result<Option<Arc<Sse>>, SendError> {
+        Sse::open(&self.http, upstream, to, &self.keeping.dropped).await
     }
 }

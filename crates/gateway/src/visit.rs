@@ -14,7 +14,7 @@ use http::HeaderMap;
 pub(crate) const STDIO: &str = "stdio";
 
 /// A request whose grant is known.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Visit {
     pub grant: Arc<LiveGrant>,
     pub door: Door,
@@ -26,7 +26,7 @@ pub(crate) struct Visit {
 }
 
 /// How the client speaks. The upstream's side is a matter of its own.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Side {
     /// With a handshake. The session is none before it.
     Legacy(Option<Arc<Session>>),
@@ -35,7 +35,7 @@ pub(crate) enum Side {
 }
 
 /// What a stateless request says of its client.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Modern {
     pub revision: Revision,
     pub client: ClientInfo,
@@ -57,6 +57,11 @@ pub(crate) enum Crossing {
 }
 
 impl Visit {
+    /// The same by a session.
+    pub fn in_session(&self, session: Arc<Session>) -> Self {
+        Self { side: Side::Legacy(Some(session)), ..self.clone() }
+    }
+
     pub fn era(&self) -> Era {
         match &self.side {
             Side::Legacy(_) => Era::Legacy,

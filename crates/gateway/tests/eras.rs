@@ -1,5 +1,5 @@
 //! A client of one era before a server of the other: neither notices, but for what the other cannot do.
-#![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

@@ -155,3 +155,20 @@ async fn the_row_of_a_refused_call_has_the_trace_too() {
     let row = rows.iter().find(|row| row.record.kind == Kind::Refused).expect("a row");
     assert_eq!(row.record.trace.as_deref(), Some(TRACE));
 }
+
+#[tokio::test]
+async fn a_trace_crosses_the_eras() {
+    let (upstream, gw) = desk().await;
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {}, "traceparent": PARENT, "tracestate": "v=1"});
+    let params = json!({"name": "read_note", "arguments": {}, "_meta": meta});
+    let body = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}).to_string();
+    let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", "read_note")];
+    let answer = gw.post(&headers, &body).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let hit = upstream.calls_to("read_note").pop().expect("it was sent, in a session");
+    assert!(hit.header("mcp-session-id").is_some() && hit.header("mcp-method").is_none(), "{hit:?}");
+    assert!(is_child(hit.header("traceparent").expect("a span"), PARENT));
+    let sent = &hit.message()["params"]["_meta"];
+    assert_eq!((sent["traceparent"].as_str(), sent["tracestate"].as_str()), (hit.header("traceparent"), Some("v=1")));
+}

@@ -14,12 +14,21 @@ pub struct EventDecoder {
     line: Vec<u8>,
     /// The data of the event that is not finished yet; none before its first `data` line.
     data: Option<Vec<u8>>,
-    /// The type of the event, if it is not `message`.
-    is_other: bool,
+    /// The type of the event; none if it is one that nobody knows.
+    kind: Option<EventKind>,
     /// The last byte was a carriage return: a line feed belongs to it.
     after_return: bool,
     is_first_line: bool,
     limit: usize,
+}
+
+/// What an event is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    /// A message of the protocol.
+    Message,
+    /// The address that takes messages, in the transport of 2024-11-05.
+    Endpoint,
 }
 
 /// An event that is larger than allowed.
@@ -33,7 +42,14 @@ pub struct EventTooLarge {
 impl EventDecoder {
     /// Starts a stream whose events may have so many bytes.
     pub fn new(limit: usize) -> Self {
-        Self { line: Vec::new(), data: None, is_other: false, after_return: false, is_first_line: true, limit }
+        Self {
+            line: Vec::new(),
+            data: None,
+            kind: Some(EventKind::Message),
+            after_return: false,
+            is_first_line: true,
+            limit,
+        }
     }
 
     /// Takes the next bytes and hands out the data of each message event that they complete.
@@ -41,6 +57,17 @@ impl EventDecoder {
     /// # Errors
     /// An event is too large; the stream cannot be read any further.
     pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Vec<u8>)) -> Result<(), EventTooLarge> {
+        self.push_each(bytes, |kind, data| match kind {
+            EventKind::Message => each(data),
+            EventKind::Endpoint => {}
+        })
+    }
+
+    /// The same for events of every kind that is known.
+    ///
+    /// # Errors
+    /// An event is too large; the stream cannot be read any further.
+    pub fn push_each(&mut self, bytes: &[u8], mut each: impl FnMut(EventKind, Vec<u8>)) -> Result<(), EventTooLarge> {
         let mut rest = bytes;
         if self.after_return && !rest.is_empty() {
             rest = rest.strip_prefix(b"\n").unwrap_or(rest);
@@ -73,16 +100,16 @@ impl EventDecoder {
         Ok(())
     }
 
-    fn end_line(&mut self, each: &mut impl FnMut(Vec<u8>)) {
+    fn end_line(&mut self, each: &mut impl FnMut(EventKind, Vec<u8>)) {
         let mut line = std::mem::take(&mut self.line);
         if std::mem::take(&mut self.is_first_line) && line.starts_with(b"\xef\xbb\xbf") {
             line.drain(..3);
         }
         if line.is_empty() {
-            let is_message = !std::mem::take(&mut self.is_other);
+            let kind = self.kind.replace(EventKind::Message);
             // An event without data is for polling clients; it says nothing.
-            match self.data.take() {
-                Some(data) if is_message && !data.is_empty() => each(data),
+            match (kind, self.data.take()) {
+                (Some(kind), Some(data)) if !data.is_empty() => each(kind, data),
                 _ => {}
             }
             return;
@@ -100,7 +127,13 @@ impl EventDecoder {
                 }
                 None => self.data = Some(value.to_vec()),
             },
-            b"event" => self.is_other = !matches!(value, b"message" | b""),
+            b"event" => {
+                self.kind = match value {
+                    b"message" | b"" => Some(EventKind::Message),
+                    b"endpoint" => Some(EventKind::Endpoint),
+                    _ => None,
+                }
+            }
             _ => {}
         }
     }
@@ -109,6 +142,11 @@ impl EventDecoder {
 /// Writes a message as one event.
 pub fn event(text: &str) -> String {
     format!("event: message\ndata: {}\n\n", one_line(text))
+}
+
+/// Writes the first event of a connection by the transport of 2024-11-05: where the client's messages go.
+pub fn endpoint_event(address: &str) -> String {
+    format!("event: endpoint\ndata: {}\n\n", one_line(address))
 }
 
 #[cfg(test)]

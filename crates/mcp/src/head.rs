@@ -1,5 +1,6 @@
 //! What the head of an HTTP request must say, in every revision: the same rules for the gateway and for a server.
 
+mod endpoint;
 mod guard;
 mod mirror;
 mod names;
@@ -8,11 +9,12 @@ use gatelodge_json::quote;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, UPGRADE};
 use http::{HeaderName, StatusCode};
 
+pub use endpoint::endpoint;
 pub use guard::{Guard, Rejected};
 pub use mirror::{Mirror, MirrorError, param_headers};
 pub use names::{METHOD, NAME, PROTOCOL_VERSION, SESSION, decode, encode};
 
-use crate::error::{code, shown};
+use crate::error::{WireError, code, shown};
 use crate::message::Request;
 use crate::method::Method;
 use crate::revision::{Era, Revision};
@@ -133,6 +135,16 @@ pub fn check_meta(request: &Request<'_>, spoken: &[Revision]) -> Result<Revision
     Ok(revision)
 }
 
+/// The status to answer with to a message that cannot be taken.
+pub fn fault_status(fault: &WireError, era: Era) -> StatusCode {
+    match (era, fault.code) {
+        // A stateless client tells by the status that the method, not the server, is missing.
+        (Era::Modern, code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        (Era::Legacy, code::METHOD_NOT_FOUND | code::INVALID_PARAMS) => StatusCode::OK,
+        _ => StatusCode::from_u16(fault.status).unwrap_or(StatusCode::BAD_REQUEST),
+    }
+}
+
 fn known(text: &str, spoken: &[Revision]) -> Result<Revision, Misfit> {
     text.parse().map_err(|_| Misfit::revision(text, spoken))
 }
@@ -149,6 +161,21 @@ fn says(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
 /// # Errors
 /// The body is not plain JSON, or the caller does not take both kinds of answer.
 pub fn check_post(headers: &HeaderMap) -> Result<(), Refused> {
+    check_body(headers)?;
+    if !accepts(headers, "application/json") || !accepts(headers, "text/event-stream") {
+        return Err((
+            StatusCode::NOT_ACCEPTABLE,
+            "the client must accept both: `Accept: application/json, text/event-stream`",
+        ));
+    }
+    Ok(())
+}
+
+/// Checks what a POST says of its body.
+///
+/// # Errors
+/// The body is not plain JSON.
+pub fn check_body(headers: &HeaderMap) -> Result<(), Refused> {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut parts = kind.split(';');
     let is_json = parts.next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
@@ -166,12 +193,6 @@ pub fn check_post(headers: &HeaderMap) -> Result<(), Refused> {
     }
     if headers.contains_key(UPGRADE) {
         return Err((StatusCode::BAD_REQUEST, "the connection cannot become another protocol"));
-    }
-    if !accepts(headers, "application/json") || !accepts(headers, "text/event-stream") {
-        return Err((
-            StatusCode::NOT_ACCEPTABLE,
-            "the client must accept both: `Accept: application/json, text/event-stream`",
-        ));
     }
     Ok(())
 }

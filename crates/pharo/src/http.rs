@@ -13,7 +13,7 @@ use ::http::{Method as Verb, Request, Response, StatusCode};
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use gatelodge_json::Limits;
-use gatelodge_mcp::head::{self, Guard, Misfit, check_post, check_stateless};
+use gatelodge_mcp::head::{self, Guard, Misfit, check_post, check_stateless, fault_status, says_stateless};
 use gatelodge_mcp::{Era, Message, Method, Request as Asked, Revision, code, error, event};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -23,7 +23,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::server::{Pharo, era_of, knows, read, unknown_method, unreadable};
+use crate::running::Entry;
+use crate::server::{Deed, Pharo, is_of_later_revision, misfit, read, unreadable};
 use body::Body;
 
 /// Time for a request's head and for its body.
@@ -88,10 +89,16 @@ async fn answer(pharo: Arc<Pharo>, guard: &Guard, request: Request<Incoming>) ->
     let (parts, incoming) = request.into_parts();
     match parts.method {
         Verb::POST => post(pharo, parts.headers, incoming).await,
-        Verb::DELETE if let Some(session) = session(&parts.headers) => {
+        // The stateless have no sessions to end.
+        Verb::DELETE
+            if !says_stateless(&parts.headers)
+                && let Some(session) = session(&parts.headers) =>
+        {
             pharo.running.cancel_all(session);
             empty(StatusCode::NO_CONTENT)
         }
+        // INVARIANT: no answer of ours, OPTIONS included, has an `Access-Control-Allow` header. The guard lets pages of this
+        // machine through; a browser asks before it sends JSON for one, and hears no.
         _ => {
             let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, "this address takes POST");
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
@@ -113,74 +120,85 @@ async fn post(pharo: Arc<Pharo>, headers: HeaderMap, incoming: Incoming) -> Resp
         Err(_) => return refuse(StatusCode::REQUEST_TIMEOUT, "the message did not come in time"),
     };
     match read(&body) {
-        Err(fault) => json(StatusCode::BAD_REQUEST, unreadable(&fault)),
-        Ok(Message::Response(_)) => empty(StatusCode::ACCEPTED),
-        Ok(Message::Notification(said)) => {
+        Err(fault) if is_of_later_revision(&fault) => accept(&headers, || ()),
+        Err(fault) => {
+            let era = if says_stateless(&headers) { Era::Modern } else { Era::Legacy };
+            json(fault_status(&fault, era), unreadable(&fault))
+        }
+        Ok(Message::Response(_)) => accept(&headers, || ()),
+        Ok(Message::Notification(said)) => accept(&headers, || {
             if let (Method::Cancelled, Some(session), Ok(Some(id))) =
                 (said.method(), session(&headers), said.reference())
             {
                 pharo.running.cancel(session, &id);
             }
-            empty(StatusCode::ACCEPTED)
-        }
+        }),
         Ok(Message::Request(request)) => match era(&headers, &request) {
-            Err(misfit) => {
-                let text = error(Some(request.id()), misfit.code, &misfit.message, misfit.data.as_deref());
-                json(misfit.status, text)
-            }
-            // A stateless client tells by the status that the method, not the server, is missing.
-            Ok(Era::Modern) if !knows(request.method(), Era::Modern) => {
-                json(StatusCode::NOT_FOUND, unknown_method(&request))
-            }
-            Ok(era) => {
-                let is_stream = *request.method() == Method::Listen || request.meta().progress_token().is_some();
-                let is_handshake = *request.method() == Method::Initialize;
-                let ask = Ask { pharo, body: body.clone(), era, session: session(&headers).map(str::to_owned) };
-                let response = if is_stream { ask.stream() } else { ask.whole().await };
-                if is_handshake { with_session(response) } else { response }
-            }
+            Err(why) => json(why.status, misfit(Some(request.id()), &why)),
+            Ok(era) => take(pharo, &request, era, &headers, &body).await,
         },
     }
 }
 
+/// What wants no answer; it is done if the head can be taken.
+fn accept(headers: &HeaderMap, done: impl FnOnce()) -> Response<Body> {
+    match head::revision(headers, &Revision::ALL) {
+        Err(why) => json(why.status, misfit(None, &why)),
+        Ok(_) => {
+            done();
+            empty(StatusCode::ACCEPTED)
+        }
+    }
+}
+
+async fn take(pharo: Arc<Pharo>, request: &Asked<'_>, era: Era, headers: &HeaderMap, body: &Bytes) -> Response<Body> {
+    // Stateless requests are cancelled by hanging up, not by a message.
+    let session = if era == Era::Modern { None } else { session(headers) };
+    let (deed, entry) = match pharo.begin(request, era, session) {
+        Err((status, answer)) => return json(status, answer),
+        Ok(begun) => begun,
+    };
+    let is_stream = deed == Deed::Listen || deed == Deed::Call && request.meta().progress_token().is_some();
+    let ask = Ask { pharo, body: body.clone(), deed, era, entry };
+    let response = if is_stream { ask.stream() } else { ask.whole().await };
+    if deed == Deed::Greet { with_session(response) } else { response }
+}
+
 /// How the client speaks, by this request alone.
 fn era(headers: &HeaderMap, request: &Asked<'_>) -> Result<Era, Misfit> {
-    if head::says_stateless(headers) || request.meta().protocol_version().is_some() {
-        check_stateless(headers, request, &Revision::ALL)?;
+    if head::is_stateless(headers, request) {
+        check_stateless(headers, request, &Revision::ALL).map(Revision::era)
     } else {
-        head::revision(headers, &Revision::ALL)?;
+        head::revision(headers, &Revision::ALL).map(|_| Era::Legacy)
     }
-    era_of(request)
 }
 
 /// A request that is being answered.
 struct Ask {
     pharo: Arc<Pharo>,
     body: Bytes,
+    deed: Deed,
     era: Era,
-    session: Option<String>,
+    entry: Entry,
 }
 
 impl Ask {
-    async fn answer(&self, events: &mpsc::Sender<String>) -> Option<String> {
+    /// The answer. With it the id is free again; its place is not.
+    async fn answer(self, events: &mpsc::Sender<String>) -> Option<String> {
         let Ok(Message::Request(request)) = read(&self.body) else { return None };
-        // Stateless requests are cancelled by hanging up, not by a message.
-        let session = if self.era == Era::Modern { None } else { self.session.as_deref() };
-        match self.pharo.begin(&request, session) {
-            Err(answer) => Some(answer),
-            Ok(entry) => self.pharo.answer(&request, self.era, &entry, events).await,
-        }
+        self.pharo.answer(&request, (self.deed, self.era), &self.entry, events).await
     }
 
     /// One JSON text. A stateless caller that hangs up ends the call; for a legacy one it goes on.
     async fn whole(self) -> Response<Body> {
+        let room = Arc::clone(&self.entry.room);
         let (events, _) = mpsc::channel(1);
         let answer = match self.era {
             Era::Modern => self.answer(&events).await,
             Era::Legacy => tokio::spawn(async move { self.answer(&events).await }).await.unwrap_or_default(),
         };
         match answer {
-            Some(text) => json(StatusCode::OK, text),
+            Some(text) => json(StatusCode::OK, text).map(|body| body.holding(room)),
             None => empty(StatusCode::ACCEPTED),
         }
     }
@@ -190,6 +208,7 @@ impl Ask {
         let (texts, mut queue) = mpsc::channel::<String>(WAITING);
         let (events, body) = mpsc::channel::<Bytes>(WAITING);
         let hung_up = events.clone();
+        let room = Arc::clone(&self.entry.room);
         tokio::spawn(async move {
             let is_modern = self.era == Era::Modern;
             let asking = async move {
@@ -216,7 +235,7 @@ impl Ask {
                 }
             }
         });
-        let mut response = Response::new(Body::Events(body));
+        let mut response = Response::new(Body::events(body).holding(room));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -228,7 +247,7 @@ impl Ask {
 /// The session that the client names, if it is one that we could have given.
 fn session(headers: &HeaderMap) -> Option<&str> {
     let id = headers.get(head::SESSION)?.to_str().ok()?;
-    (id.len() == 32).then_some(id)
+    (id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))).then_some(id)
 }
 
 fn with_session(mut response: Response<Body>) -> Response<Body> {
@@ -242,7 +261,7 @@ fn with_session(mut response: Response<Body>) -> Response<Body> {
 }
 
 fn json(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
-    let mut response = Response::new(Body::Whole(Some(text.into())));
+    let mut response = Response::new(Body::whole(Some(text.into())));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
@@ -253,7 +272,7 @@ fn refuse(status: StatusCode, message: &str) -> Response<Body> {
 }
 
 fn empty(status: StatusCode) -> Response<Body> {
-    let mut response = Response::new(Body::Whole(None));
+    let mut response = Response::new(Body::whole(None));
     *response.status_mut() = status;
     response
 }

@@ -29,7 +29,7 @@ pub struct Image {
 
 /// Why the image gave no answer that could be read.
 #[derive(Debug, thiserror::Error)]
-pub enum ImageError {
+pub(crate) enum ImageError {
     /// The name leads nowhere.
     #[error("the name cannot be found: {0}")]
     Unknown(std::io::Error),
@@ -58,7 +58,7 @@ pub enum ImageError {
 
 /// How far a body came that was cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cut {
+pub(crate) struct Cut {
     /// Bytes that came.
     pub received: u64,
     /// Bytes that were announced, if a number was.
@@ -82,6 +82,15 @@ pub(crate) struct Question {
 }
 
 impl Image {
+    /// Host and port, as they are written in a URL.
+    pub(crate) fn place(&self) -> String {
+        if self.host.contains(':') && !self.host.starts_with('[') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+
     /// Asks, and waits for the whole answer.
     pub(crate) async fn ask(&self, question: Question, time: Duration) -> Result<Answer, ImageError> {
         tokio::time::timeout(time, self.exchange(question)).await.unwrap_or(Err(ImageError::Silent(time)))
@@ -124,12 +133,7 @@ impl Image {
     }
 
     fn request(&self, question: Question) -> Result<Request<Full<Bytes>>, ImageError> {
-        let host = if self.host.contains(':') && !self.host.starts_with('[') {
-            format!("[{}]:{}", self.host, self.port)
-        } else {
-            format!("{}:{}", self.host, self.port)
-        };
-        let host = HeaderValue::try_from(host)
+        let host = HeaderValue::try_from(self.place())
             .map_err(|_| ImageError::Unknown(std::io::Error::other("it cannot be written in a request")))?;
         let mut request = Request::new(Full::from(question.body));
         *request.method_mut() = match question.verb {

@@ -16,6 +16,6 @@ mod tools;
 mod verdict;
 
 pub use http::serve_http;
-pub use image::{Cut, Image, ImageError};
+pub use image::Image;
 pub use lines::serve_lines;
 pub use server::{Pharo, ReadPicture, Settings};

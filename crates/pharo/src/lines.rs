@@ -1,25 +1,22 @@
 //! One client over the standard streams: a message to a line, both eras on one process.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use gatelodge_json::Limits;
-use gatelodge_mcp::{Message, Method, Notification, code, error, one_line};
+use gatelodge_mcp::head::{Misfit, check_meta, names_stateless};
+use gatelodge_mcp::{Era, Message, Method, Notification, Request, Revision, code, error, one_line};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use crate::running::Entry;
-use crate::server::{Pharo, era_of, read, unreadable};
+use crate::server::{Deed, Pharo, is_of_later_revision, misfit, read, unreadable};
 
 /// Texts that wait for a client that does not read.
 const WAITING: usize = 64;
 /// The client has the process to itself.
 const SESSION: &str = "stdio";
-/// How long calls may go on once the client has closed its end.
-const LAST_CALLS: Duration = Duration::from_secs(5);
 
-/// Serves the client until its input ends.
+/// Serves the client until its input ends; then calls and their answers have the time that the settings say.
 ///
 /// # Errors
 /// A stream cannot be read or written.
@@ -29,7 +26,20 @@ pub async fn serve_lines(
     output: impl AsyncWrite + Unpin,
 ) -> std::io::Result<()> {
     let (texts, queue) = mpsc::channel(WAITING);
-    let (read, written) = tokio::join!(take_all(&pharo, BufReader::new(input), texts), write(output, queue));
+    let (ended, end) = oneshot::channel();
+    let reading = async {
+        let read = take_all(&pharo, BufReader::new(input), texts).await;
+        let _ = ended.send(());
+        read
+    };
+    let writing = async {
+        tokio::select! {
+            written = write(output, queue) => written,
+            // A client that does not read its last answers does not want them.
+            () = async { let _ = end.await; tokio::time::sleep(pharo.settings.last_words).await } => Ok(()),
+        }
+    };
+    let (read, written) = tokio::join!(reading, writing);
     read.and(written)
 }
 
@@ -57,7 +67,7 @@ async fn take_all(
         }
     }
     drop((texts, streams));
-    let _ = tokio::time::timeout(LAST_CALLS, async { while calls.join_next().await.is_some() {} }).await;
+    let _ = tokio::time::timeout(pharo.settings.last_calls, async { while calls.join_next().await.is_some() {} }).await;
     Ok(())
 }
 
@@ -70,22 +80,26 @@ async fn take(
     streams: &mut JoinSet<()>,
 ) {
     match read(&line) {
-        // What has neither id nor known method is a notification of some later revision.
-        Err(fault) if fault.id.is_none() && fault.code == code::METHOD_NOT_FOUND => {}
+        Err(fault) if is_of_later_revision(&fault) => {}
         Err(fault) => drop(texts.send(unreadable(&fault)).await),
         Ok(Message::Notification(said)) => cancel(pharo, &said),
         // Nothing is ever asked of the client, so nothing of it is an answer.
         Ok(Message::Response(_)) => {}
         Ok(Message::Request(request)) => {
+            let era = match era(&request) {
+                Err(why) => return drop(texts.send(misfit(Some(request.id()), &why)).await),
+                Ok(era) => era,
+            };
             // Before the next line is read: it may cancel this one.
-            let entry = match pharo.begin(&request, Some(SESSION)) {
-                Err(answer) => return drop(texts.send(answer).await),
-                Ok(entry) => entry,
+            let (deed, entry) = match pharo.begin(&request, era, Some(SESSION)) {
+                Err((_, answer)) => return drop(texts.send(answer).await),
+                Ok(begun) => begun,
             };
             let (pharo, texts) = (Arc::clone(pharo), texts.clone());
-            let tasks = if *request.method() == Method::Listen { streams } else { calls };
+            let tasks = if deed == Deed::Listen { streams } else { calls };
             tasks.spawn(async move {
-                if let Some(answer) = answer(&pharo, &line, &entry, &texts).await
+                let Ok(Message::Request(request)) = read(&line) else { return };
+                if let Some(answer) = pharo.answer(&request, (deed, era), &entry, &texts).await
                     && let Ok(place) = texts.reserve().await
                 {
                     // Only now: a client that does not read cannot pile up answers.
@@ -97,12 +111,9 @@ async fn take(
     }
 }
 
-async fn answer(pharo: &Pharo, line: &[u8], entry: &Entry, texts: &mpsc::Sender<String>) -> Option<String> {
-    let Ok(Message::Request(request)) = read(line) else { return None };
-    match era_of(&request) {
-        Err(misfit) => Some(error(Some(request.id()), misfit.code, &misfit.message, misfit.data.as_deref())),
-        Ok(era) => pharo.answer(&request, era, entry, texts).await,
-    }
+/// How the client speaks, by this request alone.
+fn era(request: &Request<'_>) -> Result<Era, Misfit> {
+    if names_stateless(request) { check_meta(request, &Revision::ALL).map(Revision::era) } else { Ok(Era::Legacy) }
 }
 
 fn cancel(pharo: &Pharo, said: &Notification<'_>) {

@@ -5,17 +5,19 @@ use serde_json::{Map, Value, json};
 use crate::tools::{Effect, Gives, Kind, Parameter, TOOLS, Tool};
 
 /// All tools, as a JSON list.
-pub(crate) fn tools() -> String {
-    Value::from_iter(TOOLS.iter().map(tool)).to_string()
+pub(crate) fn tools(is_compat: bool) -> String {
+    // A failure is an ordinary result there, and clients hold every ordinary result against the schema.
+    let output = |tool: &Tool| if is_compat { json!({ "type": "object" }) } else { output(tool.gives) };
+    Value::from_iter(TOOLS.iter().map(|own| tool(own, output(own)))).to_string()
 }
 
-fn tool(tool: &Tool) -> Value {
+fn tool(tool: &Tool, output: Value) -> Value {
     json!({
         "name": tool.name,
         "title": tool.title,
         "description": tool.description,
         "inputSchema": input(tool.parameters),
-        "outputSchema": output(tool.gives),
+        "outputSchema": output,
         "annotations": annotations(tool.effect),
     })
 }
@@ -46,35 +48,29 @@ fn property(parameter: &Parameter) -> Value {
     }
 }
 
-/// The image's own object. What else it says is passed on, so more members are allowed.
+/// The image's own object. Clients drop a whole answer for one member of another type, and the image decides what it
+/// answers: so the usual form of a result is only said, and more members are allowed.
 fn output(gives: Gives) -> Value {
-    let method = json!({
-        "type": "object",
-        "properties": { "class": { "type": "string" }, "method": { "type": "string" }, "package": { "type": "string" } },
-    });
-    let result = match gives {
-        Gives::Anything => json!({}),
-        Gives::Text => json!({ "type": "string" }),
-        Gives::Names => json!({ "type": "array", "items": { "type": "string" } }),
-        Gives::Methods => json!({ "type": "array", "items": method }),
-        Gives::Object => json!({ "type": "object" }),
+    let usual = match gives {
+        Gives::Anything => "The value of the code, if it has a form in JSON.",
+        Gives::Text => "A text.",
+        Gives::Names => "A list of names.",
+        Gives::Methods => "A list of objects with `class`, `method` and `package`.",
+        Gives::Object => "An object.",
     };
-    // A value without a form in JSON comes without a result.
-    let required = if gives == Gives::Anything { json!(["success"]) } else { json!(["success", "result"]) };
     json!({
         "type": "object",
-        "properties": { "success": { "const": true }, "result": result },
-        "required": required,
+        "properties": { "success": { "const": true }, "result": { "description": usual } },
+        "required": ["success"],
     })
 }
 
 fn annotations(effect: Effect) -> Value {
-    let hints = |reads: bool, destroys: bool, repeats: bool, open: bool| json!({ "readOnlyHint": reads, "destructiveHint": destroys, "idempotentHint": repeats, "openWorldHint": open });
-    match effect {
-        Effect::Reads => hints(true, false, true, false),
-        Effect::Captures => hints(false, false, false, false),
-        Effect::Sets => hints(false, false, true, false),
-        Effect::Exports => hints(false, true, true, false),
-        Effect::Runs => hints(false, true, false, true),
-    }
+    use Effect::{Exports, Reads, Runs, Sets};
+    json!({
+        "readOnlyHint": effect == Reads,
+        "destructiveHint": matches!(effect, Exports | Runs | Sets),
+        "idempotentHint": matches!(effect, Reads | Sets | Exports),
+        "openWorldHint": effect == Runs,
+    })
 }

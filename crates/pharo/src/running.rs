@@ -1,4 +1,4 @@
-//! Requests under way, so that they can be cancelled: by the session that began them, and its own id.
+//! Requests under way: how many there may be, and that each can be cancelled, by the session that began it and its id.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,49 +7,76 @@ use gatelodge_mcp::Id;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// More at once than an image could do anything with.
-const MOST: usize = 64;
+const CALLS: usize = 64;
+/// Open for as long as their clients are there, at no cost to the image; they must not keep calls out.
+const STREAMS: usize = 64;
 
 type Key = (String, Id<'static>);
 
 /// The requests under way.
 #[derive(Debug)]
 pub(crate) struct Running {
-    room: Arc<Semaphore>,
+    calls: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
     /// Those of a session. Without one nobody can cancel: two callers may well use the same id.
     cancellable: Mutex<HashMap<Key, Arc<Notify>>>,
 }
 
-/// One of them; it leaves with this.
+/// Among which a request has its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Those that end by themselves.
+    Call,
+    /// Those that end with their clients.
+    Stream,
+}
+
+/// A place among them. It is kept until the answer is taken: a client that does not read cannot pile up answers.
+pub(crate) type Room = Arc<OwnedSemaphorePermit>;
+
+/// One of them; its id leaves with this.
 #[derive(Debug)]
 pub(crate) struct Entry {
     running: Arc<Running>,
     key: Option<Key>,
     cancelled: Arc<Notify>,
-    _room: OwnedSemaphorePermit,
+    pub room: Room,
+}
+
+/// Why a request is not begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BeginError {
+    /// All places are taken.
+    #[error("too many requests are under way; ask again when some have ended")]
+    Busy,
+    /// Its id is.
+    #[error("a request with this id is under way")]
+    Repeated,
 }
 
 impl Running {
     pub fn new() -> Self {
-        Self { room: Arc::new(Semaphore::new(MOST)), cancellable: Mutex::default() }
+        let (calls, streams) = (Arc::new(Semaphore::new(CALLS)), Arc::new(Semaphore::new(STREAMS)));
+        Self { calls, streams, cancellable: Mutex::default() }
     }
 
     /// Begins a request.
-    ///
-    /// # Errors
-    /// There are too many, or one of the same id; in words.
-    pub fn begin(self: &Arc<Self>, session: Option<&str>, id: &Id<'_>) -> Result<Entry, &'static str> {
-        let room = Arc::clone(&self.room).try_acquire_owned();
-        let room = room.map_err(|_| "too many requests are under way; ask again when some have ended")?;
+    pub fn begin(self: &Arc<Self>, place: Place, session: Option<&str>, id: &Id<'_>) -> Result<Entry, BeginError> {
+        let places = match place {
+            Place::Call => &self.calls,
+            Place::Stream => &self.streams,
+        };
+        let room = Arc::clone(places).try_acquire_owned().map_err(|_| BeginError::Busy)?;
         let key = session.map(|session| key(session, id));
         let cancelled = Arc::new(Notify::new());
         if let Some(key) = &key {
             let mut requests = self.lock();
             if requests.contains_key(key) {
-                return Err("a request with this id is under way");
+                return Err(BeginError::Repeated);
             }
             requests.insert(key.clone(), Arc::clone(&cancelled));
         }
-        Ok(Entry { running: Arc::clone(self), key, cancelled, _room: room })
+        Ok(Entry { running: Arc::clone(self), key, cancelled, room: Arc::new(room) })
     }
 
     /// Cancels a request; one that has ended is left alone.

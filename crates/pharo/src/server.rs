@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use data_encoding::BASE64;
 use gatelodge_json::{Limits, quote};
-use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::head::{Misfit, fault_status};
 use gatelodge_mcp::{
     Era, Id, Message, Method, Request, Revision, ToolCall, WireError, code, error, read_message, result,
 };
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::arguments::{self, Arguments};
 use crate::image::{Answer, Image, ImageError, Question};
-use crate::running::{Entry, Running};
+use crate::running::{BeginError, Entry, Place, Running};
 use crate::tools::{Effect, Tool, Verb};
 use crate::verdict::{self, ToolResult};
 use crate::{compat, encode, list};
@@ -40,6 +40,10 @@ pub struct Settings {
     pub long_time: Duration,
     /// How often a caller who asked for it hears that a call is still under way.
     pub beat: Duration,
+    /// How long calls may go on once a client over lines has closed its end.
+    pub last_calls: Duration,
+    /// How long that client may take for what it was told last.
+    pub last_words: Duration,
     /// Reads the picture of a screen; none where the image is on another machine, and its path names some file of ours.
     pub read_picture: Option<ReadPicture>,
     /// Results in the shape of the interop server's own MCP server.
@@ -53,9 +57,22 @@ pub type ReadPicture = fn(&str) -> Result<Vec<u8>, String>;
 #[derive(Debug)]
 pub struct Pharo {
     image: Image,
-    settings: Settings,
+    pub(crate) settings: Settings,
     tools: String,
     pub(crate) running: Arc<Running>,
+}
+
+/// What is done for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deed {
+    Greet,
+    Ping,
+    Discover,
+    ListTools,
+    /// There is none of what is listed under this name.
+    ListNothing(&'static str),
+    Call,
+    Listen,
 }
 
 /// Where texts before the answer go.
@@ -64,50 +81,78 @@ pub(crate) type Outlet = mpsc::Sender<String>;
 impl Pharo {
     /// A server for an image. Nothing is asked of the image before a tool is called.
     pub fn new(image: Image, settings: Settings) -> Self {
-        Self { image, settings, tools: list::tools(), running: Arc::new(Running::new()) }
+        let tools = list::tools(settings.is_compat);
+        Self { image, settings, tools, running: Arc::new(Running::new()) }
     }
 
     /// Begins a request: from here on it can be cancelled.
     ///
     /// # Errors
-    /// The answer, if it cannot be taken.
-    pub(crate) fn begin(&self, request: &Request<'_>, session: Option<&str>) -> Result<Entry, String> {
-        let refused = |why| error(Some(request.id()), code::INVALID_REQUEST, why, None);
-        self.running.begin(session, request.id()).map_err(refused)
+    /// It is not taken: the answer, and its status.
+    pub(crate) fn begin(
+        &self,
+        request: &Request<'_>,
+        era: Era,
+        session: Option<&str>,
+    ) -> Result<(Deed, Entry), (StatusCode, String)> {
+        let refused = |status, code, why: &str| Err((status, error(Some(request.id()), code, why, None)));
+        let Some(deed) = Deed::of(request.method(), era) else {
+            // A stateless client tells by the status that the method, not the server, is missing.
+            let status = if era == Era::Modern { StatusCode::NOT_FOUND } else { StatusCode::OK };
+            let why = format!("this server does not know {}", gatelodge_mcp::shown(request.method().name()));
+            return refused(status, code::METHOD_NOT_FOUND, &why);
+        };
+        if deed == Deed::Call
+            && let Err(fault) = request.tool_call()
+        {
+            return refused(fault_status(&fault, era), fault.code, &fault.message);
+        }
+        let place = if deed == Deed::Listen { Place::Stream } else { Place::Call };
+        match self.running.begin(place, session, request.id()) {
+            Ok(entry) => Ok((deed, entry)),
+            Err(why @ BeginError::Busy) => {
+                refused(StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR, &why.to_string())
+            }
+            Err(why @ BeginError::Repeated) => refused(StatusCode::OK, code::INVALID_REQUEST, &why.to_string()),
+        }
     }
 
     /// Answers a request that was begun; none if it was cancelled.
     pub(crate) async fn answer(
         &self,
         request: &Request<'_>,
-        era: Era,
+        (deed, era): (Deed, Era),
         entry: &Entry,
         outlet: &Outlet,
     ) -> Option<String> {
         tokio::select! {
             biased;
             () = entry.cancelled() => None,
-            answer = self.handle(request, era, outlet) => answer,
+            answer = self.handle(request, deed, era, outlet) => Some(answer),
         }
     }
 
-    async fn handle(&self, request: &Request<'_>, era: Era, outlet: &Outlet) -> Option<String> {
-        let answered = |text: String| Some(result(request.id(), &text));
-        match (request.method(), era) {
-            (Method::Initialize, Era::Legacy) => answered(initialized(request)),
-            (Method::Ping, Era::Legacy) => answered("{}".to_owned()),
-            (Method::Discover, Era::Modern) => answered(discovered()),
-            (Method::ToolsList, Era::Legacy) => answered(format!(r#"{{"tools":{}}}"#, self.tools)),
-            (Method::ToolsList, Era::Modern) => {
-                answered(format!(r#"{{"tools":{},"resultType":"complete",{}}}"#, self.tools, caching()))
+    async fn handle(&self, request: &Request<'_>, deed: Deed, era: Era, outlet: &Outlet) -> String {
+        let answered = |text: &str| result(request.id(), text);
+        match deed {
+            Deed::Greet => answered(&initialized(request)),
+            Deed::Ping => answered("{}"),
+            Deed::Discover => answered(&discovered()),
+            Deed::ListTools => {
+                let more = if era == Era::Modern {
+                    format!(r#","resultType":"complete",{}"#, caching())
+                } else {
+                    String::new()
+                };
+                answered(&format!(r#"{{"tools":{}{more}}}"#, self.tools))
             }
-            (Method::ToolsCall, _) => Some(self.call(request, era, outlet).await),
-            (Method::Listen, Era::Modern) => {
+            Deed::ListNothing(what) => answered(&format!(r#"{{"{what}":[]}}"#)),
+            Deed::Call => self.call(request, era, outlet).await,
+            Deed::Listen => {
                 // There is nothing to hear of: the tools do not change. The stream stays open, as its caller wants it.
                 let _ = outlet.send(acknowledged(request.id())).await;
                 std::future::pending().await
             }
-            _ => Some(unknown_method(request)),
         }
     }
 
@@ -148,7 +193,7 @@ impl Pharo {
         match verdict::read(&self.image, &answer) {
             Err(why) => ToolResult::failed(&why),
             Ok(success) => match success.value {
-                None => ToolResult::of_object(success.object).with_text(&verdict::without_form(success.error)),
+                None => ToolResult::of_object(success.object).with_text(&verdict::without_value(tool, success.error)),
                 Some(value) => {
                     let given = ToolResult::of_object(success.object).with_text(&verdict::as_text(value));
                     match self.settings.read_picture {
@@ -188,36 +233,33 @@ impl Pharo {
     }
 }
 
-/// Whether an era has the method, and this server too.
-pub(crate) fn knows(method: &Method<'_>, era: Era) -> bool {
-    match method {
-        Method::ToolsList | Method::ToolsCall => true,
-        Method::Initialize | Method::Ping => era == Era::Legacy,
-        Method::Discover | Method::Listen => era == Era::Modern,
-        _ => false,
+impl Deed {
+    /// What a method asks for; none if its era or this server does not know it.
+    fn of(method: &Method<'_>, era: Era) -> Option<Self> {
+        Some(match (method, era) {
+            (Method::Initialize, Era::Legacy) => Self::Greet,
+            (Method::Ping, Era::Legacy) => Self::Ping,
+            (Method::Discover, Era::Modern) => Self::Discover,
+            (Method::ToolsList, _) => Self::ListTools,
+            // Cursor asks for these whatever a server says it can do, and shows an error as one of the server.
+            (Method::ResourcesList, Era::Legacy) => Self::ListNothing("resources"),
+            (Method::ResourceTemplatesList, Era::Legacy) => Self::ListNothing("resourceTemplates"),
+            (Method::PromptsList, Era::Legacy) => Self::ListNothing("prompts"),
+            (Method::ToolsCall, _) => Self::Call,
+            (Method::Listen, Era::Modern) => Self::Listen,
+            _ => return None,
+        })
     }
 }
 
-/// What is said to a method that is not known.
-pub(crate) fn unknown_method(request: &Request<'_>) -> String {
-    let what = format!("this server does not know {}", gatelodge_mcp::shown(request.method().name()));
-    error(Some(request.id()), code::METHOD_NOT_FOUND, &what, None)
+/// What is said to a request that does not fit the way in which its client speaks.
+pub(crate) fn misfit(id: Option<&Id<'_>>, misfit: &Misfit) -> String {
+    error(id, misfit.code, &misfit.message, misfit.data.as_deref())
 }
 
-/// The era of a request, by what it says itself.
-///
-/// # Errors
-/// It is a stateless one of a revision that is not spoken, or does not say what it must.
-pub(crate) fn era_of(request: &Request<'_>) -> Result<Era, Misfit> {
-    let Some(named) = request.meta().protocol_version() else { return Ok(Era::Legacy) };
-    if named.parse::<Revision>().is_ok_and(|revision| revision.era() == Era::Modern) {
-        if request.meta().client_capabilities().is_none() {
-            let what = "`params._meta` does not say the client's capabilities";
-            return Err(Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what));
-        }
-        return Ok(Era::Modern);
-    }
-    Err(Misfit::revision(&named, &Revision::ALL))
+/// Whether a text has neither id nor known method: a notification of some later revision, which wants no answer.
+pub(crate) fn is_of_later_revision(fault: &WireError) -> bool {
+    fault.id.is_none() && fault.code == code::METHOD_NOT_FOUND
 }
 
 /// Reads a message of a client.

@@ -61,7 +61,7 @@ pub(crate) enum Effect {
     Reads,
     /// Looks, and leaves a picture behind.
     Captures,
-    /// Changes a setting, which can be changed back.
+    /// Changes settings; what was set before is gone.
     Sets,
     /// Writes files, over those of the same name.
     Exports,

@@ -5,7 +5,10 @@ use gatelodge_mcp::Era;
 use serde::de::IgnoredAny;
 
 use crate::image::{Answer, Image, ImageError};
+use crate::tools::{Gives, Tool};
 
+/// Levels of an answer that is passed on: a gateway takes 64, and the result puts some around it.
+const MAX_DEPTH: usize = 60;
 /// The most characters of a foreign page that an error shows.
 const MAX_SHOWN: usize = 2_000;
 
@@ -86,44 +89,72 @@ pub(crate) fn read<'a>(image: &Image, answer: &'a Result<Answer, ImageError>) ->
         format!(
             "The image at {} answered, but {why}. Ask for less or for another form (`printString`) if it is the image; if \
             something else listens there, name the port of PharoSmalltalkInteropServer with --port.\n\n{}",
-            place(image),
+            image.place(),
             excerpt(&answer.body)
         )
     };
     let text = str::from_utf8(&answer.body).map_err(|_| unreadable("not in UTF-8"))?;
     serde_json::from_str::<IgnoredAny>(text).map_err(|error| unreadable(&format!("not in JSON ({error})")))?;
-    let limits = Limits { bytes: text.len(), ..Limits::REPLY };
+    if has_half_pair(text) {
+        return Err(unreadable("a string in it has half of a surrogate pair, which is no text"));
+    }
+    let limits = Limits { bytes: text.len(), depth: MAX_DEPTH, ..Limits::REPLY };
     let parts = split(text.as_bytes(), &limits)
         .map_err(|fault| unreadable(&format!("not with a JSON object that can be taken: {fault}")))?;
     match find(&parts, "success") {
         Some("true") => Ok(Success { object: text, value: find(&parts, "result"), error: find(&parts, "error") }),
-        Some("false") => Err(smalltalk(find(&parts, "error"))),
+        Some("false") => Err(smalltalk(&parts)),
         _ => Err(unreadable("its object does not say whether it was a success")),
     }
 }
 
 /// A value as text: a string as what it says, all else as JSON.
 pub(crate) fn as_text(raw: &str) -> String {
-    // A string with half a surrogate pair has no text; then it is shown as it is written.
     serde_json::from_str::<String>(raw).unwrap_or_else(|_| raw.to_owned())
 }
 
-/// What the image says of a value that has no form in JSON.
-pub(crate) fn without_form(error: Option<&str>) -> String {
+/// What is said of a success without a value, with what the image says of it.
+pub(crate) fn without_value(tool: &Tool, error: Option<&str>) -> String {
     let said = error.map(|error| format!(" The image says:\n\n{}", members(error))).unwrap_or_default();
-    format!("The code ran, and its value has no form in JSON. Send it `printString` to see it.{said}")
+    let what = match tool.gives {
+        Gives::Anything => "The code ran, and its value has no form in JSON. Send it `printString` to see it.",
+        Gives::Text | Gives::Names | Gives::Methods | Gives::Object => {
+            "The image did what was asked, and gave no result."
+        }
+    };
+    format!("{what}{said}")
+}
+
+/// Whether a string of a JSON text has half of a surrogate pair. Strict readers, clients among them, would refuse the
+/// whole answer for it.
+fn has_half_pair(json: &str) -> bool {
+    let unit = |escape: &str| u16::from_str_radix(escape.strip_prefix('u')?.get(..4)?, 16).ok();
+    let mut rest = json;
+    // INVARIANT: in JSON a backslash begins an escape: `u` and four digits, or one ASCII character.
+    while let Some((_, escape)) = rest.split_once('\\') {
+        let length = match unit(escape) {
+            None => 1,
+            Some(0xd800..0xdc00) => {
+                let second = escape.get(5..).and_then(|rest| unit(rest.strip_prefix('\\')?));
+                if !second.is_some_and(|second| (0xdc00..0xe000).contains(&second)) {
+                    return true;
+                }
+                11
+            }
+            Some(0xdc00..0xe000) => return true,
+            Some(_) => 5,
+        };
+        rest = escape.get(length..).unwrap_or_default();
+    }
+    false
 }
 
 fn find<'a>(parts: &[Part<'a>], key: &str) -> Option<&'a str> {
     parts.iter().find(|part| part.key == key).map(|part| part.value)
 }
 
-fn place(image: &Image) -> String {
-    format!("{}:{}", image.host, image.port)
-}
-
 fn unanswered(image: &Image, error: &ImageError) -> String {
-    let place = place(image);
+    let place = image.place();
     match error {
         ImageError::Unknown(_) => format!("The image's host `{}` is not known: {error}. Correct --host.", image.host),
         ImageError::Remote(_) => format!(
@@ -168,18 +199,22 @@ fn refused(image: &Image, answer: &Answer) -> String {
     };
     format!(
         "The image at {} answered with HTTP status {}. {help}\n\n{}",
-        place(image),
+        image.place(),
         answer.status,
         excerpt(&answer.body)
     )
 }
 
 /// The error of the image: what is known of it by name first, then whatever else it says.
-fn smalltalk(error: Option<&str>) -> String {
-    match error {
+fn smalltalk(parts: &[Part<'_>]) -> String {
+    let mut out = match find(parts, "error") {
         None => "The image says that it failed, and not why. Look at its transcript.".to_owned(),
         Some(error) => format!("Smalltalk error: {}", members(error)),
+    };
+    for part in parts.iter().filter(|part| !matches!(&*part.key, "success" | "error")) {
+        out.push_str(&format!("\n\n{}:\n{}", part.key, as_text(part.value)));
     }
+    out
 }
 
 /// The members of an object as lines of text, description and stack first; what is no object as it is.

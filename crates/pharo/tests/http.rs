@@ -107,10 +107,58 @@ async fn an_unknown_method_is_404_for_the_stateless_and_200_for_others() {
         let answer = web.post(&modern(request(1, method, json!({}))), &[]).await;
         assert_eq!((answer.status, answer.code()), (404, -32601), "{method}");
     }
-    for method in ["no/such", "server/discover", "resources/list"] {
+    for method in ["no/such", "server/discover", "subscriptions/listen", "resources/read"] {
         let answer = web.post(&request(1, method, json!({})), &[]).await;
         assert_eq!((answer.status, answer.code()), (200, -32601), "{method}");
+        assert_eq!(answer.header("content-type"), Some("application/json"), "{method}");
     }
+}
+
+#[tokio::test]
+async fn a_request_that_names_a_revision_with_a_handshake_is_one_of_it() {
+    let (_image, web) = house().await;
+    let mut legacy = eval(1);
+    legacy["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2025-06-18");
+    for headers in [&[][..], &[("mcp-protocol-version", "")]] {
+        let answer = web.post(&legacy, headers).await;
+        assert_eq!((answer.status, answer.text().as_str()), (200, "7"));
+        assert_eq!(answer.message()["result"].get("resultType"), None);
+    }
+    let answer = web.post(&legacy, &[("mcp-protocol-version", "2026-07-28")]).await;
+    assert_eq!((answer.status, answer.code()), (400, -32020));
+}
+
+#[tokio::test]
+async fn what_wants_no_answer_is_accepted_known_or_not_if_its_revision_is() {
+    let (_image, web) = house().await;
+    for message in [
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "method": "notifications/of/some/later/revision", "params": {"a": 1}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}),
+        json!({"jsonrpc": "2.0", "id": 1, "result": {}}),
+        json!({"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "m"}}),
+    ] {
+        for headers in [&[][..], &[("mcp-protocol-version", "2025-11-25")], &[("mcp-protocol-version", "2026-07-28")]] {
+            let answer = web.post(&message, headers).await;
+            assert_eq!((answer.status, answer.body.as_str()), (202, ""), "{message} {headers:?}");
+        }
+        let answer = web.post(&message, &[("mcp-protocol-version", "2099-01-01")]).await;
+        assert_eq!((answer.status, answer.code()), (400, -32022), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_this_machine_hears_nothing_that_would_let_it_send_json() {
+    let (image, web) = house().await;
+    let page = ("origin", "http://localhost:3000");
+    let asks = [("access-control-request-method", "POST"), ("access-control-request-headers", "content-type")];
+    let answer = web.plain("OPTIONS", &[page, asks[0], asks[1]]).await;
+    assert_eq!(answer.status, 405);
+    for answer in [answer, web.post(&eval(1), &[page]).await, web.plain("GET", &[page]).await] {
+        let names: Vec<&str> = answer.headers.iter().map(|(name, _)| name.as_str()).collect();
+        assert!(!names.iter().any(|name| name.starts_with("access-control-")), "{names:?}");
+    }
+    assert_eq!(image.lines().len(), 1);
 }
 
 #[tokio::test]
@@ -143,6 +191,11 @@ async fn there_is_no_stream_to_get_and_no_session_to_lose() {
     let session = web.session().await;
     for _ in 0..2 {
         assert_eq!(web.plain("DELETE", &[("mcp-session-id", &session)]).await.status, 204);
+    }
+    let stateless = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", "2026-07-28")];
+    assert_eq!(web.plain("DELETE", &stateless).await.status, 405);
+    for other in ["g".repeat(32), "A".repeat(32), "0".repeat(31)] {
+        assert_eq!(web.plain("DELETE", &[("mcp-session-id", &other)]).await.status, 405, "{other}");
     }
     // Whoever comes with a session that was never given is served: there is nothing to know of it.
     let answer = web.post(&eval(1), &[("mcp-session-id", &"0".repeat(32))]).await;
@@ -201,17 +254,29 @@ async fn what_is_no_message_is_refused() {
         exchange(web.0, format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes()).await
     };
     let both = "application/json, text/event-stream";
-    for (body, code) in [
-        ("", -32700),
-        ("garbage", -32700),
-        ("[]", -32600),
-        (&format!("[{}]", eval(1)), -32600),
-        ("{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2,\"method\":\"ping\"}", -32600),
-        ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":[]}", -32602),
+    // To a legacy client a fault of one method is no fault of the transport.
+    for (body, status, code) in [
+        ("", 400, -32700),
+        ("garbage", 400, -32700),
+        ("[]", 400, -32600),
+        (&format!("[{}]", eval(1)), 400, -32600),
+        ("{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2,\"method\":\"ping\"}", 400, -32600),
+        ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":[]}", 200, -32602),
+        ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"roots/list\"}", 200, -32601),
     ] {
         let answer = send(body, "application/json", both).await;
-        assert_eq!((answer.status, answer.code()), (400, code), "{body}");
+        assert_eq!((answer.status, answer.code()), (status, code), "{body}");
     }
+    let stateless = [("mcp-protocol-version", "2026-07-28")];
+    let wrong = web.post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": []}), &stateless).await;
+    assert_eq!((wrong.status, wrong.code()), (400, -32602));
+    let nameless = request(1, "tools/call", json!({}));
+    for (message, status) in [(nameless.clone(), 200), (modern(nameless), 400)] {
+        let answer = web.post(&message, &[]).await;
+        assert_eq!((answer.status, answer.code()), (status, -32602), "{message}");
+    }
+    let theirs = web.post(&request(1, "roots/list", json!({})), &stateless).await;
+    assert_eq!((theirs.status, theirs.code()), (404, -32601));
     let call = eval(1).to_string();
     assert_eq!(send(&call, "text/plain", both).await.status, 415);
     assert_eq!(send(&call, "application/json", "application/json").await.status, 406);
@@ -228,13 +293,6 @@ async fn other_paths_have_nothing() {
         assert_eq!(exchange(web.0, request.as_bytes()).await.status, 404, "{path}");
     }
     assert_eq!(image.lines(), [""; 0]);
-}
-
-#[tokio::test]
-async fn answers_of_a_client_are_taken_and_mean_nothing() {
-    let (_image, web) = house().await;
-    let answer = web.post(&json!({"jsonrpc": "2.0", "id": 1, "result": {}}), &[]).await;
-    assert_eq!((answer.status, answer.body.as_str()), (202, ""));
 }
 
 #[tokio::test]

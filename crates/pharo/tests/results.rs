@@ -9,7 +9,7 @@
 
 mod common;
 
-use common::{FakeImage, Lines, Web, call, eval, modern, page, raw, settings, success, text, with_token};
+use common::{FakeImage, Lines, Web, call, error_text, eval, modern, page, raw, settings, success, text, with_token};
 use gatelodge_pharo::Settings;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -105,12 +105,25 @@ async fn what_is_printed_over_many_lines_is_one_event_over_http() {
 }
 
 #[tokio::test]
-async fn half_a_surrogate_pair_is_passed_on_as_it_is_written() {
-    let body = r#"{"success":true,"result":"a\ud800b"}"#;
-    let line = line_for(body).await;
-    assert!(line.contains(r#""structuredContent":{"success":true,"result":"a\ud800b"}"#), "{line}");
-    assert!(line.contains(r#""text":"\"a\\ud800b\"""#), "{line}");
-    assert!(!line.contains("isError"), "{line}");
+async fn half_of_a_surrogate_pair_is_an_error_that_says_so() {
+    for half in
+        [r"a\ud800b", r"\uDC00", r"\udbff\ud800\udc00", r"\ud83d", r"\\\ud800", r"\ud800\n\udc00", r"\udc00\ud800"]
+    {
+        for body in [
+            format!(r#"{{"success":true,"result":"{half}"}}"#),
+            format!(r#"{{"success":true,"result":[{{"{half}":1}}]}}"#),
+            format!(r#"{{"success":false,"error":"{half}"}}"#),
+        ] {
+            let answer: Value = serde_json::from_str(&line_for(&body).await).expect("JSON that strict readers take");
+            let said = error_text(&answer);
+            assert!(said.contains("a string in it has half of a surrogate pair, which is no text"), "{said}");
+            assert!(said.contains("`printString`") && said.ends_with(&body), "{said}");
+        }
+    }
+    for whole in [r"\ud83d\ude00", r"\\ud800", r"\\\\udc00\ud83d\ude00\n", r"\u0041\ue000\ud7ff"] {
+        let body = format!(r#"{{"success":true,"result":["{whole}"]}}"#);
+        assert_eq!(structured(&line_for(&body).await), body);
+    }
 }
 
 #[tokio::test]
@@ -126,6 +139,14 @@ async fn a_value_without_a_form_in_json_is_no_failure_and_the_way_out_is_named()
         "The code ran, and its value has no form in JSON. Send it `printString` to see it. The image says:\n\n\
         No JSON mapping for a Process\n\nsuggestion:\nUse printString"
     );
+}
+
+#[tokio::test]
+async fn only_code_has_a_value_to_print() {
+    let image = FakeImage::answering(r#"{"success":true,"error":"why"}"#).await;
+    let answer = Lines::of(&image).ask(&call(1, "list_packages", json!({}))).await;
+    assert_eq!(text(&answer), "The image did what was asked, and gave no result. The image says:\n\nwhy");
+    assert_eq!(answer["result"].get("isError"), None);
 }
 
 #[tokio::test]

@@ -18,19 +18,26 @@ use common::{
 };
 use gatelodge_pharo::Settings;
 use serde_json::{Value, json};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
+use tokio::sync::Semaphore;
 
 /// An image that answers once it is let go on.
-async fn waiting_image() -> (FakeImage, Arc<Notify>) {
-    let go_on = Arc::new(Notify::new());
+async fn waiting_image() -> (FakeImage, Arc<Semaphore>) {
+    let go_on = Arc::new(Semaphore::new(0));
     let waits: Script = [Step::Wait(Arc::clone(&go_on))].into_iter().chain(success("7")).collect();
     (FakeImage::doing(waits).await, go_on)
 }
 
 fn with_beat() -> Settings {
     Settings { beat: Duration::from_millis(20), ..settings() }
+}
+
+/// Closes a connection, and waits until the other side has closed it too.
+async fn hang_up(mut stream: TcpStream) {
+    stream.shutdown().await.expect("a connection");
+    let mut rest = Vec::new();
+    let _ = soon("the other side closes", stream.read_to_end(&mut rest)).await;
 }
 
 /// Everything that comes until the other side closes.
@@ -51,12 +58,13 @@ async fn progress_grows_under_its_own_token_and_ends_with_the_answer() {
             let said = client.next().await;
             assert_eq!(said["method"], "notifications/progress");
             assert_eq!(said["params"]["progressToken"], token);
-            assert_eq!(said["params"]["message"], "eval has been running in the image for 0 s");
+            let message = said["params"]["message"].as_str().expect("a message");
+            assert!(message.starts_with("eval has been running in the image for "), "{message}");
             let progress = said["params"]["progress"].as_u64().expect("a number");
             assert!(progress > last, "{progress} after {last}");
             last = progress;
         }
-        go_on.notify_one();
+        go_on.add_permits(1);
         let mut messages = Vec::new();
         while messages.last().is_none_or(|message: &Value| message.get("id").is_none()) {
             messages.push(client.next().await);
@@ -81,7 +89,7 @@ async fn without_a_token_nobody_hears_of_progress() {
     for _ in 0..3 {
         assert_eq!(client.next().await["params"]["progressToken"], "t");
     }
-    go_on.notify_waiters();
+    go_on.add_permits(2);
     for message in client.end().await {
         assert!(message.get("id").is_some() || message["params"]["progressToken"] == "t", "{message}");
     }
@@ -91,8 +99,9 @@ async fn without_a_token_nobody_hears_of_progress() {
 async fn progress_over_http_comes_as_events_before_the_answer() {
     let (image, go_on) = waiting_image().await;
     let web = Web::to(server(image.port(), with_beat())).await;
-    for message in [with_token(eval(1), "t"), modern(with_token(eval(1), "t"))] {
-        let mut stream = web.begin(&message, &[]).await;
+    for (at, message) in [with_token(eval(1), "t"), modern(with_token(eval(1), "t"))].iter().enumerate() {
+        let mut stream = web.begin(message, &[]).await;
+        image.is_asked(at + 1).await;
         let mut seen = String::new();
         while seen.matches("notifications/progress").count() < 3 {
             let mut bytes = [0; 4096];
@@ -100,7 +109,7 @@ async fn progress_over_http_comes_as_events_before_the_answer() {
             seen.push_str(std::str::from_utf8(&bytes[..read]).expect("UTF-8"));
         }
         assert!(seen.to_ascii_lowercase().contains("content-type: text/event-stream"), "{seen}");
-        go_on.notify_waiters();
+        go_on.add_permits(1);
         seen.push_str(&rest(stream).await);
         let events: Vec<Value> = seen
             .lines()
@@ -143,8 +152,7 @@ async fn a_cancellation_right_behind_its_call_is_not_lost() {
         .await;
     assert_eq!(client.next().await["id"], "p");
     // The end of the input waits for calls under way: there is none.
-    let end = tokio::time::timeout(Duration::from_secs(4), client.end()).await;
-    assert_eq!(end.expect("it ends at once"), [] as [Value; 0]);
+    assert_eq!(client.end().await, [] as [Value; 0]);
 }
 
 #[tokio::test]
@@ -164,17 +172,30 @@ async fn when_the_client_is_done_calls_have_a_little_time_and_then_end() {
     let mut client = Lines::of(&image);
     client.send(&eval("quick")).await;
     image.is_asked(1).await;
-    go_on.notify_one();
+    go_on.add_permits(1);
     let rest = client.end().await;
     assert_eq!(rest.len(), 1, "what ends in time is answered");
 
-    let mut client = Lines::of(&image);
+    let hasty = Settings { last_calls: Duration::from_millis(50), ..settings() };
+    let mut client = Lines::to(server(image.port(), hasty));
     client.send(&eval("slow")).await;
     image.is_asked(2).await;
-    tokio::time::pause();
     assert_eq!(client.end().await, [] as [Value; 0]);
-    tokio::time::resume();
     image.is_left(1).await;
+}
+
+#[tokio::test]
+async fn a_client_that_is_done_and_does_not_read_is_left() {
+    let image = FakeImage::doing(success(&format!("\"{}\"", "x".repeat(100_000)))).await;
+    for calls in [1, 70] {
+        let hasty =
+            Settings { last_calls: Duration::from_millis(50), last_words: Duration::from_millis(50), ..settings() };
+        let mut client = Lines::to(server(image.port(), hasty));
+        for id in 0..calls {
+            client.send(&eval(id)).await;
+        }
+        soon("the server ends", client.leave_unread()).await;
+    }
 }
 
 #[tokio::test]
@@ -190,6 +211,8 @@ async fn over_http_a_session_cancels_its_own_call_and_no_other() {
             assert_eq!(web.post(&cancelled("a"), headers).await.status, 202);
         }
         assert_eq!(web.post(&cancelled("b"), &[("mcp-session-id", &mine)]).await.status, 202);
+        // It is under way: its id is taken.
+        assert_eq!(web.post(&eval("a"), &[("mcp-session-id", &mine)]).await.code(), -32600);
         assert_eq!(image.hung_up(), at);
         assert_eq!(web.post(&cancelled("a"), &[("mcp-session-id", &mine)]).await.status, 202);
         image.is_left(at + 1).await;
@@ -208,7 +231,7 @@ async fn two_sessions_may_use_the_same_id_at_once() {
     image.is_asked(2).await;
     let again = web.post(&eval(1), &[("mcp-session-id", &one)]).await;
     assert_eq!(again.code(), -32600, "the same one may not");
-    go_on.notify_waiters();
+    go_on.add_permits(2);
     for stream in [first, second] {
         assert!(rest(stream).await.contains(r#""text":"7""#));
     }
@@ -249,12 +272,11 @@ async fn a_legacy_call_outlives_its_connection() {
     for (at, message) in [eval("a"), with_token(eval("a"), "t")].iter().enumerate() {
         let stream = web.begin(message, &[("mcp-session-id", &session)]).await;
         image.is_asked(at + 1).await;
-        drop(stream);
+        hang_up(stream).await;
         // It is still under way after the server has seen the end of the connection: its id is taken.
-        tokio::time::sleep(Duration::from_millis(50)).await;
         assert_eq!(web.post(&eval("a"), &[("mcp-session-id", &session)]).await.code(), -32600);
         assert_eq!(image.hung_up(), 0);
-        go_on.notify_one();
+        go_on.add_permits(1);
         let free = async {
             while web
                 .post(&request("a", "ping", json!({})), &[("mcp-session-id", &session)])
@@ -277,13 +299,13 @@ async fn more_than_64_requests_at_once_are_refused_and_not_sent() {
     }
     image.is_asked(64).await;
     let refused = client.ask(&eval(64)).await;
-    assert_eq!((refused["id"].as_i64(), code(&refused)), (Some(64), -32600));
+    assert_eq!((refused["id"].as_i64(), code(&refused)), (Some(64), -32603));
     assert_eq!(refused["error"]["message"], "too many requests are under way; ask again when some have ended");
     client.send(&cancelled(0)).await;
     image.is_left(1).await;
     image.now_does(success("8"));
     assert_eq!(text(&client.ask(&eval(65)).await), "8", "there is room again");
-    go_on.notify_waiters();
+    go_on.add_permits(63);
     let mut ids: Vec<i64> = client.end().await.iter().map(|answer| answer["id"].as_i64().unwrap()).collect();
     ids.sort_unstable();
     assert_eq!(ids, (1..64).collect::<Vec<_>>());
@@ -299,11 +321,54 @@ async fn more_than_64_requests_at_once_are_refused_over_http_too() {
         streams.push(web.begin(&modern(eval(id)), &[]).await);
     }
     image.is_asked(64).await;
-    let refused = web.post(&modern(eval(64)), &[]).await;
-    assert_eq!(refused.code(), -32600);
+    for message in [modern(eval(64)), eval(64), modern(with_token(eval(64), "t"))] {
+        let refused = web.post(&message, &[]).await;
+        assert_eq!((refused.status, refused.code()), (503, -32603));
+    }
     drop(streams);
     image.is_left(64).await;
     assert_eq!(image.asked().len(), 64);
+}
+
+#[tokio::test]
+async fn subscriptions_keep_no_call_out_and_have_a_bound_of_their_own() {
+    let image = FakeImage::doing(success("7")).await;
+    let mut client = Lines::of(&image);
+    let listen = |id: i64| modern(request(id, "subscriptions/listen", json!({"notifications": {}})));
+    for id in 0..64 {
+        assert_eq!(client.ask(&listen(id)).await["method"], "notifications/subscriptions/acknowledged");
+    }
+    assert_eq!(code(&client.ask(&listen(64)).await), -32603);
+    assert_eq!(text(&client.ask(&eval(65)).await), "7");
+    client.send(&cancelled(0)).await;
+    assert_eq!(text(&client.ask(&eval(66)).await), "7");
+    assert_eq!(client.ask(&listen(67)).await["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 67);
+}
+
+#[tokio::test]
+async fn over_http_a_place_is_given_back_when_the_answer_was_taken() {
+    let big = success(&format!("\"{}\"", "x".repeat(600_000)));
+    let image =
+        FakeImage::start(move |asked| if asked.line.contains("/eval") { big.clone() } else { vec![Step::Stall] }).await;
+    for message in [modern(eval(1)), eval(1), modern(with_token(eval(1), "t")), with_token(eval(1), "t")] {
+        let web = Web::narrow(server(image.port(), settings()));
+        let before = image.asked().len();
+        let mut streams = Vec::new();
+        for id in 0..62 {
+            streams.push(web.begin(&modern(call(id, "list_packages", json!({}))), &[]).await);
+        }
+        let (one, other) = (web.begin_narrow(&message).await, web.begin_narrow(&message).await);
+        image.is_asked(before + 64).await;
+        // Both have what they asked for, and have not read it.
+        for stream in [&one, &other] {
+            soon("an answer begins", stream.readable()).await.expect("a connection");
+        }
+        assert_eq!(web.post(&message, &[]).await.status, 503, "{message}");
+        let answer = rest(one).await;
+        assert!(answer.len() > 1_200_000, "{} bytes", answer.len());
+        let free = async { while web.post(&request(2, "ping", json!({})), &[]).await.status != 200 {} };
+        soon("there is room again", free).await;
+    }
 }
 
 #[tokio::test]
@@ -315,7 +380,7 @@ async fn an_id_that_is_under_way_is_refused_and_the_first_goes_on() {
     let refused = client.ask(&call(1, "list_packages", json!({}))).await;
     assert_eq!(code(&refused), -32600);
     assert_eq!(refused["error"]["message"], "a request with this id is under way");
-    go_on.notify_one();
+    go_on.add_permits(1);
     assert_eq!(text(&client.next().await), "7");
     assert_eq!(image.lines(), ["POST /eval HTTP/1.1"]);
 }
@@ -325,14 +390,12 @@ async fn a_client_that_does_not_read_cannot_pile_up_answers() {
     let big = format!("\"{}\"", "x".repeat(100_000));
     let image = FakeImage::doing(success(&big)).await;
     let mut client = Lines::of(&image);
-    // The pipe takes 64 KiB, the queue 64 answers, and 64 more may be under way: the rest is refused or not read.
+    // The pipe takes no whole answer, the queue 64, and 64 more may be under way; then nothing more is asked.
     for id in 0..200 {
-        let line = format!("{}\n", eval(id));
-        let sent = tokio::time::timeout(Duration::from_millis(300), client.send_raw(line.as_bytes())).await;
-        if sent.is_err() {
+        client.send(&eval(id)).await;
+        if tokio::time::timeout(Duration::from_secs(1), image.is_asked(id + 1)).await.is_err() {
             break;
         }
     }
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(image.asked().len() <= 64 + 64 + 2, "{} were asked", image.asked().len());
+    assert!((128..=130).contains(&image.asked().len()), "{} were asked", image.asked().len());
 }

@@ -10,9 +10,13 @@
 )]
 
 mod gateway;
+mod sse;
+mod sse_upstream;
 mod upstream;
 mod wire;
 
 pub use gateway::{TestGateway, TestGatewayBuilder};
+pub use sse::SseCaller;
+pub use sse_upstream::{FakeSse, Posted};
 pub use upstream::{FakeUpstream, Hit, Script, Step, event_response, json_response, tool};
 pub use wire::{Answer, exchange};

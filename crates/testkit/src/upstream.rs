@@ -171,10 +171,23 @@ async fn serve(mut stream: TcpStream, handler: &Handler, tools: &Value, hits: &M
     }
 }
 
-fn usual(hit: &Hit, tools: &Value) -> Script {
+pub(crate) fn usual(hit: &Hit, tools: &Value) -> Script {
     if !hit.line.starts_with("POST") {
         return json_response("405 Method Not Allowed", "", "{}");
     }
+    if hit.method() == "server/discover" {
+        let body = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no session"}}"#;
+        return json_response("400 Bad Request", "", body);
+    }
+    let Some(answer) = usual_answer(hit, tools) else {
+        return vec![Step::Write(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_vec())];
+    };
+    let session = if hit.method() == "initialize" { "mcp-session-id: upstream-session\r\n" } else { "" };
+    json_response("200 OK", session, &answer.to_string())
+}
+
+/// What is answered to a message; none to one that wants no answer.
+pub(crate) fn usual_answer(hit: &Hit, tools: &Value) -> Option<Value> {
     let message = hit.message();
     let id = &message["id"];
     let result = match hit.method().as_str() {
@@ -183,25 +196,17 @@ fn usual(hit: &Hit, tools: &Value) -> Script {
             let revision = if revision == "2026-07-28" { &json!("2025-11-25") } else { revision };
             json!({"protocolVersion": revision, "capabilities": {"tools": {}}, "serverInfo": {"name": "fake", "version": "1"}})
         }
-        "server/discover" => {
-            return json_response(
-                "400 Bad Request",
-                "",
-                r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no session"}}"#,
-            );
-        }
         "tools/list" => json!({"tools": tools}),
         "tools/call" => json!({"content": [{"type": "text", "text": message["params"]["arguments"].to_string()}]}),
         "resources/read" => json!({"contents": [{"uri": message["params"]["uri"], "text": "contents"}]}),
         "prompts/get" => json!({"messages": []}),
-        _ if id.is_null() => return vec![Step::Write(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_vec())],
+        _ if id.is_null() || !message["method"].is_string() => return None,
         _ => json!({}),
     };
-    let session = if hit.method() == "initialize" { "mcp-session-id: upstream-session\r\n" } else { "" };
-    json_response("200 OK", session, &json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string())
+    Some(json!({"jsonrpc": "2.0", "id": id, "result": result}))
 }
 
-async fn read_request(stream: &mut TcpStream) -> Option<Hit> {
+pub(crate) async fn read_request(stream: &mut TcpStream) -> Option<Hit> {
     let mut raw = Vec::new();
     let mut buffer = [0; 16_384];
     loop {

@@ -27,11 +27,12 @@ How to set it up, and policies for it: docs/pharo.md.
 Exit code: 0 the client is done, 2 usage, 5 a fault.")]
 pub struct PharoArgs {
     /// The machine of the image: a name or an address.
+    /// Pictures of its screen are read only if it is this one.
     #[arg(long, value_name = "HOST", default_value = "localhost")]
     pub host: String,
-    /// The port of the interop server in the image.
-    #[arg(long, value_name = "PORT", env = "PHARO_SIS_PORT", default_value_t = 8086, value_parser = clap::value_parser!(u16).range(1..))]
-    pub port: u16,
+    /// The port of the interop server in the image [default: what the variable PHARO_SIS_PORT says, else 8086]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
     /// How long the image may take for an answer: 500ms, 30s, 2m.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
     pub timeout: Duration,
@@ -47,7 +48,8 @@ pub struct PharoArgs {
     /// Give results in the shape of the Python server of the same tools, where a failure is no error.
     #[arg(long)]
     pub compat: bool,
-    /// Allow an image or a listening address beyond this machine. Neither side asks who is there.
+    /// Allow `--http` an address, and `--host` a name or an address, that is not of this machine.
+    /// Neither side asks who is there. `localhost` and loopback addresses stay this machine.
     #[arg(long)]
     pub beyond_loopback: bool,
 }

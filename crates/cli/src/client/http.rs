@@ -20,7 +20,7 @@ use super::ClientError;
 use super::message::{Answer, refused};
 
 /// The largest answer.
-const MAX_BYTES: usize = 64 << 20;
+pub const MAX_BYTES: usize = 64 << 20;
 /// The longest wait for a connection.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 
@@ -55,7 +55,7 @@ impl Wire {
     /// Sends a request, and reads its answer to the end.
     pub async fn post(&self, body: String, headers: &HeaderMap) -> Result<Answer, ClientError> {
         let whole = async {
-            let response = self.send(Method::POST, body.into(), headers).await?;
+            let response = self.send(&self.url, Method::POST, body.into(), headers).await?;
             let (head, body) = response.into_parts();
             let session = head.headers.get("mcp-session-id").cloned();
             let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -71,8 +71,13 @@ impl Wire {
 
     /// Sends what has no answer.
     pub async fn tell(&self, body: String, headers: &HeaderMap) -> Result<(), ClientError> {
+        self.tell_at(&self.url, body, headers).await
+    }
+
+    /// The same at another address of the server.
+    pub async fn tell_at(&self, url: &Uri, body: String, headers: &HeaderMap) -> Result<(), ClientError> {
         self.within(async {
-            let response = self.send(Method::POST, body.into(), headers).await?;
+            let response = self.send(url, Method::POST, body.into(), headers).await?;
             let (head, body) = response.into_parts();
             if head.status.is_success() { Ok(()) } else { Err(said_no(head.status, body).await) }
         })
@@ -81,13 +86,23 @@ impl Wire {
 
     /// Ends a session. Whether the server cares is its business.
     pub async fn end(&self, headers: &HeaderMap) {
-        let _ = self.within(self.send(Method::DELETE, Bytes::new(), headers)).await;
+        let _ = self.within(self.send(&self.url, Method::DELETE, Bytes::new(), headers)).await;
     }
 
-    async fn send(&self, method: Method, body: Bytes, headers: &HeaderMap) -> Result<Response<Incoming>, ClientError> {
+    pub fn url(&self) -> &Uri {
+        &self.url
+    }
+
+    pub async fn send(
+        &self,
+        url: &Uri,
+        method: Method,
+        body: Bytes,
+        headers: &HeaderMap,
+    ) -> Result<Response<Incoming>, ClientError> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
-        *request.uri_mut() = self.url.clone();
+        *request.uri_mut() = url.clone();
         let own = request.headers_mut();
         own.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         own.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
@@ -96,7 +111,7 @@ impl Wire {
         self.pool.request(request).await.map_err(|error| ClientError::Unreachable(innermost(&error)))
     }
 
-    async fn within<T>(&self, work: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
+    pub async fn within<T>(&self, work: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
         let seconds = self.time.as_secs();
         let late = |_| ClientError::Unreachable(format!("no answer within {seconds} s"));
         tokio::time::timeout(self.time, work).await.map_err(late)?
@@ -106,7 +121,7 @@ impl Wire {
 /// Gets a page, and gives its status.
 pub async fn get(url: Uri, time: Duration) -> Result<u16, ClientError> {
     let wire = Wire::new(url, HeaderMap::new(), time)?;
-    let response = wire.within(wire.send(Method::GET, Bytes::new(), &HeaderMap::new())).await?;
+    let response = wire.within(wire.send(&wire.url, Method::GET, Bytes::new(), &HeaderMap::new())).await?;
     Ok(response.status().as_u16())
 }
 
@@ -132,7 +147,7 @@ async fn events(body: Incoming) -> Result<Vec<Bytes>, ClientError> {
     Ok(messages)
 }
 
-fn is_answer(message: &[u8]) -> bool {
+pub fn is_answer(message: &[u8]) -> bool {
     let message: Option<Value> = serde_json::from_slice(message).ok();
     message.is_some_and(|message| message.get("result").is_some() || message.get("error").is_some())
 }

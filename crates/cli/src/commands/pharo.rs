@@ -12,27 +12,41 @@ use tokio::net::TcpListener;
 
 use crate::cli::PharoArgs;
 use crate::exit::{Exit, Usage};
-use crate::report;
+use crate::{environment, report};
 
-/// The most bytes of an image's answer. A result carries it twice, and a gateway takes 64 MiB.
-const MAX_ANSWER: usize = 16 << 20;
+/// The most bytes of an image's answer. A result carries it twice, and a gateway takes 64 MiB. At worst both are three
+/// times as long, where two bytes (U+0085) are escaped by six, and a picture of 8 MiB comes on top, in Base64: 59 MiB.
+/// With `--compat` there is no picture, and `1e15` is written out: 61 MiB.
+const MAX_ANSWER: usize = 8 << 20;
+/// The interop server in the image reads the same one.
+const PORT_VARIABLE: &str = "PHARO_SIS_PORT";
+const USUAL_PORT: u16 = 8086;
 /// How often a caller who wants it hears that a call is under way; clients give up after a minute of silence.
 const BEAT: Duration = Duration::from_secs(2);
+/// Time for calls under way when the client has closed its end: some close it right after their last request.
+const LAST_CALLS: Duration = Duration::from_secs(5);
+/// Time for the client to read the last answers after that.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 pub fn run(args: PharoArgs) -> Result<Exit> {
     check(&args)?;
-    let image = Image { host: args.host, port: args.port, may_be_remote: args.beyond_loopback, max_bytes: MAX_ANSWER };
+    // A host that is called this machine must be this machine, whoever may reach the server itself.
+    let may_be_remote = args.beyond_loopback && !is_called_local(&args.host);
+    let port = port(args.port)?;
+    let image = Image { host: args.host, port, may_be_remote, max_bytes: MAX_ANSWER };
     let settings = Settings {
         time: args.timeout,
         long_time: args.long_timeout,
         beat: BEAT,
-        read_picture: (!args.beyond_loopback).then_some(screen::read),
+        last_calls: LAST_CALLS,
+        last_words: LAST_WORDS,
+        read_picture: (!may_be_remote).then_some(screen::read),
         is_compat: args.compat,
     };
     let pharo = Arc::new(Pharo::new(image, settings));
     // One thread: it waits for one image, and starts sooner.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    runtime.block_on(async {
+    let served = runtime.block_on(async {
         match args.http {
             None => serve_lines(pharo, tokio::io::stdin(), tokio::io::stdout()).await.context("a stream failed"),
             Some(address) => {
@@ -45,14 +59,29 @@ pub fn run(args: PharoArgs) -> Result<Exit> {
                 }
             }
         }
-    })?;
+    });
     // Standard input is read on a thread that nobody can wake; what is under way has had its time.
     runtime.shutdown_background();
-    Ok(Exit::Fine)
+    served.map(|()| Exit::Fine)
+}
+
+/// The port: what was asked for, what the image's own variable says, or the usual one.
+fn port(asked: Option<u16>) -> Result<u16, Usage> {
+    // Clients' configurations often set a variable to nothing.
+    let named = || environment::variable(PORT_VARIABLE).filter(|port| !port.is_empty());
+    let Some(text) = asked.is_none().then(named).flatten() else { return Ok(asked.unwrap_or(USUAL_PORT)) };
+    text.parse().ok().filter(|port| *port > 0).ok_or_else(|| {
+        let text = report::shown(&text);
+        Usage(format!("the variable `{PORT_VARIABLE}` is `{text}`, which is no port; correct it, or say --port"))
+    })
 }
 
 /// What lies beyond this machine must be asked for.
 fn check(args: &PharoArgs) -> Result<(), Usage> {
+    if address(&args.host).is_none() && args.host.contains(|letter: char| !is_of_name(letter)) {
+        let host = report::shown(&args.host);
+        return Err(Usage(format!("`{host}` is no host; --host takes a name or an address, and --port the port")));
+    }
     if args.beyond_loopback {
         return Ok(());
     }
@@ -61,11 +90,25 @@ fn check(args: &PharoArgs) -> Result<(), Usage> {
             "anybody who reaches {address} could run code in the image; listen at 127.0.0.1, or say --beyond-loopback"
         )));
     }
-    let host = args.host.trim_start_matches('[').trim_end_matches(']');
-    match host.parse::<IpAddr>() {
-        Ok(address) if !address.to_canonical().is_loopback() => Err(Usage(format!(
+    match address(&args.host) {
+        Some(address) if !address.is_loopback() => Err(Usage(format!(
             "{address} is not this machine, and what is sent there can be read on the way; say --beyond-loopback if it is meant"
         ))),
         _ => Ok(()),
     }
+}
+
+fn is_of_name(letter: char) -> bool {
+    letter.is_alphanumeric() || matches!(letter, '-' | '.' | '_')
+}
+
+fn address(host: &str) -> Option<IpAddr> {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host.parse().ok().map(|address: IpAddr| address.to_canonical())
+}
+
+/// Whether a host is this machine by what it is called. Where another name leads is seen when it is asked.
+fn is_called_local(host: &str) -> bool {
+    let name = host.trim_end_matches('.').to_ascii_lowercase();
+    address(host).map_or(name == "localhost" || name.ends_with(".localhost"), |address| address.is_loopback())
 }

@@ -151,7 +151,7 @@ impl Running {
     /// The address of a server behind it.
     pub fn url(&self, server: &str) -> String {
         let note: serde_json::Value = serde_json::from_str(&read(&self.note)).expect("a note");
-        format!("http://{}/mcp/{server}", note["listen"].as_str().expect("an address"))
+        format!("http://{}/mcp/{server}", note.get("listen").and_then(|listen| listen.as_str()).expect("an address"))
     }
 
     /// What it printed.

@@ -18,7 +18,7 @@ use hyper::body::Incoming;
 use super::body::{self, Body};
 use super::head::token;
 use super::line::{Line, address_words};
-use super::reply;
+use super::{reply, sse};
 use crate::Gateway;
 use crate::call::{Room, Trail, subject_of};
 use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream};
@@ -34,7 +34,10 @@ pub(crate) async fn serve(gw: &Arc<Gateway>, peer: SocketAddr, request: Request<
         Err((status, what)) => return unauthorized(status, what),
     };
     match head.method {
-        http::Method::POST => post(gw, visit, head.headers, incoming).await,
+        http::Method::POST => match sse::named(&head.uri) {
+            Some(connection) => sse::post(gw, visit, connection, &head.headers, incoming).await,
+            None => post(gw, visit, head.headers, incoming).await,
+        },
         http::Method::GET => get(gw, visit, &head.headers).await,
         http::Method::DELETE => delete(gw, visit, &head.headers).await,
         _ => reply::not_allowed("POST, GET, DELETE", "this address takes POST, GET and DELETE"),
@@ -244,6 +247,10 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
     }
     if !accepts(headers, "text/event-stream") {
         return reply::http_error(StatusCode::NOT_ACCEPTABLE, "a GET must accept `text/event-stream`");
+    }
+    // A client that names neither a session nor a revision has agreed on nothing yet: it begins with its stream.
+    if !headers.contains_key(head::SESSION) && !headers.contains_key(head::PROTOCOL_VERSION) {
+        return sse::open(gw, visit).await;
     }
     match find_session(gw, &visit, headers) {
         Err(misfit) => reply::http_error(misfit.status, &misfit.message),

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use gatelodge_json::quote;
+use gatelodge_mcp::head::fault_status;
 use gatelodge_mcp::{Era, Id, WireError, code, error, result, shown, tool_refusal};
 use gatelodge_store::CallId;
 use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -65,14 +66,7 @@ pub(crate) fn ambiguous_length() -> Response<Body> {
 
 /// The answer to a message that cannot be taken.
 pub(crate) fn wire_error(fault: &WireError, era: Era) -> (StatusCode, String) {
-    let text = error(fault.id.as_ref(), fault.code, &fault.message, None);
-    let status = match (era, fault.code) {
-        // A stateless client tells by the status that the method, not the server, is missing.
-        (Era::Modern, code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
-        (Era::Legacy, code::METHOD_NOT_FOUND | code::INVALID_PARAMS) => StatusCode::OK,
-        _ => StatusCode::from_u16(fault.status).unwrap_or(StatusCode::BAD_REQUEST),
-    };
-    (status, text)
+    (fault_status(fault, era), error(fault.id.as_ref(), fault.code, &fault.message, None))
 }
 
 /// The answer to a request that no rule speaks of, and that did not go through.

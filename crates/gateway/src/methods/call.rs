@@ -137,7 +137,7 @@ async fn walk(
         Some(paused) => Step::GoOn(paused),
         None => {
             let outgoing = Outgoing { params: params.clone(), ..under_our_id(visit, request, trail.call(), about) };
-            Step::Send(trail.call(), Permit::of_reserved(&reserved, outgoing))
+            Step::Send(trail.call(), Box::new(Permit::of_reserved(&reserved, outgoing)))
         }
     };
     let under_way = under_way.as_ref().map(|guard| guard.entry.as_ref());
@@ -157,7 +157,7 @@ async fn walk(
         match next {
             Ok(Some(outgoing)) => {
                 let outgoing = Outgoing { params: params.clone(), ..outgoing };
-                step = Step::Send(call, Permit::of_reserved(&reserved, outgoing));
+                step = Step::Send(call, Box::new(Permit::of_reserved(&reserved, outgoing)));
             }
             Ok(None) => break Ok(Carried::Cancelled),
             Err(fault) => break Err(fault),
@@ -259,7 +259,7 @@ impl Drop for Guard<'_> {
 /// How a request gets to the upstream.
 enum Step {
     /// It is sent, under this id.
-    Send(CallId, Permit),
+    Send(CallId, Box<Permit>),
     /// It was sent, and goes on with what the client says.
     GoOn(Box<Paused>),
 }
@@ -315,7 +315,7 @@ async fn send(
     let errand = Errand { gw, visit, call, progress: progress.as_ref(), under_way, is_only_asking: false, may_pause };
     let sending = async {
         let ended = match step {
-            Step::Send(_, permit) => forward(&errand, permit, line).await?,
+            Step::Send(_, permit) => forward(&errand, *permit, line).await?,
             Step::GoOn(paused) => match super::input::answered(gw, visit, request, *paused).await? {
                 Ok(exchange) => go_on(&errand, exchange, line).await?,
                 Err(text) => return Ok(Carried::Told { text }),

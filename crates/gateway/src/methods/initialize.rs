@@ -213,13 +213,12 @@ pub(crate) async fn say_initialized(gw: &Gateway, visit: &Visit) {
     }
 }
 
-/// Opens a session anew whose process has ended, or runs by another configuration than the one in force.
+/// Opens a session anew whose process or connection has ended, or is of another configuration than the one in force.
 pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &Visit) {
     let Some(session) = visit.far_session() else { return };
     let openings = session.openings();
-    if let Link::Child(child) = session.link()
-        && (child.is_over() || !child.is_of(&visit.upstream))
-    {
+    let link = session.link();
+    if link.is_over() || !link.is_of(&visit.upstream) {
         make_room_for_child(gw, visit).await;
         again(gw, visit, Some(openings)).await;
     }

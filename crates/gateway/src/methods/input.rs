@@ -14,7 +14,7 @@ use crate::Gateway;
 use crate::call::{Bond, Errand, Paused, Permit, Question, attend, result_text, under_our_id};
 use crate::http::line::Line;
 use crate::session::{AskedBy, Session, UnderWay};
-use crate::upstream::{Exchange, Outgoing, SendError, Upstream};
+use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
 use crate::visit::{Crossing, Visit};
 
 /// Keeps the call until the client comes again, and gives the result that asks it.
@@ -207,10 +207,10 @@ impl Gateway {
         self.tell_cancelled(&upstream, &session, call).await;
     }
 
-    /// Tells an upstream with a session that nobody waits for a call any more. A process hears it when the exchange is
-    /// dropped; over HTTP it takes hanging up for a bad line.
+    /// Tells an upstream with a session that nobody waits for a call any more.
     async fn tell_cancelled(&self, upstream: &Upstream, session: &Session, call: CallId) {
-        if upstream.is_child() {
+        // The others hear it when the exchange is dropped; over HTTP that is a bad line.
+        if !matches!(session.link(), Link::Http(_) | Link::None) {
             return;
         }
         let mut outgoing = Outgoing::note(cancelled(call.as_str()));

@@ -167,6 +167,7 @@ impl Visit {
             upstream: Arc::clone(&self.upstream),
             address: Arc::clone(&self.address),
             side: Side::Modern(side),
+            // What is sent so belongs to no request of the caller's.
             trace: None,
         }
     }

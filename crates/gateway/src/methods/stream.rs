@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::server::{question, unaddressed};
 use crate::Gateway;
-use crate::call::{Permit, Room, Trail};
+use crate::call::{Permit, Refusal, Room, Trail};
 use crate::http::body::Body;
 use crate::http::reply;
 use crate::upstream::{Exchange, Outgoing, SendError};
@@ -23,22 +23,15 @@ const WAITING_EVENTS: usize = 64;
 const AGAIN: Duration = Duration::from_secs(1);
 const AT_MOST: Duration = Duration::from_secs(60);
 /// How often it looks whether the grant is still what it was.
-pub(super) const LOOK: Duration = Duration::from_millis(500);
+pub(crate) const LOOK: Duration = Duration::from_millis(500);
 
 /// Opens the stream. It lives until the client hangs up, opens another or ends the session, until the grant is no
 /// longer what it was, or until the gateway stops.
 pub(crate) async fn open(gw: &Arc<Gateway>, visit: Visit) -> Response<Body> {
-    let mut trail = Trail::of_visit(&visit, gw.new_call(), gw.clock.now());
-    trail.method("GET");
-    let room = match Room::for_stream(&visit) {
+    let room = match place(gw, &visit).await {
         Ok(room) => room,
-        Err(refusal) => {
-            gw.metrics.refused(refusal.code());
-            gw.write(trail.refused(&refusal)).await;
-            return reply::http_error(StatusCode::TOO_MANY_REQUESTS, &refusal.message());
-        }
+        Err(refusal) => return reply::http_error(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
     };
-    gw.write(trail.outcome(Outcome::Ok, None)).await;
     let (events, receiver) = mpsc::channel(WAITING_EVENTS);
     let task = Arc::clone(gw);
     gw.spawn(async move {
@@ -46,6 +39,23 @@ pub(crate) async fn open(gw: &Arc<Gateway>, visit: Visit) -> Response<Body> {
         drop(room);
     });
     reply::stream(receiver)
+}
+
+/// A place for one more stream of the grant; what comes of it is written down.
+pub(crate) async fn place(gw: &Gateway, visit: &Visit) -> Result<Room, Refusal> {
+    let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+    trail.method("GET");
+    match Room::for_stream(visit) {
+        Ok(room) => {
+            gw.write(trail.outcome(Outcome::Ok, None)).await;
+            Ok(room)
+        }
+        Err(refusal) => {
+            gw.metrics.refused(refusal.code());
+            gw.write(trail.refused(&refusal)).await;
+            Err(refusal)
+        }
+    }
 }
 
 async fn serve(gw: Arc<Gateway>, visit: Visit, events: mpsc::Sender<Bytes>) {

@@ -3,7 +3,6 @@
 //! It is started through a keeper, a small process of our own program, which ends the server and everything it
 //! started when its input closes. That also happens when the gateway is killed and can do nothing about it any more.
 
-mod inbox;
 mod pipes;
 mod ring;
 
@@ -14,16 +13,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_store::CallId;
 use prometheus_client::metrics::counter::Counter;
 use tokio::process::Command;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 pub(crate) use self::pipes::as_line;
 
-use self::inbox::{Event, Inbox};
 use self::ring::Ring;
+use super::inbox::{Inbox, Whose};
 use super::{Offers, Secrets, SendError, Upstream};
 
 /// Messages that wait for a process that does not read; beyond that the callers wait.
@@ -74,15 +72,6 @@ pub(crate) struct Keeping {
     pub dropped: Counter,
 }
 
-/// Whose requests a process gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whose {
-    /// Those of one session.
-    Session,
-    /// Requests that stand alone, of any grant. What it says to nobody in particular, nobody gets.
-    Anybody,
-}
-
 /// A process that runs. It is ended when nobody has it any more.
 #[derive(Debug)]
 pub(crate) struct Child {
@@ -124,7 +113,7 @@ impl Child {
             Whose::Session => Arc::default(),
             Whose::Anybody => Arc::clone(&upstream.offers),
         };
-        let inbox = Arc::new(Inbox::new(offers, keeping, whose));
+        let inbox = Arc::new(Inbox::new(offers, keeping.max_bytes, keeping.dropped.clone(), whose));
         let ring = Arc::new(Ring::default());
         let tail =
             tokio::spawn(pipes::keep_errors(errors, Arc::clone(&ring), Arc::clone(&upstream.secrets), name.clone()));
@@ -180,17 +169,8 @@ impl Child {
         self.inbox.leave();
     }
 
-    /// Sends a request, whose id is that of the call.
-    pub async fn ask(
-        self: &Arc<Self>,
-        call: CallId,
-        text: &Bytes,
-        may_be_asked: bool,
-    ) -> Result<ChildAnswer, SendError> {
-        let (events, answer) = self.inbox.wait_for(call.as_str(), may_be_asked).ok_or_else(|| self.not_sent())?;
-        let answer = ChildAnswer { events, answer: Some(answer), call: Some(call), child: Arc::clone(self) };
-        self.tell(text).await?;
-        Ok(answer)
+    pub fn inbox(&self) -> &Inbox {
+        &self.inbox
     }
 
     /// Sends a message.
@@ -201,17 +181,17 @@ impl Child {
         self.lines.send(as_line(text)).await.map_err(|_| self.not_sent())
     }
 
-    /// What belongs to no request, from now on. Whoever heard it before does not any more.
-    pub fn hear(self: &Arc<Self>) -> Result<ChildAnswer, SendError> {
-        let events = self.inbox.hear().ok_or_else(|| self.not_sent())?;
-        Ok(ChildAnswer { events, answer: None, call: None, child: Arc::clone(self) })
+    /// Sends a message that nobody waits for.
+    pub fn note(&self, text: Bytes) {
+        // One that does not even read will not hear it.
+        let _ = self.lines.try_send(as_line(&text));
     }
 
     fn not_sent(&self) -> SendError {
         SendError::NotSent(self.last_words())
     }
 
-    fn last_words(&self) -> String {
+    pub fn last_words(&self) -> String {
         match self.errors.last() {
             Some(line) => format!("the server's process has ended: {line}"),
             None => "the server's process has ended".to_owned(),
@@ -245,50 +225,4 @@ fn command(config: &ChildConfig, keeping: &Keeping) -> Command {
     #[cfg(unix)]
     command.process_group(0);
     command
-}
-
-/// What comes of a request, or what belongs to none.
-#[derive(Debug)]
-pub(crate) struct ChildAnswer {
-    events: mpsc::Receiver<Event>,
-    /// None once it came, and for what belongs to no request.
-    answer: Option<oneshot::Receiver<Bytes>>,
-    call: Option<CallId>,
-    child: Arc<Child>,
-}
-
-impl ChildAnswer {
-    /// Whether no other call runs that the process may ask something for.
-    pub fn is_only_one(&self) -> bool {
-        self.child.inbox.has_one_call()
-    }
-
-    pub async fn next(&mut self) -> Result<Option<Bytes>, SendError> {
-        let Some(answer) = &mut self.answer else {
-            return Ok(if self.call.is_some() { None } else { self.events.recv().await.map(|(event, _)| event) });
-        };
-        let message = tokio::select! {
-            // What was said before the answer goes before it.
-            biased;
-            Some((event, _)) = self.events.recv() => return Ok(Some(event)),
-            message = answer => message,
-        };
-        self.answer = None;
-        message.map(Some).map_err(|_| match self.child.inbox.has_started() {
-            true => SendError::Gone(self.child.last_words()),
-            false => self.child.not_sent(),
-        })
-    }
-}
-
-impl Drop for ChildAnswer {
-    /// Nobody waits for the answer any more: the server may stop.
-    fn drop(&mut self) {
-        let (Some(call), Some(_)) = (self.call, &self.answer) else { return };
-        self.child.inbox.forget(call.as_str());
-        let text =
-            format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"{call}"}}}}"#);
-        // One that does not even read will not hear it.
-        let _ = self.child.lines.try_send(as_line(&Bytes::from(text)));
-    }
 }

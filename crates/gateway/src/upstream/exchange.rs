@@ -1,12 +1,12 @@
-//! The answer of an upstream: one message, or a stream of them, over HTTP or from a process of our own.
+//! The answer of an upstream: one message, or a stream of them, over HTTP or on a connection that carries many.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
 
-use super::child::ChildAnswer;
 use super::http::HttpAnswer;
+use super::peer::PeerAnswer;
 use super::{Link, SendError};
 use crate::Gateway;
 
@@ -25,7 +25,7 @@ pub(crate) struct Exchange {
 #[derive(Debug)]
 pub(super) enum Source {
     Http(HttpAnswer),
-    Child(ChildAnswer),
+    Peer(PeerAnswer),
     /// There is nothing to read.
     Nothing,
 }
@@ -35,7 +35,7 @@ impl Exchange {
     pub fn is_stream(&self) -> bool {
         match &self.source {
             Source::Http(answer) => answer.is_stream(),
-            Source::Child(_) => true,
+            Source::Peer(_) => true,
             Source::Nothing => false,
         }
     }
@@ -44,15 +44,16 @@ impl Exchange {
     pub async fn next(&mut self) -> Result<Option<Bytes>, SendError> {
         match &mut self.source {
             Source::Http(answer) => answer.next().await,
-            Source::Child(answer) => answer.next().await,
+            Source::Peer(answer) => answer.next().await,
             Source::Nothing => Ok(None),
         }
     }
 
-    /// Whether what the upstream asks here can only be for this call: over HTTP each has a stream of its own.
+    /// Whether what the upstream asks here can only be for this call: over HTTP each has a stream
+    /// of its own.
     pub fn is_only_call(&self) -> bool {
         match &self.source {
-            Source::Child(answer) => answer.is_only_one(),
+            Source::Peer(answer) => answer.is_only_one(),
             Source::Http(_) | Source::Nothing => true,
         }
     }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_mcp::{BAGGAGE, TRACEPARENT, TRACESTATE, head};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
-use http::{HeaderMap, Request};
-use http_body_util::Full;
+use http::{HeaderMap, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -24,6 +25,9 @@ use crate::trace::Hop;
 const IDLE_CONNECTIONS: usize = 64;
 /// Servers often close after 5 s or more without use; below that a kept connection is rarely stale.
 const IDLE_TIME: Duration = Duration::from_secs(4);
+/// What is read of an answer that says nothing, and for how long.
+const MAX_IDLE_WORDS: usize = 16 << 10;
+const DRAIN_TIME: Duration = Duration::from_millis(200);
 const BOTH_KINDS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -32,11 +36,12 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 pub(crate) type Pool = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// The way out to upstreams over HTTP.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(super) struct HttpClient {
     pool: Pool,
     /// The most bytes of one message.
     max_bytes: usize,
+    connect_time: Duration,
 }
 
 /// The client cannot be made.
@@ -69,21 +74,49 @@ pub(crate) fn pool(connect_time: Duration) -> Result<Pool, TlsError> {
 
 impl HttpClient {
     pub fn new(connect_time: Duration, max_bytes: usize) -> Result<Self, TlsError> {
-        Ok(Self { pool: pool(connect_time)?, max_bytes })
+        Ok(Self { pool: pool(connect_time)?, max_bytes, connect_time })
     }
 
     /// Sends a message, and gives the beginning of the answer. Redirects are not followed.
     pub async fn send(&self, upstream: &Upstream, to: &HttpConfig, outgoing: Outgoing) -> Result<Exchange, SendError> {
-        let request = build(upstream, to, outgoing);
-        let response = self.pool.request(request).await.map_err(|error| {
+        let response = self.request(upstream.headers(), &to.url, outgoing).await?;
+        HttpAnswer::begin(response, self.max_bytes).map_err(|fault| fault.cut(upstream.secrets()))
+    }
+
+    /// Sends a message with the headers that are configured, and gives the answer as it comes.
+    pub async fn request(
+        &self,
+        headers: &HeaderMap,
+        url: &Uri,
+        outgoing: Outgoing,
+    ) -> Result<Response<Incoming>, SendError> {
+        self.pool.request(build(headers, url, outgoing)).await.map_err(|error| {
             let cause = innermost(&error);
             if error.is_connect() { SendError::NotSent(cause) } else { SendError::Gone(cause) }
-        })?;
-        HttpAnswer::begin(response, self.max_bytes).map_err(|fault| fault.cut(upstream.secrets()))
+        })
+    }
+
+    /// The same where only the status counts.
+    pub async fn post(&self, headers: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Result<StatusCode, SendError> {
+        let response = self.request(headers, url, outgoing).await?;
+        let status = response.status();
+        // Read to its end, so that the connection can be used again; a long one is not worth it.
+        let rest = Limited::new(response.into_body(), MAX_IDLE_WORDS).collect();
+        let _ = tokio::time::timeout(DRAIN_TIME, rest).await;
+        Ok(status)
+    }
+
+    pub fn max_bytes(&self) -> usize {
+        self.max_bytes
+    }
+
+    /// How long a server may take to begin.
+    pub fn patience(&self) -> Duration {
+        self.connect_time
     }
 }
 
-fn build(upstream: &Upstream, to: &HttpConfig, outgoing: Outgoing) -> Request<Full<Bytes>> {
+fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<Full<Bytes>> {
     let mut headers = HeaderMap::new();
     if outgoing.verb == Verb::Post {
         headers.insert(CONTENT_TYPE, JSON);
@@ -108,9 +141,9 @@ fn build(upstream: &Upstream, to: &HttpConfig, outgoing: Outgoing) -> Request<Fu
         insert_trace(&mut headers, hop);
     }
     // What is configured comes last: it wins over everything else.
-    for name in upstream.headers().keys() {
+    for name in configured.keys() {
         headers.remove(name);
-        for value in upstream.headers().get_all(name) {
+        for value in configured.get_all(name) {
             headers.append(name.clone(), value.clone());
         }
     }
@@ -120,7 +153,7 @@ fn build(upstream: &Upstream, to: &HttpConfig, outgoing: Outgoing) -> Request<Fu
         Verb::Hear => http::Method::GET,
         Verb::End => http::Method::DELETE,
     };
-    *request.uri_mut() = to.url.clone();
+    *request.uri_mut() = url.clone();
     *request.headers_mut() = headers;
     request
 }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_mcp::Revision;
+use gatelodge_json::Limits;
+use gatelodge_mcp::{Message, Method, Revision, read_message};
 use gatelodge_store::Outcome;
 use http::header::{HeaderMap, HeaderValue};
 
-use super::Secrets;
 use super::child::Child;
+use super::sse::Sse;
+use super::{Secrets, Upstream};
 use crate::trace::Hop;
 
 /// Why an upstream gave no answer.
@@ -73,6 +75,28 @@ pub(crate) enum Link {
     Http(HeaderValue),
     /// A process of the session's own.
     Child(Arc<Child>),
+    /// A connection of the session's own, by HTTP+SSE.
+    Sse(Arc<Sse>),
+}
+
+impl Link {
+    /// Whether it has ended.
+    pub fn is_over(&self) -> bool {
+        match self {
+            Self::Child(child) => child.is_over(),
+            Self::Sse(connection) => connection.is_over(),
+            Self::None | Self::Http(_) => false,
+        }
+    }
+
+    /// Whether it goes to the server as it is configured now.
+    pub fn is_of(&self, upstream: &Upstream) -> bool {
+        match self {
+            Self::Child(child) => child.is_of(upstream),
+            Self::Sse(connection) => connection.is_of(upstream),
+            Self::None | Self::Http(_) => true,
+        }
+    }
 }
 
 /// What is to be done at an upstream.
@@ -137,6 +161,14 @@ impl Outgoing {
     /// The same in a span of ours, which the body names if the caller named one.
     pub fn within(self, hop: Option<Hop>) -> Self {
         Self { hop, ..self }
+    }
+
+    /// Whether it begins a session.
+    pub fn is_handshake(&self) -> bool {
+        let may_be = self.verb == Verb::Post && self.call.is_some() && self.modern.is_none();
+        may_be
+            && matches!(read_message(&self.body, &Limits::REQUEST),
+                Ok(Message::Request(request)) if *request.method() == Method::Initialize)
     }
 
     pub fn empty(verb: Verb) -> Self {

@@ -8,13 +8,39 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 
-/// What we answer with.
+use crate::running::Room;
+
+/// A large text goes out in pieces of this size, so that its place is given back when the caller has taken it.
+const PIECE: usize = 256 << 10;
+
+/// What we answer with, and the place of its request among those under way.
 #[derive(Debug)]
-pub(crate) enum Body {
+pub(crate) struct Body {
+    content: Content,
+    _room: Option<Room>,
+}
+
+#[derive(Debug)]
+enum Content {
     /// A text, or nothing.
     Whole(Option<Bytes>),
     /// Events. It ends when all senders are gone.
     Events(mpsc::Receiver<Bytes>),
+}
+
+impl Body {
+    pub fn whole(text: Option<Bytes>) -> Self {
+        Self { content: Content::Whole(text), _room: None }
+    }
+
+    pub fn events(events: mpsc::Receiver<Bytes>) -> Self {
+        Self { content: Content::Events(events), _room: None }
+    }
+
+    /// Keeps a place until the caller has taken everything.
+    pub fn holding(self, room: Room) -> Self {
+        Self { _room: Some(room), ..self }
+    }
 }
 
 impl http_body::Body for Body {
@@ -22,20 +48,28 @@ impl http_body::Body for Body {
     type Error = Infallible;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match self.get_mut() {
-            Self::Whole(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
-            Self::Events(events) => events.poll_recv(cx).map(|event| event.map(|event| Ok(Frame::data(event)))),
+        match &mut self.get_mut().content {
+            Content::Whole(text) => Poll::Ready(next_piece(text).map(|piece| Ok(Frame::data(piece)))),
+            Content::Events(events) => events.poll_recv(cx).map(|event| event.map(|event| Ok(Frame::data(event)))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Whole(None))
+        matches!(self.content, Content::Whole(None))
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Whole(text) => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
-            Self::Events(_) => SizeHint::default(),
+        match &self.content {
+            Content::Whole(text) => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
+            Content::Events(_) => SizeHint::default(),
         }
     }
+}
+
+fn next_piece(text: &mut Option<Bytes>) -> Option<Bytes> {
+    let mut piece = text.take()?;
+    if piece.len() > PIECE {
+        *text = Some(piece.split_off(PIECE));
+    }
+    Some(piece)
 }

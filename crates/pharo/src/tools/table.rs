@@ -7,7 +7,7 @@ const fn text(name: &'static str, description: &'static str) -> Parameter {
 }
 
 /// A tool that only looks; its title and description are given where it stands.
-const fn get(name: &'static str, endpoint: &'static str, gives: Gives, parameters: &'static [Parameter]) -> Tool {
+const fn tool(name: &'static str, endpoint: &'static str, gives: Gives, parameters: &'static [Parameter]) -> Tool {
     let (verb, effect) = (Verb::Get, Effect::Reads);
     Tool { name, title: "", description: "", parameters, endpoint, verb, effect, gives, is_long: false }
 }
@@ -75,27 +75,27 @@ pub(crate) const TOOLS: &[Tool] = &[
             A value that has no form in JSON is not given; send it `printString`.",
         verb: Verb::Post,
         effect: Effect::Runs,
-        ..get("eval", "/eval", Gives::Anything, &[text("code", "Smalltalk statements, such as `3 + 4`.")])
+        ..tool("eval", "/eval", Gives::Anything, &[text("code", "Smalltalk statements, such as `3 + 4`.")])
     },
     Tool {
         title: "Source of a class",
         description: "Gives the definition of a class and all its methods, in the Tonel format.",
-        ..get("get_class_source", "/get-class-source", Gives::Text, &[CLASS])
+        ..tool("get_class_source", "/get-class-source", Gives::Text, &[CLASS])
     },
     Tool {
         title: "Source of a method",
         description: "Gives the source of one method of a class.",
-        ..get("get_method_source", "/get-method-source", Gives::Text, &[CLASS, SELECTOR, CLASS_SIDE])
+        ..tool("get_method_source", "/get-method-source", Gives::Text, &[CLASS, SELECTOR, CLASS_SIDE])
     },
     Tool {
         title: "Comment of a class",
         description: "Gives the comment that documents a class.",
-        ..get("get_class_comment", "/get-class-comment", Gives::Text, &[CLASS])
+        ..tool("get_class_comment", "/get-class-comment", Gives::Text, &[CLASS])
     },
     Tool {
         title: "Find classes",
         description: "Lists the classes whose names begin with a text; case does not matter, there are no wildcards.",
-        ..get(
+        ..tool(
             "search_classes_like",
             "/search-classes-like",
             Gives::Names,
@@ -105,7 +105,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     Tool {
         title: "Find selectors",
         description: "Lists the selectors that begin with a text; there are no wildcards.",
-        ..get(
+        ..tool(
             "search_methods_like",
             "/search-methods-like",
             Gives::Names,
@@ -115,7 +115,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     Tool {
         title: "Find traits",
         description: "Lists the traits whose names begin with a text; case does not matter, there are no wildcards.",
-        ..get(
+        ..tool(
             "search_traits_like",
             "/search-traits-like",
             Gives::Names,
@@ -125,37 +125,37 @@ pub(crate) const TOOLS: &[Tool] = &[
     Tool {
         title: "Implementors of a selector",
         description: "Lists the methods that implement a selector, with their classes and packages.",
-        ..get("search_implementors", "/search-implementors", Gives::Methods, &[SELECTOR])
+        ..tool("search_implementors", "/search-implementors", Gives::Methods, &[SELECTOR])
     },
     Tool {
         title: "References to a selector or symbol",
         description: "Lists the methods that send a selector or name a symbol, with their classes and packages.",
-        ..get("search_references", "/search-references", Gives::Methods, &[SYMBOL])
+        ..tool("search_references", "/search-references", Gives::Methods, &[SYMBOL])
     },
     Tool {
         title: "References to a class",
         description: "Lists the methods that name a class, with their classes and packages.",
-        ..get("search_references_to_class", "/search-references-to-class", Gives::Methods, &[CLASS])
+        ..tool("search_references_to_class", "/search-references-to-class", Gives::Methods, &[CLASS])
     },
     Tool {
         title: "List packages",
         description: "Lists all packages of the image.",
-        ..get("list_packages", "/list-packages", Gives::Names, &[])
+        ..tool("list_packages", "/list-packages", Gives::Names, &[])
     },
     Tool {
         title: "List classes of a package",
         description: "Lists the classes that a package defines.",
-        ..get("list_classes", "/list-classes", Gives::Names, &[PACKAGE])
+        ..tool("list_classes", "/list-classes", Gives::Names, &[PACKAGE])
     },
     Tool {
         title: "List classes that a package extends",
         description: "Lists the classes of other packages to which a package adds methods.",
-        ..get("list_extended_classes", "/list-extended-classes", Gives::Names, &[PACKAGE])
+        ..tool("list_extended_classes", "/list-extended-classes", Gives::Names, &[PACKAGE])
     },
     Tool {
         title: "List methods of a package",
         description: "Lists the methods of a package, each as `Class>>#selector`.",
-        ..get("list_methods", "/list-methods", Gives::Names, &[PACKAGE])
+        ..tool("list_methods", "/list-methods", Gives::Names, &[PACKAGE])
     },
     Tool {
         title: "Export a package",
@@ -163,7 +163,7 @@ pub(crate) const TOOLS: &[Tool] = &[
             over files of the same name.",
         effect: Effect::Exports,
         is_long: true,
-        ..get("export_package", "/export-package", Gives::Text, &[PACKAGE, PATH])
+        ..tool("export_package", "/export-package", Gives::Text, &[PACKAGE, PATH])
     },
     Tool {
         title: "Import a package",
@@ -171,7 +171,7 @@ pub(crate) const TOOLS: &[Tool] = &[
             Loading replaces classes and methods of the same name, and runs code of the package.",
         effect: Effect::Runs,
         is_long: true,
-        ..get("import_package", "/import-package", Gives::Text, &[PACKAGE, PATH])
+        ..tool("import_package", "/import-package", Gives::Text, &[PACKAGE, PATH])
     },
     Tool {
         title: "Install a project",
@@ -179,7 +179,7 @@ pub(crate) const TOOLS: &[Tool] = &[
             Its code runs in the image. This may take minutes.",
         effect: Effect::Runs,
         is_long: true,
-        ..get(
+        ..tool(
             "install_project",
             "/install-project",
             Gives::Text,
@@ -196,7 +196,7 @@ pub(crate) const TOOLS: &[Tool] = &[
             Tests are code: they may do anything the image can. This may take minutes.",
         effect: Effect::Runs,
         is_long: true,
-        ..get("run_package_test", "/run-package-test", Gives::Text, &[PACKAGE])
+        ..tool("run_package_test", "/run-package-test", Gives::Text, &[PACKAGE])
     },
     Tool {
         title: "Run the tests of a class",
@@ -204,7 +204,7 @@ pub(crate) const TOOLS: &[Tool] = &[
             Tests are code: they may do anything the image can. This may take minutes.",
         effect: Effect::Runs,
         is_long: true,
-        ..get("run_class_test", "/run-class-test", Gives::Text, &[CLASS])
+        ..tool("run_class_test", "/run-class-test", Gives::Text, &[CLASS])
     },
     Tool {
         title: "Read the screen",
@@ -212,12 +212,12 @@ pub(crate) const TOOLS: &[Tool] = &[
             with a picture of the screen where it can be read. \
             Taking the picture writes a PNG file on the image's machine.",
         effect: Effect::Captures,
-        ..get("read_screen", "/read-screen", Gives::Object, &[TARGET, PICTURE])
+        ..tool("read_screen", "/read-screen", Gives::Object, &[TARGET, PICTURE])
     },
     Tool {
         title: "Settings",
         description: "Gives the settings of the interop server in the image.",
-        ..get("get_settings", "/get-settings", Gives::Object, &[])
+        ..tool("get_settings", "/get-settings", Gives::Object, &[])
     },
     Tool {
         title: "Change settings",
@@ -225,6 +225,6 @@ pub(crate) const TOOLS: &[Tool] = &[
             Known are `stackSize` (how deep stack traces go) and `screenshotDir` (where pictures are written).",
         verb: Verb::Post,
         effect: Effect::Sets,
-        ..get("apply_settings", "/apply-settings", Gives::Text, &[SETTINGS])
+        ..tool("apply_settings", "/apply-settings", Gives::Text, &[SETTINGS])
     },
 ];

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Semaphore, watch};
 
 use super::soon;
 
@@ -27,8 +27,8 @@ pub enum Step {
     Write(Vec<u8>),
     /// Writes the same again and again, until so many bytes were taken or the other side is gone.
     Flood(Vec<u8>, usize),
-    /// Waits until the test lets it go on.
-    Wait(Arc<Notify>),
+    /// Waits until the test lets it go on: a permit for each that may, given before or after it waits.
+    Wait(Arc<Semaphore>),
     /// Says nothing more until the other side is gone.
     Stall,
 }
@@ -139,7 +139,10 @@ async fn serve(mut stream: TcpStream, handler: Arc<Mutex<Handler>>, log: Arc<wat
             Step::Wait(go_on) => {
                 let mut byte = [0];
                 tokio::select! {
-                    () = go_on.notified() => false,
+                    permit = go_on.acquire() => {
+                        permit.expect("an open gate").forget();
+                        false
+                    }
                     _ = stream.read(&mut byte) => true,
                 }
             }

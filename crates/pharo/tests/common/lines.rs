@@ -52,6 +52,14 @@ impl Lines {
         self.next().await
     }
 
+    /// Closes the input, and reads nothing of what still comes. The server must end then.
+    pub async fn leave_unread(self) {
+        let Self { input, output, serving } = self;
+        drop(input);
+        serving.await.expect("no panic").expect("good streams");
+        drop(output);
+    }
+
     /// Closes the input and gives all that still comes. The server must end then.
     pub async fn end(self) -> Vec<Value> {
         let Self { input, mut output, serving } = self;

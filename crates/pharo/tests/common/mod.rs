@@ -23,7 +23,16 @@ pub const SOON: Duration = Duration::from_secs(20);
 pub const MAX_BYTES: usize = 1 << 20;
 
 pub fn settings() -> Settings {
-    Settings { time: SOON, long_time: SOON, beat: SOON, read_picture: None, is_compat: false }
+    Settings {
+        time: SOON,
+        long_time: SOON,
+        beat: SOON,
+        // A test that waits for the end of these fails.
+        last_calls: SOON * 10,
+        last_words: SOON * 10,
+        read_picture: None,
+        is_compat: false,
+    }
 }
 
 /// A server for whatever listens at a port of this machine.

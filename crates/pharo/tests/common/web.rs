@@ -7,7 +7,7 @@ use gatelodge_pharo::{Pharo, serve_http};
 use gatelodge_testkit::{Answer, exchange};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::{FakeImage, server, settings};
 
@@ -26,7 +26,19 @@ impl Web {
 
     /// A server at an address of the test's own, known by these names too.
     pub async fn at(address: &str, pharo: Arc<Pharo>, names: &'static [&str]) -> Self {
-        let listener = TcpListener::bind(address).await.expect("a port");
+        Self::on(TcpListener::bind(address).await.expect("a port"), pharo, names)
+    }
+
+    /// A server whose connections hold little of what is not read.
+    pub fn narrow(pharo: Arc<Pharo>) -> Self {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        // Connections have the buffers of their listener.
+        socket.set_send_buffer_size(1 << 16).and_then(|()| socket.set_recv_buffer_size(1 << 16)).expect("buffers");
+        socket.bind(([127, 0, 0, 1], 0).into()).expect("a port");
+        Self::on(socket.listen(128).expect("a listener"), pharo, &[])
+    }
+
+    fn on(listener: TcpListener, pharo: Arc<Pharo>, names: &'static [&str]) -> Self {
         let port = listener.local_addr().expect("an address").port();
         tokio::spawn(async move {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
@@ -44,6 +56,15 @@ impl Web {
     pub async fn begin(&self, message: &Value, headers: &[(&str, &str)]) -> TcpStream {
         let mut stream = TcpStream::connect(self.0).await.expect("a connection");
         stream.write_all(&posted(message, headers)).await.expect("an open connection");
+        stream
+    }
+
+    /// The same, reading little ahead.
+    pub async fn begin_narrow(&self, message: &Value) -> TcpStream {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.set_recv_buffer_size(1 << 16).expect("a buffer");
+        let mut stream = socket.connect(self.0).await.expect("a connection");
+        stream.write_all(&posted(message, &[])).await.expect("an open connection");
         stream
     }
 

@@ -1,15 +1,17 @@
 //! The picture of `read_screen`: the image says where it is, and we look whether it can be read from here.
+//!
+//! So whoever can change the image chooses the file: of those that we can read, any that begins like a PNG.
 
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
 
 /// The most bytes of a picture that is passed on.
 const MAX_BYTES: u64 = 8 << 20;
 /// How every PNG file begins. Whatever else the image names is not read further: its path is the image's word.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
-/// Does not wait where the path names a pipe.
-const NONBLOCK: i32 = 0o4000;
 
 /// The bytes of the picture.
 ///
@@ -20,7 +22,12 @@ pub fn read(path: &str) -> Result<Vec<u8>, String> {
         return Err("its path is not absolute".to_owned());
     }
     let cannot = |error: std::io::Error| format!("it cannot be read here: {error}");
-    let file = File::options().read(true).custom_flags(NONBLOCK).open(path).map_err(cannot)?;
+    // Without waiting where the path names a pipe, and without going where a link leads.
+    let file = match open(path, OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(Errno::LOOP) => return Err("it is a link".to_owned()),
+        Err(error) => return Err(cannot(error.into())),
+    };
     let metadata = file.metadata().map_err(cannot)?;
     if !metadata.is_file() {
         return Err("it is not a file".to_owned());
@@ -82,6 +89,14 @@ mod tests {
         assert_eq!(read("/dev/zero"), other);
         let missing = read_at(&house.path().join("gone.png")).expect_err("nothing is there");
         assert!(missing.starts_with("it cannot be read here: No such file"), "{missing}");
+    }
+
+    #[test]
+    fn a_link_is_not_followed() {
+        let house = house();
+        let link = house.path().join("link.png");
+        std::os::unix::fs::symlink(file(&house, PNG), &link).expect("a link");
+        assert_eq!(read_at(&link), Err("it is a link".to_owned()));
     }
 
     #[test]

@@ -8,9 +8,9 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::mpsc;
 use tracing::debug;
 
-use super::inbox::Inbox;
 use super::ring::Ring;
 use crate::upstream::Secrets;
+use crate::upstream::inbox::Inbox;
 
 /// One message as a line. Breaks can stand only between its parts, where a space means the same.
 pub(crate) fn as_line(text: &Bytes) -> Bytes {

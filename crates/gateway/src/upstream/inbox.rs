@@ -1,4 +1,4 @@
-//! Who waits for what a process says.
+//! Who waits for what a server says on a connection that carries many messages.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +10,7 @@ use gatelodge_mcp::{Id, Method, ServerNotification, Upstream as Said, read_upstr
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use super::{Keeping, Whose};
-use crate::upstream::Offers;
+use super::Offers;
 
 /// Messages that wait for one who does not read; beyond that they are dropped.
 const WAITING: usize = 256;
@@ -24,9 +23,18 @@ const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 /// A message that waits, and its share of the room for such.
 pub(super) type Event = (Bytes, OwnedSemaphorePermit);
 
-/// Hands out what a process says.
+/// Whose requests a connection carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Those of one session.
+    Session,
+    /// Requests that stand alone, of any grant. What it says to nobody in particular, nobody gets.
+    Anybody,
+}
+
+/// Hands out what a server says.
 #[derive(Debug)]
-pub(super) struct Inbox {
+pub(crate) struct Inbox {
     table: Mutex<Table>,
     /// All messages that wait have as much room as the largest one: their number alone would not bound them.
     room: Arc<Semaphore>,
@@ -36,7 +44,7 @@ pub(super) struct Inbox {
     dropped: Counter,
     has_answered: AtomicBool,
     never_started: AtomicBool,
-    /// Told once, when it is over; the task that writes listens, and closes the input.
+    /// Told once, when it is over; the task that holds the connection open listens.
     over: Notify,
 }
 
@@ -55,20 +63,20 @@ struct Table {
 struct Waiting {
     events: mpsc::Sender<Event>,
     answer: oneshot::Sender<Bytes>,
-    /// Whether the process may ask the client something for it.
+    /// Whether the server may ask the client something for it.
     may_be_asked: bool,
 }
 
 impl Inbox {
-    pub fn new(offers: Arc<Offers>, keeping: &Keeping, whose: Whose) -> Self {
-        let limits = Limits { bytes: keeping.max_bytes, ..Limits::REPLY };
+    pub fn new(offers: Arc<Offers>, max_bytes: usize, dropped: Counter, whose: Whose) -> Self {
+        let limits = Limits { bytes: max_bytes, ..Limits::REPLY };
         Self {
             table: Mutex::default(),
-            room: Arc::new(Semaphore::new(pieces(keeping.max_bytes).min(Semaphore::MAX_PERMITS))),
+            room: Arc::new(Semaphore::new(pieces(max_bytes).min(Semaphore::MAX_PERMITS))),
             whose,
             offers,
             limits,
-            dropped: keeping.dropped.clone(),
+            dropped,
             has_answered: AtomicBool::new(false),
             never_started: AtomicBool::new(false),
             over: Notify::new(),
@@ -269,8 +277,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_that_cannot_be_read_ends_its_call() {
-        let keeping = Keeping { keeper: Vec::new(), max_bytes: 1 << 16, dropped: Counter::default() };
-        let inbox = Inbox::new(Arc::default(), &keeping, Whose::Session);
+        let inbox = Inbox::new(Arc::default(), 1 << 16, Counter::default(), Whose::Session);
         let (_events, answer) = inbox.wait_for("call-1", true).expect("it runs");
         let deep = format!(r#"{{"jsonrpc":"2.0","id":"call-1","result":{}1{}}}"#, "[".repeat(100), "]".repeat(100));
         assert!(inbox.deliver(Bytes::from(deep)));
@@ -279,8 +286,7 @@ mod tests {
 
     #[test]
     fn a_question_goes_to_a_call_even_if_somebody_hears_and_not_to_a_list() {
-        let keeping = Keeping { keeper: Vec::new(), max_bytes: 1 << 16, dropped: Counter::default() };
-        let inbox = Inbox::new(Arc::default(), &keeping, Whose::Session);
+        let inbox = Inbox::new(Arc::default(), 1 << 16, Counter::default(), Whose::Session);
         let question = Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#);
         let mut hearing = inbox.hear().expect("it runs");
         let (mut call, _answer) = inbox.wait_for("call-1", true).expect("it runs");
@@ -296,9 +302,8 @@ mod tests {
 
     #[test]
     fn what_a_shared_process_says_to_nobody_in_particular_reaches_no_caller() {
-        let keeping = Keeping { keeper: Vec::new(), max_bytes: 1 << 16, dropped: Counter::default() };
         for (whose, heard) in [(Whose::Session, true), (Whose::Anybody, false)] {
-            let inbox = Inbox::new(Arc::default(), &keeping, whose);
+            let inbox = Inbox::new(Arc::default(), 1 << 16, Counter::default(), whose);
             let (mut events, _answer) = inbox.wait_for("call-1", true).expect("it runs");
             for said in [
                 r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"of another"}}"#,

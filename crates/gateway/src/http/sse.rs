@@ -1,0 +1,218 @@
+//! HTTP+SSE, the transport of 2024-11-05: a GET opens a stream of events, the first of which names the address that
+//! takes the client's messages. The connection is the session: what ends the one ends the other.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use data_encoding::HEXLOWER;
+use gatelodge_mcp::head::{check_body, revision};
+use gatelodge_mcp::{Era, KEEP_ALIVE, endpoint_event, event};
+use gatelodge_store::{GrantId, ServerName};
+use http::header::HeaderMap;
+use http::{Response, StatusCode, Uri};
+use hyper::body::Incoming;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use super::body::{self, Body};
+use super::line::Slot;
+use super::reply;
+use crate::Gateway;
+use crate::methods::stream;
+use crate::seat::{Seat, end_session, stop_hearing};
+use crate::visit::Visit;
+
+/// The name that the SDKs give the id in the address.
+const ID: &str = "sessionId";
+/// Texts that wait for a client that does not read; beyond that the upstream waits.
+const WAITING: usize = 64;
+/// Messages of one client that wait to be taken; beyond that they are refused.
+const WAITING_POSTS: usize = 64;
+/// How long the last texts may take when calls have had their time to end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// All connections that are open, by their ids.
+#[derive(Debug, Default)]
+pub(crate) struct Connections(Mutex<HashMap<Box<str>, Arc<Connection>>>);
+
+/// A connection: the client's seat, and whose it is.
+#[derive(Debug)]
+struct Connection {
+    grant: GrantId,
+    server: ServerName,
+    seat: Seat,
+    /// Held by the message that is taken: one follows the other, and what follows a handshake belongs to its session.
+    turn: Arc<tokio::sync::Mutex<()>>,
+    waiting: Arc<Semaphore>,
+}
+
+impl Connections {
+    /// Notes a connection, and gives its id; none without randomness.
+    fn insert(&self, connection: Connection) -> Option<Box<str>> {
+        let mut random = [0; 32];
+        getrandom::fill(&mut random).ok()?;
+        let id: Box<str> = HEXLOWER.encode(&random).into();
+        self.lock().insert(id.clone(), Arc::new(connection));
+        Some(id)
+    }
+
+    /// Finds a connection of a grant to a server. One of another grant is not there.
+    fn find(&self, id: &str, visit: &Visit) -> Option<Arc<Connection>> {
+        let found = self.lock().get(id).cloned()?;
+        let is_own = found.grant == visit.grant.config.id && found.server == *visit.upstream.name();
+        is_own.then_some(found)
+    }
+
+    fn remove(&self, id: &str) {
+        self.lock().remove(id);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Box<str>, Arc<Connection>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The connection that an address names.
+pub(crate) fn named(uri: &Uri) -> Option<&str> {
+    let pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.filter(|(name, _)| *name == ID).map(|(_, id)| id).next()
+}
+
+/// Opens a connection. It lives until the client hangs up, until its grant or its server is no longer in force, or
+/// until the gateway stops.
+pub(crate) async fn open(gw: &Arc<Gateway>, visit: Visit) -> Response<Body> {
+    let room = match stream::place(gw, &visit).await {
+        Ok(room) => room,
+        Err(refusal) => return reply::http_error(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
+    };
+    let (texts, queue) = mpsc::channel(WAITING);
+    let slot = Slot::default();
+    let connection = Connection {
+        grant: visit.grant.config.id.clone(),
+        server: visit.upstream.name().clone(),
+        // The stateless revision knows no such streams: its clients begin with the handshake here.
+        seat: Seat::new(texts, Arc::clone(&slot), &[Era::Legacy]),
+        turn: Arc::default(),
+        waiting: Arc::new(Semaphore::new(WAITING_POSTS)),
+    };
+    let Some(id) = gw.connections.insert(connection) else {
+        return reply::http_error(StatusCode::INTERNAL_SERVER_ERROR, "there is no randomness for an id");
+    };
+    let (events, receiver) = mpsc::channel(1);
+    let task = Arc::clone(gw);
+    gw.spawn(async move {
+        serve(&task, &visit, &id, &slot, events, queue).await;
+        drop(room);
+    });
+    reply::stream(receiver)
+}
+
+async fn serve(
+    gw: &Gateway,
+    visit: &Visit,
+    id: &str,
+    slot: &Slot,
+    events: mpsc::Sender<Bytes>,
+    mut queue: mpsc::Receiver<Bytes>,
+) {
+    let address = format!("/mcp/{}?{ID}={id}", visit.upstream.name());
+    let _ = events.send(endpoint_event(&address).into()).await;
+    relay(gw, visit, &events, &mut queue).await;
+    // Nothing more is taken. What is under way gets its time to end, as when the gateway stops.
+    gw.connections.remove(id);
+    stop_hearing(slot);
+    let rest = async {
+        while let Some(text) = queue.recv().await {
+            let _ = events.send(as_event(&text)).await;
+        }
+    };
+    let _ = tokio::time::timeout(gw.settings.drain_time + LAST_WORDS, rest).await;
+    // Whoever still runs sees by this that nobody reads any more.
+    drop(queue);
+    end_session(gw, visit, slot).await;
+}
+
+/// Passes texts on as events until the connection has to end.
+async fn relay(gw: &Gateway, visit: &Visit, events: &mpsc::Sender<Bytes>, queue: &mut mpsc::Receiver<Bytes>) {
+    let period = gw.settings.keep_alive;
+    let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
+    let mut look = tokio::time::interval(stream::LOOK);
+    let (token, server) = (&visit.grant.config.token, visit.upstream.name());
+    loop {
+        let next = tokio::select! {
+            Some(text) = queue.recv() => as_event(&text),
+            _ = keep_alive.tick() => Bytes::from_static(KEEP_ALIVE.as_bytes()),
+            _ = look.tick() => match gw.visit(token, server, &visit.address) {
+                Some(_) => continue,
+                None => return,
+            },
+            () = events.closed() => return,
+            () = gw.stopping() => return,
+        };
+        if events.send(next).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn as_event(text: &Bytes) -> Bytes {
+    // INVARIANT: texts are UTF-8; they were read or written as such.
+    event(str::from_utf8(text).unwrap_or_default()).into()
+}
+
+/// Takes a client's message. What comes of it comes as an event: clients give up a connection whose POST fails.
+pub(crate) async fn post(
+    gw: &Arc<Gateway>,
+    visit: Visit,
+    id: &str,
+    headers: &HeaderMap,
+    incoming: Incoming,
+) -> Response<Body> {
+    if let Err((status, what)) = check_body(headers) {
+        return reply::http_error(status, what);
+    }
+    let Some(connection) = gw.connections.find(id, &visit) else {
+        return reply::http_error(StatusCode::NOT_FOUND, "the connection is unknown or over; open one with a GET");
+    };
+    if let Err(what) = check_revision(gw, &visit, &connection, headers) {
+        return reply::http_error(StatusCode::BAD_REQUEST, &what);
+    }
+    let Ok(place) = Arc::clone(&connection.waiting).try_acquire_owned() else {
+        return reply::http_error(StatusCode::TOO_MANY_REQUESTS, "too many messages of this connection wait");
+    };
+    let text = match body::read(incoming, gw.settings.request.bytes, gw.settings.body_time).await {
+        Ok(text) => text,
+        Err((status, what)) => return reply::http_error(status, &what),
+    };
+    let (done, taken) = oneshot::channel();
+    let task = Arc::clone(gw);
+    // In a task of its own: a caller that hangs up must not skip the record or strand a reservation.
+    gw.spawn(async move {
+        let turn = connection.turn.lock().await;
+        let handshake = connection.seat.take(&task, visit.clone(), text).await;
+        let _ = done.send(());
+        if let Some(over) = handshake {
+            let _ = over.await;
+            // A session that was opened for nobody.
+            if connection.seat.is_gone() {
+                connection.seat.leave(&task, &visit).await;
+            }
+        }
+        drop((turn, place));
+    });
+    match taken.await {
+        Ok(()) => reply::empty(StatusCode::ACCEPTED),
+        Err(_) => reply::http_error(StatusCode::INTERNAL_SERVER_ERROR, "the gateway could not take the message"),
+    }
+}
+
+/// Whether the head names the revision that was agreed, if it names one.
+fn check_revision(gw: &Gateway, visit: &Visit, connection: &Connection, headers: &HeaderMap) -> Result<(), String> {
+    let named = revision(headers, &visit.upstream.spoken()).map_err(|misfit| misfit.message)?;
+    let session = connection.seat.session(gw, visit);
+    match session.map(|session| session.revision()).zip(named) {
+        Some((agreed, named)) if agreed != named => Err(format!("the session speaks {agreed}")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,208 @@
+//! A client that has but one session: its messages in, texts out. At standard streams, or on one HTTP+SSE connection.
+//! The same road for both.
+
+use std::sync::{Arc, PoisonError};
+
+use bytes::Bytes;
+use gatelodge_mcp::head::{Misfit, check_meta, names_stateless};
+use gatelodge_mcp::{Era, Message, Method, code, error, read_message};
+use gatelodge_store::{ServerName, TokenHash};
+use http::StatusCode;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::Gateway;
+use crate::http::line::{Line, Slot};
+use crate::http::mcp::dispatch;
+use crate::http::reply;
+use crate::methods::{initialize, pass, pool, stream};
+use crate::session::{ClientInfo, Session};
+use crate::trace::Trace;
+use crate::visit::{Modern, Side, Visit};
+
+/// Where a client's texts go, and the one session that it has.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    /// One message each. Whoever writes them to the client has the other end; closed means that the client has gone.
+    texts: mpsc::Sender<Bytes>,
+    slot: Slot,
+    eras: &'static [Era],
+}
+
+impl Seat {
+    /// For a client that may speak as in these eras.
+    pub fn new(texts: mpsc::Sender<Bytes>, slot: Slot, eras: &'static [Era]) -> Self {
+        Self { texts, slot, eras }
+    }
+
+    /// The client's session; none before its handshake, and after it is over.
+    pub fn session(&self, gw: &Gateway, visit: &Visit) -> Option<Arc<Session>> {
+        let session = self.slot.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        gw.sessions.find(session.id(), &visit.grant.config.id, visit.upstream.name())
+    }
+
+    /// Waits until nobody reads the texts any more.
+    pub async fn gone(&self) {
+        self.texts.closed().await;
+    }
+
+    pub fn is_gone(&self) -> bool {
+        self.texts.is_closed()
+    }
+
+    /// Ends the session of a client that has gone.
+    pub async fn leave(&self, gw: &Gateway, visit: &Visit) {
+        end_session(gw, visit, &self.slot).await;
+    }
+
+    /// Takes one message. Requests run beside one another; what wants no answer is passed on in its order. What is given
+    /// for a handshake is closed when it is over.
+    pub async fn take(&self, gw: &Arc<Gateway>, mut visit: Visit, text: Bytes) -> Option<oneshot::Receiver<()>> {
+        let line = Line::of_texts(self.texts.clone(), Arc::clone(&self.slot));
+        let message = match read_message(&text, &gw.settings.request) {
+            Ok(message) => message,
+            Err(fault) => {
+                let (status, answer) = reply::wire_error(&fault, Era::Legacy);
+                line.finish_with(status, answer.into()).await;
+                gw.reject(&visit, fault.code, &fault.message).await;
+                return None;
+            }
+        };
+        visit.trace = Trace::of(&message, None, &gw.telemetry);
+        match self.side(gw, &visit, &message).await {
+            Ok(side) => visit.side = side,
+            Err(Misfit { code, message: what, data, .. }) => {
+                if let Message::Request(request) = &message {
+                    line.finish(error(Some(request.id()), code, &what, data.as_deref()).into()).await;
+                }
+                gw.reject(&visit, code, &what).await;
+                return None;
+            }
+        }
+        match message {
+            Message::Request(request) => {
+                let is_handshake = *request.method() == Method::Initialize && visit.era() == Era::Legacy;
+                let over = self.run(gw, visit, text, line, is_handshake);
+                is_handshake.then_some(over)
+            }
+            Message::Notification(_) | Message::Response(_) => {
+                pass::one_way(gw, &visit, &message).await;
+                None
+            }
+        }
+    }
+
+    /// Runs a request in a task of its own; what is given is closed when it is over.
+    fn run(
+        &self,
+        gw: &Arc<Gateway>,
+        visit: Visit,
+        text: Bytes,
+        line: Line,
+        is_handshake: bool,
+    ) -> oneshot::Receiver<()> {
+        let (task, texts, slot) = (Arc::clone(gw), self.texts.clone(), Arc::clone(&self.slot));
+        let (done, over) = oneshot::channel();
+        gw.spawn(async move {
+            let gw = task;
+            if is_handshake {
+                // A client that begins anew has done with what it had.
+                end_session(&gw, &visit, &slot).await;
+            }
+            if let Ok(Message::Request(request)) = read_message(&text, &gw.settings.request) {
+                dispatch(&gw, &visit, &request, line).await;
+            }
+            if is_handshake {
+                hear(&gw, &visit, &texts, &slot);
+            }
+            drop(done);
+        });
+        over
+    }
+
+    /// How the client speaks, by this message alone.
+    async fn side(&self, gw: &Gateway, visit: &Visit, message: &Message<'_>) -> Result<Side, Misfit> {
+        let misfit = |what: &str| Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, what);
+        let begin = || misfit("begin with `initialize`");
+        let session = self.session(gw, visit);
+        let Message::Request(request) = message else {
+            return session.map(|session| Side::Legacy(Some(session))).ok_or_else(begin);
+        };
+        if names_stateless(request) {
+            if !self.eras.contains(&Era::Modern) {
+                return Err(begin());
+            }
+            let revision = check_meta(request, &visit.upstream.spoken())?;
+            let client = ClientInfo::of(request.meta().client_info());
+            let modern = Modern { revision, client, params: None, far: None };
+            let joined = pool::joined(gw, visit, request, modern).await;
+            return joined.map(Side::Modern).map_err(|refusal| misfit(&refusal.message()));
+        }
+        if *request.method() == Method::Initialize {
+            return Ok(Side::Legacy(None));
+        }
+        session.map(|session| Side::Legacy(Some(session))).ok_or_else(begin)
+    }
+}
+
+/// Passes on what belongs to no request, for as long as the session lives, by the policy in force.
+fn hear(gw: &Arc<Gateway>, visit: &Visit, texts: &mpsc::Sender<Bytes>, slot: &Slot) {
+    let Some(session) = slot.lock().unwrap_or_else(PoisonError::into_inner).clone() else { return };
+    let end = session.open_stream();
+    let (task, texts) = (Arc::clone(gw), texts.downgrade());
+    let mut visit = visit.in_session(Arc::clone(&session));
+    gw.spawn(async move {
+        let gw = task;
+        let Some(texts) = texts.upgrade() else { return };
+        loop {
+            tokio::select! {
+                () = stream::follow(&gw, &visit, &texts, |text| Bytes::copy_from_slice(text.as_bytes())) => {}
+                () = gw.changes(&visit) => {}
+                () = end.notified() => break,
+                () = gw.stopping() => break,
+            }
+            let Some(now) = gw.visit(&visit.grant.config.token, visit.upstream.name(), &visit.address) else { break };
+            visit = now.in_session(Arc::clone(&session));
+        }
+        session.close_stream(&end);
+    });
+}
+
+/// Tells the task that passes on what belongs to no request to end.
+pub(crate) fn stop_hearing(slot: &Slot) {
+    if let Some(session) = &*slot.lock().unwrap_or_else(PoisonError::into_inner) {
+        session.end_stream();
+    }
+}
+
+/// Ends the session of a client that has gone, or begins anew.
+pub(crate) async fn end_session(gw: &Gateway, visit: &Visit, slot: &Slot) {
+    let session = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(session) = session {
+        initialize::end(gw, &visit.in_session(session)).await;
+    }
+}
+
+impl Gateway {
+    /// The visit of a client that came before; none if its grant or its server is not in force any more.
+    pub(crate) fn visit(&self, grant: &TokenHash, server: &ServerName, address: &Arc<str>) -> Option<Visit> {
+        let live = self.live();
+        let grant = live.grant(grant).filter(|grant| !grant.is_expired(self.clock.now()))?;
+        let (upstream, door) = (live.server(server)?, grant.config.doors.get(server)?);
+        Some(Visit {
+            grant: Arc::clone(grant),
+            door: door.clone(),
+            upstream: Arc::clone(upstream),
+            address: Arc::clone(address),
+            side: Side::Legacy(None),
+            trace: None,
+        })
+    }
+
+    /// Waits until what a visit came by is not in force any more.
+    async fn changes(&self, visit: &Visit) {
+        let mut look = tokio::time::interval(stream::LOOK);
+        while self.still_holds(visit) {
+            look.tick().await;
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The events of one long answer, read within bounds.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use gatelodge_mcp::{EventDecoder, EventKind};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::{Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+
+use crate::upstream::SendError;
+
+/// A stream that is being read.
+#[derive(Debug)]
+pub(super) struct EventStream {
+    body: Incoming,
+    decoder: EventDecoder,
+    ready: VecDeque<(EventKind, Bytes)>,
+}
+
+impl EventStream {
+    /// Takes an answer that is one.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub fn of(response: Response<Incoming>, max_bytes: usize) -> Result<Self, SendError> {
+        let (head, body) = response.into_parts();
+        let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let is_stream =
+            kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"));
+        if head.status != StatusCode::OK || !is_stream || head.headers.contains_key(CONTENT_ENCODING) {
+            return Err(SendError::Status(head.status.as_u16()));
+        }
+        Ok(Self { body, decoder: EventDecoder::new(max_bytes), ready: VecDeque::new() })
+    }
+
+    /// The next event; none at the end.
+    pub async fn next(&mut self) -> Result<Option<(EventKind, Bytes)>, SendError> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(Some(event));
+            }
+            let Some(frame) = self.body.frame().await else { return Ok(None) };
+            let frame = frame.map_err(|error| SendError::Gone(format!("the stream broke off: {error}")))?;
+            // Trailers say nothing here.
+            let Ok(data) = frame.into_data() else { continue };
+            let ready = &mut self.ready;
+            let pushed = self.decoder.push_each(&data, |kind, data| ready.push_back((kind, data.into())));
+            pushed.map_err(|error| SendError::Unusable(error.to_string()))?;
+        }
+    }
+}

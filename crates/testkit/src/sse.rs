@@ -1,0 +1,125 @@
+//! A caller by the transport of 2024-11-05: one stream of events, and messages to the address that it names.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::TcpStream;
+
+use crate::gateway::TestGateway;
+use crate::wire::{Answer, exchange};
+
+/// A connection of one caller.
+pub struct SseCaller {
+    /// Where its messages go, as the first event says.
+    pub endpoint: String,
+    address: SocketAddr,
+    token: String,
+    lines: Lines<BufReader<TcpStream>>,
+}
+
+impl SseCaller {
+    /// Connects by the gateway's first grant, and waits for the address.
+    pub async fn open(gw: &TestGateway) -> Self {
+        Self::open_with(gw.address, gw.token.reveal()).await
+    }
+
+    /// Connects by a token.
+    pub async fn open_with(address: SocketAddr, token: &str) -> Self {
+        let mut stream = TcpStream::connect(address).await.expect("a connection");
+        let head = format!(
+            "GET /mcp/desk HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nAccept: text/event-stream\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.expect("sent");
+        let lines = BufReader::new(stream).lines();
+        let mut own = Self { endpoint: String::new(), address, token: token.to_owned(), lines };
+        let (kind, data) = own.event().await.expect("a first event");
+        assert_eq!(kind, "endpoint");
+        own.endpoint = data;
+        own
+    }
+
+    /// Connects and shakes hands.
+    pub async fn greeted(gw: &TestGateway, revision: &str) -> Self {
+        let mut own = Self::open(gw).await;
+        let hello =
+            json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "sse", "version": "1"}});
+        let answer = own.ask("hello", "initialize", hello).await;
+        assert_eq!(answer["result"]["protocolVersion"], revision, "{answer}");
+        own.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        own
+    }
+
+    /// Sends a message, which must be taken.
+    pub async fn say(&self, message: &Value) {
+        let answer = self.post(&message.to_string()).await;
+        assert_eq!((answer.status, answer.body.as_str()), (202, ""));
+    }
+
+    /// Sends a body.
+    pub async fn post(&self, body: &str) -> Answer {
+        self.post_with(&[], body).await
+    }
+
+    /// Sends a body with further headers.
+    pub async fn post_with(&self, headers: &[(&str, &str)], body: &str) -> Answer {
+        let further: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let head = format!(
+            "POST {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n{further}Content-Length: {}\r\n\r\n",
+            self.endpoint,
+            self.address,
+            self.token,
+            body.len()
+        );
+        exchange(self.address, format!("{head}{body}").as_bytes()).await
+    }
+
+    /// Sends a request and gives its answer; what comes before it is dropped.
+    pub async fn ask(&mut self, id: &str, method: &str, params: Value) -> Value {
+        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+        loop {
+            let message = self.message().await;
+            if message["id"] == id {
+                return message;
+            }
+        }
+    }
+
+    /// Calls a tool.
+    pub async fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        self.ask("call", "tools/call", json!({"name": tool, "arguments": arguments})).await
+    }
+
+    /// The next message.
+    pub async fn message(&mut self) -> Value {
+        let (kind, data) = self.event().await.expect("a message");
+        assert_eq!(kind, "message");
+        serde_json::from_str(&data).expect("JSON")
+    }
+
+    /// The kind and the data of the next event; none at the end.
+    pub async fn event(&mut self) -> Option<(String, String)> {
+        let mut kind = String::new();
+        loop {
+            let line = self.line().await?;
+            if let Some(name) = line.strip_prefix("event: ") {
+                kind = name.to_owned();
+            } else if let Some(data) = line.strip_prefix("data: ") {
+                return Some((kind, data.to_owned()));
+            }
+        }
+    }
+
+    /// The next line, be it of the framing; none at the end.
+    pub async fn line(&mut self) -> Option<String> {
+        let next = tokio::time::timeout(Duration::from_secs(5), self.lines.next_line()).await;
+        // The last chunk is empty; the connection may stay.
+        next.expect("a line in time").ok().flatten().filter(|line| line != "0")
+    }
+
+    /// Waits for the end of the stream.
+    pub async fn ends(mut self) {
+        while self.line().await.is_some() {}
+    }
+}

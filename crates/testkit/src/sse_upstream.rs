@@ -1,0 +1,198 @@
+//! An upstream that speaks only HTTP+SSE: what it says comes on the stream of whoever asks.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+use crate::upstream::{Hit, Script, Step, read_request, tool, usual, usual_answer};
+
+/// What it does for one message.
+#[derive(Debug, Clone)]
+pub struct Posted {
+    /// The status that the message is taken with.
+    pub status: &'static str,
+    /// What it does on the stream.
+    pub script: Script,
+    /// Whether the status comes only after that.
+    pub is_late: bool,
+}
+
+impl Posted {
+    /// Takes the message, and does this on the stream.
+    pub fn then(script: Script) -> Self {
+        Self { status: "202 Accepted", script, is_late: false }
+    }
+
+    /// Does not take the message.
+    pub fn refused(status: &'static str) -> Self {
+        Self { status, script: Vec::new(), is_late: false }
+    }
+}
+
+type Handler = dyn Fn(&Hit) -> Option<Posted> + Send + Sync;
+
+/// An MCP server of 2024-11-05 for tests.
+#[derive(Clone)]
+pub struct FakeSse {
+    address: SocketAddr,
+    own: Arc<Own>,
+}
+
+struct Own {
+    hits: Mutex<Vec<Hit>>,
+    streams: Mutex<HashMap<String, mpsc::UnboundedSender<Step>>>,
+    opened: AtomicUsize,
+    is_streamable: AtomicBool,
+    /// What the first event says; `ID` stands for the id of the stream.
+    endpoint: Option<String>,
+    tools: Value,
+    handler: Box<Handler>,
+}
+
+impl FakeSse {
+    /// Starts one with tools of the given names, and moves of the test's own for what `handler` knows.
+    pub async fn start(names: &[&str], handler: impl Fn(&Hit) -> Option<Posted> + Send + Sync + 'static) -> Self {
+        Self::start_at(Some("/message?sessionId=ID"), names, handler).await
+    }
+
+    /// Starts one that names another address for messages, or none at all.
+    pub async fn start_at(
+        endpoint: Option<&str>,
+        names: &[&str],
+        handler: impl Fn(&Hit) -> Option<Posted> + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let own = Arc::new(Own {
+            hits: Mutex::default(),
+            streams: Mutex::default(),
+            opened: AtomicUsize::new(0),
+            is_streamable: AtomicBool::new(false),
+            endpoint: endpoint.map(str::to_owned),
+            tools: json!(names.iter().map(|name| tool(name)).collect::<Vec<_>>()),
+            handler: Box::new(handler),
+        });
+        let serving = Arc::clone(&own);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let own = Arc::clone(&serving);
+                tokio::spawn(async move { own.serve(stream).await });
+            }
+        });
+        Self { address, own }
+    }
+
+    /// Where its stream is.
+    pub fn url(&self) -> String {
+        format!("http://{}/sse", self.address)
+    }
+
+    /// Everything that reached it, in order.
+    pub fn hits(&self) -> Vec<Hit> {
+        self.own.hits.lock().unwrap().clone()
+    }
+
+    /// The messages of a method that reached it.
+    pub fn messages(&self, method: &str) -> Vec<Hit> {
+        self.hits().into_iter().filter(|hit| hit.method() == method && hit.line.contains("/message")).collect()
+    }
+
+    /// How many streams are open.
+    pub fn open_streams(&self) -> usize {
+        self.own.streams.lock().unwrap().len()
+    }
+
+    /// Does this on every open stream.
+    pub fn on_streams(&self, step: &Step) {
+        self.own.streams.lock().unwrap().values().for_each(|stream| drop(stream.send(step.clone())));
+    }
+
+    /// From now on it takes messages where its stream was, as servers since 2025-03-26 do.
+    pub fn become_streamable(&self) {
+        self.own.is_streamable.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Own {
+    async fn serve(&self, mut stream: TcpStream) {
+        while let Some(hit) = read_request(&mut stream).await {
+            self.hits.lock().unwrap().push(hit.clone());
+            let is_streamable = self.is_streamable.load(Ordering::SeqCst);
+            let written = match hit.line.split(' ').take(2).collect::<Vec<_>>()[..] {
+                ["GET", "/sse"] if !is_streamable => return self.hold(stream).await,
+                ["POST", path] if path.contains("sessionId=") => self.take(&mut stream, &hit, path).await,
+                ["POST", "/sse"] if is_streamable => write(&mut stream, usual(&hit, &self.tools)).await,
+                _ => stream.write_all(b"HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\n\r\n").await.is_ok(),
+            };
+            if !written {
+                return;
+            }
+        }
+    }
+
+    /// Serves a stream until it, or the other side, ends.
+    async fn hold(&self, mut stream: TcpStream) {
+        let id = self.opened.fetch_add(1, Ordering::SeqCst).to_string();
+        let (steps, mut queue) = mpsc::unbounded_channel();
+        self.streams.lock().unwrap().insert(id.clone(), steps);
+        let mut head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: hello\n\n".to_owned();
+        if let Some(endpoint) = &self.endpoint {
+            head += &format!("event: endpoint\ndata: {}\n\n", endpoint.replace("ID", &id));
+        }
+        let _ = stream.write_all(head.as_bytes()).await;
+        let mut byte = [0];
+        loop {
+            let step = tokio::select! {
+                step = queue.recv() => step,
+                _ = stream.read(&mut byte) => None,
+            };
+            match step {
+                Some(Step::Write(bytes)) if stream.write_all(&bytes).await.is_ok() => {}
+                Some(Step::Pause(time)) => tokio::time::sleep(time).await,
+                _ => break,
+            }
+        }
+        self.streams.lock().unwrap().remove(&id);
+    }
+
+    async fn take(&self, stream: &mut TcpStream, hit: &Hit, path: &str) -> bool {
+        let id = path.rsplit('=').next().unwrap_or_default();
+        let to = self.streams.lock().unwrap().get(id).cloned();
+        let usually = || {
+            let answer = usual_answer(hit, &self.tools).map(|answer| format!("event: message\ndata: {answer}\n\n"));
+            Posted::then(answer.into_iter().map(|answer| Step::Write(answer.into_bytes())).collect())
+        };
+        let mut posted = (self.handler)(hit).unwrap_or_else(usually);
+        if to.is_none() {
+            posted = Posted::refused("404 Not Found");
+        }
+        let status = format!("HTTP/1.1 {}\r\ncontent-length: 8\r\n\r\nAccepted", posted.status);
+        if !posted.is_late && stream.write_all(status.as_bytes()).await.is_err() {
+            return false;
+        }
+        for step in posted.script {
+            match step {
+                Step::Pause(time) => tokio::time::sleep(time).await,
+                step => drop(to.as_ref().map(|to| to.send(step))),
+            }
+        }
+        !posted.is_late || stream.write_all(status.as_bytes()).await.is_ok()
+    }
+}
+
+async fn write(stream: &mut TcpStream, script: Script) -> bool {
+    for step in script {
+        if let Step::Write(bytes) = step
+            && stream.write_all(&bytes).await.is_err()
+        {
+            return false;
+        }
+    }
+    true
+}
