@@ -13,7 +13,8 @@ mod run;
 use std::sync::Arc;
 
 use gatelodge_store::{
-    AdminLog, Clock, Grants, Ledger, Notices, OpenStoreError, Policies, Servers, SqliteLedger, SqliteState, ToolPins,
+    AdminLog, Clock, Grants, Ledger, Notices, OpenStoreError, Policies, Servers, SessionRows, SqliteLedger,
+    SqliteState, TaskRows, ToolPins,
 };
 
 use crate::config::StoreConfig;
@@ -40,10 +41,26 @@ pub struct Stores {
     pub notices: Arc<dyn Notices>,
     /// What was accepted of servers' definitions.
     pub tool_pins: Arc<dyn ToolPins>,
+    /// Sessions of clients.
+    pub sessions: Arc<dyn SessionRows>,
+    /// Whose tasks are.
+    pub tasks: Arc<dyn TaskRows>,
     /// Counters and the call log.
     pub ledger: Arc<dyn Ledger>,
     /// The same, for what only this backend tells.
     pub sqlite: Arc<SqliteLedger>,
+}
+
+impl Stores {
+    /// Those that a gateway runs on.
+    pub fn of_gateway(&self) -> gatelodge_gateway::Stores {
+        gatelodge_gateway::Stores {
+            ledger: Arc::clone(&self.ledger),
+            pins: Arc::clone(&self.tool_pins),
+            sessions: Arc::clone(&self.sessions),
+            tasks: Arc::clone(&self.tasks),
+        }
+    }
 }
 
 /// Opens the stores; what is missing is made.
@@ -68,6 +85,8 @@ fn tied(state: SqliteState, ledger: SqliteLedger) -> Stores {
         policies: Arc::clone(&state) as Arc<dyn Policies>,
         admin_log: Arc::clone(&state) as Arc<dyn AdminLog>,
         tool_pins: Arc::clone(&state) as Arc<dyn ToolPins>,
+        sessions: Arc::clone(&state) as Arc<dyn SessionRows>,
+        tasks: Arc::clone(&state) as Arc<dyn TaskRows>,
         notices: state,
         ledger: Arc::clone(&ledger) as Arc<dyn Ledger>,
         sqlite: ledger,

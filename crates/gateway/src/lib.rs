@@ -14,6 +14,7 @@ mod redact;
 mod seat;
 mod session;
 mod settings;
+mod stores;
 mod telemetry;
 mod trace;
 mod twins;
@@ -27,7 +28,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use gatelodge_store::{CallId, Clock, Ledger, ToolPins};
+use gatelodge_store::{CallId, Clock, Ledger, TaskRows, ToolPins};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
@@ -40,12 +41,14 @@ use crate::live::Bounds;
 use crate::methods::pool::Pool;
 use crate::metrics::Metrics;
 use crate::session::Sessions;
+use crate::session::keeping::Keeping;
 use crate::telemetry::Telemetry;
 use crate::upstream::Client;
 use crate::visit::Visit;
 
 pub use live::{Door, GrantConfig, Live, LiveGrant, LivePolicy};
 pub use settings::Settings;
+pub use stores::Stores;
 pub use telemetry::TelemetryConfig;
 pub use twins::twins;
 pub use upstream::{
@@ -67,6 +70,8 @@ pub struct Gateway {
     clock: Arc<dyn Clock>,
     settings: Settings,
     sessions: Sessions,
+    keeping: Keeping,
+    task_rows: Arc<dyn TaskRows>,
     connections: Connections,
     pool: Pool,
     paused: PausedCalls,
@@ -88,20 +93,17 @@ impl Gateway {
     ///
     /// # Errors
     /// TLS cannot be set up.
-    pub fn new(
-        ledger: Arc<dyn Ledger>,
-        pins: Arc<dyn ToolPins>,
-        clock: Arc<dyn Clock>,
-        settings: Settings,
-    ) -> Result<Arc<Self>, TlsError> {
+    pub fn new(stores: Stores, clock: Arc<dyn Clock>, settings: Settings) -> Result<Arc<Self>, TlsError> {
         let metrics = Metrics::new();
         let client = Client::new(&settings, metrics.dropped_counter())?;
         let telemetry = Telemetry::new(settings.telemetry.as_ref(), metrics.lost_spans.clone())?;
         Ok(Arc::new_cyclic(|own| Self {
             own: Weak::clone(own),
             live: ArcSwap::default(),
-            ledger,
-            pins,
+            ledger: stores.ledger,
+            pins: stores.pins,
+            keeping: Keeping::new(stores.sessions),
+            task_rows: stores.tasks,
             clock,
             sessions: Sessions::new(settings.sessions, settings.session_idle),
             connections: Connections::default(),
@@ -176,6 +178,8 @@ impl Gateway {
         loop {
             tokio::time::sleep(HOUSEKEEPING).await;
             self.end_idle_sessions().await;
+            self.note_sessions().await;
+            self.sweep_tasks().await;
             self.end_paused_calls().await;
             self.pool.sweep(|id, grant, server| self.sessions.is_there(id, grant, server));
             self.tell_unauthenticated().await;
@@ -192,6 +196,7 @@ impl Gateway {
             }
         }
         self.tell_unauthenticated().await;
+        self.note_sessions().await;
         if let Err(fault) = self.ledger.flush().await {
             warn!(error = %fault, "the last rows of the call log may not be written: {fault}");
         }

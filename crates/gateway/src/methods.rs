@@ -13,3 +13,4 @@ pub(crate) mod pass;
 pub(crate) mod pool;
 pub(crate) mod server;
 pub(crate) mod stream;
+pub(crate) mod tasks;

@@ -2,11 +2,12 @@
 //! is not there.
 
 mod hub;
+pub(crate) mod keeping;
 mod words;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,8 @@ use data_encoding::HEXLOWER;
 use gatelodge_json::{Limits, Value, read};
 use gatelodge_mcp::bridge::Retry;
 use gatelodge_mcp::{Id, Revision};
-use gatelodge_store::{CallId, GrantId, ServerName};
+use gatelodge_store::{CallId, GrantId, IdHash, ServerName, SessionRow};
+use jiff::Timestamp;
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
 
 use self::hub::Hub;
@@ -24,8 +26,14 @@ use crate::upstream::Link;
 
 /// The most of a client's name that is kept.
 const MAX_CLIENT_TEXT: usize = 128;
+/// Calls that have made tasks and of whose progress the client hears, and tasks of the client's own; beyond that the
+/// oldest is forgotten.
+const MAX_TASKS: usize = 256;
 /// Questions of an upstream that wait for the client's answer; beyond that the oldest is forgotten.
 const MAX_ASKED: usize = 256;
+
+/// An id has 256 random bits, and is written in base sixteen.
+const ID_BYTES: usize = 32;
 
 /// A session that nobody has used for so long may lose its process to another.
 const OUT_OF_USE: Duration = Duration::from_secs(10);
@@ -52,12 +60,14 @@ impl ClientInfo {
 #[derive(Debug)]
 pub(crate) struct Session {
     id: Box<str>,
+    /// By which it is kept and counted.
+    hash: IdHash,
     grant: GrantId,
     server: ServerName,
     revision: Revision,
     client: ClientInfo,
     /// The client's handshake, for doing it again with an upstream that has forgotten us.
-    pub handshake: Bytes,
+    handshake: Bytes,
     /// What the upstream said of itself: the result of its handshake, or of `server/discover`.
     pub welcome: Bytes,
     pub takes_log: bool,
@@ -66,6 +76,12 @@ pub(crate) struct Session {
     /// The upstream's end. Written at the handshake and when it is done again.
     link: Mutex<Link>,
     openings: AtomicU64,
+    /// Whether the server has said that it has tasks, or has made one.
+    has_tasks: AtomicBool,
+    /// The client's own tasks: by which method the upstream asked for what they do.
+    client_tasks: Mutex<VecDeque<(String, String)>>,
+    /// The client's progress tokens of calls that have made tasks, by our own.
+    progress: Mutex<VecDeque<(String, Id<'static>)>>,
     /// The client's requests under way, by the ids it gave them: each is told when the client cancels.
     under_way: Mutex<HashMap<Id<'static>, Arc<UnderWay>>>,
     /// What the upstream asked of the client, by the ids we gave it.
@@ -111,8 +127,8 @@ struct Asked {
 /// Who waits for the answer to a question.
 #[derive(Debug)]
 pub(crate) enum AskedBy {
-    /// The upstream, under its own id of it.
-    Upstream(Id<'static>),
+    /// The upstream, under its own id of it; and which method it asked by.
+    Upstream(Id<'static>, String),
     /// A call of ours, which sends it on with the next request.
     Call(oneshot::Sender<Bytes>),
 }
@@ -125,13 +141,36 @@ pub(crate) struct UnderWay {
 }
 
 impl Session {
+    /// A new one; none if there is no randomness.
     pub fn new(opening: Opening) -> Option<Self> {
-        let mut random = [0; 32];
+        let mut random = [0; ID_BYTES];
         getrandom::fill(&mut random).ok()?;
+        Some(Self::of_id(&HEXLOWER.encode(&random), opening))
+    }
+
+    /// One that was kept. An upstream's end has to be opened before anything can be sent.
+    pub fn restored(id: &str, row: SessionRow, room: OwnedSemaphorePermit) -> Option<Self> {
+        let opening = Opening {
+            grant: row.grant,
+            server: row.server,
+            revision: row.revision.parse().ok()?,
+            client: ClientInfo { name: row.client_name, version: row.client_version },
+            handshake: row.handshake.into(),
+            welcome: Bytes::new(),
+            link: if row.is_far_stateless { Link::None } else { Link::Unopened },
+            room,
+            is_far_stateless: row.is_far_stateless,
+            takes_log: true,
+        };
+        Some(Self::of_id(id, opening))
+    }
+
+    fn of_id(id: &str, opening: Opening) -> Self {
         let Opening { grant, server, revision, client, handshake, welcome, link, room, is_far_stateless, takes_log } =
             opening;
-        Some(Self {
-            id: HEXLOWER.encode(&random).into(),
+        Self {
+            id: id.into(),
+            hash: IdHash::of(&[id]),
             grant,
             server,
             revision,
@@ -142,6 +181,9 @@ impl Session {
             takes_log,
             link: Mutex::new(link),
             openings: AtomicU64::new(0),
+            has_tasks: AtomicBool::new(false),
+            client_tasks: Mutex::default(),
+            progress: Mutex::default(),
             under_way: Mutex::default(),
             asked: Mutex::default(),
             stream: Mutex::default(),
@@ -150,11 +192,32 @@ impl Session {
             used_at: Mutex::new(Instant::now()),
             reopening: tokio::sync::Mutex::default(),
             _room: room,
-        })
+        }
+    }
+
+    /// The session as it is kept.
+    pub fn row(&self, used_at: Timestamp) -> SessionRow {
+        SessionRow {
+            id: self.hash,
+            grant: self.grant.clone(),
+            server: self.server.clone(),
+            revision: self.revision.as_str().to_owned(),
+            client_name: self.client.name.clone(),
+            client_version: self.client.version.clone(),
+            // INVARIANT: it was read as a message, so it is UTF-8.
+            handshake: str::from_utf8(&self.handshake).unwrap_or_default().to_owned(),
+            is_far_stateless: self.is_far_stateless(),
+            used_at,
+        }
     }
 
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// By which it is kept and counted: the id itself is on no disk.
+    pub fn hash(&self) -> IdHash {
+        self.hash
     }
 
     pub fn grant(&self) -> &GrantId {
@@ -178,6 +241,10 @@ impl Session {
         &self.client
     }
 
+    pub fn handshake(&self) -> &Bytes {
+        &self.handshake
+    }
+
     pub fn link(&self) -> Link {
         lock(&self.link).clone()
     }
@@ -197,6 +264,44 @@ impl Session {
     /// How often that was tried since the client's own handshake.
     pub fn openings(&self) -> u64 {
         self.openings.load(Ordering::Acquire)
+    }
+
+    /// Whether the server has tasks. Of one that could not be asked again yet nobody knows.
+    pub fn has_tasks(&self) -> bool {
+        self.has_tasks.load(Ordering::Relaxed) || matches!(*lock(&self.link), Link::Unopened)
+    }
+
+    pub fn note_tasks(&self) {
+        self.has_tasks.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes under which token the client hears of a call that has made a task.
+    pub fn note_progress(&self, own: &str, token: Id<'static>) {
+        let mut progress = lock(&self.progress);
+        progress.push_back((own.to_owned(), token));
+        if progress.len() > MAX_TASKS {
+            progress.pop_front();
+        }
+    }
+
+    /// The client's token for one of ours.
+    pub fn progress_of(&self, own: &Id<'_>) -> Option<Id<'static>> {
+        let own = own.as_str()?;
+        lock(&self.progress).iter().find(|(known, _)| *known == own).map(|(_, token)| token.clone())
+    }
+
+    /// Notes a task that the client has made of what the upstream asked by a method.
+    pub fn note_client_task(&self, task: String, method: String) {
+        let mut tasks = lock(&self.client_tasks);
+        tasks.push_back((task, method));
+        if tasks.len() > MAX_TASKS {
+            tasks.pop_front();
+        }
+    }
+
+    /// The method by which the upstream asked for what a task of the client does.
+    pub fn asked_for(&self, task: &str) -> Option<String> {
+        lock(&self.client_tasks).iter().rfind(|(own, _)| own == task).map(|(_, method)| method.clone())
     }
 
     /// Notes a request; none if the client has one of this id under way already.
@@ -264,7 +369,7 @@ impl Session {
     /// Forgets what the upstream asked under `id`, and gives the id under which the client was asked.
     pub fn taken_back(&self, id: &Id<'_>) -> Option<String> {
         let mut asked = lock(&self.asked);
-        let is_it = |question: &Asked| matches!(&question.to, AskedBy::Upstream(own) if own == id);
+        let is_it = |question: &Asked| matches!(&question.to, AskedBy::Upstream(own, _) if own == id);
         let own = asked.iter().find(|(_, question)| is_it(question)).map(|(own, _)| own.clone())?;
         asked.remove(&own);
         Some(own)
@@ -326,15 +431,25 @@ impl Sessions {
         self.count() < self.limit
     }
 
-    /// Keeps a session; none if there is no room.
+    /// Keeps a session, or finds the one of its id that somebody else has kept meanwhile; none if there is no room.
     pub fn insert(&self, session: Session) -> Option<Arc<Session>> {
         if !self.has_room() {
             return None;
         }
-        let session = Arc::new(session);
         let mut table = lock(self.table(session.id())?);
-        table.insert(session.id().into(), Arc::clone(&session));
-        Some(session)
+        let entry = table.entry(session.id().into()).or_insert_with(|| Arc::new(session));
+        Some(Arc::clone(entry))
+    }
+
+    /// Whether there is one of this id, whosever it is.
+    pub fn has(&self, id: &str) -> bool {
+        self.table(id).is_some_and(|table| lock(table).contains_key(id))
+    }
+
+    /// The hashes of those that were used within a time, or whose stream is open.
+    pub fn used_within(&self, time: Duration) -> Vec<IdHash> {
+        let tables = self.tables.iter().map(lock);
+        tables.flat_map(|table| in_use(&table, time).collect::<Vec<_>>()).collect()
     }
 
     /// Finds a session of a grant at a server. One of another grant is not there.
@@ -361,7 +476,7 @@ impl Sessions {
 
     /// Forgets sessions that nobody uses, or whose grant is no more, and gives them.
     pub fn sweep(&self, has_grant: impl Fn(&GrantId) -> bool) -> Vec<Arc<Session>> {
-        let idle = |session: &Arc<Session>| session.is_idle(self.idle) || !has_grant(&session.grant);
+        let idle = |session: &Arc<Session>| session.is_idle(self.idle) || !has_grant(session.grant());
         let tables = self.tables.iter().map(lock);
         tables
             .flat_map(|mut table| table.extract_if(|_, session| idle(session)).collect::<Vec<_>>())
@@ -372,7 +487,7 @@ impl Sessions {
     /// Ends the process of the session at a server that was not used for longest. False if none is out of use.
     pub fn end_least_used_child(&self, server: &ServerName) -> bool {
         let all = self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>());
-        let unused = all.filter(|session| session.server == *server && session.is_out_of_use(OUT_OF_USE));
+        let unused = all.filter(|session| session.server() == server && session.is_out_of_use(OUT_OF_USE));
         let children = unused.filter_map(|session| match session.link() {
             Link::Child(child) if !child.is_over() => Some((*lock(&session.used_at), child)),
             _ => None,
@@ -389,7 +504,7 @@ impl Sessions {
                 (Link::Child(child), true) => child.offers().forget(),
                 (Link::Child(child), false) => child.end(),
                 (Link::Sse(connection), false) => connection.end(),
-                (Link::Sse(_), true) | (Link::None | Link::Http(_), _) => {}
+                (Link::Sse(_), true) | (Link::None | Link::Unopened | Link::Http(_), _) => {}
             }
         }
     }
@@ -409,6 +524,11 @@ impl fmt::Debug for Sessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Sessions({})", self.count())
     }
+}
+
+/// The hashes of the sessions of a table that were used within a time.
+fn in_use(table: &HashMap<Box<str>, Arc<Session>>, time: Duration) -> impl Iterator<Item = IdHash> {
+    table.values().filter(move |session| !session.is_idle(time)).map(|session| session.hash)
 }
 
 /// A panic while holding one of these leaves the table whole: each change is one call.

@@ -147,6 +147,8 @@ pub struct Upstream {
     /// Whether it speaks without handshakes: 0 unknown, 1 yes, 2 no. Written by whoever asked it, read by every request
     /// of a modern client.
     speaks_modern: AtomicU8,
+    /// Whether it has said that it has tasks for requests that stand alone, or has made one.
+    has_tasks: AtomicBool,
     /// Whether it took the last handshake by HTTP+SSE, so that the next begins there. Written by each handshake.
     speaks_sse: AtomicBool,
     /// The revisions that it named when it was asked; empty before. Written and read with what is above.
@@ -176,6 +178,7 @@ impl Upstream {
             restarts: Arc::default(),
             shared: std::sync::Mutex::default(),
             speaks_modern: AtomicU8::new(0),
+            has_tasks: AtomicBool::new(false),
             speaks_sse: AtomicBool::new(false),
             spoken: std::sync::Mutex::default(),
             probing: Mutex::default(),
@@ -238,6 +241,14 @@ impl Upstream {
         }
     }
 
+    pub(crate) fn has_tasks(&self) -> bool {
+        self.has_tasks.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_tasks(&self) {
+        self.has_tasks.store(true, Ordering::Relaxed);
+    }
+
     /// The verdict did not hold; the next client asks again.
     pub(crate) fn forget_era(&self) {
         self.speaks_modern.store(0, Ordering::Relaxed);
@@ -276,6 +287,9 @@ impl Client {
     /// Sends what a permit allows, and gives the beginning of the answer.
     pub async fn send(&self, upstream: &Upstream, permit: Permit) -> Result<Exchange, SendError> {
         let outgoing = permit.into_outgoing();
+        if matches!(outgoing.link, Link::Unopened) {
+            return Err(SendError::NotSent("the session could not be opened again at the server".to_owned()));
+        }
         match &upstream.config.way {
             Way::Http(to) => self.send_over_http(upstream, to, outgoing).await,
             Way::Child(config) => self.send_to_child(upstream, config, outgoing).await,

@@ -109,6 +109,9 @@ pub fn check_stateless(headers: &HeaderMap, request: &Request<'_>, spoken: &[Rev
     let about = match request.method() {
         Method::ToolsCall | Method::PromptsGet => request.params().and_then(|params| params.get("name")),
         Method::ResourcesRead => request.params().and_then(|params| params.get("uri")),
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => {
+            request.params().and_then(|params| params.get("taskId"))
+        }
         _ => None,
     };
     if let Some(about) = about {

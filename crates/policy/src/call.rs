@@ -50,6 +50,8 @@ pub struct Caller<'a> {
 pub enum Subject<'a> {
     /// A call of a tool.
     Tool(Tool<'a>),
+    /// Asking about, answering or cancelling a task that a call of a tool has made.
+    Task(Tool<'a>),
     /// Reading or watching a resource.
     Resource {
         /// The resource's URI.

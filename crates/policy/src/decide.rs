@@ -18,6 +18,7 @@ use crate::uri;
 pub fn decide(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Decision {
     let judged = match call.subject {
         Subject::Tool(tool) => judge_tool(policy, call, &tool, at),
+        Subject::Task(tool) => judge_task(policy, &tool),
         Subject::Resource { uri } => judge_resource(policy, call, uri, at),
         Subject::Prompt { name } => judge_listed(policy, call, &policy.prompts, name, at),
         Subject::Completion(reference) => judge_completion(policy, reference),
@@ -34,6 +35,25 @@ pub(crate) fn as_decision(judged: Result<Terms, Reason>) -> Decision {
 }
 
 fn judge_tool(policy: &Policy, call: &Call<'_>, tool: &Tool<'_>, at: Timestamp) -> Result<Terms, Reason> {
+    let blocks = admitting(policy, tool)?;
+    let moment = Moment { at, zone: &policy.time_zone };
+    for block in blocks.iter() {
+        refuse_invalid(block, tool, call)?;
+        refuse_by_predicates(block, call, moment)?;
+    }
+    terms(policy, blocks, call, tool.name, moment)
+}
+
+/// A task passes where its tool can be called at all. What the rule says of arguments, times, limits and approval was
+/// settled when the call was made.
+fn judge_task(policy: &Policy, tool: &Tool<'_>) -> Result<Terms, Reason> {
+    let blocks = admitting(policy, tool)?;
+    let rule = blocks.own.map_or(&policy.default_pointer, |block| &block.pointer);
+    Ok(Terms { rule: Some(Arc::clone(rule)), ..Terms::default() })
+}
+
+/// The blocks that hold for a tool that can be called at all.
+fn admitting<'p>(policy: &'p Policy, tool: &Tool<'_>) -> Result<Blocks<'p>, Reason> {
     let own = match policy.standing(tool) {
         Standing::Hidden(pointer) => {
             return Err(Reason::new(Code::Hidden, Some(pointer), "the tool is hidden by the policy"));
@@ -47,12 +67,7 @@ fn judge_tool(policy: &Policy, call: &Call<'_>, tool: &Tool<'_>, at: Timestamp) 
     let blocks = Blocks { own, all: policy.all_tools.as_ref() };
     refuse_denied(blocks)?;
     refuse_unaccepted(tool)?;
-    let moment = Moment { at, zone: &policy.time_zone };
-    for block in blocks.iter() {
-        refuse_invalid(block, tool, call)?;
-        refuse_by_predicates(block, call, moment)?;
-    }
-    terms(policy, blocks, call, tool.name, moment)
+    Ok(blocks)
 }
 
 fn judge_resource(policy: &Policy, call: &Call<'_>, uri: &str, at: Timestamp) -> Result<Terms, Reason> {
@@ -225,4 +240,40 @@ fn question(block: &Block, call: &Call<'_>, moment: Moment<'_>) -> Option<Questi
     let asks = |predicate: &&Predicate| predicate.answer(call, moment, Polarity::Any) == Answer::True;
     let predicate = block.approve_if.iter().find(asks)?;
     Some(Question { rule: Arc::clone(&predicate.pointer), message: predicate.on_deny.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Caller, Category, Format, parse};
+
+    fn judged(name: &str, definition: Definition) -> Result<Option<Arc<str>>, Code> {
+        let text = br#"{"version":"1","default":"deny","hide":["secret"],"tools":{
+            "pay":{"require":[{"conditions":[{"path":"args.n","op":"lte","value":1}]}],
+                   "limits":[{"counter":"c","window":"day","max":1}]},
+            "shut":{"action":"deny"},"ask":{"action":"approve"},"secret":{}}}"#;
+        let policy = parse(text, Format::Json).expect("a policy");
+        let subject = Subject::Task(Tool { name, category: Category::Unknown, definition, schema: None });
+        let call = Call { subject, arguments: None, server: None, caller: Caller::default(), session: None };
+        match decide(&policy, &call, Timestamp::UNIX_EPOCH) {
+            Decision::Deny(reason) => Err(reason.code),
+            Decision::Allow(terms) => {
+                assert!(terms.charges.is_empty() && terms.question.is_none());
+                Ok(terms.rule)
+            }
+        }
+    }
+
+    #[test]
+    fn a_task_is_under_the_rule_of_its_tool_as_far_as_that_speaks_of_all_calls() {
+        use Definition::{Accepted, Changed, New, NotOffered};
+        assert_eq!(judged("pay", Accepted), Ok(Some("/tools/pay".into())), "its arguments were judged before");
+        assert_eq!(judged("ask", Accepted), Ok(Some("/tools/ask".into())), "somebody has agreed before");
+        assert_eq!(judged("shut", Accepted), Err(Code::Denied));
+        assert_eq!(judged("secret", Accepted), Err(Code::Hidden));
+        assert_eq!(judged("other", Accepted), Err(Code::NotListed));
+        assert_eq!(judged("pay", New), Err(Code::NotAccepted));
+        assert_eq!(judged("pay", Changed), Err(Code::DefinitionChanged));
+        assert_eq!(judged("pay", NotOffered), Err(Code::NotOffered));
+    }
 }

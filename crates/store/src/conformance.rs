@@ -15,18 +15,22 @@ pub mod release;
 pub mod reserve;
 pub mod rows;
 pub mod servers;
+pub mod session_rows;
+pub mod task_rows;
 pub mod tool_pins;
 pub mod window;
 
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::{AdminLog, Grants, Ledger, ManualClock, Notices, Policies, Servers, ToolPins};
+use crate::{AdminLog, Grants, Ledger, ManualClock, Notices, Policies, Servers, SessionRows, TaskRows, ToolPins};
 
 /// An empty store, all of its parts.
 pub struct Backend {
     pub servers: Arc<dyn Servers>,
     pub tool_pins: Arc<dyn ToolPins>,
+    pub sessions: Arc<dyn SessionRows>,
+    pub tasks: Arc<dyn TaskRows>,
     pub policies: Arc<dyn Policies>,
     pub grants: Arc<dyn Grants>,
     pub admin_log: Arc<dyn AdminLog>,
@@ -50,6 +54,14 @@ macro_rules! conformance {
             tool_pins::what_is_accepted_stays_while_the_offer_changes;
             tool_pins::only_what_is_offered_is_accepted_all_or_nothing;
             tool_pins::what_is_offered_first_is_accepted_in_the_same_step;
+            session_rows::a_session_is_found_by_its_id_as_it_was_kept;
+            session_rows::a_forgotten_session_is_gone_and_others_stay;
+            session_rows::sessions_that_nobody_used_are_swept;
+            session_rows::a_session_leaves_no_entry_and_no_new_version;
+            task_rows::a_task_is_found_by_its_id_as_it_was_kept;
+            task_rows::a_task_stays_with_its_grant_until_it_expires;
+            task_rows::tasks_of_a_grant_at_a_server_are_listed;
+            task_rows::tasks_that_have_expired_are_swept;
             policies::each_put_makes_a_new_version;
             policies::a_policy_that_is_not_there_is_not_found;
             policies::policies_are_listed_by_name_at_their_last_version;
@@ -140,6 +152,8 @@ mod tests {
             ("reserve", include_str!("conformance/reserve.rs")),
             ("rows", include_str!("conformance/rows.rs")),
             ("servers", include_str!("conformance/servers.rs")),
+            ("session_rows", include_str!("conformance/session_rows.rs")),
+            ("task_rows", include_str!("conformance/task_rows.rs")),
             ("tool_pins", include_str!("conformance/tool_pins.rs")),
             ("window", include_str!("conformance/window.rs")),
         ];

@@ -6,6 +6,8 @@ mod ledger;
 mod notices;
 mod policies;
 mod servers;
+mod session_rows;
+mod task_rows;
 mod tool_pins;
 
 use std::collections::BTreeMap;
@@ -18,10 +20,13 @@ use crate::admin_log::AdminEntry;
 use crate::chain::{Hash, Head};
 use crate::clock::Clock;
 use crate::grants::Grant;
+use crate::id_hash::IdHash;
 use crate::kept::{KeptRow, Page};
 use crate::name::{PolicyName, ServerName};
 use crate::policies::StoredPolicy;
 use crate::servers::Server;
+use crate::session_rows::SessionRow;
+use crate::task_rows::TaskRow;
 use crate::tool_pins::Known;
 
 pub(crate) use tool_pins::not_offered;
@@ -45,6 +50,8 @@ struct State {
     grants: Vec<Grant>,
     /// What is known of each server's tools.
     tools: BTreeMap<ServerName, Known>,
+    sessions: BTreeMap<IdHash, SessionRow>,
+    tasks: BTreeMap<IdHash, TaskRow>,
     admin_log: Vec<Line>,
 }
 

@@ -11,6 +11,8 @@ fn open() -> Backend {
     Backend {
         servers: store.clone(),
         tool_pins: store.clone(),
+        sessions: store.clone(),
+        tasks: store.clone(),
         policies: store.clone(),
         grants: store.clone(),
         admin_log: store.clone(),

@@ -5,12 +5,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use gatelodge_gateway::{
-    Accepting, Door, Gateway, GrantConfig, HttpConfig, InjectedHeader, LivePolicy, Settings, UpstreamConfig, Way,
+    Accepting, Door, Gateway, GrantConfig, HttpConfig, InjectedHeader, LivePolicy, Settings, Stores, UpstreamConfig,
+    Way,
 };
 use gatelodge_policy::{Format, parse};
 use gatelodge_store::{
-    AdminEntry, Clock, Filter, GrantId, Ledger, ManualClock, MemoryStore, Mode, PolicyVersion, Row, Token, TokenHash,
-    ToolPins,
+    AdminEntry, Clock, Filter, GrantId, Ledger, ManualClock, MemoryStore, Mode, PolicyVersion, Row, SessionRows, Token,
+    TokenHash, ToolPins,
 };
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
@@ -31,6 +32,7 @@ pub struct TestGatewayBuilder {
     log_arguments: bool,
     accepting: Accepting,
     ledger: Option<Arc<dyn Ledger>>,
+    sessions: Option<Arc<dyn SessionRows>>,
     clock: Arc<ManualClock>,
 }
 
@@ -50,6 +52,8 @@ pub struct TestGateway {
     pub admin: SocketAddr,
     /// The grant's token.
     pub token: Token,
+    stores: Stores,
+    settings: Settings,
     session: std::sync::Mutex<Option<String>>,
     servers: Vec<UpstreamConfig>,
     grants: std::sync::Mutex<Vec<GrantConfig>>,
@@ -104,6 +108,12 @@ impl TestGatewayBuilder {
         self
     }
 
+    /// Sessions are kept elsewhere than in memory.
+    pub fn sessions(mut self, sessions: Arc<dyn SessionRows>) -> Self {
+        self.sessions = Some(sessions);
+        self
+    }
+
     /// Starts it in front of an upstream.
     pub async fn start(self, upstream: &FakeUpstream) -> TestGateway {
         self.start_at(&upstream.url()).await
@@ -111,25 +121,59 @@ impl TestGatewayBuilder {
 
     /// Starts it in front of whatever is at a URL.
     pub async fn start_at(self, url: &str) -> TestGateway {
-        let Self { policy, mode, settings, headers, log_arguments, accepting, ledger, clock } = self;
+        let Self { policy, mode, settings, headers, log_arguments, accepting, ledger, sessions, clock } = self;
         let pins = Arc::new(MemoryStore::new(clock.clone()));
         let ledger = ledger.unwrap_or_else(|| pins.clone());
-        let gateway = Gateway::new(Arc::clone(&ledger), pins.clone(), clock.clone(), settings).expect("a gateway");
+        let sessions = sessions.unwrap_or_else(|| pins.clone());
+        let stores = Stores { ledger: Arc::clone(&ledger), pins: pins.clone(), sessions, tasks: pins.clone() };
         let name = SERVER.parse().expect("a name");
         let way = Way::Http(HttpConfig { url: url.parse().expect("a URL"), headers });
         let servers = vec![UpstreamConfig { name, way, log_arguments, accepting }];
         let token = Token::random().expect("randomness");
         let grant = grant("ci", token.hash(), policy.as_deref(), mode);
-        gateway.replace(servers.clone(), vec![grant.clone()]);
-        let (callers, admin) = (listener().await, listener().await);
-        let (address, admin_address) = (callers.local_addr().unwrap(), admin.local_addr().unwrap());
-        let running = Arc::clone(&gateway);
-        let run = tokio::spawn(async move { running.run(callers, Some(admin)).await.expect("listeners") });
+        let Life { gateway, address, admin, run } = begin(&stores, &clock, &settings, &servers, &[grant.clone()]).await;
         let (session, grants) = (std::sync::Mutex::default(), std::sync::Mutex::new(vec![grant]));
         let run = std::sync::Mutex::new(Some(run));
-        let admin = admin_address;
-        TestGateway { gateway, clock, ledger, pins, address, admin, token, session, servers, grants, run }
+        TestGateway {
+            gateway,
+            clock,
+            ledger,
+            pins,
+            address,
+            admin,
+            token,
+            stores,
+            settings,
+            session,
+            servers,
+            grants,
+            run,
+        }
     }
+}
+
+/// One life of a gateway, from start to stop.
+struct Life {
+    gateway: Arc<Gateway>,
+    address: SocketAddr,
+    admin: SocketAddr,
+    run: tokio::task::JoinHandle<()>,
+}
+
+async fn begin(
+    stores: &Stores,
+    clock: &Arc<ManualClock>,
+    settings: &Settings,
+    servers: &[UpstreamConfig],
+    grants: &[GrantConfig],
+) -> Life {
+    let gateway = Gateway::new(stores.clone(), clock.clone(), settings.clone()).expect("a gateway");
+    gateway.replace(servers.to_vec(), grants.to_vec());
+    let (callers, admin) = (listener().await, listener().await);
+    let (address, admin_address) = (callers.local_addr().unwrap(), admin.local_addr().unwrap());
+    let running = Arc::clone(&gateway);
+    let run = tokio::spawn(async move { running.run(callers, Some(admin)).await.expect("listeners") });
+    Life { gateway, address, admin: admin_address, run }
 }
 
 async fn listener() -> TcpListener {
@@ -158,6 +202,7 @@ impl TestGateway {
             log_arguments: false,
             accepting: Accepting::default(),
             ledger: None,
+            sessions: None,
             clock: Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time"))),
         }
     }
@@ -246,6 +291,36 @@ impl TestGateway {
         let run = self.run.lock().unwrap().take().expect("it runs");
         let ended = tokio::time::timeout(std::time::Duration::from_secs(2), run).await;
         ended.expect("a task of the gateway does not end").expect("a task that ends in order");
+    }
+
+    /// Stops the gateway, and starts another one on the same stores, with the same servers and grants.
+    pub async fn restart(&mut self) {
+        self.ends_at_once().await;
+        let grants = self.grants.lock().unwrap().clone();
+        let life = begin(&self.stores, &self.clock, &self.settings, &self.servers, &grants).await;
+        (self.gateway, self.address, self.admin) = (life.gateway, life.address, life.admin);
+        self.run = std::sync::Mutex::new(Some(life.run));
+    }
+
+    /// A second gateway beside this one, on the same stores; it knows the session of this one.
+    pub async fn beside(&self) -> Self {
+        let grants = self.grants.lock().unwrap().clone();
+        let life = begin(&self.stores, &self.clock, &self.settings, &self.servers, &grants).await;
+        Self {
+            gateway: life.gateway,
+            clock: self.clock.clone(),
+            ledger: self.ledger.clone(),
+            pins: self.pins.clone(),
+            address: life.address,
+            admin: life.admin,
+            token: self.token.clone(),
+            stores: self.stores.clone(),
+            settings: self.settings.clone(),
+            session: std::sync::Mutex::new(self.session.lock().unwrap().clone()),
+            servers: self.servers.clone(),
+            grants: std::sync::Mutex::new(grants),
+            run: std::sync::Mutex::new(Some(life.run)),
+        }
     }
 
     /// Accepts everything that the upstream offered last.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use gatelodge_gateway::{Accepting, Door, HttpConfig, LivePolicy, UpstreamConfig, Way};
+use gatelodge_gateway::{Accepting, Door, HttpConfig, LivePolicy, Stores, UpstreamConfig, Way};
 use gatelodge_policy::{Format, parse};
 use gatelodge_store::{Ledger, MemoryStore, Mode, PolicyVersion};
 
@@ -46,8 +46,12 @@ pub fn run(args: BridgeArgs) -> Result<Exit> {
     let clock = wire::system_clock();
     let ledger = Arc::new(MemoryStore::new(Arc::clone(&clock)));
     let local = Local {
-        ledger: ledger.clone(),
-        pins: ledger.clone(),
+        stores: Stores {
+            ledger: ledger.clone(),
+            pins: ledger.clone(),
+            sessions: ledger.clone(),
+            tasks: ledger.clone(),
+        },
         clock: Arc::clone(&clock),
         server,
         door,

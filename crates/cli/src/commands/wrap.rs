@@ -43,7 +43,7 @@ pub fn run(args: WrapArgs) -> Result<Exit> {
     let stores = wire::open(&store, &clock).map_err(desk::cannot_open)?;
     let mode = if args.observe { Mode::Observe } else { Mode::Enforce };
     let door = Door { policy: Some(Arc::new(live(&args.policy, policy)?)), mode };
-    let local = Local { ledger: stores.ledger, pins: stores.tool_pins, clock, server, door, label: args.label };
+    let local = Local { stores: stores.of_gateway(), clock, server, door, label: args.label };
     wire::run_local(local, std::future::pending())?;
     Ok(Exit::Fine)
 }

@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use gatelodge_gateway::{Door, Gateway, GrantConfig, Settings, UpstreamConfig};
-use gatelodge_store::{Clock, GrantId, Ledger, Token, ToolPins};
+use gatelodge_gateway::{Door, Gateway, GrantConfig, Settings, Stores, UpstreamConfig};
+use gatelodge_store::{Clock, GrantId, Token};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What is put together.
 pub struct Local {
-    pub ledger: Arc<dyn Ledger>,
-    pub pins: Arc<dyn ToolPins>,
+    pub stores: Stores,
     pub clock: Arc<dyn Clock>,
     pub server: UpstreamConfig,
     pub door: Door,
@@ -34,9 +33,9 @@ pub fn run(local: Local, beside: impl Future<Output = ()>) -> Result<()> {
 }
 
 async fn serve(local: Local) -> Result<()> {
-    let Local { ledger, pins, clock, server, door, label } = local;
+    let Local { stores, clock, server, door, label } = local;
     let settings = Settings { keeper: crate::keep::command()?, ..Settings::default() };
-    let gateway = Gateway::new(ledger, pins, clock, settings).context("cannot start")?;
+    let gateway = Gateway::new(stores, clock, settings).context("cannot start")?;
     // Nobody shows it: whoever is at the other end of our streams has been let in by starting us.
     let token = Token::random()?.hash();
     let name = server.name.clone();

@@ -40,8 +40,7 @@ pub async fn run(plan: Plan, stores: Stores, clock: Arc<dyn Clock>, ready: impl 
     let hangup = signal(SignalKind::hangup())?;
     let telemetry = telemetry::settled(&listen.telemetry, &environment::variable);
     let settings = Settings { keeper: crate::keep::command()?, telemetry, ..listen.settings.clone() };
-    let gateway = Gateway::new(Arc::clone(&stores.ledger), Arc::clone(&stores.tool_pins), Arc::clone(&clock), settings)
-        .context("cannot start")?;
+    let gateway = Gateway::new(stores.of_gateway(), Arc::clone(&clock), settings).context("cannot start")?;
     let (address, admin_address) = (callers.local_addr()?, admin.local_addr()?);
     let note = Note {
         pid: std::process::id(),

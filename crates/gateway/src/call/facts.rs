@@ -15,6 +15,8 @@ use crate::visit::Visit;
 pub(crate) enum Facts<'r> {
     /// A call of a tool.
     Tool { name: Cow<'r, str>, arguments: Option<Value<'r>> },
+    /// Asking about a task that a call of a tool has made.
+    Task { id: Cow<'r, str>, tool: String },
     /// Reading or watching a resource.
     Resource { uri: Cow<'r, str> },
     /// Getting a prompt.
@@ -55,6 +57,7 @@ impl<'r> Facts<'r> {
     pub fn target(&self) -> Option<&str> {
         match self {
             Self::Tool { name, .. } | Self::Prompt { name, .. } => Some(name),
+            Self::Task { tool, .. } => Some(tool),
             Self::Resource { uri } => Some(uri),
             Self::Completion { reference: WireReference::Prompt(name) } => Some(name),
             Self::Completion { reference: WireReference::Resource(uri) } => Some(uri),
@@ -65,13 +68,31 @@ impl<'r> Facts<'r> {
     pub fn arguments(&self) -> Option<Value<'r>> {
         match self {
             Self::Tool { arguments, .. } | Self::Prompt { arguments, .. } => *arguments,
-            Self::Resource { .. } | Self::Completion { .. } | Self::Method { .. } => None,
+            Self::Task { .. } | Self::Resource { .. } | Self::Completion { .. } | Self::Method { .. } => None,
+        }
+    }
+
+    /// The tool that it is about.
+    pub fn tool(&self) -> Option<&str> {
+        match self {
+            Self::Tool { name, .. } => Some(name),
+            Self::Task { tool, .. } => Some(tool),
+            _ => None,
+        }
+    }
+
+    /// What a stateless upstream wants in the head of a request.
+    pub fn in_head(&self, method: &Method<'_>) -> Option<&str> {
+        match (self, method) {
+            (Self::Task { id, .. }, _) => Some(id),
+            (_, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead) => self.target(),
+            _ => None,
         }
     }
 
     /// The tool's fingerprint and category. Nobody has classified it yet, so the category is unknown.
     pub fn definition(&self, offer: Option<&Offer>) -> (Option<Arc<str>>, Category) {
-        let Self::Tool { name, .. } = self else { return (None, Category::Unknown) };
+        let Some(name) = self.tool() else { return (None, Category::Unknown) };
         let tool = offer.and_then(|offer| offer.tool(name));
         (tool.map(|tool| Arc::clone(&tool.fingerprint)), Category::Unknown)
     }
@@ -79,12 +100,8 @@ impl<'r> Facts<'r> {
     /// Everything together.
     pub fn call<'c>(&'c self, visit: &'c Visit, offer: Option<&'c Offer>) -> Call<'c> {
         let subject = match self {
-            Self::Tool { name, .. } => {
-                let tool = visit.tool(offer, name);
-                let definition = tool.map_or(Definition::NotOffered, |tool| tool.standing);
-                let schema = tool.and_then(|tool| tool.schema());
-                Subject::Tool(Tool { name, category: Category::Unknown, definition, schema })
-            }
+            Self::Tool { name, .. } => Subject::Tool(as_offered(visit, name, offer)),
+            Self::Task { tool, .. } => Subject::Task(as_offered(visit, tool, offer)),
             Self::Resource { uri } => Subject::Resource { uri },
             Self::Prompt { name, .. } => Subject::Prompt { name },
             Self::Completion { reference: WireReference::Prompt(name) } => Subject::Completion(Reference::Prompt(name)),
@@ -107,4 +124,10 @@ impl<'r> Facts<'r> {
             session: visit.session().map(|session| session.id()),
         }
     }
+}
+
+fn as_offered<'c>(visit: &Visit, name: &'c str, offer: Option<&'c Offer>) -> Tool<'c> {
+    let tool = visit.tool(offer, name);
+    let definition = tool.map_or(Definition::NotOffered, |tool| tool.standing);
+    Tool { name, category: Category::Unknown, definition, schema: tool.and_then(|tool| tool.schema()) }
 }

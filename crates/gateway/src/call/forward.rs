@@ -177,7 +177,7 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
                 }
             }
             Ok(Said::Notification(notification)) => {
-                if let Some(text) = server::notification(errand, &notification) {
+                if let Some(text) = server::notification(errand, &notification).await {
                     line.send(&cut(visit, text)).await;
                 }
             }

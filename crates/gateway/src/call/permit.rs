@@ -1,6 +1,6 @@
 //! Leave to send one message upstream. Sending takes one and uses it up.
 
-use gatelodge_mcp::{Id, ServerRequest, code, error};
+use gatelodge_mcp::{Id, Method, ServerRequest, code, error};
 use gatelodge_policy::is_always_allowed;
 
 use super::reserve::Reserved;
@@ -25,6 +25,15 @@ impl Permit {
     /// For a message whose method passes under every policy: handshakes, lists, notifications. None for any other.
     pub fn of_always_allowed(method: &str, outgoing: Outgoing) -> Option<Self> {
         is_always_allowed(method).then_some(Self { outgoing })
+    }
+
+    /// For asking for one of the lists, each of which is filtered. That of tasks is no list of what there is to use, so
+    /// the policy does not name it; of what is in it the grant gets its own.
+    pub fn of_list(method: &Method<'_>, outgoing: Outgoing) -> Option<Self> {
+        match method {
+            Method::TasksList => Some(Self { outgoing }),
+            _ => Self::of_always_allowed(method.name(), outgoing),
+        }
     }
 
     /// For subscribing to a resource, or ending that, of which the policy lets the grant hear.

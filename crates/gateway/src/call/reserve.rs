@@ -24,6 +24,8 @@ pub(crate) async fn take(gw: &Gateway, visit: &Visit, terms: &Terms, trail: &mut
     if let Some(question) = &terms.question {
         return Err(Refusal::ApprovalUnavailable(question.clone()));
     }
+    // The id itself is on no disk.
+    let session = visit.session().map(|session| session.hash().to_string());
     // INVARIANT: charges come from a policy, so there is one.
     let claims = match &visit.door.policy {
         Some(policy) => {
@@ -31,7 +33,7 @@ pub(crate) async fn take(gw: &Gateway, visit: &Visit, terms: &Terms, trail: &mut
                 policy: &policy.name,
                 server: visit.upstream.name(),
                 grant: &visit.grant.config.id,
-                session: visit.session().map(|session| session.id()),
+                session: session.as_deref(),
             };
             terms.charges.iter().map(|charge| Claim::of(charge, &holder)).collect()
         }

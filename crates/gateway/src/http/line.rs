@@ -65,17 +65,27 @@ impl Line {
         self.room = Some(room);
     }
 
+    /// Whether the request has its place.
+    pub fn has_room(&self) -> bool {
+        self.room.is_some()
+    }
+
     /// Shows the answer to somebody else, too.
     pub fn show_to(&mut self, shown: Option<AnswerSlot>) {
         self.shown = shown;
     }
 
-    /// Tells the client which session it has, with an answer that has not begun.
-    pub fn open(&mut self, session: &Arc<Session>) {
+    /// Tells the client which session it has, with an answer that has not begun. Gives whether the client can come
+    /// back to it over another connection.
+    pub fn open(&mut self, session: &Arc<Session>) -> bool {
         match &mut self.to {
-            To::Http(line) => line.session = HeaderValue::from_str(session.id()).ok(),
+            To::Http(line) => {
+                line.session = HeaderValue::from_str(session.id()).ok();
+                true
+            }
             To::Lines(_, slot) => {
                 *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(session));
+                false
             }
         }
     }

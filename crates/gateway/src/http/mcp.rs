@@ -21,8 +21,8 @@ use super::line::{Line, address_words};
 use super::{reply, sse};
 use crate::Gateway;
 use crate::call::{Room, Trail, subject_of};
-use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream};
-use crate::session::ClientInfo;
+use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream, tasks};
+use crate::session::{ClientInfo, Session};
 use crate::trace::Trace;
 use crate::visit::{Modern, Side, Visit};
 
@@ -137,6 +137,9 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, m
     if request.method().is_gone_in(visit.era()) {
         return gone::refuse(gw, Some(request.id()), request.method(), trail, line).await;
     }
+    if is_about_tasks(request.method()) {
+        return tasks::request(gw, visit, request, trail, line).await;
+    }
     if is_judged(request.method()) {
         return match subject_of(request) {
             Ok(facts) => call::carry(gw, visit, request, &facts, trail, line).await,
@@ -172,6 +175,11 @@ fn is_judged(method: &Method<'_>) -> bool {
     !is_always_allowed(method.name())
 }
 
+fn is_about_tasks(method: &Method<'_>) -> bool {
+    use Method::{TasksCancel, TasksGet, TasksList, TasksResult, TasksUpdate};
+    matches!(method, TasksGet | TasksResult | TasksList | TasksCancel | TasksUpdate)
+}
+
 /// How the client speaks, by this request alone.
 async fn side_of(gw: &Gateway, visit: &Visit, headers: &HeaderMap, message: &Message<'_>) -> Result<Side, Misfit> {
     let spoken = visit.upstream.spoken();
@@ -180,7 +188,7 @@ async fn side_of(gw: &Gateway, visit: &Visit, headers: &HeaderMap, message: &Mes
         Message::Notification(_) | Message::Response(_) => says_stateless(headers),
     };
     if !is_modern {
-        return legacy_side(gw, visit, headers, message, revision(headers, &spoken)?);
+        return legacy_side(gw, visit, headers, message, revision(headers, &spoken)?).await;
     }
     let side = modern_side(headers, message, &spoken)?;
     let Message::Request(request) = message else { return Ok(Side::Modern(side)) };
@@ -190,7 +198,7 @@ async fn side_of(gw: &Gateway, visit: &Visit, headers: &HeaderMap, message: &Mes
         .map_err(|refusal| Misfit::new(StatusCode::BAD_GATEWAY, code::INTERNAL_ERROR, &refusal.message()))
 }
 
-fn legacy_side(
+async fn legacy_side(
     gw: &Gateway,
     visit: &Visit,
     headers: &HeaderMap,
@@ -202,7 +210,7 @@ fn legacy_side(
         // A session that comes with a handshake is an old one.
         return Ok(Side::Legacy(None));
     }
-    let session = find_session(gw, visit, headers)?;
+    let session = find_session(gw, visit, headers).await?;
     // Gemini sends no version after the handshake; what was agreed counts.
     if version.is_some_and(|version| version != session.revision()) {
         let message = format!("the session speaks {}", session.revision());
@@ -211,7 +219,7 @@ fn legacy_side(
     Ok(Side::Legacy(Some(session)))
 }
 
-fn find_session(gw: &Gateway, visit: &Visit, headers: &HeaderMap) -> Result<Arc<crate::session::Session>, Misfit> {
+async fn find_session(gw: &Gateway, visit: &Visit, headers: &HeaderMap) -> Result<Arc<Session>, Misfit> {
     let mut values = headers.get_all(head::SESSION).iter();
     let (first, second) = (values.next(), values.next());
     let invalid = |what| Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, what);
@@ -220,7 +228,7 @@ fn find_session(gw: &Gateway, visit: &Visit, headers: &HeaderMap) -> Result<Arc<
     }
     let id = first.ok_or_else(|| invalid("begin with `initialize`, and send the `Mcp-Session-Id` it gives"))?;
     let id = id.to_str().map_err(|_| invalid("the `Mcp-Session-Id` header is not plain text"))?;
-    gw.sessions.find(id, &visit.grant.config.id, visit.upstream.name()).ok_or_else(|| {
+    gw.find_session(id, visit).await?.ok_or_else(|| {
         Misfit::new(
             StatusCode::NOT_FOUND,
             code::INVALID_REQUEST,
@@ -252,7 +260,7 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
     if !headers.contains_key(head::SESSION) && !headers.contains_key(head::PROTOCOL_VERSION) {
         return sse::open(gw, visit).await;
     }
-    match find_session(gw, &visit, headers) {
+    match find_session(gw, &visit, headers).await {
         Err(misfit) => reply::http_error(misfit.status, &misfit.message),
         Ok(session) => {
             visit.side = Side::Legacy(Some(session));
@@ -265,7 +273,7 @@ async fn delete(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Res
     if says_stateless(headers) {
         return reply::not_allowed("POST", "the stateless revision has no DELETE");
     }
-    match find_session(gw, &visit, headers) {
+    match find_session(gw, &visit, headers).await {
         Err(misfit) => reply::http_error(misfit.status, &misfit.message),
         Ok(session) => {
             visit.side = Side::Legacy(Some(session));

@@ -93,6 +93,7 @@ pub(crate) fn refusal(
         Facts::Tool { name, .. } if refusal.is_invisible() => {
             error(Some(id), code::INVALID_PARAMS, &unknown_tool(name), None)
         }
+        Facts::Task { id: task, .. } if refusal.is_invisible() => unknown_task(id, task),
         Facts::Tool { .. } => {
             let meta = format!("{{\"gatelodge/refusal\":{}}}", meta());
             result(id, &tool_refusal(&refusal.text(call.as_str()), Some(&meta), era))
@@ -114,9 +115,11 @@ pub(crate) fn refusal(
             let status = if era == Era::Modern { StatusCode::NOT_FOUND } else { StatusCode::OK };
             return (status, error(Some(id), code::METHOD_NOT_FOUND, &format!("unknown method {}", shown(name)), None));
         }
-        Facts::Resource { .. } | Facts::Prompt { .. } | Facts::Completion { .. } | Facts::Method { .. } => {
-            refused(&refusal.text(call.as_str()))
-        }
+        Facts::Task { .. }
+        | Facts::Resource { .. }
+        | Facts::Prompt { .. }
+        | Facts::Completion { .. }
+        | Facts::Method { .. } => refused(&refusal.text(call.as_str())),
     };
     (StatusCode::OK, text)
 }
@@ -124,6 +127,11 @@ pub(crate) fn refusal(
 /// The same bytes whether a tool is hidden, not listed or not offered.
 fn unknown_tool(name: &str) -> String {
     format!("Unknown tool: {name} (not available to this grant)")
+}
+
+/// The same bytes whether a task is another grant's, of a tool that the grant does not see, or not there.
+pub(crate) fn unknown_task(id: &Id<'_>, task: &str) -> String {
+    error(Some(id), code::INVALID_PARAMS, &format!("Unknown task: {}", shown(task)), None)
 }
 
 fn is_visible(policy: Option<&LivePolicy>, lists: impl Fn(&LivePolicy) -> bool) -> bool {

@@ -10,7 +10,7 @@ use gatelodge_store::{CallId, Mode, Outcome};
 use http::StatusCode;
 
 use super::offer::offer_for;
-use super::{crossing, initialize};
+use super::{crossing, initialize, tasks};
 use crate::Gateway;
 use crate::call::{
     Bond, Ended, Errand, Facts, Paused, Permit, Refusal, Room, Trail, answer, forward, go_on, mirrored, status_of,
@@ -105,13 +105,15 @@ async fn walk(
     trail: &mut Trail,
     line: &mut Line,
 ) -> Result<Carried, Stop> {
-    line.hold(Room::for_request(visit, request.method())?);
+    if !line.has_room() {
+        line.hold(Room::for_request(visit, request.method())?);
+    }
     crossing::carried(visit, request)?;
     initialize::reopen_if_over(gw, visit).await;
     let under_way = begin(visit, request, trail);
     let offer = offered(gw, visit, facts, trail, line).await?;
     let (fingerprint, category) = facts.definition(offer.as_deref());
-    if matches!(facts, Facts::Tool { .. }) {
+    if facts.tool().is_some() {
         trail.definition(fingerprint, category);
     }
     let terms = judge(visit, facts, offer.as_deref(), trail)?;
@@ -126,10 +128,7 @@ async fn walk(
         }
         outcome => outcome?,
     };
-    let about = match request.method() {
-        Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead => facts.target(),
-        _ => None,
-    };
+    let about = facts.in_head(request.method());
     if let Some(text) = kept_here(visit, request, facts) {
         return Ok(Carried::Told { text });
     }
@@ -164,7 +163,10 @@ async fn walk(
         }
     };
     match sent {
-        Ok(carried) => Ok(carried),
+        Ok(carried) => {
+            note_task(gw, visit, request, facts, trail, &carried).await;
+            Ok(carried)
+        }
         Err(SendError::NotSent(why)) => {
             let refusal = Refusal::Upstream(SendError::NotSent(why));
             let mut record = trail.failed(&refusal, Outcome::NotSent);
@@ -180,6 +182,22 @@ async fn walk(
     }
 }
 
+/// Notes whose a task is, before the caller knows of it.
+async fn note_task(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    facts: &Facts<'_>,
+    trail: &Trail,
+    carried: &Carried,
+) {
+    if let (Facts::Tool { name, .. }, Carried::Answered { text, .. }) = (facts, carried) {
+        let call = trail.call();
+        let token = request.meta().progress_token().map(|token| (call.as_str(), token));
+        tasks::note(gw, visit, name, text, token).await;
+    }
+}
+
 /// What the server offers, for tools. A tool that the policy does not show is refused without asking the server.
 async fn offered(
     gw: &Gateway,
@@ -188,7 +206,7 @@ async fn offered(
     trail: &Trail,
     line: &mut Line,
 ) -> Result<Option<Arc<Offer>>, Refusal> {
-    let Facts::Tool { name, .. } = facts else { return Ok(None) };
+    let Some(name) = facts.tool() else { return Ok(None) };
     let is_known = visit.offers().current().is_some_and(|offer| offer.tool(name).is_some());
     if !is_known && visit.door.mode == Mode::Enforce {
         match judged(visit, facts, None, trail) {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use gatelodge_json::{Kind, read};
-use gatelodge_mcp::{Id, Method, Revision};
+use gatelodge_mcp::{Era, Id, Method, Revision, has_tasks};
 
 use crate::Gateway;
 use crate::call::{Permit, own_answer, result_text};
@@ -59,6 +59,9 @@ pub(crate) async fn ask(gw: &Gateway, visit: &Visit) -> Result<Option<Bytes>, Se
     let Some(message) = own_answer(gw, &mut exchange, call).await? else { return Ok(None) };
     let Ok(Some(result)) = result_text(&message, &gw.settings.reply) else { return Ok(None) };
     let Ok(document) = read(&result, &gw.settings.reply) else { return Ok(None) };
+    if str::from_utf8(&result).is_ok_and(|result| has_tasks(result, Era::Modern)) {
+        visit.upstream.note_tasks();
+    }
     let versions = document.root().get("supportedVersions").filter(|versions| versions.kind() == Kind::List);
     let versions = versions.iter().flat_map(|versions| versions.elements());
     let spoken: Vec<Revision> = versions.filter_map(|version| version.as_str()?.parse().ok()).collect();

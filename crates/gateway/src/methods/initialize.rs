@@ -18,6 +18,7 @@ use crate::Gateway;
 use crate::call::{Permit, Refusal, Trail, answer, own_answer, result_text};
 use crate::http::line::Line;
 use crate::http::reply;
+use crate::live::LiveGrant;
 use crate::session::{ClientInfo, Opening, Session};
 use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
 use crate::visit::Visit;
@@ -47,19 +48,14 @@ pub(crate) async fn initialize(gw: &Gateway, visit: &Visit, request: &Request<'_
     }
 }
 
-/// A place for one more session of the grant. Where there is none, sessions that nobody uses go first.
+/// A place for one more session of the grant, and for its process.
 pub(crate) async fn place(gw: &Gateway, visit: &Visit, handshake: usize) -> Result<OwnedSemaphorePermit, Refusal> {
     // It is kept for as long as the session lives.
     if handshake > MAX_HANDSHAKE {
         return Err(Refusal::TooLarge("the handshake", MAX_HANDSHAKE));
     }
     make_room_for_child(gw, visit).await;
-    let take = || Arc::clone(&visit.grant.sessions).try_acquire_owned().ok();
-    if let Some(room) = take().filter(|_| gw.sessions.has_room()) {
-        return Ok(room);
-    }
-    gw.end_idle_sessions().await;
-    take().filter(|_| gw.sessions.has_room()).ok_or(Refusal::Busy("sessions"))
+    gw.place_for_session(&visit.grant).await.ok_or(Refusal::Busy("sessions"))
 }
 
 async fn opened(
@@ -78,7 +74,7 @@ async fn opened(
         && let Some(welcome) = ask(gw, visit).await?
     {
         drop(exchanged);
-        return welcomed(gw, visit, request, welcome, room, line);
+        return welcomed(gw, visit, request, welcome, room, line).await;
     }
     let (message, exchange) = exchanged?;
     let gone = |what: &str| SendError::Unusable(what.to_owned());
@@ -104,7 +100,12 @@ async fn opened(
         end_upstream(gw, &visit.upstream, exchange.link.clone()).await;
         return Err(gone("there is no room for another session"));
     };
-    line.open(&session);
+    if has_tasks(&result) {
+        session.note_tasks();
+    }
+    if line.open(&session) {
+        gw.keep_session(&session).await;
+    }
     Ok((text, outcome))
 }
 
@@ -118,7 +119,7 @@ fn is_refused(exchanged: &Result<(Bytes, Exchange), SendError>, gw: &Gateway) ->
 }
 
 /// Opens a session of ours for an upstream that knows of none.
-fn welcomed(
+async fn welcomed(
     gw: &Gateway,
     visit: &Visit,
     request: &Request<'_>,
@@ -144,7 +145,9 @@ fn welcomed(
     };
     let session = Session::new(opening).and_then(|session| gw.sessions.insert(session));
     let session = session.ok_or_else(|| SendError::NotSent("there is no room for another session".to_owned()))?;
-    line.open(&session);
+    if line.open(&session) {
+        gw.keep_session(&session).await;
+    }
     Ok((gatelodge_mcp::result(request.id(), &text).into(), Outcome::Ok))
 }
 
@@ -170,6 +173,10 @@ fn revision_of(result: &[u8]) -> Option<Revision> {
     document.root().get("protocolVersion")?.as_str()?.parse().ok()
 }
 
+fn has_tasks(result: &[u8]) -> bool {
+    str::from_utf8(result).is_ok_and(|result| gatelodge_mcp::has_tasks(result, Era::Legacy))
+}
+
 /// Does the handshake again with an upstream that has forgotten the session, if it was opened just `openings` times
 /// when the message was sent that shows it: of many calls one does it. Nothing of a call is repeated. Where the
 /// upstream will not have the session as it was, the client has to begin anew.
@@ -193,13 +200,16 @@ pub(crate) fn start_time(gw: &Gateway, visit: &Visit) -> Duration {
 }
 
 async fn open_again(gw: &Gateway, visit: &Visit, session: &Session) {
-    match shaken(gw, visit, &session.handshake).await {
-        Ok(Shaken { link, revision, .. }) if revision == session.revision() => {
+    match shaken(gw, visit, session.handshake()).await {
+        Ok(Shaken { link, revision, welcome }) if revision == session.revision() => {
             session.set_link(link);
+            if has_tasks(&welcome) {
+                session.note_tasks();
+            }
             say_initialized(gw, visit).await;
         }
         // It speaks otherwise now; what was agreed with the client does not hold any more.
-        Ok(_) => gw.sessions.remove(session.id()),
+        Ok(_) => gw.forget_session(session).await,
         // A bad moment; the next call tries again.
         Err(_) => session.note_opening(),
     }
@@ -213,7 +223,8 @@ pub(crate) async fn say_initialized(gw: &Gateway, visit: &Visit) {
     }
 }
 
-/// Opens a session anew whose process or connection has ended, or is of another configuration than the one in force.
+/// Opens a session anew that comes from another life of the gateway, or whose process or connection has ended or is of
+/// another configuration than the one in force.
 pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &Visit) {
     let Some(session) = visit.far_session() else { return };
     let openings = session.openings();
@@ -221,6 +232,14 @@ pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &Visit) {
     if link.is_over() || !link.is_of(&visit.upstream) {
         make_room_for_child(gw, visit).await;
         again(gw, visit, Some(openings)).await;
+    }
+}
+
+/// Opens a session anew that comes from another life of the gateway. A process that has ended is let rest until a
+/// request needs it.
+pub(crate) async fn open_if_restored(gw: &Gateway, visit: &Visit) {
+    if visit.session().is_some_and(|session| matches!(session.link(), Link::Unopened)) {
+        reopen_if_over(gw, visit).await;
     }
 }
 
@@ -262,7 +281,7 @@ pub(crate) async fn shaken(gw: &Gateway, visit: &Visit, handshake: &Bytes) -> Re
 /// Ends a session at both sides.
 pub(crate) async fn end(gw: &Gateway, visit: &Visit) {
     let Some(session) = visit.session() else { return };
-    gw.sessions.remove(session.id());
+    gw.forget_session(session).await;
     session.end_stream();
     end_upstream(gw, &visit.upstream, session.link()).await;
     let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
@@ -272,13 +291,23 @@ pub(crate) async fn end(gw: &Gateway, visit: &Visit) {
 
 /// Ends the upstream's own session. One that does not hear of it forgets by itself.
 async fn end_upstream(gw: &Gateway, upstream: &Upstream, link: Link) {
-    if matches!(link, Link::None) {
+    if matches!(link, Link::None | Link::Unopened) {
         return;
     }
     let _ = tokio::time::timeout(gw.settings.connect_time, gw.client.send(upstream, Permit::to_end(link))).await;
 }
 
 impl Gateway {
+    /// A place for one more session of a grant. Where there is none, sessions that nobody uses go first.
+    pub(crate) async fn place_for_session(&self, grant: &LiveGrant) -> Option<OwnedSemaphorePermit> {
+        let take = || Arc::clone(&grant.sessions).try_acquire_owned().ok().filter(|_| self.sessions.has_room());
+        if let Some(room) = take() {
+            return Some(room);
+        }
+        self.end_idle_sessions().await;
+        take()
+    }
+
     /// Forgets sessions that nobody uses, at both sides.
     pub(crate) async fn end_idle_sessions(&self) {
         let (live, now) = (self.live(), self.clock.now());

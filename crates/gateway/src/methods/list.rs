@@ -152,7 +152,7 @@ async fn fetch_pages(
         let hop = visit.hop(method, None);
         let text = make(&Id::string(call.as_str()), cursor.as_deref(), hop.as_ref().map(|hop| &hop.own));
         let outgoing = visit.addressed_about(Outgoing::request(text, call), method, None).within(hop);
-        let permit = Permit::of_always_allowed(method, outgoing)
+        let permit = Permit::of_list(wanted.method, outgoing)
             .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
         let errand = Errand {
             gw,

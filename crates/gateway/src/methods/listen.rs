@@ -11,6 +11,7 @@ use http::StatusCode;
 use super::pass::fail;
 use super::server::{MayHear, may_hear_of, unaddressed};
 use super::stream::LOOK;
+use super::tasks::not_to_hear;
 use crate::Gateway;
 use crate::call::{Facts, Permit, Refusal, Trail, answer, status_of};
 use crate::http::line::Line;
@@ -34,6 +35,12 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, m
         session::listen(gw, visit, request, heard, &mut line).await;
         line.hang_up();
         return gw.write(trail.outcome(Outcome::Ok, None)).await;
+    }
+    if let Some(task) = not_to_hear(gw, visit, request, &mut line).await {
+        gw.metrics.refused(Refusal::Unaddressed.code());
+        trail.about(visit, Some(&task), None);
+        line.finish(reply::unknown_task(request.id(), &task).into()).await;
+        return gw.write(trail.refused(&Refusal::Unaddressed)).await;
     }
     let method = request.method().name();
     let hop = visit.hop(method, None);
@@ -136,7 +143,7 @@ async fn pump(
                 return Ok(Some((status, text, outcome)));
             }
             Ok(Said::Notification(said)) => {
-                if let Some(text) = unaddressed(gw, visit, &said) {
+                if let Some(text) = unaddressed(gw, visit, &said).await {
                     let text = retagged(&text, request.id(), &gw.settings.reply).unwrap_or(text);
                     line.send(&visit.upstream.secrets().cut_json(text)).await;
                 }

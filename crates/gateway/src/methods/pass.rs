@@ -2,10 +2,11 @@
 //! pass; everything else is judged like a call.
 
 use bytes::Bytes;
-use gatelodge_mcp::{Id, Message, Method, Notification, Request, Response};
+use gatelodge_mcp::{Era, Id, Message, Method, Notification, Outcome as Answer, Request, Response, made_task};
 use gatelodge_store::Outcome;
 use http::StatusCode;
 
+use super::initialize::open_if_restored;
 use super::server::tell;
 use crate::Gateway;
 use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, forward, status_of, under_our_id};
@@ -89,6 +90,7 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) 
         return kept_here(gw, visit, message);
     }
     let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+    open_if_restored(gw, visit).await;
     let permit = match message {
         Message::Notification(said) => {
             trail.method(said.method().name());
@@ -127,7 +129,7 @@ fn kept_here(gw: &Gateway, visit: &Visit, message: &Message<'_>) {
         }
         Message::Response(said) => match session.answered(said.id()) {
             Some(AskedBy::Call(waiting)) => drop(waiting.send(Bytes::copy_from_slice(said.text().as_bytes()))),
-            Some(AskedBy::Upstream(_)) | None => gw.metrics.dropped(),
+            Some(AskedBy::Upstream(..)) | None => gw.metrics.dropped(),
         },
         Message::Notification(_) | Message::Request(_) => {}
     }
@@ -148,8 +150,14 @@ fn notification(visit: &Visit, said: &Notification<'_>) -> Option<Permit> {
 }
 
 fn response(visit: &Visit, said: &Response<'_>) -> Option<Permit> {
-    match visit.session()?.answered(said.id())? {
-        AskedBy::Upstream(asked) => {
+    let session = visit.session()?;
+    match session.answered(said.id())? {
+        AskedBy::Upstream(asked, method) => {
+            if let Answer::Result(result) = said.outcome()
+                && let Some(task) = made_task(result.raw(), Era::Legacy)
+            {
+                session.note_client_task(task.id, method);
+            }
             Some(Permit::of_answer(&asked, visit.addressed(Outgoing::note(said.with_id(&asked)))))
         }
         AskedBy::Call(_) => None,

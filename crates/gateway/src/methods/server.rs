@@ -7,6 +7,7 @@ use gatelodge_mcp::{Id, Method, ServerNotification, ServerRequest};
 use gatelodge_policy::{Decision, Reason, decide};
 use gatelodge_store::{Mode, Outcome};
 
+use super::tasks;
 use crate::Gateway;
 use crate::call::{Errand, Facts, Permit, Refusal, Trail};
 use crate::session::AskedBy;
@@ -14,32 +15,39 @@ use crate::upstream::SendError;
 use crate::visit::{Crossing, Visit};
 
 /// What of a notification goes to the caller; none if it is not for them.
-pub(crate) fn notification(errand: &Errand<'_>, said: &ServerNotification<'_>) -> Option<String> {
-    match said.method() {
-        Method::Progress => {
-            let is_own = said.reference().is_some_and(|token| token == Id::string(errand.call.as_str()));
-            errand.progress.filter(|_| is_own).and_then(|token| said.referring_to(token))
-        }
-        // Whose requests stand alone hears of changes where it listens for them.
-        Method::ToolsListChanged
-        | Method::PromptsListChanged
-        | Method::ResourcesListChanged
-        | Method::ResourceUpdated
-            if errand.visit.crossing() == Crossing::ToSession =>
-        {
-            let text = unaddressed(errand.gw, errand.visit, said)?;
-            let text = errand.visit.upstream.secrets().cut_json(text);
-            errand.visit.far_session()?.hub.tell(text.into());
-            None
-        }
-        _ => unaddressed(errand.gw, errand.visit, said),
+pub(crate) async fn notification(errand: &Errand<'_>, said: &ServerNotification<'_>) -> Option<String> {
+    let is_own = said.reference().is_some_and(|token| token == Id::string(errand.call.as_str()));
+    if *said.method() == Method::Progress && is_own {
+        return errand.progress.and_then(|token| said.referring_to(token));
     }
+    let text = unaddressed(errand.gw, errand.visit, said).await?;
+    if errand.visit.crossing() == Crossing::ToSession && is_of_listeners(said.method()) {
+        // Whose requests stand alone hears of changes where it listens for them.
+        let text = errand.visit.upstream.secrets().cut_json(text);
+        errand.visit.far_session()?.hub.tell(text.into());
+        return None;
+    }
+    Some(text)
+}
+
+fn is_of_listeners(method: &Method<'_>) -> bool {
+    matches!(
+        method,
+        Method::ToolsListChanged | Method::PromptsListChanged | Method::ResourcesListChanged | Method::ResourceUpdated
+    )
 }
 
 /// The same for what comes outside of a call.
-pub(crate) fn unaddressed(gw: &Gateway, visit: &Visit, said: &ServerNotification<'_>) -> Option<String> {
+pub(crate) async fn unaddressed(gw: &Gateway, visit: &Visit, said: &ServerNotification<'_>) -> Option<String> {
     match said.method() {
-        Method::Progress => None,
+        // Of what the client's era does not have.
+        Method::ElicitationComplete | Method::TaskStatus if visit.crossing() == Crossing::ToSession => None,
+        Method::TaskChanged if visit.crossing() == Crossing::ToStateless => None,
+        // Of a call that has made a task one hears until that is done.
+        Method::Progress => said.referring_to(&visit.session()?.progress_of(&said.reference()?)?),
+        Method::TaskStatus | Method::TaskChanged => {
+            tasks::is_for(gw, visit, said.params()?).await.then(|| said.text().to_owned())
+        }
         Method::Cancelled => {
             // The upstream takes back what it asked.
             let asked = visit.session()?.taken_back(&said.reference()?)?;
@@ -48,9 +56,6 @@ pub(crate) fn unaddressed(gw: &Gateway, visit: &Visit, said: &ServerNotification
         Method::LogMessage if visit.far_session().is_some_and(|session| !session.takes_log) => None,
         // It answers what we asked, not the client.
         Method::SubscriptionsAcknowledged if visit.crossing() == Crossing::ToStateless => None,
-        // Of what the client's era does not have.
-        Method::ElicitationComplete | Method::TaskStatus if visit.crossing() == Crossing::ToSession => None,
-        Method::TaskChanged if visit.crossing() == Crossing::ToStateless => None,
         Method::ToolsListChanged => {
             visit.offers().forget();
             Some(said.text().to_owned())
@@ -126,7 +131,11 @@ async fn settled<T>(
     let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
     let name = asked.method().name();
     trail.method(name);
-    match may_ask(gw, visit, name, &mut trail).and_then(|()| place()) {
+    let may_ask = match tasks::of_client(gw, visit, asked) {
+        Some(asked_for) => asked_for.and_then(|method| may_ask(gw, visit, &method, &mut trail)),
+        None => may_ask(gw, visit, name, &mut trail),
+    };
+    match may_ask.and_then(|()| place()) {
         Ok(placed) => {
             gw.write(trail.outcome(Outcome::Ok, None)).await;
             Some(placed)
@@ -143,7 +152,8 @@ async fn settled<T>(
 
 /// A place among what the client is asked, and the id to ask it under.
 fn place(visit: &Visit, asked: &ServerRequest<'_>) -> Result<String, Refusal> {
-    let asked_as = visit.session().and_then(|session| session.ask(AskedBy::Upstream(asked.id().clone().into_owned())));
+    let to = AskedBy::Upstream(asked.id().clone().into_owned(), asked.method().name().to_owned());
+    let asked_as = visit.session().and_then(|session| session.ask(to));
     asked_as.ok_or(Refusal::Unaddressed)
 }
 

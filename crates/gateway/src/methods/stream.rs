@@ -10,6 +10,7 @@ use gatelodge_store::Outcome;
 use http::{Response, StatusCode};
 use tokio::sync::mpsc;
 
+use super::initialize::open_if_restored;
 use super::server::{question, unaddressed};
 use crate::Gateway;
 use crate::call::{Permit, Refusal, Room, Trail};
@@ -98,6 +99,7 @@ pub(crate) async fn follow(
 ) {
     let mut pause = AGAIN;
     loop {
+        open_if_restored(gw, visit).await;
         let Some(permit) = to_hear(gw, visit) else { return std::future::pending().await };
         match gw.client.send(&visit.upstream, permit).await {
             Ok(mut exchange) if exchange.is_stream() => {
@@ -147,7 +149,7 @@ async fn pump(
 ) {
     while let Ok(Some(message)) = exchange.next().await {
         let text = match read_upstream(&message, &gw.settings.reply) {
-            Ok(Said::Notification(said)) => unaddressed(gw, visit, &said),
+            Ok(Said::Notification(said)) => unaddressed(gw, visit, &said).await,
             Ok(Said::Request(asked)) => question(gw, visit, &asked).await,
             Ok(Said::Reply(_)) | Err(_) => {
                 gw.metrics.dropped();

@@ -71,6 +71,8 @@ pub(crate) enum Link {
     /// There is none: before the handshake, for a server without sessions, or because requests stand alone.
     #[default]
     None,
+    /// There was one in another life of the gateway. Nothing can be sent until it is opened anew.
+    Unopened,
     /// The id that a server gave over HTTP.
     Http(HeaderValue),
     /// A process of the session's own.
@@ -80,11 +82,12 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// Whether it has ended.
+    /// Whether it has ended, or was never opened.
     pub fn is_over(&self) -> bool {
         match self {
             Self::Child(child) => child.is_over(),
             Self::Sse(connection) => connection.is_over(),
+            Self::Unopened => true,
             Self::None | Self::Http(_) => false,
         }
     }
@@ -94,7 +97,7 @@ impl Link {
         match self {
             Self::Child(child) => child.is_of(upstream),
             Self::Sse(connection) => connection.is_of(upstream),
-            Self::None | Self::Http(_) => true,
+            Self::None | Self::Unopened | Self::Http(_) => true,
         }
     }
 }

@@ -184,7 +184,6 @@ pub fn notification(chance: &mut Chance, meta: &[(&str, String)]) -> String {
         "notifications/message",
         "notifications/vendor/odd",
         "notifications/prompts/list_changed",
-        "notifications/tasks/status",
         "notifications/elicitation/complete",
     ]);
     let meta = chance.object(1, false, meta);

@@ -17,6 +17,9 @@ pub(super) fn steps(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Vec<Step
     let mut trace = Trace { policy, call, moment, steps: Vec::new() };
     match call.subject {
         Subject::Tool(tool) => trace.tool(&tool),
+        Subject::Task(tool) => {
+            trace.admission(&tool);
+        }
         Subject::Resource { uri } => {
             trace.uri(uri);
             trace.listed(&policy.resources, uri);
@@ -56,6 +59,17 @@ impl<'a> Trace<'a> {
     }
 
     fn tool(&mut self, tool: &Tool<'_>) {
+        let blocks = self.admission(tool);
+        for block in blocks.iter() {
+            self.validation(block, tool);
+            self.predicates(block);
+        }
+        self.limits(blocks, tool.name);
+        self.questions(blocks);
+    }
+
+    /// Whether the tool can be called at all, and the blocks that hold for it.
+    fn admission(&mut self, tool: &Tool<'_>) -> Blocks<'a> {
         let own = match self.policy.standing(tool) {
             Standing::Hidden(pointer) => {
                 self.refuse("standing", Some(pointer), Code::Hidden, "the tool is hidden");
@@ -82,12 +96,7 @@ impl<'a> Trace<'a> {
                 self.refuse("accepted", None, Code::DefinitionChanged, "the definition is not the accepted one");
             }
         }
-        for block in blocks.iter() {
-            self.validation(block, tool);
-            self.predicates(block);
-        }
-        self.limits(blocks, tool.name);
-        self.questions(blocks);
+        blocks
     }
 
     fn listed(&mut self, table: &'a Table, name: &str) {

@@ -15,8 +15,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) fn bring_up(connection: &mut Connection, path: &Path, steps: &[&str]) -> Result<(), OpenStoreError> {
     let open = |source| OpenStoreError::Open { path: path.into(), source };
     use_write_ahead_log(connection).map_err(open)?;
+    let since = Instant::now();
     while version(connection, path, steps)? < steps.len() {
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(open)?;
+        let transaction = match connection.transaction_with_behavior(TransactionBehavior::Immediate) {
+            // Others take their steps; each may wait for a slow disk.
+            Err(error) if is_busy(&error) && since.elapsed() < PATIENCE => continue,
+            begun => begun.map_err(open)?,
+        };
         // Asked again: another process may have taken the step while this one waited for the lock.
         let done = version(&transaction, path, steps)?;
         if let Some(step) = steps.get(done) {

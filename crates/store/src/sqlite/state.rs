@@ -5,6 +5,8 @@ mod grants;
 mod notices;
 mod policies;
 mod servers;
+mod session_rows;
+mod task_rows;
 mod tool_pins;
 
 use std::path::Path;
@@ -21,7 +23,12 @@ use crate::admin_log::AdminEntry;
 use crate::chain::Head;
 
 const NAME: &str = "state.db";
-const STEPS: [&str; 3] = [include_str!("state/1.sql"), include_str!("state/2.sql"), include_str!("state/3.sql")];
+const STEPS: [&str; 4] = [
+    include_str!("state/1.sql"),
+    include_str!("state/2.sql"),
+    include_str!("state/3.sql"),
+    include_str!("state/4.sql"),
+];
 /// The schema of builds that kept no head of the log of changes.
 const BEFORE_HEADS: usize = 1;
 /// Of the log of changes nothing is ever removed.
@@ -39,6 +46,8 @@ pub struct SqliteState {
 struct Open {
     file: DbFile,
     connection: Mutex<Connection>,
+    /// For rows that are no settings of anybody, and that a power cut may take: it does not wait for the disk.
+    light: Mutex<Connection>,
 }
 
 impl SqliteState {
@@ -74,7 +83,10 @@ impl SqliteState {
         connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
         prepare(&mut connection, file.path())?;
         head_file::prepare(&connection, &file, LOG)?;
-        Ok(Self { open: Arc::new(Open { file, connection: Mutex::new(connection) }), bell: Notify::new() })
+        let light = file.connect().map_err(failed)?;
+        light.pragma_update(None, "synchronous", "normal").map_err(failed)?;
+        let open = Open { file, connection: Mutex::new(connection), light: Mutex::new(light) };
+        Ok(Self { open: Arc::new(open), bell: Notify::new() })
     }
 
     /// Does something with the database, away from the async threads.
@@ -94,6 +106,19 @@ impl SqliteState {
         let task = tokio::task::spawn_blocking(move || {
             open.file.check()?;
             work(&open.file, &mut open.connection.lock().unwrap_or_else(PoisonError::into_inner))
+        });
+        task.await.map_err(|error| StoreError::Unavailable(error.to_string()))?
+    }
+
+    /// Does something with rows that are no settings of anybody.
+    async fn run_light<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let open = Arc::clone(&self.open);
+        let task = tokio::task::spawn_blocking(move || {
+            open.file.check()?;
+            work(&mut open.light.lock().unwrap_or_else(PoisonError::into_inner))
         });
         task.await.map_err(|error| StoreError::Unavailable(error.to_string()))?
     }

@@ -31,6 +31,8 @@ fn open() -> Backend {
     Backend {
         servers: state.clone(),
         tool_pins: state.clone(),
+        sessions: state.clone(),
+        tasks: state.clone(),
         policies: state.clone(),
         grants: state.clone(),
         admin_log: state.clone(),

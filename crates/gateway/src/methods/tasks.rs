@@ -1,0 +1,86 @@
+//! Tasks: work that goes on after the answer. Knowing an id is no authority: a task is there for the grant whose call
+//! made it, under the rule of the tool that was called, as the policy stands now. Anybody else's is like one that is
+//! not there.
+
+mod list;
+mod owner;
+
+use gatelodge_mcp::{Method, REQUIRED_FOR_TASKS, Request, WireError, code, error};
+use http::StatusCode;
+
+use self::list::list;
+use self::owner::is_passed_over;
+pub(crate) use self::owner::{is_for, not_to_hear, note, of_client};
+use super::{call, initialize};
+use crate::Gateway;
+use crate::call::{Facts, Refusal, Room, Trail};
+use crate::http::line::Line;
+use crate::http::reply;
+use crate::visit::{Crossing, Side, Visit};
+
+/// Answers a request about tasks.
+pub(crate) async fn request(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
+    match Room::for_request(visit, request.method()) {
+        Ok(room) => line.hold(room),
+        Err(refusal) => return refuse(gw, request, trail, line, &refusal).await,
+    }
+    initialize::reopen_if_over(gw, visit).await;
+    let method = Facts::Method { name: request.method().name() };
+    if !is_known(visit, request.method()) {
+        return call::carry(gw, visit, request, &method, trail, line).await;
+    }
+    if matches!(visit.side, Side::Modern(_)) && !request.meta().declares_tasks() {
+        let what = "the client has not declared the extension for tasks";
+        let text = error(Some(request.id()), code::MISSING_CLIENT_CAPABILITY, what, Some(REQUIRED_FOR_TASKS));
+        line.finish_with(StatusCode::BAD_REQUEST, text.into()).await;
+        return gw.write(trail.rejected(code::MISSING_CLIENT_CAPABILITY, what)).await;
+    }
+    if *request.method() == Method::TasksList {
+        return list(gw, visit, request, trail, line).await;
+    }
+    let id = match request.task_id() {
+        Ok(id) => id,
+        Err(fault) => return reject(gw, visit, trail, line, &fault).await,
+    };
+    match gw.own_task(visit, &id).await {
+        Ok(Some(tool)) => call::carry(gw, visit, request, &Facts::Task { id, tool }, trail, line).await,
+        Ok(None) if is_passed_over(gw, visit, &id).await => {
+            call::carry(gw, visit, request, &method, trail, line).await;
+        }
+        Ok(None) => {
+            trail.about(visit, Some(&id), None);
+            gw.metrics.refused(Refusal::Unaddressed.code());
+            line.finish(reply::unknown_task(request.id(), &id).into()).await;
+            gw.write(trail.refused(&Refusal::Unaddressed)).await;
+        }
+        Err(fault) => refuse(gw, request, trail, line, &Refusal::Store(fault)).await,
+    }
+}
+
+/// Whether there is such a method at all in the client's revision and at the server.
+fn is_known(visit: &Visit, method: &Method<'_>) -> bool {
+    // The tasks of one era are not those of the other.
+    if visit.crossing() != Crossing::None {
+        return false;
+    }
+    match (&visit.side, method) {
+        (Side::Modern(_), Method::TasksGet | Method::TasksUpdate | Method::TasksCancel) => visit.upstream.has_tasks(),
+        (
+            Side::Legacy(Some(session)),
+            Method::TasksGet | Method::TasksResult | Method::TasksList | Method::TasksCancel,
+        ) => session.has_tasks(),
+        _ => false,
+    }
+}
+
+async fn refuse(gw: &Gateway, request: &Request<'_>, mut trail: Trail, line: Line, refusal: &Refusal) {
+    gw.metrics.refused(refusal.code());
+    line.finish(reply::fault(request.id(), trail.call(), refusal)).await;
+    gw.write(trail.refused(refusal)).await;
+}
+
+async fn reject(gw: &Gateway, visit: &Visit, mut trail: Trail, line: Line, fault: &WireError) {
+    let (status, text) = reply::wire_error(fault, visit.era());
+    line.finish_with(status, text.into()).await;
+    gw.write(trail.rejected(fault.code, &fault.message)).await;
+}

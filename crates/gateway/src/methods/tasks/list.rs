@@ -1,0 +1,79 @@
+//! `tasks/list`: the server's, without what is not the grant's own.
+
+use bytes::Bytes;
+use gatelodge_json::read;
+use gatelodge_mcp::{Caching, Request, Upstream as Said, code, edit_list, error, read_upstream};
+use gatelodge_store::Outcome;
+use http::StatusCode;
+
+use super::owner::{hash, is_passed_over, know_offer, may_hear, own_tasks};
+use super::{refuse, reject};
+use crate::Gateway;
+use crate::call::{Refusal, Trail, answer};
+use crate::http::line::Line;
+use crate::methods::list::{Pages, Wanted, fetch};
+use crate::methods::pass::fail;
+use crate::upstream::SendError;
+use crate::visit::Visit;
+
+/// Answers the list.
+pub(super) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
+    match request.cursor() {
+        Ok(None) => {}
+        Ok(Some(_)) => {
+            let what = "the cursor is not one of this gateway";
+            line.finish(error(Some(request.id()), code::INVALID_PARAMS, what, None).into()).await;
+            return gw.write(trail.rejected(code::INVALID_PARAMS, what)).await;
+        }
+        Err(fault) => return reject(gw, visit, trail, line, &fault).await,
+    }
+    match listed(gw, visit, request, &mut line).await {
+        Ok((status, text, outcome)) => {
+            line.finish_with(status, visit.upstream.secrets().cut(text)).await;
+            gw.write(trail.outcome(outcome, None)).await;
+        }
+        Err(Refusal::Upstream(fault)) => fail(gw, request.id(), &mut trail, fault, line).await,
+        Err(refusal) => refuse(gw, request, trail, line, &refusal).await,
+    }
+}
+
+async fn listed(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    line: &mut Line,
+) -> Result<(StatusCode, Bytes, Outcome), Refusal> {
+    let unreadable = || Refusal::Upstream(SendError::Unusable("the list cannot be read".to_owned()));
+    let progress = request.meta().progress_token();
+    let wanted = Wanted { method: request.method(), member: "tasks", progress: progress.as_ref() };
+    let (pages, first) = match fetch(gw, visit, &wanted, line, |id, cursor, trace| request.paged(id, cursor, trace))
+        .await?
+    {
+        Pages::Whole(pages, first) => (pages, first),
+        Pages::Error(message, status) => {
+            let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply).ok_or_else(unreadable)?;
+            return Ok((status, text, outcome));
+        }
+    };
+    let own = own_tasks(gw, visit).await.map_err(Refusal::Store)?;
+    if let Some(tool) = own.values().next() {
+        know_offer(gw, visit, tool, line).await;
+    }
+    let documents: Option<Vec<_>> = pages.iter().map(|page| read(page, &gw.settings.reply).ok()).collect();
+    let documents = documents.ok_or_else(unreadable)?;
+    let mut entries = Vec::new();
+    for entry in documents.iter().filter_map(|page| page.root().get("tasks")).flat_map(|tasks| tasks.elements()) {
+        let Some(id) = entry.get("taskId").and_then(|id| id.as_str()) else { continue };
+        let is_shown = match own.get(&hash(visit, &id)) {
+            Some(tool) => may_hear(gw, visit, tool),
+            None => is_passed_over(gw, visit, &id).await,
+        };
+        if is_shown {
+            entries.push(entry.raw());
+        }
+    }
+    let page = documents.first().ok_or_else(unreadable)?;
+    let result = edit_list(page.root(), "tasks", &entries, Caching::Unsaid).ok_or_else(unreadable)?;
+    let Ok(Said::Reply(first)) = read_upstream(&first, &gw.settings.reply) else { return Err(unreadable()) };
+    Ok((StatusCode::OK, first.with_payload(request.id(), &result).into(), Outcome::Ok))
+}

@@ -1,0 +1,160 @@
+//! Whose a task is: noted when the answer to a call makes it, looked up whenever somebody speaks of it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use gatelodge_json::read;
+use gatelodge_mcp::{Id, Method, Payload, Request, ServerRequest, Upstream as Said, made_task, read_upstream};
+use gatelodge_policy::{Decision, decide};
+use gatelodge_store::{IdHash, Mode, StoreError, TaskRow};
+use tracing::warn;
+
+use crate::Gateway;
+use crate::call::{Facts, Refusal};
+use crate::http::line::Line;
+use crate::methods::offer::offer_for;
+use crate::upstream::Link;
+use crate::visit::{Crossing, Visit};
+
+/// How long it is known whose a task is: as long as the server keeps it, but within these. Some servers keep theirs
+/// longer than they say, and some for ever.
+const AT_LEAST: Duration = Duration::from_secs(24 * 3_600);
+const AT_MOST: Duration = Duration::from_secs(30 * 24 * 3_600);
+
+/// The most bytes of an answer that makes a task; real ones have some hundreds.
+const MAX_ANSWER: usize = 1 << 20;
+
+/// Asks what the server offers, if that is not known. A server that does not say offers nothing.
+pub(super) async fn know_offer(gw: &Gateway, visit: &Visit, tool: &str, line: &mut Line) {
+    if visit.door.mode == Mode::Enforce {
+        let _ = offer_for(gw, visit, tool, line).await;
+    }
+}
+
+/// Whether the policy lets the grant hear of a task of a tool. What is not known of the tool's definition, because
+/// nobody has asked since it changed, is no yes.
+pub(super) fn may_hear(gw: &Gateway, visit: &Visit, tool: &str) -> bool {
+    if visit.door.mode == Mode::Observe {
+        return true;
+    }
+    let Some(policy) = &visit.door.policy else { return false };
+    let offer = visit.offers().current();
+    let facts = Facts::Task { id: "".into(), tool: tool.to_owned() };
+    matches!(decide(&policy.policy, &facts.call(visit, offer.as_deref()), gw.clock.now()), Decision::Allow(_))
+}
+
+/// By what a task is known. A process of a session's own has tasks of its own, and may use the ids of another.
+pub(super) fn hash(visit: &Visit, id: &str) -> IdHash {
+    let scope = match visit.session() {
+        Some(session) if matches!(session.link(), Link::Child(_)) => session.hash().to_string(),
+        _ => String::new(),
+    };
+    IdHash::of(&[visit.upstream.name().as_str(), &scope, id])
+}
+
+/// Notes whose a task is that the answer to a call has made, before the caller gets to know it.
+pub(crate) async fn note(gw: &Gateway, visit: &Visit, tool: &str, text: &Bytes, token: Option<(&str, Id<'_>)>) {
+    // Most answers do not have the word in them at all, and large ones are not worth looking through.
+    if visit.crossing() != Crossing::None
+        || text.len() > MAX_ANSWER
+        || !str::from_utf8(text).is_ok_and(|text| text.contains("\"taskId\""))
+    {
+        return;
+    }
+    let Ok(Said::Reply(reply)) = read_upstream(text, &gw.settings.reply) else { return };
+    let Payload::Result(result) = reply.payload() else { return };
+    let Some(task) = made_task(result, visit.era()) else { return };
+    visit.upstream.note_tasks();
+    if let Some(session) = visit.session() {
+        session.note_tasks();
+        if let Some((own, token)) = token {
+            session.note_progress(own, token.into_owned());
+        }
+    }
+    let now = gw.clock.now();
+    let life = task.ttl.map_or(AT_MOST, Duration::from_millis).clamp(AT_LEAST, AT_MOST);
+    let row = TaskRow {
+        id: hash(visit, &task.id),
+        grant: visit.grant.config.id.clone(),
+        server: visit.upstream.name().clone(),
+        tool: tool.to_owned(),
+        expires_at: now.checked_add(life).unwrap_or(now),
+    };
+    if let Err(fault) = gw.task_rows.keep(row, now).await {
+        let server = visit.upstream.name();
+        warn!(server.name = %server, error = %fault, "nobody can ask for a task that `{tool}` of `{server}` has made: {fault}");
+    }
+}
+
+/// Whether what a server says of a task may go to the caller.
+pub(crate) async fn is_for(gw: &Gateway, visit: &Visit, params: &str) -> bool {
+    let Ok(document) = read(params.as_bytes(), &gw.settings.reply) else { return false };
+    let Some(id) = document.root().get("taskId").and_then(|id| id.as_str()) else { return false };
+    match gw.own_task(visit, &id).await {
+        Ok(Some(tool)) => may_hear(gw, visit, &tool),
+        Ok(None) => is_passed_over(gw, visit, &id).await,
+        Err(_) => false,
+    }
+}
+
+/// Whether a task that is not the grant's own is shown to it all the same: one that nobody has may have been made past
+/// us, and who only observes is not kept from it.
+pub(super) async fn is_passed_over(gw: &Gateway, visit: &Visit, id: &str) -> bool {
+    visit.door.mode == Mode::Observe && matches!(gw.task_rows.find(hash(visit, id)).await, Ok(None))
+}
+
+/// For what an upstream asks about a task of the client's own: the method by which it asked for what the task does,
+/// whose rule it is under. None for any other request.
+pub(crate) fn of_client(gw: &Gateway, visit: &Visit, asked: &ServerRequest<'_>) -> Option<Result<String, Refusal>> {
+    if !matches!(asked.method(), Method::TasksGet | Method::TasksResult | Method::TasksCancel) {
+        return None;
+    }
+    let document = asked.params().and_then(|params| read(params.as_bytes(), &gw.settings.reply).ok());
+    let id = document.as_ref().and_then(|params| params.root().get("taskId")?.as_str());
+    let method = id.zip(visit.session()).and_then(|(id, session)| session.asked_for(&id));
+    Some(method.ok_or(Refusal::Unaddressed))
+}
+
+/// The first task that a request wants to listen to and that the grant may not hear of.
+pub(crate) async fn not_to_hear(gw: &Gateway, visit: &Visit, request: &Request<'_>, line: &mut Line) -> Option<String> {
+    let named = request.params()?.get("notifications")?.get("taskIds")?;
+    for value in named.elements() {
+        let id = value.as_str().unwrap_or(value.raw().into());
+        let may_hear = match gw.own_task(visit, &id).await {
+            Ok(Some(tool)) => {
+                know_offer(gw, visit, &tool, line).await;
+                may_hear(gw, visit, &tool)
+            }
+            Ok(None) => is_passed_over(gw, visit, &id).await,
+            Err(_) => false,
+        };
+        if !may_hear {
+            return Some(id.into_owned());
+        }
+    }
+    None
+}
+
+/// The tools whose calls made the grant's tasks at the server, by what the tasks are known by.
+pub(super) async fn own_tasks(gw: &Gateway, visit: &Visit) -> Result<HashMap<IdHash, String>, StoreError> {
+    let now = gw.clock.now();
+    let rows = gw.task_rows.of_grant(&visit.grant.config.id, visit.upstream.name()).await?;
+    Ok(rows.into_iter().filter(|task| task.expires_at > now).map(|task| (task.id, task.tool)).collect())
+}
+
+impl Gateway {
+    /// The tool whose call made a task; none unless the grant made it.
+    pub(super) async fn own_task(&self, visit: &Visit, id: &str) -> Result<Option<String>, StoreError> {
+        let found = self.task_rows.find(hash(visit, id)).await?;
+        let own = found.filter(|task| task.grant == visit.grant.config.id && task.expires_at > self.clock.now());
+        Ok(own.map(|task| task.tool))
+    }
+
+    /// Forgets tasks that nobody asks for any more.
+    pub(crate) async fn sweep_tasks(&self) {
+        if let Err(fault) = self.task_rows.sweep(self.clock.now()).await {
+            warn!(error = %fault, "tasks that have expired cannot be forgotten: {fault}");
+        }
+    }
+}

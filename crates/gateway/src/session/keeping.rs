@@ -1,0 +1,196 @@
+//! Sessions beyond the life of the process: written when they open, found again by whoever shows their id and the token
+//! of their grant.
+//!
+//! Nothing depends on it but the client's comfort, so a store that cannot keep a session takes it from nobody: it lives
+//! until the restart. The server's own session is not kept; it is opened anew.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gatelodge_mcp::code;
+use gatelodge_mcp::head::Misfit;
+use gatelodge_store::{IdHash, SessionRow, SessionRows, StoreError};
+use http::StatusCode;
+use tokio::sync::Semaphore;
+use tracing::warn;
+
+use super::{ID_BYTES, Session, lock};
+use crate::Gateway;
+use crate::visit::Visit;
+
+/// No answer waits longer for the store.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Look-ups at a time: whoever makes up ids waits, and takes no thread from anybody.
+const LOOK_UPS: usize = 4;
+/// Ids that are remembered for not being there.
+const MAX_GONE: usize = 4_096;
+/// Sessions that were used within so long are noted as used. Longer than the time between two notes.
+const IN_USE: Duration = Duration::from_secs(120);
+
+/// Where sessions are kept, and what is known of those that are not.
+pub(crate) struct Keeping {
+    rows: Arc<dyn SessionRows>,
+    look_ups: Semaphore,
+    gone: Mutex<Gone>,
+    /// Those that have ended, and that the store could not be told to forget.
+    unforgotten: Mutex<Vec<IdHash>>,
+}
+
+/// Ids that have ended, or that were looked for and not found. Ids are random, so none of them ever comes to be.
+#[derive(Default)]
+struct Gone {
+    ids: HashSet<IdHash>,
+    order: VecDeque<IdHash>,
+}
+
+impl Gone {
+    fn add(&mut self, id: IdHash) {
+        if !self.ids.insert(id) {
+            return;
+        }
+        self.order.push_back(id);
+        if self.order.len() > MAX_GONE
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.ids.remove(&oldest);
+        }
+    }
+}
+
+impl Keeping {
+    pub fn new(rows: Arc<dyn SessionRows>) -> Self {
+        Self { rows, look_ups: Semaphore::new(LOOK_UPS), gone: Mutex::default(), unforgotten: Mutex::default() }
+    }
+
+    fn is_gone(&self, id: &IdHash) -> bool {
+        lock(&self.gone).ids.contains(id)
+    }
+
+    async fn look_up(&self, id: IdHash) -> Result<Option<SessionRow>, StoreError> {
+        let looking = async {
+            // INVARIANT: nobody closes the semaphore.
+            let _turn = self.look_ups.acquire().await;
+            self.rows.find(id).await
+        };
+        in_time(looking).await
+    }
+}
+
+async fn in_time<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    let late = || Err(StoreError::Unavailable("it did not answer".to_owned()));
+    tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(|_| late())
+}
+
+/// Whether a text could be one of our ids. Nothing else is looked for.
+fn is_id(text: &str) -> bool {
+    text.len() == 2 * ID_BYTES && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+impl Gateway {
+    /// Keeps a session that was opened.
+    pub(crate) async fn keep_session(&self, session: &Session) {
+        if let Err(fault) = in_time(self.keeping.rows.keep(session.row(self.clock.now()))).await {
+            warn!(error = %fault, "a session will not survive a restart of the gateway: {fault}");
+        }
+    }
+
+    /// Finds a session by its id: here, or among those that were kept. One of another grant is not there.
+    ///
+    /// # Errors
+    /// The store cannot say, or there is no room. The client need not begin anew for that.
+    pub(crate) async fn find_session(&self, id: &str, visit: &Visit) -> Result<Option<Arc<Session>>, Misfit> {
+        if let Some(session) = self.sessions.find(id, &visit.grant.config.id, visit.upstream.name()) {
+            return Ok(Some(session));
+        }
+        let hash = IdHash::of(&[id]);
+        if !is_id(id) || self.sessions.has(id) || self.keeping.is_gone(&hash) {
+            return Ok(None);
+        }
+        let found = self.keeping.look_up(hash).await.map_err(|fault| {
+            warn!(error = %fault, "a session cannot be looked for: {fault}");
+            not_now("the record of sessions cannot be read; try again later")
+        })?;
+        match found {
+            Some(row) => self.restore_session(id, row, visit).await,
+            None => {
+                lock(&self.keeping.gone).add(hash);
+                Ok(None)
+            }
+        }
+    }
+
+    async fn restore_session(&self, id: &str, row: SessionRow, visit: &Visit) -> Result<Option<Arc<Session>>, Misfit> {
+        let hash = row.id;
+        let oldest = self.clock.now().checked_sub(self.settings.session_idle).unwrap_or_default();
+        let is_own = row.grant == visit.grant.config.id && row.server == *visit.upstream.name();
+        if !is_own || row.used_at < oldest {
+            return Ok(None);
+        }
+        let room = self.place_for_session(&visit.grant).await;
+        let room = room.ok_or_else(|| not_now("too many sessions; try again when some have ended"))?;
+        let restored = Session::restored(id, row, room).and_then(|session| self.sessions.insert(session));
+        if self.keeping.is_gone(&hash) {
+            // It was ended while we looked.
+            self.sessions.remove(id);
+            return Ok(None);
+        }
+        Ok(restored)
+    }
+
+    /// Forgets a session for good.
+    pub(crate) async fn forget_session(&self, session: &Session) {
+        let hash = session.hash();
+        lock(&self.keeping.gone).add(hash);
+        self.sessions.remove(session.id());
+        if let Err(fault) = in_time(self.keeping.rows.forget(vec![hash])).await {
+            warn!(error = %fault, "a session that has ended cannot be forgotten yet: {fault}");
+            lock(&self.keeping.unforgotten).push(hash);
+        }
+    }
+
+    /// Notes which sessions are in use, and forgets those that are not any more.
+    pub(crate) async fn note_sessions(&self) {
+        let now = self.clock.now();
+        let unforgotten = std::mem::take(&mut *lock(&self.keeping.unforgotten));
+        let oldest = now.checked_sub(self.settings.session_idle).unwrap_or_default();
+        let rows = &self.keeping.rows;
+        let noting = async {
+            rows.touch(self.sessions.used_within(IN_USE), now).await?;
+            rows.forget(unforgotten.clone()).await?;
+            rows.sweep(oldest).await
+        };
+        if let Err(fault) = noting.await {
+            warn!(error = %fault, "it cannot be noted which sessions are in use: {fault}");
+            lock(&self.keeping.unforgotten).extend(unforgotten);
+        }
+    }
+}
+
+/// The client keeps its session, and comes again.
+fn not_now(what: &str) -> Misfit {
+    Misfit::new(StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_has_the_form_of_an_id_is_looked_for() {
+        assert!(is_id(&"0f".repeat(32)));
+        for other in ["", "abc", &"0F".repeat(32), &"0g".repeat(32), &"00".repeat(33)] {
+            assert!(!is_id(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_gone_is_remembered_within_bounds() {
+        let mut gone = Gone::default();
+        let id = |number: usize| IdHash::of(&[&number.to_string()]);
+        (0..=MAX_GONE).for_each(|number| gone.add(id(number)));
+        gone.add(id(MAX_GONE));
+        assert_eq!((gone.ids.len(), gone.order.len()), (MAX_GONE, MAX_GONE));
+        assert!(!gone.ids.contains(&id(0)) && gone.ids.contains(&id(1)));
+    }
+}

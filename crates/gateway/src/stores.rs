@@ -1,0 +1,25 @@
+//! What outlives a request, as far as the gateway uses it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use gatelodge_store::{Ledger, SessionRows, TaskRows, ToolPins};
+
+/// The parts of a store that a gateway runs on.
+#[derive(Clone)]
+pub struct Stores {
+    /// Counters and the call log.
+    pub ledger: Arc<dyn Ledger>,
+    /// What was accepted of servers' definitions.
+    pub pins: Arc<dyn ToolPins>,
+    /// Sessions of clients.
+    pub sessions: Arc<dyn SessionRows>,
+    /// Whose tasks are.
+    pub tasks: Arc<dyn TaskRows>,
+}
+
+impl fmt::Debug for Stores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stores")
+    }
+}

@@ -1,0 +1,103 @@
+//! Tasks: what a call gives in place of its result when the work goes on without it.
+
+use gatelodge_json::{Limits, Part, read, split};
+
+use crate::id::SCALAR;
+use crate::meta::Meta;
+use crate::revision::Era;
+
+/// What the stateless revision calls the extension that tasks are.
+const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// What a client lacks that asks for tasks without having declared the extension, as the data of an error.
+pub const REQUIRED_FOR_TASKS: &str = r#"{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#;
+
+/// A task that a call has made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MadeTask {
+    /// The server's id of it.
+    pub id: String,
+    /// For how many milliseconds the server keeps it; none if it does not say, or without end.
+    pub ttl: Option<u64>,
+}
+
+/// The task in the result of a call; none if the result is one itself.
+pub fn made_task(result: &str, era: Era) -> Option<MadeTask> {
+    let parts = members(result)?;
+    let (parts, ttl) = match era {
+        Era::Legacy => (members(find(&parts, "task")?)?, "ttl"),
+        Era::Modern if string(find(&parts, "resultType")?)? == "task" => (parts, "ttlMs"),
+        Era::Modern => return None,
+    };
+    let id = string(find(&parts, "taskId")?)?;
+    Some(MadeTask { id, ttl: find(&parts, ttl).and_then(|ttl| ttl.parse().ok()) })
+}
+
+/// Whether a server says in its handshake, or where it is discovered, that it has tasks.
+pub fn has_tasks(result: &str, era: Era) -> bool {
+    let Ok(document) = read(result.as_bytes(), &Limits::REPLY) else { return false };
+    let capabilities = document.root().get("capabilities");
+    let tasks = capabilities.and_then(|capabilities| match era {
+        Era::Legacy => capabilities.get("tasks"),
+        Era::Modern => capabilities.get("extensions")?.get(EXTENSION),
+    });
+    tasks.is_some()
+}
+
+impl Meta<'_> {
+    /// Whether the client has declared that it knows tasks.
+    pub fn declares_tasks(&self) -> bool {
+        let extensions = self.client_capabilities().and_then(|capabilities| capabilities.get("extensions"));
+        extensions.and_then(|extensions| extensions.get(EXTENSION)).is_some()
+    }
+}
+
+fn members(object: &str) -> Option<Vec<Part<'_>>> {
+    split(object.as_bytes(), &Limits::REPLY).ok()
+}
+
+fn find<'a>(parts: &[Part<'a>], key: &str) -> Option<&'a str> {
+    parts.iter().find(|part| part.key == key).map(|part| part.value)
+}
+
+fn string(raw: &str) -> Option<String> {
+    let document = read(raw.as_bytes(), &SCALAR).ok()?;
+    document.root().as_str().map(|text| text.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(id: &str, ttl: Option<u64>) -> Option<MadeTask> {
+        Some(MadeTask { id: id.to_owned(), ttl })
+    }
+
+    #[test]
+    fn a_task_is_told_from_a_result_in_the_words_of_each_era() {
+        let legacy = r#"{"task":{"taskId":"a\u0062","status":"working","ttl":60000},"_meta":{}}"#;
+        let modern = r#"{"resultType":"task","taskId":"ab","status":"working","ttlMs":null}"#;
+        assert_eq!(made_task(legacy, Era::Legacy), task("ab", Some(60_000)));
+        assert_eq!(made_task(modern, Era::Modern), task("ab", None));
+        assert_eq!(made_task(legacy, Era::Modern), None);
+        assert_eq!(made_task(modern, Era::Legacy), None);
+        for other in [
+            r#"{"content":[{"type":"text","text":"\"taskId\""}]}"#,
+            r#"{"resultType":"complete","taskId":"ab"}"#,
+            r#"{"resultType":"task","taskId":7}"#,
+            r#"{"task":"taskId","structuredContent":{"taskId":"x"}}"#,
+            r#"["taskId"]"#,
+        ] {
+            assert_eq!((made_task(other, Era::Legacy), made_task(other, Era::Modern)), (None, None), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_server_says_whether_it_has_tasks() {
+        let legacy = r#"{"capabilities":{"tasks":{"list":{}}}}"#;
+        let modern = r#"{"capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#;
+        assert!(has_tasks(legacy, Era::Legacy) && !has_tasks(legacy, Era::Modern));
+        assert!(has_tasks(modern, Era::Modern) && !has_tasks(modern, Era::Legacy));
+        assert!(!has_tasks("{}", Era::Legacy) && !has_tasks("", Era::Modern));
+    }
+}

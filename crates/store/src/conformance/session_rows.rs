@@ -1,0 +1,66 @@
+//! What keeping sessions owes.
+
+use std::time::Duration;
+
+use super::Backend;
+use super::kit::{NOON, at};
+use crate::{GrantId, IdHash, SessionRow};
+
+fn session(id: &str) -> SessionRow {
+    SessionRow {
+        id: IdHash::of(&[id]),
+        grant: GrantId("ci".into()),
+        server: "zoo".parse().expect("a name"),
+        revision: "2025-11-25".to_owned(),
+        client_name: Some("some \"client\"".to_owned()),
+        client_version: None,
+        handshake: r#"{"id":1,"method":"initialize","params":{"n":1.10}}"#.to_owned(),
+        is_far_stateless: id.ends_with('o'),
+        used_at: at(NOON),
+    }
+}
+
+async fn keep(store: &Backend, id: &str) -> SessionRow {
+    let session = session(id);
+    store.sessions.keep(session.clone()).await.expect("kept");
+    session
+}
+
+async fn find(store: &Backend, id: &str) -> Option<SessionRow> {
+    store.sessions.find(IdHash::of(&[id])).await.expect("an answer")
+}
+
+pub async fn a_session_is_found_by_its_id_as_it_was_kept(store: &Backend) {
+    assert_eq!(find(store, "one").await, None);
+    let kept = keep(store, "one").await;
+    keep(store, "two").await;
+    assert_eq!(find(store, "one").await, Some(kept));
+}
+
+pub async fn a_forgotten_session_is_gone_and_others_stay(store: &Backend) {
+    keep(store, "one").await;
+    let two = keep(store, "two").await;
+    store.sessions.forget(vec![IdHash::of(&["one"]), IdHash::of(&["nobody's"])]).await.expect("forgotten");
+    assert_eq!((find(store, "one").await, find(store, "two").await), (None, Some(two)));
+}
+
+pub async fn sessions_that_nobody_used_are_swept(store: &Backend) {
+    keep(store, "old").await;
+    keep(store, "used").await;
+    let hour = |hours: u64| at(NOON) + Duration::from_secs(hours * 3_600);
+    store.sessions.touch(vec![IdHash::of(&["used"]), IdHash::of(&["nobody's"])], hour(2)).await.expect("touched");
+    store.sessions.touch(vec![IdHash::of(&["used"])], hour(1)).await.expect("touched");
+    assert_eq!(find(store, "used").await.expect("kept").used_at, hour(2), "it does not get older");
+    assert_eq!(find(store, "nobody's").await, None, "touching keeps nothing");
+    assert_eq!(store.sessions.sweep(hour(2)).await.expect("swept"), 1);
+    assert_eq!((find(store, "old").await.is_some(), find(store, "used").await.is_some()), (false, true));
+}
+
+pub async fn a_session_leaves_no_entry_and_no_new_version(store: &Backend) {
+    let before = store.notices.version().await.expect("a version");
+    keep(store, "one").await;
+    store.sessions.touch(vec![IdHash::of(&["one"])], at(NOON)).await.expect("touched");
+    store.sessions.forget(vec![IdHash::of(&["one"])]).await.expect("forgotten");
+    assert_eq!(store.notices.version().await.expect("a version"), before);
+    assert_eq!(store.admin_log.recent(9).await.expect("entries"), []);
+}

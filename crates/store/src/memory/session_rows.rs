@@ -1,0 +1,46 @@
+//! Sessions in memory.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use super::MemoryStore;
+use crate::StoreError;
+use crate::id_hash::IdHash;
+use crate::session_rows::{SessionRow, SessionRows};
+
+#[async_trait]
+impl SessionRows for MemoryStore {
+    async fn keep(&self, session: SessionRow) -> Result<(), StoreError> {
+        self.state().sessions.insert(session.id, session);
+        Ok(())
+    }
+
+    async fn find(&self, id: IdHash) -> Result<Option<SessionRow>, StoreError> {
+        Ok(self.state().sessions.get(&id).cloned())
+    }
+
+    async fn touch(&self, ids: Vec<IdHash>, at: Timestamp) -> Result<(), StoreError> {
+        let mut state = self.state();
+        for id in ids {
+            if let Some(session) = state.sessions.get_mut(&id) {
+                session.used_at = session.used_at.max(at);
+            }
+        }
+        Ok(())
+    }
+
+    async fn forget(&self, ids: Vec<IdHash>) -> Result<(), StoreError> {
+        let mut state = self.state();
+        for id in ids {
+            state.sessions.remove(&id);
+        }
+        Ok(())
+    }
+
+    async fn sweep(&self, before: Timestamp) -> Result<usize, StoreError> {
+        let mut state = self.state();
+        let all = state.sessions.len();
+        state.sessions.retain(|_, session| session.used_at >= before);
+        Ok(all - state.sessions.len())
+    }
+}

@@ -1,0 +1,48 @@
+//! Sessions of clients, so that they survive a restart. They are no authority, and the ids themselves are not kept.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use crate::StoreError;
+use crate::grants::GrantId;
+use crate::id_hash::IdHash;
+use crate::name::ServerName;
+
+/// What it takes to go on with a session. The server's own session is not in it: it is opened anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRow {
+    /// The hash of its id.
+    pub id: IdHash,
+    /// Whose it is.
+    pub grant: GrantId,
+    /// At which server.
+    pub server: ServerName,
+    /// The revision that was agreed.
+    pub revision: String,
+    /// The client's name, as it claims.
+    pub client_name: Option<String>,
+    /// The client's version, as it claims.
+    pub client_version: Option<String>,
+    /// The client's handshake, as it wrote it.
+    pub handshake: String,
+    /// Whether the server knows of no session, so that there is none to be opened.
+    pub is_far_stateless: bool,
+    /// When it was used last, or a little earlier.
+    pub used_at: Timestamp,
+}
+
+/// Keeps sessions. What is kept survives the death of the process; a power cut may take the last of it.
+#[async_trait]
+pub trait SessionRows: Send + Sync {
+    /// Keeps a session.
+    async fn keep(&self, session: SessionRow) -> Result<(), StoreError>;
+    /// Finds a session, whosever it is.
+    async fn find(&self, id: IdHash) -> Result<Option<SessionRow>, StoreError>;
+    /// Notes that sessions were used. A time before the one that is kept changes nothing, and what is not kept is
+    /// passed over.
+    async fn touch(&self, ids: Vec<IdHash>, at: Timestamp) -> Result<(), StoreError>;
+    /// Forgets sessions. What is not kept is passed over.
+    async fn forget(&self, ids: Vec<IdHash>) -> Result<(), StoreError>;
+    /// Forgets sessions that were last used before a time, and says how many.
+    async fn sweep(&self, before: Timestamp) -> Result<usize, StoreError>;
+}

@@ -1,0 +1,89 @@
+//! Sessions in `state.db`.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use rusqlite::{OptionalExtension, Row, TransactionBehavior, params};
+
+use super::SqliteState;
+use crate::StoreError;
+use crate::clock::{nanoseconds, of_nanoseconds};
+use crate::grants::GrantId;
+use crate::id_hash::IdHash;
+use crate::session_rows::{SessionRow, SessionRows};
+
+const COLUMNS: &str =
+    "id, grant_id, server, revision, client_name, client_version, handshake, is_far_stateless, used_at";
+
+#[async_trait]
+impl SessionRows for SqliteState {
+    async fn keep(&self, session: SessionRow) -> Result<(), StoreError> {
+        let keep = self.run_light(move |db| {
+            let insert = format!("INSERT OR REPLACE INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
+            db.prepare_cached(&insert)?.execute(params![
+                session.id.as_bytes(),
+                session.grant.0,
+                session.server.as_str(),
+                session.revision,
+                session.client_name,
+                session.client_version,
+                session.handshake,
+                session.is_far_stateless,
+                nanoseconds(session.used_at),
+            ])?;
+            Ok(())
+        });
+        keep.await
+    }
+
+    async fn find(&self, id: IdHash) -> Result<Option<SessionRow>, StoreError> {
+        let find = self.run_light(move |db| {
+            let select = format!("SELECT {COLUMNS} FROM sessions WHERE id = ?");
+            let found = db.prepare_cached(&select)?.query_row([id.as_bytes()], |row| Ok(session(row))).optional()?;
+            found.transpose()
+        });
+        find.await
+    }
+
+    async fn touch(&self, ids: Vec<IdHash>, at: Timestamp) -> Result<(), StoreError> {
+        let touch = self.run_light(move |db| {
+            let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            for id in &ids {
+                let update = "UPDATE sessions SET used_at = max(used_at, ?) WHERE id = ?";
+                transaction.prepare_cached(update)?.execute(params![nanoseconds(at), id.as_bytes()])?;
+            }
+            Ok(transaction.commit()?)
+        });
+        touch.await
+    }
+
+    async fn forget(&self, ids: Vec<IdHash>) -> Result<(), StoreError> {
+        let forget = self.run_light(move |db| {
+            let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            for id in &ids {
+                transaction.prepare_cached("DELETE FROM sessions WHERE id = ?")?.execute([id.as_bytes()])?;
+            }
+            Ok(transaction.commit()?)
+        });
+        forget.await
+    }
+
+    async fn sweep(&self, before: Timestamp) -> Result<usize, StoreError> {
+        let sweep =
+            self.run_light(move |db| Ok(db.execute("DELETE FROM sessions WHERE used_at < ?", [nanoseconds(before)])?));
+        sweep.await
+    }
+}
+
+fn session(row: &Row<'_>) -> Result<SessionRow, StoreError> {
+    Ok(SessionRow {
+        id: IdHash::stored(row.get(0)?),
+        grant: GrantId(row.get::<_, String>(1)?.into()),
+        server: super::name(&row.get::<_, String>(2)?)?,
+        revision: row.get(3)?,
+        client_name: row.get(4)?,
+        client_version: row.get(5)?,
+        handshake: row.get(6)?,
+        is_far_stateless: row.get(7)?,
+        used_at: of_nanoseconds(row.get(8)?),
+    })
+}
