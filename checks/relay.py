@@ -54,6 +54,9 @@ class Relay:
                 asyncio.create_task(answer(answers, back))]
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            # The relay ends; a task that says so would be told of as a fault.
+            return
         finally:
             for way in ways:
                 way.cancel()

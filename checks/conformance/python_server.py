@@ -1,10 +1,12 @@
 """A server for the scenarios of the official conformance suite, on the Python SDK.   python_server.py PORT
 
 It listens on this machine alone, and prints `{"port": N}` when it does. Names of tools, prompts and resources, and what
-they give, are the suite's to say. It has no tasks: the SDK has none.
+they give, are the suite's to say. It has no tasks: the SDK has none. What it wants to know of the client it asks as the
+era of the request has it: by the answer, or in the middle of the call.
 """
 
 import asyncio
+import functools
 import json
 import socket
 import sys
@@ -13,11 +15,12 @@ import warnings
 import mcp.types as types
 import uvicorn
 from mcp.server.caching import CacheHint
-from mcp.server.lowlevel import Server
+from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.streamable_http import EventMessage, EventStore
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
+from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.subscriptions import PromptsListChanged, ToolsListChanged
 
 # Older revisions have sampling and logging, and the suite asks for them.
@@ -72,7 +75,11 @@ def say(*content: dict | str) -> types.CallToolResult:
 
 
 def user(message: str, member: str, kind: str = "string") -> dict:
-    schema = {"type": "object", "properties": {member: {"type": kind}}, "required": [member]}
+    return form(message, {member: {"type": kind}}, [member])
+
+
+def form(message: str, properties: dict, required: list | None = None) -> dict:
+    schema = {"type": "object", "properties": properties} | ({"required": required} if required else {})
     return {"method": "elicitation/create", "params": {"mode": "form", "message": message, "requestedSchema": schema}}
 
 
@@ -88,6 +95,27 @@ def need(state: str | None = None, **questions: dict) -> types.InputRequiredResu
 
 ROOTS = {"method": "roots/list"}
 NAME = user("Your name?", "name")
+
+ANSWERS = {"elicitation/create": types.ElicitResult, "sampling/createMessage": types.CreateMessageResult,
+           "roots/list": types.ListRootsResult}
+
+
+async def ask(ctx, question) -> object:
+    """Asks the client in the middle of a call."""
+    related = ServerMessageMetadata(related_request_id=ctx.request_id)
+    return await ctx.session.send_request(question, ANSWERS[question.method], metadata=related)
+
+
+async def until_done(run, ctx, params):
+    """Runs what may need answers. In a session they are asked for at once, and it is run again with them."""
+    while True:
+        result = await run(ctx, params)
+        if not isinstance(result, types.InputRequiredResult) or not ctx.session.can_send_request:
+            return result
+        wanted = result.input_requests or {}
+        answers = await asyncio.gather(*(ask(ctx, question) for question in wanted.values()))
+        params = params.model_copy(update={"input_responses": dict(zip(wanted, answers)),
+                                           "request_state": result.request_state})
 
 
 # ---- tools -----------------------------------------------------------------------------------
@@ -161,44 +189,43 @@ async def test_error_handling(ctx, args, params):
 
 @tool("Asks the client's model", ("prompt",), prompt={"type": "string"})
 async def test_sampling(ctx, args, params):
-    question = types.SamplingMessage.model_validate({"role": "user", "content": text(args["prompt"])})
-    answer = await ctx.session.create_message([question], max_tokens=100, related_request_id=ctx.request_id)
-    return say(f"The model said: {answer.content}")
+    return answered("The model said", params, model(args["prompt"]))
 
 
-async def elicit(ctx, message: str, properties: dict):
-    schema = {"type": "object", "properties": properties}
-    answer = await ctx.session.elicit_form(message, schema, related_request_id=ctx.request_id)
-    return say(f"The user said: {answer.model_dump_json()}")
+def answered(what: str, params, question: dict):
+    """What the client says to one question."""
+    answer = (params.input_responses or {}).get("answer")
+    return say(f"{what}: {answer.model_dump_json()}") if answer else need(answer=question)
 
 
 @tool("Asks the client's user", ("message",), message={"type": "string"})
 async def test_elicitation(ctx, args, params):
-    return await elicit(ctx, args["message"], {"username": {"type": "string"}, "email": {"type": "string"}})
+    properties = {"username": {"type": "string"}, "email": {"type": "string"}}
+    return answered("The user said", params, form(args["message"], properties))
 
 
 @tool("Asks the user for values with defaults")
 async def test_elicitation_sep1034_defaults(ctx, args, params):
-    return await elicit(ctx, "Who are you?", {
+    return answered("The user said", params, form("Who are you?", {
         "name": {"type": "string", "default": "John Doe"},
         "age": {"type": "integer", "default": 30},
         "score": {"type": "number", "default": 95.5},
         "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
         "verified": {"type": "boolean", "default": True},
-    })
+    }))
 
 
 @tool("Asks the user to choose")
 async def test_elicitation_sep1330_enums(ctx, args, params):
     plain = ["red", "green", "blue"]
     titled = [{"const": "s", "title": "Small"}, {"const": "m", "title": "Medium"}, {"const": "l", "title": "Large"}]
-    return await elicit(ctx, "Choose.", {
+    return answered("The user said", params, form("Choose.", {
         "untitledSingle": {"type": "string", "enum": plain},
         "titledSingle": {"type": "string", "oneOf": titled},
         "legacyEnum": {"type": "string", "enum": plain, "enumNames": ["Red", "Green", "Blue"]},
         "untitledMulti": {"type": "array", "items": {"type": "string", "enum": plain}},
         "titledMulti": {"type": "array", "items": {"anyOf": titled}},
-    })
+    }))
 
 
 @tool("Takes what only a recent schema can say", schema={
@@ -234,12 +261,14 @@ async def test_custom_header(ctx, args, params):
 @tool("Tells listeners that the tools changed")
 async def test_trigger_tool_change(ctx, args, params):
     await CHANGES.publish(ToolsListChanged())
+    await ctx.session.send_tool_list_changed()
     return say("The tools changed.")
 
 
 @tool("Tells listeners that the prompts changed")
 async def test_trigger_prompt_change(ctx, args, params):
     await CHANGES.publish(PromptsListChanged())
+    await ctx.session.send_prompt_list_changed()
     return say("The prompts changed.")
 
 
@@ -265,7 +294,7 @@ async def slow_compute(ctx, args, params):
 
 @tool("Needs an answer of the user")
 async def test_streaming_elicitation(ctx, args, params):
-    return need(value=user("A value?", "value"))
+    return answered("The user said", params, user("A value?", "value"))
 
 
 @tool("Needs a name of the user")
@@ -333,7 +362,8 @@ async def list_tools(ctx, params):
 async def call_tool(ctx, params):
     if params.name not in TOOLS:
         raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}")
-    return await TOOLS[params.name][1](ctx, params.arguments or {}, params)
+    run = TOOLS[params.name][1]
+    return await until_done(lambda ctx, params: run(ctx, params.arguments or {}, params), ctx, params)
 
 
 # ---- resources and prompts -------------------------------------------------------------------
@@ -391,6 +421,10 @@ async def list_prompts(ctx, params):
 
 
 async def get_prompt(ctx, params):
+    return await until_done(give_prompt, ctx, params)
+
+
+async def give_prompt(ctx, params):
     every = prompts(params.arguments or {}, params.input_responses or {})
     if params.name not in every:
         raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {params.name}")
@@ -416,6 +450,8 @@ def main() -> None:
         on_get_prompt=get_prompt, on_completion=complete, on_set_logging_level=nothing)
     security = RequestStateSecurity(keys=[b"a key for tests, long enough to be one"])
     server.middleware.append(RequestStateBoundary(security, default_audience="conformance-python"))
+    changes = NotificationOptions(prompts_changed=True, resources_changed=False, tools_changed=True)
+    server.create_initialization_options = functools.partial(server.create_initialization_options, changes)
     app = server.streamable_http_app(event_store=Events(), retry_interval=100)
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

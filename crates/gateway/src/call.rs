@@ -17,7 +17,7 @@ pub(crate) use forward::{
     COMPLETE, Ended, Errand, answer, attend, forward, go_on, own_answer, result_text, says_error, under_our_id,
 };
 pub(crate) use mirrored::mirrored;
-pub(crate) use paused::{Bond, Paused, PausedCalls, as_input, response};
+pub(crate) use paused::{Bond, Paused, PausedCalls, Question};
 pub(crate) use permit::Permit;
 pub(crate) use refusal::Refusal;
 pub(crate) use reserve::take;

@@ -244,6 +244,11 @@ impl Session {
         self.revision
     }
 
+    /// The revision as each request says it in its head; the first revisions had no such header.
+    pub fn spoken_in_head(&self) -> Option<Revision> {
+        Some(self.revision).filter(|revision| *revision >= Revision::R2025_06_18)
+    }
+
     pub fn client(&self) -> &ClientInfo {
         &self.client
     }

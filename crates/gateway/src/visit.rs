@@ -125,8 +125,7 @@ impl Visit {
     pub fn addressed(&self, mut outgoing: Outgoing) -> Outgoing {
         if let Some(session) = self.far_session() {
             outgoing.link = session.link();
-            // The first revisions had no such header.
-            outgoing.revision = Some(session.revision()).filter(|revision| *revision >= Revision::R2025_06_18);
+            outgoing.revision = session.spoken_in_head();
         }
         outgoing
     }

@@ -157,14 +157,17 @@ async fn what_a_server_asks_in_a_call_a_stateless_client_is_asked_by_the_answer(
     };
 
     let other = stateless(&gw, "tools/call", again(json!({"a": 2}))).await;
-    assert!(other.text().contains("nothing that is under way"), "it is bound to the very request: {}", other.body);
+    assert_eq!((other.status, other.code()), (400, -32602), "it is bound to the very request: {}", other.body);
     let answer = stateless(&gw, "tools/call", again(json!({"a": 1}))).await;
     assert_eq!(answer.text(), "done");
     let replies: Vec<Value> = upstream.hits().iter().map(Hit::message).filter(|message| message["id"] == 77).collect();
     assert_eq!(replies.len(), 1);
     assert_eq!(replies[0]["result"], json!({"action": "accept", "content": {}}));
     let twice = stateless(&gw, "tools/call", again(json!({"a": 1}))).await;
-    assert!(twice.text().contains("nothing that is under way"), "it is good once");
+    assert_eq!((twice.status, twice.code()), (400, -32602), "it is good once");
+    let mut changed = again(json!({"a": 1}));
+    changed["requestState"] = json!(format!("{}-changed", asked["requestState"].as_str().expect("a state")));
+    assert_eq!(stateless(&gw, "tools/call", changed).await.code(), -32602);
     assert_eq!(upstream.calls().len(), 1, "the call was sent once");
 }
 

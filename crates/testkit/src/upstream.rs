@@ -1,6 +1,7 @@
 //! An upstream that records every request and answers byte by byte as the test says.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -48,6 +49,8 @@ pub enum Step {
     Write(Vec<u8>),
     /// Waits.
     Pause(Duration),
+    /// Waits until the other side hangs up, and notes that it did.
+    HungUp(Arc<AtomicBool>),
     /// Closes in the middle of whatever was said.
     Close,
 }
@@ -153,6 +156,11 @@ async fn serve(mut stream: TcpStream, handler: &Handler, tools: &Value, hits: &M
                 Step::Pause(time) => {
                     tokio::time::sleep(time).await;
                     false
+                }
+                Step::HungUp(noted) => {
+                    while stream.read(&mut [0; 1024]).await.is_ok_and(|read| read > 0) {}
+                    noted.store(true, Ordering::Release);
+                    true
                 }
                 Step::Close => true,
             };

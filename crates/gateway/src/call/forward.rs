@@ -1,9 +1,11 @@
 //! Carries messages between an upstream and the caller until the answer is there. Every call ends once.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use gatelodge_json::{Limits, read};
 use gatelodge_mcp::bridge::with_members;
-use gatelodge_mcp::{Id, Payload, Reply, Request, Rewrite, Upstream as Said, code, read_upstream};
+use gatelodge_mcp::{Id, Method, Payload, Reply, Request, Rewrite, Upstream as Said, code, read_upstream};
 use gatelodge_store::{CallId, Outcome};
 use http::StatusCode;
 use tokio::time::{MissedTickBehavior, interval_at};
@@ -16,6 +18,11 @@ use crate::session::UnderWay;
 use crate::telemetry::ClientSpan;
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::{Crossing, Side, Visit};
+
+/// How long to wait for further questions after one: servers that ask several things at once write them in a row.
+const TOGETHER: Duration = Duration::from_millis(50);
+/// Questions that a client is asked at once; the others come in the next round.
+const MOST_AT_ONCE: usize = 16;
 
 /// The message that was judged, under our id, with our progress token in place of the caller's.
 pub(crate) fn under_our_id(visit: &Visit, request: &Request<'_>, call: CallId, about: Option<&str>) -> Outgoing {
@@ -31,7 +38,9 @@ pub(crate) fn under_our_id(visit: &Visit, request: &Request<'_>, call: CallId, a
     };
     // INVARIANT: only a token that is there is replaced, so the rewrite cannot fail.
     let text = request.rewritten(&rewrite).unwrap_or_default();
-    visit.addressed_about(Outgoing::request(text, call), method, about).within(hop)
+    let may_ask = matches!(request.method(), Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead);
+    let outgoing = visit.addressed_about(Outgoing::request(text, call), method, about).within(hop);
+    Outgoing { may_ask, ..outgoing }
 }
 
 /// How an exchange ended.
@@ -40,7 +49,7 @@ pub(crate) enum Ended {
     /// With an answer, under the upstream's id for it.
     Answer(Bytes),
     /// The upstream asks the client something, and the client is asked by the answer to its request.
-    Asked(Bytes),
+    Asked(Vec<Bytes>),
     /// The caller does not want one any more.
     Cancelled,
 }
@@ -153,9 +162,11 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
     let Errand { gw, visit, .. } = errand;
     let own_id = Id::string(errand.call.as_str());
     let mut resumption = Resumption::default();
+    let mut asked = Vec::new();
     loop {
         let is_stream = exchange.is_stream();
-        let Some(message) = attend(errand, line, exchange.next()).await else { return left(gw) };
+        let Some(message) = attend(errand, line, next_with(&asked, exchange)).await else { return left(gw) };
+        let Some(message) = message else { return Ok(Ended::Asked(asked)) };
         let ended = match message {
             Ok(Some(message)) => Ok(message),
             Ok(None) => Err(SendError::Unusable("the answer ended without a reply".to_owned())),
@@ -192,8 +203,9 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
                 }
             }
             Ok(Said::Request(question)) if visit.crossing() == Crossing::ToSession => {
-                if server::input(gw, visit, &question, errand.may_pause).await {
-                    return Ok(Ended::Asked(message.clone()));
+                let may_pause = errand.may_pause && exchange.is_only_call();
+                if server::input(gw, visit, &question, may_pause).await {
+                    asked.push(message.clone());
                 }
             }
             Ok(Said::Request(question)) => {
@@ -202,6 +214,15 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
                 }
             }
         }
+    }
+}
+
+/// The next message. None where questions wait for the client, and no more come with them.
+async fn next_with(asked: &[Bytes], exchange: &mut Exchange) -> Option<Result<Option<Bytes>, SendError>> {
+    match asked.len() {
+        0 => Some(exchange.next().await),
+        MOST_AT_ONCE.. => None,
+        _ => tokio::time::timeout(TOGETHER, exchange.next()).await.ok(),
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
+use gatelodge_json::Kind;
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::{Id, Request, ServerRequest};
 use gatelodge_store::{CallId, GrantId, ServerName};
@@ -16,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use super::Facts;
 use crate::session::Session;
-use crate::upstream::{Exchange, Upstream};
+use crate::upstream::{Exchange, Secrets, Upstream};
 use crate::visit::Visit;
 
 /// How long a client may think.
@@ -26,22 +27,42 @@ const MOST: usize = 1_024;
 const MOST_OF_GRANT: usize = 32;
 /// What a client's state begins with; one of an upstream never comes here.
 const PREFIX: &str = "gl-";
-/// Under what the one question stands among the requests for input.
-const KEY: &str = "ask";
-
 /// A call that waits.
 #[derive(Debug)]
 pub(crate) struct Paused {
     pub exchange: Exchange,
     /// Our id of it at the upstream.
     pub call: CallId,
-    /// The upstream's id of its question.
-    pub question: Id<'static>,
-    /// The question as the client is asked: method and parameters, as JSON.
-    pub asked: String,
+    /// What the client has not answered yet.
+    pub questions: Vec<Question>,
     pub upstream: Arc<Upstream>,
     pub session: Arc<Session>,
     pub bond: Bond,
+}
+
+/// What an upstream asks in the middle of a call.
+#[derive(Debug)]
+pub(crate) struct Question {
+    /// Under what it stands among the requests for input: in a session a question has no name, so it is one of ours.
+    key: String,
+    /// The upstream's id of it.
+    pub id: Id<'static>,
+    /// Method and parameters, as JSON.
+    asked: String,
+}
+
+impl Question {
+    /// The `at`th of those that are asked at once.
+    pub fn new(at: usize, asked: &ServerRequest<'_>, secrets: &Secrets) -> Self {
+        let key = if at == 0 { "ask".to_owned() } else { format!("ask-{}", at + 1) };
+        Self { key, id: asked.id().clone().into_owned(), asked: secrets.cut_json(as_input(asked)) }
+    }
+
+    /// The client's answer among those that it brings, as JSON. What is no object is none.
+    pub fn answer<'r>(&self, request: &'r Request<'_>) -> Option<&'r str> {
+        let answer = request.params()?.get("inputResponses")?.get(&self.key)?;
+        (answer.kind() == Kind::Object).then(|| answer.raw())
+    }
 }
 
 /// Whose call it is, and which.
@@ -90,9 +111,11 @@ impl PausedCalls {
             return Err(Box::new(paused));
         }
         let state = format!("{PREFIX}{}", HEXLOWER.encode(&random));
+        let asked = paused.questions.iter().map(|question| format!(r#""{}":{}"#, question.key, question.asked));
+        let asked: Vec<String> = asked.collect();
         let result = format!(
-            r#"{{"resultType":"input_required","inputRequests":{{"{KEY}":{}}},"requestState":"{state}"}}"#,
-            paused.asked
+            r#"{{"resultType":"input_required","inputRequests":{{{}}},"requestState":"{state}"}}"#,
+            asked.join(",")
         );
         self.lock().insert(state, (paused, Instant::now() + TIME));
         Ok(result)
@@ -120,15 +143,10 @@ impl PausedCalls {
 }
 
 /// What a client is asked, as JSON.
-pub(crate) fn as_input(asked: &ServerRequest<'_>) -> String {
+fn as_input(asked: &ServerRequest<'_>) -> String {
     let method = quoted(asked.method().name());
     match asked.params() {
         Some(params) => format!(r#"{{"method":{method},"params":{params}}}"#),
         None => format!(r#"{{"method":{method}}}"#),
     }
-}
-
-/// The client's answer among those that it brings, as JSON.
-pub(crate) fn response<'r>(request: &'r Request<'_>) -> Option<&'r str> {
-    request.params()?.get("inputResponses")?.get(KEY).map(|answer| answer.raw())
 }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{Id, Method, Request, code};
 use gatelodge_policy::{Code, Decision, Reason, Terms, decide};
 use gatelodge_store::{CallId, Mode, Outcome};
 use http::StatusCode;
 
 use super::offer::offer_for;
-use super::{initialize, tasks};
+use super::{crossing, initialize, tasks};
 use crate::Gateway;
 use crate::call::{
     Bond, Ended, Errand, Facts, Paused, Permit, Refusal, Room, Trail, answer, forward, go_on, mirrored, status_of,
@@ -107,6 +108,7 @@ async fn walk(
     if !line.has_room() {
         line.hold(Room::for_request(visit, request.method())?);
     }
+    crossing::carried(visit, request)?;
     initialize::reopen_if_over(gw, visit).await;
     let under_way = begin(visit, request, trail);
     let offer = offered(gw, visit, facts, trail, line).await?;
@@ -150,7 +152,8 @@ async fn walk(
         let next = super::input::ask_client(gw, visit, request, under_way, &result, line).await;
         judge(visit, facts, offer.as_deref(), trail)?;
         let call = gw.new_call();
-        match next.map(|answers| super::input::again(visit, request, call, about, &answers)) {
+        let next = next.map(|answers| super::input::again(visit, request, call, about, &answers?));
+        match next {
             Ok(Some(outgoing)) => {
                 let outgoing = Outgoing { params: params.clone(), ..outgoing };
                 step = Step::Send(call, Box::new(Permit::of_reserved(&reserved, outgoing)));
@@ -307,7 +310,10 @@ fn resumed(
     let Some(state) = state.filter(|_| visit.crossing() == Crossing::ToSession) else { return Ok(None) };
     let state = state.as_str().unwrap_or_default();
     let paused = gw.paused.take(&state, &Bond::of(visit, request, facts));
-    paused.map(|paused| Some(Box::new(paused))).ok_or(Refusal::Unaddressed)
+    paused.map(|paused| Some(Box::new(paused))).ok_or_else(|| {
+        let what = "the request state is not of this request, was used, or is too old; send the request without it";
+        Refusal::Misfit(Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what))
+    })
 }
 
 async fn send(
@@ -343,8 +349,8 @@ async fn send(
             },
         };
         match ended {
-            (Ended::Asked(message), Some(exchange)) => {
-                let text = super::input::paused(&errand, &message, exchange, Bond::of(visit, request, facts));
+            (Ended::Asked(asked), Some(exchange)) => {
+                let text = super::input::paused(&errand, &asked, exchange, Bond::of(visit, request, facts));
                 let text = text.ok_or_else(|| SendError::Unusable("the client cannot be asked".to_owned()))?;
                 Ok(Carried::Told { text: gatelodge_mcp::result(request.id(), &text) })
             }
@@ -354,12 +360,18 @@ async fn send(
                 Ok(Carried::InputRequired { result })
             }
             (Ended::Answer(message), Some(exchange)) => {
+                if may_pause && let Some(text) = super::input::pages(gw, visit, &message).await {
+                    return Ok(Carried::Told { text: gatelodge_mcp::result(request.id(), &text) });
+                }
                 let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply)
                     .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
                 let status = status_of(visit.era(), &message, call, exchange.status, &gw.settings.reply);
                 Ok(Carried::Answered { status, text, outcome, exchange: Box::new(exchange) })
             }
-            _ => Ok(Carried::Cancelled),
+            _ => {
+                super::input::hung_up(gw, visit, call).await;
+                Ok(Carried::Cancelled)
+            }
         }
     };
     tokio::time::timeout(gw.settings.call_time, sending).await.unwrap_or(Err(SendError::Timeout))

@@ -2,11 +2,13 @@
 
 use gatelodge_json::{Kind, Limits, read};
 use gatelodge_mcp::bridge::{quoted, without_members};
-use gatelodge_mcp::{Method, Request, Revision, code, error, result};
+use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::{Era, Method, Request, Revision, code, error, result};
 use gatelodge_store::Outcome;
+use http::StatusCode;
 
 use crate::Gateway;
-use crate::call::Trail;
+use crate::call::{Refusal, Trail};
 use crate::http::line::Line;
 use crate::session::Session;
 use crate::visit::{Crossing, Visit};
@@ -31,6 +33,23 @@ pub(crate) async fn own_answer(
     line.finish(text.into()).await;
     gw.write(trail.outcome(Outcome::Ok, None)).await;
     None
+}
+
+/// Refuses what neither era can say to the other: the tasks of one are not those of the other.
+///
+/// # Errors
+/// The request is one of those.
+pub(crate) fn carried(visit: &Visit, request: &Request<'_>) -> Result<(), Refusal> {
+    let is_of_tasks = matches!(
+        request.method(),
+        Method::TasksGet | Method::TasksResult | Method::TasksList | Method::TasksCancel | Method::TasksUpdate
+    );
+    if !is_of_tasks || visit.crossing() == Crossing::None {
+        return Ok(());
+    }
+    let what = "tasks are not carried between revisions with sessions and those without; the server has no such task";
+    let status = if visit.era() == Era::Modern { StatusCode::NOT_FOUND } else { StatusCode::OK };
+    Err(Refusal::Misfit(Misfit::new(status, code::METHOD_NOT_FOUND, what)))
 }
 
 /// What a session's server said of itself, as `server/discover` says it. Tasks of one era are not those of the other.

@@ -3,29 +3,32 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_json::{Limits, read};
-use gatelodge_mcp::bridge::Retry;
-use gatelodge_mcp::{Message, Method, Outcome, Request, Upstream as Said, read_message, read_upstream, result};
+use gatelodge_json::{Limits, Value, read};
+use gatelodge_mcp::bridge::{Retry, quoted, with_members, without_members};
+use gatelodge_mcp::{Message, Method, Outcome, Request, Upstream as Said, code, read_message, read_upstream, result};
 use gatelodge_store::CallId;
 use tokio::sync::oneshot;
 
 use super::server::{may_be_asked, tell};
 use crate::Gateway;
-use crate::call::{Bond, Errand, Paused, Permit, as_input, attend, response, result_text, under_our_id};
+use crate::call::{Bond, Errand, Paused, Permit, Question, attend, result_text, under_our_id};
 use crate::http::line::Line;
-use crate::session::{AskedBy, UnderWay};
-use crate::upstream::{Exchange, Outgoing, SendError};
+use crate::session::{AskedBy, Session, UnderWay};
+use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
 use crate::visit::{Crossing, Visit};
 
 /// Keeps the call until the client comes again, and gives the result that asks it.
-pub(crate) fn paused(errand: &Errand<'_>, message: &[u8], exchange: Exchange, bond: Bond) -> Option<String> {
+pub(crate) fn paused(errand: &Errand<'_>, asked: &[Bytes], exchange: Exchange, bond: Bond) -> Option<String> {
     let Errand { gw, visit, call, .. } = errand;
-    let Ok(Said::Request(question)) = read_upstream(message, &gw.settings.reply) else { return None };
+    let mut questions = Vec::new();
+    for (at, message) in asked.iter().enumerate() {
+        let Ok(Said::Request(question)) = read_upstream(message, &gw.settings.reply) else { return None };
+        questions.push(Question::new(at, &question, visit.upstream.secrets()));
+    }
     let paused = Paused {
         exchange,
         call: *call,
-        question: question.id().clone().into_owned(),
-        asked: visit.upstream.secrets().cut_json(as_input(&question)),
+        questions,
         upstream: Arc::clone(&visit.upstream),
         session: Arc::clone(visit.far_session()?),
         bond,
@@ -33,24 +36,31 @@ pub(crate) fn paused(errand: &Errand<'_>, message: &[u8], exchange: Exchange, bo
     gw.paused.keep(paused).ok()
 }
 
-/// Tells the upstream what the client says, and gives the exchange to go on with. Where the client brings no answer, it
-/// is asked again, by the text that is given then.
+/// Tells the upstream what the client says, and gives the exchange to go on with. What the client does not answer, it is
+/// asked again, by the text that is given then.
 pub(crate) async fn answered(
     gw: &Gateway,
     visit: &Visit,
     request: &Request<'_>,
-    paused: Paused,
+    mut paused: Paused,
 ) -> Result<Result<Exchange, String>, SendError> {
-    let unusable = || SendError::Unusable("the client cannot be asked".to_owned());
-    let Some(said) = response(request) else {
-        let text = gw.paused.keep(paused).map_err(|_| unusable())?;
-        return Ok(Err(result(request.id(), &text)));
-    };
-    let mut outgoing = Outgoing::note(result(&paused.question, said));
-    outgoing.link = paused.session.link();
-    outgoing.revision = visit.addressed(Outgoing::note("")).revision;
-    tell(gw, visit, Permit::of_answer(&paused.question, outgoing)).await?;
-    Ok(Ok(paused.exchange))
+    let mut open = Vec::new();
+    for question in paused.questions {
+        let Some(said) = question.answer(request) else {
+            open.push(question);
+            continue;
+        };
+        let mut outgoing = visit.addressed(Outgoing::note(result(&question.id, said)));
+        outgoing.link = paused.session.link();
+        tell(gw, visit, Permit::of_answer(&question.id, outgoing)).await?;
+    }
+    if open.is_empty() {
+        return Ok(Ok(paused.exchange));
+    }
+    paused.questions = open;
+    let unusable = |_| SendError::Unusable("the client cannot be asked".to_owned());
+    let text = gw.paused.keep(paused).map_err(unusable)?;
+    Ok(Err(result(request.id(), &text)))
 }
 
 /// What an upstream wants to know before it answers, where the client is asked by us; none for an answer.
@@ -64,6 +74,31 @@ pub(crate) fn wanted(visit: &Visit, message: &Bytes, limits: &Limits) -> Option<
     is_wanted.then(|| visit.upstream.secrets().cut_json(document.text().to_owned()))
 }
 
+/// What an upstream with a session says of pages that the user has to visit before the call is repeated, as the result
+/// that asks a client without one; none for any other answer, and where the policy does not let it ask.
+pub(crate) async fn pages(gw: &Gateway, visit: &Visit, message: &Bytes) -> Option<String> {
+    if visit.crossing() != Crossing::ToSession {
+        return None;
+    }
+    let Ok(Said::Reply(reply)) = read_upstream(message, &gw.settings.reply) else { return None };
+    let fault = reply.error().filter(|fault| fault.code == code::URL_ELICITATION_REQUIRED.to_string())?;
+    let document = read(fault.data?.as_bytes(), &gw.settings.reply).ok()?;
+    let pages = document.root().get("elicitations")?;
+    let pages: Vec<String> = pages
+        .elements()
+        .enumerate()
+        .map(|(at, page)| {
+            let params = without_members(page, &["elicitationId"]);
+            format!(r#""page-{}":{{"method":"{}","params":{params}}}"#, at + 1, Method::Elicit.name())
+        })
+        .collect();
+    if pages.is_empty() || !may_be_asked(gw, visit, Method::Elicit.name()).await {
+        return None;
+    }
+    let result = format!(r#"{{"resultType":"input_required","inputRequests":{{{}}}}}"#, pages.join(","));
+    Some(visit.upstream.secrets().cut_json(result))
+}
+
 /// What a client answers, as the upstream wants it.
 pub(crate) struct Answers {
     responses: String,
@@ -72,8 +107,10 @@ pub(crate) struct Answers {
 
 /// Asks the client everything that the upstream wants to know, one after the other.
 ///
+/// None if the client wants no answer any more.
+///
 /// # Errors
-/// The policy or the client will not have it, or the client is gone.
+/// The policy or the client will not have it.
 pub(crate) async fn ask_client(
     gw: &Gateway,
     visit: &Visit,
@@ -81,7 +118,7 @@ pub(crate) async fn ask_client(
     under_way: Option<&UnderWay>,
     result: &str,
     line: &mut Line,
-) -> Result<Answers, SendError> {
+) -> Result<Option<Answers>, SendError> {
     let unusable = |what: &str| SendError::Unusable(what.to_owned());
     let document = read(result.as_bytes(), &gw.settings.reply).map_err(|_| unusable("the answer cannot be read"))?;
     let state = document.root().get("requestState").map(|state| state.raw().to_owned());
@@ -103,33 +140,43 @@ pub(crate) async fn ask_client(
         if !is_input || !may_be_asked(gw, visit, &method).await {
             return Err(unusable("the server asks what the client is not asked"));
         }
-        let params = wanted.get("params").map(|params| params.raw());
-        let said = ask(&errand, &method, params, line).await?;
+        let Some(said) = ask(&errand, &method, wanted.get("params"), line).await? else { return Ok(None) };
         responses.push(format!("{}:{said}", key.raw()));
     }
-    Ok(Answers { responses: format!("{{{}}}", responses.join(",")), state })
+    Ok(Some(Answers { responses: format!("{{{}}}", responses.join(",")), state }))
 }
 
 /// Asks one thing in the middle of a call, and gives the result as JSON.
-async fn ask(errand: &Errand<'_>, method: &str, params: Option<&str>, line: &mut Line) -> Result<String, SendError> {
+async fn ask(
+    errand: &Errand<'_>,
+    method: &str,
+    params: Option<Value<'_>>,
+    line: &mut Line,
+) -> Result<Option<String>, SendError> {
     let unusable = |what: &str| SendError::Unusable(what.to_owned());
     let session = errand.visit.session().ok_or_else(|| unusable("the client has no session"))?;
     let (waiting, answer) = oneshot::channel();
     let id = session.ask(AskedBy::Call(waiting)).ok_or_else(|| unusable("the client cannot be asked"))?;
-    let params = params.map(|params| format!(r#","params":{params}"#)).unwrap_or_default();
+    let params = params.map(|params| format!(r#","params":{}"#, in_session(params, &id))).unwrap_or_default();
     line.send(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}"{params}}}"#)).await;
-    let answer = attend(errand, line, answer).await.ok_or_else(|| unusable("the caller hung up"))?;
+    let Some(answer) = attend(errand, line, answer).await else { return Ok(None) };
     let answer = answer.map_err(|_| unusable("the client did not answer"))?;
     let read = read_message(&answer, &errand.gw.settings.request);
     match read {
         Ok(Message::Response(said)) => match said.outcome() {
-            Outcome::Result(result) => Ok(result.raw().to_owned()),
+            Outcome::Result(result) => Ok(Some(result.raw().to_owned())),
             // What a client says that will not be asked.
-            Outcome::Error(_) if method == "elicitation/create" => Ok(r#"{"action":"cancel"}"#.to_owned()),
+            Outcome::Error(_) if method == "elicitation/create" => Ok(Some(r#"{"action":"cancel"}"#.to_owned())),
             Outcome::Error(_) => Err(unusable("the client will not be asked")),
         },
         _ => Err(unusable("the client's answer cannot be read")),
     }
+}
+
+/// A question as one with a session is asked: there, a page that the user has to visit has an id.
+fn in_session(params: Value<'_>, id: &str) -> String {
+    let is_page = params.get("mode").is_some_and(|mode| mode.is_str("url"));
+    if is_page { with_members(params.raw(), &[("elicitationId", &quoted(id))]) } else { params.raw().to_owned() }
 }
 
 /// The request once more, with what the client answers.
@@ -155,19 +202,32 @@ impl Gateway {
         }
     }
 
-    /// Tells an upstream that nobody waits for a call any more. A process hears it when the exchange is dropped.
     async fn cancel(&self, paused: Paused) {
         let Paused { call, upstream, session, exchange, .. } = paused;
         drop(exchange);
-        if upstream.is_child() {
+        self.tell_cancelled(&upstream, &session, call).await;
+    }
+
+    /// Tells an upstream with a session that nobody waits for a call any more.
+    async fn tell_cancelled(&self, upstream: &Upstream, session: &Session, call: CallId) {
+        // The others hear it when the exchange is dropped; over HTTP that is a bad line.
+        if !matches!(session.link(), Link::Http(_) | Link::None) {
             return;
         }
         let mut outgoing = Outgoing::note(cancelled(call.as_str()));
         outgoing.link = session.link();
+        outgoing.revision = session.spoken_in_head();
         if let Some(permit) = Permit::of_always_allowed(Method::Cancelled.name(), outgoing) {
-            let sending = self.client.send(&upstream, permit);
+            let sending = self.client.send(upstream, permit);
             let _ = tokio::time::timeout(self.settings.connect_time, sending).await;
         }
+    }
+}
+
+/// The client hung up, which is how requests that stand alone are cancelled.
+pub(crate) async fn hung_up(gw: &Gateway, visit: &Visit, call: CallId) {
+    if let (Crossing::ToSession, Some(session)) = (visit.crossing(), visit.far_session()) {
+        gw.tell_cancelled(&visit.upstream, session, call).await;
     }
 }
 

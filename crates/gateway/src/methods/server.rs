@@ -20,12 +20,29 @@ pub(crate) async fn notification(errand: &Errand<'_>, said: &ServerNotification<
     if *said.method() == Method::Progress && is_own {
         return errand.progress.and_then(|token| said.referring_to(token));
     }
-    unaddressed(errand.gw, errand.visit, said).await
+    let text = unaddressed(errand.gw, errand.visit, said).await?;
+    if errand.visit.crossing() == Crossing::ToSession && is_of_listeners(said.method()) {
+        // Whose requests stand alone hears of changes where it listens for them.
+        let text = errand.visit.upstream.secrets().cut_json(text);
+        errand.visit.far_session()?.hub.tell(text.into());
+        return None;
+    }
+    Some(text)
+}
+
+fn is_of_listeners(method: &Method<'_>) -> bool {
+    matches!(
+        method,
+        Method::ToolsListChanged | Method::PromptsListChanged | Method::ResourcesListChanged | Method::ResourceUpdated
+    )
 }
 
 /// The same for what comes outside of a call.
 pub(crate) async fn unaddressed(gw: &Gateway, visit: &Visit, said: &ServerNotification<'_>) -> Option<String> {
     match said.method() {
+        // Of what the client's era does not have.
+        Method::ElicitationComplete | Method::TaskStatus if visit.crossing() == Crossing::ToSession => None,
+        Method::TaskChanged if visit.crossing() == Crossing::ToStateless => None,
         // Of a call that has made a task one hears until that is done.
         Method::Progress => said.referring_to(&visit.session()?.progress_of(&said.reference()?)?),
         Method::TaskStatus | Method::TaskChanged => {

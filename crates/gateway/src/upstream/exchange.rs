@@ -64,6 +64,15 @@ impl Exchange {
         }
     }
 
+    /// Whether what the upstream asks here can only be for this call: over HTTP each has a stream
+    /// of its own.
+    pub fn is_only_call(&self) -> bool {
+        match &self.source {
+            Source::Peer(answer) => answer.is_only_one(),
+            Source::Http(_) | Source::Nothing => true,
+        }
+    }
+
     /// Reads what follows the answer, so that the connection can be used again. A second answer is dropped.
     pub async fn drain(&mut self, gw: &Gateway) {
         let Source::Http(answer) = &mut self.source else { return };

@@ -63,6 +63,8 @@ struct Table {
 struct Waiting {
     events: mpsc::Sender<Event>,
     answer: oneshot::Sender<Bytes>,
+    /// Whether the server may ask the client something for it.
+    may_be_asked: bool,
 }
 
 impl Inbox {
@@ -94,7 +96,11 @@ impl Inbox {
     }
 
     /// Waits for the answer to a call, and for what is said until then; none if nothing comes any more.
-    pub fn wait_for(&self, call: &str) -> Option<(mpsc::Receiver<Event>, oneshot::Receiver<Bytes>)> {
+    pub fn wait_for(
+        &self,
+        call: &str,
+        may_be_asked: bool,
+    ) -> Option<(mpsc::Receiver<Event>, oneshot::Receiver<Bytes>)> {
         let mut table = self.lock();
         if table.is_over {
             return None;
@@ -103,7 +109,7 @@ impl Inbox {
         if table.hearing.is_none() {
             table.unheard.drain(..).for_each(|message| drop(events.try_send(message)));
         }
-        table.waiting.insert(call.into(), Waiting { events, answer });
+        table.waiting.insert(call.into(), Waiting { events, answer, may_be_asked });
         Some((heard, answered))
     }
 
@@ -117,6 +123,11 @@ impl Inbox {
         table.unheard.drain(..).for_each(|message| drop(events.try_send(message)));
         table.hearing = Some(events);
         Some(heard)
+    }
+
+    /// Whether a question can only be for one call.
+    pub fn has_one_call(&self) -> bool {
+        self.lock().waiting.values().filter(|waiting| waiting.may_be_asked).count() == 1
     }
 
     pub fn forget(&self, call: &str) {
@@ -145,7 +156,7 @@ impl Inbox {
                 }
             }
             Ok(Said::Request(_)) if self.whose == Whose::Anybody => false,
-            Ok(Said::Request(_)) => self.event(&message).is_some_and(|event| self.lock().tell_anybody(event)),
+            Ok(Said::Request(_)) => self.event(&message).is_some_and(|event| self.lock().ask_anybody(event)),
         }
     }
 
@@ -234,6 +245,14 @@ impl Table {
         self.waiting.get(call).is_some_and(|waiting| waiting.events.try_send(event).is_ok())
     }
 
+    /// To the latest call that it may be for, else to whoever hears.
+    fn ask_anybody(&mut self, event: Event) -> bool {
+        match self.waiting.values().rfind(|waiting| waiting.may_be_asked) {
+            Some(waiting) => waiting.events.try_send(event).is_ok(),
+            None => self.tell_anybody(event),
+        }
+    }
+
     /// To whoever hears what belongs to no request, else to the latest call, else to the next who comes.
     fn tell_anybody(&mut self, event: Event) -> bool {
         if self.hearing.as_ref().is_some_and(mpsc::Sender::is_closed) {
@@ -259,17 +278,33 @@ mod tests {
     #[tokio::test]
     async fn an_answer_that_cannot_be_read_ends_its_call() {
         let inbox = Inbox::new(Arc::default(), 1 << 16, Counter::default(), Whose::Session);
-        let (_events, answer) = inbox.wait_for("call-1").expect("it runs");
+        let (_events, answer) = inbox.wait_for("call-1", true).expect("it runs");
         let deep = format!(r#"{{"jsonrpc":"2.0","id":"call-1","result":{}1{}}}"#, "[".repeat(100), "]".repeat(100));
         assert!(inbox.deliver(Bytes::from(deep)));
         assert!(answer.await.is_ok(), "whoever waits finds out");
     }
 
     #[test]
+    fn a_question_goes_to_a_call_even_if_somebody_hears_and_not_to_a_list() {
+        let inbox = Inbox::new(Arc::default(), 1 << 16, Counter::default(), Whose::Session);
+        let question = Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#);
+        let mut hearing = inbox.hear().expect("it runs");
+        let (mut call, _answer) = inbox.wait_for("call-1", true).expect("it runs");
+        let (mut list, _list) = inbox.wait_for("call-2", false).expect("it runs");
+        assert!(inbox.deliver(question.clone()) && inbox.has_one_call());
+        assert!(call.try_recv().is_ok() && list.try_recv().is_err() && hearing.try_recv().is_err());
+        let _other = inbox.wait_for("call-3", true).expect("it runs");
+        assert!(!inbox.has_one_call(), "nothing says whose it is");
+        inbox.forget("call-1");
+        inbox.forget("call-3");
+        assert!(inbox.deliver(question) && hearing.try_recv().is_ok());
+    }
+
+    #[test]
     fn what_a_shared_process_says_to_nobody_in_particular_reaches_no_caller() {
         for (whose, heard) in [(Whose::Session, true), (Whose::Anybody, false)] {
             let inbox = Inbox::new(Arc::default(), 1 << 16, Counter::default(), whose);
-            let (mut events, _answer) = inbox.wait_for("call-1").expect("it runs");
+            let (mut events, _answer) = inbox.wait_for("call-1", true).expect("it runs");
             for said in [
                 r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"of another"}}"#,
                 r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#,

@@ -130,6 +130,8 @@ pub(crate) struct Outgoing {
     pub last_event: Option<HeaderValue>,
     /// Our span, if it belongs to a trace.
     pub hop: Option<Box<Hop>>,
+    /// Whether an upstream may ask its client something before it answers: it is a call, and not a list.
+    pub may_ask: bool,
 }
 
 /// The head of a stateless request, made from the body that was judged.
@@ -153,6 +155,7 @@ impl Outgoing {
             params: HeaderMap::new(),
             last_event: None,
             hop: None,
+            may_ask: false,
         }
     }
 

@@ -44,7 +44,7 @@ impl Peer {
 
     /// Sends a request, whose id is that of the call.
     async fn ask(&self, call: CallId, outgoing: Outgoing) -> Result<PeerAnswer, SendError> {
-        let (events, answer) = self.inbox().wait_for(call.as_str()).ok_or_else(|| self.not_sent())?;
+        let (events, answer) = self.inbox().wait_for(call.as_str(), outgoing.may_ask).ok_or_else(|| self.not_sent())?;
         let peer = self.clone();
         let mut waiting = PeerAnswer { events, answer: Some(answer), call: Some(call), peer, sending: None };
         match self {
@@ -111,6 +111,11 @@ pub(crate) struct PeerAnswer {
 }
 
 impl PeerAnswer {
+    /// Whether no other call runs that the server may ask something for.
+    pub fn is_only_one(&self) -> bool {
+        self.peer.inbox().has_one_call()
+    }
+
     pub async fn next(&mut self) -> Result<Option<Bytes>, SendError> {
         let Some(answer) = &mut self.answer else {
             return Ok(if self.call.is_some() { None } else { self.events.recv().await.map(|(event, _)| event) });

@@ -1,37 +1,60 @@
-//! What the server asks of the client while a call runs, in revisions that have that.
+//! What the server asks of the client while a call runs, in revisions that have that; and what it asks for.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
 
 use rmcp::model::{
-    CallToolResult, ContentBlock, CreateMessageRequestParams, ElicitRequestParams, ElicitationSchema, SamplingMessage,
+    ElicitRequestParams, ElicitationSchema, InputRequest, InputRequiredResult, InputResponses, ProtocolVersion,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{Peer, RequestContext, ServiceError};
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value, json};
 
-use crate::tools::say;
+type Asking<'a> = Pin<Box<dyn Future<Output = Result<Value, ServiceError>> + Send + 'a>>;
 
-/// Asks the client's model.
-pub async fn sample(context: &RequestContext<RoleServer>, prompt: &str) -> CallToolResult {
-    let question = CreateMessageRequestParams::new(vec![SamplingMessage::user_text(prompt)], 100);
-    match context.peer.create_message(question).await {
-        Ok(answer) => {
-            let text = answer.message.content.first().and_then(|part| part.as_text()).map(|part| part.text.clone());
-            say(format!("The model said: {}", text.unwrap_or_default()))
-        }
-        Err(error) => CallToolResult::error(vec![ContentBlock::text(error.to_string())]),
+/// Asks the client for all that a result says is missing, at once. None where requests stand alone: there the result
+/// itself asks.
+pub async fn answers(
+    needed: &InputRequiredResult,
+    context: &RequestContext<RoleServer>,
+) -> Result<Option<InputResponses>, ErrorData> {
+    if context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28) {
+        return Ok(None);
     }
+    let wanted = needed.input_requests.clone().unwrap_or_default();
+    let names: Vec<String> = wanted.keys().cloned().collect();
+    let asking: Vec<Asking<'_>> =
+        wanted.into_values().map(|question| Box::pin(ask(&context.peer, question)) as Asking<'_>).collect();
+    let mut answers = InputResponses::new();
+    for (name, answer) in names.into_iter().zip(together(asking).await) {
+        answers.insert(name, answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))?);
+    }
+    Ok(Some(answers))
 }
 
-/// Asks the client's user.
-pub async fn elicit(
-    context: &RequestContext<RoleServer>,
-    message: &str,
-    schema: Value,
-) -> Result<CallToolResult, ErrorData> {
-    let form = form(message, schema)?;
-    Ok(match context.peer.create_elicitation(form).await {
-        Ok(answer) => say(format!("The user said: {}", json!(answer))),
-        Err(error) => CallToolResult::error(vec![ContentBlock::text(error.to_string())]),
+async fn ask(peer: &Peer<RoleServer>, question: InputRequest) -> Result<Value, ServiceError> {
+    Ok(match question {
+        InputRequest::CreateMessage(question) => json!(peer.create_message(question.params).await?),
+        InputRequest::Elicitation(question) => json!(peer.create_elicitation(question.params).await?),
+        InputRequest::ListRoots(_) => json!(peer.list_roots().await?),
+        _ => return Err(ServiceError::UnexpectedResponse),
     })
+}
+
+/// Waits for all, in this one task: the SDK finds the stream of a call by the task that asks.
+async fn together(mut asking: Vec<Asking<'_>>) -> Vec<Result<Value, ServiceError>> {
+    let mut answers: Vec<Option<_>> = asking.iter().map(|_| None).collect();
+    poll_fn(|context| {
+        for (asking, answer) in asking.iter_mut().zip(&mut answers).filter(|(_, answer)| answer.is_none()) {
+            if let Poll::Ready(ready) = asking.as_mut().poll(context) {
+                *answer = Some(ready);
+            }
+        }
+        if answers.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    answers.into_iter().flatten().collect()
 }
 
 /// A question to the user.

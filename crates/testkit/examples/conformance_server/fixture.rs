@@ -16,7 +16,7 @@ use rmcp::service::{RequestContext, SubscriptionContext, SubscriptionSink};
 use rmcp::task_manager::TaskManager;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-use crate::{prompts, resources, tasks, tools};
+use crate::{asks, prompts, resources, tasks, tools};
 
 /// How long a client may keep a list: long enough that a gateway which says something else is seen.
 const TTL_MS: u64 = 60_000;
@@ -81,8 +81,18 @@ impl ServerHandler for Fixture {
         Ok(result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Public))
     }
 
-    async fn call_tool(&self, request: CallToolRequestParams, context: Context) -> Result<CallToolResponse, ErrorData> {
-        tools::call(self, request, &context).await
+    async fn call_tool(
+        &self,
+        mut request: CallToolRequestParams,
+        context: Context,
+    ) -> Result<CallToolResponse, ErrorData> {
+        loop {
+            let response = tools::call(self, request.clone(), &context).await?;
+            let CallToolResponse::InputRequired(needed) = &response else { return Ok(response) };
+            let Some(answers) = asks::answers(needed, &context).await? else { return Ok(response) };
+            request.input_responses = Some(answers);
+            request.request_state.clone_from(&needed.request_state);
+        }
     }
 
     async fn list_resources(&self, _: Page, _: Context) -> Result<ListResourcesResult, ErrorData> {
@@ -118,8 +128,17 @@ impl ServerHandler for Fixture {
         Ok(result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Public))
     }
 
-    async fn get_prompt(&self, request: GetPromptRequestParams, _: Context) -> Result<GetPromptResponse, ErrorData> {
-        prompts::get(&request)
+    async fn get_prompt(
+        &self,
+        mut request: GetPromptRequestParams,
+        context: Context,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        loop {
+            let response = prompts::get(&request)?;
+            let GetPromptResponse::InputRequired(needed) = &response else { return Ok(response) };
+            let Some(answers) = asks::answers(needed, &context).await? else { return Ok(response) };
+            request.input_responses = Some(answers);
+        }
     }
 
     async fn complete(&self, request: CompleteRequestParams, _: Context) -> Result<CompleteResult, ErrorData> {

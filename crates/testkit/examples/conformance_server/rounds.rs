@@ -22,8 +22,18 @@ pub fn call(
 ) -> Result<CallToolResponse, ErrorData> {
     let answers = request.input_responses.as_ref();
     let state = request.request_state.as_deref();
+    let text = |member: &str| {
+        let value = request.arguments.as_ref().and_then(|arguments| arguments.get(member));
+        value.and_then(Value::as_str).unwrap_or_default()
+    };
     let response = match request.name.as_ref() {
-        "test_streaming_elicitation" => need(vec![("value", user("A value?", "value")?)]).into(),
+        "test_sampling" => answered(answers, "The model said", model(text("prompt"))),
+        "test_elicitation" => answered(answers, "The user said", form(text("message"), asks::contact())?),
+        "test_elicitation_sep1034_defaults" => {
+            answered(answers, "The user said", form("Who are you?", asks::defaults())?)
+        }
+        "test_elicitation_sep1330_enums" => answered(answers, "The user said", form("Choose.", asks::choices())?),
+        "test_streaming_elicitation" => answered(answers, "The user said", user("A value?", "value")?),
         "test_input_required_result_elicitation" => match answer(answers, "user_name", "/content/name") {
             Some(name) => say(format!("Hello, {name}!")).into(),
             None => need(vec![("user_name", user("Your name?", "name")?)]).into(),
@@ -51,6 +61,14 @@ pub fn call(
     Ok(response)
 }
 
+/// What the client says to one question.
+fn answered(answers: Option<&InputResponses>, what: &str, question: InputRequest) -> CallToolResponse {
+    match answers.and_then(|answers| answers.get("answer")) {
+        Some(answer) => say(format!("{what}: {answer}")).into(),
+        None => need(vec![("answer", question)]).into(),
+    }
+}
+
 /// What the client answered to a question; none if it did not, or if that is no answer.
 pub fn answer(answers: Option<&InputResponses>, question: &str, member: &str) -> Option<String> {
     let value = answers?.get(question)?.pointer(member)?;
@@ -63,6 +81,10 @@ pub fn user(message: &str, member: &str) -> Result<InputRequest, ErrorData> {
         "properties": { member: { "type": if member == "ok" { "boolean" } else { "string" } } },
         "required": [member],
     });
+    form(message, schema)
+}
+
+fn form(message: &str, schema: Value) -> Result<InputRequest, ErrorData> {
     Ok(InputRequest::Elicitation(ElicitRequest::new(asks::form(message, schema)?)))
 }
 
@@ -71,7 +93,7 @@ pub fn need(questions: Vec<(&str, InputRequest)>) -> InputRequiredResult {
     InputRequiredResult::from_input_requests(questions.collect())
 }
 
-fn model(prompt: &str) -> InputRequest {
+fn model(prompt: impl Into<String>) -> InputRequest {
     let question = CreateMessageRequestParams::new(vec![SamplingMessage::user_text(prompt)], 100);
     InputRequest::CreateMessage(CreateMessageRequest::new(question))
 }
@@ -136,7 +158,7 @@ fn able(answers: Option<&InputResponses>, context: &RequestContext<RoleServer>) 
     if answers.is_some() {
         return Ok(say("Answered.").into());
     }
-    let client = context.meta.client_capabilities().unwrap_or_default();
+    let client = context.client_capabilities().unwrap_or_default();
     let mut questions = Vec::new();
     if client.elicitation.is_some() {
         questions.push(("user_name", user("Your name?", "name")?));

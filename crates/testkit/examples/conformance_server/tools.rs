@@ -11,7 +11,7 @@ use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
-use crate::{asks, rounds, tasks};
+use crate::{rounds, tasks};
 
 /// A picture of one pixel.
 pub const PICTURE: &str =
@@ -141,10 +141,6 @@ pub async fn call(
         "test_tool_with_logging" => logged(context).await,
         "test_tool_with_progress" => progressed(context).await,
         "test_error_handling" => CallToolResult::error(vec![ContentBlock::text("This tool always fails.")]),
-        "test_sampling" => asks::sample(context, text("prompt")).await,
-        "test_elicitation" => asks::elicit(context, text("message"), asks::contact()).await?,
-        "test_elicitation_sep1034_defaults" => asks::elicit(context, "Who are you?", asks::defaults()).await?,
-        "test_elicitation_sep1330_enums" => asks::elicit(context, "Choose.", asks::choices()).await?,
         "json_schema_2020_12_tool" => say("Taken."),
         "test_reconnection" => {
             tokio::time::sleep(PAUSE).await;
@@ -156,12 +152,14 @@ pub async fn call(
                 // One that is gone hears nothing.
                 let _ = listener.notify_tool_list_changed().await;
             }
+            let _ = context.peer.notify_tool_list_changed().await;
             say("The tools changed.")
         }
         "test_trigger_prompt_change" => {
             for listener in fixture.listeners() {
                 let _ = listener.notify_prompt_list_changed().await;
             }
+            let _ = context.peer.notify_prompt_list_changed().await;
             say("The prompts changed.")
         }
         "test_missing_capability" => with_model(context)?,
@@ -215,7 +213,7 @@ async fn progressed(context: &RequestContext<RoleServer>) -> CallToolResult {
 }
 
 fn with_model(context: &RequestContext<RoleServer>) -> Result<CallToolResult, ErrorData> {
-    let has_model = context.meta.client_capabilities().is_some_and(|client| client.sampling.is_some());
+    let has_model = context.client_capabilities().is_some_and(|client| client.sampling.is_some());
     if has_model {
         return Ok(say("The client has a model."));
     }

@@ -1,0 +1,312 @@
+//! What of a call crosses the eras beside its answer: questions, pages to visit, changes, and that it is cancelled.
+#![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use gatelodge_store::Outcome;
+use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const ALL: &str = r#"{"version":"1","default":"allow"}"#;
+const VERSION: &str = "2026-07-28";
+
+fn request(id: i64, method: &str, mut params: Value) -> String {
+    params["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": VERSION,
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}, "sampling": {}, "roots": {}}});
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+}
+
+async fn stateless(gw: &TestGateway, method: &str, params: Value) -> Answer {
+    let about = params.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let headers = [("MCP-Protocol-Version", VERSION), ("Mcp-Method", method), ("Mcp-Name", &about)];
+    gw.post(&headers[..if about.is_empty() { 2 } else { 3 }], &request(3, method, params)).await
+}
+
+/// Sends a request and leaves the answer to be read.
+async fn begin(gw: &TestGateway, headers: &str, body: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
+    let (address, token, length) = (gw.address, gw.token.reveal(), body.len());
+    let head = format!(
+        "POST /mcp/desk HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n\
+        Accept: application/json, text/event-stream\r\n{headers}Content-Length: {length}\r\n\r\n"
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).await.expect("it can be written");
+    stream
+}
+
+async fn begin_stateless(gw: &TestGateway, id: i64, method: &str, params: Value) -> TcpStream {
+    let about = params.get("name").and_then(Value::as_str).map(|name| format!("Mcp-Name: {name}\r\n"));
+    let headers = format!("MCP-Protocol-Version: {VERSION}\r\nMcp-Method: {method}\r\n{}", about.unwrap_or_default());
+    begin(gw, &headers, &request(id, method, params)).await
+}
+
+/// Reads from a stream until a text is there, and gives all that came.
+async fn read_until(stream: &mut TcpStream, text: &str) -> String {
+    let (mut all, mut buffer) = (Vec::new(), [0; 4096]);
+    let reading = async {
+        while !String::from_utf8_lossy(&all).contains(text) {
+            let read = stream.read(&mut buffer).await.expect("it can be read");
+            assert_ne!(read, 0, "it ended before {text}");
+            all.extend_from_slice(&buffer[..read]);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), reading).await.expect("it comes");
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..100 {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("never: {what}");
+}
+
+fn event(message: &Value) -> String {
+    format!("data: {message}\n\n")
+}
+
+fn done(hit: &Hit, text: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": {"content": [{"type": "text", "text": text}]}})
+}
+
+fn asked(id: Value, method: &str) -> String {
+    event(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {"message": method}}))
+}
+
+/// A server with sessions.
+fn legacy_server(hit: &Hit) -> Option<Script> {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    let chunk = |text: String| format!("{:x}\r\n{text}\r\n", text.len());
+    match (hit.method().as_str(), hit.tool().as_str()) {
+        ("initialize", _) => {
+            let result = json!({"protocolVersion": "2025-11-25", "serverInfo": {"name": "old", "version": "1"},
+                "capabilities": {"tools": {"listChanged": true}}});
+            let text = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}).to_string();
+            Some(json_response("200 OK", "mcp-session-id: s-1\r\n", &text))
+        }
+        ("tools/call", "ask-three") => {
+            let first = asked(json!(77), "elicitation/create");
+            let rest = [asked(json!("78"), "sampling/createMessage"), asked(json!(79), "roots/list")].concat();
+            Some(vec![
+                Step::Write(format!("{head}{}", chunk(first)).into_bytes()),
+                Step::Pause(Duration::from_millis(5)),
+                Step::Write(chunk(rest).into_bytes()),
+                Step::Pause(Duration::from_millis(700)),
+                Step::Write(format!("{}0\r\n\r\n", chunk(event(&done(hit, "done")))).into_bytes()),
+            ])
+        }
+        ("tools/call", "slow") => {
+            Some(vec![Step::Write(head.as_bytes().to_vec()), Step::Pause(Duration::from_secs(30))])
+        }
+        ("tools/call", "change") => {
+            let said =
+                |method: &str| event(&json!({"jsonrpc": "2.0", "method": method, "params": {"elicitationId": "e"}}));
+            let events =
+                [said("notifications/tools/list_changed"), said("notifications/elicitation/complete")].concat();
+            Some(event_response(&(events + &event(&done(hit, "changed")))))
+        }
+        ("tools/call", "page") if hit.message()["params"]["arguments"]["visited"].is_null() => {
+            let page =
+                json!({"mode": "url", "message": "sign in", "url": "https://example.com/in", "elicitationId": "e"});
+            let error = json!({"code": -32042, "message": "a page first", "data": {"elicitations": [page]}});
+            let text = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "error": error}).to_string();
+            Some(json_response("200 OK", "", &text))
+        }
+        _ if hit.line.starts_with("GET") => {
+            Some(vec![Step::Write(head.as_bytes().to_vec()), Step::Pause(Duration::from_secs(30))])
+        }
+        _ => None,
+    }
+}
+
+async fn before_legacy(policy: &str) -> (FakeUpstream, TestGateway) {
+    let tools = ["ask-three", "slow", "change", "page"].map(tool);
+    let upstream = FakeUpstream::start(json!(tools), legacy_server).await;
+    let gw = TestGateway::with_policy(policy, &upstream).await;
+    (upstream, gw)
+}
+
+#[tokio::test]
+async fn what_a_server_asks_at_once_a_stateless_client_is_asked_at_once_until_all_is_answered() {
+    let (upstream, gw) = before_legacy(ALL).await;
+    let call = |extra: Value| {
+        let mut params = json!({"name": "ask-three", "arguments": {}});
+        params.as_object_mut().expect("an object").extend(extra.as_object().expect("an object").clone());
+        params
+    };
+    let asked = stateless(&gw, "tools/call", call(json!({}))).await.message()["result"].clone();
+    let methods: Vec<&Value> =
+        ["ask", "ask-2", "ask-3"].iter().map(|key| &asked["inputRequests"][key]["method"]).collect();
+    assert_eq!(methods, ["elicitation/create", "sampling/createMessage", "roots/list"]);
+
+    let some = json!({"requestState": asked["requestState"],
+        "inputResponses": {"ask": {"action": "accept"}, "ask-2": 5, "ask-3": {"roots": []}, "other": {}}});
+    let again = stateless(&gw, "tools/call", call(some)).await.message()["result"].clone();
+    assert_eq!(again["inputRequests"].as_object().map(serde_json::Map::len), Some(1));
+    assert_eq!(again["inputRequests"]["ask-2"]["method"], "sampling/createMessage");
+    assert_ne!(again["requestState"], asked["requestState"]);
+
+    let rest = json!({"requestState": again["requestState"], "inputResponses": {"ask-2": {"model": "m"}}});
+    assert_eq!(stateless(&gw, "tools/call", call(rest)).await.text(), "done");
+    let hits: Vec<Value> = upstream.hits().iter().map(Hit::message).collect();
+    let told: Vec<(&Value, &Value)> =
+        hits.iter().filter(|hit| !hit["result"].is_null()).map(|hit| (&hit["id"], &hit["result"])).collect();
+    assert_eq!(
+        told,
+        [
+            (&json!(77), &json!({"action": "accept"})),
+            (&json!(79), &json!({"roots": []})),
+            (&json!("78"), &json!({"model": "m"}))
+        ]
+    );
+    assert_eq!(upstream.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_stateless_client_that_hangs_up_cancels_at_a_server_with_sessions() {
+    let (upstream, gw) = before_legacy(ALL).await;
+    let stream = begin_stateless(&gw, 4, "tools/call", json!({"name": "slow", "arguments": {}})).await;
+    until("the call arrives", || upstream.calls().len() == 1).await;
+    drop(stream);
+    let cancelled = || upstream.hits().into_iter().find(|hit| hit.method() == "notifications/cancelled");
+    until("it is cancelled", || cancelled().is_some()).await;
+    let note = cancelled().expect("a note");
+    assert_eq!(note.message()["params"]["requestId"], upstream.calls()[0].message()["id"]);
+    assert_eq!((note.header("mcp-session-id"), note.header("mcp-method")), (Some("s-1"), None));
+    let rows = gw.rows().await;
+    assert!(rows.iter().any(|row| row.record.outcome == Some(Outcome::Cancelled)), "{rows:?}");
+}
+
+#[tokio::test]
+async fn a_page_that_the_user_has_to_visit_first_a_stateless_client_is_asked_for() {
+    let (upstream, gw) = before_legacy(ALL).await;
+    let asked =
+        stateless(&gw, "tools/call", json!({"name": "page", "arguments": {}})).await.message()["result"].clone();
+    assert_eq!(asked["resultType"], "input_required");
+    let page = json!({"mode": "url", "message": "sign in", "url": "https://example.com/in"});
+    assert_eq!(asked["inputRequests"]["page-1"], json!({"method": "elicitation/create", "params": page}));
+    let again =
+        json!({"name": "page", "arguments": {"visited": 1}, "inputResponses": {"page-1": {"action": "accept"}}});
+    assert_eq!(stateless(&gw, "tools/call", again).await.text(), r#"{"visited":1}"#);
+    assert_eq!(upstream.calls().len(), 2);
+
+    let (_, strict) = before_legacy(r#"{"version":"1","default":"deny","tools":{"*":{}}}"#).await;
+    assert_eq!(stateless(&strict, "tools/call", json!({"name": "page", "arguments": {}})).await.code(), -32042);
+}
+
+#[tokio::test]
+async fn what_changes_during_a_call_a_stateless_client_hears_only_where_it_listens() {
+    let (_, gw) = before_legacy(ALL).await;
+    let wanted = json!({"notifications": {"toolsListChanged": true}});
+    let mut listening = begin_stateless(&gw, 41, "subscriptions/listen", wanted).await;
+    read_until(&mut listening, "acknowledged").await;
+    let messages = stateless(&gw, "tools/call", json!({"name": "change", "arguments": {}})).await.messages();
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    assert_eq!(messages[0]["result"]["content"][0]["text"], "changed");
+    let heard = read_until(&mut listening, "tools/list_changed").await;
+    assert!(heard.contains(r#""io.modelcontextprotocol/subscriptionId":41"#), "{heard}");
+}
+
+/// A server without sessions; `slow` never answers, and notes who hangs up.
+fn modern_server(hit: &Hit, hung_up: &Arc<AtomicBool>) -> Option<Script> {
+    let complete = |mut result: Value| {
+        result["resultType"] = json!("complete");
+        let text = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}).to_string();
+        Some(json_response("200 OK", "", &text))
+    };
+    match (hit.method().as_str(), hit.tool().as_str()) {
+        ("initialize", _) => Some(json_response(
+            "404 Not Found",
+            "",
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no such method"}}"#,
+        )),
+        ("server/discover", _) => complete(json!({"supportedVersions": [VERSION], "capabilities": {"tools": {}}})),
+        ("tools/list", _) => complete(json!({"tools": [tool("slow"), tool("page")]})),
+        ("tools/call", "slow") => {
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: here\n\n";
+            Some(vec![Step::Write(head.as_bytes().to_vec()), Step::HungUp(Arc::clone(hung_up))])
+        }
+        ("tools/call", _) => {
+            let page = json!({"mode": "url", "message": "sign in", "url": "https://example.com/in"});
+            let result = json!({"resultType": "input_required",
+                "inputRequests": {"k": {"method": "elicitation/create", "params": page}}});
+            let text = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}).to_string();
+            Some(json_response("200 OK", "", &text))
+        }
+        _ => None,
+    }
+}
+
+async fn before_modern() -> (FakeUpstream, TestGateway, Arc<AtomicBool>) {
+    let hung_up = Arc::new(AtomicBool::new(false));
+    let noted = Arc::clone(&hung_up);
+    let upstream = FakeUpstream::start(json!([]), move |hit| modern_server(hit, &noted)).await;
+    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    gw.initialize().await;
+    (upstream, gw, hung_up)
+}
+
+async fn begin_in_session(gw: &TestGateway, tool: &str) -> TcpStream {
+    let params = json!({"name": tool, "arguments": {}});
+    let body = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": params}).to_string();
+    begin(gw, &format!("Mcp-Session-Id: {}\r\n", gw.session()), &body).await
+}
+
+async fn cancel(gw: &TestGateway) {
+    let note = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}});
+    assert_eq!(gw.send(&note).await.status, 202);
+}
+
+#[tokio::test]
+async fn a_client_with_a_session_that_cancels_hangs_up_at_a_server_without() {
+    let (upstream, gw, hung_up) = before_modern().await;
+    let stream = begin_in_session(&gw, "slow").await;
+    until("the call arrives", || upstream.calls().len() == 1).await;
+    drop(stream);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!hung_up.load(Ordering::Acquire), "who has a session comes back");
+    cancel(&gw).await;
+    until("the server sees it", || hung_up.load(Ordering::Acquire)).await;
+    assert!(
+        !upstream.hits().iter().any(|hit| hit.method() == "notifications/cancelled"),
+        "that era has none over HTTP"
+    );
+}
+
+#[tokio::test]
+async fn a_call_that_is_cancelled_while_its_client_is_asked_is_not_sent_again() {
+    let (upstream, gw, _) = before_modern().await;
+    let mut stream = begin_in_session(&gw, "page").await;
+    let text = read_until(&mut stream, "sign in").await;
+    let question = text.lines().find_map(|line| line.strip_prefix("data: ")).expect("a question");
+    let question: Value = serde_json::from_str(question).expect("json");
+    assert!(question["params"]["elicitationId"].is_string(), "a session has an id for a page: {question}");
+    cancel(&gw).await;
+    let said = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}});
+    gw.send(&said).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(upstream.calls().len(), 1);
+    assert!(gw.rows().await.iter().any(|row| row.record.outcome == Some(Outcome::Cancelled)));
+}
+
+#[tokio::test]
+async fn tasks_of_the_other_era_are_refused_and_say_so() {
+    let (legacy, gw) = before_legacy(ALL).await;
+    let answer = stateless(&gw, "tasks/get", json!({"taskId": "t"})).await;
+    assert_eq!((answer.status, answer.code()), (404, -32601));
+    assert!(answer.body.contains("tasks are not carried"), "{}", answer.body);
+    let (modern, gw, _) = before_modern().await;
+    let get = json!({"jsonrpc": "2.0", "id": 5, "method": "tasks/get", "params": {"taskId": "t"}});
+    let answer = gw.send(&get).await;
+    assert_eq!((answer.status, answer.code()), (200, -32601));
+    for hit in [legacy.hits(), modern.hits()].concat() {
+        assert!(!hit.method().starts_with("tasks/"), "{}", hit.body);
+    }
+}
