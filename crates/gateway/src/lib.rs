@@ -4,6 +4,7 @@
 //! asks. The gateway reads no clock, no files and no environment of its own: whoever builds it hands them in.
 
 mod call;
+mod classes;
 mod flood;
 mod http;
 mod lines;
@@ -46,6 +47,7 @@ use crate::telemetry::Telemetry;
 use crate::upstream::Client;
 use crate::visit::Visit;
 
+pub use classes::{Class, classes};
 pub use live::{Door, GrantConfig, Live, LiveGrant, LivePolicy};
 pub use settings::Settings;
 pub use stores::Stores;

@@ -8,10 +8,10 @@ use gatelodge_gateway::{
     Accepting, Door, Gateway, GrantConfig, HttpConfig, InjectedHeader, LivePolicy, Settings, Stores, UpstreamConfig,
     Way,
 };
-use gatelodge_policy::{Format, parse};
+use gatelodge_policy::{Category, Format, parse};
 use gatelodge_store::{
-    AdminEntry, Clock, Filter, GrantId, Ledger, ManualClock, MemoryStore, Mode, PolicyVersion, Row, SessionRows, Token,
-    TokenHash, ToolPins,
+    AdminEntry, Clock, Filter, GrantId, Ledger, ManualClock, MemoryStore, Mode, PolicyVersion, Row, SaidClass,
+    SessionRows, Token, TokenHash, ToolPins,
 };
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
@@ -329,15 +329,36 @@ impl TestGateway {
         let server = SERVER.parse().expect("a name");
         let known = self.pins.known(&server).await.expect("a store").expect("it was asked");
         let tools = known.offered.into_iter().map(|tool| (tool.name, tool.fingerprint)).collect();
-        let entry = AdminEntry {
+        self.pins.accept(&server, tools, self.entry("server.accept")).await.expect("accepted");
+        self.change_grants(|_| ());
+    }
+
+    /// Says what a tool can do: as it was accepted, or whatever it becomes.
+    pub async fn say(&self, tool: &str, category: Category, even_if_changed: bool) {
+        let server = SERVER.parse().expect("a name");
+        let known = self.pins.known(&server).await.expect("a store").expect("it was asked");
+        let pin = known.accepted.into_iter().find(|pin| pin.definition.name == tool).expect("it was accepted");
+        let entry = self.entry("server.classify");
+        let said = SaidClass {
+            tool: tool.to_owned(),
+            category,
+            why: "we looked".to_owned(),
+            fingerprint: (!even_if_changed).then_some(pin.definition.fingerprint),
+            said_at: entry.at,
+            said_by: entry.by.clone(),
+        };
+        self.pins.say(&server, said, entry).await.expect("said");
+        self.change_grants(|_| ());
+    }
+
+    fn entry(&self, action: &str) -> AdminEntry {
+        AdminEntry {
             at: self.clock.now(),
             by: "tester".to_owned(),
-            action: "server.accept".to_owned(),
+            action: action.to_owned(),
             subject: SERVER.to_owned(),
             detail: Value::Null,
-        };
-        self.pins.accept(&server, tools, entry).await.expect("accepted");
-        self.change_grants(|_| ());
+        }
     }
 
     /// All rows of the call log.

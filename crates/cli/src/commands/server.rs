@@ -2,8 +2,10 @@
 
 mod accept;
 mod add;
+mod classify;
 mod drift;
 mod list;
+mod risks;
 pub mod test;
 
 use anyhow::Result;
@@ -31,6 +33,7 @@ pub fn run(command: ServerCommand) -> Result<Exit> {
         ServerCommand::Test(args) => test::run(args),
         ServerCommand::Diff(args) => accept::diff(args),
         ServerCommand::Accept(args) => accept::accept(args),
+        ServerCommand::Classify(args) => classify::run(args),
     }
 }
 

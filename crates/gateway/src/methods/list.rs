@@ -249,7 +249,8 @@ fn is_listed(visit: &Visit, method: &Method<'_>, name: &str, offer: Option<&Offe
         Method::PromptsList => policy.lists_prompt(name),
         _ => {
             let definition = tool.map_or(Definition::NotOffered, |tool| tool.standing);
-            policy.lists_tool(&Tool { name, category: Category::Unknown, definition, schema: None })
+            let category = offer.map_or(Category::Unknown, |offer| offer.category(name));
+            policy.lists_tool(&Tool { name, category, definition, schema: None })
         }
     }
 }
