@@ -44,7 +44,8 @@ fn by_words(
 ) -> Category {
     let borders = &book.borders;
     let verbs = |slots: &[Slot]| {
-        let takes_away = |key: Key| matches!(key, Key::Group(slot, group) if slots.contains(&slot) && group.takes_away());
+        let takes_away =
+            |key: Key| matches!(key, Key::Group(slot, group) if slots.contains(&slot) && group.takes_away());
         features.iter().any(|feature| takes_away(feature.key))
     };
     let has_verb = found.name.lead.is_some() || found.text.lead.is_some();

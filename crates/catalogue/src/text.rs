@@ -56,7 +56,9 @@ pub(crate) fn plain(text: &str) -> Plain<'_> {
     if text.is_ascii() || !text.chars().any(is_invisible) {
         return Plain { text: Cow::Borrowed(text), had_hidden: false, is_cut };
     }
-    let had_hidden = text.chars().any(|letter| is_invisible(letter) && !matches!(letter, '\u{200d}' | '\u{feff}' | '\u{2028}' | '\u{2029}'));
+    let had_hidden = text
+        .chars()
+        .any(|letter| is_invisible(letter) && !matches!(letter, '\u{200d}' | '\u{feff}' | '\u{2028}' | '\u{2029}'));
     Plain { text: Cow::Owned(text.chars().filter(|letter| !is_invisible(*letter)).collect()), had_hidden, is_cut }
 }
 

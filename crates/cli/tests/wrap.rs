@@ -167,6 +167,8 @@ fn what_somebody_says_of_a_tool_is_shown_with_who_and_why_and_a_policy_goes_by_i
     assert_eq!(said.code, 0, "{}", said.stderr);
     let said = answers(&wrap(&house, &session(&["add"])));
     assert!(said["0"].to_string().contains("not available"), "{said:#?}");
+    let shown = house.run(&["server", "show", "notes", "--data", "data"]);
+    assert!(shown.stdout.contains("says so: it cannot be taken back"), "{}", shown.stdout);
     let log = house.run(&["audit", "export", "--log", "admin", "--data", "data"]);
     assert!(log.stdout.contains("server.classify") && log.stdout.contains("it cannot be taken back"), "{}", log.stdout);
 

@@ -82,6 +82,13 @@ async fn a_policy_by_categories_goes_by_what_each_tool_can_do_and_the_log_says_i
 }
 
 #[tokio::test]
+async fn a_tool_that_nobody_has_listed_yet_is_called_by_its_category() {
+    let desk = desk().await;
+    assert_eq!(desk.call("list_notes").await.text(), "{}");
+    assert_eq!(desk.upstream.calls_to("list_notes").len(), 1);
+}
+
+#[tokio::test]
 async fn what_somebody_says_counts_until_the_definition_changes_unless_it_is_said_of_every_one() {
     for even_if_changed in [false, true] {
         let desk = desk().await;

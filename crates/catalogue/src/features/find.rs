@@ -88,7 +88,10 @@ fn phrase_at(text: &Text<'_>, at: usize, id: WordId, book: &Rulebook) -> Option<
     };
     let is_denied = text.tokens.get(at).is_some_and(|token| token.is_denied);
     let counts = |phrase: Phrase| !is_denied || phrase == Phrase::ReadOnly;
-    candidates.iter().find(|(words, phrase)| counts(*phrase) && fits(words)).map(|(words, phrase)| (*phrase, words.len()))
+    candidates
+        .iter()
+        .find(|(words, phrase)| counts(*phrase) && fits(words))
+        .map(|(words, phrase)| (*phrase, words.len()))
 }
 
 fn of_parameters<'t>(parameters: &'t Parameters<'t>, book: &Rulebook, features: &mut Vec<Feature<'t>>) {

@@ -43,7 +43,10 @@ pub(super) fn fit(examples: &[&Example], book: &Rulebook) -> Model {
         let (slopes, slope_of_bias) = slopes(&rows, &weights, bias);
         for (at, key) in keys.iter().enumerate() {
             let (Some(own), Some(slope), Some(speed), Some(anchor)) =
-                (weights.get_mut(at), slopes.get(at), speeds.get_mut(at), anchors.get(at)) else { continue };
+                (weights.get_mut(at), slopes.get(at), speeds.get_mut(at), anchors.get(at))
+            else {
+                continue;
+            };
             step(own, slope, *anchor, pull(*key), speed);
             if takes_away(*key, &book.lexicon) {
                 *own = rising(*own);
@@ -54,7 +57,9 @@ pub(super) fn fit(examples: &[&Example], book: &Rulebook) -> Model {
         }
     }
     let learned = keys.into_iter().zip(weights);
-    let weighs = |key: &Key, points: &Points| begin.weights.contains_key(key) || points.iter().any(|own| own.abs() >= LEAST_WEIGHT);
+    let weighs = |key: &Key, points: &Points| {
+        begin.weights.contains_key(key) || points.iter().any(|own| own.abs() >= LEAST_WEIGHT)
+    };
     let mut model = Model { bias, weights: begin.weights.clone() };
     model.weights.extend(learned.filter(|(key, points)| weighs(key, points)));
     model

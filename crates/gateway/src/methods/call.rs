@@ -198,7 +198,8 @@ async fn note_task(
     }
 }
 
-/// What the server offers, for tools. A tool that the policy does not show is refused without asking the server.
+/// What the server offers, for tools. A tool that the policy does not show, whatever it can do, is refused without
+/// asking the server.
 async fn offered(
     gw: &Gateway,
     visit: &Visit,
@@ -208,7 +209,8 @@ async fn offered(
 ) -> Result<Option<Arc<Offer>>, Refusal> {
     let Some(name) = facts.tool() else { return Ok(None) };
     let is_known = visit.offers().current().is_some_and(|offer| offer.tool(name).is_some());
-    if !is_known && visit.door.mode == Mode::Enforce {
+    let is_asked = visit.door.policy.as_ref().is_some_and(|policy| policy.policy.goes_by_category());
+    if !is_known && !is_asked && visit.door.mode == Mode::Enforce {
         match judged(visit, facts, None, trail) {
             Decision::Deny(reason) if matches!(reason.code, Code::Hidden | Code::NotListed | Code::NoPolicy) => {
                 return Err(Refusal::Denied(reason));

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::risks::{Risk, risks};
-use super::{Told, all, find};
+use super::{Told, all, elsewhere, find};
 use crate::cli::{ListArgs, NamedArgs};
 use crate::desk::{self, Need};
 use crate::exit::Exit;
@@ -23,9 +23,13 @@ pub fn run(args: ListArgs) -> Result<Exit> {
 
 pub fn show(args: NamedArgs) -> Result<Exit> {
     desk::at(&args.store, Need::There, async |desk| {
-        let told = find(all(&desk).await?, &args.name)?;
         let name = super::name(&args.name)?;
-        let tools = desk.stores.tool_pins.known(&name).await?.map(|known| risks(&name, &known)).unwrap_or_default();
+        let known = desk.stores.tool_pins.known(&name).await?;
+        let told = match (find(all(&desk).await?, &args.name), &known) {
+            (Err(_), Some(_)) => elsewhere(args.name.clone(), "where `gatelodge wrap` runs it", "wrap"),
+            (told, _) => told?,
+        };
+        let tools = known.map(|known| risks(&name, &known)).unwrap_or_default();
         if args.json {
             output::json(&Shown { server: &told, tools: &tools })?;
             return Ok(Exit::Fine);
