@@ -1,6 +1,7 @@
 //! A client of one era before a server of the other: neither notices, but for what the other cannot do.
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
@@ -377,4 +378,54 @@ async fn a_client_with_a_session_hears_of_resources_at_a_server_without() {
     let listen = upstream.hits().into_iter().find(|hit| hit.method() == "subscriptions/listen").expect("it listens");
     assert_eq!(listen.message()["params"]["notifications"]["resourceSubscriptions"], json!(["note://desk/1"]));
     assert!(!upstream.hits().iter().any(|hit| hit.method() == "resources/subscribe"));
+}
+
+/// A server without sessions that says no to the first `server/discover`, as an era of its own says it.
+fn choosy_server(hit: &Hit, code: i64, supported: &Value, is_first: &AtomicBool) -> Option<Script> {
+    match hit.method().as_str() {
+        "server/discover" if is_first.swap(false, Ordering::AcqRel) => {
+            let data = json!({"supported": supported, "requested": VERSION});
+            let error = json!({"code": code, "message": "not so", "data": data});
+            let text = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "error": error}).to_string();
+            Some(json_response("400 Bad Request", "", &text))
+        }
+        "initialize" => Some(json_response("404 Not Found", "", "")),
+        _ => modern_server(hit),
+    }
+}
+
+async fn before_choosy(code: i64, supported: Value) -> (FakeUpstream, TestGateway) {
+    let is_first = AtomicBool::new(true);
+    let server = move |hit: &Hit| choosy_server(hit, code, &supported, &is_first);
+    let upstream = FakeUpstream::start(json!([]), server).await;
+    let gw = TestGateway::with_policy(POLICY, &upstream).await;
+    (upstream, gw)
+}
+
+fn count(upstream: &FakeUpstream, method: &str) -> usize {
+    upstream.hits().iter().filter(|hit| hit.method() == method).count()
+}
+
+#[tokio::test]
+async fn a_server_that_names_other_revisions_is_asked_once_more_by_one_that_both_speak() {
+    let (upstream, gw) = before_choosy(-32022, json!([VERSION])).await;
+    let answer = stateless(&gw, "tools/call", json!({"name": "read", "arguments": {}})).await;
+    assert_eq!((answer.status, answer.text().as_str()), (200, "read"));
+    assert_eq!((count(&upstream, "server/discover"), count(&upstream, "initialize")), (2, 0));
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_as_only_stateless_ones_do_gets_no_handshake() {
+    for code in [-32020, -32021] {
+        let (upstream, gw) = before_choosy(code, Value::Null).await;
+        assert_eq!(stateless(&gw, "tools/list", json!({})).await.status, 200, "{code}");
+        assert_eq!((count(&upstream, "server/discover"), count(&upstream, "initialize")), (1, 0), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_names_only_revisions_with_a_handshake_gets_one() {
+    let (upstream, gw) = before_choosy(-32022, json!(["2025-11-25"])).await;
+    assert_eq!(stateless(&gw, "tools/list", json!({})).await.status, 502, "and this one does not take it");
+    assert_eq!((count(&upstream, "server/discover"), count(&upstream, "initialize")), (1, 1));
 }
