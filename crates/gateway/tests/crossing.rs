@@ -1,5 +1,5 @@
 //! What of a call crosses the eras beside its answer: questions, pages to visit, changes, and that it is cancelled.
-#![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
