@@ -7,7 +7,7 @@ use gatelodge_mcp::{Era, Id, Method, Revision, Upstream, code, has_tasks, read_u
 use crate::Gateway;
 use crate::call::{Permit, own_answer, result_text};
 use crate::upstream::{ModernHead, Outgoing, SendError};
-use crate::visit::Visit;
+use crate::visit::{Crossing, Visit};
 
 /// What we say of ourselves in requests of our own.
 pub(crate) const OWN_META: &str = concat!(
@@ -42,6 +42,24 @@ pub(crate) async fn speaks_modern(gw: &Gateway, visit: &Visit) -> Result<bool, S
         visit.upstream.end_shared_child();
     }
     Ok(answer)
+}
+
+/// The upstream answers like one that does not know how it is spoken to. So it is asked anew, and a session that rests on
+/// what does not hold any more is over.
+pub(crate) async fn doubt(gw: &Gateway, visit: &Visit) {
+    let crossing = visit.crossing();
+    if visit.era() == Era::Legacy && crossing == Crossing::None {
+        return;
+    }
+    visit.upstream.forget_era();
+    let session = match (crossing, speaks_modern(gw, visit).await) {
+        (Crossing::ToSession, Ok(true)) => visit.far_session(),
+        (Crossing::ToStateless, Ok(false)) => visit.session(),
+        _ => None,
+    };
+    if let Some(session) = session {
+        gw.forget_session(session).await;
+    }
 }
 
 /// What the upstream says of itself to a client whose requests stand alone.
@@ -81,6 +99,9 @@ async fn asked(gw: &Gateway, visit: &Visit) -> Result<Option<Bytes>, SendError> 
     let permit = Permit::of_always_allowed(method, outgoing)
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
     let mut exchange = gw.client.send(&visit.upstream, permit).await?;
+    if exchange.status.is_server_error() {
+        return Err(SendError::Status(exchange.status.as_u16()));
+    }
     own_answer(gw, &mut exchange, call).await
 }
 
