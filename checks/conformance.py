@@ -187,7 +187,7 @@ def start_gateway(stack: contextlib.ExitStack, arguments: argparse.Namespace, ur
 
 def run_one(arguments: argparse.Namespace, fixture: str, revision: str, folder: Path) -> Run:
     """Both roads. Each has a fixture of its own: what one run leaves behind is not there for the other."""
-    results = []
+    results, bridged = [], 0
     for road in ("direct", "through"):
         out = folder / road
         out.mkdir(parents=True)
@@ -216,7 +216,10 @@ def run_one(arguments: argparse.Namespace, fixture: str, revision: str, folder: 
                 stack.callback(between.end)
                 url = f"http://127.0.0.1:{between.port}/{path}"
             results.append(suite(arguments, url, revision, out))
+            bridged = only.refused if road == "through" and arguments.cross else 0
     run = Run(fixture, revision, results[0][0], results[1][0], compare(*results))
+    if arguments.cross and not bridged:
+        run.faults.append("the gateway never spoke the era of the client to the server, so nothing was bridged")
     partial = arguments.scenario is not None
     name = f"cross-{revision}" if arguments.cross else revision
     judge(run, {} if partial else expected(name, fixture), None if partial else TOTALS.get((fixture, revision)))

@@ -18,7 +18,7 @@ class Relay:
 
     def __init__(self, target: int, header: str | None = None, record: Path | None = None, era: str | None = None) -> None:
         self.target, self.header, self.record, self.era = target, header, record, era
-        self.port, self.count = 0, 0
+        self.port, self.count, self.refused = 0, 0, 0
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()
@@ -72,6 +72,7 @@ class Relay:
                 first, rest = head.split(b"\r\n", 1)
                 if self.era and is_of(rest) != self.era:
                     await body(reader, Way(None, way.tap, ">>>"), rest)
+                    self.refused += 1
                     await back.write(UNKNOWN)
                     continue
                 added = f"{self.header}\r\n".encode() if self.header else b""
@@ -167,6 +168,29 @@ def self_test() -> None:
             sys.exit("error: a client hung up, and the relay did not")
         server.close()
         between.end()
+
+
+    era_test()
+
+
+def era_test() -> None:
+    """Requests of the other era get an answer of the relay's, and go no further."""
+    requests = {era: b"POST / HTTP/1.1\r\n%bContent-Length: 2\r\n\r\n{}" % head
+                for era, head in (("modern", b"MCP-Protocol-Version: 2026-07-28\r\n"), ("legacy", b""))}
+    for era, other in (("modern", "legacy"), ("legacy", "modern")):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            between = Relay(listener.getsockname()[1], era=era)
+            with socket.create_connection(("127.0.0.1", between.port), 10) as client:
+                server, _ = listener.accept()
+                server.settimeout(10)
+                client.sendall(requests[other])
+                said = take(client, len(UNKNOWN))
+                client.sendall(requests[era])
+                heard = take(server, len(requests[era]))
+                if said != UNKNOWN or heard != requests[era] or between.refused != 1:
+                    sys.exit(f"error: a server of {era} heard {heard}, and a client of {other} {said}")
+            server.close()
+            between.end()
 
 
 def take(end: socket.socket, size: int) -> bytes:

@@ -100,8 +100,11 @@ ANSWERS = {"elicitation/create": types.ElicitResult, "sampling/createMessage": t
            "roots/list": types.ListRootsResult}
 
 
-async def ask(ctx, question) -> object:
-    """Asks the client in the middle of a call."""
+async def ask(ctx, name, question) -> object:
+    """Asks the client in the middle of a call. How the question is called, its `_meta` says."""
+    params = (question.params.model_dump(by_alias=True, exclude_none=True) if question.params else {})
+    params["_meta"] = {**params.get("_meta", {}), "gatelodge/inputKey": name}
+    question = type(question).model_validate({"method": question.method, "params": params})
     related = ServerMessageMetadata(related_request_id=ctx.request_id)
     return await ctx.session.send_request(question, ANSWERS[question.method], metadata=related)
 
@@ -113,7 +116,7 @@ async def until_done(run, ctx, params):
         if not isinstance(result, types.InputRequiredResult) or not ctx.session.can_send_request:
             return result
         wanted = result.input_requests or {}
-        answers = await asyncio.gather(*(ask(ctx, question) for question in wanted.values()))
+        answers = await asyncio.gather(*(ask(ctx, name, question) for name, question in wanted.items()))
         params = params.model_copy(update={"input_responses": dict(zip(wanted, answers)),
                                            "request_state": result.request_state})
 

@@ -32,7 +32,7 @@ use sections::{RawAdmin, RawGateway, RawGrant, RawPolicy, RawServer, RawStore, R
 
 pub use docs::page;
 pub use fault::offer;
-pub use grants::{FILE_ID, is_label};
+pub use grants::{FILE_ID, is_label, revisions};
 pub use listen::{ADMIN, CALLERS, Listen};
 pub use store::{StoreConfig, default_data};
 pub use telemetry::TelemetryFile;

@@ -87,6 +87,18 @@ fn a_server_that_cannot_be_is_refused_without_repeating_what_may_be_secret() {
 }
 
 #[test]
+fn a_grant_keeps_the_oldest_revision_that_its_bearer_may_speak() {
+    let house = furnished();
+    assert_eq!(at(&house, &["grant", "create", "new", "--minimum-revision", "2025-11-25"]).code, 0);
+    assert_eq!(json(&at(&house, &["grant", "show", "new", "--json"]))["minimum_revision"], "2025-11-25");
+    assert!(at(&house, &["grant", "show", "new"]).stdout.contains("2025-11-25 or newer"));
+    assert_eq!(json(&at(&house, &["grant", "show", "ci", "--json"]))["minimum_revision"], Value::Null);
+    let wrong = at(&house, &["grant", "create", "other", "--minimum-revision", "2025-11-26"]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.stderr.contains("`2025-11-26` is not a revision of the protocol; there are"), "{}", wrong.stderr);
+}
+
+#[test]
 fn a_token_is_shown_once_alone_and_only_its_hash_is_kept() {
     let house = furnished();
     let run = at(&house, &["grant", "create", "me", "--server", "books", "--policy", "books", "--labels", "team=x"]);

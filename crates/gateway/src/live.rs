@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use gatelodge_mcp::Revision;
 use gatelodge_policy::Policy;
 use gatelodge_store::{GrantId, Mode, PolicyName, PolicyVersion, ServerName, TokenHash};
 use jiff::Timestamp;
@@ -60,6 +61,8 @@ pub struct GrantConfig {
     pub token: TokenHash,
     /// When it ends.
     pub expires_at: Option<Timestamp>,
+    /// The oldest revision of the protocol that its bearer may speak; none for any.
+    pub minimum_revision: Option<Revision>,
     /// What it may reach.
     pub doors: HashMap<ServerName, Door>,
 }

@@ -123,24 +123,26 @@ impl Seat {
     async fn side(&self, gw: &Gateway, visit: &Visit, message: &Message<'_>) -> Result<Side, Misfit> {
         let misfit = |what: &str| Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, what);
         let begin = || misfit("begin with `initialize`");
-        let session = self.session(gw, visit);
-        let Message::Request(request) = message else {
-            return session.map(|session| Side::Legacy(Some(session))).ok_or_else(begin);
+        let session = || {
+            let session = self.session(gw, visit).ok_or_else(begin)?;
+            visit.may_go_on(&session).map(|()| Side::Legacy(Some(session)))
         };
+        let Message::Request(request) = message else { return session() };
         if names_stateless(request) {
             if !self.eras.contains(&Era::Modern) {
                 return Err(begin());
             }
-            let revision = check_meta(request, &visit.upstream.spoken())?;
+            let revision = check_meta(request, &visit.spoken())?;
+            visit.may_speak(revision)?;
             let client = ClientInfo::of(request.meta().client_info());
             let modern = Modern { revision, client, params: None, far: None };
             let joined = pool::joined(gw, visit, request, modern).await;
             return joined.map(Side::Modern).map_err(|refusal| misfit(&refusal.message()));
         }
         if *request.method() == Method::Initialize {
-            return Ok(Side::Legacy(None));
+            return visit.may_begin(request).map(|()| Side::Legacy(None));
         }
-        session.map(|session| Side::Legacy(Some(session))).ok_or_else(begin)
+        session()
     }
 }
 

@@ -7,8 +7,9 @@ use crate::session::{ClientInfo, Session};
 use crate::trace::{Hop, Trace};
 use crate::upstream::{Link, ModernHead, Offer, OfferedTool, Offers, Outgoing, Upstream};
 use gatelodge_mcp::bridge::to_session;
-use gatelodge_mcp::{Era, Revision};
-use http::HeaderMap;
+use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::{Era, Method, Request, Revision, code};
+use http::{HeaderMap, StatusCode};
 
 /// Where a client is that came over standard streams.
 pub(crate) const STDIO: &str = "stdio";
@@ -119,6 +120,50 @@ impl Visit {
         let is_stateless = self.era() == Era::Modern || self.crossing() == Crossing::ToStateless;
         let has_to_mirror = is_stateless && !self.upstream.is_child();
         offer?.tool(name).filter(|tool| !has_to_mirror || tool.mirror.is_ok())
+    }
+
+    /// The revisions that this caller may speak: those that the server names, without what the grant finds too old.
+    pub fn spoken(&self) -> Vec<Revision> {
+        let spoken = self.new_enough(&self.upstream.spoken());
+        if spoken.is_empty() { self.new_enough(&Revision::ALL) } else { spoken }
+    }
+
+    /// Of some revisions, those that the grant lets its bearer speak.
+    pub fn new_enough(&self, revisions: &[Revision]) -> Vec<Revision> {
+        let minimum = self.grant.config.minimum_revision.unwrap_or(Revision::R2024_11_05);
+        revisions.iter().copied().filter(|own| *own >= minimum).collect()
+    }
+
+    /// Holds that the grant lets its bearer speak in a revision.
+    ///
+    /// # Errors
+    /// It wants a newer one.
+    pub fn may_speak(&self, revision: Revision) -> Result<(), Misfit> {
+        let Some(minimum) = self.grant.config.minimum_revision.filter(|minimum| revision < *minimum) else {
+            return Ok(());
+        };
+        let supported: Vec<String> = self.spoken().iter().rev().map(|own| format!("\"{own}\"")).collect();
+        let message = format!("this grant wants the revision {minimum} or a newer one, and {revision} is spoken");
+        let data = format!(r#"{{"requested":"{revision}","supported":[{}]}}"#, supported.join(","));
+        Err(Misfit { status: StatusCode::OK, code: code::INVALID_PARAMS, message, data: Some(data) })
+    }
+
+    /// The same for a handshake, by what the client asks for. What is not known here is agreed on later.
+    ///
+    /// # Errors
+    /// It asks for what is too old.
+    pub fn may_begin(&self, handshake: &Request<'_>) -> Result<(), Misfit> {
+        let asked = handshake.params().and_then(|params| params.get("protocolVersion")?.as_str()?.parse().ok());
+        asked.filter(|_| *handshake.method() == Method::Initialize).map_or(Ok(()), |asked| self.may_speak(asked))
+    }
+
+    /// The same for a session that was opened before. Its client begins anew then, and is told by the answer to that.
+    ///
+    /// # Errors
+    /// The grant wants a newer revision by now.
+    pub fn may_go_on(&self, session: &Session) -> Result<(), Misfit> {
+        let begin_anew = |misfit| Misfit { status: StatusCode::NOT_FOUND, ..misfit };
+        self.may_speak(session.revision()).map_err(begin_anew)
     }
 
     /// Addresses a message as the upstream is spoken to.

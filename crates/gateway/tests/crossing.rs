@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 
 const ALL: &str = r#"{"version":"1","default":"allow"}"#;
 const VERSION: &str = "2026-07-28";
+const SECRET: &str = "canary_of_the_header";
 
 fn request(id: i64, method: &str, mut params: Value) -> String {
     params["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": VERSION,
@@ -96,8 +97,30 @@ fn legacy_server(hit: &Hit) -> Option<Script> {
             let rest = [asked(json!("78"), "sampling/createMessage"), asked(json!(79), "roots/list")].concat();
             Some(vec![
                 Step::Write(format!("{head}{}", chunk(first)).into_bytes()),
-                Step::Pause(Duration::from_millis(5)),
                 Step::Write(chunk(rest).into_bytes()),
+                Step::Pause(Duration::from_millis(700)),
+                Step::Write(format!("{}0\r\n\r\n", chunk(event(&done(hit, "done")))).into_bytes()),
+            ])
+        }
+        ("tools/call", "ask-by-name") => {
+            let question = |id: i64, key: &str| {
+                let params = json!({"message": "m", "_meta": {"gatelodge/inputKey": key}});
+                event(&json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params}))
+            };
+            let keys = ["user_name", "user_name", "ask", "a b", SECRET];
+            let questions: String = (71..).zip(keys).map(|(id, key)| question(id, key)).collect();
+            Some(vec![
+                Step::Write(format!("{head}{}", chunk(questions)).into_bytes()),
+                Step::Pause(Duration::from_millis(700)),
+                Step::Write(format!("{}0\r\n\r\n", chunk(event(&done(hit, "done")))).into_bytes()),
+            ])
+        }
+        ("tools/call", "ask-twice") => {
+            let question = |id: i64| asked(json!(id), "elicitation/create");
+            Some(vec![
+                Step::Write(format!("{head}{}", chunk(question(71))).into_bytes()),
+                Step::Pause(Duration::from_millis(400)),
+                Step::Write(chunk(question(72)).into_bytes()),
                 Step::Pause(Duration::from_millis(700)),
                 Step::Write(format!("{}0\r\n\r\n", chunk(event(&done(hit, "done")))).into_bytes()),
             ])
@@ -127,9 +150,9 @@ fn legacy_server(hit: &Hit) -> Option<Script> {
 }
 
 async fn before_legacy(policy: &str) -> (FakeUpstream, TestGateway) {
-    let tools = ["ask-three", "slow", "change", "page"].map(tool);
+    let tools = ["ask-three", "ask-by-name", "ask-twice", "slow", "change", "page"].map(tool);
     let upstream = FakeUpstream::start(json!(tools), legacy_server).await;
-    let gw = TestGateway::with_policy(policy, &upstream).await;
+    let gw = TestGateway::builder().policy(policy).secret("x-key", SECRET, SECRET).start(&upstream).await;
     (upstream, gw)
 }
 
@@ -166,6 +189,36 @@ async fn what_a_server_asks_at_once_a_stateless_client_is_asked_at_once_until_al
             (&json!("78"), &json!({"model": "m"}))
         ]
     );
+    assert_eq!(upstream.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_question_is_called_as_the_server_calls_it_and_never_as_another_or_by_a_secret() {
+    let (_, gw) = before_legacy(ALL).await;
+    let answer = stateless(&gw, "tools/call", json!({"name": "ask-by-name", "arguments": {}})).await;
+    let asked = answer.message()["result"]["inputRequests"].clone();
+    let keys: Vec<&String> = asked.as_object().expect("an object").keys().collect();
+    assert_eq!(keys, ["user_name", "ask-2", "ask-3", "ask-4", "ask-5"]);
+    assert!(!answer.body.contains(SECRET));
+}
+
+#[tokio::test]
+async fn what_a_stateless_client_says_before_it_is_asked_answers_the_first_questions_and_no_others() {
+    let (upstream, gw) = before_legacy(ALL).await;
+    let brought = json!({"name": "ask-twice", "arguments": {},
+        "inputResponses": {"ask": {"action": "accept"}, "other": {"action": "accept"}}});
+    let asked = stateless(&gw, "tools/call", brought).await.message()["result"].clone();
+    assert_eq!(asked["resultType"], "input_required", "the second question is another one: {asked}");
+    let told = || {
+        let hits: Vec<Value> = upstream.hits().iter().map(Hit::message).collect();
+        hits.iter().filter(|hit| !hit["result"].is_null()).map(|hit| hit["id"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(told(), [json!(71)]);
+    let state = &asked["requestState"];
+    let rest = json!({"name": "ask-twice", "arguments": {}, "requestState": state,
+        "inputResponses": {"ask": {"action": "accept"}}});
+    assert_eq!(stateless(&gw, "tools/call", rest).await.text(), "done");
+    assert_eq!(told(), [json!(71), json!(72)]);
     assert_eq!(upstream.calls().len(), 1);
 }
 

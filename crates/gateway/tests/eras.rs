@@ -1,6 +1,8 @@
 //! A client of one era before a server of the other: neither notices, but for what the other cannot do.
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
@@ -377,4 +379,119 @@ async fn a_client_with_a_session_hears_of_resources_at_a_server_without() {
     let listen = upstream.hits().into_iter().find(|hit| hit.method() == "subscriptions/listen").expect("it listens");
     assert_eq!(listen.message()["params"]["notifications"]["resourceSubscriptions"], json!(["note://desk/1"]));
     assert!(!upstream.hits().iter().any(|hit| hit.method() == "resources/subscribe"));
+}
+
+/// A server without sessions that says no to the first `server/discover`, as an era of its own says it.
+fn choosy_server(hit: &Hit, code: i64, supported: &Value, is_first: &AtomicBool) -> Option<Script> {
+    match hit.method().as_str() {
+        "server/discover" if is_first.swap(false, Ordering::AcqRel) => {
+            let data = json!({"supported": supported, "requested": VERSION});
+            let error = json!({"code": code, "message": "not so", "data": data});
+            let text = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "error": error}).to_string();
+            Some(json_response("400 Bad Request", "", &text))
+        }
+        "initialize" => Some(json_response("404 Not Found", "", "")),
+        _ => modern_server(hit),
+    }
+}
+
+async fn before_choosy(code: i64, supported: Value) -> (FakeUpstream, TestGateway) {
+    let is_first = AtomicBool::new(true);
+    let server = move |hit: &Hit| choosy_server(hit, code, &supported, &is_first);
+    let upstream = FakeUpstream::start(json!([]), server).await;
+    let gw = TestGateway::with_policy(POLICY, &upstream).await;
+    (upstream, gw)
+}
+
+fn count(upstream: &FakeUpstream, method: &str) -> usize {
+    upstream.hits().iter().filter(|hit| hit.method() == method).count()
+}
+
+#[tokio::test]
+async fn a_server_that_names_other_revisions_is_asked_once_more_by_one_that_both_speak() {
+    let (upstream, gw) = before_choosy(-32022, json!([VERSION])).await;
+    let answer = stateless(&gw, "tools/call", json!({"name": "read", "arguments": {}})).await;
+    assert_eq!((answer.status, answer.text().as_str()), (200, "read"));
+    assert_eq!((count(&upstream, "server/discover"), count(&upstream, "initialize")), (2, 0));
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_as_only_stateless_ones_do_gets_no_handshake() {
+    for code in [-32020, -32021] {
+        let (upstream, gw) = before_choosy(code, Value::Null).await;
+        assert_eq!(stateless(&gw, "tools/list", json!({})).await.status, 200, "{code}");
+        assert_eq!((count(&upstream, "server/discover"), count(&upstream, "initialize")), (1, 0), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_names_only_revisions_with_a_handshake_gets_one() {
+    let (upstream, gw) = before_choosy(-32022, json!(["2025-11-25"])).await;
+    assert_eq!(stateless(&gw, "tools/list", json!({})).await.status, 502, "and this one does not take it");
+    assert_eq!((count(&upstream, "server/discover"), count(&upstream, "initialize")), (1, 1));
+}
+
+/// A server that speaks as in one era, and later as in the other.
+async fn before_changing(begins_modern: bool) -> (FakeUpstream, TestGateway, Arc<AtomicBool>) {
+    let is_modern = Arc::new(AtomicBool::new(begins_modern));
+    let now = Arc::clone(&is_modern);
+    let server = move |hit: &Hit| {
+        let speaks_modern = hit.header("mcp-method").is_some();
+        if speaks_modern != now.load(Ordering::Acquire) {
+            let text = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"what?"}}"#;
+            return Some(json_response("400 Bad Request", "", text));
+        }
+        if speaks_modern { modern_server(hit) } else { legacy_server(hit) }
+    };
+    let upstream = FakeUpstream::start(json!([tool("read")]), server).await;
+    let gw = TestGateway::with_policy(r#"{"version":"1","default":"allow"}"#, &upstream).await;
+    (upstream, gw, is_modern)
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_otherwise_than_before_is_asked_anew() {
+    for begins_modern in [true, false] {
+        let (upstream, gw, is_modern) = before_changing(begins_modern).await;
+        let read = async || {
+            let answer = stateless(&gw, "resources/read", json!({"uri": "note://desk/none"})).await;
+            answer.message()["error"]["code"].clone()
+        };
+        read().await;
+        let before = count(&upstream, "server/discover");
+        is_modern.store(!begins_modern, Ordering::Release);
+        assert_eq!(read().await, -32600, "what the server says is passed on");
+        assert_eq!(count(&upstream, "server/discover"), before + 1);
+        assert_ne!(read().await, -32600, "the next request is sent as the server speaks now");
+        assert_eq!(count(&upstream, "server/discover"), before + 1);
+    }
+}
+
+#[tokio::test]
+async fn a_session_before_a_server_that_has_some_of_its_own_by_now_begins_anew() {
+    let (_, gw, is_modern) = before_changing(true).await;
+    gw.initialize().await;
+    is_modern.store(false, Ordering::Release);
+    let read = json!({"jsonrpc": "2.0", "id": 5, "method": "resources/read", "params": {"uri": "note://desk/none"}});
+    assert_eq!(gw.send(&read).await.code(), -32600);
+    assert_eq!(gw.send(&read).await.status, 404, "so the client begins anew");
+    gw.initialize().await;
+    assert_eq!(gw.send(&read).await.code(), -32002);
+}
+
+#[tokio::test]
+async fn a_bad_moment_of_a_server_is_no_verdict() {
+    let is_first = AtomicBool::new(true);
+    let server = move |hit: &Hit| match hit.method().as_str() {
+        "server/discover" if is_first.swap(false, Ordering::AcqRel) => {
+            Some(json_response("503 Service Unavailable", "", ""))
+        }
+        _ => legacy_server(hit),
+    };
+    let upstream = FakeUpstream::start(json!([tool("read")]), server).await;
+    let gw = TestGateway::with_policy(POLICY, &upstream).await;
+    for asked in [1, 2, 2] {
+        assert_eq!(stateless(&gw, "tools/list", json!({})).await.status, 200);
+        assert_eq!(count(&upstream, "server/discover"), asked);
+    }
+    assert_eq!(count(&upstream, "initialize"), 1);
 }

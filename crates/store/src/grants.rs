@@ -72,6 +72,8 @@ pub struct Grant {
     pub created_at: Timestamp,
     /// When it ends by itself.
     pub expires_at: Option<Timestamp>,
+    /// The oldest revision of the protocol that its bearer may speak, as it is written on the wire; none for any.
+    pub minimum_revision: Option<String>,
     /// When somebody ended it.
     pub revoked_at: Option<Timestamp>,
 }
@@ -91,6 +93,8 @@ pub struct NewGrant {
     pub created_at: Timestamp,
     /// When it ends by itself.
     pub expires_at: Option<Timestamp>,
+    /// The oldest revision of the protocol that its bearer may speak, as it is written on the wire; none for any.
+    pub minimum_revision: Option<String>,
 }
 
 /// Keeps grants. Each change and its entry in the admin log are one step: both are kept, or neither.

@@ -189,7 +189,7 @@ fn grant(label: &str, token: TokenHash, policy: Option<&str>, mode: Mode) -> Gra
     });
     let doors = HashMap::from([(SERVER.parse().expect("a name"), Door { policy, mode })]);
     let (id, label) = (GrantId(label.into()), label.into());
-    GrantConfig { id, label, labels: BTreeMap::new(), token, expires_at: None, doors }
+    GrantConfig { id, label, labels: BTreeMap::new(), token, expires_at: None, minimum_revision: None, doors }
 }
 
 impl TestGateway {

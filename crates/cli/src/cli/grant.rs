@@ -42,6 +42,9 @@ pub struct CreateArgs {
     /// A fact that policies may look at, as `grant.labels.<key>`.
     #[arg(long, value_name = "KEY=VALUE")]
     pub labels: Vec<String>,
+    /// Refuse clients that speak an older revision of the protocol (`2025-11-25`).
+    #[arg(long, value_name = "REVISION")]
+    pub minimum_revision: Option<String>,
     #[command(flatten)]
     pub life: LifeArgs,
     /// Print the grant with its token as JSON.

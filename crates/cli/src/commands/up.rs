@@ -91,6 +91,7 @@ async fn put_grant(desk: &Desk) -> Result<Token> {
                 attachments: vec![Attachment { server, policy, mode: Mode::Enforce }],
                 created_at: desk.clock.now(),
                 expires_at: None,
+                minimum_revision: None,
             };
             desk.stores.grants.create(grant, desk.entry("grant.create", demo::NAME, json!({}))).await?;
         }

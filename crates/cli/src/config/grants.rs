@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use gatelodge_gateway::{Door, GrantConfig};
+use gatelodge_mcp::Revision;
 use gatelodge_store::{GrantId, Mode, Token, TokenHash};
 use jiff::Timestamp;
 
@@ -52,11 +53,20 @@ pub fn grants(raw: Vec<RawGrant>, around: Around<'_>, reader: &mut Reader) -> (V
         }
         let door = door(&raw, around, reader);
         let expires_at = expires(raw.expires.as_ref(), reader);
+        let minimum_revision = minimum(raw.minimum_revision.as_ref(), reader);
         let facts = raw.labels.map(|labels| labels.value.0).unwrap_or_default();
         let facts: BTreeMap<String, String> = facts.into_iter().map(|(key, value)| (key.value, value.value)).collect();
         if let (Some(label), Some(token), Some(doors)) = (label, token, door) {
             let id = GrantId(format!("{FILE_ID}{label}").into());
-            good.push(GrantConfig { id, label: label.into(), labels: facts, token: token.value, expires_at, doors });
+            good.push(GrantConfig {
+                id,
+                label: label.into(),
+                labels: facts,
+                token: token.value,
+                expires_at,
+                minimum_revision,
+                doors,
+            });
         }
     }
     (good, files)
@@ -197,6 +207,21 @@ fn refers<'n>(
         reader.fault(Fault::new(Code::UnknownName, &name.span, message).help(offer(&name.value, &known)));
     }
     is_known
+}
+
+fn minimum(written: Option<&At<super::read::Moment>>, reader: &mut Reader) -> Option<Revision> {
+    let At { value, span } = written?;
+    let found = value.0.parse().ok();
+    if found.is_none() {
+        let fault = Fault::new(Code::BadValue, span, "this is not a revision of the protocol");
+        reader.fault(fault.help(format!("write one of {}", revisions())));
+    }
+    found
+}
+
+/// The revisions that a grant can want, for messages.
+pub fn revisions() -> String {
+    Revision::ALL.map(|revision| format!("`{revision}`")).join(", ")
 }
 
 fn expires(written: Option<&At<super::read::Moment>>, reader: &mut Reader) -> Option<Timestamp> {

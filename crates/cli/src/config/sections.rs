@@ -200,6 +200,8 @@ section! {
         labels: Pairs = "none",
         /// When it ends: `2027-01-31`, or with a time.
         expires: Moment = "never",
+        /// The oldest revision of the protocol that its bearer may speak: `2025-11-25`.
+        minimum_revision: Moment = "any",
         /// Whether the policy only records what it would refuse.
         observe: bool = "`false`",
     }

@@ -45,6 +45,7 @@ async fn serve(local: Local) -> Result<()> {
         labels: BTreeMap::new(),
         token,
         expires_at: None,
+        minimum_revision: None,
         doors: HashMap::from([(name.clone(), door)]),
     };
     gateway.replace(vec![server], vec![grant]);

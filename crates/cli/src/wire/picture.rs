@@ -123,6 +123,10 @@ impl Picture {
 
     fn add_grant(&mut self, grant: &Grant, policies: &HashMap<String, Arc<LivePolicy>>, servers: &HashSet<String>) {
         let label = &grant.label;
+        let Ok(minimum_revision) = grant.minimum_revision.as_deref().map(str::parse).transpose() else {
+            self.remarks.push(format!("grant `{label}` is left out: it wants a revision that is not known here"));
+            return;
+        };
         let mut doors = HashMap::new();
         for Attachment { server, policy, mode } in &grant.attachments {
             if !servers.contains(server.as_str()) {
@@ -142,6 +146,7 @@ impl Picture {
             labels: grant.labels.clone(),
             token: grant.token,
             expires_at: grant.expires_at,
+            minimum_revision,
             doors,
         });
     }

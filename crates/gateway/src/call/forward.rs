@@ -13,6 +13,7 @@ use tokio::time::{MissedTickBehavior, interval_at};
 use super::{Permit, Resumption};
 use crate::Gateway;
 use crate::http::line::Line;
+use crate::methods::discover::doubt;
 use crate::methods::{initialize, server};
 use crate::session::UnderWay;
 use crate::telemetry::ClientSpan;
@@ -106,18 +107,36 @@ async fn forwarded(
     match status {
         StatusCode::NOT_FOUND if openings.is_some() => {
             initialize::again(gw, visit, openings).await;
+            doubt(gw, visit).await;
             return Err(SendError::Gone("the server has forgotten the session; it was opened again".to_owned()));
         }
         // Our credential is wrong, not the caller's.
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(SendError::Status(status.as_u16())),
         _ => {}
     }
-    let mut exchange = sent?;
-    exchange.back = back;
-    if errand.is_callers && exchange.is_event_stream() {
-        line.be_stream();
+    let ended = match sent {
+        Ok(mut exchange) => {
+            exchange.back = back;
+            if errand.is_callers && exchange.is_event_stream() {
+                line.be_stream();
+            }
+            go_on(errand, exchange, line).await
+        }
+        Err(fault) => Err(fault),
+    };
+    let is_strange = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
+    if is_strange && !is_to_us(errand, &ended) {
+        doubt(gw, visit).await;
     }
-    go_on(errand, exchange, line).await
+    ended
+}
+
+/// Whether the upstream has read the request: it names its id in the answer.
+fn is_to_us(errand: &Errand<'_>, ended: &Result<(Ended, Option<Exchange>), SendError>) -> bool {
+    let Ok((Ended::Answer(message), _)) = ended else { return false };
+    let own_id = Id::string(errand.call.as_str());
+    matches!(read_upstream(message, &errand.gw.settings.reply),
+        Ok(Said::Reply(reply)) if reply.id().is_some_and(|id| *id == own_id))
 }
 
 /// Reads the upstream's messages until the answer, from where it was left.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
-use gatelodge_json::Kind;
+use gatelodge_json::{Kind, Limits, read};
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::{Id, Request, ServerRequest};
 use gatelodge_store::{CallId, GrantId, ServerName};
@@ -27,6 +27,10 @@ const MOST: usize = 1_024;
 const MOST_OF_GRANT: usize = 32;
 /// What a client's state begins with; one of an upstream never comes here.
 const PREFIX: &str = "gl-";
+/// Where a server with sessions may say in `_meta` how a question is called where requests stand alone.
+const INPUT_KEY: &str = "gatelodge/inputKey";
+/// The longest of such names.
+const MAX_KEY: usize = 64;
 /// A call that waits.
 #[derive(Debug)]
 pub(crate) struct Paused {
@@ -43,7 +47,8 @@ pub(crate) struct Paused {
 /// What an upstream asks in the middle of a call.
 #[derive(Debug)]
 pub(crate) struct Question {
-    /// Under what it stands among the requests for input: in a session a question has no name, so it is one of ours.
+    /// Under what it stands among the requests for input: in a session a question has no name, so it is one of ours,
+    /// unless the server says one.
     key: String,
     /// The upstream's id of it.
     pub id: Id<'static>,
@@ -52,9 +57,13 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    /// The `at`th of those that are asked at once.
-    pub fn new(at: usize, asked: &ServerRequest<'_>, secrets: &Secrets) -> Self {
-        let key = if at == 0 { "ask".to_owned() } else { format!("ask-{}", at + 1) };
+    /// One that is asked together with `others`.
+    pub fn new(others: &[Self], asked: &ServerRequest<'_>, secrets: &Secrets) -> Self {
+        let is_free = |key: &String| others.iter().all(|other| other.key != *key) && secrets.cut_text(key) == *key;
+        let key = said_key(asked).filter(is_free).unwrap_or_else(|| match others.len() {
+            0 => "ask".to_owned(),
+            before => format!("ask-{}", before + 1),
+        });
         Self { key, id: asked.id().clone().into_owned(), asked: secrets.cut_json(as_input(asked)) }
     }
 
@@ -140,6 +149,15 @@ impl PausedCalls {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, (Paused, Instant)>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How the server calls a question. What would have to be escaped is no name.
+fn said_key(asked: &ServerRequest<'_>) -> Option<String> {
+    let params = read(asked.params()?.as_bytes(), &Limits::REPLY).ok()?;
+    let key = params.root().get("_meta")?.get(INPUT_KEY)?.as_str()?.into_owned();
+    let is_plain = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
+    // Ours are told from theirs, so that no two are the same.
+    ((1..=MAX_KEY).contains(&key.len()) && is_plain && !key.starts_with("ask")).then_some(key)
 }
 
 /// What a client is asked, as JSON.

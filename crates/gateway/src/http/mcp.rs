@@ -185,7 +185,7 @@ fn is_about_tasks(method: &Method<'_>) -> bool {
 
 /// How the client speaks, by this request alone.
 async fn side_of(gw: &Gateway, visit: &Visit, headers: &HeaderMap, message: &Message<'_>) -> Result<Side, Misfit> {
-    let spoken = visit.upstream.spoken();
+    let spoken = visit.spoken();
     let is_modern = match message {
         Message::Request(request) => head::is_stateless(headers, request),
         Message::Notification(_) | Message::Response(_) => says_stateless(headers),
@@ -194,6 +194,7 @@ async fn side_of(gw: &Gateway, visit: &Visit, headers: &HeaderMap, message: &Mes
         return legacy_side(gw, visit, headers, message, revision(headers, &spoken)?).await;
     }
     let side = modern_side(headers, message, &spoken)?;
+    visit.may_speak(side.revision)?;
     let Message::Request(request) = message else { return Ok(Side::Modern(side)) };
     let joined = pool::joined(gw, visit, request, side).await;
     joined
@@ -208,12 +209,14 @@ async fn legacy_side(
     message: &Message<'_>,
     version: Option<Revision>,
 ) -> Result<Side, Misfit> {
-    let is_handshake = matches!(message, Message::Request(request) if *request.method() == Method::Initialize);
-    if is_handshake {
+    if let Message::Request(request) = message
+        && *request.method() == Method::Initialize
+    {
         // A session that comes with a handshake is an old one.
-        return Ok(Side::Legacy(None));
+        return visit.may_begin(request).map(|()| Side::Legacy(None));
     }
     let session = find_session(gw, visit, headers).await?;
+    visit.may_go_on(&session)?;
     // Gemini sends no version after the handshake; what was agreed counts.
     if version.is_some_and(|version| version != session.revision()) {
         let message = format!("the session speaks {}", session.revision());
@@ -263,7 +266,8 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
     if !headers.contains_key(head::SESSION) && !headers.contains_key(head::PROTOCOL_VERSION) {
         return sse::open(gw, visit).await;
     }
-    match find_session(gw, &visit, headers).await {
+    let found = find_session(gw, &visit, headers).await;
+    match found.and_then(|session| visit.may_go_on(&session).map(|()| session)) {
         Err(misfit) => reply::http_error(misfit.status, &misfit.message),
         Ok(session) => {
             visit.side = Side::Legacy(Some(session));

@@ -342,6 +342,7 @@ async fn send(
         is_callers: true,
         may_pause,
     };
+    let brings_answers = matches!(step, Step::Send(..)) && super::input::brings_answers(request);
     let sending = async {
         let ended = match step {
             Step::Send(_, permit) => forward(&errand, *permit, line).await?,
@@ -350,10 +351,23 @@ async fn send(
                 Err(text) => return Ok(Carried::Told { text }),
             },
         };
+        let unasked = || SendError::Unusable("the client cannot be asked".to_owned());
+        let paused = |asked: &[Bytes], exchange| {
+            super::input::paused(&errand, asked, exchange, Bond::of(visit, request, facts)).ok_or_else(unasked)
+        };
+        // What the client says before it is asked holds for the first questions, and not for those behind them.
+        let ended = match ended {
+            (Ended::Asked(asked), Some(exchange)) if brings_answers => {
+                match super::input::answered(gw, visit, request, paused(&asked, exchange)?).await? {
+                    Ok(exchange) => go_on(&errand, exchange, line).await?,
+                    Err(text) => return Ok(Carried::Told { text }),
+                }
+            }
+            ended => ended,
+        };
         match ended {
             (Ended::Asked(asked), Some(exchange)) => {
-                let text = super::input::paused(&errand, &asked, exchange, Bond::of(visit, request, facts));
-                let text = text.ok_or_else(|| SendError::Unusable("the client cannot be asked".to_owned()))?;
+                let text = gw.paused.keep(paused(&asked, exchange)?).map_err(|_| unasked())?;
                 Ok(Carried::Told { text: gatelodge_mcp::result(request.id(), &text) })
             }
             (Ended::Answer(message), Some(_))

@@ -1,13 +1,13 @@
 //! Which era an upstream speaks: asked once, by us, when a stateless client first comes.
 
 use bytes::Bytes;
-use gatelodge_json::{Kind, read};
-use gatelodge_mcp::{Era, Id, Method, Revision, has_tasks};
+use gatelodge_json::{Kind, Limits, Value, read};
+use gatelodge_mcp::{Era, Id, Method, Revision, Upstream, code, has_tasks, read_upstream};
 
 use crate::Gateway;
 use crate::call::{Permit, own_answer, result_text};
 use crate::upstream::{ModernHead, Outgoing, SendError};
-use crate::visit::Visit;
+use crate::visit::{Crossing, Visit};
 
 /// What we say of ourselves in requests of our own.
 pub(crate) const OWN_META: &str = concat!(
@@ -35,7 +35,7 @@ pub(crate) async fn speaks_modern(gw: &Gateway, visit: &Visit) -> Result<bool, S
         // A process that is silent, or slow to start: asking again would cost every client as much.
         Err(SendError::Timeout) if visit.upstream.is_child() => false,
         Err(fault) => return Err(fault),
-        Ok(welcome) => welcome.is_some(),
+        Ok(said) => !matches!(said, Said::NotStateless),
     };
     visit.upstream.set_speaks_modern(answer);
     if !answer {
@@ -44,8 +44,51 @@ pub(crate) async fn speaks_modern(gw: &Gateway, visit: &Visit) -> Result<bool, S
     Ok(answer)
 }
 
-/// What the upstream says of itself to a client whose requests stand alone; none if it does not speak to such.
-pub(crate) async fn ask(gw: &Gateway, visit: &Visit) -> Result<Option<Bytes>, SendError> {
+/// The upstream answers like one that does not know how it is spoken to. So it is asked anew, and a session that rests on
+/// what does not hold any more is over.
+pub(crate) async fn doubt(gw: &Gateway, visit: &Visit) {
+    let crossing = visit.crossing();
+    if visit.era() == Era::Legacy && crossing == Crossing::None {
+        return;
+    }
+    visit.upstream.forget_era();
+    let session = match (crossing, speaks_modern(gw, visit).await) {
+        (Crossing::ToSession, Ok(true)) => visit.far_session(),
+        (Crossing::ToStateless, Ok(false)) => visit.session(),
+        _ => None,
+    };
+    if let Some(session) = session {
+        gw.forget_session(session).await;
+    }
+}
+
+/// What the upstream says of itself to a client whose requests stand alone.
+#[derive(Debug)]
+pub(crate) enum Said {
+    /// Who it is, and what it has.
+    Welcome(Bytes),
+    /// That it will not have this request, as only a server says it that takes such requests.
+    Refused,
+    /// Nothing that such a server says.
+    NotStateless,
+}
+
+/// Asks the upstream what it says of itself. One that names other revisions than ours is asked once more, if it names
+/// one that we speak, too.
+pub(crate) async fn ask(gw: &Gateway, visit: &Visit) -> Result<Said, SendError> {
+    let message = asked(gw, visit).await?;
+    match message.as_ref().and_then(|message| refused(message, &gw.settings.reply)) {
+        Some(Some(spoken)) if !spoken.contains(&Revision::R2026_07_28) => {
+            visit.upstream.set_spoken(spoken);
+            Ok(Said::NotStateless)
+        }
+        Some(Some(_)) => Ok(said(gw, visit, asked(gw, visit).await?)),
+        Some(None) => Ok(Said::Refused),
+        None => Ok(said(gw, visit, message)),
+    }
+}
+
+async fn asked(gw: &Gateway, visit: &Visit) -> Result<Option<Bytes>, SendError> {
     let call = gw.new_call();
     let id = Id::string(call.as_str());
     let method = Method::Discover.name();
@@ -56,16 +99,45 @@ pub(crate) async fn ask(gw: &Gateway, visit: &Visit) -> Result<Option<Bytes>, Se
     let permit = Permit::of_always_allowed(method, outgoing)
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
     let mut exchange = gw.client.send(&visit.upstream, permit).await?;
-    let Some(message) = own_answer(gw, &mut exchange, call).await? else { return Ok(None) };
-    let Ok(Some(result)) = result_text(&message, &gw.settings.reply) else { return Ok(None) };
-    let Ok(document) = read(&result, &gw.settings.reply) else { return Ok(None) };
+    if exchange.status.is_server_error() {
+        return Err(SendError::Status(exchange.status.as_u16()));
+    }
+    own_answer(gw, &mut exchange, call).await
+}
+
+/// Whether an answer is an error that only the stateless revision has; then the revisions that it names, if it is
+/// about those.
+fn refused(message: &Bytes, limits: &Limits) -> Option<Option<Vec<Revision>>> {
+    let Ok(Upstream::Reply(reply)) = read_upstream(message, limits) else { return None };
+    let error = reply.error()?;
+    match error.code.parse() {
+        Ok(code::UNSUPPORTED_REVISION) => {
+            let data = error.data.and_then(|data| read(data.as_bytes(), limits).ok());
+            Some(data.and_then(|data| data.root().get("supported").map(|list| revisions(Some(list)))))
+        }
+        Ok(code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY) => Some(None),
+        _ => None,
+    }
+}
+
+fn said(gw: &Gateway, visit: &Visit, message: Option<Bytes>) -> Said {
+    let limits = &gw.settings.reply;
+    let Some(message) = message else { return Said::NotStateless };
+    let Ok(Some(result)) = result_text(&message, limits) else {
+        return if refused(&message, limits).is_some() { Said::Refused } else { Said::NotStateless };
+    };
+    let Ok(document) = read(&result, limits) else { return Said::NotStateless };
     if str::from_utf8(&result).is_ok_and(|result| has_tasks(result, Era::Modern)) {
         visit.upstream.note_tasks();
     }
-    let versions = document.root().get("supportedVersions").filter(|versions| versions.kind() == Kind::List);
-    let versions = versions.iter().flat_map(|versions| versions.elements());
-    let spoken: Vec<Revision> = versions.filter_map(|version| version.as_str()?.parse().ok()).collect();
+    let spoken = revisions(document.root().get("supportedVersions"));
     let speaks_modern = spoken.contains(&Revision::R2026_07_28);
     visit.upstream.set_spoken(spoken);
-    Ok(speaks_modern.then(|| Bytes::copy_from_slice(&result)))
+    if speaks_modern { Said::Welcome(Bytes::copy_from_slice(&result)) } else { Said::NotStateless }
+}
+
+/// Those of a list that are known here.
+fn revisions(list: Option<Value<'_>>) -> Vec<Revision> {
+    let list = list.filter(|list| list.kind() == Kind::List);
+    list.iter().flat_map(|list| list.elements()).filter_map(|own| own.as_str()?.parse().ok()).collect()
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_json::{Kind, read};
 use gatelodge_mcp::bridge::without_members;
-use gatelodge_mcp::{Era, Id, Message, Method, Request, Revision, read_message};
-use gatelodge_store::Outcome;
+use gatelodge_mcp::{Era, Id, Message, Method, Request, Revision, error, read_message};
+use gatelodge_store::{CallId, Outcome};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::discover::{ask, speaks_modern};
+use super::discover::{Said, ask, speaks_modern};
 use super::pass::{exchanged, fail};
 use super::server::tell;
 use crate::Gateway;
@@ -44,7 +44,19 @@ pub(crate) async fn initialize(gw: &Gateway, visit: &Visit, request: &Request<'_
             line.finish(text).await;
             gw.write(trail.outcome(outcome, None)).await;
         }
-        Err(fault) => fail(gw, request.id(), &mut trail, fault, line).await,
+        Err(Refusal::Upstream(fault)) => fail(gw, request.id(), &mut trail, fault, line).await,
+        Err(refusal) => {
+            gw.metrics.refused(refusal.code());
+            line.finish(misfit(request.id(), trail.call(), &refusal)).await;
+            gw.write(trail.refused(&refusal)).await;
+        }
+    }
+}
+
+fn misfit(id: &Id<'_>, call: CallId, refusal: &Refusal) -> Bytes {
+    match refusal {
+        Refusal::Misfit(misfit) => error(Some(id), misfit.code, &misfit.message, misfit.data.as_deref()).into(),
+        _ => reply::fault(id, call, refusal),
     }
 }
 
@@ -65,13 +77,13 @@ async fn opened(
     trail: &Trail,
     room: OwnedSemaphorePermit,
     line: &mut Line,
-) -> Result<(Bytes, Outcome), SendError> {
+) -> Result<(Bytes, Outcome), Refusal> {
     let patience = if visit.upstream.is_child() { START_TIME } else { gw.settings.call_time };
     let exchanging = tokio::time::timeout(patience, exchanged(gw, visit, request, trail, line));
     let exchanged = exchanging.await.unwrap_or(Err(SendError::Timeout));
     if is_refused(&exchanged, gw)
         && let Ok(true) = speaks_modern(gw, visit).await
-        && let Some(welcome) = ask(gw, visit).await?
+        && let Said::Welcome(welcome) = ask(gw, visit).await?
     {
         drop(exchanged);
         return welcomed(gw, visit, request, welcome, room, line).await;
@@ -82,6 +94,10 @@ async fn opened(
         answer(visit, &message, request.id(), &gw.settings.reply).ok_or_else(|| gone("the answer cannot be read"))?;
     let Some(result) = result_text(&message, &gw.settings.reply)? else { return Ok((text, outcome)) };
     let revision = revision_of(&result).ok_or_else(|| gone("the server speaks a revision that is not known here"))?;
+    if let Err(misfit) = visit.may_speak(revision) {
+        end_upstream(gw, &visit.upstream, exchange.link.clone()).await;
+        return Err(Refusal::Misfit(misfit));
+    }
     let client = ClientInfo::of(request.params().and_then(|params| params.get("clientInfo")));
     let handshake = Bytes::copy_from_slice(request.text().as_bytes());
     let opening = Opening {
@@ -98,7 +114,7 @@ async fn opened(
     };
     let Some(session) = Session::new(opening).and_then(|session| gw.sessions.insert(session)) else {
         end_upstream(gw, &visit.upstream, exchange.link.clone()).await;
-        return Err(gone("there is no room for another session"));
+        return Err(gone("there is no room for another session").into());
     };
     if has_tasks(&result) {
         session.note_tasks();
@@ -126,10 +142,11 @@ async fn welcomed(
     welcome: Bytes,
     room: OwnedSemaphorePermit,
     line: &mut Line,
-) -> Result<(Bytes, Outcome), SendError> {
+) -> Result<(Bytes, Outcome), Refusal> {
     let params = request.params();
     let wanted = params.and_then(|params| params.get("protocolVersion")?.as_str()?.parse().ok());
     let revision = wanted.filter(|revision: &Revision| revision.era() == Era::Legacy).unwrap_or(Revision::R2025_11_25);
+    visit.may_speak(revision).map_err(Refusal::Misfit)?;
     let text = as_handshake(visit, &welcome, revision);
     let opening = Opening {
         grant: visit.grant.config.id.clone(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_json::{Limits, Value, read};
+use gatelodge_json::{Kind, Limits, Value, read};
 use gatelodge_mcp::bridge::{Retry, quoted, with_members, without_members};
 use gatelodge_mcp::{Message, Method, Outcome, Request, Upstream as Said, code, read_message, read_upstream, result};
 use gatelodge_store::CallId;
@@ -17,23 +17,27 @@ use crate::session::{AskedBy, Session, UnderWay};
 use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
 use crate::visit::{Crossing, Visit};
 
-/// Keeps the call until the client comes again, and gives the result that asks it.
-pub(crate) fn paused(errand: &Errand<'_>, asked: &[Bytes], exchange: Exchange, bond: Bond) -> Option<String> {
+/// A call in whose middle the upstream asks its client.
+pub(crate) fn paused(errand: &Errand<'_>, asked: &[Bytes], exchange: Exchange, bond: Bond) -> Option<Paused> {
     let Errand { gw, visit, call, .. } = errand;
     let mut questions = Vec::new();
-    for (at, message) in asked.iter().enumerate() {
+    for message in asked {
         let Ok(Said::Request(question)) = read_upstream(message, &gw.settings.reply) else { return None };
-        questions.push(Question::new(at, &question, visit.upstream.secrets()));
+        questions.push(Question::new(&questions, &question, visit.upstream.secrets()));
     }
-    let paused = Paused {
+    Some(Paused {
         exchange,
         call: *call,
         questions,
         upstream: Arc::clone(&visit.upstream),
         session: Arc::clone(visit.far_session()?),
         bond,
-    };
-    gw.paused.keep(paused).ok()
+    })
+}
+
+/// Whether a client answers before it is asked.
+pub(crate) fn brings_answers(request: &Request<'_>) -> bool {
+    request.params().and_then(|params| params.get("inputResponses")).is_some_and(|said| said.kind() == Kind::Object)
 }
 
 /// Tells the upstream what the client says, and gives the exchange to go on with. What the client does not answer, it is

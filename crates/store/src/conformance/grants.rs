@@ -18,6 +18,7 @@ pub(super) fn new_grant(label: &str) -> NewGrant {
         attachments: vec![attachment("zoo")],
         created_at: at(NOON),
         expires_at: Some(at("2027-01-01T00:00:00Z")),
+        minimum_revision: Some("2025-11-25".into()),
     }
 }
 
@@ -36,6 +37,7 @@ pub async fn a_grant_is_found_by_id_and_by_label(store: &Backend) {
         attachments: new.attachments,
         created_at: new.created_at,
         expires_at: new.expires_at,
+        minimum_revision: new.minimum_revision,
         revoked_at: None,
     };
     assert_eq!(store.grants.get(&id.0).await.expect("by id"), expected);

@@ -102,6 +102,7 @@ fn made(id: GrantId, new: NewGrant) -> Grant {
         attachments: Vec::new(),
         created_at: new.created_at,
         expires_at: new.expires_at,
+        minimum_revision: new.minimum_revision,
         revoked_at: None,
     };
     for attachment in new.attachments {

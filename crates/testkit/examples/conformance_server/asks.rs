@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use rmcp::model::{
-    ElicitRequestParams, ElicitationSchema, InputRequest, InputRequiredResult, InputResponses, ProtocolVersion,
+    ElicitRequest, ElicitRequestParams, ElicitationSchema, InputRequest, InputRequiredResult, InputResponses,
+    ProtocolVersion,
 };
 use rmcp::service::{Peer, RequestContext, ServiceError};
 use rmcp::{ErrorData, RoleServer};
@@ -24,13 +25,25 @@ pub async fn answers(
     }
     let wanted = needed.input_requests.clone().unwrap_or_default();
     let names: Vec<String> = wanted.keys().cloned().collect();
-    let asking: Vec<Asking<'_>> =
-        wanted.into_values().map(|question| Box::pin(ask(&context.peer, question)) as Asking<'_>).collect();
+    let asking: Vec<Asking<'_>> = wanted
+        .into_iter()
+        .map(|(name, question)| Box::pin(ask(&context.peer, named(name, question))) as Asking<'_>)
+        .collect();
     let mut answers = InputResponses::new();
     for (name, answer) in names.into_iter().zip(together(asking).await) {
         answers.insert(name, answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))?);
     }
     Ok(Some(answers))
+}
+
+/// A question that says how it is called: in a session there is no other place for it.
+fn named(name: String, mut question: InputRequest) -> InputRequest {
+    if let InputRequest::Elicitation(ElicitRequest { params, .. }) = &mut question
+        && let ElicitRequestParams::FormElicitationParams { meta, .. } = params
+    {
+        meta.get_or_insert_default().insert("gatelodge/inputKey".to_owned(), name.into());
+    }
+    question
 }
 
 async fn ask(peer: &Peer<RoleServer>, question: InputRequest) -> Result<Value, ServiceError> {

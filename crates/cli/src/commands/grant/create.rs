@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
+use gatelodge_mcp::Revision;
 use gatelodge_store::{NewGrant, Token};
 use jiff::Timestamp;
 use serde_json::json;
@@ -10,7 +11,7 @@ use serde_json::json;
 use super::attach::attachment;
 use super::{expiry, find};
 use crate::cli::{CreateArgs, RotateArgs};
-use crate::config::is_label;
+use crate::config::{is_label, revisions};
 use crate::desk::{self, Need};
 use crate::exit::{Exit, Usage};
 use crate::output;
@@ -24,6 +25,7 @@ pub fn run(args: CreateArgs) -> Result<Exit> {
         .into());
     }
     let labels = facts(&args.labels)?;
+    let minimum_revision = args.minimum_revision.as_deref().map(revision).transpose()?;
     desk::at(&args.store, Need::Made, async |desk| {
         if desk.entries().grants.iter().any(|grant| *grant.label == *args.label) {
             return Err(desk::in_file("grant", &shown(&args.label)));
@@ -33,11 +35,21 @@ pub fn run(args: CreateArgs) -> Result<Exit> {
             None => Vec::new(),
         };
         let now = desk.clock.now();
+        let minimum_revision = minimum_revision.map(|revision| revision.to_string());
         let expires_at = expiry(&args.life, now)?;
         let token = Token::random()?;
-        let detail = json!({"attachments": attachments, "expires_at": expires_at, "labels": labels});
+        let detail = json!({"attachments": attachments, "expires_at": expires_at, "labels": labels,
+            "minimum_revision": minimum_revision});
         let (label, hash) = (args.label.clone(), token.hash());
-        let new = NewGrant { label, labels: labels.clone(), token: hash, attachments, created_at: now, expires_at };
+        let new = NewGrant {
+            label,
+            labels: labels.clone(),
+            token: hash,
+            attachments,
+            created_at: now,
+            expires_at,
+            minimum_revision,
+        };
         let id = desk.stores.grants.create(new, desk.entry("grant.create", &args.label, detail)).await?;
         tell(&token, &args.label, id.0.as_ref(), expires_at, args.json)?;
         if args.server.is_none() {
@@ -71,6 +83,11 @@ fn tell(token: &Token, label: &str, id: &str, expires_at: Option<Timestamp>, jso
     let end = expires_at.map_or_else(|| "never ends by itself".to_owned(), |end| format!("ends on {end}"));
     say(&format!("grant `{}` ({id}) {end}; this is the only time its token is shown:", shown(label)));
     output::print(&format!("{}\n", token.reveal()))
+}
+
+fn revision(text: &str) -> Result<Revision, Usage> {
+    let unknown = |_| Usage(format!("`{}` is not a revision of the protocol; there are {}", shown(text), revisions()));
+    text.parse().map_err(unknown)
 }
 
 fn facts(written: &[String]) -> Result<BTreeMap<String, String>, Usage> {

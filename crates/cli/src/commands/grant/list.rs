@@ -26,6 +26,7 @@ pub struct Told {
     from: &'static str,
     created_at: Option<Timestamp>,
     expires_at: Option<Timestamp>,
+    minimum_revision: Option<String>,
     revoked_at: Option<Timestamp>,
 }
 
@@ -75,6 +76,7 @@ fn of_file(grant: &GrantConfig, now: Timestamp) -> Told {
         from: "file",
         created_at: None,
         expires_at: grant.expires_at,
+        minimum_revision: grant.minimum_revision.map(|revision| revision.to_string()),
         revoked_at: None,
     }
 }
@@ -89,6 +91,7 @@ fn of_store(grant: Grant, now: Timestamp) -> Told {
         from: "store",
         created_at: Some(grant.created_at),
         expires_at: grant.expires_at,
+        minimum_revision: grant.minimum_revision,
         revoked_at: grant.revoked_at,
     }
 }
@@ -117,6 +120,7 @@ fn text(told: &Told) -> String {
         vec![row("label", shown(&told.label)), row("id", told.id.clone()), row("state", told.state.to_owned())];
     rows.extend(told.attachments.iter().map(|attachment| row("reaches", words(attachment))));
     rows.extend(told.labels.iter().map(|(key, value)| row("labels", shown(&format!("{key}={value}")))));
+    rows.extend(told.minimum_revision.iter().map(|revision| row("speaks", format!("{} or newer", shown(revision)))));
     let moments = [("created", told.created_at), ("expires", told.expires_at), ("revoked", told.revoked_at)];
     rows.extend(moments.iter().filter_map(|(name, at)| at.map(|at| row(name, at.to_string()))));
     rows.push(row("from", told.from.to_owned()));

@@ -12,7 +12,7 @@ use crate::grants::{Attachment, Grant, GrantId, Grants, Mode, NewGrant};
 use crate::name::ServerName;
 use crate::token::TokenHash;
 
-const COLUMNS: &str = "id, label, labels, token, created_at, expires_at, revoked_at";
+const COLUMNS: &str = "id, label, labels, token, created_at, expires_at, minimum_revision, revoked_at";
 
 #[async_trait]
 impl Grants for SqliteState {
@@ -25,7 +25,7 @@ impl Grants for SqliteState {
             }
             refuse_taken(db, &id, new.token)?;
             db.execute(
-                &format!("INSERT INTO grants ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, NULL)"),
+                &format!("INSERT INTO grants ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"),
                 params![
                     id.0,
                     new.label,
@@ -33,6 +33,7 @@ impl Grants for SqliteState {
                     new.token.to_string(),
                     nanoseconds(new.created_at),
                     new.expires_at.map(nanoseconds),
+                    new.minimum_revision,
                 ],
             )?;
             for attachment in &new.attachments {
@@ -170,7 +171,8 @@ fn grant(db: &Connection, row: &Row<'_>) -> Result<Grant, StoreError> {
         token: TokenHash::parse(&token).map_err(|error| StoreError::Corrupt(error.to_string()))?,
         created_at: of_nanoseconds(row.get(4)?),
         expires_at: row.get::<_, Option<i64>>(5)?.map(of_nanoseconds),
-        revoked_at: row.get::<_, Option<i64>>(6)?.map(of_nanoseconds),
+        minimum_revision: row.get(6)?,
+        revoked_at: row.get::<_, Option<i64>>(7)?.map(of_nanoseconds),
     })
 }
 

@@ -1,0 +1,153 @@
+//! A grant that wants a newer revision of the protocol: whoever speaks an older one is told so, on every transport.
+#![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use gatelodge_mcp::Revision;
+use gatelodge_store::Row;
+use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, SseCaller, TestGateway, json_response, tool};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+
+const ALL: &str = r#"{"version":"1","default":"allow"}"#;
+const STATELESS: &str = "2026-07-28";
+
+/// A server that never speaks anything newer than 2025-06-18 in a session.
+fn server(hit: &Hit) -> Option<Script> {
+    let message = hit.message();
+    match hit.method().as_str() {
+        "initialize" => {
+            let wanted = message["params"]["protocolVersion"].as_str().unwrap_or_default();
+            let agreed = if wanted > "2025-06-18" { "2025-06-18" } else { wanted };
+            let result = json!({"protocolVersion": agreed, "capabilities": {"tools": {}},
+                "serverInfo": {"name": "old", "version": "1"}});
+            let text = json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string();
+            Some(json_response("200 OK", "mcp-session-id: s-1\r\n", &text))
+        }
+        _ => None,
+    }
+}
+
+async fn desk(minimum: Revision) -> (FakeUpstream, TestGateway) {
+    let upstream = FakeUpstream::start(json!([tool("read")]), server).await;
+    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    want(&gw, minimum);
+    (upstream, gw)
+}
+
+fn want(gw: &TestGateway, minimum: Revision) {
+    gw.change_grants(|grants| grants[0].minimum_revision = Some(minimum));
+}
+
+fn handshake(revision: &str) -> String {
+    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": revision,
+        "capabilities": {}, "clientInfo": {"name": "old client", "version": "1"}}})
+    .to_string()
+}
+
+fn stateless(revision: &str) -> String {
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": revision,
+        "io.modelcontextprotocol/clientCapabilities": {}});
+    json!({"jsonrpc": "2.0", "id": 3, "method": "tools/list", "params": {"_meta": meta}}).to_string()
+}
+
+async fn ask_stateless(gw: &TestGateway, revision: &str) -> Answer {
+    gw.post(&[("MCP-Protocol-Version", revision), ("Mcp-Method", "tools/list")], &stateless(revision)).await
+}
+
+fn reached(upstream: &FakeUpstream, method: &str) -> usize {
+    upstream.hits().iter().filter(|hit| hit.method() == method).count()
+}
+
+fn told(rows: &[Row]) -> bool {
+    rows.iter().any(|row| row.record.message.as_deref().is_some_and(|said| said.contains("2025-06-18 or a newer")))
+}
+
+/// What is said to whoever is too old.
+fn assert_refused(error: &Value, wanted: &str, spoken: &str) {
+    assert_eq!(error["code"], -32602);
+    let message = error["message"].as_str().expect("a message");
+    assert!(message.contains(&format!("wants the revision {wanted} or a newer one")), "{message}");
+    assert!(message.contains(spoken), "{message}");
+    assert_eq!(error["data"]["requested"], spoken);
+    let supported = error["data"]["supported"].as_array().expect("a list");
+    assert!(supported.iter().all(|own| own.as_str() >= Some(wanted)), "{supported:?}");
+    assert!(!supported.is_empty());
+}
+
+#[tokio::test]
+async fn an_older_handshake_is_refused_and_recorded_and_reaches_no_server() {
+    let (upstream, gw) = desk(Revision::R2025_06_18).await;
+    for revision in ["2024-11-05", "2025-03-26"] {
+        let answer = gw.post(&[], &handshake(revision)).await;
+        assert_eq!((answer.status, answer.header("mcp-session-id")), (200, None));
+        assert_refused(&answer.message()["error"], "2025-06-18", revision);
+    }
+    assert_eq!(upstream.hits().len(), 0);
+    assert!(told(&gw.rows().await), "{:?}", gw.rows().await);
+    assert!(gw.post(&[], &handshake("2025-06-18")).await.header("mcp-session-id").is_some());
+}
+
+#[tokio::test]
+async fn a_server_that_agrees_on_an_older_revision_gives_no_session() {
+    let (upstream, gw) = desk(Revision::R2025_11_25).await;
+    let answer = gw.post(&[], &handshake("2025-11-25")).await;
+    assert_eq!(answer.header("mcp-session-id"), None);
+    assert_refused(&answer.message()["error"], "2025-11-25", "2025-06-18");
+    let ended = upstream.hits().into_iter().find(|hit| hit.line.starts_with("DELETE")).expect("its session ends");
+    assert_eq!(ended.header("mcp-session-id"), Some("s-1"));
+}
+
+#[tokio::test]
+async fn a_session_of_before_is_over_when_the_grant_wants_more() {
+    let (upstream, gw) = desk(Revision::R2024_11_05).await;
+    let answer = gw.post(&[], &handshake("2025-06-18")).await;
+    let session = answer.header("mcp-session-id").expect("a session").to_owned();
+    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}).to_string();
+    assert_eq!(gw.post(&[("Mcp-Session-Id", &session)], &list).await.status, 200);
+    let before = reached(&upstream, "tools/list");
+    want(&gw, Revision::R2025_11_25);
+    let refused = gw.post(&[("Mcp-Session-Id", &session)], &list).await;
+    assert_eq!(refused.status, 404, "the client begins anew");
+    assert_refused(&refused.message()["error"], "2025-11-25", "2025-06-18");
+    let bearer = format!("Bearer {}", gw.token.reveal());
+    let headers =
+        [("Authorization", bearer.as_str()), ("Accept", "text/event-stream"), ("Mcp-Session-Id", session.as_str())];
+    assert_eq!(gw.raw("GET", "/mcp/desk", &headers, b"").await.status, 404);
+    assert_eq!(reached(&upstream, "tools/list"), before);
+}
+
+#[tokio::test]
+async fn a_stateless_client_is_new_enough_and_hears_only_of_what_it_may_speak() {
+    let (_, gw) = desk(Revision::R2026_07_28).await;
+    assert_eq!(ask_stateless(&gw, STATELESS).await.status, 200);
+    let unknown = ask_stateless(&gw, "2099-01-01").await.message()["error"].clone();
+    assert_eq!((&unknown["code"], &unknown["data"]["supported"]), (&json!(-32022), &json!([STATELESS])));
+    assert_refused(&gw.post(&[], &handshake("2025-11-25")).await.message()["error"], STATELESS, "2025-11-25");
+}
+
+#[tokio::test]
+async fn the_older_transport_is_refused_by_its_handshake() {
+    let (upstream, gw) = desk(Revision::R2025_06_18).await;
+    let mut caller = SseCaller::open(&gw).await;
+    caller.post(&handshake("2024-11-05")).await;
+    assert_refused(&caller.message().await["error"], "2025-06-18", "2024-11-05");
+    assert_eq!(reached(&upstream, "initialize"), 0);
+    assert!(told(&gw.rows().await));
+}
+
+#[tokio::test]
+async fn a_client_at_standard_streams_is_refused_by_its_handshake() {
+    let (upstream, gw) = desk(Revision::R2025_06_18).await;
+    let (mut client, input) = tokio::io::duplex(64 << 10);
+    let (output, answers) = tokio::io::duplex(64 << 10);
+    let (gateway, token) = (gw.gateway.clone(), gw.token.hash());
+    let name = "desk".parse().expect("a name");
+    let running = tokio::spawn(async move { gateway.run_lines(&token, &name, input, output).await });
+    client.write_all(format!("{}\n", handshake("2025-03-26")).as_bytes()).await.expect("it can be written");
+    let mut line = String::new();
+    BufReader::new(answers).read_line(&mut line).await.expect("an answer");
+    let said: Value = serde_json::from_str(&line).expect("JSON");
+    assert_refused(&said["error"], "2025-06-18", "2025-03-26");
+    assert_eq!(reached(&upstream, "initialize"), 0);
+    drop(client);
+    running.await.expect("it ends").expect("in order");
+}
