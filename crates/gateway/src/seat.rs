@@ -37,7 +37,7 @@ impl Seat {
     /// The client's session; none before its handshake, and after it is over.
     pub fn session(&self, gw: &Gateway, visit: &Visit) -> Option<Arc<Session>> {
         let session = self.slot.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        gw.sessions.find(session.id(), &visit.grant.config.id, visit.upstream.name())
+        gw.sessions.find(session.id(), &visit.grant.config.id, Some(visit.upstream.name()))
     }
 
     /// Waits until nobody reads the texts any more.

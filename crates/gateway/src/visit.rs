@@ -56,6 +56,47 @@ pub(crate) enum Crossing {
     ToStateless,
 }
 
+impl Side {
+    pub fn era(&self) -> Era {
+        match self {
+            Self::Legacy(_) => Era::Legacy,
+            Self::Modern(_) => Era::Modern,
+        }
+    }
+
+    /// The session that the client has.
+    pub fn session(&self) -> Option<&Arc<Session>> {
+        match self {
+            Self::Legacy(session) => session.as_ref(),
+            Self::Modern(_) => None,
+        }
+    }
+
+    pub fn revision(&self) -> Option<Revision> {
+        match self {
+            Self::Legacy(session) => session.as_ref().map(|session| session.revision()),
+            Self::Modern(modern) => Some(modern.revision),
+        }
+    }
+
+    pub fn client(&self) -> Option<&ClientInfo> {
+        match self {
+            Self::Legacy(session) => session.as_ref().map(|session| session.client()),
+            Self::Modern(modern) => Some(&modern.client),
+        }
+    }
+
+    /// The client's name and version for the log.
+    pub fn client_words(&self) -> Option<Arc<str>> {
+        let client = self.client()?;
+        let name = client.name.as_deref()?;
+        Some(match client.version.as_deref() {
+            Some(version) => format!("{name} {version}").into(),
+            None => name.into(),
+        })
+    }
+}
+
 impl Visit {
     /// The same by a session.
     pub fn in_session(&self, session: Arc<Session>) -> Self {
@@ -63,17 +104,11 @@ impl Visit {
     }
 
     pub fn era(&self) -> Era {
-        match &self.side {
-            Side::Legacy(_) => Era::Legacy,
-            Side::Modern(_) => Era::Modern,
-        }
+        self.side.era()
     }
 
     pub fn session(&self) -> Option<&Arc<Session>> {
-        match &self.side {
-            Side::Legacy(session) => session.as_ref(),
-            Side::Modern(_) => None,
-        }
+        self.side.session()
     }
 
     pub fn crossing(&self) -> Crossing {
@@ -93,17 +128,11 @@ impl Visit {
     }
 
     pub fn revision(&self) -> Option<Revision> {
-        match &self.side {
-            Side::Legacy(session) => session.as_ref().map(|session| session.revision()),
-            Side::Modern(modern) => Some(modern.revision),
-        }
+        self.side.revision()
     }
 
     pub fn client(&self) -> Option<&ClientInfo> {
-        match &self.side {
-            Side::Legacy(session) => session.as_ref().map(|session| session.client()),
-            Side::Modern(modern) => Some(&modern.client),
-        }
+        self.side.client()
     }
 
     /// What the server offers to this caller: its own process if it has one.
@@ -167,15 +196,5 @@ impl Visit {
     /// Whether the client came over HTTP, and not over standard streams.
     pub fn is_over_http(&self) -> bool {
         &*self.address != STDIO
-    }
-
-    /// The client's name and version for the log.
-    pub fn client_words(&self) -> Option<Arc<str>> {
-        let client = self.client()?;
-        let name = client.name.as_deref()?;
-        Some(match client.version.as_deref() {
-            Some(version) => format!("{name} {version}").into(),
-            None => name.into(),
-        })
     }
 }
