@@ -3,6 +3,7 @@
 //! Nothing reaches a server without a `call::Permit`, and only a decision of the policy makes one for what a caller
 //! asks. The gateway reads no clock, no files and no environment of its own: whoever builds it hands them in.
 
+mod all;
 mod call;
 mod classes;
 mod flood;
@@ -11,6 +12,7 @@ mod lines;
 mod live;
 mod methods;
 mod metrics;
+mod minimum;
 mod redact;
 mod seat;
 mod session;
@@ -34,6 +36,8 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
 
+use crate::all::late::Late;
+use crate::all::list::Told;
 use crate::call::PausedCalls;
 use crate::flood::Flood;
 use crate::http::listener::{Entrance, listen};
@@ -76,6 +80,8 @@ pub struct Gateway {
     task_rows: Arc<dyn TaskRows>,
     connections: Connections,
     pool: Pool,
+    late: Late,
+    told: Told,
     paused: PausedCalls,
     metrics: Metrics,
     telemetry: Telemetry,
@@ -110,6 +116,8 @@ impl Gateway {
             sessions: Sessions::new(settings.sessions, settings.session_idle),
             connections: Connections::default(),
             pool: Pool::default(),
+            late: Late::default(),
+            told: Told::default(),
             paused: PausedCalls::default(),
             client,
             telemetry,
@@ -137,7 +145,8 @@ impl Gateway {
         let live = self.live();
         self.sessions.look_at_links(|session, link| {
             let has_grant = live.grants().any(|grant| grant.config.id == *session.grant());
-            has_grant && live.server(session.server()).is_some_and(|upstream| link.is_of(upstream))
+            has_grant
+                && session.server().and_then(|server| live.server(server)).is_some_and(|upstream| link.is_of(upstream))
         });
     }
 

@@ -16,6 +16,7 @@ use super::offer::offered;
 use super::pass::fail;
 use crate::Gateway;
 use crate::call::{COMPLETE, Ended, Errand, Permit, Refusal, Trail, answer, forward, result_text, status_of};
+use crate::classes::Categories;
 use crate::http::line::Line;
 use crate::http::reply;
 use crate::upstream::{Exchange, Offer, Outgoing, SendError};
@@ -44,8 +45,9 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// Where a list's entries stand, and which member names them.
-fn shape(method: &Method<'_>) -> (&'static str, &'static str) {
+pub(crate) fn shape(method: &Method<'_>) -> (&'static str, &'static str) {
     match method {
+        Method::TasksList => ("tasks", "taskId"),
         Method::ResourcesList => ("resources", "uri"),
         Method::ResourceTemplatesList => ("resourceTemplates", "uriTemplate"),
         Method::PromptsList => ("prompts", "name"),
@@ -120,6 +122,20 @@ async fn edited(
             Ok((*status, text, outcome))
         }
     }
+}
+
+/// The tools that a server offered when it last did, as far as they were accepted and the grant may see them.
+pub(crate) async fn accepted(gw: &Gateway, visit: &Visit) -> Vec<String> {
+    // What cannot be looked up is not shown.
+    let Ok(Some(known)) = gw.pins.known(visit.upstream.name()).await else { return Vec::new() };
+    let texts: Vec<&str> = known.offered.iter().map(|tool| tool.text.as_str()).collect();
+    let page = Bytes::from(format!(r#"{{"tools":[{}]}}"#, texts.join(",")));
+    let mut offer = Offer::of_pages(std::slice::from_ref(&page), &gw.settings.reply);
+    let categories = Categories::of(visit.upstream.categories.load_full(), visit.upstream.name(), &known).await;
+    offer.compare(&known, categories);
+    let is_listed = |name: &str| is_listed(visit, &Method::ToolsList, name, Some(&offer));
+    let listed = known.offered.iter().filter(|tool| is_listed(&tool.name));
+    listed.map(|tool| tool.text.clone()).collect()
 }
 
 /// Fetches all pages of a list. `make` writes the request for the page that a cursor begins.
