@@ -35,7 +35,7 @@ use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
 
 use crate::all::late::Late;
-use crate::all::list::Told;
+use crate::all::names::Told;
 use crate::call::PausedCalls;
 use crate::flood::Flood;
 use crate::http::listener::{Entrance, listen};
@@ -49,6 +49,7 @@ use crate::telemetry::Telemetry;
 use crate::upstream::Client;
 use crate::visit::Visit;
 
+pub use all::names::fits;
 pub use live::{Door, GrantConfig, Live, LiveGrant, LivePolicy};
 pub use settings::Settings;
 pub use stores::Stores;

@@ -1,7 +1,6 @@
 //! The lists of all servers as one. A server that does not answer keeps its accepted tools in it, marked.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,7 +10,6 @@ use gatelodge_mcp::merged::{answer_of, marked};
 use gatelodge_mcp::{Era, Method, Request, code, error};
 use gatelodge_store::Outcome;
 use tokio::sync::mpsc;
-use tracing::warn;
 
 use super::each::{asked, each};
 use super::late::Key;
@@ -23,13 +21,8 @@ use crate::http::reply;
 use crate::methods::list::{accepted, shape};
 use crate::visit::Visit;
 
-/// The longest name that clients have room for: Claude Code takes 64 characters with `mcp__`, what the client calls the
-/// gateway, and `__` before it, which is 48 for `gatelodge`. Cursor takes 60 in all.
-const FITTING: usize = 48;
 /// How long a server is asked that nobody waits for any more.
 const LATEST: Duration = Duration::from_secs(10);
-/// Names that a warning was given of; beyond that there are no more warnings.
-const MAX_TOLD: usize = 10_000;
 
 /// What one server has for a list: its entries, or why there are none.
 struct Share {
@@ -184,21 +177,4 @@ fn together(all: &All, method: &Method<'_>, shares: &[Share]) -> String {
     }
     out.push('}');
     out
-}
-
-/// Names that a warning was given of.
-#[derive(Debug, Default)]
-pub(crate) struct Told(Mutex<HashSet<String>>);
-
-impl Gateway {
-    /// Warns of names that clients may have no room for, once of each.
-    fn tell_of_long_names<'n>(&self, visit: &Visit, names: impl Iterator<Item = &'n str>) {
-        for name in names.filter(|name| name.chars().count() > FITTING) {
-            let mut told = self.told.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if told.len() < MAX_TOLD && told.insert(name.to_owned()) {
-                let (server, length, name) = (visit.upstream.name(), name.chars().count(), gatelodge_mcp::shown(name));
-                warn!(server.name = %server, "the name {name} has {length} characters; some clients have room for {FITTING} only: give `{server}` a shorter name, or connect them to `/mcp/{server}`");
-            }
-        }
-    }
 }

@@ -11,7 +11,7 @@ use gatelodge_store::{Outcome, ServerName};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{All, PATIENCE};
+use super::{All, LISTS, PATIENCE};
 use crate::Gateway;
 use crate::call::{Facts, Refusal, Room, Trail};
 use crate::http::line::{Line, Slot};
@@ -113,9 +113,6 @@ async fn listened(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, line: &mu
         }
     }
 }
-
-const LISTS: [Method<'static>; 3] =
-    [Method::ToolsListChanged, Method::PromptsListChanged, Method::ResourcesListChanged];
 
 /// By which name a client asks to hear that a list is another one.
 fn flag(method: &Method<'_>) -> &'static str {
