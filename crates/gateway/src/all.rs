@@ -28,7 +28,7 @@ use crate::upstream::{SendError, Upstream};
 use crate::visit::{Side, Visit};
 
 /// How long all wait for one. The rest of a second is for putting together what came.
-const PATIENCE: Duration = Duration::from_millis(700);
+const PATIENCE: Duration = Duration::from_millis(500);
 /// Where a client finds that a server did not answer, and why.
 const UNAVAILABLE: &str = "gatelodge/unavailable";
 
