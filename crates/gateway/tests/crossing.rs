@@ -1,5 +1,5 @@
 //! What of a call crosses the eras beside its answer: questions, pages to visit, changes, and that it is cancelled.
-#![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ fn request(id: i64, method: &str, mut params: Value) -> String {
 }
 
 async fn stateless(gw: &TestGateway, method: &str, params: Value) -> Answer {
-    let about = params.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let about = params.get("name").or(params.get("taskId")).and_then(Value::as_str).unwrap_or_default().to_owned();
     let headers = [("MCP-Protocol-Version", VERSION), ("Mcp-Method", method), ("Mcp-Name", &about)];
     gw.post(&headers[..if about.is_empty() { 2 } else { 3 }], &request(3, method, params)).await
 }

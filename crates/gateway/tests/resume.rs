@@ -31,6 +31,12 @@ fn open(events: &str) -> Step {
     Step::Write(format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n{events}").into_bytes())
 }
 
+/// The beginning of a stream that says how long its next piece is, and does not get so far.
+fn broken(events: &str) -> Step {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    Step::Write(format!("{head}{:x}\r\n{events}", events.len() + 10).into_bytes())
+}
+
 fn pause(millis: u64) -> Step {
     Step::Pause(Duration::from_millis(millis))
 }
@@ -55,7 +61,7 @@ fn server() -> impl Fn(&Hit) -> Option<Script> + Send + Sync {
             ("polls", _) => Some(event_response("id: 377\nretry: 100\ndata: \n\n")),
             (_, Some("377")) => Some(event_response(&format!("id: 378\n{}id: 379\ndata: \n\n", told("later")))),
             (_, Some("379")) => Some(event_response(&format!("id: 380\n{}", result(&asked(), "polled")))),
-            ("breaks", _) => Some(vec![open(&format!("id: b/1\n{}data: half", told("one"))), Step::Close]),
+            ("breaks", _) => Some(vec![broken(&format!("id: b/1\n{}data: half", told("one"))), Step::Close]),
             (_, Some("b/1")) => Some(event_response(&result(&asked(), "mended"))),
             ("refuses", _) => Some(event_response("id: 9\nretry: 50\ndata: \n\n")),
             ("teases", _) => Some(event_response("id: t\nretry: 1\ndata: \n\n")),

@@ -288,7 +288,7 @@ async fn a_server_without_tasks_has_no_such_methods() {
 }
 
 #[tokio::test]
-async fn who_only_observes_may_ask_for_what_was_made_past_us_but_not_for_what_is_anothers() {
+async fn who_only_observes_may_ask_for_what_was_made_past_us_but_not_for_what_belongs_to_others() {
     let upstream = FakeUpstream::start(json!([tool("slow")]), legacy).await;
     let gw = TestGateway::builder().policy(HIDDEN).observing().start(&upstream).await;
     let other = Other::of(&gw).await;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"read_note":{}}}"#;
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
-const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa01a902b7-01";
 const OTHER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
 
 async fn desk() -> (FakeUpstream, TestGateway) {

@@ -54,6 +54,7 @@ macro_rules! conformance {
             tool_pins::what_is_accepted_stays_while_the_offer_changes;
             tool_pins::only_what_is_offered_is_accepted_all_or_nothing;
             tool_pins::what_is_offered_first_is_accepted_in_the_same_step;
+            tool_pins::what_somebody_says_of_a_tool_is_kept_with_who_and_why_until_it_is_taken_back;
             session_rows::a_session_is_found_by_its_id_as_it_was_kept;
             session_rows::a_forgotten_session_is_gone_and_others_stay;
             session_rows::sessions_that_nobody_used_are_swept;

@@ -46,7 +46,7 @@ pub use session_rows::{SessionRow, SessionRows};
 pub use sqlite::{Durability, OpenStoreError, SqliteLedger, SqliteState};
 pub use task_rows::{MAX_TASKS, TaskRow, TaskRows};
 pub use token::{Token, TokenError, TokenHash};
-pub use tool_pins::{Known, Pin, ToolDefinition, ToolPins};
+pub use tool_pins::{Known, Pin, SaidClass, ToolDefinition, ToolPins};
 
 /// Why a store did not do what it was asked.
 #[derive(Debug, thiserror::Error)]

@@ -29,7 +29,7 @@ use crate::session_rows::SessionRow;
 use crate::task_rows::TaskRow;
 use crate::tool_pins::Known;
 
-pub(crate) use tool_pins::not_offered;
+pub(crate) use tool_pins::{never_asked, not_offered, nothing_said};
 
 /// All of a store, in memory.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! What servers offered when they were accepted, and what they offer now.
 
 use async_trait::async_trait;
+use gatelodge_policy::Category;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,32 @@ pub struct Pin {
     pub accepted_by: String,
 }
 
+/// What somebody says that a tool can do. It counts in place of the catalogue's judgement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SaidClass {
+    /// The tool's name.
+    pub tool: String,
+    /// What it can do.
+    pub category: Category,
+    /// Why.
+    pub why: String,
+    /// The definition that it is said of; none if it holds for every later one too.
+    pub fingerprint: Option<String>,
+    /// When.
+    pub said_at: Timestamp,
+    /// By whom.
+    pub said_by: String,
+}
+
+impl SaidClass {
+    /// Whether it holds for a definition.
+    #[must_use]
+    pub fn holds_for(&self, definition: &ToolDefinition) -> bool {
+        self.tool == definition.name
+            && self.fingerprint.as_ref().is_none_or(|said_of| *said_of == definition.fingerprint)
+    }
+}
+
 /// What is known of a server's tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Known {
@@ -37,6 +64,8 @@ pub struct Known {
     pub accepted: Vec<Pin>,
     /// What was offered last, by name.
     pub offered: Vec<ToolDefinition>,
+    /// What people say of them, by name.
+    pub said: Vec<SaidClass>,
 }
 
 /// Keeps the accepted definitions of tools. What was accepted stays so, also while it is not offered.
@@ -61,4 +90,8 @@ pub trait ToolPins: Send + Sync {
         tools: Vec<(String, String)>,
         entry: AdminEntry,
     ) -> Result<(), StoreError>;
+    /// Keeps what somebody says of a tool, in place of what was said before. `NotFound` if the server was never asked.
+    async fn say(&self, server: &ServerName, said: SaidClass, entry: AdminEntry) -> Result<(), StoreError>;
+    /// Forgets what was said of a tool. `NotFound` if nothing was.
+    async fn unsay(&self, server: &ServerName, tool: &str, entry: AdminEntry) -> Result<(), StoreError>;
 }

@@ -242,7 +242,7 @@ mod tests {
             accepted_at: jiff::Timestamp::UNIX_EPOCH,
             accepted_by: String::new(),
         });
-        let known = Known { accepted: known.collect(), offered: Vec::new() };
+        let known = Known { accepted: known.collect(), offered: Vec::new(), said: Vec::new() };
         let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
         let standing = |offered: &[String]| {
             let mut offer = offer(offered);

@@ -1,8 +1,10 @@
 //! What keeping accepted definitions owes.
 
+use gatelodge_policy::Category;
+
 use super::Backend;
 use super::kit::{assert_conflict, noted};
-use crate::{ServerName, ToolDefinition};
+use crate::{SaidClass, ServerName, StoreError, ToolDefinition};
 
 fn zoo() -> ServerName {
     "zoo".parse().expect("a name")
@@ -59,4 +61,34 @@ pub async fn what_is_offered_first_is_accepted_in_the_same_step(store: &Backend)
     let accepted: Vec<_> = known.accepted.iter().map(|pin| pin.definition.clone()).collect();
     assert_eq!(accepted, [tool("feed", 1)]);
     assert_eq!(store.admin_log.recent(9).await.expect("entries").len(), 1, "one entry");
+}
+
+pub async fn what_somebody_says_of_a_tool_is_kept_with_who_and_why_until_it_is_taken_back(store: &Backend) {
+    let said = |tool: &str, category, fingerprint: Option<&str>| SaidClass {
+        tool: tool.to_owned(),
+        category,
+        why: "we looked".to_owned(),
+        fingerprint: fingerprint.map(str::to_owned),
+        said_at: noted().at,
+        said_by: "ann".to_owned(),
+    };
+    let first = said("feed", Category::Write, Some("feed-1"));
+    assert!(matches!(store.tool_pins.say(&zoo(), first.clone(), noted()).await, Err(StoreError::NotFound(_))));
+    offer(store, vec![tool("feed", 1), tool("ask", 1)], &["feed"]).await;
+    let known = async || store.tool_pins.known(&zoo()).await.expect("known").expect("asked");
+    for said in [&first, &said("ask", Category::Read, None)] {
+        store.tool_pins.say(&zoo(), said.clone(), noted()).await.expect("kept");
+    }
+    assert_eq!(known().await.said, [said("ask", Category::Read, None), first.clone()], "by name");
+    let again = said("feed", Category::Financial, None);
+    store.tool_pins.say(&zoo(), again.clone(), noted()).await.expect("kept");
+    assert_eq!(known().await.said[1], again, "in place of what was said before");
+    offer(store, vec![tool("feed", 2)], &[]).await;
+    assert_eq!(known().await.said.len(), 2, "whatever is offered");
+    assert!(
+        first.holds_for(&tool("feed", 1)) && !first.holds_for(&tool("feed", 2)) && again.holds_for(&tool("feed", 2))
+    );
+    store.tool_pins.unsay(&zoo(), "ask", noted()).await.expect("taken back");
+    assert_eq!(known().await.said, [again]);
+    assert!(matches!(store.tool_pins.unsay(&zoo(), "ask", noted()).await, Err(StoreError::NotFound(_))));
 }

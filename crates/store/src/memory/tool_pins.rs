@@ -6,7 +6,7 @@ use super::MemoryStore;
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
 use crate::name::ServerName;
-use crate::tool_pins::{Known, Pin, ToolDefinition, ToolPins};
+use crate::tool_pins::{Known, Pin, SaidClass, ToolDefinition, ToolPins};
 
 #[async_trait]
 impl ToolPins for MemoryStore {
@@ -33,7 +33,7 @@ impl ToolPins for MemoryStore {
             accepted_by: entry.by.clone(),
         };
         let accepted: Vec<Pin> = offered.iter().filter(|tool| first.contains(&tool.name)).map(pin).collect();
-        state.tools.insert(server.clone(), Known { accepted, offered });
+        state.tools.insert(server.clone(), Known { accepted, offered, said: Vec::new() });
         super::admin_log::write(&mut state.admin_log, &entry)
     }
 
@@ -60,6 +60,33 @@ impl ToolPins for MemoryStore {
             Ok(())
         })
     }
+
+    async fn say(&self, server: &ServerName, said: SaidClass, entry: AdminEntry) -> Result<(), StoreError> {
+        self.change(entry, |state, _| {
+            let known = state.tools.get_mut(server).ok_or_else(|| never_asked(server))?;
+            known.said.retain(|old| old.tool != said.tool);
+            known.said.push(said);
+            known.said.sort_by(|one, other| one.tool.cmp(&other.tool));
+            Ok(())
+        })
+    }
+
+    async fn unsay(&self, server: &ServerName, tool: &str, entry: AdminEntry) -> Result<(), StoreError> {
+        self.change(entry, |state, _| {
+            let known = state.tools.get_mut(server).ok_or_else(|| never_asked(server))?;
+            let before = known.said.len();
+            known.said.retain(|said| said.tool != tool);
+            if known.said.len() == before { Err(nothing_said(server, tool)) } else { Ok(()) }
+        })
+    }
+}
+
+pub(crate) fn never_asked(server: &ServerName) -> StoreError {
+    StoreError::NotFound(format!("a list of the tools of `{server}`"))
+}
+
+pub(crate) fn nothing_said(server: &ServerName, tool: &str) -> StoreError {
+    StoreError::NotFound(format!("a category that somebody gave `{}` of `{server}`", tool.escape_debug()))
 }
 
 pub(crate) fn not_offered(server: &ServerName, tool: &str) -> StoreError {

@@ -43,7 +43,7 @@ impl Servers for SqliteState {
                 return Err(StoreError::NotFound(format!("server `{name}`")));
             }
             // A server that gets the name later is another one.
-            for table in ["attachments", "tool_pins", "tool_offers", "asked_servers"] {
+            for table in ["attachments", "tool_pins", "tool_offers", "tool_classes", "asked_servers"] {
                 db.execute(&format!("DELETE FROM {table} WHERE server = ?"), [name.as_str()])?;
             }
             Ok(())

@@ -1,28 +1,27 @@
 //! Accepted definitions in `state.db`.
 
 use async_trait::async_trait;
+use gatelodge_policy::Category;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::SqliteState;
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
 use crate::clock::{nanoseconds, of_nanoseconds};
-use crate::memory::not_offered;
+use crate::memory::{never_asked, not_offered, nothing_said};
 use crate::name::ServerName;
-use crate::tool_pins::{Known, Pin, ToolDefinition, ToolPins};
+use crate::tool_pins::{Known, Pin, SaidClass, ToolDefinition, ToolPins};
 
 #[async_trait]
 impl ToolPins for SqliteState {
     async fn known(&self, server: &ServerName) -> Result<Option<Known>, StoreError> {
         let server = server.clone();
         let known = self.run(move |db| {
-            let asked = "SELECT 1 FROM asked_servers WHERE server = ?";
-            let is_asked = db.prepare_cached(asked)?.exists([server.as_str()])?;
-            Ok(if is_asked {
-                Some(Known { accepted: pins(db, &server)?, offered: offers(db, &server)? })
-            } else {
-                None
-            })
+            if !is_asked(db, &server)? {
+                return Ok(None);
+            }
+            let (accepted, offered, said) = (pins(db, &server)?, offers(db, &server)?, said(db, &server)?);
+            Ok(Some(Known { accepted, offered, said }))
         });
         known.await
     }
@@ -78,6 +77,58 @@ impl ToolPins for SqliteState {
         });
         change.await
     }
+
+    async fn say(&self, server: &ServerName, said: SaidClass, entry: AdminEntry) -> Result<(), StoreError> {
+        let server = server.clone();
+        let change = self.change(entry, move |db, _| {
+            if !is_asked(db, &server)? {
+                return Err(never_asked(&server));
+            }
+            let mut insert = db.prepare_cached(
+                "INSERT OR REPLACE INTO tool_classes (server, tool, category, why, said_by, said_at, fingerprint) \
+                 VALUES (?, ?, ?, ?, ?, ?, ?)",
+            )?;
+            let SaidClass { tool, category, why, fingerprint, said_at, said_by } = said;
+            let at = nanoseconds(said_at);
+            insert.execute(params![server.as_str(), tool, category.as_str(), why, said_by, at, fingerprint])?;
+            Ok(())
+        });
+        change.await
+    }
+
+    async fn unsay(&self, server: &ServerName, tool: &str, entry: AdminEntry) -> Result<(), StoreError> {
+        let (server, tool) = (server.clone(), tool.to_owned());
+        let change = self.change(entry, move |db, _| {
+            let gone = "DELETE FROM tool_classes WHERE server = ? AND tool = ?";
+            match db.execute(gone, params![server.as_str(), tool])? {
+                0 => Err(nothing_said(&server, &tool)),
+                _ => Ok(()),
+            }
+        });
+        change.await
+    }
+}
+
+fn is_asked(db: &Connection, server: &ServerName) -> Result<bool, StoreError> {
+    Ok(db.prepare_cached("SELECT 1 FROM asked_servers WHERE server = ?")?.exists([server.as_str()])?)
+}
+
+fn said(db: &Connection, server: &ServerName) -> Result<Vec<SaidClass>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT tool, category, why, fingerprint, said_at, said_by FROM tool_classes WHERE server = ? ORDER BY tool",
+    )?;
+    let rows = statement.query_map([server.as_str()], |row| {
+        Ok(SaidClass {
+            tool: row.get(0)?,
+            // A word that is not known to this program is the riskiest reading.
+            category: Category::from_word(&row.get::<_, String>(1)?).unwrap_or(Category::Unknown),
+            why: row.get(2)?,
+            fingerprint: row.get(3)?,
+            said_at: of_nanoseconds(row.get(4)?),
+            said_by: row.get(5)?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 fn pin(db: &Connection, server: &ServerName, tool: &ToolDefinition, entry: &AdminEntry) -> Result<(), StoreError> {
