@@ -1,13 +1,12 @@
 //! The lists of all servers as one. A server that does not answer keeps its accepted tools in it, marked.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::{Kind, read};
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::merged::{answer_of, marked};
-use gatelodge_mcp::{Era, Method, Request, code, error};
+use gatelodge_mcp::{Era, Method, Request, code};
 use gatelodge_store::Outcome;
 use tokio::sync::mpsc;
 
@@ -18,11 +17,8 @@ use crate::Gateway;
 use crate::call::{Room, Trail};
 use crate::http::line::Line;
 use crate::http::reply;
-use crate::methods::list::{accepted, shape};
+use crate::methods::list::{accepted, from_the_beginning, shape};
 use crate::visit::Visit;
-
-/// How long a server is asked that nobody waits for any more.
-const LATEST: Duration = Duration::from_secs(10);
 
 /// What one server has for a list: its entries, or why there are none.
 struct Share {
@@ -32,24 +28,9 @@ struct Share {
 }
 
 /// Answers a list.
-pub(super) async fn list(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, mut trail: Trail, mut line: Line) {
-    let refused = match request.cursor() {
-        Ok(None) => None,
-        // The list comes whole, so nobody has a cursor of ours.
-        Ok(Some(_)) => {
-            let what = "the cursor is not one of this gateway";
-            let text = error(Some(request.id()), code::INVALID_PARAMS, what, None);
-            Some((http::StatusCode::OK, text, code::INVALID_PARAMS, what.to_owned()))
-        }
-        Err(fault) => {
-            let (status, text) = reply::wire_error(&fault, all.side.era());
-            Some((status, text, fault.code, fault.message))
-        }
-    };
-    if let Some((status, text, code, what)) = refused {
-        line.finish_with(status, text.into()).await;
-        return gw.write(trail.rejected(code, &what)).await;
-    }
+pub(super) async fn list(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, mut trail: Trail, line: Line) {
+    let era = all.side.era();
+    let Some(mut line) = from_the_beginning(gw, request, era, &mut trail, line).await else { return };
     match Room::for_all(&all.grant) {
         Ok(room) => line.hold(room),
         Err(refusal) => {
@@ -106,8 +87,7 @@ async fn ask(
     if gw.late.is_asked(&key) {
         return gw.late.answer(&key, &live).ok_or_else(|| "the server has not answered yet".to_owned());
     }
-    let asking = tokio::time::timeout(LATEST, asked(&gw, &all, &visit, &text, beside));
-    let answer = asking.await.unwrap_or_else(|_| Err("the server did not answer in time".to_owned()))?;
+    let answer = asked(&gw, &all, &visit, &text, beside).await?;
     gw.late.came(&key, &answer, &live);
     Ok(answer)
 }

@@ -205,7 +205,7 @@ async fn hear_once(
     let (texts, mut queue) = mpsc::channel(WAITING);
     let mut line = Line::of_texts(texts, Slot::default());
     line.hold(Room::for_one_stream());
-    line.from_one(server, request.method(), gw.settings.reply);
+    line.speak_for(server, request.method(), gw.settings.reply);
     let hearing = async move {
         let mut is_final = false;
         loop {
