@@ -5,8 +5,9 @@
 
 mod each;
 pub(crate) mod late;
-pub(crate) mod list;
+mod list;
 mod listen;
+pub(crate) mod names;
 mod part;
 pub(crate) mod route;
 pub(crate) mod stream;
@@ -15,21 +16,25 @@ mod welcome;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_mcp::Request;
+use gatelodge_mcp::{Method, Request};
 use gatelodge_store::ServerName;
 
 use crate::Gateway;
 use crate::call::Refusal;
-use crate::live::{Live, LiveGrant};
+use crate::live::{Door, Live, LiveGrant};
 use crate::methods::pool;
 use crate::trace::Trace;
-use crate::upstream::SendError;
+use crate::upstream::{SendError, Upstream};
 use crate::visit::{Side, Visit};
 
 /// How long all wait for one. The rest of a second is for putting together what came.
-const PATIENCE: Duration = Duration::from_millis(700);
+const PATIENCE: Duration = Duration::from_millis(500);
 /// Where a client finds that a server did not answer, and why.
 const UNAVAILABLE: &str = "gatelodge/unavailable";
+
+/// How a client is told that a list is another one now.
+const LISTS: [Method<'static>; 3] =
+    [Method::ToolsListChanged, Method::PromptsListChanged, Method::ResourcesListChanged];
 
 /// A request for all servers of a grant.
 #[derive(Debug, Clone)]
@@ -86,11 +91,8 @@ impl All {
     }
 }
 
-fn servers_of<'l>(
-    live: &'l Live,
-    grant: &'l LiveGrant,
-) -> impl Iterator<Item = (&'l Arc<crate::upstream::Upstream>, &'l crate::live::Door)> {
-    let door = |(name, door): (&'l ServerName, &'l crate::live::Door)| Some((live.server(name)?, door));
+fn servers_of<'l>(live: &'l Live, grant: &'l LiveGrant) -> impl Iterator<Item = (&'l Arc<Upstream>, &'l Door)> {
+    let door = |(name, door): (&'l ServerName, &'l Door)| Some((live.server(name)?, door));
     grant.config.doors.iter().filter_map(door)
 }
 

@@ -37,7 +37,7 @@ use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
 
 use crate::all::late::Late;
-use crate::all::list::Told;
+use crate::all::names::Told;
 use crate::call::PausedCalls;
 use crate::flood::Flood;
 use crate::http::listener::{Entrance, listen};
@@ -51,6 +51,7 @@ use crate::telemetry::Telemetry;
 use crate::upstream::Client;
 use crate::visit::Visit;
 
+pub use all::names::fits;
 pub use classes::{Class, classes};
 pub use live::{Door, GrantConfig, Live, LiveGrant, LivePolicy};
 pub use settings::Settings;

@@ -135,6 +135,31 @@ async fn what_a_server_asks_is_answered_to_that_server() {
 }
 
 #[tokio::test]
+async fn a_client_without_a_session_is_asked_by_the_answer_and_comes_again_with_the_same_name() {
+    let (desk, zoo, gw) = two().await;
+    let ask = |more: Value| {
+        let meta = json!({"io.modelcontextprotocol/protocolVersion": VERSION,
+            "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}});
+        let mut params = json!({"name": "zoo__ask", "_meta": meta});
+        for (key, value) in more.as_object().expect("members") {
+            params[key] = value.clone();
+        }
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+        let gw = &gw;
+        async move {
+            let headers = [("MCP-Protocol-Version", VERSION), ("Mcp-Method", "tools/call"), ("Mcp-Name", "zoo__ask")];
+            gw.post(&headers, &body).await.message()["result"].clone()
+        }
+    };
+    let asked = ask(json!({})).await;
+    assert_eq!(asked["inputRequests"]["ask"]["params"]["message"], "really?", "{asked}");
+    let answers = json!({"ask": {"action": "accept", "content": {}}});
+    let done = ask(json!({"requestState": asked["requestState"], "inputResponses": answers})).await;
+    assert_eq!(done["content"][0]["text"], "done");
+    assert_eq!((desk.calls().len(), zoo.calls().len()), (0, 1));
+}
+
+#[tokio::test]
 async fn a_call_that_is_cancelled_is_cancelled_where_it_runs() {
     let (desk, zoo, gw) = two().await;
     gw.initialize().await;

@@ -1,21 +1,26 @@
 //! Asks all servers at once, and waits for none of them longer than for the others.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_mcp::{Message, Method, Upstream as Said, read_message, read_upstream};
+use gatelodge_store::Outcome;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::{All, PATIENCE};
 use crate::Gateway;
-use crate::call::Room;
+use crate::call::{Room, Trail};
 use crate::http::line::{Line, Slot};
 use crate::http::mcp::dispatch;
 use crate::visit::Visit;
 
 /// Messages of one server that wait while the client is told those of another.
 const WAITING: usize = 16;
+
+/// How long a server is asked that nobody waits for any more.
+const LATEST: Duration = Duration::from_secs(10);
 
 /// Does the same for each server, beside one another. What is not done in time goes on without being waited for, and
 /// is there for as long as what is given in its place.
@@ -69,14 +74,25 @@ pub(super) async fn asked(
         return Err("the request cannot be read".to_owned());
     };
     let room = Room::for_one_of_all(visit).map_err(|refusal| refusal.message())?;
-    let visit = all.seated(gw, visit, &request).await.map_err(|refusal| refusal.message())?;
+    let visit = match all.seated(gw, visit, &request).await {
+        Ok(seated) => seated,
+        Err(refusal) => {
+            let as_asked = Visit { side: all.side.clone(), ..visit.clone() };
+            let mut trail = Trail::begin(&as_asked, &request, gw.new_call(), gw.clock.now());
+            gw.metrics.refused(refusal.code());
+            gw.write(trail.failed(&refusal, Outcome::NotSent)).await;
+            return Err(refusal.message());
+        }
+    };
     let (texts, mut queue) = mpsc::channel(WAITING);
     let mut line = Line::of_texts(texts, Slot::default());
     line.hold(room);
-    line.from_one(visit.upstream.name(), request.method(), gw.settings.reply);
-    let hearing = async {
+    line.speak_for(visit.upstream.name(), request.method(), gw.settings.reply);
+    let until = Instant::now() + LATEST;
+    let hearing = async move {
         let mut answer = None;
-        while let Some(text) = queue.recv().await {
+        // With the queue goes the line: the server is told, and it is written down.
+        while let Ok(Some(text)) = tokio::time::timeout_at(until, queue.recv()).await {
             match read_upstream(&text, &gw.settings.reply) {
                 Ok(Said::Reply(_)) => answer = Some(text),
                 // Of the progress of many, nobody could make one.

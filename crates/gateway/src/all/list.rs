@@ -1,17 +1,14 @@
 //! The lists of all servers as one. A server that does not answer keeps its accepted tools in it, marked.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use gatelodge_json::{Kind, read};
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::merged::{answer_of, marked};
-use gatelodge_mcp::{Era, Method, Request, code, error};
+use gatelodge_mcp::{Era, Method, Request, code};
 use gatelodge_store::Outcome;
 use tokio::sync::mpsc;
-use tracing::warn;
 
 use super::each::{asked, each};
 use super::late::Key;
@@ -20,16 +17,8 @@ use crate::Gateway;
 use crate::call::{Room, Trail};
 use crate::http::line::Line;
 use crate::http::reply;
-use crate::methods::list::{accepted, shape};
+use crate::methods::list::{accepted, from_the_beginning, shape};
 use crate::visit::Visit;
-
-/// The longest name that clients have room for: Claude Code takes 64 characters with `mcp__`, what the client calls the
-/// gateway, and `__` before it, which is 48 for `gatelodge`. Cursor takes 60 in all.
-const FITTING: usize = 48;
-/// How long a server is asked that nobody waits for any more.
-const LATEST: Duration = Duration::from_secs(10);
-/// Names that a warning was given of; beyond that there are no more warnings.
-const MAX_TOLD: usize = 10_000;
 
 /// What one server has for a list: its entries, or why there are none.
 struct Share {
@@ -39,24 +28,9 @@ struct Share {
 }
 
 /// Answers a list.
-pub(super) async fn list(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, mut trail: Trail, mut line: Line) {
-    let refused = match request.cursor() {
-        Ok(None) => None,
-        // The list comes whole, so nobody has a cursor of ours.
-        Ok(Some(_)) => {
-            let what = "the cursor is not one of this gateway";
-            let text = error(Some(request.id()), code::INVALID_PARAMS, what, None);
-            Some((http::StatusCode::OK, text, code::INVALID_PARAMS, what.to_owned()))
-        }
-        Err(fault) => {
-            let (status, text) = reply::wire_error(&fault, all.side.era());
-            Some((status, text, fault.code, fault.message))
-        }
-    };
-    if let Some((status, text, code, what)) = refused {
-        line.finish_with(status, text.into()).await;
-        return gw.write(trail.rejected(code, &what)).await;
-    }
+pub(super) async fn list(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, mut trail: Trail, line: Line) {
+    let era = all.side.era();
+    let Some(mut line) = from_the_beginning(gw, request, era, &mut trail, line).await else { return };
     match Room::for_all(&all.grant) {
         Ok(room) => line.hold(room),
         Err(refusal) => {
@@ -113,8 +87,7 @@ async fn ask(
     if gw.late.is_asked(&key) {
         return gw.late.answer(&key, &live).ok_or_else(|| "the server has not answered yet".to_owned());
     }
-    let asking = tokio::time::timeout(LATEST, asked(&gw, &all, &visit, &text, beside));
-    let answer = asking.await.unwrap_or_else(|_| Err("the server did not answer in time".to_owned()))?;
+    let answer = asked(&gw, &all, &visit, &text, beside).await?;
     gw.late.came(&key, &answer, &live);
     Ok(answer)
 }
@@ -184,21 +157,4 @@ fn together(all: &All, method: &Method<'_>, shares: &[Share]) -> String {
     }
     out.push('}');
     out
-}
-
-/// Names that a warning was given of.
-#[derive(Debug, Default)]
-pub(crate) struct Told(Mutex<HashSet<String>>);
-
-impl Gateway {
-    /// Warns of names that clients may have no room for, once of each.
-    fn tell_of_long_names<'n>(&self, visit: &Visit, names: impl Iterator<Item = &'n str>) {
-        for name in names.filter(|name| name.chars().count() > FITTING) {
-            let mut told = self.told.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if told.len() < MAX_TOLD && told.insert(name.to_owned()) {
-                let (server, length, name) = (visit.upstream.name(), name.chars().count(), gatelodge_mcp::shown(name));
-                warn!(server.name = %server, "the name {name} has {length} characters; some clients have room for {FITTING} only: give `{server}` a shorter name, or connect them to `/mcp/{server}`");
-            }
-        }
-    }
 }

@@ -11,7 +11,7 @@ use gatelodge_store::{Outcome, ServerName};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{All, PATIENCE};
+use super::{All, LISTS, PATIENCE};
 use crate::Gateway;
 use crate::call::{Facts, Refusal, Room, Trail};
 use crate::http::line::{Line, Slot};
@@ -114,9 +114,6 @@ async fn listened(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, line: &mu
     }
 }
 
-const LISTS: [Method<'static>; 3] =
-    [Method::ToolsListChanged, Method::PromptsListChanged, Method::ResourcesListChanged];
-
 /// By which name a client asks to hear that a list is another one.
 fn flag(method: &Method<'_>) -> &'static str {
     match method {
@@ -208,7 +205,7 @@ async fn hear_once(
     let (texts, mut queue) = mpsc::channel(WAITING);
     let mut line = Line::of_texts(texts, Slot::default());
     line.hold(Room::for_one_stream());
-    line.from_one(server, request.method(), gw.settings.reply);
+    line.speak_for(server, request.method(), gw.settings.reply);
     let hearing = async move {
         let mut is_final = false;
         loop {

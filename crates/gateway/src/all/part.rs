@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::{Message, Method, Notification, Response, read_message};
-use gatelodge_store::Outcome;
+use gatelodge_store::{Outcome, ServerName};
 
 use super::All;
 use crate::Gateway;
@@ -126,9 +126,7 @@ type To = (String, Arc<Session>, String);
 
 fn notified(session: &Session, said: &Notification<'_>) -> Vec<To> {
     let parts = session.parts.all().into_iter();
-    let whole = |(server, part): (gatelodge_store::ServerName, Arc<Session>)| {
-        (server.to_string(), part, said.text().to_owned())
-    };
+    let whole = |(server, part): (ServerName, Arc<Session>)| (server.to_string(), part, said.text().to_owned());
     match said.method() {
         Method::Cancelled => {
             let id = said.reference().ok().flatten();

@@ -29,10 +29,7 @@ pub(crate) async fn request(gw: &Arc<Gateway>, all: &All, request: &Request<'_>,
         (Method::Ping, _) => told(gw, request, "{}", trail, line).await,
         (Method::SetLevel, _) => level(gw, all, request, trail, line).await,
         (Method::Listen, Side::Modern(_)) => listen::listen(gw, all, request, trail, line).await,
-        (
-            Method::ToolsList | Method::ResourcesList | Method::ResourceTemplatesList | Method::PromptsList,
-            Side::Legacy(_) | Side::Modern(_),
-        )
+        (Method::ToolsList | Method::PromptsList | Method::ResourcesList | Method::ResourceTemplatesList, _)
         | (Method::TasksList, Side::Legacy(_)) => list::list(gw, all, request, trail, line).await,
         _ => match about(request) {
             Ok(Facts::Method { .. }) => gone::refuse(gw, Some(request.id()), request.method(), trail, line).await,
@@ -73,7 +70,7 @@ async fn one(gw: &Gateway, all: &All, request: &Request<'_>, facts: &Facts<'_>, 
         Ok(_) => return nowhere(gw, all, request, facts, trail, line).await,
         Err(fault) => return reject(gw, all, trail, line, &fault).await,
     };
-    line.from_one(visit.upstream.name(), own.method(), gw.settings.reply);
+    line.speak_for(visit.upstream.name(), own.method(), gw.settings.reply);
     match all.seated(gw, visit, &own).await {
         Ok(seated) => dispatch(gw, &Visit { trace: all.trace.clone(), ..seated }, &own, line).await,
         Err(refusal) => {

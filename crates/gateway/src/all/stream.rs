@@ -2,24 +2,27 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use gatelodge_mcp::KEEP_ALIVE;
 use gatelodge_mcp::merged::message_of;
+use gatelodge_mcp::{KEEP_ALIVE, Method};
 use gatelodge_store::Outcome;
 use http::{Response, StatusCode};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
 use super::each::each;
-use super::late::Changed;
-use super::{All, part};
+use super::{All, LISTS, part};
 use crate::Gateway;
 use crate::call::{Refusal, Room, Trail};
 use crate::http::body::Body;
 use crate::http::reply;
 use crate::methods::stream::{HANDING_OVER, LOOK, WAITING_EVENTS, begin, follow};
 use crate::session::{Place, STANDALONE, Session};
+
+/// A session that is opened later than this is of a server that was away. Its lists are others now.
+const SETTLED: Duration = Duration::from_secs(2);
 
 /// Goes on with a stream that the client lost: the one that answers a request, or the one that belongs to none.
 pub(crate) async fn resume(gw: &Arc<Gateway>, all: All, last: &str) -> Response<Body> {
@@ -92,7 +95,7 @@ async fn serve(gw: Arc<Gateway>, all: All, behind: Option<Place>, events: mpsc::
     let missed = behind.and_then(|place| session.streams().missed(place));
     let mut followers = Followers { goes_on: missed.is_some(), ..Followers::default() };
     begin(session, missed, &events).await;
-    open_parts(&gw, &all, session);
+    let begun = Instant::now();
     let mut keep_alive = tokio::time::interval(gw.settings.keep_alive);
     let mut look = tokio::time::interval(LOOK);
     loop {
@@ -101,16 +104,20 @@ async fn serve(gw: Arc<Gateway>, all: All, behind: Option<Place>, events: mpsc::
                 if events.send(Bytes::from_static(KEEP_ALIVE.as_bytes())).await.is_err() {
                     break;
                 }
+                open_parts(&gw, &all, session);
             }
             _ = look.tick() => {
                 if !gw.still_holds_all(&all) {
                     break;
                 }
-                followers.follow(&gw, &all, session, &events);
+                let is_back = followers.follow(&gw, &all, session, &events) && begun.elapsed() > SETTLED;
+                for method in LISTS.iter().filter(|_| is_back) {
+                    let _ = events.send(session.streams().stamped(STANDALONE, &told(method))).await;
+                }
             }
             Ok(changed) = changes.recv() => {
                 if changed.grant == all.grant.config.id {
-                    let event = session.streams().stamped(STANDALONE, &told(&changed));
+                    let event = session.streams().stamped(STANDALONE, &told(&changed.method));
                     let _ = events.send(event).await;
                 }
             }
@@ -122,7 +129,7 @@ async fn serve(gw: Arc<Gateway>, all: All, behind: Option<Place>, events: mpsc::
     session.close_stream(&handle);
 }
 
-/// Opens the sessions that are not open: one that was kept over a restart has none.
+/// Opens the sessions that are not open: one that was kept over a restart has none, and a server may be back.
 fn open_parts(gw: &Arc<Gateway>, all: &All, session: &Arc<Session>) {
     let (task, all, session) = (Arc::clone(gw), all.clone(), Arc::clone(session));
     gw.spawn(async move {
@@ -135,8 +142,8 @@ fn open_parts(gw: &Arc<Gateway>, all: &All, session: &Arc<Session>) {
 }
 
 /// The notification that a list is another one now.
-pub(super) fn told(changed: &Changed) -> String {
-    format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, changed.method.name())
+fn told(method: &Method<'_>) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, method.name())
 }
 
 /// Those who pass on what single servers say, each for the session of one. They end with it.
@@ -150,8 +157,9 @@ struct Followers {
 }
 
 impl Followers {
-    /// Begins to follow the sessions that were opened since.
-    fn follow(&mut self, gw: &Arc<Gateway>, all: &All, session: &Arc<Session>, events: &mpsc::Sender<Bytes>) {
+    /// Begins to follow the sessions that were opened since. Whether there are any.
+    fn follow(&mut self, gw: &Arc<Gateway>, all: &All, session: &Arc<Session>, events: &mpsc::Sender<Bytes>) -> bool {
+        let before = self.followed.len();
         for (server, part) in session.parts.all() {
             let Some(visit) = all.visit(server.as_str()) else { continue };
             if !self.followed.insert(part.id().into()) {
@@ -169,6 +177,7 @@ impl Followers {
                 follow(&gw, &visit, heard, &events, &written).await;
             });
         }
+        self.followed.len() > before
     }
 }
 

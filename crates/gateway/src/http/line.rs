@@ -31,12 +31,12 @@ pub(crate) struct Line {
     /// Where the answer is shown to whoever records the request.
     shown: Option<AnswerSlot>,
     /// Whose words they are, where the client speaks to many servers as one.
-    from: Option<From>,
+    speaker: Option<Speaker>,
 }
 
 /// One of many servers, and what it was asked.
 #[derive(Debug)]
-struct From {
+struct Speaker {
     server: ServerName,
     method: Method<'static>,
     limits: Limits,
@@ -80,7 +80,7 @@ impl Line {
     pub fn new() -> (Self, oneshot::Receiver<Response<Body>>) {
         let (head, receiver) = oneshot::channel();
         let line = HttpLine { head: Some(head), events: Events::None, session: None, back: None, is_streamed: false };
-        (Self { to: To::Http(line), room: None, shown: None, from: None }, receiver)
+        (Self { to: To::Http(line), room: None, shown: None, speaker: None }, receiver)
     }
 
     /// The client has a session, and may come back to a stream of it.
@@ -109,13 +109,13 @@ impl Line {
 
     /// To a client that reads texts.
     pub fn of_texts(texts: mpsc::Sender<Bytes>, slot: Slot) -> Self {
-        Self { to: To::Lines(texts, slot), room: None, shown: None, from: None }
+        Self { to: To::Lines(texts, slot), room: None, shown: None, speaker: None }
     }
 
     /// What is said from now on is said by one of many servers: the client gets it under the names that it knows.
-    pub fn from_one(&mut self, server: &ServerName, method: &Method<'_>, limits: Limits) {
+    pub fn speak_for(&mut self, server: &ServerName, method: &Method<'_>, limits: Limits) {
         let method = Method::of(method.name().to_owned().into());
-        self.from = Some(From { server: server.clone(), method, limits });
+        self.speaker = Some(Speaker { server: server.clone(), method, limits });
     }
 
     /// Keeps the request's place until its answer is taken.
@@ -156,7 +156,7 @@ impl Line {
 
     /// Sends a message before the answer.
     pub async fn send(&mut self, text: &str) {
-        let renamed = self.from.as_ref().map(|from| message_of(from.server.as_str(), text, &from.limits));
+        let renamed = self.speaker.as_ref().map(|speaker| message_of(speaker.server.as_str(), text, &speaker.limits));
         let text = renamed.as_deref().unwrap_or(text);
         // A caller that hung up misses what it no longer waits for.
         match &mut self.to {
@@ -182,7 +182,7 @@ impl Line {
         if let Some(shown) = &self.shown {
             let _ = shown.set(text.clone());
         }
-        let text = self.from.as_ref().map_or_else(|| text.clone(), |from| from.answer(&text));
+        let text = self.speaker.as_ref().map_or_else(|| text.clone(), |speaker| speaker.answer(&text));
         match self.to {
             To::Http(line) => line.finish_with(status, text, self.room).await,
             To::Lines(texts, _) => drop(texts.send(text).await),
@@ -216,7 +216,7 @@ impl Line {
     }
 }
 
-impl From {
+impl Speaker {
     fn answer(&self, text: &Bytes) -> Bytes {
         // INVARIANT: answers are UTF-8; they were read or written as text.
         let text = str::from_utf8(text).unwrap_or_default();

@@ -56,24 +56,9 @@ pub(crate) fn shape(method: &Method<'_>) -> (&'static str, &'static str) {
 }
 
 /// Answers a list.
-pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
+pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, line: Line) {
     let id = request.id();
-    let refused = match request.cursor() {
-        Ok(None) => None,
-        Ok(Some(_)) => {
-            let what = "the cursor is not one of this gateway";
-            let text = error(Some(id), code::INVALID_PARAMS, what, None);
-            Some((StatusCode::OK, text, code::INVALID_PARAMS, what.to_owned()))
-        }
-        Err(fault) => {
-            let (status, text) = reply::wire_error(&fault, visit.era());
-            Some((status, text, fault.code, fault.message))
-        }
-    };
-    if let Some((status, text, code, what)) = refused {
-        line.finish_with(status, text.into()).await;
-        return gw.write(trail.rejected(code, &what)).await;
-    }
+    let Some(mut line) = from_the_beginning(gw, request, visit.era(), &mut trail, line).await else { return };
     let (member, _) = shape(request.method());
     let progress = request.meta().progress_token();
     let wanted = Wanted { method: request.method(), member, progress: progress.as_ref(), is_callers: true };
@@ -95,6 +80,31 @@ pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut
             gw.write(trail.refused(&refusal)).await;
         }
     }
+}
+
+/// Refuses a cursor: lists come whole, so nobody has one of ours. Gives the line back where there is none.
+pub(crate) async fn from_the_beginning(
+    gw: &Gateway,
+    request: &Request<'_>,
+    era: Era,
+    trail: &mut Trail,
+    line: Line,
+) -> Option<Line> {
+    let (status, text, code, what) = match request.cursor() {
+        Ok(None) => return Some(line),
+        Ok(Some(_)) => {
+            let what = "the cursor is not one of this gateway".to_owned();
+            let text = error(Some(request.id()), code::INVALID_PARAMS, &what, None);
+            (StatusCode::OK, text, code::INVALID_PARAMS, what)
+        }
+        Err(fault) => {
+            let (status, text) = reply::wire_error(&fault, era);
+            (status, text, fault.code, fault.message)
+        }
+    };
+    line.finish_with(status, text.into()).await;
+    gw.write(trail.rejected(code, &what)).await;
+    None
 }
 
 /// What the caller gets of the pages.

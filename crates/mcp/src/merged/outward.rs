@@ -192,8 +192,8 @@ mod tests {
             ),
             (
                 Method::ToolsList,
-                r#"{"tools":[{"_meta":{"ui":{"resourceUri":"ui://v"}}}]}"#,
-                r#"{"tools":[{"_meta":{"ui":{"resourceUri":"ui://x-a+v"}}}]}"#,
+                r#"{"tools":[{"name":"t","_meta":{"ui":{"resourceUri":"ui://v"}}}]}"#,
+                r#"{"tools":[{"name":"a__t","_meta":{"ui":{"resourceUri":"ui://x-a+v"}}}]}"#,
             ),
             (
                 Method::ResourceTemplatesList,
