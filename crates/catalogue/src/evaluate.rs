@@ -135,7 +135,11 @@ impl Evaluation {
     pub fn finish(&mut self) {
         self.mistakes.sort_by(|one, other| {
             let sure = other.confidence.total_cmp(&one.confidence);
-            other.harm.cmp(&one.harm).then(sure).then_with(|| (&one.server, &one.tool).cmp(&(&other.server, &other.tool)))
+            other
+                .harm
+                .cmp(&one.harm)
+                .then(sure)
+                .then_with(|| (&one.server, &one.tool).cmp(&(&other.server, &other.tool)))
         });
     }
 

@@ -86,10 +86,14 @@ fn not_its_neighbours(found: &Found<'_>, verdict: &Verdict, book: &Rulebook) -> 
                 Some(own) => format!("Not Destructive: {own} alone does not say that something is gone for good."),
                 None => "Not Destructive: nothing in it is said to be gone for good.".to_owned(),
             };
-            format!("Not Read: {verb} leaves a change behind. {gone} Not Execute: the tool decides what happens, not its arguments.")
+            format!(
+                "Not Read: {verb} leaves a change behind. {gone} Not Execute: the tool decides what happens, not its arguments."
+            )
         }
         Category::Execute => {
-            format!("Not Read or Write: what {verb} sets off may do more than look or change one thing. Not Destructive: removing is not what it is for.")
+            format!(
+                "Not Read or Write: what {verb} sets off may do more than look or change one thing. Not Destructive: removing is not what it is for."
+            )
         }
         Category::Destructive => "Not Write: what it does cannot simply be changed back.".to_owned(),
         Category::Financial => "Not Write: money that has moved is not changed back by another call.".to_owned(),
@@ -100,7 +104,8 @@ fn not_its_neighbours(found: &Found<'_>, verdict: &Verdict, book: &Rulebook) -> 
 fn doubts(tool: &Tool<'_>, verdict: &Verdict) -> Vec<String> {
     let mut doubts = Vec::new();
     if verdict.raised {
-        doubts.push("The server's own claim makes it riskier than its words do; the riskier reading counts.".to_owned());
+        doubts
+            .push("The server's own claim makes it riskier than its words do; the riskier reading counts.".to_owned());
     }
     if tool.annotations.read_only == Some(true) && verdict.category != Category::Read {
         doubts.push("The server claims that it only reads; a claim does not lower what the words say.".to_owned());
@@ -128,13 +133,7 @@ fn facts(found: &Found<'_>, features: &[Feature<'_>], verdict: &Verdict, book: &
 }
 
 /// What siblings confirm.
-fn siblings(
-    tool: &Tool<'_>,
-    found: &Found<'_>,
-    verdict: &Verdict,
-    server: &Server,
-    book: &Rulebook,
-) -> Option<String> {
+fn siblings(tool: &Tool<'_>, found: &Found<'_>, verdict: &Verdict, server: &Server, book: &Rulebook) -> Option<String> {
     let list = |names: &[&str]| names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
     let runs = found.name.group(&book.lexicon) == Some(Group::Run);
     if verdict.category == Category::Execute && runs {

@@ -69,15 +69,8 @@ pub(crate) enum Phrase {
 }
 
 impl Phrase {
-    const ALL: [Self; 7] = [
-        Self::ReadOnly,
-        Self::Gone,
-        Self::Confirm,
-        Self::Overwrites,
-        Self::Money,
-        Self::AnyCode,
-        Self::Denies,
-    ];
+    const ALL: [Self; 7] =
+        [Self::ReadOnly, Self::Gone, Self::Confirm, Self::Overwrites, Self::Money, Self::AnyCode, Self::Denies];
 
     pub fn as_str(self) -> &'static str {
         match self {

@@ -86,7 +86,8 @@ pub(crate) fn labels(found: &Found<'_>, category: Category, server: &Server, boo
     let words = || spoken_of(found, book);
     let speaks_of = |flow: Flow| {
         words().any(|word| word.flows.contains(&flow))
-            || (flow == Flow::ReadsUntrusted && ["web", "browser", "search", "scrape"].iter().any(|word| server.has_word(word)))
+            || (flow == Flow::ReadsUntrusted
+                && ["web", "browser", "search", "scrape"].iter().any(|word| server.has_word(word)))
     };
     let is_read = category == Category::Read || category == Category::Execute;
     let fetches = is_read && signal(SignalKind::TakesUrl);
@@ -100,7 +101,8 @@ pub(crate) fn labels(found: &Found<'_>, category: Category, server: &Server, boo
         labels.push(Flow::ReadsUntrusted);
     }
     // Fetching an address tells whoever runs it what stands in the address.
-    let outward = sends || signal(SignalKind::TakesRecipients) || signal(SignalKind::TakesUrl) || speaks_of(Flow::SendsOutward);
+    let outward =
+        sends || signal(SignalKind::TakesRecipients) || signal(SignalKind::TakesUrl) || speaks_of(Flow::SendsOutward);
     if fetches || (changes && outward) {
         labels.push(Flow::SendsOutward);
     }

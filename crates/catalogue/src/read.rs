@@ -36,10 +36,12 @@ pub fn read_tools(text: &[u8]) -> Vec<(usize, Result<Document<'_>, ReadError>)> 
     }
     let lines = text.split(|byte| *byte == b'\n').enumerate();
     let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
-    lines.map(|(at, line)| {
-        let (number, document) = (at + 1, read(line, &Limits::REQUEST));
-        (number, document.map_err(|fault| ReadError { number, why: fault.to_string() }))
-    }).collect()
+    lines
+        .map(|(at, line)| {
+            let (number, document) = (at + 1, read(line, &Limits::REQUEST));
+            (number, document.map_err(|fault| ReadError { number, why: fault.to_string() }))
+        })
+        .collect()
 }
 
 impl<'a> Item<'a> {

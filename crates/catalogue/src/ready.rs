@@ -44,7 +44,9 @@ impl Posture {
 
     pub(crate) fn says(self) -> &'static str {
         match self {
-            Self::Recommended => "Reads pass, changes and runs are limited, money waits for a person, what destroys is hidden.",
+            Self::Recommended => {
+                "Reads pass, changes and runs are limited, money waits for a person, what destroys is hidden."
+            }
             Self::Strict => "Only reads pass; changes and runs wait for a person, what destroys or pays is hidden.",
             Self::Permissive => "All passes within limits; what destroys or pays waits for a person.",
         }

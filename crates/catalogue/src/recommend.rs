@@ -57,7 +57,8 @@ impl Remedy {
         match self {
             Self::Allow => Some(json!({})),
             Self::Limit(max) => {
-                let limit = json!({"counter": format!("{tool}_rate"), "window": "minute", "max": max, "scope": "grant"});
+                let limit =
+                    json!({"counter": format!("{tool}_rate"), "window": "minute", "max": max, "scope": "grant"});
                 Some(json!({ "limits": [limit] }))
             }
             Self::Approve => Some(json!({"action": "approve", "reason": reason(category)})),
@@ -99,8 +100,12 @@ pub fn recommended(tool: &str, category: Category) -> Value {
 pub fn effect(category: Category) -> &'static str {
     match Remedy::of(category) {
         Remedy::Allow => "It can be called freely.",
-        Remedy::Limit(WRITES_A_MINUTE) => "It can be called, at most 30 times a minute: a loop cannot change things by the hundred.",
-        Remedy::Limit(_) => "It can be called, at most 10 times a minute; `validate_arguments` holds calls to its schema.",
+        Remedy::Limit(WRITES_A_MINUTE) => {
+            "It can be called, at most 30 times a minute: a loop cannot change things by the hundred."
+        }
+        Remedy::Limit(_) => {
+            "It can be called, at most 10 times a minute; `validate_arguments` holds calls to its schema."
+        }
         Remedy::Approve => "Each call waits until a person has agreed.",
         Remedy::Hide => "It is not listed, and not there when it is called.",
     }

@@ -48,7 +48,8 @@ impl Server {
         let Some((verb, _)) = name.verb() else { return };
         let object = name.object();
         let is_code = ["code", "script", "command", "shell", "sql", "javascript", "python"];
-        let runs = name.group(&book.lexicon) == Some(Group::Run) && object.split('_').any(|word| is_code.contains(&word));
+        let runs =
+            name.group(&book.lexicon) == Some(Group::Run) && object.split('_').any(|word| is_code.contains(&word));
         if runs || matches!(verb.as_str(), "eval" | "exec" | "bash" | "shell") {
             keep(&mut self.runs_code, own);
         }

@@ -56,7 +56,9 @@ pub(crate) fn plain(text: &str) -> Plain<'_> {
     if text.is_ascii() || !text.chars().any(is_invisible) {
         return Plain { text: Cow::Borrowed(text), had_hidden: false, is_cut };
     }
-    let had_hidden = text.chars().any(|letter| is_invisible(letter) && !matches!(letter, '\u{200d}' | '\u{feff}' | '\u{2028}' | '\u{2029}'));
+    let had_hidden = text
+        .chars()
+        .any(|letter| is_invisible(letter) && !matches!(letter, '\u{200d}' | '\u{feff}' | '\u{2028}' | '\u{2029}'));
     Plain { text: Cow::Owned(text.chars().filter(|letter| !is_invisible(*letter)).collect()), had_hidden, is_cut }
 }
 
@@ -84,6 +86,12 @@ impl<'t> Text<'t> {
         }
         let lead = lead(&reader.tokens, lexicon);
         Self { whole: text, tokens: reader.tokens, lead }
+    }
+
+    /// Whether its words are mostly ours. Of a language that we do not know, a missing verb says nothing.
+    pub fn is_known(&self) -> bool {
+        let known = self.tokens.iter().take(LONGEST_SENTENCE).filter(|token| token.id.is_some()).count();
+        known > 0 && known * 2 >= self.tokens.len().min(LONGEST_SENTENCE)
     }
 
     /// Some words as they are written, with what stands between them.

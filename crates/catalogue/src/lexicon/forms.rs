@@ -32,7 +32,9 @@ fn ends_in_vowel(text: &str) -> bool {
 fn doubles(base: &str) -> bool {
     let mut letters = base.chars().rev();
     let is_vowel = |letter: char| "aeiou".contains(letter);
-    let (Some(last), Some(middle), Some(first)) = (letters.next(), letters.next(), letters.next()) else { return false };
+    let (Some(last), Some(middle), Some(first)) = (letters.next(), letters.next(), letters.next()) else {
+        return false;
+    };
     let is_short = base.len() <= 4 || base.ends_with("mit");
     is_short && !is_vowel(last) && !"wxy".contains(last) && is_vowel(middle) && !is_vowel(first)
 }

@@ -24,10 +24,18 @@ pub(super) struct Suggestion {
 pub(super) fn suggestions(tool: &Tool<'_>, known: &Classification) -> Vec<Suggestion> {
     let mut suggestions = Vec::new();
     let all = Parameters::of(tool.schema);
-    let rules: Vec<(String, bool)> =
-        all.list.iter().filter(|own| own.is_outermost).filter_map(|own| Some((rule(own, known)?, own.is_required))).collect();
+    let rules: Vec<(String, bool)> = all
+        .list
+        .iter()
+        .filter(|own| own.is_outermost)
+        .filter_map(|own| Some((rule(own, known)?, own.is_required)))
+        .collect();
     if !rules.is_empty() {
-        let optional = if rules.iter().all(|(_, is_required)| *is_required) { "" } else { " A call without the argument is refused then." };
+        let optional = if rules.iter().all(|(_, is_required)| *is_required) {
+            ""
+        } else {
+            " A call without the argument is refused then."
+        };
         let says = format!("keep its arguments to a directory or to hosts.{optional}");
         let rules: Vec<String> = rules.into_iter().map(|(rule, _)| rule).collect();
         suggestions.push(Suggestion { says, rule: format!("\"require\": [{}]", rules.join(", ")) });
@@ -59,7 +67,8 @@ fn rule(parameter: &Parameter<'_>, known: &Classification) -> Option<String> {
 
 /// The path of an argument.
 fn path(name: &str) -> String {
-    let is_plain = !name.is_empty() && !name.contains(['.', '[', ']', '"', '\\']) && !name.chars().any(char::is_control);
+    let is_plain =
+        !name.is_empty() && !name.contains(['.', '[', ']', '"', '\\']) && !name.chars().any(char::is_control);
     if is_plain { format!("args.{name}") } else { format!("args[{}]", quoted(name)) }
 }
 

@@ -53,7 +53,11 @@ fn heading(server: &str, posture: Posture, odd: &[Entry<'_>]) -> String {
     out.push_str("// What is not named here is refused, so also a tool that comes later, resources and prompts.\n");
     out.push_str("// A line marked `suggestion` is a rule to fill in: put your value in, and take the slashes away.\n");
     for (tool, _) in odd {
-        let _ = writeln!(out, "// {} is left out and refused: a policy would take the `*` in it for any text.", shown(&tool.name));
+        let _ = writeln!(
+            out,
+            "// {} is left out and refused: a policy would take the `*` in it for any text.",
+            shown(&tool.name)
+        );
     }
     out
 }
