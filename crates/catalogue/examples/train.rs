@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use gatelodge_catalogue::{Item, Label, Training, labelled, read_tools, train};
+use gatelodge_catalogue::{Item, Training, Unseen, labelled, read_tools, train};
 use gatelodge_policy::Category;
 
 fn main() -> ExitCode {
@@ -35,16 +35,20 @@ fn main() -> ExitCode {
 }
 
 /// Tells how tools of servers that were left out come out.
-fn tell(unseen: &[(Label, Category)]) {
+fn tell(unseen: &[Unseen]) {
     let share = |what: &str, counted: Vec<bool>| {
         let right = counted.iter().filter(|right| **right).count();
         eprintln!("{what}: {right} of {} ({:.1} %)", counted.len(), 100.0 * right as f64 / counted.len().max(1) as f64);
     };
-    let is = |category: Category, wanted: Category| category == wanted;
-    share("right", unseen.iter().map(|(label, own)| label.fits(*own)).collect());
-    share("Read or not", unseen.iter().map(|(label, own)| label.is_read() == is(*own, Category::Read)).collect());
-    let gone = |(label, own): &(Label, Category)| label.is_destructive() == is(*own, Category::Destructive);
-    share("Destructive or not", unseen.iter().map(gone).collect());
-    let not_read = unseen.iter().filter(|(label, _)| !label.is_read());
-    share("of the not-Read called Read", not_read.map(|(_, own)| is(*own, Category::Read)).collect());
+    for wrong in unseen.iter().filter(|one| !one.label.fits(one.category)) {
+        let (label, category) = (wrong.label.as_str(), wrong.category.as_str());
+        eprintln!("{}: is {label}, taken for {category} ({:.2})", wrong.tool, wrong.share);
+    }
+    let is_read = |one: &Unseen| one.category == Category::Read;
+    let is_gone = |one: &Unseen| one.category == Category::Destructive;
+    share("right", unseen.iter().map(|one| one.label.fits(one.category)).collect());
+    share("Read or not", unseen.iter().map(|one| one.label.is_read() == is_read(one)).collect());
+    share("Destructive or not", unseen.iter().map(|one| one.label.is_destructive() == is_gone(one)).collect());
+    let not_read = unseen.iter().filter(|one| !one.label.is_read());
+    share("of the not-Read called Read", not_read.map(is_read).collect());
 }

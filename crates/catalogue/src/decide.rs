@@ -48,8 +48,9 @@ fn by_words(
             |key: Key| matches!(key, Key::Group(slot, group) if slots.contains(&slot) && group.takes_away());
         features.iter().any(|feature| takes_away(feature.key))
     };
-    let has_verb = found.name.lead.is_some() || found.text.lead.is_some();
-    let border = if has_verb { borders.read } else { borders.read_without_verb };
+    let looks = |key: Key| matches!(key, Key::Group(Slot::Lead | Slot::Says, Group::Read));
+    let has_looking = features.iter().any(|feature| looks(feature.key));
+    let border = if has_looking { borders.read } else { borders.read_without_verb };
     if shares.read >= border {
         return Category::Read;
     }
@@ -57,7 +58,7 @@ fn by_words(
     if moves >= borders.moves && !lead.is_some_and(|group| group == Group::Destroy) {
         return Category::Financial;
     }
-    let is_gone = shares.destroy >= borders.destroy * (shares.destroy + shares.change);
+    let is_gone = shares.destroy >= borders.destroy;
     let runs_for_sure = runs >= borders.runs_for_sure && !verbs(&[Slot::Lead, Slot::Name, Slot::Says]);
     if is_gone && !runs_for_sure {
         return Category::Destructive;
@@ -65,6 +66,7 @@ fn by_words(
     if runs >= borders.runs {
         return Category::Execute;
     }
+    let has_verb = found.name.lead.is_some() || found.text.lead.is_some();
     if !has_verb && is_unclear(features, book) {
         return Category::Unknown;
     }

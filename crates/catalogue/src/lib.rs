@@ -40,4 +40,4 @@ pub use server::Server;
 pub use shown::shown;
 pub use signals::{Signal, SignalKind};
 pub use tool::{Annotations, Tool};
-pub use train::{Training, train};
+pub use train::{Training, Unseen, train};

@@ -54,7 +54,16 @@ fn lead(words: &[(String, Option<WordId>)], lexicon: &Lexicon) -> Option<usize> 
         })
     };
     let clear = verbs().find(|(_, is_doubtful)| !is_doubtful);
-    clear.or_else(|| verbs().next_back()).map(|(at, _)| at)
+    let first = clear.or_else(|| verbs().next_back()).map(|(at, _)| at)?;
+    Some(second(words, first, lexicon).unwrap_or(first))
+}
+
+/// Of `find_and_replace` and `get_or_create`, the verb that does more.
+fn second(words: &[(String, Option<WordId>)], first: usize, lexicon: &Lexicon) -> Option<usize> {
+    let group = |at: usize| lexicon.word(words.get(at)?.1?)?.group;
+    let joins = |at: &usize| words.get(*at).is_some_and(|(word, _)| matches!(word.as_str(), "and" | "or" | "then"));
+    let behind = (first + 1..words.len()).find(joins)? + 1;
+    (group(first) == Some(Group::Read) && group(behind).is_some_and(|group| group != Group::Read)).then_some(behind)
 }
 
 /// Splits at everything that is no letter or digit, and where small letters become large ones. Letters that are not

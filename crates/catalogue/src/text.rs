@@ -88,6 +88,12 @@ impl<'t> Text<'t> {
         Self { whole: text, tokens: reader.tokens, lead }
     }
 
+    /// Whether its words are mostly ours. Of a language that we do not know, a missing verb says nothing.
+    pub fn is_known(&self) -> bool {
+        let known = self.tokens.iter().take(LONGEST_SENTENCE).filter(|token| token.id.is_some()).count();
+        known > 0 && known * 2 >= self.tokens.len().min(LONGEST_SENTENCE)
+    }
+
     /// Some words as they are written, with what stands between them.
     pub fn span(&self, from: usize, count: usize) -> &'t str {
         let last = from + count.saturating_sub(1);

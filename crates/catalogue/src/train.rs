@@ -18,6 +18,7 @@ use crate::parameters::Parameters;
 use crate::read::ReadError;
 use crate::rulebook::{Rulebook, RulebookError};
 use crate::server::Server;
+use crate::shown::shown;
 use crate::text::{Text, plain};
 use crate::tool::Annotations;
 use crate::trained::Trained;
@@ -31,6 +32,8 @@ pub(crate) struct Example {
     pub server: usize,
     pub label: Label,
     pub keys: Vec<Key>,
+    /// How much it counts: tools of one server are alike, and so are their labels.
+    pub weight: f64,
 }
 
 /// What was learned.
@@ -38,8 +41,21 @@ pub(crate) struct Example {
 pub struct Training {
     /// The file of weights.
     pub weights: String,
-    /// Each labelled tool as it is judged by what was learned from other servers, in the order of the labels.
-    pub unseen: Vec<(Label, Category)>,
+    /// Each labelled tool as it is judged by what was learned from other servers.
+    pub unseen: Vec<Unseen>,
+}
+
+/// A tool that was judged by what was learned from other servers.
+#[derive(Debug)]
+pub struct Unseen {
+    /// Its server and its name, made visible.
+    pub tool: String,
+    /// What it is.
+    pub label: Label,
+    /// What it was taken for.
+    pub category: Category,
+    /// The model's share for that.
+    pub share: f64,
 }
 
 /// Learns from labelled tools; `origin` says what they were.
@@ -51,7 +67,8 @@ pub fn train(tools: &[Labelled<'_>], origin: &str) -> Result<Training, ReadError
     let servers = servers(tools);
     let mut book = Rulebook::untrained().map_err(broken)?;
     words::add_common(&mut book.lexicon, tools, &servers);
-    let examples: Vec<Example> = tools.iter().filter_map(|tool| example(tool, &servers, &book)).collect();
+    let mut examples: Vec<Example> = tools.iter().filter_map(|tool| example(tool, &servers, &book)).collect();
+    weigh(&mut examples);
     let mut seen: BTreeMap<String, Vec<(f64, bool)>> = BTreeMap::new();
     let mut unseen = Vec::new();
     for part in 0..PARTS {
@@ -65,7 +82,9 @@ pub fn train(tools: &[Labelled<'_>], origin: &str) -> Result<Training, ReadError
             let verdict = judge(tool, around, &own);
             let right = seen.entry(verdict.category.as_str().to_owned()).or_default();
             right.push((verdict.share, label.fits(verdict.category)));
-            unseen.push((label, verdict.category));
+            let (server, name) = (shown(&tool.item.server), shown(&tool.item.tool.name));
+            let tool = format!("{server} / {name}");
+            unseen.push(Unseen { tool, label, category: verdict.category, share: verdict.share });
         }
     }
     let lines = seen.into_iter().map(|(category, seen)| (category, fit_line(seen))).collect();
@@ -112,7 +131,21 @@ fn example(tool: &Labelled<'_>, servers: &Servers, book: &Rulebook) -> Option<Ex
     let (at, server) = servers.get(&tool.item.family())?;
     let label = tool.label?;
     let keys = with_features(tool, server, book, |_, features| features.iter().map(|feature| feature.key).collect());
-    Some(Example { server: *at, label, keys })
+    Some(Example { server: *at, label, keys, weight: 1.0 })
+}
+
+/// Of many tools of one server with one label, each counts less; what is not Read counts more, because a mistake there
+/// does.
+fn weigh(examples: &mut [Example]) {
+    const NOT_READ: f64 = 1.5;
+    let mut alike: BTreeMap<(usize, Label), usize> = BTreeMap::new();
+    for example in &*examples {
+        *alike.entry((example.server, example.label)).or_default() += 1;
+    }
+    for example in examples {
+        let count = alike.get(&(example.server, example.label)).copied().unwrap_or(1) as f64;
+        example.weight = if example.label.is_read() { 1.0 } else { NOT_READ } / count.sqrt();
+    }
 }
 
 fn judge(tool: &Labelled<'_>, server: &Server, book: &Rulebook) -> Verdict {

@@ -19,7 +19,7 @@ pub(crate) struct Found<'t> {
 /// Finds all features, in the order of their keys.
 pub(crate) fn find<'t>(found: &Found<'t>, book: &Rulebook) -> Vec<Feature<'t>> {
     let mut features = Vec::with_capacity(64);
-    of_name(found.name, &book.lexicon, &mut features);
+    of_name(found, &book.lexicon, &mut features);
     of_text(found.text, book, &mut features);
     of_parameters(found.parameters, book, &mut features);
     for signal in found.signals {
@@ -28,7 +28,7 @@ pub(crate) fn find<'t>(found: &Found<'t>, book: &Rulebook) -> Vec<Feature<'t>> {
     }
     let flags = [
         (Flag::NoParameters, found.parameters.count == 0 && !found.parameters.is_odd),
-        (Flag::NoVerb, found.name.lead.is_none() && found.text.lead.is_none()),
+        (Flag::NoVerb, found.name.lead.is_none() && found.text.lead.is_none() && found.text.is_known()),
     ];
     let flags = flags.into_iter().filter(|(_, is_set)| *is_set);
     features.extend(flags.map(|(flag, _)| Feature { key: Key::Flag(flag), source: "" }));
@@ -46,9 +46,13 @@ fn word<'t>(slot: Slot, id: Option<WordId>, source: &'t str, lexicon: &Lexicon, 
     }
 }
 
-fn of_name<'t>(name: &'t Name, lexicon: &Lexicon, features: &mut Vec<Feature<'t>>) {
+fn of_name<'t>(found: &Found<'t>, lexicon: &Lexicon, features: &mut Vec<Feature<'t>>) {
+    let name: &'t Name = found.name;
+    let looks = found.text.lead.and_then(|at| lexicon.word(found.text.tokens.get(at)?.id?)?.group) == Some(Group::Read);
     for (at, (written, id)) in name.words.iter().enumerate() {
-        let slot = if Some(at) == name.lead { Slot::Lead } else { Slot::Name };
+        // `group_members` that lists something groups nothing.
+        let is_noun = looks && id.and_then(|id| lexicon.word(id)).is_some_and(|word| word.is_doubtful);
+        let slot = if Some(at) == name.lead && !is_noun { Slot::Lead } else { Slot::Name };
         word(slot, *id, written, lexicon, features);
     }
 }

@@ -100,11 +100,11 @@ pub(crate) struct BentFlags {
 pub(crate) struct Borders {
     /// The least share of Read that makes a tool one.
     pub read: f64,
-    /// The same where neither the name nor the description has a verb.
+    /// The same where neither the name nor the description has a verb that looks.
     pub read_without_verb: f64,
-    /// Of what is not Read, the least share of Destructive.
+    /// The least share of Destructive.
     pub destroy: f64,
-    /// The same where the server itself says so.
+    /// The same, of what is not Read, where the server itself says so.
     pub destroy_if_claimed: f64,
     /// The least points for Execute.
     pub runs: f64,
