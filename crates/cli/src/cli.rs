@@ -29,7 +29,7 @@ pub use policy::{
     ShowPolicyArgs, TestArgs,
 };
 pub use run::{ServeArgs, UpArgs};
-pub use server::{AcceptArgs, AddServerArgs, ClassifyArgs, ListArgs, NamedArgs, ServerCommand};
+pub use server::{AcceptArgs, AddServerArgs, ClassArgs, ListArgs, NamedArgs, ServerCommand};
 
 /// Gatelodge: what AI agents may ask of MCP servers.
 ///

@@ -19,7 +19,7 @@ pub enum ServerCommand {
     /// Shows what a server offers now that is not as it was accepted, and whom it concerns.
     Diff(NamedArgs),
     Accept(AcceptArgs),
-    Classify(ClassifyArgs),
+    Classify(ClassArgs),
 }
 
 /// Says what a tool can do, where you know better than the catalogue. Policies and the call log go by it.
@@ -33,7 +33,7 @@ pub enum ServerCommand {
   gatelodge server classify books create_draft --undo
 
 Categories: read, write, execute, destructive, financial, unknown.")]
-pub struct ClassifyArgs {
+pub struct ClassArgs {
     /// The server.
     pub name: String,
     /// The tool, as it was accepted.

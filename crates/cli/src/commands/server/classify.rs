@@ -6,7 +6,7 @@ use gatelodge_store::SaidClass;
 use serde_json::json;
 
 use super::accept::known;
-use crate::cli::ClassifyArgs;
+use crate::cli::ClassArgs;
 use crate::desk::{self, Need};
 use crate::exit::{Exit, Usage};
 use crate::output;
@@ -15,7 +15,7 @@ use crate::report::{say, shown};
 /// The most that is kept of a reason.
 const LONGEST_WHY: usize = 1_000;
 
-pub fn run(args: ClassifyArgs) -> Result<Exit> {
+pub fn run(args: ClassArgs) -> Result<Exit> {
     desk::at(&args.store, Need::There, async |desk| {
         let (name, known) = known(&desk, &args.name).await?;
         let tool = shown(&args.tool);
