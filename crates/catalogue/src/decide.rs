@@ -55,10 +55,11 @@ fn by_words(
         return Category::Read;
     }
     let lead = found.name.group(&book.lexicon);
-    if moves >= borders.moves && !lead.is_some_and(|group| group == Group::Destroy) {
+    if moves >= borders.moves && lead != Some(Group::Destroy) {
         return Category::Financial;
     }
-    let is_gone = shares.destroy >= borders.destroy;
+    let has_word = features.iter().any(|feature| takes_away(feature.key, &book.lexicon));
+    let is_gone = shares.destroy >= if has_word { borders.destroy } else { borders.destroy_without_word };
     let runs_for_sure = runs >= borders.runs_for_sure && !verbs(&[Slot::Lead, Slot::Name, Slot::Says]);
     if is_gone && !runs_for_sure {
         return Category::Destructive;

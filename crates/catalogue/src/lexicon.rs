@@ -43,6 +43,18 @@ impl Group {
         }
     }
 
+    /// How much harm it can do, beside another verb.
+    pub fn harm(self) -> u8 {
+        match self {
+            Self::Read => 0,
+            Self::Think => 1,
+            Self::Write | Self::Send => 2,
+            Self::Run | Self::Undo => 3,
+            Self::Money => 4,
+            Self::Destroy => 5,
+        }
+    }
+
     /// Whether the verb takes something away, for good or perhaps.
     pub fn takes_away(self) -> bool {
         matches!(self, Self::Destroy | Self::Undo)
@@ -91,6 +103,7 @@ impl Lexicon {
     }
 
     /// How many words there are.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.words.len()
     }

@@ -159,5 +159,23 @@ fn lead(tokens: &[Token<'_>], lexicon: &Lexicon) -> Option<usize> {
         let word = lexicon.word(token.id?)?;
         word.group.filter(|_| at == 0 || !word.is_doubtful).map(|_| at)
     });
-    verbs.next()
+    let first = verbs.next()?;
+    Some(harshest(tokens, first, lexicon))
+}
+
+/// Of `View or change` and `Gets, sets and deletes`, the verb that does the most.
+fn harshest(tokens: &[Token<'_>], first: usize, lexicon: &Lexicon) -> usize {
+    let group = |at: usize| lexicon.word(tokens.get(at)?.id?).filter(|word| !word.is_doubtful)?.group;
+    let joins = |at: usize| tokens.get(at).is_some_and(|token| matches!(token.written, "and" | "or"));
+    let (mut most, mut at) = (first, first + 1);
+    while at < first + LEAD_WITHIN {
+        match group(at) {
+            Some(own) if group(most).is_none_or(|most| own.harm() > most.harm()) => most = at,
+            Some(_) => {}
+            None if joins(at) => {}
+            None => break,
+        }
+        at += 1;
+    }
+    most
 }

@@ -102,8 +102,10 @@ pub(crate) struct Borders {
     pub read: f64,
     /// The same where neither the name nor the description has a verb that looks.
     pub read_without_verb: f64,
-    /// The least share of Destructive.
+    /// The least share of Destructive, where a word takes something away.
     pub destroy: f64,
+    /// The same where no word takes anything away.
+    pub destroy_without_word: f64,
     /// The same, of what is not Read, where the server itself says so.
     pub destroy_if_claimed: f64,
     /// The least points for Execute.

@@ -79,9 +79,9 @@ struct Row {
 
 fn pull(key: Key) -> f64 {
     match key {
-        Key::Word(Slot::Rest, _) => hp(2, PULL_OF_REST),
-        Key::Word(..) => hp(1, PULL_OF_WORDS),
-        Key::Group(..) | Key::Flag(_) => hp(0, PULL_OF_GROUPS),
+        Key::Word(Slot::Rest, _) => PULL_OF_REST,
+        Key::Word(..) => PULL_OF_WORDS,
+        Key::Group(..) | Key::Flag(_) => PULL_OF_GROUPS,
     }
 }
 
@@ -122,11 +122,4 @@ fn step(own: &mut Points, slope: &Points, anchor: Points, pull: f64, speed: &mut
         *speed += down * down;
         *own -= STEP * down / speed.sqrt();
     }
-}
-
-fn hp(i: usize, d: f64) -> f64 {
-    static H: std::sync::LazyLock<Vec<f64>> = std::sync::LazyLock::new(|| {
-        std::env::var("HP").map(|h| h.split(',').map(|x| x.parse().unwrap()).collect()).unwrap_or_default()
-    });
-    H.get(i).copied().unwrap_or(d)
 }
