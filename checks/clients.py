@@ -199,6 +199,22 @@ def compare_sse(findings: Findings, arguments: argparse.Namespace, direct: dict,
         alike(findings, f"{name} at a server that speaks only HTTP+SSE", told, heard)
 
 
+def compare_all(findings: Findings, arguments: argparse.Namespace, direct: dict, gate: str, token: str) -> None:
+    """All servers under one URL: each tool under its server's name, and every call gives what it gives there."""
+    calls = [(server, name, args) for server in sorted(direct) for name, args in CALLS[server]]
+    for name, command in clients(arguments).items():
+        heard = talk(command, f"{gate}/mcp", token, [[f"{server}__{tool}", args] for server, tool, args in calls])
+        every = {server: talk(sse_clients(arguments)["Python SDK"] if server == OLD else command, url, "", CALLS[server])
+                 for server, url in direct.items()}
+        names = [f"{server}__{tool}" for server in sorted(direct) for tool in sorted(every[server]["tools"])]
+        findings.same(f"{name} at all servers: the list", names, heard["tools"])
+        if name == "Python SDK" or "TypeScript" in name:
+            own = {server: told for server, told in every.items() if server != OLD}
+            results = [result for server in sorted(own) for result in own[server]["results"]]
+            through = [result for (server, _, _), result in zip(calls, heard["results"]) if server != OLD]
+            findings.same(f"{name} at all servers: the results", results, through)
+
+
 def claude_code(findings: Findings, version: str, gate: str, tokens: dict, home: str) -> None:
     """Claude Code connects, lists and reports health without anyone being logged in."""
     claude, _ = CLAUDES[version]
@@ -233,6 +249,8 @@ def configuration(folder: Path, direct: dict, tokens: dict, ports: tuple[int, in
     (folder / "all.json").write_text(json.dumps(allow))
     text = f'[gateway]\nlisten = "127.0.0.1:{ports[0]}"\n[admin]\nlisten = "127.0.0.1:{ports[1]}"\n[store]\ndata = "data"\n'
     text += '[[policies]]\nname = "all"\nfile = "all.json"\n'
+    (folder / "together.token").write_text(tokens["together"])
+    every = ", ".join(f'{server} = "all"' for server in direct)
     for server, url in direct.items():
         (folder / f"{server}.json").write_text(json.dumps(allow | {"hide": [HIDDEN[server]]}))
         text += f'[[policies]]\nname = "{server}"\nfile = "{server}.json"\n[[servers]]\nname = "{server}"\nurl = "{url}"\n'
@@ -240,6 +258,7 @@ def configuration(folder: Path, direct: dict, tokens: dict, ports: tuple[int, in
             (folder / f"{server}-{label}.token").write_text(tokens[server, label])
             text += f'[[grants]]\nlabel = "{server}-{label}"\ntoken_file = "{server}-{label}.token"\n'
             text += f'server = "{server}"\npolicy = "{policy}"\n'
+    text += f'[[grants]]\nlabel = "together"\ntoken_file = "together.token"\nservers = {{ {every} }}\n'
     path = folder / "gatelodge.toml"
     path.write_text(text)
     return path
@@ -273,12 +292,14 @@ def main() -> None:
         start(OLD, ports[OLD], [arguments.node, *loopback, str(EVERYTHING), "sse"],
               env=os.environ | {"PORT": str(ports[OLD])})
         tokens = {(server, label): make_token() for server in direct for label in ("all", "strict")}
+        tokens["together"] = make_token()
         gate, admin = free_port(), free_port()
         path = configuration(folder, direct, tokens, (gate, admin))
         start("gatelodge", gate, [arguments.gatelodge, "serve", "--config", str(path)])
         url = f"http://127.0.0.1:{gate}"
         compare(findings, arguments, {server: at for server, at in direct.items() if server != OLD}, url, tokens)
         compare_sse(findings, arguments, direct, url, tokens)
+        compare_all(findings, arguments, direct, url, tokens["together"])
         for version in CLAUDES:
             home = folder / f"home-{version}"
             home.mkdir()

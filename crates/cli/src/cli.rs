@@ -1,6 +1,7 @@
 //! What can be asked on the command line. The comments here are the help texts.
 
 mod call;
+mod catalogue;
 mod connect;
 mod grant;
 mod init;
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub use call::CallArgs;
+pub use catalogue::{CatalogueCommand, ClassifyArgs, EvalArgs, PostureName, ScanArgs};
 pub use connect::ConnectArgs;
 pub use grant::{AttachArgs, CreateArgs, DetachArgs, GrantCommand, LifeArgs, RotateArgs, TokenArgs};
 pub use init::InitArgs;
@@ -27,7 +29,7 @@ pub use policy::{
     ShowPolicyArgs, TestArgs,
 };
 pub use run::{ServeArgs, UpArgs};
-pub use server::{AcceptArgs, AddServerArgs, ListArgs, NamedArgs, ServerCommand};
+pub use server::{AcceptArgs, AddServerArgs, ClassArgs, ListArgs, NamedArgs, ServerCommand};
 
 /// Gatelodge: what AI agents may ask of MCP servers.
 ///
@@ -60,6 +62,10 @@ pub enum Command {
     /// Checks, tests and explains policies; keeps them as versions.
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Classifies tools: what each can do, how sure that is, why, and which rule fits.
+    #[command(subcommand)]
+    Catalogue(CatalogueCommand),
+    Scan(ScanArgs),
     Calls(CallsArgs),
     /// Verifies, exports and prunes the logs.
     #[command(subcommand)]

@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use gatelodge_mcp::Revision;
 use serde_json::{Value, json};
 
-pub use child::tools_of;
+pub use child::{Told, tools_of};
 use http::Wire;
 pub use http::get;
 use message::Answer;

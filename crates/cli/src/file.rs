@@ -1,12 +1,12 @@
 //! Reading what people name: files and standard input, never more than a document may have.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use gatelodge_json::Limits;
 use gatelodge_policy::Format;
 
@@ -104,4 +104,19 @@ impl Source {
             }
         }
     }
+}
+
+/// Writes a new file; one that is there already may be somebody's work.
+pub fn write_new(path: &Path, text: &str) -> Result<()> {
+    let shown = path.display();
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Usage(format!("`{shown}` is there already; name another file, or remove it")),
+        _ => Usage(format!("cannot write `{shown}`: {error}")),
+    })?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    written.map_err(|error| {
+        // Half a policy is worse than none.
+        let _ = std::fs::remove_file(path);
+        anyhow!("cannot write `{shown}`: {error}; nothing stays of it")
+    })
 }

@@ -56,6 +56,8 @@ fn run() -> Exit {
         Command::Server(command) => commands::server::run(command),
         Command::Grant(command) => commands::grant::run(command),
         Command::Policy(command) => commands::policy::run(command),
+        Command::Catalogue(command) => commands::catalogue::run(command),
+        Command::Scan(args) => commands::scan::run(args),
         Command::Calls(args) => commands::calls::run(args),
         Command::Audit(command) => commands::audit::run(command),
         Command::Pharo(args) => commands::pharo::run(args),

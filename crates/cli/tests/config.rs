@@ -146,6 +146,36 @@ fn the_pages_say_what_the_program_says() {
 }
 
 #[test]
+fn a_grant_may_have_several_servers_each_with_its_policy() {
+    let house = house();
+    house.write("p.json", r#"{"version":"1","default":"deny","tools":{"read":{}}}"#);
+    let server = |name: &str| format!("[[servers]]\nname = \"{name}\"\nurl = \"http://127.0.0.1:9/mcp\"\n");
+    let token = "ab".repeat(32);
+    let begin = format!(
+        "[store]\ndata = \"data\"\n{}{}[[policies]]\nname = \"p\"\nfile = \"p.json\"\n[[grants]]\nlabel = \"x\"\ntoken_hash = \"{token}\"\n",
+        server("desk"),
+        server("zoo")
+    );
+    let check = |rest: &str| {
+        house.write("gatelodge.toml", &format!("{begin}{rest}\n"));
+        house.run(&["serve", "--check", "--config", "gatelodge.toml"])
+    };
+    let good = check("servers = { desk = \"p\", zoo = \"p\" }");
+    assert_eq!(good.code, 0, "{}", good.stderr);
+    for (rest, words) in [
+        ("servers = { desk = \"p\" }\nserver = \"zoo\"", "a grant has `server` or `servers`, not both"),
+        ("servers = { desk = \"p\" }\npolicy = \"p\"", "in `servers`, each server has its own policy"),
+        ("servers = { desk = \"p\", zo = \"p\" }", "there is no server `zo` among the `[[servers]]`"),
+        ("servers = { desk = \"q\" }", "there is no policy `q` among the `[[policies]]`"),
+        ("servers = [\"desk\"]", "`servers` is a table of texts"),
+        ("policy = \"p\"", "a grant needs a `server`"),
+    ] {
+        let bad = check(rest);
+        assert!(bad.code != 0 && bad.stderr.contains(words), "{rest}: {}", bad.stderr);
+    }
+}
+
+#[test]
 fn a_value_of_the_right_type_that_cannot_be_used_is_told_as_that() {
     let house = house();
     let check = |text: &[u8]| {

@@ -1,6 +1,12 @@
 //! `gatelodge up` as a newcomer meets it: what it prints is pasted, and shows what it says.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 
@@ -71,6 +77,25 @@ fn both_eras_of_the_protocol_are_spoken_and_the_list_shows_what_may_be_called() 
     assert!(run.stderr.contains("Unknown tool: no_such_tool"), "{}", run.stderr);
     let claude = printed.lines().find(|line| line.contains("claude mcp add")).expect("a line for Claude Code");
     assert!(claude.contains(&url) && claude.contains(&token));
+}
+
+#[test]
+fn a_server_is_shown_with_what_its_tools_can_do_the_riskiest_first_and_why() {
+    let house = house();
+    let running = up(&house);
+    assert_eq!(house.paste(&line(&running.printed(), "allowed")).code, 0, "somebody has to ask it first");
+    let shown = house.run(&["server", "show", "demo", "--data", "data"]);
+    let at = |words: &str| shown.stdout.find(words).unwrap_or_else(|| panic!("{words} in {}", shown.stdout));
+    assert!(at("send_payment") < at("list_notes") && at("delete_note") < at("list_notes"), "{}", shown.stdout);
+    let shown = house.run(&["server", "show", "demo", "--data", "data", "--json"]);
+    let tools: serde_json::Value = serde_json::from_str(&shown.stdout).expect("JSON");
+    let first = &tools["tools"][0];
+    assert_eq!(
+        (first["level"].as_str(), first["category"].as_str()),
+        (Some("Critical"), Some("destructive")),
+        "{first}"
+    );
+    assert!(first["evidence"].as_array().is_some_and(|facts| !facts.is_empty()), "{first}");
 }
 
 #[test]

@@ -147,6 +147,36 @@ fn a_tool_that_changed_since_it_was_accepted_is_withheld_until_it_is_accepted() 
 }
 
 #[test]
+fn what_somebody_says_of_a_tool_is_shown_with_who_and_why_and_a_policy_goes_by_it() {
+    let house = house();
+    house.write("notes.json", r#"{"version":"1","default":"deny","categories":{"write":{}}}"#);
+    let classify =
+        |rest: &[&str]| house.run(&[&["server", "classify", "notes", "add"], rest, &["--data", "data"]].concat());
+    assert_eq!(text(&answers(&wrap(&house, &session(&["add"])))["0"]), r#"{"n": 0}"#, "to add is to write");
+
+    for (rest, words) in [
+        (&["--as", "rad", "--why", "w"][..], "there are read, write"),
+        (&["--as", "read", "--why", " "], "say why"),
+        (&["--as", "read"], "--why"),
+        (&["--undo"], "a category that somebody gave `add`"),
+    ] {
+        let wrong = classify(rest);
+        assert!(wrong.code != 0 && wrong.stderr.contains(words), "{rest:?}: {}", wrong.stderr);
+    }
+    let said = classify(&["--as", "Destructive", "--why", "it cannot be taken back"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let said = answers(&wrap(&house, &session(&["add"])));
+    assert!(said["0"].to_string().contains("not available"), "{said:#?}");
+    let shown = house.run(&["server", "show", "notes", "--data", "data"]);
+    assert!(shown.stdout.contains("says so: it cannot be taken back"), "{}", shown.stdout);
+    let log = house.run(&["audit", "export", "--log", "admin", "--data", "data"]);
+    assert!(log.stdout.contains("server.classify") && log.stdout.contains("it cannot be taken back"), "{}", log.stdout);
+
+    assert_eq!(classify(&["--undo"]).code, 0);
+    assert_eq!(text(&answers(&wrap(&house, &session(&["add"])))["0"]), r#"{"n": 0}"#);
+}
+
+#[test]
 fn our_own_variables_are_not_the_servers_and_its_secrets_do_not_come_back() {
     let house = house();
     house.write("notes.json", POLICY);

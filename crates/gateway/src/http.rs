@@ -1,6 +1,7 @@
 //! The rim towards callers: listeners, checks of the head, bodies, and what is answered.
 
 pub(crate) mod admin;
+mod all;
 pub(crate) mod body;
 mod cors;
 pub(crate) mod head;

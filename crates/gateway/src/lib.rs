@@ -3,13 +3,16 @@
 //! Nothing reaches a server without a `call::Permit`, and only a decision of the policy makes one for what a caller
 //! asks. The gateway reads no clock, no files and no environment of its own: whoever builds it hands them in.
 
+mod all;
 mod call;
+mod classes;
 mod flood;
 mod http;
 mod lines;
 mod live;
 mod methods;
 mod metrics;
+mod minimum;
 mod redact;
 mod seat;
 mod session;
@@ -33,6 +36,8 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
 
+use crate::all::late::Late;
+use crate::all::names::Told;
 use crate::call::PausedCalls;
 use crate::flood::Flood;
 use crate::http::listener::{Entrance, listen};
@@ -46,6 +51,8 @@ use crate::telemetry::Telemetry;
 use crate::upstream::Client;
 use crate::visit::Visit;
 
+pub use all::names::fits;
+pub use classes::{Class, classes};
 pub use live::{Door, GrantConfig, Live, LiveGrant, LivePolicy};
 pub use settings::Settings;
 pub use stores::Stores;
@@ -74,6 +81,8 @@ pub struct Gateway {
     task_rows: Arc<dyn TaskRows>,
     connections: Connections,
     pool: Pool,
+    late: Late,
+    told: Told,
     paused: PausedCalls,
     metrics: Metrics,
     telemetry: Telemetry,
@@ -108,6 +117,8 @@ impl Gateway {
             sessions: Sessions::new(settings.sessions, settings.session_idle),
             connections: Connections::default(),
             pool: Pool::default(),
+            late: Late::default(),
+            told: Told::default(),
             paused: PausedCalls::default(),
             client,
             telemetry,
@@ -135,7 +146,8 @@ impl Gateway {
         let live = self.live();
         self.sessions.look_at_links(|session, link| {
             let has_grant = live.grants().any(|grant| grant.config.id == *session.grant());
-            has_grant && live.server(session.server()).is_some_and(|upstream| link.is_of(upstream))
+            has_grant
+                && session.server().and_then(|server| live.server(server)).is_some_and(|upstream| link.is_of(upstream))
         });
     }
 

@@ -37,7 +37,7 @@ impl Seat {
     /// The client's session; none before its handshake, and after it is over.
     pub fn session(&self, gw: &Gateway, visit: &Visit) -> Option<Arc<Session>> {
         let session = self.slot.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        gw.sessions.find(session.id(), &visit.grant.config.id, visit.upstream.name())
+        gw.sessions.find(session.id(), &visit.grant.config.id, Some(visit.upstream.name()))
     }
 
     /// Waits until nobody reads the texts any more.
@@ -125,7 +125,7 @@ impl Seat {
         let begin = || misfit("begin with `initialize`");
         let session = || {
             let session = self.session(gw, visit).ok_or_else(begin)?;
-            visit.may_go_on(&session).map(|()| Side::Legacy(Some(session)))
+            visit.grant.may_go_on(&session, &visit.spoken()).map(|()| Side::Legacy(Some(session)))
         };
         let Message::Request(request) = message else { return session() };
         if names_stateless(request) {
@@ -140,7 +140,7 @@ impl Seat {
             return joined.map(Side::Modern).map_err(|refusal| misfit(&refusal.message()));
         }
         if *request.method() == Method::Initialize {
-            return visit.may_begin(request).map(|()| Side::Legacy(None));
+            return visit.grant.may_begin(request, &visit.spoken()).map(|()| Side::Legacy(None));
         }
         session()
     }

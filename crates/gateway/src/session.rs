@@ -3,6 +3,7 @@
 
 mod hub;
 pub(crate) mod keeping;
+mod parts;
 mod replay;
 mod words;
 
@@ -23,6 +24,7 @@ use jiff::Timestamp;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use self::hub::Hub;
+use self::parts::Parts;
 use self::words::{OwnWords, Watched};
 use crate::upstream::Link;
 
@@ -67,7 +69,8 @@ pub(crate) struct Session {
     /// By which it is kept and counted.
     hash: IdHash,
     grant: GrantId,
-    server: ServerName,
+    /// At which server; none for all of the grant's together.
+    server: Option<ServerName>,
     revision: Revision,
     client: ClientInfo,
     /// The client's handshake, for doing it again with an upstream that has forgotten us.
@@ -105,6 +108,8 @@ pub(crate) struct Session {
     used_at: Mutex<Instant>,
     /// Held while the handshake is done again, so that many calls that find the session lost do it once.
     pub reopening: tokio::sync::Mutex<()>,
+    /// The sessions at single servers, where this one is for all of them.
+    pub parts: Parts,
     /// The place among the sessions of its grant.
     _room: OwnedSemaphorePermit,
 }
@@ -113,7 +118,7 @@ pub(crate) struct Session {
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub grant: GrantId,
-    pub server: ServerName,
+    pub server: Option<ServerName>,
     pub revision: Revision,
     pub client: ClientInfo,
     pub handshake: Bytes,
@@ -203,6 +208,7 @@ impl Session {
             streaming: tokio::sync::Mutex::default(),
             used_at: Mutex::new(Instant::now()),
             reopening: tokio::sync::Mutex::default(),
+            parts: Parts::default(),
             _room: room,
         })
     }
@@ -236,8 +242,9 @@ impl Session {
         &self.grant
     }
 
-    pub fn server(&self) -> &ServerName {
-        &self.server
+    /// At which server; none for all of the grant's together.
+    pub fn server(&self) -> Option<&ServerName> {
+        self.server.as_ref()
     }
 
     pub fn revision(&self) -> Revision {
@@ -392,6 +399,11 @@ impl Session {
         lock(&self.asked).remove(id.as_str()?).map(|question| question.to)
     }
 
+    /// Whether the client was asked something under this id.
+    pub fn has_asked(&self, id: &Id<'_>) -> bool {
+        id.as_str().is_some_and(|id| lock(&self.asked).contains_key(id))
+    }
+
     /// Forgets what the upstream asked under `id`, and gives the id under which the client was asked.
     pub fn taken_back(&self, id: &Id<'_>) -> Option<String> {
         let mut asked = lock(&self.asked);
@@ -485,10 +497,10 @@ impl Sessions {
         tables.flat_map(|table| in_use(&table, time).collect::<Vec<_>>()).collect()
     }
 
-    /// Finds a session of a grant at a server. One of another grant is not there.
-    pub fn find(&self, id: &str, grant: &GrantId, server: &ServerName) -> Option<Arc<Session>> {
+    /// Finds a session of a grant at a server, or at all. One of another grant is not there.
+    pub fn find(&self, id: &str, grant: &GrantId, server: Option<&ServerName>) -> Option<Arc<Session>> {
         let session = lock(self.table(id)?).get(id).cloned()?;
-        let is_own = session.grant == *grant && session.server == *server && !session.is_idle(self.idle);
+        let is_own = session.grant == *grant && session.server() == server && !session.is_idle(self.idle);
         if is_own {
             session.touch();
         }
@@ -498,7 +510,7 @@ impl Sessions {
     /// Whether there is such a session; asking is not using it.
     pub fn is_there(&self, id: &str, grant: &GrantId, server: &ServerName) -> bool {
         let session = self.table(id).and_then(|table| lock(table).get(id).cloned());
-        session.is_some_and(|session| session.grant == *grant && session.server == *server)
+        session.is_some_and(|session| session.grant == *grant && session.server() == Some(server))
     }
 
     pub fn remove(&self, id: &str) {
@@ -523,7 +535,7 @@ impl Sessions {
     /// Ends the process of the session at a server that was not used for longest. False if none is out of use.
     pub fn end_least_used_child(&self, server: &ServerName) -> bool {
         let all = self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>());
-        let unused = all.filter(|session| session.server() == server && session.is_out_of_use(OUT_OF_USE));
+        let unused = all.filter(|session| session.server() == Some(server) && session.is_out_of_use(OUT_OF_USE));
         let children = unused.filter_map(|session| match session.link() {
             Link::Child(child) if !child.is_over() => Some((*lock(&session.used_at), child)),
             _ => None,

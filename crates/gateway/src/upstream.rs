@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use ::http::Uri;
 use ::http::header::{HeaderMap, HeaderName, HeaderValue};
+use arc_swap::ArcSwapOption;
 use gatelodge_mcp::Revision;
 use gatelodge_store::ServerName;
 use prometheus_client::metrics::counter::Counter;
@@ -41,6 +42,7 @@ use self::restarts::Restarts;
 use self::sse::Sse;
 use crate::Settings;
 use crate::call::Permit;
+use crate::classes::Categories;
 
 /// A header that is sent with each request to an upstream.
 #[derive(Clone, PartialEq, Eq)]
@@ -139,6 +141,8 @@ pub struct Upstream {
     secrets: Arc<Secrets>,
     pub(crate) in_flight: Arc<Semaphore>,
     pub(crate) offers: Arc<Offers>,
+    /// What its accepted tools can do, as it was found last.
+    pub(crate) categories: ArcSwapOption<Categories>,
     /// Bounds the processes that run for it.
     children: Arc<Semaphore>,
     restarts: Arc<Restarts>,
@@ -174,6 +178,7 @@ impl Upstream {
             secrets,
             in_flight: Arc::new(Semaphore::new(in_flight)),
             offers: Arc::default(),
+            categories: ArcSwapOption::empty(),
             children: Arc::new(Semaphore::new(children)),
             restarts: Arc::default(),
             shared: std::sync::Mutex::default(),

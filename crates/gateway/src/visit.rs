@@ -8,8 +8,8 @@ use crate::trace::{Hop, Trace};
 use crate::upstream::{Link, ModernHead, Offer, OfferedTool, Offers, Outgoing, Upstream};
 use gatelodge_mcp::bridge::to_session;
 use gatelodge_mcp::head::Misfit;
-use gatelodge_mcp::{Era, Method, Request, Revision, code};
-use http::{HeaderMap, StatusCode};
+use gatelodge_mcp::{Era, Revision};
+use http::HeaderMap;
 
 /// Where a client is that came over standard streams.
 pub(crate) const STDIO: &str = "stdio";
@@ -57,6 +57,47 @@ pub(crate) enum Crossing {
     ToStateless,
 }
 
+impl Side {
+    pub fn era(&self) -> Era {
+        match self {
+            Self::Legacy(_) => Era::Legacy,
+            Self::Modern(_) => Era::Modern,
+        }
+    }
+
+    /// The session that the client has.
+    pub fn session(&self) -> Option<&Arc<Session>> {
+        match self {
+            Self::Legacy(session) => session.as_ref(),
+            Self::Modern(_) => None,
+        }
+    }
+
+    pub fn revision(&self) -> Option<Revision> {
+        match self {
+            Self::Legacy(session) => session.as_ref().map(|session| session.revision()),
+            Self::Modern(modern) => Some(modern.revision),
+        }
+    }
+
+    pub fn client(&self) -> Option<&ClientInfo> {
+        match self {
+            Self::Legacy(session) => session.as_ref().map(|session| session.client()),
+            Self::Modern(modern) => Some(&modern.client),
+        }
+    }
+
+    /// The client's name and version for the log.
+    pub fn client_words(&self) -> Option<Arc<str>> {
+        let client = self.client()?;
+        let name = client.name.as_deref()?;
+        Some(match client.version.as_deref() {
+            Some(version) => format!("{name} {version}").into(),
+            None => name.into(),
+        })
+    }
+}
+
 impl Visit {
     /// The same by a session.
     pub fn in_session(&self, session: Arc<Session>) -> Self {
@@ -64,17 +105,11 @@ impl Visit {
     }
 
     pub fn era(&self) -> Era {
-        match &self.side {
-            Side::Legacy(_) => Era::Legacy,
-            Side::Modern(_) => Era::Modern,
-        }
+        self.side.era()
     }
 
     pub fn session(&self) -> Option<&Arc<Session>> {
-        match &self.side {
-            Side::Legacy(session) => session.as_ref(),
-            Side::Modern(_) => None,
-        }
+        self.side.session()
     }
 
     pub fn crossing(&self) -> Crossing {
@@ -94,17 +129,11 @@ impl Visit {
     }
 
     pub fn revision(&self) -> Option<Revision> {
-        match &self.side {
-            Side::Legacy(session) => session.as_ref().map(|session| session.revision()),
-            Side::Modern(modern) => Some(modern.revision),
-        }
+        self.side.revision()
     }
 
     pub fn client(&self) -> Option<&ClientInfo> {
-        match &self.side {
-            Side::Legacy(session) => session.as_ref().map(|session| session.client()),
-            Side::Modern(modern) => Some(&modern.client),
-        }
+        self.side.client()
     }
 
     /// What the server offers to this caller: its own process if it has one.
@@ -124,14 +153,8 @@ impl Visit {
 
     /// The revisions that this caller may speak: those that the server names, without what the grant finds too old.
     pub fn spoken(&self) -> Vec<Revision> {
-        let spoken = self.new_enough(&self.upstream.spoken());
-        if spoken.is_empty() { self.new_enough(&Revision::ALL) } else { spoken }
-    }
-
-    /// Of some revisions, those that the grant lets its bearer speak.
-    pub fn new_enough(&self, revisions: &[Revision]) -> Vec<Revision> {
-        let minimum = self.grant.config.minimum_revision.unwrap_or(Revision::R2024_11_05);
-        revisions.iter().copied().filter(|own| *own >= minimum).collect()
+        let spoken = self.grant.new_enough(&self.upstream.spoken());
+        if spoken.is_empty() { self.grant.new_enough(&Revision::ALL) } else { spoken }
     }
 
     /// Holds that the grant lets its bearer speak in a revision.
@@ -139,31 +162,7 @@ impl Visit {
     /// # Errors
     /// It wants a newer one.
     pub fn may_speak(&self, revision: Revision) -> Result<(), Misfit> {
-        let Some(minimum) = self.grant.config.minimum_revision.filter(|minimum| revision < *minimum) else {
-            return Ok(());
-        };
-        let supported: Vec<String> = self.spoken().iter().rev().map(|own| format!("\"{own}\"")).collect();
-        let message = format!("this grant wants the revision {minimum} or a newer one, and {revision} is spoken");
-        let data = format!(r#"{{"requested":"{revision}","supported":[{}]}}"#, supported.join(","));
-        Err(Misfit { status: StatusCode::OK, code: code::INVALID_PARAMS, message, data: Some(data) })
-    }
-
-    /// The same for a handshake, by what the client asks for. What is not known here is agreed on later.
-    ///
-    /// # Errors
-    /// It asks for what is too old.
-    pub fn may_begin(&self, handshake: &Request<'_>) -> Result<(), Misfit> {
-        let asked = handshake.params().and_then(|params| params.get("protocolVersion")?.as_str()?.parse().ok());
-        asked.filter(|_| *handshake.method() == Method::Initialize).map_or(Ok(()), |asked| self.may_speak(asked))
-    }
-
-    /// The same for a session that was opened before. Its client begins anew then, and is told by the answer to that.
-    ///
-    /// # Errors
-    /// The grant wants a newer revision by now.
-    pub fn may_go_on(&self, session: &Session) -> Result<(), Misfit> {
-        let begin_anew = |misfit| Misfit { status: StatusCode::NOT_FOUND, ..misfit };
-        self.may_speak(session.revision()).map_err(begin_anew)
+        self.grant.may_speak(revision, &self.spoken())
     }
 
     /// Addresses a message as the upstream is spoken to.
@@ -212,15 +211,5 @@ impl Visit {
     /// Whether the client came over HTTP, and not over standard streams.
     pub fn is_over_http(&self) -> bool {
         &*self.address != STDIO
-    }
-
-    /// The client's name and version for the log.
-    pub fn client_words(&self) -> Option<Arc<str>> {
-        let client = self.client()?;
-        let name = client.name.as_deref()?;
-        Some(match client.version.as_deref() {
-            Some(version) => format!("{name} {version}").into(),
-            None => name.into(),
-        })
     }
 }

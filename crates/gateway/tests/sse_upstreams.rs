@@ -49,11 +49,18 @@ fn server(hit: &Hit) -> Option<Posted> {
             let result = json!({"content": [{"type": "text", "text": text}]});
             Some(Posted::then(vec![said(&json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}))]))
         }
+        (_, "makes") | ("tasks/get", _) => {
+            let params = &hit.message()["params"];
+            let id = params["taskId"].as_str().or(params["arguments"]["id"].as_str()).unwrap_or_default();
+            let task = json!({"taskId": id, "status": "working", "ttl": 60000});
+            let result = if hit.method() == "tasks/get" { task } else { json!({"task": task}) };
+            Some(Posted::then(vec![said(&json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}))]))
+        }
         _ => None,
     }
 }
 
-const TOOLS: &[&str] = &["read", "progress", "asks", "slow", "breaks", "huge", "moved", "forgotten", "echoes"];
+const TOOLS: &[&str] = &["read", "progress", "asks", "slow", "breaks", "huge", "moved", "forgotten", "echoes", "makes"];
 
 fn quick() -> Settings {
     let mut settings = Settings { connect_time: Duration::from_millis(500), ..Settings::default() };
@@ -309,4 +316,24 @@ async fn a_stateless_client_reaches_an_sse_server_by_a_session_of_ours() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(gw.post(&headers, &call).await.messages()[1]["result"]["content"][0]["text"], "done");
     assert_eq!(upstream.messages("tools/call").len(), 3, "nothing was repeated");
+}
+
+#[tokio::test]
+async fn a_task_is_of_the_connection_that_made_it() {
+    let (upstream, gw) = desk().await;
+    let making = async |id: &str| {
+        let params = json!({"name": "makes", "arguments": {"id": id}, "task": {}});
+        gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})).await
+    };
+    let asking = async |id: &str| {
+        gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"taskId": id}})).await.message()
+    };
+    gw.initialize().await;
+    making("one").await;
+    assert_eq!(asking("one").await["result"]["taskId"], "one");
+    gw.initialize().await;
+    making("two").await;
+    assert_eq!(asking("two").await["result"]["taskId"], "two");
+    assert_eq!(asking("one").await["error"]["code"], -32602, "another connection may use the same id for another task");
+    assert_eq!(upstream.messages("tasks/get").len(), 2);
 }

@@ -10,6 +10,7 @@ pub mod head;
 mod id;
 mod list;
 mod lookalike;
+pub mod merged;
 mod message;
 mod meta;
 mod method;

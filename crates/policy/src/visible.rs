@@ -16,6 +16,12 @@ impl Policy {
         may_be_called && tool.definition == Definition::Accepted
     }
 
+    /// Whether what a tool can do may decide if it is there at all.
+    #[must_use]
+    pub fn goes_by_category(&self) -> bool {
+        !self.categories.is_empty()
+    }
+
     /// The tools that the policy speaks of by their names, in their order; globs are not among them.
     pub fn names_tools(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.tools.exact.keys().map(|name| &**name).collect();

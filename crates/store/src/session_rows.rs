@@ -15,8 +15,8 @@ pub struct SessionRow {
     pub id: IdHash,
     /// Whose it is.
     pub grant: GrantId,
-    /// At which server.
-    pub server: ServerName,
+    /// At which server; none for all of the grant's together.
+    pub server: Option<ServerName>,
     /// The revision that was agreed.
     pub revision: String,
     /// The client's name, as it claims.

@@ -8,10 +8,10 @@ use gatelodge_gateway::{
     Accepting, Door, Gateway, GrantConfig, HttpConfig, InjectedHeader, LivePolicy, Settings, Stores, UpstreamConfig,
     Way,
 };
-use gatelodge_policy::{Format, parse};
+use gatelodge_policy::{Category, Format, parse};
 use gatelodge_store::{
-    AdminEntry, Clock, Filter, GrantId, Ledger, ManualClock, MemoryStore, Mode, PolicyVersion, Row, SessionRows, Token,
-    TokenHash, ToolPins,
+    AdminEntry, Clock, Filter, GrantId, Ledger, ManualClock, MemoryStore, Mode, PolicyVersion, Row, SaidClass,
+    SessionRows, Token, TokenHash, ToolPins,
 };
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
@@ -34,6 +34,9 @@ pub struct TestGatewayBuilder {
     ledger: Option<Arc<dyn Ledger>>,
     sessions: Option<Arc<dyn SessionRows>>,
     clock: Arc<ManualClock>,
+    /// Further servers: name, URL and policy of the grant.
+    further: Vec<(String, String, String)>,
+    path: &'static str,
 }
 
 /// A gateway that runs, one grant, and one upstream.
@@ -55,6 +58,7 @@ pub struct TestGateway {
     stores: Stores,
     settings: Settings,
     session: std::sync::Mutex<Option<String>>,
+    path: &'static str,
     servers: Vec<UpstreamConfig>,
     grants: std::sync::Mutex<Vec<GrantConfig>>,
     run: std::sync::Mutex<Option<tokio::task::JoinHandle<()>>>,
@@ -114,6 +118,18 @@ impl TestGatewayBuilder {
         self
     }
 
+    /// One more server of the grant, with a policy of its own.
+    pub fn and_server(mut self, name: &str, url: &str, policy: &str) -> Self {
+        self.further.push((name.to_owned(), url.to_owned(), policy.to_owned()));
+        self
+    }
+
+    /// Callers speak to all servers of the grant at once.
+    pub fn at_all(mut self) -> Self {
+        self.path = "/mcp";
+        self
+    }
+
     /// Starts it in front of an upstream.
     pub async fn start(self, upstream: &FakeUpstream) -> TestGateway {
         self.start_at(&upstream.url()).await
@@ -121,16 +137,23 @@ impl TestGatewayBuilder {
 
     /// Starts it in front of whatever is at a URL.
     pub async fn start_at(self, url: &str) -> TestGateway {
-        let Self { policy, mode, settings, headers, log_arguments, accepting, ledger, sessions, clock } = self;
+        let Self { policy, mode, settings, headers, log_arguments, accepting, ledger, sessions, clock, further, path } =
+            self;
         let pins = Arc::new(MemoryStore::new(clock.clone()));
         let ledger = ledger.unwrap_or_else(|| pins.clone());
         let sessions = sessions.unwrap_or_else(|| pins.clone());
         let stores = Stores { ledger: Arc::clone(&ledger), pins: pins.clone(), sessions, tasks: pins.clone() };
-        let name = SERVER.parse().expect("a name");
-        let way = Way::Http(HttpConfig { url: url.parse().expect("a URL"), headers });
-        let servers = vec![UpstreamConfig { name, way, log_arguments, accepting }];
+        let server = |name: &str, url: &str, headers| {
+            let way = Way::Http(HttpConfig { url: url.parse().expect("a URL"), headers });
+            UpstreamConfig { name: name.parse().expect("a name"), way, log_arguments, accepting }
+        };
+        let mut servers = vec![server(SERVER, url, headers)];
+        servers.extend(further.iter().map(|(name, url, _)| server(name, url, Vec::new())));
         let token = Token::random().expect("randomness");
-        let grant = grant("ci", token.hash(), policy.as_deref(), mode);
+        let mut grant = grant("ci", token.hash(), policy.as_deref(), mode);
+        for (name, _, policy) in &further {
+            grant.doors.insert(name.parse().expect("a name"), Door { policy: Some(live_policy(policy)), mode });
+        }
         let Life { gateway, address, admin, run } =
             begin(&stores, &clock, &settings, &servers, std::slice::from_ref(&grant)).await;
         let (session, grants) = (std::sync::Mutex::default(), std::sync::Mutex::new(vec![grant]));
@@ -146,6 +169,7 @@ impl TestGatewayBuilder {
             stores,
             settings,
             session,
+            path,
             servers,
             grants,
             run,
@@ -183,13 +207,15 @@ async fn listener() -> TcpListener {
 
 /// A grant for the one server.
 fn grant(label: &str, token: TokenHash, policy: Option<&str>, mode: Mode) -> GrantConfig {
-    let policy = policy.map(|text| {
-        let policy = parse(text.as_bytes(), Format::Json).unwrap_or_else(|faults| panic!("{faults:?}"));
-        Arc::new(LivePolicy { name: "books".parse().expect("a name"), version: PolicyVersion(1), policy })
-    });
+    let policy = policy.map(live_policy);
     let doors = HashMap::from([(SERVER.parse().expect("a name"), Door { policy, mode })]);
     let (id, label) = (GrantId(label.into()), label.into());
     GrantConfig { id, label, labels: BTreeMap::new(), token, expires_at: None, minimum_revision: None, doors }
+}
+
+fn live_policy(text: &str) -> Arc<LivePolicy> {
+    let policy = parse(text.as_bytes(), Format::Json).unwrap_or_else(|faults| panic!("{faults:?}"));
+    Arc::new(LivePolicy { name: "books".parse().expect("a name"), version: PolicyVersion(1), policy })
 }
 
 impl TestGateway {
@@ -205,6 +231,8 @@ impl TestGateway {
             ledger: None,
             sessions: None,
             clock: Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time"))),
+            further: Vec::new(),
+            path: "/mcp/desk",
         }
     }
 
@@ -273,7 +301,7 @@ impl TestGateway {
             ("Accept", "application/json, text/event-stream"),
         ];
         all.extend_from_slice(headers);
-        self.raw("POST", "/mcp/desk", &all, body.as_bytes()).await
+        self.raw("POST", self.path, &all, body.as_bytes()).await
     }
 
     /// Sends a request with just these headers, and those without which it would be none.
@@ -318,6 +346,7 @@ impl TestGateway {
             stores: self.stores.clone(),
             settings: self.settings.clone(),
             session: std::sync::Mutex::new(self.session.lock().unwrap().clone()),
+            path: self.path,
             servers: self.servers.clone(),
             grants: std::sync::Mutex::new(grants),
             run: std::sync::Mutex::new(Some(life.run)),
@@ -329,15 +358,36 @@ impl TestGateway {
         let server = SERVER.parse().expect("a name");
         let known = self.pins.known(&server).await.expect("a store").expect("it was asked");
         let tools = known.offered.into_iter().map(|tool| (tool.name, tool.fingerprint)).collect();
-        let entry = AdminEntry {
+        self.pins.accept(&server, tools, self.entry("server.accept")).await.expect("accepted");
+        self.change_grants(|_| ());
+    }
+
+    /// Says what a tool can do: as it was accepted, or whatever it becomes.
+    pub async fn say(&self, tool: &str, category: Category, even_if_changed: bool) {
+        let server = SERVER.parse().expect("a name");
+        let known = self.pins.known(&server).await.expect("a store").expect("it was asked");
+        let pin = known.accepted.into_iter().find(|pin| pin.definition.name == tool).expect("it was accepted");
+        let entry = self.entry("server.classify");
+        let said = SaidClass {
+            tool: tool.to_owned(),
+            category,
+            why: "we looked".to_owned(),
+            fingerprint: (!even_if_changed).then_some(pin.definition.fingerprint),
+            said_at: entry.at,
+            said_by: entry.by.clone(),
+        };
+        self.pins.say(&server, said, entry).await.expect("said");
+        self.change_grants(|_| ());
+    }
+
+    fn entry(&self, action: &str) -> AdminEntry {
+        AdminEntry {
             at: self.clock.now(),
             by: "tester".to_owned(),
-            action: "server.accept".to_owned(),
+            action: action.to_owned(),
             subject: SERVER.to_owned(),
             detail: Value::Null,
-        };
-        self.pins.accept(&server, tools, entry).await.expect("accepted");
-        self.change_grants(|_| ());
+        }
     }
 
     /// All rows of the call log.

@@ -10,7 +10,7 @@ pub enum ServerCommand {
     Add(AddServerArgs),
     /// Lists all servers.
     List(ListArgs),
-    /// Shows one server, and who may reach it.
+    /// Shows one server, who may reach it, and what its tools can do, the riskiest first.
     Show(NamedArgs),
     /// Removes a server, and what grants have for it.
     Remove(NamedArgs),
@@ -19,6 +19,42 @@ pub enum ServerCommand {
     /// Shows what a server offers now that is not as it was accepted, and whom it concerns.
     Diff(NamedArgs),
     Accept(AcceptArgs),
+    Classify(ClassArgs),
+}
+
+/// Says what a tool can do, where you know better than the catalogue. Policies and the call log go by it.
+///
+/// It is kept with who said it, when and why. When the tool's definition changes and is accepted anew, the catalogue
+/// judges again, unless you say otherwise.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatelodge server show books
+  gatelodge server classify books create_draft --as write --why 'drafts can be deleted'
+  gatelodge server classify books create_draft --undo
+
+Categories: read, write, execute, destructive, financial, unknown.")]
+pub struct ClassArgs {
+    /// The server.
+    pub name: String,
+    /// The tool, as it was accepted.
+    pub tool: String,
+    /// What it can do.
+    #[arg(long = "as", value_name = "CATEGORY", required_unless_present = "undo", requires = "why")]
+    pub category: Option<String>,
+    /// Why, for those who read it later.
+    #[arg(long, value_name = "TEXT")]
+    pub why: Option<String>,
+    /// Let it hold when the tool's definition changes, too.
+    #[arg(long, conflicts_with = "undo")]
+    pub even_if_changed: bool,
+    /// Take back what was said: the catalogue's judgement counts again.
+    #[arg(long, conflicts_with_all = ["category", "why"])]
+    pub undo: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub store: StoreArgs,
 }
 
 /// Accepts what a server offers now. What was not accepted cannot be called, and is not listed.

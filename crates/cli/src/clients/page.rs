@@ -19,6 +19,9 @@ A client that cannot do that, or only starts programs, gets `gatelodge bridge`, 
 or, with `--token-file`, from a file that only you can read: many clients hand few variables to the programs they start.
 `init` makes such files and names them; `connect` names the one that `init` made.
 
+`--url http://127.0.0.1:7420/mcp` in place of `--server` connects to all servers of a grant at once.
+There, tools are called `<server>__<tool>`, and one server that does not answer keeps nobody from the others.
+
 `gatelodge init` looks for all of these files, shows the servers in them, and moves those you choose behind the gateway.
 
 This page is made from the table that both commands use.

@@ -2,8 +2,10 @@
 
 mod accept;
 mod add;
+mod classify;
 mod drift;
 mod list;
+mod risks;
 pub mod test;
 
 use anyhow::Result;
@@ -31,6 +33,7 @@ pub fn run(command: ServerCommand) -> Result<Exit> {
         ServerCommand::Test(args) => test::run(args),
         ServerCommand::Diff(args) => accept::diff(args),
         ServerCommand::Accept(args) => accept::accept(args),
+        ServerCommand::Classify(args) => classify::run(args),
     }
 }
 
@@ -100,20 +103,21 @@ async fn all(desk: &Desk) -> Result<Vec<Told>> {
     // The demonstration's server is in its process alone.
     for name in wire::running_note(&desk.store.data).map(|note| note.servers).unwrap_or_default() {
         if !all.iter().any(|told| told.name == name) {
-            all.push(of_process(name));
+            all.push(elsewhere(name, "in the running gateway alone", "process"));
         }
     }
     Ok(all)
 }
 
-fn of_process(name: String) -> Told {
+/// A server that stands in no list: where it is says `place`.
+fn elsewhere(name: String, place: &str, from: &'static str) -> Told {
     Told {
         name,
-        url: "in the running gateway alone".to_owned(),
+        url: place.to_owned(),
         headers: Vec::new(),
         variables: Vec::new(),
         log_arguments: false,
-        from: "process",
+        from,
         created_at: None,
         grants: Vec::new(),
     }

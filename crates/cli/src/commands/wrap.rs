@@ -34,8 +34,8 @@ pub fn run(args: WrapArgs) -> Result<Exit> {
         findings.tell(false)?;
         return Ok(findings.exit());
     };
-    let server = server(&args)?;
-    refuse_missing(&args)?;
+    let server = server_of(&args.command, args.name.as_deref())?;
+    refuse_missing(&args.command)?;
     wire::start_log(&args.log)?;
     let Ok(config) = desk::configured(&args.store)? else { return Err(desk::faulty()) };
     let store = desk::place(&args.store, config.as_ref())?;
@@ -49,8 +49,8 @@ pub fn run(args: WrapArgs) -> Result<Exit> {
 }
 
 /// Says at once that there is no such program: else the client would only hear that the server cannot be reached.
-fn refuse_missing(args: &WrapArgs) -> Result<(), Usage> {
-    let Some(program) = args.command.first() else { return Ok(()) };
+pub fn refuse_missing(command: &[String]) -> Result<(), Usage> {
+    let Some(program) = command.first() else { return Ok(()) };
     environment::missing(program, Path::new("")).map_or(Ok(()), |why| Err(Usage(why)))
 }
 
@@ -60,11 +60,12 @@ fn live(path: &Path, policy: Policy) -> Result<LivePolicy> {
     Ok(LivePolicy { name, version: PolicyVersion(0), policy })
 }
 
-fn server(args: &WrapArgs) -> Result<UpstreamConfig> {
-    let Some((program, arguments)) = args.command.split_first() else {
+/// A server that is run by a command, under a name or one made from the command.
+pub fn server_of(command: &[String], name: Option<&str>) -> Result<UpstreamConfig> {
+    let Some((program, arguments)) = command.split_first() else {
         return Err(Usage("name the server's command behind `--`".to_owned()).into());
     };
-    let name = args.name.clone().unwrap_or_else(|| default_name(&args.command));
+    let name = name.map_or_else(|| default_name(command), str::to_owned);
     let name: ServerName = name.parse().map_err(|error| {
         Usage(format!("`{}` is not a server's name: {error}; give one with `--name`", crate::report::shown(&name)))
     })?;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use gatelodge_gateway::{Door, GrantConfig};
 use gatelodge_mcp::Revision;
-use gatelodge_store::{GrantId, Mode, Token, TokenHash};
+use gatelodge_store::{GrantId, Mode, ServerName, Token, TokenHash};
 use jiff::Timestamp;
 
 use super::fault::{Code, Fault, offer};
@@ -51,12 +51,12 @@ pub fn grants(raw: Vec<RawGrant>, around: Around<'_>, reader: &mut Reader) -> (V
             let fault = Fault::new(Code::Repeated, span, "two grants have the same token");
             reader.fault(fault.help("make another one: `gatelodge grant token`").other(&first, "the first is here"));
         }
-        let door = door(&raw, around, reader);
+        let doors = doors(&raw, around, reader);
         let expires_at = expires(raw.expires.as_ref(), reader);
         let minimum_revision = minimum(raw.minimum_revision.as_ref(), reader);
         let facts = raw.labels.map(|labels| labels.value.0).unwrap_or_default();
         let facts: BTreeMap<String, String> = facts.into_iter().map(|(key, value)| (key.value, value.value)).collect();
-        if let (Some(label), Some(token), Some(doors)) = (label, token, door) {
+        if let (Some(label), Some(token), Some(doors)) = (label, token, doors) {
             let id = GrantId(format!("{FILE_ID}{label}").into());
             good.push(GrantConfig {
                 id,
@@ -164,31 +164,57 @@ fn bad_token(span: &Range<usize>, error: &gatelodge_store::TokenError) -> Fault 
     fault.help(format!("{error}; `gatelodge grant token` makes a token and its hash"))
 }
 
-fn door(raw: &RawGrant, around: Around<'_>, reader: &mut Reader) -> Option<HashMap<gatelodge_store::ServerName, Door>> {
-    let Some(server) = &raw.server else {
-        let fault = Fault::new(Code::MissingField, &raw.span, "a grant needs a `server`");
-        reader.fault(fault.help("add `server = \"…\"`, the name of one of the `[[servers]]`"));
-        return None;
-    };
-    let known = refers(server, "server", "servers", around.servers.names.keys(), reader);
-    let policy = match &raw.policy {
-        Some(policy) => {
-            refers(policy, "policy", "policies", around.policies.names.keys(), reader);
-            around.policies.good.get(&policy.value).cloned()
+fn doors(raw: &RawGrant, around: Around<'_>, reader: &mut Reader) -> Option<HashMap<ServerName, Door>> {
+    let written: Vec<(&At<String>, Option<&At<String>>)> = match (&raw.server, &raw.servers) {
+        (Some(server), None) => vec![(server, raw.policy.as_ref())],
+        (None, Some(servers)) => servers.value.0.iter().map(|(server, policy)| (server, Some(policy))).collect(),
+        (Some(server), Some(servers)) => {
+            let fault = Fault::new(Code::FieldClash, &servers.span, "a grant has `server` or `servers`, not both");
+            reader.fault(fault.help("name all of them in `servers`").other(&server.span, "`server` is here"));
+            return None;
         }
-        None => None,
+        (None, None) => {
+            let fault = Fault::new(Code::MissingField, &raw.span, "a grant needs a `server`");
+            reader.fault(fault.help("add `server = \"…\"`, the name of one of the `[[servers]]`"));
+            return None;
+        }
     };
-    let mode = match &raw.observe {
+    if let (Some(policy), Some(servers)) = (&raw.policy, &raw.servers) {
+        let fault = Fault::new(Code::FieldClash, &policy.span, "in `servers`, each server has its own policy");
+        reader.fault(fault.help("leave `policy` out").other(&servers.span, "`servers` is here"));
+        return None;
+    }
+    let mode = mode(raw, reader);
+    let doors: Vec<Option<(ServerName, Door)>> =
+        written.into_iter().map(|(server, policy)| door(server, policy, mode, around, reader)).collect();
+    doors.into_iter().collect()
+}
+
+fn mode(raw: &RawGrant, reader: &mut Reader) -> Mode {
+    match &raw.observe {
         Some(At { value: true, span }) => {
             let message = "this grant only observes: what its policy refuses is recorded and sent all the same";
             reader.fault(Fault::new(Code::Observes, span, message).help("leave `observe` out to refuse"));
             Mode::Observe
         }
         _ => Mode::Enforce,
-    };
-    known.then_some(())?;
-    let name = server.value.parse().ok()?;
-    Some(HashMap::from([(name, Door { policy, mode })]))
+    }
+}
+
+fn door(
+    server: &At<String>,
+    policy: Option<&At<String>>,
+    mode: Mode,
+    around: Around<'_>,
+    reader: &mut Reader,
+) -> Option<(ServerName, Door)> {
+    let is_known = refers(server, "server", "servers", around.servers.names.keys(), reader);
+    let policy = policy.and_then(|policy| {
+        refers(policy, "policy", "policies", around.policies.names.keys(), reader);
+        around.policies.good.get(&policy.value).cloned()
+    });
+    let name = server.value.parse().ok().filter(|_| is_known)?;
+    Some((name, Door { policy, mode }))
 }
 
 /// Notes a name that nothing has.

@@ -141,7 +141,7 @@ section! {
 }
 
 section! {
-    /// An MCP server that agents may reach at `/mcp/<name>`.
+    /// An MCP server that agents may reach at `/mcp/<name>`. At `/mcp` its tools are called `<name>__<tool>`.
     RawServer at "[[servers]]" {
         /// Its name: letters a-z, digits and `-`.
         name: String = "required",
@@ -192,10 +192,13 @@ section! {
         token_file: String = "one of three",
         /// The token's SHA-256, in hexadecimal digits.
         token_hash: String = "one of three",
-        /// The server it may reach.
-        server: String = "required",
+        /// The server it may reach, at `/mcp/<server>`.
+        server: String = "this or `servers`",
         /// By which policy. Without one, every call is refused.
         policy: String = "none",
+        /// In place of `server` and `policy`: several servers, each with its own policy, as in
+        /// `{ books = "readers", desk = "writers" }`. Each is at `/mcp/<server>`, and all of them together at `/mcp`.
+        servers: Pairs = "none",
         /// Facts that policies may look at, as `grant.labels.<name>`.
         labels: Pairs = "none",
         /// When it ends: `2027-01-31`, or with a time.

@@ -90,11 +90,10 @@ impl<'r> Facts<'r> {
         }
     }
 
-    /// The tool's fingerprint and category. Nobody has classified it yet, so the category is unknown.
+    /// The tool's fingerprint, and the category of what was accepted under its name.
     pub fn definition(&self, offer: Option<&Offer>) -> (Option<Arc<str>>, Category) {
-        let Some(name) = self.tool() else { return (None, Category::Unknown) };
-        let tool = offer.and_then(|offer| offer.tool(name));
-        (tool.map(|tool| Arc::clone(&tool.fingerprint)), Category::Unknown)
+        let Some((name, offer)) = self.tool().zip(offer) else { return (None, Category::Unknown) };
+        (offer.tool(name).map(|tool| Arc::clone(&tool.fingerprint)), offer.category(name))
     }
 
     /// Everything together.
@@ -129,5 +128,6 @@ impl<'r> Facts<'r> {
 fn as_offered<'c>(visit: &Visit, name: &'c str, offer: Option<&'c Offer>) -> Tool<'c> {
     let tool = visit.tool(offer, name);
     let definition = tool.map_or(Definition::NotOffered, |tool| tool.standing);
-    Tool { name, category: Category::Unknown, definition, schema: tool.and_then(|tool| tool.schema()) }
+    let category = offer.map_or(Category::Unknown, |offer| offer.category(name));
+    Tool { name, category, definition, schema: tool.and_then(|tool| tool.schema()) }
 }

@@ -14,8 +14,10 @@ use tracing::{error, info, warn};
 
 use super::Refusal;
 use crate::Gateway;
+use crate::all::All;
+use crate::live::LiveGrant;
 use crate::telemetry::{AnswerSlot, ServerSpan};
-use crate::visit::Visit;
+use crate::visit::{Side, Visit};
 
 /// The most characters of a name, a URI or an id, and the most names of arguments, that a row keeps.
 const MAX_TEXT: usize = 512;
@@ -36,27 +38,49 @@ impl Trail {
     /// Begins with who asks and for what.
     pub fn begin(visit: &Visit, request: &Request<'_>, call: CallId, at: Timestamp) -> Self {
         let mut trail = Self::of_visit(visit, call, at);
-        trail.facts.method = Some(request.method().name().into());
-        trail.facts.request = Some(bounded(request.id().raw()));
+        trail.request(request);
         trail.span = ServerSpan::begin(visit);
         trail
     }
 
     /// Begins with who asks.
     pub fn of_visit(visit: &Visit, call: CallId, at: Timestamp) -> Self {
-        let mut facts = Record::new(Kind::Passed, call, at);
-        facts.grant = Some(visit.grant.config.id.clone());
-        facts.label = Some(Arc::clone(&visit.grant.config.label));
-        facts.server = Some(visit.upstream.name().clone());
+        let mut trail = Self::of_caller(&visit.grant, &visit.address, &visit.side, call, at);
+        trail.facts.server = Some(visit.upstream.name().clone());
         if let Some(policy) = &visit.door.policy {
-            facts.policy = Some(policy.name.clone());
-            facts.policy_version = Some(policy.version);
+            trail.facts.policy = Some(policy.name.clone());
+            trail.facts.policy_version = Some(policy.version);
         }
-        facts.trace = visit.trace.as_ref().map(|trace| trace.own.trace_id().into());
-        facts.revision = visit.revision().map(|revision| revision.as_str().into());
-        facts.client = visit.client_words();
-        facts.address = Some(Arc::clone(&visit.address));
+        trail.facts.trace = visit.trace.as_ref().map(|trace| trace.own.trace_id().into());
+        trail
+    }
+
+    /// The same for what concerns no single server.
+    pub fn of_all(all: &All, call: CallId, at: Timestamp) -> Self {
+        let mut trail = Self::of_caller(&all.grant, &all.address, &all.side, call, at);
+        trail.facts.trace = all.trace.as_ref().map(|trace| trace.own.trace_id().into());
+        trail
+    }
+
+    fn of_caller(grant: &LiveGrant, address: &Arc<str>, side: &Side, call: CallId, at: Timestamp) -> Self {
+        let mut facts = Record::new(Kind::Passed, call, at);
+        facts.grant = Some(grant.config.id.clone());
+        facts.label = Some(Arc::clone(&grant.config.label));
+        facts.revision = side.revision().map(|revision| revision.as_str().into());
+        facts.client = side.client_words();
+        facts.address = Some(Arc::clone(address));
         Self { facts, started: Instant::now(), timings: Timings::default(), has_intent: false, span: None }
+    }
+
+    /// Which request it is.
+    pub fn request(&mut self, request: &Request<'_>) {
+        self.facts.method = Some(request.method().name().into());
+        self.facts.request = Some(bounded(request.id().raw()));
+    }
+
+    /// What it is about, where no server has it.
+    pub fn target(&mut self, target: &str) {
+        self.facts.target = Some(bounded(target));
     }
 
     pub fn call(&self) -> CallId {

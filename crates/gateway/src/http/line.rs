@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use gatelodge_mcp::{KEEP_ALIVE, event, head};
+use gatelodge_json::Limits;
+use gatelodge_mcp::merged::{answer_of, message_of};
+use gatelodge_mcp::{KEEP_ALIVE, Method, event, head};
+use gatelodge_store::ServerName;
 use http::header::HeaderValue;
 use http::{Response, StatusCode};
 use tokio::sync::{mpsc, oneshot};
@@ -11,9 +14,10 @@ use tokio::sync::{mpsc, oneshot};
 use super::body::Body;
 use super::outlet::{Outlet, held};
 use super::reply;
-use crate::call::Room;
+use crate::call::{Refusal, Room};
 use crate::session::Session;
 use crate::telemetry::AnswerSlot;
+use crate::visit::Visit;
 
 /// Events that wait for a slow caller; beyond that the upstream waits.
 const WAITING_EVENTS: usize = 32;
@@ -26,6 +30,16 @@ pub(crate) struct Line {
     room: Option<Room>,
     /// Where the answer is shown to whoever records the request.
     shown: Option<AnswerSlot>,
+    /// Whose words they are, where the client speaks to many servers as one.
+    speaker: Option<Speaker>,
+}
+
+/// One of many servers, and what it was asked.
+#[derive(Debug)]
+struct Speaker {
+    server: ServerName,
+    method: Method<'static>,
+    limits: Limits,
 }
 
 #[derive(Debug)]
@@ -66,7 +80,7 @@ impl Line {
     pub fn new() -> (Self, oneshot::Receiver<Response<Body>>) {
         let (head, receiver) = oneshot::channel();
         let line = HttpLine { head: Some(head), events: Events::None, session: None, back: None, is_streamed: false };
-        (Self { to: To::Http(line), room: None, shown: None }, receiver)
+        (Self { to: To::Http(line), room: None, shown: None, speaker: None }, receiver)
     }
 
     /// The client has a session, and may come back to a stream of it.
@@ -95,7 +109,13 @@ impl Line {
 
     /// To a client that reads texts.
     pub fn of_texts(texts: mpsc::Sender<Bytes>, slot: Slot) -> Self {
-        Self { to: To::Lines(texts, slot), room: None, shown: None }
+        Self { to: To::Lines(texts, slot), room: None, shown: None, speaker: None }
+    }
+
+    /// What is said from now on is said by one of many servers: the client gets it under the names that it knows.
+    pub fn speak_for(&mut self, server: &ServerName, method: &Method<'_>, limits: Limits) {
+        let method = Method::of(method.name().to_owned().into());
+        self.speaker = Some(Speaker { server: server.clone(), method, limits });
     }
 
     /// Keeps the request's place until its answer is taken.
@@ -103,9 +123,15 @@ impl Line {
         self.room = Some(room);
     }
 
-    /// Whether the request has its place.
-    pub fn has_room(&self) -> bool {
-        self.room.is_some()
+    /// Takes a place among the requests in flight, unless the request has one.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn take_room(&mut self, visit: &Visit, method: &Method<'_>) -> Result<(), Refusal> {
+        if self.room.is_none() {
+            self.room = Some(Room::for_request(visit, method)?);
+        }
+        Ok(())
     }
 
     /// Shows the answer to somebody else, too.
@@ -130,6 +156,8 @@ impl Line {
 
     /// Sends a message before the answer.
     pub async fn send(&mut self, text: &str) {
+        let renamed = self.speaker.as_ref().map(|speaker| message_of(speaker.server.as_str(), text, &speaker.limits));
+        let text = renamed.as_deref().unwrap_or(text);
         // A caller that hung up misses what it no longer waits for.
         match &mut self.to {
             To::Http(line) => line.send(text).await,
@@ -154,6 +182,7 @@ impl Line {
         if let Some(shown) = &self.shown {
             let _ = shown.set(text.clone());
         }
+        let text = self.speaker.as_ref().map_or_else(|| text.clone(), |speaker| speaker.answer(&text));
         match self.to {
             To::Http(line) => line.finish_with(status, text, self.room).await,
             To::Lines(texts, _) => drop(texts.send(text).await),
@@ -184,6 +213,14 @@ impl Line {
                 (None, Events::None | Events::Lasting(_)) => std::future::pending().await,
             },
         }
+    }
+}
+
+impl Speaker {
+    fn answer(&self, text: &Bytes) -> Bytes {
+        // INVARIANT: answers are UTF-8; they were read or written as text.
+        let text = str::from_utf8(text).unwrap_or_default();
+        answer_of(self.server.as_str(), &self.method, text, &self.limits).into()
     }
 }
 

@@ -1,4 +1,4 @@
-//! `/mcp/<server>`: from a request's head and body to the method that handles it. The same road for every revision.
+//! `/mcp/<server>`, and `/mcp` for all of them: from a request's head and body to the method that handles it. The same road for every revision.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,9 +18,11 @@ use hyper::body::Incoming;
 use super::body::{self, Body};
 use super::head::token;
 use super::line::{Line, address_words};
-use super::{reply, sse};
+use super::{all, reply, sse};
 use crate::Gateway;
-use crate::call::{Room, Trail, subject_of};
+use crate::all::All;
+use crate::call::{Trail, subject_of};
+use crate::live::LiveGrant;
 use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream, tasks};
 use crate::session::{ClientInfo, Session};
 use crate::trace::Trace;
@@ -30,7 +32,8 @@ use crate::visit::{Modern, Side, Visit};
 pub(crate) async fn serve(gw: &Arc<Gateway>, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
     let (head, incoming) = request.into_parts();
     let visit = match admit(gw, peer, &head) {
-        Ok(visit) => visit,
+        Ok(To::One(visit)) => visit,
+        Ok(To::All(all)) => return all::serve(gw, all, head, incoming).await,
         Err((status, what)) => return unauthorized(status, what),
     };
     match head.method {
@@ -44,13 +47,20 @@ pub(crate) async fn serve(gw: &Arc<Gateway>, peer: SocketAddr, request: Request<
     }
 }
 
+/// For whom a request is.
+enum To {
+    One(Visit),
+    All(All),
+}
+
 /// Finds out who asks and for which server.
-fn admit(gw: &Gateway, peer: SocketAddr, head: &Parts) -> Result<Visit, Refused> {
+fn admit(gw: &Gateway, peer: SocketAddr, head: &Parts) -> Result<To, Refused> {
     let not_found = |what| Err((StatusCode::NOT_FOUND, what));
-    let Some(name) = head.uri.path().strip_prefix("/mcp/") else {
-        return not_found("there is nothing here; servers are at /mcp/<server>");
+    let path = head.uri.path();
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let Some(name) = path.strip_prefix("/mcp").filter(|rest| rest.is_empty() || rest.starts_with('/')) else {
+        return not_found("there is nothing here; servers are at /mcp/<server>, and together at /mcp");
     };
-    let name = name.strip_suffix('/').unwrap_or(name);
     let address = address_words(peer.ip());
     let live = gw.live();
     let token = token(&head.headers, &head.uri).inspect_err(|_| gw.unauthenticated.count(&address))?;
@@ -59,13 +69,15 @@ fn admit(gw: &Gateway, peer: SocketAddr, head: &Parts) -> Result<Visit, Refused>
         gw.unauthenticated.count(&address);
         return Err((StatusCode::UNAUTHORIZED, "the token is unknown, expired or revoked"));
     };
+    let Some(name) = name.strip_prefix('/') else { return Ok(To::All(All::new(&live, grant, &address))) };
     let found = name.parse::<ServerName>().ok().and_then(|name| {
         let door = grant.config.doors.get(&name)?.clone();
         Some((Arc::clone(live.server(&name)?), door))
     });
     // A server of another grant is not told from one that is not there.
     let Some((upstream, door)) = found else { return not_found("this grant has no server of that name") };
-    Ok(Visit { grant: Arc::clone(grant), door, upstream, address, side: Side::Legacy(None), trace: None })
+    let (grant, side) = (Arc::clone(grant), Side::Legacy(None));
+    Ok(To::One(Visit { grant, door, upstream, address, side, trace: None }))
 }
 
 fn unauthorized(status: StatusCode, what: &str) -> Response<Body> {
@@ -104,7 +116,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
         }
     };
     visit.trace = Trace::of(&message, Some(&headers), &gw.telemetry);
-    match side_of(gw, &visit, &headers, &message).await {
+    match joined_side(gw, &visit, &headers, &message).await {
         Ok(side) => visit.side = side,
         Err(Misfit { status, code, message: what, data }) => {
             let id = match &message {
@@ -153,14 +165,11 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, m
             }
         };
     }
-    match Room::for_request(visit, request.method()) {
-        Ok(room) => line.hold(room),
-        Err(refusal) => {
-            gw.metrics.refused(refusal.code());
-            line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
-            return gw.write(trail.refused(&refusal)).await;
-        }
-    };
+    if let Err(refusal) = line.take_room(visit, request.method()) {
+        gw.metrics.refused(refusal.code());
+        line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
+        return gw.write(trail.refused(&refusal)).await;
+    }
     let Some((trail, line)) = crossing::own_answer(gw, visit, request, trail, line).await else { return };
     initialize::reopen_if_over(gw, visit).await;
     match request.method() {
@@ -183,40 +192,69 @@ fn is_about_tasks(method: &Method<'_>) -> bool {
     matches!(method, TasksGet | TasksResult | TasksList | TasksCancel | TasksUpdate)
 }
 
+/// Whose session is looked for: a grant's, at a server or at all.
+#[derive(Clone, Copy)]
+pub(super) struct Whose<'a> {
+    pub grant: &'a LiveGrant,
+    pub server: Option<&'a ServerName>,
+}
+
+impl<'a> Whose<'a> {
+    fn of(visit: &'a Visit) -> Self {
+        Self { grant: &visit.grant, server: Some(visit.upstream.name()) }
+    }
+}
+
+/// How the client speaks, with a session of ours where the server wants one.
+async fn joined_side(gw: &Gateway, visit: &Visit, headers: &HeaderMap, message: &Message<'_>) -> Result<Side, Misfit> {
+    let side = side_of(gw, Whose::of(visit), headers, message, &visit.spoken()).await?;
+    match (side, message) {
+        (Side::Modern(side), Message::Request(request)) => {
+            let joined = pool::joined(gw, visit, request, side).await;
+            joined
+                .map(Side::Modern)
+                .map_err(|refusal| Misfit::new(StatusCode::BAD_GATEWAY, code::INTERNAL_ERROR, &refusal.message()))
+        }
+        (side, _) => Ok(side),
+    }
+}
+
 /// How the client speaks, by this request alone.
-async fn side_of(gw: &Gateway, visit: &Visit, headers: &HeaderMap, message: &Message<'_>) -> Result<Side, Misfit> {
-    let spoken = visit.spoken();
+pub(super) async fn side_of(
+    gw: &Gateway,
+    whose: Whose<'_>,
+    headers: &HeaderMap,
+    message: &Message<'_>,
+    spoken: &[Revision],
+) -> Result<Side, Misfit> {
     let is_modern = match message {
         Message::Request(request) => head::is_stateless(headers, request),
         Message::Notification(_) | Message::Response(_) => says_stateless(headers),
     };
     if !is_modern {
-        return legacy_side(gw, visit, headers, message, revision(headers, &spoken)?).await;
+        return legacy_side(gw, whose, headers, message, spoken).await;
     }
-    let side = modern_side(headers, message, &spoken)?;
-    visit.may_speak(side.revision)?;
-    let Message::Request(request) = message else { return Ok(Side::Modern(side)) };
-    let joined = pool::joined(gw, visit, request, side).await;
-    joined
-        .map(Side::Modern)
-        .map_err(|refusal| Misfit::new(StatusCode::BAD_GATEWAY, code::INTERNAL_ERROR, &refusal.message()))
+    let side = modern_side(headers, message, spoken)?;
+    whose.grant.may_speak(side.revision, spoken)?;
+    Ok(Side::Modern(side))
 }
 
 async fn legacy_side(
     gw: &Gateway,
-    visit: &Visit,
+    whose: Whose<'_>,
     headers: &HeaderMap,
     message: &Message<'_>,
-    version: Option<Revision>,
+    spoken: &[Revision],
 ) -> Result<Side, Misfit> {
+    let version = revision(headers, spoken)?;
     if let Message::Request(request) = message
         && *request.method() == Method::Initialize
     {
         // A session that comes with a handshake is an old one.
-        return visit.may_begin(request).map(|()| Side::Legacy(None));
+        return whose.grant.may_begin(request, spoken).map(|()| Side::Legacy(None));
     }
-    let session = find_session(gw, visit, headers).await?;
-    visit.may_go_on(&session)?;
+    let session = find_session(gw, whose, headers).await?;
+    whose.grant.may_go_on(&session, spoken)?;
     // Gemini sends no version after the handshake; what was agreed counts.
     if version.is_some_and(|version| version != session.revision()) {
         let message = format!("the session speaks {}", session.revision());
@@ -225,7 +263,7 @@ async fn legacy_side(
     Ok(Side::Legacy(Some(session)))
 }
 
-async fn find_session(gw: &Gateway, visit: &Visit, headers: &HeaderMap) -> Result<Arc<Session>, Misfit> {
+pub(super) async fn find_session(gw: &Gateway, whose: Whose<'_>, headers: &HeaderMap) -> Result<Arc<Session>, Misfit> {
     let mut values = headers.get_all(head::SESSION).iter();
     let (first, second) = (values.next(), values.next());
     let invalid = |what| Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, what);
@@ -234,7 +272,7 @@ async fn find_session(gw: &Gateway, visit: &Visit, headers: &HeaderMap) -> Resul
     }
     let id = first.ok_or_else(|| invalid("begin with `initialize`, and send the `Mcp-Session-Id` it gives"))?;
     let id = id.to_str().map_err(|_| invalid("the `Mcp-Session-Id` header is not plain text"))?;
-    gw.find_session(id, visit).await?.ok_or_else(|| {
+    gw.find_session(id, whose.grant, whose.server).await?.ok_or_else(|| {
         Misfit::new(
             StatusCode::NOT_FOUND,
             code::INVALID_REQUEST,
@@ -266,8 +304,8 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
     if !headers.contains_key(head::SESSION) && !headers.contains_key(head::PROTOCOL_VERSION) {
         return sse::open(gw, visit).await;
     }
-    let found = find_session(gw, &visit, headers).await;
-    match found.and_then(|session| visit.may_go_on(&session).map(|()| session)) {
+    let found = find_session(gw, Whose::of(&visit), headers).await;
+    match found.and_then(|session| visit.grant.may_go_on(&session, &visit.spoken()).map(|()| session)) {
         Err(misfit) => reply::http_error(misfit.status, &misfit.message),
         Ok(session) => {
             visit.side = Side::Legacy(Some(session));
@@ -287,7 +325,7 @@ async fn delete(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Res
     if says_stateless(headers) {
         return reply::not_allowed("POST", "the stateless revision has no DELETE");
     }
-    match find_session(gw, &visit, headers).await {
+    match find_session(gw, Whose::of(&visit), headers).await {
         Err(misfit) => reply::http_error(misfit.status, &misfit.message),
         Ok(session) => {
             visit.side = Side::Legacy(Some(session));

@@ -90,30 +90,21 @@ pub(crate) fn refusal(
         return (misfit.status, error(Some(id), misfit.code, &misfit.message, misfit.data.as_deref()));
     }
     let text = match facts {
-        Facts::Tool { name, .. } if refusal.is_invisible() => {
-            error(Some(id), code::INVALID_PARAMS, &unknown_tool(name), None)
-        }
-        Facts::Task { id: task, .. } if refusal.is_invisible() => unknown_task(id, task),
+        Facts::Tool { .. } | Facts::Task { .. } if refusal.is_invisible() => not_there(era, facts, id),
         Facts::Tool { .. } => {
             let meta = format!("{{\"gatelodge/refusal\":{}}}", meta());
             result(id, &tool_refusal(&refusal.text(call.as_str()), Some(&meta), era))
         }
         Facts::Resource { uri } if !is_visible(policy, |policy| policy.policy.lists_resource(uri)) => {
-            let code = match era {
-                Era::Legacy => code::RESOURCE_NOT_FOUND,
-                Era::Modern => code::INVALID_PARAMS,
-            };
-            error(Some(id), code, &format!("Resource not found: {}", shown(uri)), None)
+            not_there(era, facts, id)
         }
         Facts::Prompt { name, .. } if !is_visible(policy, |policy| policy.policy.lists_prompt(name)) => {
-            error(Some(id), code::INVALID_PARAMS, &format!("Unknown prompt: {}", shown(name)), None)
+            not_there(era, facts, id)
         }
-        Facts::Completion { .. } if refusal.is_invisible() => {
-            error(Some(id), code::INVALID_PARAMS, "the completion refers to something that is not there", None)
-        }
-        Facts::Method { name } if matches!(refusal, Refusal::Denied(_)) => {
+        Facts::Completion { .. } if refusal.is_invisible() => not_there(era, facts, id),
+        Facts::Method { .. } if matches!(refusal, Refusal::Denied(_)) => {
             let status = if era == Era::Modern { StatusCode::NOT_FOUND } else { StatusCode::OK };
-            return (status, error(Some(id), code::METHOD_NOT_FOUND, &format!("unknown method {}", shown(name)), None));
+            return (status, not_there(era, facts, id));
         }
         Facts::Task { .. }
         | Facts::Resource { .. }
@@ -122,6 +113,27 @@ pub(crate) fn refusal(
         | Facts::Method { .. } => refused(&refusal.text(call.as_str())),
     };
     (StatusCode::OK, text)
+}
+
+/// What is said of something that is not there for whoever asks.
+pub(crate) fn not_there(era: Era, facts: &Facts<'_>, id: &Id<'_>) -> String {
+    let (code, what) = match facts {
+        Facts::Tool { name, .. } => (code::INVALID_PARAMS, unknown_tool(name)),
+        Facts::Task { id: task, .. } => return unknown_task(id, task),
+        Facts::Resource { uri } => {
+            let code = match era {
+                Era::Legacy => code::RESOURCE_NOT_FOUND,
+                Era::Modern => code::INVALID_PARAMS,
+            };
+            (code, format!("Resource not found: {}", shown(uri)))
+        }
+        Facts::Prompt { name, .. } => (code::INVALID_PARAMS, format!("Unknown prompt: {}", shown(name))),
+        Facts::Completion { .. } => {
+            (code::INVALID_PARAMS, "the completion refers to something that is not there".to_owned())
+        }
+        Facts::Method { name } => (code::METHOD_NOT_FOUND, format!("unknown method {}", shown(name))),
+    };
+    error(Some(id), code, &what, None)
 }
 
 /// The same bytes whether a tool is hidden, not listed or not offered.

@@ -13,8 +13,8 @@ use super::offer::offer_for;
 use super::{crossing, initialize, tasks};
 use crate::Gateway;
 use crate::call::{
-    Bond, Ended, Errand, Facts, Paused, Permit, Refusal, Room, Trail, answer, forward, go_on, mirrored, status_of,
-    take, under_our_id,
+    Bond, Ended, Errand, Facts, Paused, Permit, Refusal, Trail, answer, forward, go_on, mirrored, status_of, take,
+    under_our_id,
 };
 use crate::http::line::Line;
 use crate::http::reply;
@@ -62,16 +62,54 @@ pub(crate) async fn carry(
             line.hang_up();
             gw.write(trail.outcome(Outcome::Cancelled, None)).await;
         }
-        Err(stop) => {
-            gw.metrics.refused(stop.refusal.code());
-            let (status, text) = reply::refusal(visit, facts, request.id(), trail.call(), &stop.refusal);
-            line.finish_with(status, text.into()).await;
-            match stop.left {
-                Left::Refusal => gw.write(trail.refused(&stop.refusal)).await,
-                Left::Outcome(outcome) => gw.write(trail.failed(&stop.refusal, outcome)).await,
-                Left::Nothing => {}
-            }
+        Err(stop) => stopped(gw, visit, request, facts, trail, line, stop).await,
+    }
+}
+
+async fn stopped(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    facts: &Facts<'_>,
+    mut trail: Trail,
+    line: Line,
+    stop: Stop,
+) {
+    gw.metrics.refused(stop.refusal.code());
+    let (status, text) = reply::refusal(visit, facts, request.id(), trail.call(), &stop.refusal);
+    line.finish_with(status, text.into()).await;
+    match stop.left {
+        Left::Refusal => gw.write(trail.refused(&stop.refusal)).await,
+        Left::Outcome(outcome) => gw.write(trail.failed(&stop.refusal, outcome)).await,
+        Left::Nothing => {}
+    }
+}
+
+/// Ends a request to a server that cannot be spoken to at all. What the policy hides is hidden all the same.
+pub(crate) async fn unreachable(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    facts: &Facts<'_>,
+    refusal: Refusal,
+    line: Line,
+) {
+    let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
+    trail.about(visit, facts.target(), facts.arguments());
+    let refusal = hidden(visit, facts, &trail).map_or_else(|| not_sent(refusal), Refusal::Denied);
+    stopped(gw, visit, request, facts, trail, line, refusal.into()).await;
+}
+
+/// Why the policy does not show a tool, whatever its server says of it.
+fn hidden(visit: &Visit, facts: &Facts<'_>, trail: &Trail) -> Option<Reason> {
+    if visit.door.policy.as_ref().is_some_and(|policy| policy.policy.goes_by_category()) {
+        return None;
+    }
+    match judged(visit, facts, None, trail) {
+        Decision::Deny(reason) if visit.door.mode == Mode::Enforce => {
+            matches!(reason.code, Code::Hidden | Code::NotListed | Code::NoPolicy).then_some(reason)
         }
+        _ => None,
     }
 }
 
@@ -105,9 +143,7 @@ async fn walk(
     trail: &mut Trail,
     line: &mut Line,
 ) -> Result<Carried, Stop> {
-    if !line.has_room() {
-        line.hold(Room::for_request(visit, request.method())?);
-    }
+    line.take_room(visit, request.method())?;
     crossing::carried(visit, request)?;
     initialize::reopen_if_over(gw, visit).await;
     let under_way = begin(visit, request, trail);
@@ -198,7 +234,8 @@ async fn note_task(
     }
 }
 
-/// What the server offers, for tools. A tool that the policy does not show is refused without asking the server.
+/// What the server offers, for tools. A tool that the policy does not show, whatever it can do, is refused without
+/// asking the server.
 async fn offered(
     gw: &Gateway,
     visit: &Visit,
@@ -208,13 +245,8 @@ async fn offered(
 ) -> Result<Option<Arc<Offer>>, Refusal> {
     let Some(name) = facts.tool() else { return Ok(None) };
     let is_known = visit.offers().current().is_some_and(|offer| offer.tool(name).is_some());
-    if !is_known && visit.door.mode == Mode::Enforce {
-        match judged(visit, facts, None, trail) {
-            Decision::Deny(reason) if matches!(reason.code, Code::Hidden | Code::NotListed | Code::NoPolicy) => {
-                return Err(Refusal::Denied(reason));
-            }
-            _ => {}
-        }
+    if !is_known && let Some(reason) = hidden(visit, facts, trail) {
+        return Err(Refusal::Denied(reason));
     }
     offer_for(gw, visit, name, line).await.map(Some).map_err(not_sent)
 }

@@ -58,7 +58,7 @@ fn discovered(visit: &Visit, session: &Session) -> String {
     let member = |name: &str| welcome.as_ref().and_then(|welcome| welcome.root().get(name));
     let capabilities = member("capabilities").filter(|own| own.kind() == Kind::Object);
     let capabilities = capabilities.map_or_else(|| "{}".to_owned(), |own| without_members(own, &["tasks"]));
-    let spoken = visit.new_enough(&Revision::ALL);
+    let spoken = visit.grant.new_enough(&Revision::ALL);
     let versions: Vec<String> = spoken.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
     let mut out = format!(
         r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{capabilities}"#,

@@ -24,7 +24,7 @@ use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
 use crate::visit::Visit;
 
 /// The most bytes of a handshake; real ones have some hundreds.
-const MAX_HANDSHAKE: usize = 64 << 10;
+pub(crate) const MAX_HANDSHAKE: usize = 64 << 10;
 /// How long a process may take to start and to answer the handshake; clients give up after 30 s.
 const START_TIME: Duration = Duration::from_secs(25);
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
@@ -102,7 +102,7 @@ async fn opened(
     let handshake = Bytes::copy_from_slice(request.text().as_bytes());
     let opening = Opening {
         grant: visit.grant.config.id.clone(),
-        server: visit.upstream.name().clone(),
+        server: Some(visit.upstream.name().clone()),
         revision,
         client,
         handshake,
@@ -150,7 +150,7 @@ async fn welcomed(
     let text = as_handshake(visit, &welcome, revision);
     let opening = Opening {
         grant: visit.grant.config.id.clone(),
-        server: visit.upstream.name().clone(),
+        server: Some(visit.upstream.name().clone()),
         revision,
         client: ClientInfo::of(params.and_then(|params| params.get("clientInfo"))),
         handshake: Bytes::copy_from_slice(request.text().as_bytes()),
@@ -190,7 +190,7 @@ fn revision_of(result: &[u8]) -> Option<Revision> {
     document.root().get("protocolVersion")?.as_str()?.parse().ok()
 }
 
-fn has_tasks(result: &[u8]) -> bool {
+pub(crate) fn has_tasks(result: &[u8]) -> bool {
     str::from_utf8(result).is_ok_and(|result| gatelodge_mcp::has_tasks(result, Era::Legacy))
 }
 
@@ -332,7 +332,7 @@ impl Gateway {
             live.grants().filter(|grant| !grant.is_expired(now)).map(|grant| grant.config.id.clone()).collect();
         drop(live);
         for session in self.sessions.sweep(|grant| grants.contains(grant)) {
-            let upstream = self.live().server(session.server()).cloned();
+            let upstream = session.server().and_then(|server| self.live().server(server).cloned());
             if let Some(upstream) = upstream {
                 end_upstream(self, &upstream, session.link()).await;
             }

@@ -16,6 +16,7 @@ use super::offer::offered;
 use super::pass::fail;
 use crate::Gateway;
 use crate::call::{COMPLETE, Ended, Errand, Permit, Refusal, Trail, answer, forward, result_text, status_of};
+use crate::classes::Categories;
 use crate::http::line::Line;
 use crate::http::reply;
 use crate::upstream::{Exchange, Offer, Outgoing, SendError};
@@ -44,8 +45,9 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// Where a list's entries stand, and which member names them.
-fn shape(method: &Method<'_>) -> (&'static str, &'static str) {
+pub(crate) fn shape(method: &Method<'_>) -> (&'static str, &'static str) {
     match method {
+        Method::TasksList => ("tasks", "taskId"),
         Method::ResourcesList => ("resources", "uri"),
         Method::ResourceTemplatesList => ("resourceTemplates", "uriTemplate"),
         Method::PromptsList => ("prompts", "name"),
@@ -54,24 +56,9 @@ fn shape(method: &Method<'_>) -> (&'static str, &'static str) {
 }
 
 /// Answers a list.
-pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
+pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, line: Line) {
     let id = request.id();
-    let refused = match request.cursor() {
-        Ok(None) => None,
-        Ok(Some(_)) => {
-            let what = "the cursor is not one of this gateway";
-            let text = error(Some(id), code::INVALID_PARAMS, what, None);
-            Some((StatusCode::OK, text, code::INVALID_PARAMS, what.to_owned()))
-        }
-        Err(fault) => {
-            let (status, text) = reply::wire_error(&fault, visit.era());
-            Some((status, text, fault.code, fault.message))
-        }
-    };
-    if let Some((status, text, code, what)) = refused {
-        line.finish_with(status, text.into()).await;
-        return gw.write(trail.rejected(code, &what)).await;
-    }
+    let Some(mut line) = from_the_beginning(gw, request, visit.era(), &mut trail, line).await else { return };
     let (member, _) = shape(request.method());
     let progress = request.meta().progress_token();
     let wanted = Wanted { method: request.method(), member, progress: progress.as_ref(), is_callers: true };
@@ -93,6 +80,31 @@ pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut
             gw.write(trail.refused(&refusal)).await;
         }
     }
+}
+
+/// Refuses a cursor: lists come whole, so nobody has one of ours. Gives the line back where there is none.
+pub(crate) async fn from_the_beginning(
+    gw: &Gateway,
+    request: &Request<'_>,
+    era: Era,
+    trail: &mut Trail,
+    line: Line,
+) -> Option<Line> {
+    let (status, text, code, what) = match request.cursor() {
+        Ok(None) => return Some(line),
+        Ok(Some(_)) => {
+            let what = "the cursor is not one of this gateway".to_owned();
+            let text = error(Some(request.id()), code::INVALID_PARAMS, &what, None);
+            (StatusCode::OK, text, code::INVALID_PARAMS, what)
+        }
+        Err(fault) => {
+            let (status, text) = reply::wire_error(&fault, era);
+            (status, text, fault.code, fault.message)
+        }
+    };
+    line.finish_with(status, text.into()).await;
+    gw.write(trail.rejected(code, &what)).await;
+    None
 }
 
 /// What the caller gets of the pages.
@@ -120,6 +132,20 @@ async fn edited(
             Ok((*status, text, outcome))
         }
     }
+}
+
+/// The tools that a server offered when it last did, as far as they were accepted and the grant may see them.
+pub(crate) async fn accepted(gw: &Gateway, visit: &Visit) -> Vec<String> {
+    // What cannot be looked up is not shown.
+    let Ok(Some(known)) = gw.pins.known(visit.upstream.name()).await else { return Vec::new() };
+    let texts: Vec<&str> = known.offered.iter().map(|tool| tool.text.as_str()).collect();
+    let page = Bytes::from(format!(r#"{{"tools":[{}]}}"#, texts.join(",")));
+    let mut offer = Offer::of_pages(std::slice::from_ref(&page), &gw.settings.reply);
+    let categories = Categories::of(visit.upstream.categories.load_full(), visit.upstream.name(), &known).await;
+    offer.compare(&known, categories);
+    let is_listed = |name: &str| is_listed(visit, &Method::ToolsList, name, Some(&offer));
+    let listed = known.offered.iter().filter(|tool| is_listed(&tool.name));
+    listed.map(|tool| tool.text.clone()).collect()
 }
 
 /// Fetches all pages of a list. `make` writes the request for the page that a cursor begins.
@@ -249,7 +275,8 @@ fn is_listed(visit: &Visit, method: &Method<'_>, name: &str, offer: Option<&Offe
         Method::PromptsList => policy.lists_prompt(name),
         _ => {
             let definition = tool.map_or(Definition::NotOffered, |tool| tool.standing);
-            policy.lists_tool(&Tool { name, category: Category::Unknown, definition, schema: None })
+            let category = offer.map_or(Category::Unknown, |offer| offer.category(name));
+            policy.lists_tool(&Tool { name, category, definition, schema: None })
         }
     }
 }

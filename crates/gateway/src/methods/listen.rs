@@ -20,7 +20,7 @@ use crate::telemetry::ClientSpan;
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::{Crossing, Visit};
 
-pub(super) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+pub(crate) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The end of a stream: the answer, as the caller gets it.
 type Heard = (StatusCode, Bytes, Outcome);
@@ -72,13 +72,17 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, m
 
 /// Whether the grant may hear of everything it names. Whatever it may not read, wherever it stands in the filter, the
 /// server does not learn of it.
-fn may_listen(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Result<Vec<MayHear>, (String, Refusal)> {
+pub(crate) fn may_listen(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+) -> Result<Vec<MayHear>, (String, Refusal)> {
     let named = request.params().and_then(|params| params.get("notifications")?.get("resourceSubscriptions"));
     let uris = named.iter().flat_map(|named| named.elements()).filter_map(|uri| uri.as_str());
     uris.map(|uri| may_hear_of(gw, visit, &uri).map_err(|reason| (uri.to_string(), Refusal::Denied(reason)))).collect()
 }
 
-async fn refused(
+pub(crate) async fn refused(
     gw: &Gateway,
     visit: &Visit,
     request: &Request<'_>,

@@ -13,6 +13,7 @@ use tracing::warn;
 use super::list::{Pages, Wanted, fetch};
 use crate::Gateway;
 use crate::call::Refusal;
+use crate::classes::Categories;
 use crate::http::line::Line;
 use crate::twins::twins;
 use crate::upstream::{Offer, SendError, Upstream};
@@ -78,7 +79,10 @@ pub(crate) async fn offered(gw: &Gateway, visit: &Visit, pages: &[Bytes], change
             warn!(server.name = %name, "the tool {tool} of `{name}` is left out for clients of 2026-07-28: {why}");
         }
     }
-    offer.compare(&settle(gw, upstream, offer.definitions()).await.map_err(Refusal::Store)?);
+    let known = settle(gw, upstream, offer.definitions()).await.map_err(Refusal::Store)?;
+    let categories = Categories::of(upstream.categories.load_full(), upstream.name(), &known).await;
+    upstream.categories.store(Some(Arc::clone(&categories)));
+    offer.compare(&known, categories);
     let offer = Arc::new(offer);
     offers.keep(Arc::clone(&offer), changes);
     if !is_known {

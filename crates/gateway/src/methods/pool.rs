@@ -85,7 +85,7 @@ async fn session_for(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Resu
     let key = Key { grant: grant.clone(), server: server.clone(), declared: hash.finalize().into() };
     let slot = gw.pool.slot(key);
     let mut open = slot.lock().await;
-    if let Some(session) = open.as_deref().and_then(|id| gw.sessions.find(id, grant, server)) {
+    if let Some(session) = open.as_deref().and_then(|id| gw.sessions.find(id, grant, Some(server))) {
         return Ok(session);
     }
     let opening = opened(gw, visit, &capabilities, meta.client_info(), level.as_deref());
@@ -113,7 +113,7 @@ async fn opened(
     let Shaken { link, revision, welcome } = shaken(gw, visit, &handshake).await?;
     let opening = Opening {
         grant: visit.grant.config.id.clone(),
-        server: visit.upstream.name().clone(),
+        server: Some(visit.upstream.name().clone()),
         revision,
         client: ClientInfo::of(info),
         handshake,
@@ -144,7 +144,7 @@ fn handshake(capabilities: &str, info: Option<Value<'_>>) -> Bytes {
 }
 
 /// Asks for log messages. A server that will not have it says none.
-async fn set_level(gw: &Gateway, visit: &Visit, level: &str) {
+pub(crate) async fn set_level(gw: &Gateway, visit: &Visit, level: &str) {
     let (call, method) = (gw.new_call(), Method::SetLevel.name());
     let level = quoted(level);
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"level":{level}}}}}"#);

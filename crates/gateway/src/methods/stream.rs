@@ -20,13 +20,13 @@ use crate::session::{Place, STANDALONE, Session};
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::Visit;
 
-const WAITING_EVENTS: usize = 64;
+pub(crate) const WAITING_EVENTS: usize = 64;
 /// After the upstream ends its stream, we wait so long before asking for it again.
 const AGAIN: Duration = Duration::from_secs(1);
 const AT_MOST: Duration = Duration::from_secs(60);
 const SHORTEST: Duration = Duration::from_millis(50);
 /// How long one that takes an earlier stream's place waits for it to end.
-const HANDING_OVER: Duration = Duration::from_secs(1);
+pub(crate) const HANDING_OVER: Duration = Duration::from_secs(1);
 /// How often it looks whether the grant is still what it was.
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
 
@@ -80,7 +80,7 @@ pub(crate) async fn open(gw: &Arc<Gateway>, visit: Visit, behind: Option<Place>)
 pub(crate) async fn place(gw: &Gateway, visit: &Visit) -> Result<Room, Refusal> {
     let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
     trail.method("GET");
-    match Room::for_stream(visit) {
+    match Room::for_stream(&visit.grant) {
         Ok(room) => {
             gw.write(trail.outcome(Outcome::Ok, None)).await;
             Ok(room)
@@ -131,7 +131,7 @@ async fn serve(gw: Arc<Gateway>, visit: Visit, behind: Option<Place>, events: mp
 
 /// Gives the client what it missed since the place that it comes from. Where that is not known any more, as after a
 /// restart, the stream begins anew, with a place to come back to: what belongs to no request is nobody's answer.
-async fn begin(session: &Session, missed: Option<Vec<Bytes>>, events: &mpsc::Sender<Bytes>) {
+pub(crate) async fn begin(session: &Session, missed: Option<Vec<Bytes>>, events: &mpsc::Sender<Bytes>) {
     let first = match missed {
         Some(missed) => missed,
         None if session.revision() >= Revision::R2025_11_25 => vec![session.streams().priming(STANDALONE)],

@@ -13,16 +13,15 @@ use self::owner::is_passed_over;
 pub(crate) use self::owner::{is_for, not_to_hear, note, of_client};
 use super::{call, initialize};
 use crate::Gateway;
-use crate::call::{Facts, Refusal, Room, Trail};
+use crate::call::{Facts, Refusal, Trail};
 use crate::http::line::Line;
 use crate::http::reply;
 use crate::visit::{Crossing, Side, Visit};
 
 /// Answers a request about tasks.
 pub(crate) async fn request(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
-    match Room::for_request(visit, request.method()) {
-        Ok(room) => line.hold(room),
-        Err(refusal) => return refuse(gw, request, trail, line, &refusal).await,
+    if let Err(refusal) = line.take_room(visit, request.method()) {
+        return refuse(gw, request, trail, line, &refusal).await;
     }
     initialize::reopen_if_over(gw, visit).await;
     let method = Facts::Method { name: request.method().name() };

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use gatelodge_mcp::code;
 use gatelodge_mcp::head::Misfit;
-use gatelodge_store::{IdHash, SessionRow, SessionRows, StoreError};
+use gatelodge_store::{IdHash, ServerName, SessionRow, SessionRows, StoreError};
 use http::StatusCode;
 use tokio::sync::Semaphore;
 use tracing::warn;
 
 use super::{ID_BYTES, Session, lock};
 use crate::Gateway;
-use crate::visit::Visit;
+use crate::live::LiveGrant;
 
 /// No answer waits longer for the store.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -99,8 +99,13 @@ impl Gateway {
     ///
     /// # Errors
     /// The store cannot say, or there is no room. The client need not begin anew for that.
-    pub(crate) async fn find_session(&self, id: &str, visit: &Visit) -> Result<Option<Arc<Session>>, Misfit> {
-        if let Some(session) = self.sessions.find(id, &visit.grant.config.id, visit.upstream.name()) {
+    pub(crate) async fn find_session(
+        &self,
+        id: &str,
+        grant: &LiveGrant,
+        server: Option<&ServerName>,
+    ) -> Result<Option<Arc<Session>>, Misfit> {
+        if let Some(session) = self.sessions.find(id, &grant.config.id, server) {
             return Ok(Some(session));
         }
         let hash = IdHash::of(&[id]);
@@ -112,7 +117,10 @@ impl Gateway {
             not_now("the record of sessions cannot be read; try again later")
         })?;
         match found {
-            Some(row) => self.restore_session(id, row, visit).await,
+            Some(row) if row.grant == grant.config.id && row.server.as_ref() == server => {
+                self.restore_session(id, row, grant).await
+            }
+            Some(_) => Ok(None),
             None => {
                 lock(&self.keeping.gone).add(hash);
                 Ok(None)
@@ -120,14 +128,18 @@ impl Gateway {
         }
     }
 
-    async fn restore_session(&self, id: &str, row: SessionRow, visit: &Visit) -> Result<Option<Arc<Session>>, Misfit> {
+    async fn restore_session(
+        &self,
+        id: &str,
+        row: SessionRow,
+        grant: &LiveGrant,
+    ) -> Result<Option<Arc<Session>>, Misfit> {
         let hash = row.id;
         let oldest = self.clock.now().checked_sub(self.settings.session_idle).unwrap_or_default();
-        let is_own = row.grant == visit.grant.config.id && row.server == *visit.upstream.name();
-        if !is_own || row.used_at < oldest {
+        if row.used_at < oldest {
             return Ok(None);
         }
-        let room = self.place_for_session(&visit.grant).await;
+        let room = self.place_for_session(grant).await;
         let room = room.ok_or_else(|| not_now("too many sessions; try again when some have ended"))?;
         let restored = Session::restored(id, row, room).and_then(|session| self.sessions.insert(session));
         if self.keeping.is_gone(&hash) {

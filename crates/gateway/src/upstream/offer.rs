@@ -9,11 +9,12 @@ use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use gatelodge_json::{Limits, Value, read};
 use gatelodge_mcp::head::{Mirror, MirrorError};
-use gatelodge_policy::{Definition, Schema};
+use gatelodge_policy::{Category, Definition, Schema};
 use gatelodge_store::{Known, ToolDefinition};
 use tokio::sync::Mutex;
 
 use super::fingerprint::fingerprint;
+use crate::classes::Categories;
 
 /// What a server offered when it was last asked, for all grants.
 #[derive(Debug, Default)]
@@ -54,6 +55,8 @@ impl Offers {
 #[derive(Debug)]
 pub(crate) struct Offer {
     tools: HashMap<Box<str>, OfferedTool>,
+    /// What those that were accepted can do.
+    categories: Arc<Categories>,
     /// The pages that it was read from: the same bytes say the same again.
     pages: Vec<Bytes>,
     pub taken_at: Instant,
@@ -84,7 +87,7 @@ impl Offer {
                 tools.entry(name.into()).or_insert_with(|| OfferedTool::new(definition));
             }
         }
-        Self { tools, pages: pages.to_vec(), taken_at: Instant::now() }
+        Self { tools, categories: Arc::default(), pages: pages.to_vec(), taken_at: Instant::now() }
     }
 
     /// Whether these pages say what this offer was read from.
@@ -113,8 +116,14 @@ impl Offer {
         all
     }
 
+    /// What a tool can do, as its accepted definition says.
+    pub fn category(&self, name: &str) -> Category {
+        self.categories.category(name)
+    }
+
     /// Finds out how each tool stands to what was accepted.
-    pub fn compare(&mut self, known: &Known) {
+    pub fn compare(&mut self, known: &Known, categories: Arc<Categories>) {
+        self.categories = categories;
         let accepted = known.accepted.iter().map(|pin| (pin.definition.name.as_str(), &pin.definition.fingerprint));
         let accepted: HashMap<&str, &String> = accepted.collect();
         for (name, tool) in &mut self.tools {
@@ -246,7 +255,7 @@ mod tests {
         let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
         let standing = |offered: &[String]| {
             let mut offer = offer(offered);
-            offer.compare(&known);
+            offer.compare(&known, Arc::default());
             (offer.tool("pay").map(|tool| tool.standing), offer.tool("read").map(|tool| tool.standing))
         };
         let accepted_both = (Some(Definition::Accepted), Some(Definition::Accepted));

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_gateway::{ChildConfig, UpstreamConfig, Way};
+use gatelodge_gateway::{ChildConfig, UpstreamConfig, Way, fits};
 use gatelodge_store::{Clock, Filter, OpenStoreError};
 use jiff::Timestamp;
 
@@ -158,12 +158,15 @@ pub async fn servers(
         checks.push(Check::warning("entries", remark, "`gatelodge status` shows what is there"));
     }
     for server in &picture.servers {
-        checks.push(reached(server).await);
+        let is_at_all =
+            picture.grants.iter().any(|grant| grant.doors.len() > 1 && grant.doors.contains_key(&server.name));
+        checks.push(reached(server, is_at_all).await);
     }
     picture
 }
 
-async fn reached(server: &UpstreamConfig) -> Check {
+/// Whether a server answers; and if a grant has it together with others, whether clients have room for its names then.
+async fn reached(server: &UpstreamConfig, is_at_all: bool) -> Check {
     let name = "server";
     if let Way::Child(child) = &server.way
         && let Some(program) = not_found(child)
@@ -174,7 +177,18 @@ async fn reached(server: &UpstreamConfig) -> Check {
     let error = match reach(server).await {
         Ok(offered) => {
             let tools = counted(offered.tools.len(), "tool");
-            return Check::fine(name, format!("`{}` offers {tools}", server.name));
+            let long = offered.tools.iter().find(|tool| is_at_all && !fits(&server.name, tool));
+            return match long {
+                Some(tool) => {
+                    let (server, tool) = (&server.name, crate::report::shown(tool));
+                    let says = format!(
+                        "`{server}` offers {tools}; at `/mcp`, some clients have no room for `{server}__{tool}`"
+                    );
+                    let fix = format!("give the server a shorter name, or connect clients to `/mcp/{server}`");
+                    Check::warning(name, says, fix)
+                }
+                None => Check::fine(name, format!("`{}` offers {tools}", server.name)),
+            };
         }
         Err(error) => cut(server, &error.to_string()),
     };

@@ -67,11 +67,13 @@ fn of_file(grant: &GrantConfig, now: Timestamp) -> Told {
         policy: door.policy.as_ref().map(|policy| policy.name.clone()),
         mode: door.mode,
     });
+    let mut attachments: Vec<Attachment> = attachments.collect();
+    attachments.sort_by(|one, other| one.server.cmp(&other.server));
     Told {
         id: grant.id.to_string(),
         label: grant.label.to_string(),
         labels: grant.labels.clone(),
-        attachments: attachments.collect(),
+        attachments,
         state: state(None, grant.expires_at, now),
         from: "file",
         created_at: None,

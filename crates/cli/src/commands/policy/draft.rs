@@ -3,11 +3,7 @@
 mod gather;
 mod told;
 
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
-use std::path::Path;
-
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use gatelodge_policy::Drafted;
 use jiff::Timestamp;
 
@@ -17,8 +13,8 @@ use crate::cli::DraftArgs;
 use crate::config::{DURATION_FORM, duration, moment, offer};
 use crate::desk::{self, Desk, Need};
 use crate::exit::{Exit, Usage};
-use crate::output;
 use crate::report::{say, shown};
+use crate::{file, output};
 
 pub fn run(args: DraftArgs) -> Result<Exit> {
     desk::at(&args.store, Need::There, async |desk| {
@@ -35,8 +31,8 @@ pub fn run(args: DraftArgs) -> Result<Exit> {
             return Ok(Exit::Findings);
         };
         let drafted = write(&args.grant, server, found)?;
-        if let Some(file) = &args.out {
-            keep(file, &drafted.policy)?;
+        if let Some(path) = &args.out {
+            file::write_new(path, &drafted.policy)?;
         }
         if args.json {
             output::json(&told::json(&args, server, found, &drafted, &notes))?;
@@ -111,21 +107,6 @@ fn write(grant: &str, server: &str, found: &Found) -> Result<Drafted> {
     found.draft.write(&origin).map_err(|faults| {
         let why = faults.first().map(|fault| fault.message.clone()).unwrap_or_default();
         Usage(format!("all of it does not fit into one policy: {why}; take less with `--since`")).into()
-    })
-}
-
-/// Writes a new file; one that is there already may be somebody's work.
-fn keep(path: &Path, text: &str) -> Result<()> {
-    let shown = path.display();
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => Usage(format!("`{shown}` is there already; name another file, or remove it")),
-        _ => Usage(format!("cannot write `{shown}`: {error}")),
-    })?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-    written.map_err(|error| {
-        // Half a policy is worse than none.
-        let _ = std::fs::remove_file(path);
-        anyhow!("cannot write `{shown}`: {error}; nothing stays of it")
     })
 }
 

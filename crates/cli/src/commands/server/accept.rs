@@ -78,7 +78,7 @@ fn choose<'d>(drifts: &'d [Drift], args: &AcceptArgs) -> (Vec<&'d Drift>, Vec<St
 }
 
 /// What is known of a server. One that was wrapped stands nowhere, and is known all the same.
-async fn known(desk: &Desk, name: &str) -> Result<(ServerName, Known)> {
+pub(super) async fn known(desk: &Desk, name: &str) -> Result<(ServerName, Known)> {
     let name = super::name(name)?;
     if let Some(known) = desk.stores.tool_pins.known(&name).await? {
         return Ok((name, known));

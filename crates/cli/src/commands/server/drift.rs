@@ -1,7 +1,7 @@
 //! What a server offers now, against what was accepted of it.
 
 use anyhow::Result;
-use gatelodge_gateway::twins;
+use gatelodge_gateway::{Class, classes, twins};
 use gatelodge_policy::{Call, Caller, Category, Decision, Definition, Subject, Tool, decide};
 use gatelodge_store::{Known, Pin, ServerName, ToolDefinition};
 use serde::Serialize;
@@ -50,6 +50,9 @@ pub struct Reach {
 /// Everything that is not as it was accepted, by name.
 pub async fn drifts(desk: &Desk, server: &ServerName, known: &Known) -> Result<Vec<Drift>> {
     let doors = doors(desk, server).await?;
+    // What each could do if it were accepted as it is.
+    let classes = classes(server, known, &known.offered);
+    let category = |name: &str| classes.get(name).map_or(Category::Unknown, Class::category);
     let odd = twins(known.offered.iter().map(|tool| tool.name.as_str()));
     let pin_of = |name: &str| known.accepted.iter().find(|pin| pin.definition.name == name);
     let offered = known.offered.iter().filter_map(|tool| {
@@ -66,7 +69,7 @@ pub async fn drifts(desk: &Desk, server: &ServerName, known: &Known) -> Result<V
             what,
             fingerprint: Some(tool.fingerprint.clone()),
             refused,
-            reached_by: reached_by(&doors, &tool.name, desk),
+            reached_by: reached_by(&doors, &tool.name, category(&tool.name), desk),
             difference: difference(pin_of(&tool.name).map(|pin| &pin.definition), Some(tool)),
         })
     });
@@ -76,7 +79,7 @@ pub async fn drifts(desk: &Desk, server: &ServerName, known: &Known) -> Result<V
         what: What::Gone,
         fingerprint: None,
         refused: None,
-        reached_by: reached_by(&doors, &pin.definition.name, desk),
+        reached_by: reached_by(&doors, &pin.definition.name, Category::Unknown, desk),
         difference: String::new(),
     });
     Ok(offered.chain(gone).collect())
@@ -94,8 +97,8 @@ async fn doors(desk: &Desk, server: &ServerName) -> Result<Doors> {
 }
 
 /// Who could call it if it were accepted, with arguments that no condition minds.
-fn reached_by(doors: &Doors, name: &str, desk: &Desk) -> Vec<Reach> {
-    let tool = Tool { name, category: Category::Unknown, definition: Definition::Accepted, schema: None };
+fn reached_by(doors: &Doors, name: &str, category: Category, desk: &Desk) -> Vec<Reach> {
+    let tool = Tool { name, category, definition: Definition::Accepted, schema: None };
     let reach = |(grant, policy): &(String, std::sync::Arc<gatelodge_gateway::LivePolicy>)| {
         if !policy.policy.lists_tool(&tool) {
             return None;

@@ -1,8 +1,10 @@
 //! `server list` and `server show`.
 
 use anyhow::Result;
+use serde::Serialize;
 
-use super::{Told, all, find};
+use super::risks::{Risk, risks};
+use super::{Told, all, elsewhere, find};
 use crate::cli::{ListArgs, NamedArgs};
 use crate::desk::{self, Need};
 use crate::exit::Exit;
@@ -21,9 +23,15 @@ pub fn run(args: ListArgs) -> Result<Exit> {
 
 pub fn show(args: NamedArgs) -> Result<Exit> {
     desk::at(&args.store, Need::There, async |desk| {
-        let told = find(all(&desk).await?, &args.name)?;
+        let name = super::name(&args.name)?;
+        let known = desk.stores.tool_pins.known(&name).await?;
+        let told = match (find(all(&desk).await?, &args.name), &known) {
+            (Err(_), Some(_)) => elsewhere(args.name.clone(), "where `gatelodge wrap` runs it", "wrap"),
+            (told, _) => told?,
+        };
+        let tools = known.map(|known| risks(&name, &known)).unwrap_or_default();
         if args.json {
-            output::json(&told)?;
+            output::json(&Shown { server: &told, tools: &tools })?;
             return Ok(Exit::Fine);
         }
         let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { shown(&names.join(", ")) };
@@ -40,6 +48,18 @@ pub fn show(args: NamedArgs) -> Result<Exit> {
             rows.push(vec!["added".to_owned(), at.to_string()]);
         }
         output::print(&output::table(&rows))?;
+        if !tools.is_empty() {
+            let rows: Vec<Vec<String>> = tools.iter().flat_map(Risk::rows).collect();
+            output::print(&format!("\nwhat its accepted tools can do, the riskiest first:\n{}", output::table(&rows)))?;
+        }
         Ok(Exit::Fine)
     })
+}
+
+/// A server and its tools, as JSON.
+#[derive(Serialize)]
+struct Shown<'s> {
+    #[serde(flatten)]
+    server: &'s Told,
+    tools: &'s [Risk],
 }

@@ -8,8 +8,8 @@ use http::HeaderMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cli::NamedArgs;
-use crate::client::{Client, ClientError, EraChoice, tools_of};
+use crate::cli::{NamedArgs, StoreArgs};
+use crate::client::{Client, ClientError, EraChoice, Told, tools_of};
 use crate::desk::{self, Desk, Need};
 use crate::exit::{Exit, Failed, Usage};
 use crate::report::{counted, shown};
@@ -31,15 +31,16 @@ pub struct Offered {
 }
 
 pub fn run(args: NamedArgs) -> Result<Exit> {
-    // A server of the file needs no store.
-    let Ok(config) = desk::configured(&args.store)? else { return Err(desk::faulty()) };
+    with(&args.store, &args.name, async |server| tell(&server, args.json).await)
+}
+
+/// Does one thing with a server that is configured. One of the file needs no store.
+pub fn with(args: &StoreArgs, name: &str, work: impl AsyncFnOnce(UpstreamConfig) -> Result<Exit>) -> Result<Exit> {
+    let Ok(config) = desk::configured(args)? else { return Err(desk::faulty()) };
     let servers = config.map(|config| config.entries.servers).unwrap_or_default();
-    match servers.into_iter().find(|server| server.name.as_str() == args.name) {
-        Some(server) => desk::wait(tell(&server, args.json)),
-        None => desk::at(&args.store, Need::There, async |desk| {
-            let server = find(&desk, &args.name).await?;
-            tell(&server, args.json).await
-        }),
+    match servers.into_iter().find(|server| server.name.as_str() == name) {
+        Some(server) => desk::wait(work(server)),
+        None => desk::at(args, Need::There, async |desk| work(find(&desk, name).await?).await),
     }
 }
 
@@ -52,10 +53,7 @@ async fn tell(server: &UpstreamConfig, json: bool) -> Result<Exit> {
             output::print(&format!("{name}, revision {revision}, {tools}\n"))?;
             offered.tools.iter().try_for_each(|tool| output::print(&format!("  {tool}\n")))?;
         }
-        Err(error) => {
-            let what = format!("server `{}`: {}", server.name, cut(server, &error.to_string()));
-            return Err(Failed(exit_of(&error), what).into());
-        }
+        Err(error) => return Err(failed(server, &error)),
     }
     Ok(Exit::Fine)
 }
@@ -70,13 +68,18 @@ async fn find(desk: &Desk, name: &str) -> Result<UpstreamConfig> {
     Err(Usage(why.unwrap_or_else(|| format!("there is no server `{}`", shown(name)))).into())
 }
 
-/// Greets a server and lists its tools, with what the gateway sends or gives it.
+/// Greets a server and tells what it offers, without its secrets.
 pub async fn reach(server: &UpstreamConfig) -> Result<Offered, ClientError> {
-    let (name, revision, tools) = match &server.way {
-        Way::Child(child) => {
-            let told = tools_of(child, START_TIME).await?;
-            (told.server, told.revision, told.tools)
-        }
+    let told = ask(server).await?;
+    let names = told.tools.iter().map(|tool| tool.get("name").and_then(Value::as_str).unwrap_or("?"));
+    let tools = names.map(|name| cut(server, name)).collect();
+    Ok(Offered { server: cut(server, &told.server), revision: cut(server, &told.revision), tools })
+}
+
+/// Greets a server and lists its tools, with what the gateway sends or gives it.
+pub async fn ask(server: &UpstreamConfig) -> Result<Told, ClientError> {
+    match &server.way {
+        Way::Child(child) => tools_of(child, START_TIME).await,
         Way::Http(http) => {
             let mut headers = HeaderMap::new();
             for header in &http.headers {
@@ -84,14 +87,16 @@ pub async fn reach(server: &UpstreamConfig) -> Result<Offered, ClientError> {
             }
             let mut client = Client::open(http.url.clone(), headers, EraChoice::Auto, TIME).await?;
             let tools = client.tools().await?;
-            let (name, revision) = (client.server.clone(), client.revision.clone());
+            let told = Told { server: client.server.clone(), revision: client.revision.clone(), tools };
             client.close().await;
-            (name, revision, tools)
+            Ok(told)
         }
-    };
-    let names = tools.iter().map(|tool| tool.get("name").and_then(Value::as_str).unwrap_or("?"));
-    let tools = names.map(|name| cut(server, name)).collect();
-    Ok(Offered { server: cut(server, &name), revision: cut(server, &revision), tools })
+    }
+}
+
+/// The error for a server that did not tell what it offers.
+pub fn failed(server: &UpstreamConfig, error: &ClientError) -> anyhow::Error {
+    Failed(exit_of(error), format!("server `{}`: {}", server.name, cut(server, &error.to_string()))).into()
 }
 
 /// Takes the server's secrets out of what it said.

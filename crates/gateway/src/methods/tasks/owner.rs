@@ -44,10 +44,11 @@ pub(super) fn may_hear(gw: &Gateway, visit: &Visit, tool: &str) -> bool {
     matches!(decide(&policy.policy, &facts.call(visit, offer.as_deref()), gw.clock.now()), Decision::Allow(_))
 }
 
-/// By what a task is known. A process of a session's own has tasks of its own, and may use the ids of another.
+/// By what a task is known. A process or a connection of a session's own has tasks of its own, and may use the ids of
+/// another.
 pub(super) fn hash(visit: &Visit, id: &str) -> IdHash {
     let scope = match visit.session() {
-        Some(session) if matches!(session.link(), Link::Child(_)) => session.hash().to_string(),
+        Some(session) if matches!(session.link(), Link::Child(_) | Link::Sse(_)) => session.hash().to_string(),
         _ => String::new(),
     };
     IdHash::of(&[visit.upstream.name().as_str(), &scope, id])

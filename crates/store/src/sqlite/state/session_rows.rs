@@ -14,6 +14,9 @@ use crate::session_rows::{SessionRow, SessionRows};
 const COLUMNS: &str =
     "id, grant_id, server, revision, client_name, client_version, handshake, is_far_stateless, used_at";
 
+/// In place of a server's name; no server has this one.
+const ALL: &str = "";
+
 #[async_trait]
 impl SessionRows for SqliteState {
     async fn keep(&self, session: SessionRow) -> Result<(), StoreError> {
@@ -22,7 +25,7 @@ impl SessionRows for SqliteState {
             db.prepare_cached(&insert)?.execute(params![
                 session.id.as_bytes(),
                 session.grant.0,
-                session.server.as_str(),
+                session.server.as_ref().map_or(ALL, |server| server.as_str()),
                 session.revision,
                 session.client_name,
                 session.client_version,
@@ -78,7 +81,10 @@ fn session(row: &Row<'_>) -> Result<SessionRow, StoreError> {
     Ok(SessionRow {
         id: IdHash::stored(row.get(0)?),
         grant: GrantId(row.get::<_, String>(1)?.into()),
-        server: super::name(&row.get::<_, String>(2)?)?,
+        server: Some(row.get::<_, String>(2)?)
+            .filter(|server| server != ALL)
+            .map(|server| super::name(&server))
+            .transpose()?,
         revision: row.get(3)?,
         client_name: row.get(4)?,
         client_version: row.get(5)?,

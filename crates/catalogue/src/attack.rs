@@ -1,0 +1,108 @@
+//! Attack patterns, and which tools serve them.
+
+use gatelodge_policy::Category;
+use serde::{Deserialize, Serialize};
+
+use crate::flow::Flow;
+use crate::rulebook::Rulebook;
+use crate::signals::{Signal, SignalKind};
+
+/// A pattern of attack.
+#[derive(Debug, Clone, Serialize)]
+pub struct Pattern {
+    /// Its name for programs.
+    pub slug: String,
+    /// Its name for people.
+    pub name: String,
+    /// What it is.
+    pub what: String,
+    /// What it can be seen by.
+    pub signs: String,
+    /// What links it to a tool; any line suffices.
+    pub when: Vec<String>,
+    /// What of ours limits the damage.
+    pub bounds: Vec<String>,
+    /// Ids of the OWASP lists.
+    pub owasp: Vec<String>,
+    #[serde(skip)]
+    rules: Vec<Vec<Clause>>,
+}
+
+/// One condition of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Clause {
+    Category(Category),
+    Signal(SignalKind),
+    Flow(Flow),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    pattern: Vec<Written>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    slug: String,
+    name: String,
+    what: String,
+    signs: String,
+    when: Vec<String>,
+    bounds: Vec<String>,
+    owasp: Vec<String>,
+}
+
+/// All patterns.
+pub fn patterns() -> &'static [Pattern] {
+    &Rulebook::built_in().patterns
+}
+
+/// Reads `data/attacks.toml`. A line that cannot be understood links to nothing; a test sees to it that there is none.
+pub(crate) fn read(text: &str) -> Result<Vec<Pattern>, toml::de::Error> {
+    let file: File = toml::from_str(text)?;
+    let patterns = file.pattern.into_iter().map(|written| {
+        let rules = written.when.iter().filter_map(|line| line.split(" + ").map(clause).collect()).collect();
+        let Written { slug, name, what, signs, when, bounds, owasp } = written;
+        Pattern { slug, name, what, signs, when, bounds, owasp, rules }
+    });
+    Ok(patterns.collect())
+}
+
+fn clause(text: &str) -> Option<Clause> {
+    match text.split_once(':')? {
+        ("category", word) => Category::from_word(word).map(Clause::Category),
+        ("signal", word) => SignalKind::from_word(word).map(Clause::Signal),
+        ("flow", word) => Flow::from_word(word).map(Clause::Flow),
+        _ => None,
+    }
+}
+
+/// The patterns that a tool serves.
+pub(crate) fn of_tool<'b>(
+    book: &'b Rulebook,
+    category: Category,
+    signals: &[Signal],
+    flow: &[Flow],
+) -> Vec<&'b Pattern> {
+    let holds = |clause: &Clause| match clause {
+        Clause::Category(own) => *own == category,
+        Clause::Signal(kind) => signals.iter().any(|signal| signal.kind == *kind),
+        Clause::Flow(own) => flow.contains(own),
+    };
+    book.patterns.iter().filter(|pattern| pattern.rules.iter().any(|line| line.iter().all(holds))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::patterns;
+
+    #[test]
+    fn every_line_that_links_a_pattern_is_understood() {
+        for pattern in patterns() {
+            assert_eq!(pattern.rules.len(), pattern.when.len(), "{}", pattern.slug);
+            assert!(!pattern.rules.is_empty() && !pattern.bounds.is_empty() && !pattern.owasp.is_empty());
+        }
+    }
+}

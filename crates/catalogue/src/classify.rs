@@ -1,0 +1,197 @@
+//! One tool, classified: what it can do, how sure that is, and why.
+
+use gatelodge_policy::Category;
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use crate::decide::{Verdict, decide};
+use crate::explain::{evidence, rationale};
+use crate::features::{Found, find};
+use crate::flow::{self, Flow};
+use crate::name::Name;
+use crate::parameters::Parameters;
+use crate::rulebook::Rulebook;
+use crate::server::Server;
+use crate::shown::{is_invisible, shown};
+use crate::signals::{MANY_PARAMETERS, Signal, SignalKind};
+use crate::text::{Plain, Text, plain};
+use crate::tool::Tool;
+use crate::{attack, recommend};
+
+/// How much harm a call can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum Level {
+    /// It looks.
+    Low,
+    /// It changes what can be changed back.
+    Medium,
+    /// It runs something, or nobody knows.
+    High,
+    /// Something is gone, or paid.
+    Critical,
+}
+
+impl Level {
+    /// The level of a category.
+    pub fn of(category: Category) -> Self {
+        match category {
+            Category::Read => Self::Low,
+            Category::Write => Self::Medium,
+            Category::Execute | Category::Unknown => Self::High,
+            Category::Destructive | Category::Financial => Self::Critical,
+        }
+    }
+
+    /// The word for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "Low",
+            Self::Medium => "Medium",
+            Self::High => "High",
+            Self::Critical => "Critical",
+        }
+    }
+}
+
+/// What we know of a tool.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Classification {
+    /// What it can do.
+    #[serde(serialize_with = "for_people")]
+    pub category: Category,
+    /// How much harm a call can do.
+    pub level: Level,
+    /// How sure the category is: of the tools given 0.9, nine in ten are right.
+    pub confidence: f64,
+    /// Why this category and not its neighbours.
+    pub rationale: String,
+    /// The facts it rests on.
+    pub evidence: Vec<String>,
+    /// What the definition shows.
+    pub signals: Vec<Signal>,
+    /// Where data comes from and where it goes.
+    pub flow: Vec<Flow>,
+    /// Slugs of the attack patterns that this access serves.
+    pub attacks: Vec<&'static str>,
+    /// Ids of the OWASP lists.
+    pub owasp: Vec<&'static str>,
+    /// The rule that fits, as a whole policy.
+    pub recommended: Json,
+}
+
+fn for_people<S: serde::Serializer>(category: &Category, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(word(*category))
+}
+
+/// A category for people.
+pub(crate) fn word(category: Category) -> &'static str {
+    match category {
+        Category::Read => "Read",
+        Category::Write => "Write",
+        Category::Execute => "Execute",
+        Category::Destructive => "Destructive",
+        Category::Financial => "Financial",
+        Category::Unknown => "Unknown",
+    }
+}
+
+/// Classifies a tool among its siblings.
+pub fn classify(tool: &Tool<'_>, server: &Server) -> Classification {
+    classify_by(tool, server, Rulebook::built_in())
+}
+
+fn classify_by(tool: &Tool<'_>, server: &Server, book: &'static Rulebook) -> Classification {
+    let description = plain(tool.description.as_deref().unwrap_or_default());
+    let name = Name::of(&tool.name, server.prefix(), &book.lexicon);
+    let text = Text::of(&description.text, &book.lexicon);
+    let parameters = Parameters::of(tool.schema);
+    let signals = signals(tool, server, &name, &text, &description, &parameters, book);
+    let found = Found { name: &name, text: &text, parameters: &parameters, signals: &signals };
+    let features = find(&found, book);
+    let mut verdict = decide(&found, &features, tool.annotations, book);
+    // What was not read is not known to be harmless.
+    if description.is_cut && matches!(verdict.category, Category::Read | Category::Write) {
+        verdict.category = Category::Unknown;
+    }
+    let category = verdict.category;
+    let flow = flow::labels(&found, category, server, book);
+    let patterns = attack::of_tool(book, category, &signals, &flow);
+    let mut owasp: Vec<&str> = patterns.iter().flat_map(|pattern| pattern.owasp.iter().map(String::as_str)).collect();
+    owasp.sort_unstable();
+    owasp.dedup();
+    Classification {
+        category,
+        level: Level::of(category),
+        confidence: confidence(&verdict, tool, book),
+        rationale: rationale(tool, &found, &features, &verdict, server, book),
+        evidence: evidence(tool, &found, &features, &verdict, server, book),
+        attacks: patterns.iter().map(|pattern| pattern.slug.as_str()).collect(),
+        owasp,
+        recommended: recommend::recommended(&tool.name, category),
+        flow,
+        signals,
+    }
+}
+
+/// How sure the category is. A claim that agrees adds nothing: it is the server's word.
+fn confidence(verdict: &Verdict, tool: &Tool<'_>, book: &Rulebook) -> f64 {
+    /// A claim raised it, against the words: one of two readings.
+    const RAISED: f64 = 0.6;
+    /// What a claim that contradicts takes away.
+    const CONTRADICTED: f64 = 0.85;
+    if verdict.raised {
+        return RAISED;
+    }
+    let sure = book.calibration.confidence(verdict.category, verdict.share);
+    let claims = tool.annotations;
+    let contradicts = match verdict.category {
+        Category::Read => claims.read_only == Some(false) || claims.destructive == Some(true),
+        Category::Destructive => claims.destructive == Some(false),
+        _ => claims.read_only == Some(true),
+    };
+    if contradicts { (sure * CONTRADICTED * 100.0).round() / 100.0 } else { sure }
+}
+
+pub(crate) fn signals(
+    tool: &Tool<'_>,
+    server: &Server,
+    name: &Name,
+    text: &Text<'_>,
+    description: &Plain<'_>,
+    parameters: &Parameters<'_>,
+    book: &Rulebook,
+) -> Vec<Signal> {
+    let mut signals = Vec::new();
+    for parameter in &parameters.list {
+        book.signals.look_at(parameter, &mut signals);
+    }
+    let named = name.words.iter().filter_map(|(_, id)| *id);
+    let told = text.tokens.iter().take_while(|token| token.is_first).filter_map(|token| token.id);
+    let shown_by_words = named.chain(told).filter_map(|id| book.lexicon.word(id)).flat_map(|word| &word.signals);
+    signals.extend(shown_by_words.map(|kind| Signal { kind: *kind, parameter: None }));
+    let whole = [
+        (SignalKind::ManyParameters, parameters.count >= MANY_PARAMETERS),
+        (SignalKind::NoDescription, tool.description.is_none()),
+        (SignalKind::LongDescription, description.is_cut),
+        (SignalKind::OddSchema, parameters.is_odd),
+        (SignalKind::HiddenText, description.had_hidden || tool.name.chars().any(is_invisible)),
+        (SignalKind::SteersModel, steers(&description.text, book)),
+        (SignalKind::CrowdedServer, server.is_crowded()),
+    ];
+    let whole = whole.into_iter().filter(|(_, is_shown)| *is_shown);
+    signals.extend(whole.map(|(kind, _)| Signal { kind, parameter: None }));
+    signals.sort();
+    signals.dedup();
+    signals
+}
+
+/// Whether a text speaks to the model.
+fn steers(text: &str, book: &Rulebook) -> bool {
+    let small = text.to_lowercase();
+    book.steering.iter().any(|phrase| small.contains(phrase))
+}
+
+/// A tool's name in a sentence.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("`{}`", shown(name))
+}

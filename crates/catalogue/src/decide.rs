@@ -1,0 +1,137 @@
+//! From points to a category. Severity wins where several fit; two readings, the riskier one.
+
+use gatelodge_policy::Category;
+
+use crate::features::{Feature, Found, Key, Slot};
+use crate::lexicon::Group;
+use crate::model::{Shares, takes_away};
+use crate::rulebook::Rulebook;
+use crate::tool::Annotations;
+
+/// A category, and what it rests on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Verdict {
+    pub category: Category,
+    /// The model's share for it.
+    pub share: f64,
+    pub shares: Shares,
+    /// Whether a claim of the server raised it.
+    pub raised: bool,
+}
+
+/// Decides by what was found; claims of the server are looked at last, and only raise.
+pub(crate) fn decide(found: &Found<'_>, features: &[Feature<'_>], claims: Annotations, book: &Rulebook) -> Verdict {
+    let shares = Shares::of(book.model.sum(features));
+    let (runs, moves) = bent(found, features, book);
+    let category = by_words(found, features, shares, (runs, moves), book);
+    let claimed = by_claims(category, shares, claims, book);
+    let share = match claimed {
+        Category::Read => shares.read,
+        Category::Write => shares.change,
+        Category::Destructive => shares.destroy,
+        Category::Execute | Category::Financial => 1.0 - shares.read,
+        Category::Unknown => 0.0,
+    };
+    Verdict { category: claimed, share, shares, raised: claimed != category }
+}
+
+fn by_words(
+    found: &Found<'_>,
+    features: &[Feature<'_>],
+    shares: Shares,
+    (runs, moves): (f64, f64),
+    book: &Rulebook,
+) -> Category {
+    let borders = &book.borders;
+    let verbs = |slots: &[Slot]| {
+        let takes_away =
+            |key: Key| matches!(key, Key::Group(slot, group) if slots.contains(&slot) && group.takes_away());
+        features.iter().any(|feature| takes_away(feature.key))
+    };
+    let looks = |key: Key| matches!(key, Key::Group(Slot::Lead | Slot::Says, Group::Read));
+    let has_looking = features.iter().any(|feature| looks(feature.key));
+    let border = if has_looking { borders.read } else { borders.read_without_verb };
+    if shares.read >= border {
+        return Category::Read;
+    }
+    let lead = found.name.group(&book.lexicon);
+    if moves >= borders.moves && lead != Some(Group::Destroy) {
+        return Category::Financial;
+    }
+    let has_word = features.iter().any(|feature| takes_away(feature.key, &book.lexicon));
+    let is_gone = shares.destroy >= if has_word { borders.destroy } else { borders.destroy_without_word };
+    let runs_for_sure = runs >= borders.runs_for_sure && !verbs(&[Slot::Lead, Slot::Name, Slot::Says]);
+    if is_gone && !runs_for_sure {
+        return Category::Destructive;
+    }
+    if runs >= borders.runs {
+        return Category::Execute;
+    }
+    let has_verb = found.name.lead.is_some() || found.text.lead.is_some();
+    if !has_verb && is_unclear(features, book) {
+        return Category::Unknown;
+    }
+    Category::Write
+}
+
+/// Whether nothing speaks for any outcome. Words that take away are left out, so that adding one never turns Unknown
+/// into Write.
+fn is_unclear(features: &[Feature<'_>], book: &Rulebook) -> bool {
+    let calm = features.iter().filter(|feature| !takes_away(feature.key, &book.lexicon));
+    let shares = Shares::of(book.model.sum(calm));
+    shares.read.max(shares.change) < book.borders.read_without_verb
+}
+
+fn by_claims(category: Category, shares: Shares, claims: Annotations, book: &Rulebook) -> Category {
+    let borders = &book.borders;
+    // A claim of being harmless beside it does not count: two readings, the riskier one.
+    let destroys = claims.destructive == Some(true);
+    match category {
+        Category::Unknown if destroys => Category::Destructive,
+        Category::Write if destroys && shares.destroy >= borders.destroy_if_claimed * (1.0 - shares.read) => {
+            Category::Destructive
+        }
+        Category::Read if destroys => Category::Write,
+        Category::Read if claims.read_only == Some(false) && shares.read < borders.sure_of_read => Category::Write,
+        // What runs may destroy anyway, and says so by its category.
+        category => category,
+    }
+}
+
+/// Points for running something and for moving money.
+fn bent(found: &Found<'_>, features: &[Feature<'_>], book: &Rulebook) -> (f64, f64) {
+    let (mut runs, mut moves) = (0.0, 0.0);
+    for feature in features {
+        match feature.key {
+            Key::Group(slot, group) => {
+                let bent = book.bent.get(&group).copied().unwrap_or_default();
+                runs += place(slot).and_then(|at| bent.runs.get(at)).unwrap_or(&0.0);
+                moves += place(slot).and_then(|at| bent.moves.get(at)).unwrap_or(&0.0);
+            }
+            Key::Flag(flag) => {
+                let (more_runs, more_moves) = book.bent_flags.get(&flag).copied().unwrap_or_default();
+                runs += more_runs;
+                moves += more_moves;
+            }
+            Key::Word(..) => {}
+        }
+    }
+    if commits(found, book) {
+        moves += book.borders.moves;
+    }
+    (runs, moves)
+}
+
+/// Where a word stands, in the order of the lexicon's five places.
+fn place(slot: Slot) -> Option<usize> {
+    Slot::ALL.iter().take(5).position(|known| *known == slot)
+}
+
+/// Whether the name commits money: `create_refund`, `cancel_subscription`.
+fn commits(found: &Found<'_>, book: &Rulebook) -> bool {
+    let word = |id: Option<u32>| book.lexicon.word(id?);
+    let verb = found.name.verb().and_then(|(_, id)| word(*id));
+    let others = found.name.words.iter().enumerate().filter(|(at, _)| Some(*at) != found.name.lead);
+    let mut nouns = others.filter_map(|(_, (_, id))| word(*id));
+    verb.is_some_and(|verb| verb.commits) && nouns.any(|noun| noun.is_money)
+}

@@ -1,0 +1,118 @@
+//! Finding features. Each is seen or not; how often does not matter, so that long texts do not weigh more.
+
+use super::{Feature, Flag, Key, Phrase, Slot};
+use crate::lexicon::{Group, Lexicon, WordId};
+use crate::name::{Name, split};
+use crate::parameters::Parameters;
+use crate::rulebook::Rulebook;
+use crate::signals::Signal;
+use crate::text::Text;
+
+/// What features are found in.
+pub(crate) struct Found<'t> {
+    pub name: &'t Name,
+    pub text: &'t Text<'t>,
+    pub parameters: &'t Parameters<'t>,
+    pub signals: &'t [Signal],
+}
+
+/// Finds all features, in the order of their keys.
+pub(crate) fn find<'t>(found: &Found<'t>, book: &Rulebook) -> Vec<Feature<'t>> {
+    let mut features = Vec::with_capacity(64);
+    of_name(found, &book.lexicon, &mut features);
+    of_text(found.text, book, &mut features);
+    of_parameters(found.parameters, book, &mut features);
+    for signal in found.signals {
+        let source = signal.parameter.as_deref().unwrap_or_default();
+        features.push(Feature { key: Key::Flag(Flag::Signal(signal.kind)), source });
+    }
+    let flags = [
+        (Flag::NoParameters, found.parameters.count == 0 && !found.parameters.is_odd),
+        (Flag::NoVerb, found.name.lead.is_none() && found.text.lead.is_none() && found.text.is_known()),
+    ];
+    let flags = flags.into_iter().filter(|(_, is_set)| *is_set);
+    features.extend(flags.map(|(flag, _)| Feature { key: Key::Flag(flag), source: "" }));
+    // Stable: of two sources of one key, the first stays.
+    features.sort_by_key(|feature| feature.key);
+    features.dedup_by_key(|feature| feature.key);
+    features
+}
+
+fn word<'t>(slot: Slot, id: Option<WordId>, source: &'t str, lexicon: &Lexicon, features: &mut Vec<Feature<'t>>) {
+    let Some(id) = id else { return };
+    features.push(Feature { key: Key::Word(slot, id), source });
+    if let Some(group) = lexicon.word(id).and_then(|word| word.group) {
+        features.push(Feature { key: Key::Group(slot, group), source });
+    }
+}
+
+fn of_name<'t>(found: &Found<'t>, lexicon: &Lexicon, features: &mut Vec<Feature<'t>>) {
+    let name: &'t Name = found.name;
+    let looks = found.text.lead.and_then(|at| lexicon.word(found.text.tokens.get(at)?.id?)?.group) == Some(Group::Read);
+    for (at, (written, id)) in name.words.iter().enumerate() {
+        // `group_members` that lists something groups nothing.
+        let is_noun = looks && id.and_then(|id| lexicon.word(id)).is_some_and(|word| word.is_doubtful);
+        let slot = if Some(at) == name.lead && !is_noun { Slot::Lead } else { Slot::Name };
+        word(slot, *id, written, lexicon, features);
+    }
+}
+
+fn of_text<'t>(text: &Text<'t>, book: &Rulebook, features: &mut Vec<Feature<'t>>) {
+    for (at, token) in text.tokens.iter().enumerate() {
+        let Some(id) = token.id else { continue };
+        if let Some((phrase, words)) = phrase_at(text, at, id, book) {
+            features.push(Feature { key: Key::Flag(Flag::Phrase(phrase)), source: text.span(at, words) });
+        }
+        if token.is_denied {
+            denied(id, token.written, &book.lexicon, features);
+            continue;
+        }
+        if Some(at) == text.lead {
+            word(Slot::Says, Some(id), token.written, &book.lexicon, features);
+        }
+        let slot = if token.is_first { Slot::First } else { Slot::Rest };
+        word(slot, Some(id), token.written, &book.lexicon, features);
+    }
+}
+
+/// `does not delete` says that it only looks; nothing else that is denied says anything.
+fn denied<'t>(id: WordId, source: &'t str, lexicon: &Lexicon, features: &mut Vec<Feature<'t>>) {
+    let changes = |group| matches!(group, Group::Write | Group::Destroy);
+    let word = lexicon.word(id).filter(|word| !word.is_doubtful);
+    if word.and_then(|word| word.group).is_some_and(changes) {
+        features.push(Feature { key: Key::Flag(Flag::Phrase(Phrase::Denies)), source });
+    }
+}
+
+fn phrase_at(text: &Text<'_>, at: usize, id: WordId, book: &Rulebook) -> Option<(Phrase, usize)> {
+    let candidates = book.phrases.get(&id)?;
+    let fits = |words: &[WordId]| {
+        let said = text.tokens.get(at..).unwrap_or_default().iter().map(|token| token.id);
+        said.take(words.len()).eq(words.iter().map(|word| Some(*word)))
+    };
+    let is_denied = text.tokens.get(at).is_some_and(|token| token.is_denied);
+    let counts = |phrase: Phrase| !is_denied || phrase == Phrase::ReadOnly;
+    candidates
+        .iter()
+        .find(|(words, phrase)| counts(*phrase) && fits(words))
+        .map(|(words, phrase)| (*phrase, words.len()))
+}
+
+fn of_parameters<'t>(parameters: &'t Parameters<'t>, book: &Rulebook, features: &mut Vec<Feature<'t>>) {
+    for parameter in &parameters.list {
+        if parameter.is_outermost {
+            for part in parameter.joined.split('_') {
+                if let Some(id) = book.lexicon.find(part) {
+                    features.push(Feature { key: Key::Word(Slot::Parameter, id), source: part });
+                }
+            }
+        }
+        if !book.choice_names.contains(parameter.joined.as_str()) {
+            continue;
+        }
+        for choice in &parameter.choices {
+            let verb = split(choice).first().and_then(|first| book.lexicon.find(first));
+            word(Slot::Choice, verb, choice, &book.lexicon, features);
+        }
+    }
+}

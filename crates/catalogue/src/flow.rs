@@ -1,0 +1,118 @@
+//! Where data comes from and where it goes: labels for rules about flows.
+
+use serde::{Deserialize, Serialize};
+
+use gatelodge_policy::Category;
+
+use crate::features::{Found, has};
+use crate::lexicon::{Lexicon, Word, WordId};
+use crate::rulebook::Rulebook;
+use crate::server::Server;
+use crate::signals::SignalKind;
+
+/// A label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Flow {
+    /// It gives data that is somebody's own.
+    ReadsPrivate,
+    /// It gives content that strangers can write.
+    ReadsUntrusted,
+    /// It carries something to others.
+    SendsOutward,
+}
+
+impl Flow {
+    /// The word for programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ReadsPrivate => "reads_private",
+            Self::ReadsUntrusted => "reads_untrusted",
+            Self::SendsOutward => "sends_outward",
+        }
+    }
+
+    pub(crate) fn from_word(word: &str) -> Option<Self> {
+        [Self::ReadsPrivate, Self::ReadsUntrusted, Self::SendsOutward].into_iter().find(|flow| flow.as_str() == word)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    reads_private: Words,
+    reads_untrusted: Words,
+    sends_outward: Words,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Words {
+    words: String,
+    #[serde(default)]
+    verbs: String,
+}
+
+/// Reads `data/flow.toml` into the lexicon.
+pub(crate) fn read(text: &str, lexicon: &mut Lexicon) -> Result<(), toml::de::Error> {
+    let written: Written = toml::from_str(text)?;
+    let all = [
+        (Flow::ReadsPrivate, &written.reads_private),
+        (Flow::ReadsUntrusted, &written.reads_untrusted),
+        (Flow::SendsOutward, &written.sends_outward),
+    ];
+    for (flow, words) in all {
+        for word in words.words.split_whitespace() {
+            lexicon.change(word, |word| {
+                if !word.flows.contains(&flow) {
+                    word.flows.push(flow);
+                }
+            });
+        }
+        for verb in words.verbs.split_whitespace() {
+            lexicon.change(verb, |word| word.sends = true);
+        }
+    }
+    Ok(())
+}
+
+/// The labels of a tool.
+pub(crate) fn labels(found: &Found<'_>, category: Category, server: &Server, book: &Rulebook) -> Vec<Flow> {
+    let signal = |kind| has(found.signals, kind);
+    // What it runs may read, fetch and send.
+    if category == Category::Execute && (signal(SignalKind::TakesCode) || signal(SignalKind::TakesShell)) {
+        return vec![Flow::ReadsPrivate, Flow::ReadsUntrusted, Flow::SendsOutward];
+    }
+    let words = || spoken_of(found, book);
+    let speaks_of = |flow: Flow| {
+        words().any(|word| word.flows.contains(&flow))
+            || (flow == Flow::ReadsUntrusted
+                && ["web", "browser", "search", "scrape"].iter().any(|word| server.has_word(word)))
+    };
+    let is_read = category == Category::Read || category == Category::Execute;
+    let fetches = is_read && signal(SignalKind::TakesUrl);
+    let sends = found.name.verb().and_then(|(_, id)| book.lexicon.word((*id)?)).is_some_and(|verb| verb.sends);
+    let changes = matches!(category, Category::Write | Category::Execute | Category::Unknown | Category::Financial);
+    let mut labels = Vec::new();
+    if is_read && (speaks_of(Flow::ReadsPrivate) || signal(SignalKind::TakesPath) || signal(SignalKind::TakesSql)) {
+        labels.push(Flow::ReadsPrivate);
+    }
+    if fetches || (is_read && speaks_of(Flow::ReadsUntrusted)) {
+        labels.push(Flow::ReadsUntrusted);
+    }
+    // Fetching an address tells whoever runs it what stands in the address.
+    let outward =
+        sends || signal(SignalKind::TakesRecipients) || signal(SignalKind::TakesUrl) || speaks_of(Flow::SendsOutward);
+    if fetches || (changes && outward) {
+        labels.push(Flow::SendsOutward);
+    }
+    labels
+}
+
+/// The words of the name and of the first sentence.
+fn spoken_of<'b>(found: &Found<'_>, book: &'b Rulebook) -> impl Iterator<Item = &'b Word> {
+    let named = found.name.words.iter().filter_map(|(_, id)| *id);
+    let told = found.text.tokens.iter().take_while(|token| token.is_first).filter_map(|token| token.id);
+    let all: Vec<WordId> = named.chain(told).collect();
+    all.into_iter().filter_map(|id| book.lexicon.word(id))
+}

@@ -1,0 +1,72 @@
+//! Forms of words. English is regular enough for the verbs of interfaces.
+
+/// The forms of a verb that say that it is done: `creates`, `creating`. What was done (`created`) is another word.
+pub(super) fn forms(base: &str) -> Vec<String> {
+    vec![third_person(base), going_on(base)]
+}
+
+fn third_person(base: &str) -> String {
+    match base.strip_suffix('y') {
+        Some(stem) if !ends_in_vowel(stem) => format!("{stem}ies"),
+        _ if ["s", "sh", "ch", "x", "z", "o"].iter().any(|end| base.ends_with(end)) => format!("{base}es"),
+        _ => format!("{base}s"),
+    }
+}
+
+fn going_on(base: &str) -> String {
+    match base.strip_suffix('e') {
+        Some(stem) if !stem.ends_with('e') => format!("{stem}ing"),
+        _ if doubles(base) => {
+            let last = base.chars().last().unwrap_or_default();
+            format!("{base}{last}ing")
+        }
+        _ => format!("{base}ing"),
+    }
+}
+
+fn ends_in_vowel(text: &str) -> bool {
+    text.ends_with(['a', 'e', 'i', 'o', 'u'])
+}
+
+/// Whether a short verb doubles its last letter: `get`, `run`, `drop`, `submit`.
+fn doubles(base: &str) -> bool {
+    let mut letters = base.chars().rev();
+    let is_vowel = |letter: char| "aeiou".contains(letter);
+    let (Some(last), Some(middle), Some(first)) = (letters.next(), letters.next(), letters.next()) else {
+        return false;
+    };
+    let is_short = base.len() <= 4 || base.ends_with("mit");
+    is_short && !is_vowel(last) && !"wxy".contains(last) && is_vowel(middle) && !is_vowel(first)
+}
+
+/// A word without the ending of the plural, if it has one.
+pub(super) fn stem(form: &str) -> Option<&str> {
+    let stem = form.strip_suffix('s')?;
+    (stem.len() > 2 && !stem.ends_with(['s', 'u', 'i'])).then_some(stem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{forms, stem};
+
+    #[test]
+    fn forms_are_those_people_write() {
+        for (base, expected) in [
+            ("create", ["creates", "creating"]),
+            ("get", ["gets", "getting"]),
+            ("copy", ["copies", "copying"]),
+            ("fetch", ["fetches", "fetching"]),
+            ("submit", ["submits", "submitting"]),
+            ("view", ["views", "viewing"]),
+            ("read", ["reads", "reading"]),
+            ("destroy", ["destroys", "destroying"]),
+        ] {
+            assert_eq!(forms(base), expected);
+        }
+    }
+
+    #[test]
+    fn only_plurals_have_a_stem() {
+        assert_eq!((stem("files"), stem("status"), stem("class"), stem("ls")), (Some("file"), None, None, None));
+    }
+}

@@ -1,0 +1,151 @@
+//! The lexicon as it is written, in `data/lexicon.toml`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{Group, Lexicon};
+
+/// Points for the three outcomes: Read, changes, Destructive.
+pub(crate) type Points = [f64; 3];
+
+/// The file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Written {
+    pub groups: BTreeMap<String, GroupEntry>,
+    pub money: Money,
+    pub negation: Negation,
+    pub phrases: BTreeMap<String, Vec<String>>,
+    pub steering: Steering,
+    pub flags: BTreeMap<String, Points>,
+    pub choice: Choice,
+    pub parameters: Parameters,
+    pub bent: BentFlags,
+    pub borders: Borders,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GroupEntry {
+    verbs: String,
+    #[serde(default)]
+    doubtful: String,
+    pub prior: Prior,
+    #[serde(default)]
+    pub runs: [f64; 5],
+    #[serde(default)]
+    pub moves: [f64; 5],
+}
+
+/// Points by the place a word stands in.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Prior {
+    pub lead: Points,
+    pub name: Points,
+    pub says: Points,
+    pub first: Points,
+    pub rest: Points,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Money {
+    nouns: String,
+    commits: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Negation {
+    words: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Steering {
+    pub phrases: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Choice {
+    pub names: String,
+    #[serde(flatten)]
+    pub groups: BTreeMap<String, Points>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    pub reads: String,
+    pub reads_prior: Points,
+    pub writes: String,
+    pub writes_prior: Points,
+    pub gone: String,
+    pub gone_prior: Points,
+}
+
+/// Points of facts for running something and for moving money.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BentFlags {
+    pub runs: BTreeMap<String, f64>,
+    pub moves: BTreeMap<String, f64>,
+}
+
+/// Where one category ends and the next begins.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Borders {
+    /// The least share of Read that makes a tool one.
+    pub read: f64,
+    /// The same where neither the name nor the description has a verb that looks.
+    pub read_without_verb: f64,
+    /// The least share of Destructive, where a word takes something away.
+    pub destroy: f64,
+    /// The same where no word takes anything away.
+    pub destroy_without_word: f64,
+    /// The same, of what is not Read, where the server itself says so.
+    pub destroy_if_claimed: f64,
+    /// The least points for Execute.
+    pub runs: f64,
+    /// The points above which only a verb that takes away makes it Destructive.
+    pub runs_for_sure: f64,
+    /// The least points for Financial.
+    pub moves: f64,
+    /// The share of Read that a `readOnlyHint: false` does not change.
+    pub sure_of_read: f64,
+}
+
+impl Written {
+    /// The group that is written under a name.
+    pub fn group(&self, group: Group) -> Option<&GroupEntry> {
+        self.groups.get(group.as_str())
+    }
+
+    /// Makes the words.
+    pub fn lexicon(&self) -> Lexicon {
+        let mut lexicon = Lexicon::default();
+        for group in Group::ALL {
+            let Some(entry) = self.group(group) else { continue };
+            for verb in entry.verbs.split_whitespace() {
+                lexicon.add_verb(verb, group);
+            }
+            for verb in entry.doubtful.split_whitespace() {
+                lexicon.add_verb(verb, group);
+                lexicon.change(verb, |word| word.is_doubtful = true);
+            }
+        }
+        for noun in self.money.nouns.split_whitespace() {
+            lexicon.change(noun, |word| word.is_money = true);
+        }
+        for verb in self.money.commits.split_whitespace() {
+            lexicon.change(verb, |word| word.commits = true);
+        }
+        for denial in self.negation.words.split_whitespace() {
+            lexicon.change(denial, |word| word.denies = true);
+        }
+        lexicon
+    }
+}

@@ -1,0 +1,43 @@
+//! What we know of tools: what each can do, how sure that is and why, which attacks it serves, and which rule fits.
+//!
+//! Everything here is pure: the same definition gives the same answer. No model is called, nothing is fetched.
+//! Words, weights and patterns are data, in `data/`.
+
+mod attack;
+mod calibrate;
+mod classify;
+mod decide;
+mod evaluate;
+mod explain;
+mod features;
+mod flow;
+mod labels;
+mod lexicon;
+mod model;
+mod name;
+mod parameters;
+mod read;
+mod ready;
+mod recommend;
+mod rulebook;
+mod server;
+mod shown;
+mod signals;
+mod text;
+mod tool;
+mod train;
+mod trained;
+
+pub use attack::{Pattern, patterns};
+pub use classify::{Classification, Level, classify};
+pub use evaluate::{Bin, Counts, Evaluation, Mistake, Share};
+pub use flow::Flow;
+pub use labels::{Label, Labelled, labelled};
+pub use read::{Item, ReadError, read_tools};
+pub use ready::{Posture, ReadyError, ready, scaffold};
+pub use recommend::{Remedy, effect, recommended};
+pub use server::Server;
+pub use shown::shown;
+pub use signals::{Signal, SignalKind};
+pub use tool::{Annotations, Tool};
+pub use train::{Training, Unseen, train};

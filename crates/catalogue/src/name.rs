@@ -1,0 +1,114 @@
+//! The words of a tool's name, and which of them is its verb.
+
+use crate::lexicon::{Group, Lexicon, WordId};
+use crate::shown::is_hidden;
+
+/// More words of a name are not looked at.
+const MOST_WORDS: usize = 24;
+
+/// A name in words.
+#[derive(Debug)]
+pub(crate) struct Name {
+    /// Its words in small letters, and which of ours each is.
+    pub words: Vec<(String, Option<WordId>)>,
+    /// Which word is its verb.
+    pub lead: Option<usize>,
+}
+
+impl Name {
+    /// Reads a name; `prefix` is what all names of the server begin with.
+    pub fn of(name: &str, prefix: &[String], lexicon: &Lexicon) -> Self {
+        let mut words = split(name);
+        if words.len() > prefix.len() && words.iter().zip(prefix).all(|(word, common)| word == common) {
+            words.drain(..prefix.len());
+        }
+        let words: Vec<_> = words.into_iter().map(|word| (lexicon.find(&word), word)).collect();
+        let words: Vec<_> = words.into_iter().map(|(id, word)| (word, id)).collect();
+        let lead = lead(&words, lexicon);
+        Self { words, lead }
+    }
+
+    /// The verb.
+    pub fn verb(&self) -> Option<&(String, Option<WordId>)> {
+        self.words.get(self.lead?)
+    }
+
+    /// What the verb does.
+    pub fn group(&self, lexicon: &Lexicon) -> Option<Group> {
+        self.verb().and_then(|(_, id)| lexicon.word((*id)?)?.group)
+    }
+
+    /// The name without its verb.
+    pub fn object(&self) -> String {
+        let rest = self.words.iter().enumerate().filter(|(at, _)| Some(*at) != self.lead);
+        rest.map(|(_, (word, _))| word.as_str()).collect::<Vec<_>>().join("_")
+    }
+}
+
+/// A verb that is never a noun wins, the first of them; else the last that may be one: `order_status` is a status.
+fn lead(words: &[(String, Option<WordId>)], lexicon: &Lexicon) -> Option<usize> {
+    let verbs = || {
+        words.iter().enumerate().filter_map(|(at, (_, id))| {
+            let word = lexicon.word((*id)?)?;
+            word.group.map(|_| (at, word.is_doubtful))
+        })
+    };
+    let clear = verbs().find(|(_, is_doubtful)| !is_doubtful);
+    let first = clear.or_else(|| verbs().next_back()).map(|(at, _)| at)?;
+    Some(second(words, first, lexicon).unwrap_or(first))
+}
+
+/// Of `find_and_replace` and `get_or_create`, the verb that does more.
+fn second(words: &[(String, Option<WordId>)], first: usize, lexicon: &Lexicon) -> Option<usize> {
+    let group = |at: usize| lexicon.word(words.get(at)?.1?)?.group;
+    let joins = |at: &usize| words.get(*at).is_some_and(|(word, _)| matches!(word.as_str(), "and" | "or" | "then"));
+    let behind = (first + 1..words.len()).find(joins)? + 1;
+    (group(first) == Some(Group::Read) && group(behind).is_some_and(|group| group != Group::Read)).then_some(behind)
+}
+
+/// Splits at everything that is no letter or digit, and where small letters become large ones. Letters that are not
+/// shown are left out: they hide words.
+pub(crate) fn split(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut word = String::new();
+    let mut letters = name.chars().filter(|letter| !is_hidden(*letter)).peekable();
+    let mut before = ' ';
+    while let Some(letter) = letters.next() {
+        let next_is_small = letters.peek().is_some_and(|next| next.is_lowercase());
+        let is_hump = letter.is_uppercase() && (before.is_lowercase() || (before.is_uppercase() && next_is_small));
+        if is_hump || !letter.is_alphanumeric() {
+            end(&mut word, &mut words);
+        }
+        if letter.is_alphanumeric() {
+            word.extend(letter.to_lowercase());
+        }
+        before = letter;
+    }
+    end(&mut word, &mut words);
+    words.truncate(MOST_WORDS);
+    words
+}
+
+fn end(word: &mut String, words: &mut Vec<String>) {
+    if !word.is_empty() {
+        words.push(std::mem::take(word));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn names_are_split_however_they_are_written() {
+        for name in ["get_user_id", "get-user-id", "getUserId", "GetUserID", "get.user/id", "get__user id"] {
+            assert_eq!(split(name), ["get", "user", "id"], "{name}");
+        }
+        assert_eq!(split("listHTTPRoutes"), ["list", "http", "routes"]);
+    }
+
+    #[test]
+    fn letters_that_are_not_shown_hide_no_word() {
+        assert_eq!(split("de\u{200b}lete_\u{202e}file"), ["delete", "file"]);
+    }
+}

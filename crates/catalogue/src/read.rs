@@ -1,0 +1,78 @@
+//! Tools as they are told: one JSON object a line, or what a server answers to `tools/list`.
+
+use std::borrow::Cow;
+
+use gatelodge_json::{Document, Kind, Limits, Value, read};
+
+use crate::tool::Tool;
+
+/// One line, or one tool of a list.
+#[derive(Debug)]
+pub struct Item<'a> {
+    /// Which line, from 1; of a list, which tool.
+    pub number: usize,
+    /// The server it belongs to, as far as it is said; tools of one server are siblings.
+    pub server: Cow<'a, str>,
+    /// The tool.
+    pub tool: Tool<'a>,
+    /// All that is said of it.
+    pub entry: Value<'a>,
+}
+
+/// Why a line is no tool.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {number}: {why}")]
+pub struct ReadError {
+    /// Which line, from 1; of a list, which tool.
+    pub number: usize,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// Reads a text into documents: the whole if it is one, else each line by itself.
+pub fn read_tools(text: &[u8]) -> Vec<(usize, Result<Document<'_>, ReadError>)> {
+    if let Ok(whole) = read(text, &Limits::REPLY) {
+        return vec![(1, Ok(whole))];
+    }
+    let lines = text.split(|byte| *byte == b'\n').enumerate();
+    let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
+    lines
+        .map(|(at, line)| {
+            let (number, document) = (at + 1, read(line, &Limits::REQUEST));
+            (number, document.map_err(|fault| ReadError { number, why: fault.to_string() }))
+        })
+        .collect()
+}
+
+impl<'a> Item<'a> {
+    /// The tools of a document: itself, or those it lists.
+    pub fn all(document: &'a Document<'a>, number: usize) -> Vec<Result<Self, ReadError>> {
+        let root = document.root();
+        let inside = root.get("result").unwrap_or(root);
+        let list = if inside.kind() == Kind::List { Some(inside) } else { inside.get("tools") };
+        let Some(list) = list.filter(|list| list.kind() == Kind::List) else {
+            return vec![Self::one(root, number, Cow::Borrowed(""))];
+        };
+        let server = server_of(root);
+        list.elements().enumerate().map(|(at, entry)| Self::one(entry, at + 1, server.clone())).collect()
+    }
+
+    fn one(entry: Value<'a>, number: usize, server: Cow<'a, str>) -> Result<Self, ReadError> {
+        let tool = Tool::of(entry).map_err(|why| ReadError { number, why: why.to_owned() })?;
+        let own = server_of(entry);
+        Ok(Self { number, server: if own.is_empty() { server } else { own }, tool, entry })
+    }
+}
+
+impl Item<'_> {
+    /// Whose tool it is: two packages may call their servers alike.
+    pub fn family(&self) -> String {
+        let package = self.entry.get("package").and_then(|package| package.as_str()).unwrap_or_default();
+        format!("{package} {}", self.server)
+    }
+}
+
+fn server_of<'a>(entry: Value<'a>) -> Cow<'a, str> {
+    let text = |name: &str| entry.get(name).and_then(|value| value.as_str());
+    text("server").or_else(|| text("package")).unwrap_or_default()
+}

@@ -1,0 +1,103 @@
+//! Rules on arguments that a signal calls for. Nobody but the operator knows the value, so they are suggestions.
+
+use gatelodge_policy::Category;
+
+use super::write::quoted;
+use crate::classify::Classification;
+use crate::parameters::{Kind, Parameter, Parameters};
+use crate::shown::shown;
+use crate::signals::SignalKind;
+use crate::tool::Tool;
+
+/// More parameters of one tool are not told.
+const MOST_TOLD: usize = 40;
+
+/// A rule to fill in.
+pub(super) struct Suggestion {
+    /// What it is for.
+    pub says: String,
+    /// A member of a rule block, as JSON.
+    pub rule: String,
+}
+
+/// What is suggested for a tool: at most one `require`, because a block has one, and what its category offers.
+pub(super) fn suggestions(tool: &Tool<'_>, known: &Classification) -> Vec<Suggestion> {
+    let mut suggestions = Vec::new();
+    let all = Parameters::of(tool.schema);
+    let rules: Vec<(String, bool)> = all
+        .list
+        .iter()
+        .filter(|own| own.is_outermost)
+        .filter_map(|own| Some((rule(own, known)?, own.is_required)))
+        .collect();
+    if !rules.is_empty() {
+        let optional = if rules.iter().all(|(_, is_required)| *is_required) {
+            ""
+        } else {
+            " A call without the argument is refused then."
+        };
+        let says = format!("keep its arguments to a directory or to hosts.{optional}");
+        let rules: Vec<String> = rules.into_iter().map(|(rule, _)| rule).collect();
+        suggestions.push(Suggestion { says, rule: format!("\"require\": [{}]", rules.join(", ")) });
+    }
+    if known.category == Category::Execute && !all.is_odd && tool.schema.is_some() {
+        let says = "hold calls to the tool's own schema.".to_owned();
+        suggestions.push(Suggestion { says, rule: "\"validate_arguments\": true".to_owned() });
+    }
+    suggestions
+}
+
+fn rule(parameter: &Parameter<'_>, known: &Classification) -> Option<String> {
+    let place = match parameter.kind {
+        Kind::Text => path(&parameter.path),
+        Kind::List => format!("{}[*]", path(&parameter.path)),
+        Kind::Number | Kind::Flag | Kind::Other => return None,
+    };
+    let own = Some(shown(&parameter.path));
+    let shows = |kind| known.signals.iter().any(|signal| signal.kind == kind && signal.parameter == own);
+    let (op, value) = if shows(SignalKind::TakesPath) {
+        ("path_within", "\"/the/directory\"")
+    } else if shows(SignalKind::TakesUrl) {
+        ("host_in", "[\"host.example.com\"]")
+    } else {
+        return None;
+    };
+    Some(format!("{{\"path\": {}, \"op\": \"{op}\", \"value\": {value}}}", quoted(&place)))
+}
+
+/// The path of an argument.
+fn path(name: &str) -> String {
+    let is_plain =
+        !name.is_empty() && !name.contains(['.', '[', ']', '"', '\\']) && !name.chars().any(char::is_control);
+    if is_plain { format!("args.{name}") } else { format!("args[{}]", quoted(name)) }
+}
+
+/// The parameters of a tool in a line.
+pub(super) fn parameters(tool: &Tool<'_>) -> String {
+    let all = Parameters::of(tool.schema);
+    if all.is_odd {
+        return "Its input schema is none; nothing is known of its parameters.".to_owned();
+    }
+    let told: Vec<String> = all.list.iter().filter(|own| own.is_outermost).take(MOST_TOLD).map(one).collect();
+    if told.is_empty() {
+        return "Parameters: none.".to_owned();
+    }
+    let more = if all.count > told.len() { format!(", and {} more", all.count - told.len()) } else { String::new() };
+    format!("Parameters: {}{more}.", told.join(", "))
+}
+
+fn one(parameter: &Parameter<'_>) -> String {
+    let kind = match parameter.kind {
+        Kind::Text if !parameter.choices.is_empty() => {
+            let choices: Vec<String> = parameter.choices.iter().take(8).map(|choice| shown(choice)).collect();
+            format!("one of {}", choices.join(" | "))
+        }
+        Kind::Text => "string".to_owned(),
+        Kind::Number => "number".to_owned(),
+        Kind::Flag => "boolean".to_owned(),
+        Kind::List => "list".to_owned(),
+        Kind::Other => "any".to_owned(),
+    };
+    let required = if parameter.is_required { ", required" } else { "" };
+    format!("{} ({kind}{required})", shown(&parameter.path))
+}

@@ -1,0 +1,137 @@
+//! The text of a ready policy.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use gatelodge_json::quote;
+use gatelodge_policy::{Format, format, parse};
+
+use super::suggest::{Suggestion, parameters, suggestions};
+use super::{Posture, ReadyError};
+use crate::classify::{Classification, Level, word};
+use crate::recommend::{Remedy, can_be_named};
+use crate::shown::{is_hidden, shown};
+use crate::tool::Tool;
+
+/// What comments say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// Category and reasons.
+    Reasons,
+    /// These, and the parameters.
+    Parameters,
+}
+
+type Entry<'e> = (&'e Tool<'e>, &'e Classification);
+
+/// Writes a policy.
+pub(super) fn write(server: &str, tools: &[Entry<'_>], posture: Posture, detail: Detail) -> Result<String, ReadyError> {
+    let mut by_name: BTreeMap<&str, Entry<'_>> = BTreeMap::new();
+    for (tool, known) in tools {
+        let entry = by_name.entry(&tool.name).or_insert((tool, known));
+        // A name that comes twice is as risky as the worse of the two.
+        if known.level > entry.1.level {
+            *entry = (tool, known);
+        }
+    }
+    let (named, odd): (Vec<_>, Vec<_>) = by_name.into_values().partition(|(tool, _)| can_be_named(&tool.name));
+    let mut out = heading(server, posture, &odd);
+    out.push_str("{\"version\": \"1\", \"default\": \"deny\"");
+    let remedy = |known: &Classification| posture.remedy(known.category);
+    let (hidden, listed): (Vec<Entry<'_>>, Vec<Entry<'_>>) =
+        named.into_iter().partition(|(_, known)| remedy(known) == Remedy::Hide);
+    hide(&hidden, detail, &mut out);
+    blocks(listed, posture, detail, &mut out);
+    out.push_str("}\n");
+    let laid_out = format(out.as_bytes(), Format::Json).map_err(ReadyError)?.text;
+    parse(laid_out.as_bytes(), Format::Json).map_err(ReadyError)?;
+    Ok(laid_out)
+}
+
+fn heading(server: &str, posture: Posture, odd: &[Entry<'_>]) -> String {
+    let mut out = format!("// Policy `{}` for {}. {}\n", posture.as_str(), shown(server), posture.says());
+    out.push_str("// What is not named here is refused, so also a tool that comes later, resources and prompts.\n");
+    out.push_str("// A line marked `suggestion` is a rule to fill in: put your value in, and take the slashes away.\n");
+    for (tool, _) in odd {
+        let _ = writeln!(
+            out,
+            "// {} is left out and refused: a policy would take the `*` in it for any text.",
+            shown(&tool.name)
+        );
+    }
+    out
+}
+
+fn hide(hidden: &[Entry<'_>], detail: Detail, out: &mut String) {
+    if hidden.is_empty() {
+        return;
+    }
+    out.push_str(",\n\"hide\": [");
+    for (at, (tool, known)) in hidden.iter().enumerate() {
+        out.push_str(if at > 0 { ",\n" } else { "\n" });
+        remarks(tool, known, detail, out);
+        out.push_str(&quoted(&tool.name));
+    }
+    out.push_str("\n]");
+}
+
+fn blocks(mut listed: Vec<Entry<'_>>, posture: Posture, detail: Detail, out: &mut String) {
+    if listed.is_empty() {
+        return;
+    }
+    listed.sort_by_key(|(tool, known)| (std::cmp::Reverse(known.level), tool.name.clone()));
+    out.push_str(",\n\"tools\": {");
+    for (at, (tool, known)) in listed.iter().enumerate() {
+        out.push_str(if at > 0 { ",\n" } else { "\n" });
+        remarks(tool, known, detail, out);
+        let _ = write!(out, "{}: ", quoted(&tool.name));
+        block(tool, known, posture, out);
+    }
+    out.push_str("\n}");
+}
+
+/// The rule block, with what is suggested as comments that can be uncommented as they stand.
+fn block(tool: &Tool<'_>, known: &Classification, posture: Posture, out: &mut String) {
+    let Some(block) = posture.remedy(known.category).block(&tool.name, known.category) else { return };
+    let own = block.to_string();
+    let inner = own.strip_prefix('{').and_then(|own| own.strip_suffix('}')).unwrap_or_default();
+    out.push('{');
+    let suggestions = suggestions(tool, known);
+    let count = suggestions.len();
+    for (at, Suggestion { says, rule }) in suggestions.into_iter().enumerate() {
+        let comma = if at + 1 < count || !inner.is_empty() { "," } else { "" };
+        let _ = write!(out, "\n// suggestion: {}\n// {}{comma}\n", one_line(&says), one_line(&rule));
+    }
+    let _ = write!(out, "{}}}", one_line(inner));
+}
+
+fn remarks(tool: &Tool<'_>, known: &Classification, detail: Detail, out: &mut String) {
+    let (category, level) = (word(known.category), Level::as_str(known.level));
+    let why: Vec<String> = known.evidence.iter().take(2).map(|fact| one_line(fact)).collect();
+    let _ = writeln!(out, "// {category}, {level}, {:.2}: {}.", known.confidence, why.join("; "));
+    if detail == Detail::Parameters {
+        let _ = writeln!(out, "// {}", one_line(&parameters(tool)));
+    }
+}
+
+/// A text as JSON, in which nothing is hidden from whoever reads it.
+pub(super) fn quoted(text: &str) -> String {
+    let mut raw = String::new();
+    quote(text, &mut raw);
+    one_line(&raw)
+}
+
+/// Foreign text on one line: what an editor would not show is written as JSON writes it.
+fn one_line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if is_hidden(letter) {
+            for unit in letter.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(letter);
+        }
+    }
+    out
+}

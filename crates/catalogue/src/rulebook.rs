@@ -1,0 +1,172 @@
+//! All data in one place, read once. What cannot be read knows nothing, and then every tool is Unknown.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+
+use crate::attack::{self, Pattern};
+use crate::calibrate::Calibration;
+use crate::features::{Flag, Key, Phrase, Slot};
+use crate::flow;
+use crate::lexicon::{Borders, Group, Lexicon, WordId, Written};
+use crate::model::{Model, rising, takes_away};
+use crate::name::split;
+use crate::signals::SignalRules;
+use crate::trained::Trained;
+
+const LEXICON: &str = include_str!("../data/lexicon.toml");
+const SIGNALS: &str = include_str!("../data/signals.toml");
+const FLOW: &str = include_str!("../data/flow.toml");
+const ATTACKS: &str = include_str!("../data/attacks.toml");
+const WEIGHTS: &str = include_str!("../data/weights.json");
+
+/// Points for running something and for moving money, by group, in the five places of words.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Bent {
+    pub runs: [f64; 5],
+    pub moves: [f64; 5],
+}
+
+/// The data.
+#[derive(Debug, Default)]
+pub(crate) struct Rulebook {
+    pub lexicon: Lexicon,
+    pub model: Model,
+    pub calibration: Calibration,
+    pub signals: SignalRules,
+    pub patterns: Vec<Pattern>,
+    /// Phrases by their first word.
+    pub phrases: HashMap<WordId, Vec<(Vec<WordId>, Phrase)>>,
+    pub choice_names: HashSet<Box<str>>,
+    /// Texts that are written for the model, in small letters.
+    pub steering: Vec<String>,
+    pub bent: HashMap<Group, Bent>,
+    /// Points of facts: for running something, for moving money.
+    pub bent_flags: HashMap<Flag, (f64, f64)>,
+    pub borders: Borders,
+}
+
+/// Why the data cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RulebookError {
+    #[error("cannot read the lexicon")]
+    Toml(#[from] toml::de::Error),
+    #[error("cannot read the weights")]
+    Json(#[from] serde_json::Error),
+}
+
+static BUILT_IN: LazyLock<Rulebook> = LazyLock::new(|| Rulebook::read(WEIGHTS).unwrap_or_default());
+
+impl Rulebook {
+    /// The data of this build.
+    pub fn built_in() -> &'static Self {
+        &BUILT_IN
+    }
+
+    /// Reads the data, with these weights.
+    pub fn read(weights: &str) -> Result<Self, RulebookError> {
+        let mut book = Self::untrained()?;
+        let trained: Trained = serde_json::from_str(weights)?;
+        trained.put_into(&mut book);
+        book.calibration = trained.calibration;
+        Ok(book)
+    }
+
+    /// Reads the data, with the points that the lexicon gives before anything is learned.
+    pub fn untrained() -> Result<Self, RulebookError> {
+        let written: Written = toml::from_str(LEXICON)?;
+        let mut book = Self { lexicon: written.lexicon(), ..Self::default() };
+        book.signals = SignalRules::read(SIGNALS, &mut book.lexicon)?;
+        flow::read(FLOW, &mut book.lexicon)?;
+        book.patterns = attack::read(ATTACKS)?;
+        book.add_phrases(&written);
+        book.choice_names = written.choice.names.split_whitespace().map(Into::into).collect();
+        book.steering = written.steering.phrases.clone();
+        book.add_priors(&written);
+        for (name, points) in &written.bent.runs {
+            book.bend(name, (*points, 0.0));
+        }
+        for (name, points) in &written.bent.moves {
+            book.bend(name, (0.0, *points));
+        }
+        book.borders = written.borders;
+        Ok(book)
+    }
+
+    fn bend(&mut self, name: &str, (runs, moves): (f64, f64)) {
+        let Some(flag) = Flag::from_word(name) else { return };
+        let bent = self.bent_flags.entry(flag).or_default();
+        *bent = (bent.0 + runs, bent.1 + moves);
+    }
+
+    fn add_phrases(&mut self, written: &Written) {
+        for (name, phrases) in &written.phrases {
+            let Some(phrase) = Phrase::from_word(name) else { continue };
+            for text in phrases {
+                let words: Vec<WordId> =
+                    text.split([' ', '-']).flat_map(|part| known_or_new(part, &mut self.lexicon)).collect();
+                if let Some(first) = words.first() {
+                    self.phrases.entry(*first).or_default().push((words, phrase));
+                }
+            }
+        }
+        // The longest first: `permanently deletes` before `permanently`.
+        for phrases in self.phrases.values_mut() {
+            phrases.sort_by_key(|(words, _)| std::cmp::Reverse(words.len()));
+        }
+    }
+
+    fn add_priors(&mut self, written: &Written) {
+        let mut priors = Vec::new();
+        for group in Group::ALL {
+            let Some(entry) = written.group(group) else { continue };
+            let prior = &entry.prior;
+            self.bent.insert(group, Bent { runs: entry.runs, moves: entry.moves });
+            priors.extend([
+                (Key::Group(Slot::Lead, group), prior.lead),
+                (Key::Group(Slot::Name, group), prior.name),
+                (Key::Group(Slot::Says, group), prior.says),
+                (Key::Group(Slot::First, group), prior.first),
+                (Key::Group(Slot::Rest, group), prior.rest),
+            ]);
+            let choice = written.choice.groups.get(group.as_str());
+            priors.extend(choice.map(|points| (Key::Group(Slot::Choice, group), *points)));
+        }
+        for (name, points) in &written.flags {
+            priors.extend(Flag::from_word(name).map(|flag| (Key::Flag(flag), *points)));
+        }
+        let parameters = &written.parameters;
+        for (words, points) in [
+            (&parameters.reads, parameters.reads_prior),
+            (&parameters.writes, parameters.writes_prior),
+            (&parameters.gone, parameters.gone_prior),
+        ] {
+            let ids = words.split_whitespace().flat_map(|word| known_or_new(word, &mut self.lexicon));
+            priors.extend(ids.map(|id| (Key::Word(Slot::Parameter, id), points)).collect::<Vec<_>>());
+        }
+        for (key, points) in priors {
+            let points = if takes_away(key, &self.lexicon) { rising(points) } else { points };
+            self.model.weights.insert(key, points);
+        }
+    }
+}
+
+/// The word for a form; the apostrophe belongs to it.
+fn known_or_new(form: &str, lexicon: &mut Lexicon) -> Option<WordId> {
+    if let Some(id) = lexicon.find(form) {
+        return Some(id);
+    }
+    let is_one_word = form.contains('\'') || split(form).len() == 1;
+    is_one_word.then(|| lexicon.id_of(form))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Rulebook, WEIGHTS};
+
+    #[test]
+    fn the_data_of_this_build_can_be_read() {
+        let book = Rulebook::read(WEIGHTS).unwrap();
+        assert!(book.patterns.len() >= 17);
+        assert!(book.lexicon.len() > 500);
+    }
+}

@@ -1,0 +1,118 @@
+//! What surrounds a tool: its server, and the names of its siblings. The order in which siblings come does not matter.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::lexicon::Group;
+use crate::name::{Name, split};
+use crate::rulebook::Rulebook;
+
+/// So many tools on one server are very many.
+const CROWD: usize = 60;
+/// Names of a family that are remembered; more say nothing new.
+const MOST_KIN: usize = 4;
+
+/// A server and the names of its tools.
+#[derive(Debug, Clone, Default)]
+pub struct Server {
+    /// Its name, for people.
+    pub name: String,
+    /// The words of its name and description.
+    words: BTreeSet<String>,
+    prefix: Vec<String>,
+    /// Names by what they are about, without their verb.
+    by_object: BTreeMap<String, BTreeSet<String>>,
+    /// Names by their verb.
+    by_verb: BTreeMap<String, BTreeSet<String>>,
+    /// Names that say that code runs.
+    runs_code: BTreeSet<String>,
+    count: usize,
+}
+
+impl Server {
+    /// Takes note of a server's tools. Names that come twice count once.
+    pub fn new<'n>(name: &str, description: Option<&str>, tools: impl IntoIterator<Item = &'n str>) -> Self {
+        let book = Rulebook::built_in();
+        let names: BTreeSet<&str> = tools.into_iter().collect();
+        let text = description.unwrap_or_default().chars().take(2_000).collect::<String>();
+        let words = split(name).into_iter().chain(text.split_whitespace().flat_map(split)).collect();
+        let prefix = common_prefix(&names, book);
+        let mut server = Self { name: name.to_owned(), words, prefix, count: names.len(), ..Self::default() };
+        for own in names {
+            server.note(own, book);
+        }
+        server
+    }
+
+    fn note(&mut self, own: &str, book: &Rulebook) {
+        let name = Name::of(own, &self.prefix, &book.lexicon);
+        let Some((verb, _)) = name.verb() else { return };
+        let object = name.object();
+        let is_code = ["code", "script", "command", "shell", "sql", "javascript", "python"];
+        let runs =
+            name.group(&book.lexicon) == Some(Group::Run) && object.split('_').any(|word| is_code.contains(&word));
+        if runs || matches!(verb.as_str(), "eval" | "exec" | "bash" | "shell") {
+            keep(&mut self.runs_code, own);
+        }
+        keep(self.by_verb.entry(verb.clone()).or_default(), own);
+        if !object.is_empty() {
+            keep(self.by_object.entry(object).or_default(), own);
+        }
+    }
+
+    /// What all its names begin with.
+    pub(crate) fn prefix(&self) -> &[String] {
+        &self.prefix
+    }
+
+    /// Whether it has very many tools.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.count > CROWD
+    }
+
+    /// Whether its name or description has a word.
+    pub(crate) fn has_word(&self, word: &str) -> bool {
+        self.words.contains(word)
+    }
+
+    /// Siblings that are about the same thing: `export_package` beside `import_package`.
+    pub(crate) fn kin(&self, own: &str, name: &Name) -> Vec<&str> {
+        others(self.by_object.get(&name.object()), own)
+    }
+
+    /// Siblings with the same verb.
+    pub(crate) fn namesakes(&self, own: &str, name: &Name) -> Vec<&str> {
+        others(name.verb().and_then(|(verb, _)| self.by_verb.get(verb)), own)
+    }
+
+    /// Siblings that say that code runs here.
+    pub(crate) fn code_runners(&self, own: &str) -> Vec<&str> {
+        others(Some(&self.runs_code), own)
+    }
+}
+
+fn others<'s>(names: Option<&'s BTreeSet<String>>, own: &str) -> Vec<&'s str> {
+    names.into_iter().flatten().map(String::as_str).filter(|name| *name != own).take(MOST_KIN - 1).collect()
+}
+
+/// Names come in order, so those that stay do not depend on how they were told.
+fn keep(names: &mut BTreeSet<String>, own: &str) {
+    if names.len() < MOST_KIN {
+        names.insert(own.to_owned());
+    }
+}
+
+/// The words that all names begin with, up to the first that is a verb. Few names have nothing in common by design.
+fn common_prefix(names: &BTreeSet<&str>, book: &Rulebook) -> Vec<String> {
+    // In order, the first and the last differ the most.
+    let (Some(first), Some(last)) = (names.first(), names.last()) else { return Vec::new() };
+    if names.len() < 3 {
+        return Vec::new();
+    }
+    let (first, last) = (split(first), split(last));
+    let common = first.iter().zip(&last).take_while(|(one, other)| one == other).map(|(word, _)| word);
+    let is_verb = |word: &&String| {
+        let known = book.lexicon.find(word).and_then(|id| book.lexicon.word(id));
+        known.is_some_and(|word| word.group.is_some() && !word.is_doubtful)
+    };
+    common.take_while(|word| !is_verb(word)).cloned().collect()
+}

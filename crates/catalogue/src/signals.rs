@@ -1,0 +1,154 @@
+//! What a definition shows without being understood: parameters that take code or addresses, words of administration.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use crate::lexicon::Lexicon;
+use crate::parameters::{Kind, Parameter};
+use crate::shown::shown;
+
+/// So many parameters are many.
+pub(crate) const MANY_PARAMETERS: usize = 10;
+
+macro_rules! kinds {
+    ($($variant:ident = $word:literal, $says:literal;)+) => {
+        /// Kinds of signals.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum SignalKind { $(#[doc = $says] $variant,)+ }
+
+        impl SignalKind {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The word for programs.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word,)+ }
+            }
+
+            /// What it says, for people.
+            pub fn says(self) -> &'static str {
+                match self { $(Self::$variant => $says,)+ }
+            }
+        }
+    };
+}
+
+kinds! {
+    TakesCode = "takes_code", "takes code";
+    TakesShell = "takes_shell", "takes a command line";
+    TakesSql = "takes_sql", "takes a query in a language";
+    TakesUrl = "takes_url", "takes an address";
+    TakesPath = "takes_path", "takes a file path";
+    TakesMarkup = "takes_markup", "takes HTML or a template";
+    TakesRecipients = "takes_recipients", "takes recipients";
+    TakesAmount = "takes_amount", "takes an amount";
+    TakesMany = "takes_many", "takes a list of targets";
+    TakesSecret = "takes_secret", "takes a secret";
+    AdminWords = "admin_words", "speaks of administration";
+    BulkWords = "bulk_words", "acts on many things at once";
+    ManyParameters = "many_parameters", "has many parameters";
+    NoDescription = "no_description", "has no description";
+    LongDescription = "long_description", "has a description that is too long to be read whole";
+    OddSchema = "odd_schema", "has an input schema that is none";
+    HiddenText = "hidden_text", "has letters that are not shown";
+    SteersModel = "steers_model", "has text that is written for the model";
+    CrowdedServer = "crowded_server", "is one of very many on its server";
+}
+
+impl SignalKind {
+    /// Finds one by its word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.as_str() == word)
+    }
+}
+
+/// Something that a definition shows.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Signal {
+    /// What.
+    #[serde(rename = "signal", serialize_with = "as_word")]
+    pub kind: SignalKind,
+    /// At which parameter, made visible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameter: Option<String>,
+}
+
+fn as_word<S: serde::Serializer>(kind: &SignalKind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(kind.as_str())
+}
+
+/// One entry of `data/signals.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    #[serde(rename = "says")]
+    _says: String,
+    #[serde(default)]
+    exact: Vec<String>,
+    #[serde(default)]
+    word: Vec<String>,
+    #[serde(default)]
+    described: Vec<String>,
+    #[serde(default)]
+    list: bool,
+    #[serde(default)]
+    tool_word: Vec<String>,
+}
+
+/// How parameters are told apart.
+#[derive(Debug, Default)]
+pub(crate) struct SignalRules {
+    exact: HashMap<Box<str>, Vec<SignalKind>>,
+    word: HashMap<Box<str>, Vec<SignalKind>>,
+    described: Vec<(Box<str>, SignalKind)>,
+    only_lists: Vec<SignalKind>,
+}
+
+impl SignalRules {
+    /// Reads the file; words of tools go to the lexicon.
+    pub fn read(text: &str, lexicon: &mut Lexicon) -> Result<Self, toml::de::Error> {
+        let entries: BTreeMap<String, Entry> = toml::from_str(text)?;
+        let mut rules = Self::default();
+        for (name, entry) in entries {
+            let Some(kind) = SignalKind::from_word(&name) else { continue };
+            for exact in entry.exact {
+                rules.exact.entry(exact.into()).or_default().push(kind);
+            }
+            for word in entry.word {
+                rules.word.entry(word.into()).or_default().push(kind);
+            }
+            rules.described.extend(entry.described.into_iter().map(|text| (text.into(), kind)));
+            if entry.list {
+                rules.only_lists.push(kind);
+            }
+            for word in entry.tool_word {
+                lexicon.change(&word, |word| word.signals.push(kind));
+            }
+        }
+        Ok(rules)
+    }
+
+    /// Adds what a parameter shows.
+    pub fn look_at(&self, parameter: &Parameter<'_>, found: &mut Vec<Signal>) {
+        if parameter.kind == Kind::Flag {
+            return;
+        }
+        let mut kinds: Vec<SignalKind> = Vec::new();
+        kinds.extend(self.exact.get(parameter.joined.as_str()).into_iter().flatten());
+        for word in parameter.joined.split('_') {
+            kinds.extend(self.word.get(word).into_iter().flatten());
+        }
+        if let Some(text) = parameter.description.as_deref().filter(|_| parameter.kind == Kind::Text) {
+            let told = self.described.iter().filter(|(told, _)| text.contains(&**told));
+            kinds.extend(told.map(|(_, kind)| *kind));
+        }
+        kinds.retain(|kind| parameter.kind == Kind::List || !self.only_lists.contains(kind));
+        kinds.retain(|kind| parameter.kind != Kind::Number || *kind == SignalKind::TakesAmount);
+        kinds.sort_unstable();
+        kinds.dedup();
+        for kind in kinds {
+            found.push(Signal { kind, parameter: Some(shown(&parameter.path)) });
+        }
+    }
+}

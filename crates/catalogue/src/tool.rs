@@ -1,0 +1,66 @@
+//! A tool as its server describes it.
+
+use std::borrow::Cow;
+
+use gatelodge_json::{Kind, Value};
+
+/// The most of a name that is looked at; no client shows more.
+pub(crate) const LONGEST_NAME: usize = 256;
+
+/// What a server says of a tool.
+#[derive(Debug, Clone)]
+pub struct Tool<'a> {
+    /// Its name.
+    pub name: Cow<'a, str>,
+    /// What it does, in the server's words.
+    pub description: Option<Cow<'a, str>>,
+    /// What it takes.
+    pub schema: Option<Value<'a>>,
+    /// The server's own claims.
+    pub annotations: Annotations,
+}
+
+/// What a server claims of a tool. Claims may raise the risk; they never lower it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Annotations {
+    /// `readOnlyHint`, if it is said.
+    pub read_only: Option<bool>,
+    /// `destructiveHint`, if it is said.
+    pub destructive: Option<bool>,
+}
+
+impl<'a> Tool<'a> {
+    /// A tool of which nothing is known but its name.
+    pub fn named(name: &'a str) -> Self {
+        Self { name: Cow::Borrowed(name), description: None, schema: None, annotations: Annotations::default() }
+    }
+
+    /// Reads an entry of `tools/list`.
+    ///
+    /// # Errors
+    /// It is no object, or has no usable name.
+    pub fn of(entry: Value<'a>) -> Result<Self, &'static str> {
+        if entry.kind() != Kind::Object {
+            return Err("a tool is an object with a `name`");
+        }
+        let name = entry.get("name").ok_or("the tool has no `name`")?;
+        let name = name.as_str().ok_or("the tool's `name` is no string")?;
+        if name.is_empty() {
+            return Err("the tool's `name` is empty");
+        }
+        if name.len() > LONGEST_NAME {
+            return Err("the tool's `name` is longer than 256 bytes");
+        }
+        let schema = entry.get("inputSchema").or_else(|| entry.get("input_schema"));
+        let description = entry.get("description").and_then(|text| text.as_str());
+        let description = description.filter(|text| !text.trim().is_empty());
+        Ok(Self { name, description, schema, annotations: Annotations::of(entry.get("annotations")) })
+    }
+}
+
+impl Annotations {
+    fn of(value: Option<Value<'_>>) -> Self {
+        let hint = |name: &str| value.and_then(|all| all.get(name)).and_then(|hint| hint.as_bool());
+        Self { read_only: hint("readOnlyHint"), destructive: hint("destructiveHint") }
+    }
+}

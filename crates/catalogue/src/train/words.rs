@@ -1,0 +1,39 @@
+//! Which words are learned: those that several servers use. A word of one server says which server it is, not what a
+//! tool does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Servers;
+use crate::labels::Labelled;
+use crate::lexicon::Lexicon;
+use crate::name::split;
+use crate::parameters::Parameters;
+use crate::text::plain;
+
+/// So many servers must use a word.
+const LEAST_SERVERS: usize = 4;
+
+/// Adds the common words to the lexicon.
+pub(super) fn add_common(lexicon: &mut Lexicon, tools: &[Labelled<'_>], servers: &Servers) {
+    let mut users: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
+    for tool in tools.iter().filter(|tool| tool.label.is_some()) {
+        let Some((at, _)) = servers.get(&tool.item.family()) else { continue };
+        let own = &tool.item.tool;
+        let description = plain(own.description.as_deref().unwrap_or_default());
+        let named = split(&own.name).into_iter();
+        let told = description.text.split(|letter: char| !letter.is_alphanumeric() && letter != '\'');
+        let told = told.filter(|word| !word.is_empty()).map(str::to_lowercase);
+        let parameters = Parameters::of(own.schema);
+        let taken = parameters.list.iter().flat_map(|own| own.joined.split('_')).map(str::to_owned);
+        for word in named.chain(told).chain(taken) {
+            if word.len() > 1 && word.chars().all(char::is_alphabetic) {
+                users.entry(word).or_default().insert(*at);
+            }
+        }
+    }
+    for (word, users) in users {
+        if users.len() >= LEAST_SERVERS && lexicon.find(&word).is_none() {
+            lexicon.id_of(&word);
+        }
+    }
+}

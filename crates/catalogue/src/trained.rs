@@ -1,0 +1,80 @@
+//! Learned weights as they are written, in `data/weights.json`. Made by the trainer, read by people if need be.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::calibrate::Calibration;
+use crate::features::{Flag, Key, Slot};
+use crate::lexicon::Group;
+use crate::model::{Points, rising, takes_away};
+use crate::rulebook::Rulebook;
+
+/// The file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Trained {
+    /// What it was made from, in a few words.
+    pub origin: String,
+    pub bias: Points,
+    pub flags: BTreeMap<String, Points>,
+    /// By place, then by group.
+    pub groups: BTreeMap<String, BTreeMap<String, Points>>,
+    /// By place, then by word.
+    pub words: BTreeMap<String, BTreeMap<String, Points>>,
+    pub calibration: Calibration,
+}
+
+impl Trained {
+    /// Puts the weights over those of the lexicon.
+    pub fn put_into(&self, book: &mut Rulebook) {
+        book.model.bias = self.bias;
+        let mut learned = Vec::new();
+        for (name, points) in &self.flags {
+            learned.extend(Flag::from_word(name).map(|flag| (Key::Flag(flag), *points)));
+        }
+        for (slot, groups) in &self.groups {
+            let Some(slot) = Slot::from_word(slot) else { continue };
+            let group = |name: &str| Group::ALL.into_iter().find(|group| group.as_str() == name);
+            learned.extend(groups.iter().filter_map(|(name, points)| Some((Key::Group(slot, group(name)?), *points))));
+        }
+        for (slot, words) in &self.words {
+            let Some(slot) = Slot::from_word(slot) else { continue };
+            for (word, points) in words {
+                let id = book.lexicon.find(word).unwrap_or_else(|| book.lexicon.id_of(word));
+                learned.push((Key::Word(slot, id), *points));
+            }
+        }
+        for (key, points) in learned {
+            // The file may have been edited; the promise holds all the same.
+            let points = if takes_away(key, &book.lexicon) { rising(points) } else { points };
+            book.model.weights.insert(key, points);
+        }
+    }
+
+    /// Writes down a model.
+    pub fn of(book: &Rulebook, origin: String, calibration: Calibration) -> Self {
+        let mut trained = Self { origin, bias: book.model.bias.map(rounded), calibration, ..Self::default() };
+        for (key, points) in &book.model.weights {
+            let points = points.map(rounded);
+            match key {
+                Key::Flag(flag) => drop(trained.flags.insert(flag.as_str().to_owned(), points)),
+                Key::Group(slot, group) => {
+                    let groups = trained.groups.entry(slot.as_str().to_owned()).or_default();
+                    groups.insert(group.as_str().to_owned(), points);
+                }
+                Key::Word(slot, id) => {
+                    let Some(word) = book.lexicon.word(*id) else { continue };
+                    let words = trained.words.entry(slot.as_str().to_owned()).or_default();
+                    words.insert(word.base.to_string(), points);
+                }
+            }
+        }
+        trained
+    }
+}
+
+/// Three places: more would be noise, and the file is read in reviews.
+fn rounded(value: f64) -> f64 {
+    (value * 1_000.0).round() / 1_000.0
+}

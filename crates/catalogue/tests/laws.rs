@@ -1,0 +1,164 @@
+//! What holds for every tool, tried on random ones.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
+use gatelodge_catalogue::{Item, Server, Tool, classify, read_tools, recommended};
+use gatelodge_policy::{Format, parse};
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+
+const WORDS: &[&str] = &[
+    "get",
+    "list",
+    "search",
+    "create",
+    "update",
+    "run",
+    "execute",
+    "delete",
+    "clear",
+    "pay",
+    "send",
+    "file",
+    "user",
+    "order",
+    "payment",
+    "status",
+    "log",
+    "frob",
+    "the",
+    "a",
+    "of",
+    "and",
+    "not",
+    "never",
+    "read-only",
+    "permanently",
+    "code",
+    "query",
+    "command",
+    "convert",
+    "generate",
+    "import",
+    "export",
+    "all",
+    "table",
+    "without",
+    "changes",
+    "replaces",
+    "does",
+    "cannot",
+    "be",
+    "undone",
+    "reset",
+    "cancel",
+    "subscription",
+    "returns",
+    "weather",
+];
+const DESTROYING: &[&str] = &["delete", "remove", "destroy", "drop", "purge", "wipe", "erase", "truncate"];
+const PARAMETERS: &[&str] =
+    &["path", "url", "sql", "code", "command", "limit", "query", "body", "amount", "force", "action"];
+
+/// 256 cases for each law; `PROPTEST_CASES` asks for more. No files are written.
+fn config() -> ProptestConfig {
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::default() }
+}
+
+fn name() -> impl Strategy<Value = String> {
+    proptest::collection::vec(select(WORDS), 1..4).prop_map(|words| words.join("_"))
+}
+
+fn description() -> impl Strategy<Value = Option<String>> {
+    proptest::option::of(
+        proptest::collection::vec(select(WORDS), 1..20).prop_map(|words| format!("{}.", words.join(" "))),
+    )
+}
+
+fn schema() -> impl Strategy<Value = Value> {
+    proptest::collection::vec(select(PARAMETERS), 0..5).prop_map(|names| {
+        let properties: serde_json::Map<String, Value> =
+            names.into_iter().map(|name| (name.to_owned(), json!({"type": "string"}))).collect();
+        json!({"type": "object", "properties": properties})
+    })
+}
+
+fn entry() -> impl Strategy<Value = Value> {
+    (name(), description(), schema()).prop_map(
+        |(name, description, schema)| json!({"name": name, "description": description, "inputSchema": schema}),
+    )
+}
+
+fn classified(entry: &Value, siblings: &[String]) -> gatelodge_catalogue::Classification {
+    let text = entry.to_string();
+    let documents = read_tools(text.as_bytes());
+    let tool = Tool::of(documents[0].1.as_ref().expect("JSON").root()).expect("a tool");
+    let names = siblings.iter().map(String::as_str).chain([&*tool.name]);
+    classify(&tool, &Server::new("server", None, names))
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn any_bytes_are_classified_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        for (number, document) in read_tools(&bytes) {
+            if let Ok(document) = document {
+                for item in Item::all(&document, number).into_iter().flatten() {
+                    classify(&item.tool, &Server::default());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_text_is_classified_the_same_twice_and_its_rule_loads(name in ".{1,40}", description in ".{0,200}", schema in schema()) {
+        let entry = json!({"name": name, "description": description, "inputSchema": schema});
+        let (one, other) = (classified(&entry, &[]), classified(&entry, &[]));
+        prop_assert_eq!(&one, &other);
+        prop_assert!((0.0..=1.0).contains(&one.confidence));
+        prop_assert!(parse(one.recommended.to_string().as_bytes(), Format::Json).is_ok());
+        prop_assert_eq!(&one.recommended, &recommended(&name, one.category));
+    }
+
+    #[test]
+    fn the_order_of_siblings_does_not_matter(entry in entry(), siblings in proptest::collection::vec(name(), 0..12)) {
+        let mut turned = siblings.clone();
+        turned.reverse();
+        prop_assert_eq!(classified(&entry, &siblings), classified(&entry, &turned));
+    }
+
+    #[test]
+    fn a_claim_of_only_reading_never_makes_a_tool_milder(entry in entry(), destructive in proptest::option::of(any::<bool>())) {
+        let with = |read_only: Option<bool>| {
+            let mut entry = entry.clone();
+            entry["annotations"] = json!({"readOnlyHint": read_only, "destructiveHint": destructive});
+            classified(&entry, &[]).level
+        };
+        prop_assert!(with(Some(true)) >= with(None));
+    }
+
+    #[test]
+    fn a_destroying_word_in_the_name_never_makes_a_tool_milder(entry in entry(), word in select(DESTROYING)) {
+        let before = classified(&entry, &[]);
+        let name = entry["name"].as_str().expect("a name").to_owned();
+        for more in [format!("{word}_{name}"), format!("{name}_{word}")] {
+            let mut entry = entry.clone();
+            entry["name"] = json!(more);
+            let after = classified(&entry, &[]);
+            prop_assert!(after.level >= before.level, "{more}: {before:?}\n{after:?}");
+        }
+    }
+
+    #[test]
+    fn a_destroying_sentence_never_makes_a_tool_milder(entry in entry(), word in select(DESTROYING)) {
+        let before = classified(&entry, &[]);
+        let said = entry["description"].as_str().unwrap_or_default().to_owned();
+        for more in [format!("{said} It {word}s what is there."), format!("{word}s what is there. {said}")] {
+            let mut entry = entry.clone();
+            entry["description"] = json!(more);
+            let after = classified(&entry, &[]);
+            prop_assert!(after.level >= before.level, "{more}: {before:?}\n{after:?}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Ready policies: they load, allow reads, refuse or hold what they should, and refuse what comes later.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use gatelodge_catalogue::{Classification, Item, Posture, Server, classify, read_tools, ready, scaffold};
+use gatelodge_json::{Limits, read};
+use gatelodge_policy::{
+    Call, Caller, Category, Code, Decision, Definition, Format, Policy, Severity, Subject, Tool, Tools, check, decide,
+    parse,
+};
+use jiff::Timestamp;
+
+/// What becomes of a call.
+#[derive(Debug, PartialEq, Eq)]
+enum Fate {
+    Passes,
+    Limited,
+    Waits,
+    Refused,
+}
+
+fn judge(policy: &Policy, tool: &str) -> Fate {
+    let document = read(b"{}", &Limits::REQUEST).expect("JSON");
+    let tool = Tool { name: tool, category: Category::Unknown, definition: Definition::Accepted, schema: None };
+    let call = Call {
+        subject: Subject::Tool(tool),
+        arguments: Some(document.root()),
+        server: None,
+        caller: Caller::default(),
+        session: None,
+    };
+    match decide(policy, &call, Timestamp::UNIX_EPOCH) {
+        Decision::Deny(reason) => {
+            assert!(matches!(reason.code, Code::Hidden | Code::NotListed), "{reason:?}");
+            Fate::Refused
+        }
+        Decision::Allow(terms) if terms.question.is_some() => Fate::Waits,
+        Decision::Allow(terms) if !terms.charges.is_empty() => Fate::Limited,
+        Decision::Allow(_) => Fate::Passes,
+    }
+}
+
+fn expected(posture: Posture, category: Category) -> Fate {
+    match (posture, category) {
+        (_, Category::Read) => Fate::Passes,
+        (Posture::Strict, Category::Destructive | Category::Financial)
+        | (Posture::Recommended, Category::Destructive) => Fate::Refused,
+        (Posture::Strict, _) | (_, Category::Financial | Category::Destructive) => Fate::Waits,
+        (Posture::Recommended, Category::Unknown) => Fate::Waits,
+        (Posture::Recommended | Posture::Permissive, _) => Fate::Limited,
+    }
+}
+
+/// Each server of the labelled file, and Pharo, as the text of a `tools/list` result.
+fn servers() -> Vec<(String, String)> {
+    let mut servers: Vec<(String, Vec<serde_json::Value>)> = Vec::new();
+    for line in include_str!("known.jsonl").lines() {
+        let entry: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let name = entry["server"].as_str().expect("a name").to_owned();
+        match servers.iter_mut().find(|(own, _)| *own == name) {
+            Some((_, tools)) => tools.push(entry),
+            None => servers.push((name, vec![entry])),
+        }
+    }
+    let mut servers: Vec<(String, String)> =
+        servers.into_iter().map(|(name, tools)| (name, serde_json::json!({ "tools": tools }).to_string())).collect();
+    servers.push(("pharo".to_owned(), include_str!("pharo.json").to_owned()));
+    servers
+}
+
+fn each(look: impl Fn(&str, &[(&Item<'_>, Classification)], Posture, &str)) {
+    for (server, list) in servers() {
+        let documents = read_tools(list.as_bytes());
+        let items: Vec<Item<'_>> = Item::all(documents[0].1.as_ref().expect("JSON"), 1)
+            .into_iter()
+            .map(|item| item.expect("a tool"))
+            .collect();
+        let around = Server::new(&server, None, items.iter().map(|item| &*item.tool.name));
+        let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
+        let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
+        for posture in Posture::ALL {
+            look(&list, &known, posture, &ready(&server, &entries, posture).expect("a policy"));
+            look(&list, &known, posture, &scaffold(&server, &entries, posture).expect("a policy"));
+        }
+    }
+}
+
+#[test]
+fn ready_policies_do_to_each_tool_what_its_category_calls_for_and_refuse_what_comes_later() {
+    each(|_, known, posture, text| {
+        let policy = parse(text.as_bytes(), Format::Json).expect("a policy");
+        for (item, known) in known {
+            assert_eq!(
+                judge(&policy, &item.tool.name),
+                expected(posture, known.category),
+                "{} {posture:?}\n{text}",
+                item.tool.name
+            );
+        }
+        assert_eq!(judge(&policy, "a_tool_that_comes_later"), Fate::Refused);
+    });
+}
+
+#[test]
+fn ready_policies_have_no_findings_against_the_schemas_of_their_server() {
+    each(|list, _, _, text| {
+        let tools = Tools::read(list.as_bytes()).expect("tools");
+        let findings = check(text.as_bytes(), Format::Json, Some(&tools));
+        assert!(findings.is_empty(), "{findings:?}\n{text}");
+    });
+}
+
+#[test]
+fn a_suggestion_loads_when_its_slashes_are_taken_away() {
+    let mut seen = 0;
+    each(|list, _, _, text| {
+        let mut is_next = false;
+        let mut lines = Vec::new();
+        for line in text.lines() {
+            let rule = line.trim_start().strip_prefix("// ").filter(|_| is_next);
+            lines.push(rule.unwrap_or(line).to_owned());
+            is_next = line.trim_start().starts_with("// suggestion: ");
+        }
+        let text = lines.join("\n");
+        let tools = Tools::read(list.as_bytes()).expect("tools");
+        let findings = check(text.as_bytes(), Format::Json, Some(&tools));
+        assert!(findings.iter().all(|finding| finding.severity != Severity::Error), "{findings:?}\n{text}");
+    });
+    for (_, list) in servers() {
+        seen += usize::from(list.contains("path"));
+    }
+    assert!(seen > 0);
+}
+
+#[test]
+fn paths_and_addresses_get_a_suggestion() {
+    let mut texts = Vec::new();
+    for (server, list) in servers() {
+        let documents = read_tools(list.as_bytes());
+        let items = Item::all(documents[0].1.as_ref().expect("JSON"), 1);
+        let items: Vec<Item<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
+        let around = Server::new(&server, None, items.iter().map(|item| &*item.tool.name));
+        let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
+        let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
+        texts.push((server, ready("x", &entries, Posture::Recommended).expect("a policy")));
+    }
+    let text = |name: &str| texts.iter().find(|(own, _)| own == name).map(|(_, text)| text.as_str()).expect("a server");
+    assert!(
+        text("filesystem").contains(r#"// "require": [{"path": "args.path", "op": "path_within""#),
+        "{}",
+        text("filesystem")
+    );
+    assert!(text("web").contains(r#"// "require": [{"path": "args.url", "op": "host_in""#), "{}", text("web"));
+    assert!(text("shell").contains(r#"// "validate_arguments": true"#), "{}", text("shell"));
+}
+
+#[test]
+fn a_scaffold_tells_the_parameters() {
+    let list = include_str!("pharo.json");
+    let documents = read_tools(list.as_bytes());
+    let items = Item::all(documents[0].1.as_ref().expect("JSON"), 1);
+    let items: Vec<Item<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
+    let around = Server::new("pharo", None, items.iter().map(|item| &*item.tool.name));
+    let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
+    let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
+    let text = scaffold("pharo", &entries, Posture::Recommended).expect("a policy");
+    assert!(text.contains("// Parameters: package_name (string, required), path (string)."), "{text}");
+    assert!(text.contains("// Parameters: none."), "{text}");
+}
+
+#[test]
+fn a_name_with_a_star_is_left_out_and_refused() {
+    let entry = r#"{"tools": [{"name": "get_*"}, {"name": "delete_*"}, {"name": "get_x"}]}"#;
+    let documents = read_tools(entry.as_bytes());
+    let items = Item::all(documents[0].1.as_ref().expect("JSON"), 1);
+    let items: Vec<Item<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
+    let around = Server::new("stars", None, items.iter().map(|item| &*item.tool.name));
+    let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
+    let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
+    for posture in Posture::ALL {
+        let policy =
+            parse(ready("stars", &entries, posture).expect("a policy").as_bytes(), Format::Json).expect("a policy");
+        assert_eq!(judge(&policy, "get_x"), Fate::Passes);
+        assert_eq!(judge(&policy, "get_y"), Fate::Refused);
+        assert_eq!(judge(&policy, "get_*"), Fate::Refused);
+    }
+}

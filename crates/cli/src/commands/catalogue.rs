@@ -1,0 +1,17 @@
+//! `gatelodge catalogue …`: what tools can do.
+
+mod classify;
+mod eval;
+pub mod known;
+
+use anyhow::Result;
+
+use crate::cli::CatalogueCommand;
+use crate::exit::Exit;
+
+pub fn run(command: CatalogueCommand) -> Result<Exit> {
+    match command {
+        CatalogueCommand::Classify(args) => classify::run(&args),
+        CatalogueCommand::Eval(args) => eval::run(&args),
+    }
+}

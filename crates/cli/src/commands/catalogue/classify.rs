@@ -1,0 +1,47 @@
+//! `catalogue classify`: one line for each tool.
+
+use anyhow::Result;
+use gatelodge_catalogue::{Item, ReadError, Server, classify, read_tools};
+use serde_json::json;
+
+use super::known;
+use crate::cli::ClassifyArgs;
+use crate::exit::Exit;
+use crate::output;
+
+pub fn run(args: &ClassifyArgs) -> Result<Exit> {
+    let source = known::read(&args.file)?;
+    let documents = read_tools(&source.text);
+    let mut items: Vec<Result<Item<'_>, ReadError>> = Vec::new();
+    for (number, document) in &documents {
+        match document {
+            Ok(document) => items.extend(Item::all(document, *number)),
+            Err(error) => items.push(Err(error.clone())),
+        }
+    }
+    let servers = known::servers(items.iter().flatten());
+    let (mut out, mut rows, mut errors) = (String::new(), Vec::new(), Vec::new());
+    let nobody = Server::default();
+    for item in items {
+        match item {
+            Ok(item) => {
+                let answer = classify(&item.tool, servers.get(&item.family()).unwrap_or(&nobody));
+                match args.json {
+                    true => out.push_str(&format!("{}\n", known::told(&item.server, &item.tool, &answer)?)),
+                    false => rows.push(known::row(&item.tool, &answer)),
+                }
+            }
+            Err(error) => {
+                // Each tool that was told gets its line, also where there is no answer.
+                if args.json {
+                    out.push_str(&format!("{}\n", json!({"line": error.number, "error": error.why})));
+                }
+                errors.push(error);
+            }
+        }
+    }
+    out.push_str(&output::table(&rows));
+    output::print(&out)?;
+    known::refuse(&errors);
+    Ok(if errors.is_empty() { Exit::Fine } else { Exit::Findings })
+}

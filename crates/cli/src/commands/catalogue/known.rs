@@ -1,0 +1,61 @@
+//! Tools that were told, among their siblings, and what is known of each.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Result;
+use gatelodge_catalogue::{Classification, Item, ReadError, Server, Tool};
+use gatelodge_json::Limits;
+use serde_json::{Value, json};
+
+use crate::exit::Usage;
+use crate::file::{self, Source};
+use crate::report::{say, shown};
+
+/// Reads what is to be classified.
+pub fn read(path: &Path) -> Result<Source> {
+    let source = file::try_read_reply(path).map_err(|error| Usage(format!("{}; {}", error.message, error.help)))?;
+    if source.text.len() > Limits::REPLY.bytes {
+        return Err(Usage(format!("`{}` is larger than 64 MiB; give it in parts", shown(&source.name))).into());
+    }
+    Ok(source)
+}
+
+/// The servers of some tools, by family.
+pub fn servers<'t>(tools: impl IntoIterator<Item = &'t Item<'t>>) -> BTreeMap<String, Server> {
+    let mut families: BTreeMap<String, (String, Vec<&str>)> = BTreeMap::new();
+    for item in tools {
+        let family = families.entry(item.family()).or_insert_with(|| (item.server.to_string(), Vec::new()));
+        family.1.push(&item.tool.name);
+    }
+    families.into_iter().map(|(family, (name, tools))| (family, Server::new(&name, None, tools))).collect()
+}
+
+/// Tells what is no tool.
+pub fn refuse(errors: &[ReadError]) {
+    /// Nobody reads more.
+    const MOST: usize = 20;
+    for error in errors.iter().take(MOST) {
+        say(&format!("not classified: {}", shown(&error.to_string())));
+    }
+    if errors.len() > MOST {
+        say(&format!("and {} more", errors.len() - MOST));
+    }
+}
+
+/// All that is known of a tool, for programs.
+pub fn told(server: &str, tool: &Tool<'_>, known: &Classification) -> Result<Value> {
+    let mut all = json!({"server": shown(server), "name": shown(&tool.name)});
+    if let (Value::Object(all), Value::Object(known)) = (&mut all, serde_json::to_value(known)?) {
+        all.extend(known);
+    }
+    Ok(all)
+}
+
+/// A line of a table, for people.
+pub fn row(tool: &Tool<'_>, known: &Classification) -> Vec<String> {
+    let why = known.evidence.first().cloned().unwrap_or_else(|| "nothing in its definition says".to_owned());
+    let confidence = format!("{:.2}", known.confidence);
+    let category = serde_json::to_value(known).ok().and_then(|all| Some(all.get("category")?.as_str()?.to_owned()));
+    vec![known.level.as_str().to_owned(), category.unwrap_or_default(), confidence, shown(&tool.name), why]
+}

@@ -1,0 +1,121 @@
+//! `gatelodge scan`: what the tools of a server can do, and a policy for it.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use gatelodge_catalogue::{Classification, Item, Posture, ReadError, Server, classify, read_tools, scaffold};
+use gatelodge_gateway::UpstreamConfig;
+use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use serde_json::json;
+
+use super::catalogue::known;
+use super::server::test;
+use super::wrap;
+use crate::cli::{PostureName, ScanArgs};
+use crate::client::{Client, ClientError, EraChoice, Told};
+use crate::exit::{Exit, Failed, Usage};
+use crate::report::{counted, say, shown};
+use crate::{address, desk, environment, file, output};
+
+/// How long a server may take to answer.
+const TIME: Duration = Duration::from_secs(30);
+
+pub fn run(args: ScanArgs) -> Result<Exit> {
+    if let Some(url) = &args.url {
+        return desk::wait(async { tell(&of_url(url, &args).await?, &args, str::to_owned) });
+    }
+    if let Some(name) = &args.name {
+        return test::with(&args.store, name, async |server| of_server(&server, &args).await);
+    }
+    wrap::refuse_missing(&args.command)?;
+    let server = wrap::server_of(&args.command, None)?;
+    desk::wait(of_server(&server, &args))
+}
+
+async fn of_server(server: &UpstreamConfig, args: &ScanArgs) -> Result<Exit> {
+    let mut told = test::ask(server).await.map_err(|error| test::failed(server, &error))?;
+    told.server = server.name.to_string();
+    let secrets = server.secrets();
+    tell(&told, args, |text| secrets.cut_text(text))
+}
+
+async fn of_url(url: &str, args: &ScanArgs) -> Result<Told> {
+    let address = address::parse(url).map_err(|fault| Usage(format!("{}; {}", fault.message(), fault.help())))?;
+    let mut headers = HeaderMap::new();
+    if let Some(variable) = &args.token_env {
+        let token = environment::variable(variable).ok_or_else(|| Usage(format!("`{variable}` is not set")))?;
+        let value = HeaderValue::try_from(format!("Bearer {}", token.trim()));
+        let mut value = value.map_err(|_| Usage(format!("what `{variable}` holds is not a token")))?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    let asked = async {
+        let mut client = Client::open(address, headers, EraChoice::Auto, TIME).await?;
+        let tools = client.tools().await?;
+        let told = Told { server: client.server.clone(), revision: client.revision.clone(), tools };
+        client.close().await;
+        Ok(told)
+    };
+    asked.await.map_err(|error: ClientError| {
+        let exit = if matches!(error, ClientError::Unreachable(_)) { Exit::Unreachable } else { Exit::Findings };
+        Failed(exit, format!("{}: {}", address::shown(url), shown(&error.to_string()))).into()
+    })
+}
+
+/// Classifies what a server told, and says it; `cut` takes secrets out.
+fn tell(told: &Told, args: &ScanArgs, cut: impl Fn(&str) -> String) -> Result<Exit> {
+    // Cut before anything is read: what is not there cannot be said.
+    let list = cut(&json!({"server": told.server, "tools": told.tools}).to_string());
+    let documents = read_tools(list.as_bytes());
+    let (mut items, mut errors): (Vec<Item<'_>>, Vec<ReadError>) = (Vec::new(), Vec::new());
+    for (number, document) in &documents {
+        match document {
+            Ok(document) => Item::all(document, *number).into_iter().for_each(|item| match item {
+                Ok(item) => items.push(item),
+                Err(error) => errors.push(error),
+            }),
+            Err(error) => errors.push(error.clone()),
+        }
+    }
+    let server = Server::new(&told.server, None, items.iter().map(|item| &*item.tool.name));
+    let mut known: Vec<(&Item<'_>, Classification)> =
+        items.iter().map(|item| (item, classify(&item.tool, &server))).collect();
+    known.sort_by(|(one, first), (other, second)| {
+        second.level.cmp(&first.level).then_with(|| one.tool.name.cmp(&other.tool.name))
+    });
+    match args.policy {
+        Some(posture) => policy(&told.server, &known, posture, args)?,
+        None => list_all(&told.server, &known, args.json)?,
+    }
+    known::refuse(&errors);
+    Ok(if errors.is_empty() { Exit::Fine } else { Exit::Findings })
+}
+
+fn list_all(server: &str, known: &[(&Item<'_>, Classification)], json: bool) -> Result<()> {
+    if json {
+        let lines = known.iter().map(|(item, known)| Ok(format!("{}\n", known::told(server, &item.tool, known)?)));
+        return output::print(&lines.collect::<Result<String>>()?);
+    }
+    let rows: Vec<_> = known.iter().map(|(item, known)| known::row(&item.tool, known)).collect();
+    output::print(&output::table(&rows))?;
+    say(&format!("{}; `--policy recommended` writes a policy for them", counted(known.len(), "tool")));
+    Ok(())
+}
+
+fn policy(server: &str, known: &[(&Item<'_>, Classification)], posture: PostureName, args: &ScanArgs) -> Result<()> {
+    let posture = match posture {
+        PostureName::Recommended => Posture::Recommended,
+        PostureName::Strict => Posture::Strict,
+        PostureName::Permissive => Posture::Permissive,
+    };
+    let tools: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
+    let text = scaffold(server, &tools, posture).map_err(|error| Failed(Exit::Findings, error.to_string()))?;
+    match &args.out {
+        Some(path) => {
+            file::write_new(path, &text)?;
+            say(&format!("wrote `{}`; read it, then `gatelodge policy put NAME {0}`", path.display()));
+            Ok(())
+        }
+        None => output::print(&text),
+    }
+}

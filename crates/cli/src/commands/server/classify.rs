@@ -1,0 +1,62 @@
+//! `server classify`: somebody knows better than the catalogue what a tool can do.
+
+use anyhow::Result;
+use gatelodge_policy::Category;
+use gatelodge_store::SaidClass;
+use serde_json::json;
+
+use super::accept::known;
+use crate::cli::ClassArgs;
+use crate::desk::{self, Need};
+use crate::exit::{Exit, Usage};
+use crate::output;
+use crate::report::{say, shown};
+
+/// The most that is kept of a reason.
+const LONGEST_WHY: usize = 1_000;
+
+pub fn run(args: ClassArgs) -> Result<Exit> {
+    desk::at(&args.store, Need::There, async |desk| {
+        let (name, known) = known(&desk, &args.name).await?;
+        let tool = shown(&args.tool);
+        if args.undo {
+            let entry = desk.entry("server.unclassify", name.as_str(), json!({"tool": args.tool}));
+            desk.stores.tool_pins.unsay(&name, &args.tool, entry).await?;
+            if args.json {
+                output::json(&json!({"server": name, "tool": args.tool, "category": null}))?;
+            }
+            say(&format!("what `{tool}` of `{name}` can do, the catalogue says again"));
+            return Ok(Exit::Fine);
+        }
+        let Some(pin) = known.accepted.iter().find(|pin| pin.definition.name == args.tool) else {
+            let help = format!("`gatelodge server show {name}` lists those that were");
+            return Err(Usage(format!("no tool `{tool}` of `{name}` was accepted; {help}")).into());
+        };
+        let category = category(args.category.as_deref().unwrap_or_default())?;
+        let why = reason(args.why.as_deref().unwrap_or_default())?;
+        let fingerprint = (!args.even_if_changed).then(|| pin.definition.fingerprint.clone());
+        let detail = json!({"tool": args.tool, "category": category.as_str(), "why": why, "fingerprint": fingerprint});
+        let entry = desk.entry("server.classify", name.as_str(), detail.clone());
+        let (said_at, said_by) = (entry.at, entry.by.clone());
+        let said = SaidClass { tool: args.tool.clone(), category, why, fingerprint, said_at, said_by };
+        desk.stores.tool_pins.say(&name, said, entry).await?;
+        if args.json {
+            output::json(&detail)?;
+        }
+        say(&format!("`{tool}` of `{name}` counts as {} now", category.as_str()));
+        Ok(Exit::Fine)
+    })
+}
+
+fn category(word: &str) -> Result<Category, Usage> {
+    let wanted = || format!("`{}` is no category; there are {}", shown(word), Category::WORDS.join(", "));
+    Category::from_word(&word.to_ascii_lowercase()).ok_or_else(|| Usage(wanted()))
+}
+
+fn reason(why: &str) -> Result<String, Usage> {
+    match why.trim() {
+        "" => Err(Usage("say why, for those who read it later: `--why TEXT`".to_owned())),
+        why if why.len() > LONGEST_WHY => Err(Usage(format!("a reason has at most {LONGEST_WHY} bytes"))),
+        why => Ok(why.to_owned()),
+    }
+}

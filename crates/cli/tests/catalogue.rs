@@ -1,0 +1,122 @@
+//! `gatelodge catalogue …` and `gatelodge scan` as people call them.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod support;
+
+use serde_json::Value;
+use support::{gatelodge, house};
+
+const LINES: &str = r#"{"server": "files", "name": "delete_file", "description": "Deletes a file.", "category": "Destructive"}
+{"server": "files", "name": "read_file", "description": "Gives a file.", "category": "Read"}
+{"server": "files", "name": "create_file", "category": "NotReadNotDestructive"}
+{"name": 7}
+"#;
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+#[test]
+fn classify_prints_a_line_for_each_tool_with_all_fields_and_refuses_what_is_none() {
+    let house = house();
+    house.write("tools.jsonl", LINES);
+    let run = house.run(&["catalogue", "classify", "--json", "tools.jsonl"]);
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    let told = lines(&run.stdout);
+    assert_eq!(told.len(), 4);
+    for field in [
+        "category",
+        "level",
+        "confidence",
+        "rationale",
+        "evidence",
+        "signals",
+        "flow",
+        "attacks",
+        "owasp",
+        "recommended",
+    ] {
+        assert!(told[..3].iter().all(|tool| tool.get(field).is_some()), "{field}");
+    }
+    assert_eq!((&told[0]["category"], &told[0]["level"]), (&"Destructive".into(), &"Critical".into()));
+    assert_eq!(told[0]["recommended"]["hide"][0], "delete_file");
+    assert_eq!(told[3]["line"], 4);
+    assert!(run.stderr.contains("not classified: line 4: the tool's `name` is no string"));
+}
+
+#[test]
+fn classify_takes_the_answer_to_tools_list() {
+    let house = house();
+    house.write(
+        "tools.json",
+        r#"{"jsonrpc": "2.0", "id": 1, "result": {"tools": [{"name": "get_x"}, {"name": "run_x"}]}}"#,
+    );
+    let run = house.run(&["catalogue", "classify", "tools.json"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stdout.starts_with("Low   Read ") && run.stdout.contains("\nHigh  Execute "), "{}", run.stdout);
+}
+
+#[test]
+fn eval_tells_figures_and_the_worst_mistakes() {
+    let house = house();
+    house.write("labels.jsonl", &LINES.replace("\"Read\"", "\"Destructive\""));
+    let run = house.run(&["catalogue", "eval", "labels.jsonl", "--worst", "5"]);
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    for part in
+        ["right", "66.7 %", "2 of 3", "of the not-Read, called Read", "calibration error", "is \\ called", "0.9 to 1.0"]
+    {
+        assert!(run.stdout.contains(part), "{part} in {}", run.stdout);
+    }
+    assert!(run.stdout.contains("files / read_file: is Destructive, called Read"), "{}", run.stdout);
+    let run = house.run(&["catalogue", "eval", "labels.jsonl", "--json", "--worst", "1"]);
+    let told: Value = serde_json::from_str(&run.stdout).expect("JSON");
+    assert_eq!(told["figures"]["called_read"]["count"], 1);
+    assert_eq!(told["worst"][0]["tool"], "read_file");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_a_matter_of_usage() {
+    for verb in ["classify", "eval"] {
+        assert_eq!(gatelodge(&["catalogue", verb, "nowhere.jsonl"]).code, 2);
+    }
+    assert_eq!(gatelodge(&["scan"]).code, 2);
+}
+
+#[test]
+fn scan_of_the_live_pharo_server_tells_15_read_3_write_4_execute_the_riskiest_first() {
+    let program = env!("CARGO_BIN_EXE_gatelodge");
+    let run = gatelodge(&["scan", "--json", "--", program, "pharo"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let told = lines(&run.stdout);
+    let count = |category: &str| told.iter().filter(|tool| tool["category"] == category).count();
+    assert_eq!((told.len(), count("Read"), count("Write"), count("Execute")), (22, 15, 3, 4));
+    assert_eq!((&told[0]["level"], &told[21]["level"]), (&"High".into(), &"Low".into()));
+}
+
+#[test]
+fn scan_writes_a_policy_that_loads_with_parameters_as_comments_and_never_over_a_file() {
+    let house = house();
+    let program = env!("CARGO_BIN_EXE_gatelodge");
+    let scan = ["scan", "--policy", "recommended", "--out", "pharo.json", "--", program, "pharo"];
+    let run = house.run(&scan);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let text = house.read("pharo.json");
+    assert!(text.contains("// Parameters: code (string, required)."), "{text}");
+    assert_eq!(house.run(&["policy", "check", "--strict", "pharo.json"]).code, 0);
+    let again = house.run(&scan);
+    assert_eq!(again.code, 2, "{}", again.stderr);
+    assert_eq!(house.read("pharo.json"), text);
+}
+
+#[test]
+fn scan_of_what_cannot_be_reached_says_so() {
+    let run = gatelodge(&["scan", "--url", "http://127.0.0.1:9/mcp"]);
+    assert_eq!(run.code, 4, "{}", run.stderr);
+}

@@ -1,0 +1,107 @@
+//! `/mcp`: all servers of a grant under one URL.
+//!
+//! What is for one server goes the ordinary road of that server, under its own names, policy and limits. What is for
+//! all goes that road once for each, beside one another, and nobody waits for a server that does not answer.
+
+mod each;
+pub(crate) mod late;
+mod list;
+mod listen;
+pub(crate) mod names;
+mod part;
+pub(crate) mod route;
+pub(crate) mod stream;
+mod welcome;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatelodge_mcp::{Method, Request};
+use gatelodge_store::ServerName;
+
+use crate::Gateway;
+use crate::call::Refusal;
+use crate::live::{Door, Live, LiveGrant};
+use crate::methods::pool;
+use crate::trace::Trace;
+use crate::upstream::{SendError, Upstream};
+use crate::visit::{Side, Visit};
+
+/// How long all wait for one. The rest of a second is for putting together what came.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Where a client finds that a server did not answer, and why.
+const UNAVAILABLE: &str = "gatelodge/unavailable";
+
+/// How a client is told that a list is another one now.
+const LISTS: [Method<'static>; 3] =
+    [Method::ToolsListChanged, Method::PromptsListChanged, Method::ResourcesListChanged];
+
+/// A request for all servers of a grant.
+#[derive(Debug, Clone)]
+pub(crate) struct All {
+    pub grant: Arc<LiveGrant>,
+    pub address: Arc<str>,
+    /// How the client speaks. Its session is one for all.
+    pub side: Side,
+    pub trace: Option<Trace>,
+    /// A visit to each server, by their names, before it is known how it is spoken to.
+    visits: Vec<Visit>,
+}
+
+impl All {
+    pub fn new(live: &Live, grant: &Arc<LiveGrant>, address: &Arc<str>) -> Self {
+        let mut visits: Vec<Visit> = servers_of(live, grant)
+            .map(|(upstream, door)| Visit {
+                grant: Arc::clone(grant),
+                door: door.clone(),
+                upstream: Arc::clone(upstream),
+                address: Arc::clone(address),
+                side: Side::Legacy(None),
+                trace: None,
+            })
+            .collect();
+        visits.sort_by(|one, other| one.upstream.name().cmp(other.upstream.name()));
+        let (grant, address) = (Arc::clone(grant), Arc::clone(address));
+        Self { grant, address, side: Side::Legacy(None), trace: None, visits }
+    }
+
+    /// The visit to one of the servers; none if the grant has none of this name.
+    fn visit(&self, server: &str) -> Option<&Visit> {
+        self.visits.iter().find(|visit| visit.upstream.name().as_str() == server)
+    }
+
+    /// The same visit as the server is spoken to: by a session of the client's there, or as requests are that stand
+    /// alone.
+    ///
+    /// # Errors
+    /// The server cannot be spoken to. Nothing of the request was sent.
+    async fn seated(&self, gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Result<Visit, Refusal> {
+        let seated = match &self.side {
+            Side::Legacy(Some(session)) => part::of(gw, session, visit).await.map(|part| visit.in_session(part)),
+            Side::Legacy(None) => Err(Refusal::Unaddressed),
+            Side::Modern(modern) => {
+                let joined = pool::joined(gw, visit, request, modern.clone()).await;
+                joined.map(|joined| Visit { side: Side::Modern(joined), ..visit.clone() })
+            }
+        };
+        seated.map_err(|refusal| match refusal {
+            Refusal::Upstream(fault) => SendError::NotSent(fault.to_string()).into(),
+            other => other,
+        })
+    }
+}
+
+fn servers_of<'l>(live: &'l Live, grant: &'l LiveGrant) -> impl Iterator<Item = (&'l Arc<Upstream>, &'l Door)> {
+    let door = |(name, door): (&'l ServerName, &'l Door)| Some((live.server(name)?, door));
+    grant.config.doors.iter().filter_map(door)
+}
+
+impl Gateway {
+    /// Whether what a long stream was opened by is still in force: the grant, and all of its servers as they were.
+    fn still_holds_all(&self, all: &All) -> bool {
+        let live = self.live();
+        let grant = live.grant(&all.grant.config.token).filter(|grant| !grant.is_expired(self.clock.now()));
+        let is_complete = grant.is_some_and(|grant| servers_of(&live, grant).count() == all.visits.len());
+        is_complete && all.visits.iter().all(|visit| self.still_holds(visit))
+    }
+}

@@ -1,0 +1,108 @@
+//! Asks all servers at once, and waits for none of them longer than for the others.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use gatelodge_mcp::{Message, Method, Upstream as Said, read_message, read_upstream};
+use gatelodge_store::Outcome;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::{All, PATIENCE};
+use crate::Gateway;
+use crate::call::{Room, Trail};
+use crate::http::line::{Line, Slot};
+use crate::http::mcp::dispatch;
+use crate::visit::Visit;
+
+/// Messages of one server that wait while the client is told those of another.
+const WAITING: usize = 16;
+
+/// How long a server is asked that nobody waits for any more.
+const LATEST: Duration = Duration::from_secs(10);
+
+/// Does the same for each server, beside one another. What is not done in time goes on without being waited for, and
+/// is there for as long as what is given in its place.
+pub(super) async fn each<T, W>(
+    gw: &Arc<Gateway>,
+    all: &All,
+    work: impl Fn(Arc<Gateway>, Visit) -> W,
+) -> Vec<(Visit, Result<T, Weak<()>>)>
+where
+    W: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    let until = Instant::now() + PATIENCE;
+    let begin = |visit: &Visit| {
+        let (mut tell, told) = oneshot::channel();
+        let (task, working) = (Arc::clone(gw), work(Arc::clone(gw), visit.clone()));
+        let under_way = Arc::new(());
+        let late = Arc::downgrade(&under_way);
+        gw.spawn(async move {
+            let _under_way = under_way;
+            tokio::select! {
+                done = working => drop(tell.send(done)),
+                // Whoever nobody waits for need not be done when the gateway stops.
+                () = async { tell.closed().await; task.stopping().await } => {}
+            }
+        });
+        (told, late)
+    };
+    let begun: Vec<_> = all.visits.iter().map(|visit| (visit.clone(), begin(visit))).collect();
+    let mut done = Vec::with_capacity(begun.len());
+    for (visit, (told, late)) in begun {
+        let told = tokio::time::timeout_at(until, told).await;
+        done.push((visit, told.ok().and_then(Result::ok).ok_or(late)));
+    }
+    done
+}
+
+/// Sends a request to one server on the ordinary road, and gives the answer as it would go to a client of that server
+/// alone, but with the names that clients of all know. What the server says before it goes to `beside`.
+///
+/// # Errors
+/// There is no answer; the words say why.
+pub(super) async fn asked(
+    gw: &Gateway,
+    all: &All,
+    visit: &Visit,
+    text: &str,
+    beside: mpsc::Sender<Bytes>,
+) -> Result<Bytes, String> {
+    let Ok(Message::Request(request)) = read_message(text.as_bytes(), &gw.settings.request) else {
+        return Err("the request cannot be read".to_owned());
+    };
+    let room = Room::for_one_of_all(visit).map_err(|refusal| refusal.message())?;
+    let visit = match all.seated(gw, visit, &request).await {
+        Ok(seated) => seated,
+        Err(refusal) => {
+            let as_asked = Visit { side: all.side.clone(), ..visit.clone() };
+            let mut trail = Trail::begin(&as_asked, &request, gw.new_call(), gw.clock.now());
+            gw.metrics.refused(refusal.code());
+            gw.write(trail.failed(&refusal, Outcome::NotSent)).await;
+            return Err(refusal.message());
+        }
+    };
+    let (texts, mut queue) = mpsc::channel(WAITING);
+    let mut line = Line::of_texts(texts, Slot::default());
+    line.hold(room);
+    line.speak_for(visit.upstream.name(), request.method(), gw.settings.reply);
+    let until = Instant::now() + LATEST;
+    let hearing = async move {
+        let mut answer = None;
+        // With the queue goes the line: the server is told, and it is written down.
+        while let Ok(Some(text)) = tokio::time::timeout_at(until, queue.recv()).await {
+            match read_upstream(&text, &gw.settings.reply) {
+                Ok(Said::Reply(_)) => answer = Some(text),
+                // Of the progress of many, nobody could make one.
+                Ok(Said::Notification(said)) if *said.method() == Method::Progress => {}
+                // Whoever does not wait for the answer any more does not hear it.
+                _ => drop(beside.send(text).await),
+            }
+        }
+        answer
+    };
+    let ((), answer) = tokio::join!(dispatch(gw, &visit, &request, line), hearing);
+    answer.ok_or_else(|| "the server did not answer".to_owned())
+}

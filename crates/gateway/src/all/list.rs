@@ -1,0 +1,160 @@
+//! The lists of all servers as one. A server that does not answer keeps its accepted tools in it, marked.
+
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use gatelodge_json::{Kind, read};
+use gatelodge_mcp::bridge::quoted;
+use gatelodge_mcp::merged::{answer_of, marked};
+use gatelodge_mcp::{Era, Method, Request, code};
+use gatelodge_store::Outcome;
+use tokio::sync::mpsc;
+
+use super::each::{asked, each};
+use super::late::Key;
+use super::{All, UNAVAILABLE};
+use crate::Gateway;
+use crate::call::{Room, Trail};
+use crate::http::line::Line;
+use crate::http::reply;
+use crate::methods::list::{accepted, from_the_beginning, shape};
+use crate::visit::Visit;
+
+/// What one server has for a list: its entries, or why there are none.
+struct Share {
+    visit: Visit,
+    entries: Vec<String>,
+    why: Option<String>,
+}
+
+/// Answers a list.
+pub(super) async fn list(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, mut trail: Trail, line: Line) {
+    let era = all.side.era();
+    let Some(mut line) = from_the_beginning(gw, request, era, &mut trail, line).await else { return };
+    match Room::for_all(&all.grant) {
+        Ok(room) => line.hold(room),
+        Err(refusal) => {
+            gw.metrics.refused(refusal.code());
+            line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
+            return gw.write(trail.refused(&refusal)).await;
+        }
+    }
+    let shares = shares(gw, all, request, &mut line).await;
+    let result = together(all, request.method(), &shares);
+    line.finish(gatelodge_mcp::result(request.id(), &result).into()).await;
+    gw.write(trail.outcome(Outcome::Ok, None)).await;
+}
+
+async fn shares(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, line: &mut Line) -> Vec<Share> {
+    let (beside, mut said) = mpsc::channel::<Bytes>(1);
+    let text: Arc<str> = request.text().into();
+    let asking = async {
+        let came = each(gw, all, |gw, visit| {
+            let key = Key::new(all, &visit, request.method());
+            ask(gw, all.clone(), visit, key, Arc::clone(&text), beside.clone())
+        });
+        let mut shares = Vec::new();
+        for (visit, came) in came.await {
+            let late = |asking: Weak<()>| {
+                let key = Key::new(all, &visit, request.method());
+                gw.late.note(&key, &asking, &gw.live()).ok_or_else(|| "the server did not answer in time".to_owned())
+            };
+            let came = came.unwrap_or_else(late);
+            shares.push(share(gw, all, request.method(), visit, came).await);
+        }
+        shares
+    };
+    let mut asking = std::pin::pin!(asking);
+    loop {
+        tokio::select! {
+            biased;
+            Some(text) = said.recv() => line.send(str::from_utf8(&text).unwrap_or_default()).await,
+            shares = &mut asking => return shares,
+        }
+    }
+}
+
+/// Asks one server. Of one that is late already it is taken what it said last.
+async fn ask(
+    gw: Arc<Gateway>,
+    all: All,
+    visit: Visit,
+    key: Key,
+    text: Arc<str>,
+    beside: mpsc::Sender<Bytes>,
+) -> Result<Bytes, String> {
+    let live = gw.live().clone();
+    if gw.late.is_asked(&key) {
+        return gw.late.answer(&key, &live).ok_or_else(|| "the server has not answered yet".to_owned());
+    }
+    let answer = asked(&gw, &all, &visit, &text, beside).await?;
+    gw.late.came(&key, &answer, &live);
+    Ok(answer)
+}
+
+/// What a server adds to the list.
+async fn share(gw: &Gateway, all: &All, method: &Method<'_>, visit: Visit, came: Result<Bytes, String>) -> Share {
+    match came.and_then(|answer| entries(gw, method, &answer)) {
+        Ok(mut entries) => {
+            if *method == Method::ToolsList {
+                // The same order as that of a server that does not answer.
+                entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+                gw.tell_of_long_names(&visit, entries.iter().map(|(name, _)| name.as_str()));
+            }
+            Share { visit, entries: entries.into_iter().map(|(_, entry)| entry).collect(), why: None }
+        }
+        Err(why) if *method == Method::ToolsList => {
+            let as_asked = Visit { side: all.side.clone(), ..visit.clone() };
+            let entries = accepted(gw, &as_asked).await;
+            let entries = entries.iter().filter_map(|entry| unavailable(gw, &visit, entry, &why)).collect();
+            Share { visit, entries, why: Some(why) }
+        }
+        Err(why) => Share { visit, entries: Vec::new(), why: Some(why) },
+    }
+}
+
+/// The entries of an answer, each with what it is called. A server that does not know the method has none.
+///
+/// # Errors
+/// It is none; the words say why.
+fn entries(gw: &Gateway, method: &Method<'_>, answer: &Bytes) -> Result<Vec<(String, String)>, String> {
+    let unreadable = || "the server's list cannot be read".to_owned();
+    let document = read(answer, &gw.settings.reply).map_err(|_| unreadable())?;
+    if let Some(fault) = document.root().get("error") {
+        let is_unknown = fault.get("code").is_some_and(|code| code.raw() == code::METHOD_NOT_FOUND.to_string());
+        let why = fault.get("message").and_then(|message| message.as_str()).unwrap_or_default();
+        return if is_unknown { Ok(Vec::new()) } else { Err(why.into_owned()) };
+    }
+    let (member, key) = shape(method);
+    let list = document.root().get("result").and_then(|result| result.get(member));
+    let list = list.filter(|list| list.kind() == Kind::List).ok_or_else(unreadable)?;
+    let named = list.elements().map(|entry| (entry.get(key).and_then(|name| name.as_str()), entry.raw()));
+    Ok(named.map(|(name, entry)| (name.unwrap_or_default().into_owned(), entry.to_owned())).collect())
+}
+
+/// A tool that was accepted, as it is listed while its server does not answer.
+fn unavailable(gw: &Gateway, visit: &Visit, entry: &str, why: &str) -> Option<String> {
+    let text = format!(r#"{{"result":{{"tools":[{entry}]}}}}"#);
+    let text = answer_of(visit.upstream.name().as_str(), &Method::ToolsList, &text, &gw.settings.reply);
+    let document = read(text.as_bytes(), &gw.settings.reply).ok()?;
+    let tool = document.root().get("result")?.get("tools")?.elements().next()?;
+    Some(visit.upstream.secrets().cut_json(marked(tool, UNAVAILABLE, &quoted(why))))
+}
+
+/// The list, and which servers it is not complete for.
+fn together(all: &All, method: &Method<'_>, shares: &[Share]) -> String {
+    let (member, _) = shape(method);
+    let entries: Vec<&str> = shares.iter().flat_map(|share| &share.entries).map(String::as_str).collect();
+    let mut out = match all.side.era() {
+        Era::Legacy => "{".to_owned(),
+        Era::Modern => r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","#.to_owned(),
+    };
+    out.push_str(&format!("\"{member}\":[{}]", entries.join(",")));
+    let missing = shares.iter().filter_map(|share| Some((share.visit.upstream.name(), share.why.as_ref()?)));
+    let missing: Vec<String> = missing.map(|(server, why)| format!("\"{server}\":{}", quoted(why))).collect();
+    if !missing.is_empty() {
+        out.push_str(&format!(r#","_meta":{{"{UNAVAILABLE}":{{{}}}}}"#, missing.join(",")));
+    }
+    out.push('}');
+    out
+}

@@ -1,0 +1,234 @@
+//! `subscriptions/listen` to all servers: one stream for the client, and one at each server for what is its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use gatelodge_json::{Document, Kind, Limits, Value, read};
+use gatelodge_mcp::merged::union;
+use gatelodge_mcp::{Message, Method, Request, Upstream as Said, code, read_message, read_upstream};
+use gatelodge_store::{Outcome, ServerName};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::{All, LISTS, PATIENCE};
+use crate::Gateway;
+use crate::call::{Facts, Refusal, Room, Trail};
+use crate::http::line::{Line, Slot};
+use crate::http::mcp::dispatch;
+use crate::http::reply;
+use crate::methods::listen::{SUBSCRIPTION, may_listen, refused};
+use crate::methods::stream::LOOK;
+use crate::visit::Visit;
+
+/// Messages that wait for a client that does not read; beyond that the servers wait.
+const WAITING: usize = 64;
+/// How long to wait before a server is listened to again that has ended.
+const AGAIN: Duration = Duration::from_secs(1);
+const AT_MOST: Duration = Duration::from_secs(60);
+
+/// What comes from one server.
+enum Heard {
+    /// What it lets the client hear of.
+    Acknowledged(Bytes),
+    Text(Bytes),
+    /// It has ended, or did not begin.
+    Ended,
+}
+
+/// Holds the stream open until the client ends it.
+pub(super) async fn listen(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, mut trail: Trail, mut line: Line) {
+    if let Some(past) = request.listens_past(|server| all.visit(server).is_some()) {
+        trail.target(&past);
+        gw.metrics.refused(Refusal::Unaddressed.code());
+        let facts = Facts::Resource { uri: past.into() };
+        line.finish(reply::not_there(all.side.era(), &facts, request.id()).into()).await;
+        return gw.write(trail.refused(&Refusal::Unaddressed)).await;
+    }
+    for visit in &all.visits {
+        let text = request.listening_to(visit.upstream.name().as_str());
+        let Ok(Message::Request(own)) = read_message(text.as_bytes(), &gw.settings.request) else { continue };
+        let as_asked = Visit { side: all.side.clone(), ..visit.clone() };
+        if let Err(why) = may_listen(gw, &as_asked, &own) {
+            let trail = Trail::begin(&as_asked, &own, gw.new_call(), gw.clock.now());
+            return refused(gw, &as_asked, &own, trail, line, why).await;
+        }
+    }
+    match Room::for_stream(&all.grant) {
+        Ok(room) => line.hold(room),
+        Err(refusal) => {
+            gw.metrics.refused(refusal.code());
+            line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
+            return gw.write(trail.refused(&refusal)).await;
+        }
+    }
+    listened(gw, all, request, &mut line).await;
+    line.hang_up();
+    gw.write(trail.outcome(Outcome::Ok, None)).await;
+}
+
+async fn listened(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, line: &mut Line) {
+    let mut changes = gw.late.changes();
+    let (said, mut heard) = mpsc::channel(WAITING);
+    for visit in &all.visits {
+        let text: Arc<str> = request.listening_to(visit.upstream.name().as_str()).into();
+        let (task, all, visit, said) = (Arc::clone(gw), all.clone(), visit.clone(), said.clone());
+        gw.spawn(async move { hear(&task, &all, &visit, &text, &said).await });
+    }
+    let (acknowledged, early) = acknowledged(all, request, &mut heard).await;
+    let params = format!(r#"{{"notifications":{acknowledged},"_meta":{{"{SUBSCRIPTION}":{}}}}}"#, request.id());
+    let method = Method::SubscriptionsAcknowledged.name();
+    line.send(&format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#)).await;
+    for text in early {
+        line.send(str::from_utf8(&text).unwrap_or_default()).await;
+    }
+    let period = gw.settings.keep_alive;
+    let mut keep_alive = tokio::time::interval_at(Instant::now() + period, period);
+    let mut look = tokio::time::interval(LOOK);
+    loop {
+        tokio::select! {
+            Some((_, heard)) = heard.recv() => match heard {
+                Heard::Text(text) => line.send(str::from_utf8(&text).unwrap_or_default()).await,
+                // It was away; what it would have said meanwhile, the next lists tell.
+                Heard::Acknowledged(_) => {
+                    for method in LISTS {
+                        tell(request, &method, line).await;
+                    }
+                }
+                Heard::Ended => {}
+            },
+            Ok(changed) = changes.recv() => {
+                if changed.grant == all.grant.config.id {
+                    tell(request, &changed.method, line).await;
+                }
+            }
+            _ = keep_alive.tick() => line.keep_alive().await,
+            _ = look.tick() => {
+                if !gw.still_holds_all(all) {
+                    break;
+                }
+            }
+            () = line.gone() => break,
+            () = gw.stopping() => break,
+        }
+    }
+}
+
+/// By which name a client asks to hear that a list is another one.
+fn flag(method: &Method<'_>) -> &'static str {
+    match method {
+        Method::PromptsListChanged => "promptsListChanged",
+        Method::ResourcesListChanged => "resourcesListChanged",
+        _ => "toolsListChanged",
+    }
+}
+
+fn wants(request: &Request<'_>, method: &Method<'_>) -> bool {
+    let wanted = request.params().and_then(|params| params.get("notifications")?.get(flag(method)));
+    wanted.is_some_and(|wanted| wanted.as_bool() == Some(true))
+}
+
+/// Tells the client that a list is another one, if it wants to hear of it.
+async fn tell(request: &Request<'_>, method: &Method<'_>, line: &mut Line) {
+    if wants(request, method) {
+        let params = format!(r#"{{"_meta":{{"{SUBSCRIPTION}":{}}}}}"#, request.id());
+        line.send(&format!(r#"{{"jsonrpc":"2.0","method":"{}","params":{params}}}"#, method.name())).await;
+    }
+}
+
+/// What the client will hear of, as far as servers say so in time; and what they said meanwhile.
+async fn acknowledged(
+    all: &All,
+    request: &Request<'_>,
+    heard: &mut mpsc::Receiver<(ServerName, Heard)>,
+) -> (String, Vec<Bytes>) {
+    let until = Instant::now() + PATIENCE;
+    let (mut texts, mut early, mut missing) = (Vec::new(), Vec::new(), all.visits.len());
+    let mut ended = 0;
+    while texts.len() + ended < all.visits.len() {
+        match tokio::time::timeout_at(until, heard.recv()).await {
+            Ok(Some((_, Heard::Acknowledged(text)))) => {
+                missing -= 1;
+                texts.push(text);
+            }
+            Ok(Some((_, Heard::Text(text)))) => early.push(text),
+            Ok(Some((_, Heard::Ended))) => ended += 1,
+            Ok(None) | Err(_) => break,
+        }
+    }
+    let perhaps: Vec<String> = LISTS
+        .iter()
+        .filter(|method| missing > 0 && wants(request, method))
+        .map(|method| format!("\"{}\":true", flag(method)))
+        .collect();
+    let perhaps = format!("{{{}}}", perhaps.join(","));
+    let documents: Vec<Document<'_>> = texts.iter().filter_map(|text| read(text, &Limits::REPLY).ok()).collect();
+    let perhaps = read(perhaps.as_bytes(), &Limits::REPLY).ok();
+    let said = documents.iter().filter_map(|document| document.root().get("params")?.get("notifications"));
+    let said = said.filter(|said| said.kind() == Kind::Object);
+    let said: Vec<Value<'_>> = said.chain(perhaps.as_ref().map(|perhaps| perhaps.root())).collect();
+    (union(&said), early)
+}
+
+/// Listens to one server for as long as somebody hears it, again and again.
+async fn hear(gw: &Gateway, all: &All, visit: &Visit, text: &str, said: &mpsc::Sender<(ServerName, Heard)>) {
+    let server = visit.upstream.name();
+    let mut pause = AGAIN;
+    loop {
+        let is_final = hear_once(gw, all, visit, text, said).await;
+        if said.send((server.clone(), Heard::Ended)).await.is_err() || is_final {
+            return;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => pause = (pause * 2).min(AT_MOST),
+            () = said.closed() => return,
+            () = gw.stopping() => return,
+        }
+    }
+}
+
+/// The same once. Whether it would be of no use again: the server or the policy will not have it.
+async fn hear_once(
+    gw: &Gateway,
+    all: &All,
+    visit: &Visit,
+    text: &str,
+    said: &mpsc::Sender<(ServerName, Heard)>,
+) -> bool {
+    let Ok(Message::Request(request)) = read_message(text.as_bytes(), &gw.settings.request) else { return true };
+    let server = visit.upstream.name();
+    let seated = tokio::select! {
+        seated = all.seated(gw, visit, &request) => seated,
+        () = said.closed() => return true,
+    };
+    let Ok(seated) = seated else { return false };
+    let (texts, mut queue) = mpsc::channel(WAITING);
+    let mut line = Line::of_texts(texts, Slot::default());
+    line.hold(Room::for_one_stream());
+    line.speak_for(server, request.method(), gw.settings.reply);
+    let hearing = async move {
+        let mut is_final = false;
+        loop {
+            let text = tokio::select! {
+                text = queue.recv() => text,
+                // The queue goes, so that the line is cut and the server is left in order.
+                () = said.closed() => None,
+            };
+            let Some(text) = text else { return is_final };
+            let heard = match read_upstream(&text, &gw.settings.reply) {
+                Ok(Said::Reply(reply)) => {
+                    let fault = reply.error();
+                    is_final = fault.is_some_and(|fault| fault.code != code::INTERNAL_ERROR.to_string());
+                    continue;
+                }
+                Ok(Said::Notification(said)) if *said.method() == Method::SubscriptionsAcknowledged => {
+                    Heard::Acknowledged(text)
+                }
+                _ => Heard::Text(text),
+            };
+            let _ = said.send((server.clone(), heard)).await;
+        }
+    };
+    let ((), is_final) = tokio::join!(dispatch(gw, &seated, &request, line), hearing);
+    is_final
+}

@@ -1,0 +1,55 @@
+//! Names that clients may have no room for.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use gatelodge_mcp::merged::name_of;
+use gatelodge_store::ServerName;
+use tracing::warn;
+
+use crate::Gateway;
+use crate::visit::Visit;
+
+/// The longest name that clients have room for: Claude Code takes 64 characters with `mcp__`, what the client calls the
+/// gateway, and `__` before it, which leaves 48 for one called `gatelodge`. Cursor takes 60 in all.
+const FITTING: usize = 48;
+/// Names that a warning was given of; beyond that there are no more warnings.
+const MAX_TOLD: usize = 10_000;
+
+/// Names that a warning was given of.
+#[derive(Debug, Default)]
+pub(crate) struct Told(Mutex<HashSet<String>>);
+
+/// Whether clients have room for the name that a tool has at `/mcp`.
+pub fn fits(server: &ServerName, tool: &str) -> bool {
+    is_short(&name_of(server.as_str(), tool))
+}
+
+fn is_short(name: &str) -> bool {
+    name.chars().count() <= FITTING
+}
+
+impl Gateway {
+    /// Warns of names that clients may have no room for, once of each.
+    pub(super) fn tell_of_long_names<'n>(&self, visit: &Visit, names: impl Iterator<Item = &'n str>) {
+        for name in names.filter(|name| !is_short(name)) {
+            let mut told = self.told.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if told.len() < MAX_TOLD && told.insert(name.to_owned()) {
+                let (server, length, name) = (visit.upstream.name(), name.chars().count(), gatelodge_mcp::shown(name));
+                warn!(server.name = %server, "the name {name} has {length} characters, and some clients have room for {FITTING}: give `{server}` a shorter name, or connect them to `/mcp/{server}`");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_fits_with_all_that_clients_put_before_it() {
+        let server: ServerName = "desk".parse().expect("a name");
+        assert!(fits(&server, &"a".repeat(42)) && !fits(&server, &"a".repeat(43)));
+        assert!(fits(&server, &"ä".repeat(42)), "characters count, not bytes");
+    }
+}

@@ -1,0 +1,174 @@
+//! The client's session at one of the servers, opened from its own handshake when it is first needed.
+
+use std::sync::Arc;
+
+use gatelodge_mcp::bridge::quoted;
+use gatelodge_mcp::{Message, Method, Notification, Response, read_message};
+use gatelodge_store::{Outcome, ServerName};
+
+use super::All;
+use crate::Gateway;
+use crate::call::{Refusal, Trail};
+use crate::methods::discover::{Said, ask, speaks_modern};
+use crate::methods::initialize::{self, Shaken, has_tasks, say_initialized, shaken, start_time};
+use crate::methods::{pass, pool};
+use crate::session::{Opening, Session};
+use crate::upstream::{Link, SendError};
+use crate::visit::Visit;
+
+/// The session at a server, of a client that has one for all.
+///
+/// # Errors
+/// The server opens none.
+pub(super) async fn of(gw: &Gateway, session: &Session, visit: &Visit) -> Result<Arc<Session>, Refusal> {
+    let (grant, server) = (&visit.grant.config.id, visit.upstream.name());
+    let is_open = |part: &Arc<Session>| gw.sessions.find(part.id(), grant, Some(server)).is_some();
+    let open = || session.parts.find(server).filter(is_open);
+    if let Some(part) = open() {
+        return Ok(part);
+    }
+    let opening = session.parts.opening(server);
+    let _one_at_a_time = opening.lock().await;
+    if let Some(part) = open() {
+        return Ok(part);
+    }
+    let opening = tokio::time::timeout(start_time(gw, visit), opened(gw, session, visit));
+    let part = opening.await.unwrap_or(Err(Refusal::Upstream(SendError::Timeout)))?;
+    session.parts.keep(server, Arc::clone(&part));
+    if gw.sessions.find(session.id(), grant, None).is_none() {
+        // The client has ended it meanwhile.
+        initialize::end(gw, &visit.in_session(part)).await;
+        return Err(Refusal::Unaddressed);
+    }
+    Ok(part)
+}
+
+async fn opened(gw: &Gateway, session: &Session, visit: &Visit) -> Result<Arc<Session>, Refusal> {
+    let room = initialize::place(gw, visit, session.handshake().len()).await?;
+    let (Shaken { link, revision, welcome }, is_far_stateless) = greeted(gw, session, visit).await?;
+    let opening = Opening {
+        grant: visit.grant.config.id.clone(),
+        server: Some(visit.upstream.name().clone()),
+        revision,
+        client: session.client().clone(),
+        handshake: session.handshake().clone(),
+        welcome,
+        link,
+        room,
+        is_far_stateless,
+        takes_log: true,
+    };
+    let part = Session::new(opening).and_then(|part| gw.sessions.insert(part)).ok_or(Refusal::Busy("sessions"))?;
+    let inside = visit.in_session(Arc::clone(&part));
+    if !is_far_stateless {
+        if has_tasks(&part.welcome) {
+            part.note_tasks();
+        }
+        say_initialized(gw, &inside).await;
+    }
+    if let Some(level) = session.parts.level() {
+        set_level(gw, &inside, &part, &level).await;
+    }
+    Ok(part)
+}
+
+/// Does the client's handshake at a server; for one that knows none, asks it what it says of itself. Gives whether it
+/// takes requests that stand alone.
+async fn greeted(gw: &Gateway, session: &Session, visit: &Visit) -> Result<(Shaken, bool), SendError> {
+    let fault = match shaken(gw, visit, session.handshake()).await {
+        Ok(shaken) => return Ok((shaken, false)),
+        Err(fault) => fault,
+    };
+    let is_refused = matches!(fault, SendError::Status(400 | 404 | 405) | SendError::Unusable(_));
+    if is_refused
+        && let Ok(true) = speaks_modern(gw, visit).await
+        && let Said::Welcome(welcome) = ask(gw, visit).await?
+    {
+        return Ok((Shaken { link: Link::None, revision: session.revision(), welcome }, true));
+    }
+    Err(fault)
+}
+
+/// Tells a server which log messages the client wants.
+pub(super) async fn set_level(gw: &Gateway, visit: &Visit, part: &Session, level: &str) {
+    if part.is_far_stateless() {
+        part.set_level(quoted(level));
+    } else if part.offers_member("logging") {
+        let asking = pool::set_level(gw, visit, level);
+        let _ = tokio::time::timeout(gw.settings.connect_time, asking).await;
+    }
+}
+
+/// Passes on a message that wants no answer, to whom it concerns.
+pub(super) async fn one_way(gw: &Gateway, all: &All, message: &Message<'_>) {
+    let Some(session) = all.side.session() else { return dropped(gw, all, message).await };
+    let to = match message {
+        // Each server was told when its session was opened.
+        Message::Notification(said) if *said.method() == Method::Initialized => return,
+        Message::Notification(said) => notified(session, said),
+        Message::Response(said) => answered(session, said),
+        Message::Request(_) => Vec::new(),
+    };
+    let open: Vec<(Visit, String)> =
+        to.into_iter().filter_map(|(server, part, text)| Some((all.visit(&server)?.in_session(part), text))).collect();
+    if open.is_empty() {
+        return dropped(gw, all, message).await;
+    }
+    for (visit, text) in open {
+        if let Ok(message) = read_message(text.as_bytes(), &gw.settings.request) {
+            pass::one_way(gw, &visit, &message).await;
+        }
+    }
+}
+
+/// A server, the session there, and the text that it gets.
+type To = (String, Arc<Session>, String);
+
+fn notified(session: &Session, said: &Notification<'_>) -> Vec<To> {
+    let parts = session.parts.all().into_iter();
+    let whole = |(server, part): (ServerName, Arc<Session>)| (server.to_string(), part, said.text().to_owned());
+    match said.method() {
+        Method::Cancelled => {
+            let id = said.reference().ok().flatten();
+            let is_there = |part: &Session| id.as_ref().is_some_and(|id| part.find(id).is_some());
+            parts.filter(|(_, part)| is_there(part)).map(whole).collect()
+        }
+        Method::Progress => {
+            let Some((server, text)) = said.progress_for_one() else { return Vec::new() };
+            let mut parts = parts.filter(|(own, _)| own.as_str() == server);
+            parts.next().map(|(server, part)| (server.to_string(), part, text)).into_iter().collect()
+        }
+        _ => parts.map(whole).collect(),
+    }
+}
+
+fn answered(session: &Session, said: &Response<'_>) -> Vec<To> {
+    let mut parts = session.parts.all().into_iter().filter(|(_, part)| part.has_asked(said.id()));
+    parts.next().map(|(server, part)| (server.to_string(), part, said.for_one())).into_iter().collect()
+}
+
+async fn dropped(gw: &Gateway, all: &All, message: &Message<'_>) {
+    let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
+    match message {
+        Message::Notification(said) => trail.method(said.method().name()),
+        Message::Response(_) => trail.method("response"),
+        Message::Request(request) => trail.request(request),
+    }
+    gw.metrics.dropped();
+    gw.write(trail.refused(&Refusal::Unaddressed)).await;
+}
+
+/// Ends a session at all servers.
+pub(super) async fn end(gw: &Gateway, all: &All) {
+    let Some(session) = all.side.session() else { return };
+    gw.forget_session(session).await;
+    session.end_stream();
+    for (server, part) in session.parts.all() {
+        if let Some(visit) = all.visit(server.as_str()) {
+            initialize::end(gw, &visit.in_session(part)).await;
+        }
+    }
+    let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
+    trail.method("DELETE");
+    gw.write(trail.outcome(Outcome::Ok, None)).await;
+}

@@ -1,0 +1,130 @@
+//! Where a message to all servers goes: to the one that it names, to each of them, or no further than here.
+
+use std::sync::Arc;
+
+use gatelodge_mcp::{Message, Method, Request, WireError, read_message};
+use gatelodge_store::Outcome;
+use http::StatusCode;
+
+use super::part::{self, set_level};
+use super::{All, each, list, listen, welcome};
+use crate::Gateway;
+use crate::call::{Facts, Refusal, Trail, subject_of};
+use crate::http::line::Line;
+use crate::http::mcp::dispatch;
+use crate::http::reply;
+use crate::methods::{call, gone};
+use crate::visit::{Side, Visit};
+
+/// Answers a request.
+pub(crate) async fn request(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, line: Line) {
+    let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
+    trail.request(request);
+    if request.method().is_gone_in(all.side.era()) {
+        return gone::refuse(gw, Some(request.id()), request.method(), trail, line).await;
+    }
+    match (request.method(), &all.side) {
+        (Method::Initialize, _) => welcome::initialize(gw, all, request, trail, line).await,
+        (Method::Discover, Side::Modern(_)) => welcome::discover(gw, all, request, trail, line).await,
+        (Method::Ping, _) => told(gw, request, "{}", trail, line).await,
+        (Method::SetLevel, _) => level(gw, all, request, trail, line).await,
+        (Method::Listen, Side::Modern(_)) => listen::listen(gw, all, request, trail, line).await,
+        (Method::ToolsList | Method::PromptsList | Method::ResourcesList | Method::ResourceTemplatesList, _)
+        | (Method::TasksList, Side::Legacy(_)) => list::list(gw, all, request, trail, line).await,
+        _ => match about(request) {
+            Ok(Facts::Method { .. }) => gone::refuse(gw, Some(request.id()), request.method(), trail, line).await,
+            Ok(facts) => one(gw, all, request, &facts, trail, line).await,
+            Err(fault) => reject(gw, all, trail, line, &fault).await,
+        },
+    }
+}
+
+/// Passes on a message that wants no answer.
+pub(crate) async fn one_way(gw: &Gateway, all: &All, message: &Message<'_>) {
+    part::one_way(gw, all, message).await;
+}
+
+/// Ends the client's session.
+pub(crate) async fn end(gw: &Gateway, all: &All) {
+    part::end(gw, all).await;
+}
+
+/// What a request names that is of one server.
+fn about<'r>(request: &'r Request<'_>) -> Result<Facts<'r>, WireError> {
+    match request.method() {
+        Method::TasksGet | Method::TasksResult | Method::TasksCancel | Method::TasksUpdate => {
+            Ok(Facts::Task { id: request.task_id()?, tool: String::new() })
+        }
+        _ => subject_of(request),
+    }
+}
+
+/// Sends a request to the server that it names, as if it had come there. What no server of the grant has is not there.
+async fn one(gw: &Gateway, all: &All, request: &Request<'_>, facts: &Facts<'_>, trail: Trail, mut line: Line) {
+    let own = request.for_one();
+    let found = own.as_ref().and_then(|(server, text)| Some((all.visit(server)?, text)));
+    let Some((visit, text)) = found else { return nowhere(gw, all, request, facts, trail, line).await };
+    // Read anew: what is judged is what is sent.
+    let own = match read_message(text.as_bytes(), &gw.settings.request) {
+        Ok(Message::Request(own)) => own,
+        Ok(_) => return nowhere(gw, all, request, facts, trail, line).await,
+        Err(fault) => return reject(gw, all, trail, line, &fault).await,
+    };
+    line.speak_for(visit.upstream.name(), own.method(), gw.settings.reply);
+    match all.seated(gw, visit, &own).await {
+        Ok(seated) => dispatch(gw, &Visit { trace: all.trace.clone(), ..seated }, &own, line).await,
+        Err(refusal) => {
+            let as_asked = Visit { side: all.side.clone(), trace: all.trace.clone(), ..visit.clone() };
+            match about(&own) {
+                Ok(facts) => call::unreachable(gw, &as_asked, &own, &facts, refusal, line).await,
+                Err(fault) => reject(gw, all, trail, line, &fault).await,
+            }
+        }
+    }
+}
+
+async fn nowhere(gw: &Gateway, all: &All, request: &Request<'_>, facts: &Facts<'_>, mut trail: Trail, line: Line) {
+    let target = match facts {
+        Facts::Task { id, .. } => Some(id.as_ref()),
+        facts => facts.target(),
+    };
+    trail.target(target.unwrap_or_default());
+    gw.metrics.refused(Refusal::Unaddressed.code());
+    line.finish(reply::not_there(all.side.era(), facts, request.id()).into()).await;
+    gw.write(trail.refused(&Refusal::Unaddressed)).await;
+}
+
+async fn reject(gw: &Gateway, all: &All, mut trail: Trail, line: Line, fault: &WireError) {
+    let (status, text) = reply::wire_error(fault, all.side.era());
+    line.finish_with(status, text.into()).await;
+    gw.metrics.refused("rejected");
+    gw.write(trail.rejected(fault.code, &fault.message)).await;
+}
+
+/// Ends with an answer of our own. `result` is JSON.
+pub(super) async fn told(gw: &Gateway, request: &Request<'_>, result: &str, mut trail: Trail, line: Line) {
+    line.finish_with(StatusCode::OK, gatelodge_mcp::result(request.id(), result).into()).await;
+    gw.write(trail.outcome(Outcome::Ok, None)).await;
+}
+
+/// Tells all servers which log messages the client wants: those of now, and those that are spoken to later.
+async fn level(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, mut trail: Trail, line: Line) {
+    let level = request.params().and_then(|params| params.get("level")?.as_str());
+    let (Some(level), Some(session)) = (level, all.side.session()) else {
+        let (code, what) = (gatelodge_mcp::code::INVALID_PARAMS, "`params.level` must be a string");
+        line.finish(gatelodge_mcp::error(Some(request.id()), code, what, None).into()).await;
+        return gw.write(trail.rejected(code, what)).await;
+    };
+    session.parts.set_level(&level);
+    let level: Arc<str> = level.as_ref().into();
+    each::each(gw, all, |gw, visit| {
+        let (part, level) = (session.parts.find(visit.upstream.name()), Arc::clone(&level));
+        async move {
+            if let Some(part) = part {
+                set_level(&gw, &visit.in_session(Arc::clone(&part)), &part, &level).await;
+            }
+        }
+    })
+    .await;
+    told(gw, request, "{}", trail, line).await;
+}

@@ -1,0 +1,201 @@
+//! The one stream that a client of all servers holds open: what belongs to no request, of all of them.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use gatelodge_mcp::merged::message_of;
+use gatelodge_mcp::{KEEP_ALIVE, Method};
+use gatelodge_store::Outcome;
+use http::{Response, StatusCode};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
+
+use super::each::each;
+use super::{All, LISTS, part};
+use crate::Gateway;
+use crate::call::{Refusal, Room, Trail};
+use crate::http::body::Body;
+use crate::http::reply;
+use crate::methods::stream::{HANDING_OVER, LOOK, WAITING_EVENTS, begin, follow};
+use crate::session::{Place, STANDALONE, Session};
+
+/// A session that is opened later than this is of a server that was away. Its lists are others now.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// Goes on with a stream that the client lost: the one that answers a request, or the one that belongs to none.
+pub(crate) async fn resume(gw: &Arc<Gateway>, all: All, last: &str) -> Response<Body> {
+    let Some(session) = all.side.session() else {
+        return reply::http_error(StatusCode::BAD_REQUEST, "begin with `initialize`");
+    };
+    let place_in = session.streams().place(last);
+    if let Some(behind) = place_in.filter(|place| place.stream == STANDALONE) {
+        return open(gw, all, Some(behind)).await;
+    }
+    let Some(behind) = place_in.filter(|place| session.streams().missed(*place).is_some()) else {
+        return unknown(gw, &all).await;
+    };
+    match place(gw, &all).await {
+        Err(refusal) => reply::http_error(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
+        Ok(room) => match session.streams().resume(behind, room) {
+            Some(events) => reply::stream(events),
+            None => unknown(gw, &all).await,
+        },
+    }
+}
+
+/// Answers that nobody knows what a client missed.
+async fn unknown(gw: &Gateway, all: &All) -> Response<Body> {
+    let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
+    trail.method("GET");
+    gw.metrics.refused(Refusal::Unaddressed.code());
+    gw.write(trail.refused(&Refusal::Unaddressed)).await;
+    reply::http_error(StatusCode::BAD_REQUEST, "what followed the event in `Last-Event-ID` is not kept here")
+}
+
+/// Opens the stream, behind an event that the client has of it. It lives until the client hangs up, opens another or
+/// ends the session, until the grant or one of its servers is no longer what it was, or until the gateway stops.
+pub(crate) async fn open(gw: &Arc<Gateway>, all: All, behind: Option<Place>) -> Response<Body> {
+    let room = match place(gw, &all).await {
+        Ok(room) => room,
+        Err(refusal) => return reply::http_error(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
+    };
+    let (events, receiver) = mpsc::channel(WAITING_EVENTS);
+    let task = Arc::clone(gw);
+    gw.spawn(async move {
+        serve(task, all, behind, events).await;
+        drop(room);
+    });
+    reply::stream(receiver)
+}
+
+/// A place for one more stream of the grant; what comes of it is written down.
+async fn place(gw: &Gateway, all: &All) -> Result<Room, Refusal> {
+    let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
+    trail.method("GET");
+    let room = Room::for_stream(&all.grant);
+    match &room {
+        Ok(_) => gw.write(trail.outcome(Outcome::Ok, None)).await,
+        Err(refusal) => {
+            gw.metrics.refused(refusal.code());
+            gw.write(trail.refused(refusal)).await;
+        }
+    }
+    room
+}
+
+async fn serve(gw: Arc<Gateway>, all: All, behind: Option<Place>, events: mpsc::Sender<Bytes>) {
+    let Some(session) = all.side.session() else { return };
+    let handle = session.open_stream();
+    let mut changes = gw.late.changes();
+    // The head goes out with the first bytes; clients wait for it.
+    let _ = events.send(Bytes::from_static(KEEP_ALIVE.as_bytes())).await;
+    let _earlier_has_ended = tokio::time::timeout(HANDING_OVER, session.streaming.lock()).await;
+    let missed = behind.and_then(|place| session.streams().missed(place));
+    let mut followers = Followers { goes_on: missed.is_some(), ..Followers::default() };
+    begin(session, missed, &events).await;
+    let begun = Instant::now();
+    let mut keep_alive = tokio::time::interval(gw.settings.keep_alive);
+    let mut look = tokio::time::interval(LOOK);
+    loop {
+        tokio::select! {
+            _ = keep_alive.tick() => {
+                if events.send(Bytes::from_static(KEEP_ALIVE.as_bytes())).await.is_err() {
+                    break;
+                }
+                open_parts(&gw, &all, session);
+            }
+            _ = look.tick() => {
+                if !gw.still_holds_all(&all) {
+                    break;
+                }
+                let is_back = followers.follow(&gw, &all, session, &events) && begun.elapsed() > SETTLED;
+                for method in LISTS.iter().filter(|_| is_back) {
+                    let _ = events.send(session.streams().stamped(STANDALONE, &told(method))).await;
+                }
+            }
+            Ok(changed) = changes.recv() => {
+                if changed.grant == all.grant.config.id {
+                    let event = session.streams().stamped(STANDALONE, &told(&changed.method));
+                    let _ = events.send(event).await;
+                }
+            }
+            () = handle.notified() => break,
+            () = events.closed() => break,
+            () = gw.stopping() => break,
+        }
+    }
+    session.close_stream(&handle);
+}
+
+/// Opens the sessions that are not open: one that was kept over a restart has none, and a server may be back.
+fn open_parts(gw: &Arc<Gateway>, all: &All, session: &Arc<Session>) {
+    let (task, all, session) = (Arc::clone(gw), all.clone(), Arc::clone(session));
+    gw.spawn(async move {
+        let opening = each(&task, &all, |gw, visit| {
+            let session = Arc::clone(&session);
+            async move { drop(part::of(&gw, &session, &visit).await) }
+        });
+        opening.await;
+    });
+}
+
+/// The notification that a list is another one now.
+fn told(method: &Method<'_>) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, method.name())
+}
+
+/// Those who pass on what single servers say, each for the session of one. They end with it.
+#[derive(Default)]
+struct Followers {
+    tasks: JoinSet<()>,
+    /// The ids of the sessions that are followed.
+    followed: HashSet<Box<str>>,
+    /// Whether the client has all that was said before.
+    goes_on: bool,
+}
+
+impl Followers {
+    /// Begins to follow the sessions that were opened since. Whether there are any.
+    fn follow(&mut self, gw: &Arc<Gateway>, all: &All, session: &Arc<Session>, events: &mpsc::Sender<Bytes>) -> bool {
+        let before = self.followed.len();
+        for (server, part) in session.parts.all() {
+            let Some(visit) = all.visit(server.as_str()) else { continue };
+            if !self.followed.insert(part.id().into()) {
+                continue;
+            }
+            let heard = if self.goes_on { part.heard() } else { None };
+            let (gw, session, events) = (Arc::clone(gw), Arc::clone(session), events.clone());
+            let visit = visit.in_session(Arc::clone(&part));
+            self.tasks.spawn(async move {
+                let _in_use = InUse::new(part);
+                let written = |text: &str| {
+                    let text = message_of(visit.upstream.name().as_str(), text, &gw.settings.reply);
+                    session.streams().stamped(STANDALONE, &text)
+                };
+                follow(&gw, &visit, heard, &events, &written).await;
+            });
+        }
+        self.followed.len() > before
+    }
+}
+
+/// Keeps the session at a server from being taken for one that nobody uses.
+struct InUse {
+    part: Arc<Session>,
+    handle: Arc<Notify>,
+}
+
+impl InUse {
+    fn new(part: Arc<Session>) -> Self {
+        let handle = part.open_stream();
+        Self { part, handle }
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.part.close_stream(&self.handle);
+    }
+}

@@ -1,0 +1,143 @@
+//! What all servers together say of themselves: to a client with a session, and to one without.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gatelodge_json::{Document, Kind, Limits, Value, read};
+use gatelodge_mcp::bridge::{quoted, without_members};
+use gatelodge_mcp::merged::union;
+use gatelodge_mcp::{Era, Message, Request, Revision, read_message};
+
+use super::each::each;
+use super::route::told;
+use super::{All, part};
+use crate::Gateway;
+use crate::call::{Refusal, Trail};
+use crate::http::line::Line;
+use crate::http::reply;
+use crate::methods::discover::{Said, ask};
+use crate::methods::initialize::MAX_HANDSHAKE;
+use crate::session::{ClientInfo, Opening, Session};
+use crate::upstream::Link;
+use crate::visit::Visit;
+
+const OURSELVES: &str = concat!(r#"{"name":"gatelodge","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
+/// What a server may have that has not answered yet. It says so when it has.
+const PERHAPS: &str = r#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true}}"#;
+
+/// Opens a session for all servers. Those at each of them are opened with it, and are waited for a little.
+pub(super) async fn initialize(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, mut trail: Trail, mut line: Line) {
+    let session = match opened(gw, all, request).await {
+        Ok(session) => session,
+        Err(refusal) => {
+            gw.metrics.refused(refusal.code());
+            line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
+            return gw.write(trail.refused(&refusal)).await;
+        }
+    };
+    if line.open(&session) {
+        gw.keep_session(&session).await;
+    }
+    let came = each(gw, all, |gw, visit| {
+        let session = Arc::clone(&session);
+        async move { part::of(&gw, &session, &visit).await.ok().map(|part| part.welcome.clone()) }
+    });
+    // What belongs to requests that stand alone is not for a session.
+    let words = Words::of(came.await.into_iter().map(|(visit, came)| (visit, came.ok().flatten())), "extensions");
+    let result = format!(
+        r#"{{"protocolVersion":"{}","capabilities":{},"serverInfo":{OURSELVES}{}}}"#,
+        session.revision(),
+        words.capabilities,
+        words.instructions
+    );
+    told(gw, request, &result, trail, line).await;
+}
+
+async fn opened(gw: &Gateway, all: &All, request: &Request<'_>) -> Result<Arc<Session>, Refusal> {
+    if request.text().len() > MAX_HANDSHAKE {
+        return Err(Refusal::TooLarge("the handshake", MAX_HANDSHAKE));
+    }
+    let room = gw.place_for_session(&all.grant).await.ok_or(Refusal::Busy("sessions"))?;
+    let params = request.params();
+    let wanted = params.and_then(|params| params.get("protocolVersion")?.as_str()?.parse().ok());
+    let revision = wanted.filter(|revision: &Revision| revision.era() == Era::Legacy).unwrap_or(Revision::R2025_11_25);
+    all.grant.may_speak(revision, &all.grant.new_enough(&Revision::ALL)).map_err(Refusal::Misfit)?;
+    let opening = Opening {
+        grant: all.grant.config.id.clone(),
+        server: None,
+        revision,
+        client: ClientInfo::of(params.and_then(|params| params.get("clientInfo"))),
+        handshake: Bytes::copy_from_slice(request.text().as_bytes()),
+        welcome: Bytes::new(),
+        link: Link::None,
+        room,
+        is_far_stateless: false,
+        takes_log: true,
+    };
+    Session::new(opening).and_then(|session| gw.sessions.insert(session)).ok_or(Refusal::Busy("sessions"))
+}
+
+/// Says what there is, to a client whose requests stand alone.
+pub(super) async fn discover(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, trail: Trail, line: Line) {
+    let text: Arc<str> = request.text().into();
+    let came = each(gw, all, |gw, visit| {
+        let (all, text) = (all.clone(), Arc::clone(&text));
+        async move { discovered(&gw, &all, &visit, &text).await }
+    });
+    // The tasks of sessions are not those of requests that stand alone.
+    let words = Words::of(came.await.into_iter().map(|(visit, came)| (visit, came.ok().flatten())), "tasks");
+    let versions = all.grant.new_enough(&Revision::ALL);
+    let versions: Vec<String> = versions.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
+    let result = format!(
+        r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{}{},"ttlMs":0,"cacheScope":"private","_meta":{{"io.modelcontextprotocol/serverInfo":{OURSELVES}}}}}"#,
+        versions.join(","),
+        words.capabilities,
+        words.instructions
+    );
+    told(gw, request, &result, trail, line).await;
+}
+
+/// What one server says of itself; none if it does not.
+async fn discovered(gw: &Gateway, all: &All, visit: &Visit, text: &str) -> Option<Bytes> {
+    let Ok(Message::Request(request)) = read_message(text.as_bytes(), &gw.settings.request) else { return None };
+    let seated = all.seated(gw, visit, &request).await.ok()?;
+    match seated.far_session() {
+        Some(session) => Some(session.welcome.clone()),
+        None => match ask(gw, &seated).await.ok()? {
+            Said::Welcome(welcome) => Some(welcome),
+            Said::Refused | Said::NotStateless => None,
+        },
+    }
+}
+
+/// What is said of all servers, as JSON; the instructions with their key, or nothing.
+struct Words {
+    capabilities: String,
+    instructions: String,
+}
+
+impl Words {
+    /// Puts together what came. `foreign` is the capability that the client's era does not have.
+    fn of(came: impl Iterator<Item = (Visit, Option<Bytes>)>, foreign: &str) -> Self {
+        let (mut able, mut instructions) = (Vec::new(), Vec::new());
+        for (visit, welcome) in came {
+            let welcome = welcome.and_then(|welcome| String::from_utf8(welcome.into()).ok());
+            let welcome = welcome.map(|welcome| visit.upstream.secrets().cut_json(welcome));
+            let document = welcome.as_ref().and_then(|welcome| read(welcome.as_bytes(), &Limits::REPLY).ok());
+            let member = |name: &str| document.as_ref().and_then(|document| document.root().get(name));
+            let own = member("capabilities").filter(|own| own.kind() == Kind::Object);
+            // One that has not answered may have all of it.
+            able.push(own.map_or_else(|| PERHAPS.to_owned(), |own| without_members(own, &[foreign])));
+            if let Some(own) = member("instructions").and_then(|own| own.as_str()) {
+                instructions.push(format!("# {}\n\n{own}", visit.upstream.name()));
+            }
+        }
+        let able: Vec<Document<'_>> = able.iter().filter_map(|own| read(own.as_bytes(), &Limits::REPLY).ok()).collect();
+        let able: Vec<Value<'_>> = able.iter().map(|own| own.root()).collect();
+        let instructions = match instructions.as_slice() {
+            [] => String::new(),
+            all => format!(r#","instructions":{}"#, quoted(&all.join("\n\n"))),
+        };
+        Self { capabilities: union(&able), instructions }
+    }
+}

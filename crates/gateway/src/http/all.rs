@@ -1,0 +1,152 @@
+//! `/mcp`: the same rules for head and body as at `/mcp/<server>`, for all servers of a grant at once.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gatelodge_mcp::head::{self, Misfit, accepts, check_post, says_stateless};
+use gatelodge_mcp::{Era, Message, Method, Revision, error, read_message};
+use gatelodge_store::Outcome;
+use http::header::HeaderMap;
+use http::request::Parts;
+use http::{Response, StatusCode};
+use hyper::body::Incoming;
+
+use super::body::{self, Body};
+use super::line::Line;
+use super::mcp::{Whose, find_session, side_of};
+use super::reply;
+use crate::Gateway;
+use crate::all::{All, route, stream};
+use crate::call::Trail;
+use crate::methods::gone;
+use crate::trace::Trace;
+use crate::visit::Side;
+
+/// Answers one request.
+pub(super) async fn serve(gw: &Arc<Gateway>, all: All, head: Parts, incoming: Incoming) -> Response<Body> {
+    match head.method {
+        http::Method::POST => post(gw, all, head.headers, incoming).await,
+        http::Method::GET => get(gw, all, &head.headers).await,
+        http::Method::DELETE => delete(gw, all, &head.headers).await,
+        _ => reply::not_allowed("POST, GET, DELETE", "this address takes POST, GET and DELETE"),
+    }
+}
+
+async fn post(gw: &Arc<Gateway>, all: All, headers: HeaderMap, incoming: Incoming) -> Response<Body> {
+    if let Err((status, what)) = check_post(&headers) {
+        return reply::http_error(status, what);
+    }
+    let body = match body::read(incoming, gw.settings.request.bytes, gw.settings.body_time).await {
+        Ok(body) => body,
+        Err((status, what)) => return reply::http_error(status, &what),
+    };
+    let (line, answer) = Line::new();
+    // In a task of its own: a caller that hangs up must not skip the record or strand a reservation.
+    let task = Arc::clone(gw);
+    gw.spawn(async move { handle(&task, all, headers, body, line).await });
+    answer
+        .await
+        .unwrap_or_else(|_| reply::http_error(StatusCode::INTERNAL_SERVER_ERROR, "the gateway could not answer"))
+}
+
+async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, body: Bytes, mut line: Line) {
+    let message = match read_message(&body, &gw.settings.request) {
+        Ok(message) => message,
+        Err(fault) => {
+            let era = if says_stateless(&headers) { Era::Modern } else { Era::Legacy };
+            let (status, text) = reply::wire_error(&fault, era);
+            line.finish_with(status, text.into()).await;
+            return reject(gw, &all, fault.code, &fault.message).await;
+        }
+    };
+    all.trace = Trace::of(&message, Some(&headers), &gw.telemetry);
+    let whose = Whose { grant: &all.grant, server: None };
+    let spoken = all.grant.new_enough(&Revision::ALL);
+    match side_of(gw, whose, &headers, &message, &spoken).await {
+        Ok(side) => all.side = side,
+        Err(Misfit { status, code, message: what, data }) => {
+            let id = match &message {
+                Message::Request(request) => Some(request.id()),
+                Message::Notification(_) | Message::Response(_) => None,
+            };
+            line.finish_with(status, error(id, code, &what, data.as_deref()).into()).await;
+            // Clients find out in this way which revision is spoken; nothing was refused that they wanted.
+            let is_probe = matches!(&message, Message::Request(request) if *request.method() == Method::Discover);
+            return if is_probe { note_probe(gw, &all).await } else { reject(gw, &all, code, &what).await };
+        }
+    }
+    if let Some(session) = all.side.session() {
+        line.of_session(session);
+    }
+    match &message {
+        Message::Request(request) => route::request(gw, &all, request, line).await,
+        Message::Notification(said) if said.method().is_gone_in(all.side.era()) => {
+            let trail = Trail::of_all(&all, gw.new_call(), gw.clock.now());
+            gone::refuse(gw, None, said.method(), trail, line).await;
+        }
+        Message::Notification(_) | Message::Response(_) => {
+            // Sent on first: what the client says next must not overtake it.
+            route::one_way(gw, &all, &message).await;
+            line.accept();
+        }
+    }
+}
+
+async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<Body> {
+    if says_stateless(headers) {
+        return reply::not_allowed("POST", "the stateless revision has no GET");
+    }
+    if !accepts(headers, "text/event-stream") {
+        return reply::http_error(StatusCode::NOT_ACCEPTABLE, "a GET must accept `text/event-stream`");
+    }
+    if !headers.contains_key(head::SESSION) && !headers.contains_key(head::PROTOCOL_VERSION) {
+        let what =
+            "the transport of 2024-11-05 is taken at /mcp/<server> only; here, begin with a POST of `initialize`";
+        return reply::not_allowed("POST, GET, DELETE", what);
+    }
+    let whose = Whose { grant: &all.grant, server: None };
+    let found = find_session(gw, whose, headers).await;
+    let spoken = all.grant.new_enough(&Revision::ALL);
+    let session = match found.and_then(|session| all.grant.may_go_on(&session, &spoken).map(|()| session)) {
+        Err(misfit) => return reply::http_error(misfit.status, &misfit.message),
+        Ok(session) => session,
+    };
+    all.side = Side::Legacy(Some(session));
+    let mut last = headers.get_all(head::LAST_EVENT).iter();
+    match (last.next(), last.next()) {
+        (None, _) => stream::open(gw, all, None).await,
+        (Some(last), None) => stream::resume(gw, all, last.to_str().unwrap_or_default()).await,
+        (Some(_), Some(_)) => {
+            reply::http_error(StatusCode::BAD_REQUEST, "the request has more than one `Last-Event-ID` header")
+        }
+    }
+}
+
+async fn delete(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<Body> {
+    if says_stateless(headers) {
+        return reply::not_allowed("POST", "the stateless revision has no DELETE");
+    }
+    let whose = Whose { grant: &all.grant, server: None };
+    let session = match find_session(gw, whose, headers).await {
+        Err(misfit) => return reply::http_error(misfit.status, &misfit.message),
+        Ok(session) => session,
+    };
+    all.side = Side::Legacy(Some(session));
+    let task = Arc::clone(gw);
+    gw.spawn(async move { route::end(&task, &all).await });
+    reply::empty(StatusCode::NO_CONTENT)
+}
+
+/// Writes that a client asked for a revision that is not spoken.
+async fn note_probe(gw: &Gateway, all: &All) {
+    let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
+    trail.method(Method::Discover.name());
+    gw.write(trail.outcome(Outcome::Error, None)).await;
+}
+
+/// Writes that a message was not taken. The text of it is not kept: it may be anything.
+async fn reject(gw: &Gateway, all: &All, code: i64, message: &str) {
+    gw.metrics.refused("rejected");
+    let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
+    gw.write(trail.rejected(code, message)).await;
+}

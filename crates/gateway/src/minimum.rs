@@ -1,0 +1,49 @@
+//! The oldest revision of the protocol that a grant lets its bearer speak.
+
+use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::{Method, Request, Revision, code};
+use http::StatusCode;
+
+use crate::live::LiveGrant;
+use crate::session::Session;
+
+impl LiveGrant {
+    /// Of some revisions, those that the grant lets its bearer speak.
+    pub(crate) fn new_enough(&self, revisions: &[Revision]) -> Vec<Revision> {
+        let minimum = self.config.minimum_revision.unwrap_or(Revision::R2024_11_05);
+        revisions.iter().copied().filter(|own| *own >= minimum).collect()
+    }
+
+    /// Holds that the grant lets its bearer speak in a revision. `spoken` are those that could be.
+    ///
+    /// # Errors
+    /// It wants a newer one.
+    pub(crate) fn may_speak(&self, revision: Revision, spoken: &[Revision]) -> Result<(), Misfit> {
+        let Some(minimum) = self.config.minimum_revision.filter(|minimum| revision < *minimum) else {
+            return Ok(());
+        };
+        let supported: Vec<String> = spoken.iter().rev().map(|own| format!("\"{own}\"")).collect();
+        let message = format!("this grant wants the revision {minimum} or a newer one, and {revision} is spoken");
+        let data = format!(r#"{{"requested":"{revision}","supported":[{}]}}"#, supported.join(","));
+        Err(Misfit { status: StatusCode::OK, code: code::INVALID_PARAMS, message, data: Some(data) })
+    }
+
+    /// The same for a handshake, by what the client asks for. What is not known here is agreed on later.
+    ///
+    /// # Errors
+    /// It asks for what is too old.
+    pub(crate) fn may_begin(&self, handshake: &Request<'_>, spoken: &[Revision]) -> Result<(), Misfit> {
+        let asked = handshake.params().and_then(|params| params.get("protocolVersion")?.as_str()?.parse().ok());
+        let asked = asked.filter(|_| *handshake.method() == Method::Initialize);
+        asked.map_or(Ok(()), |asked| self.may_speak(asked, spoken))
+    }
+
+    /// The same for a session that was opened before. Its client begins anew then, and is told by the answer to that.
+    ///
+    /// # Errors
+    /// The grant wants a newer revision by now.
+    pub(crate) fn may_go_on(&self, session: &Session, spoken: &[Revision]) -> Result<(), Misfit> {
+        let begin_anew = |misfit| Misfit { status: StatusCode::NOT_FOUND, ..misfit };
+        self.may_speak(session.revision(), spoken).map_err(begin_anew)
+    }
+}

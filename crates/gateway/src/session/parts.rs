@@ -1,0 +1,45 @@
+//! What a session for all servers of a grant has: a session at each of them, opened when it is first needed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+use gatelodge_store::ServerName;
+
+use super::{Session, lock};
+
+/// The sessions at single servers.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    open: Mutex<BTreeMap<ServerName, Arc<Session>>>,
+    /// Held by whoever opens the one of a server, so that of many requests one does it.
+    opening: Mutex<HashMap<ServerName, Arc<tokio::sync::Mutex<()>>>>,
+    /// The least severe log message that the client wants, for those that are opened later.
+    level: Mutex<Option<String>>,
+}
+
+impl Parts {
+    pub fn find(&self, server: &ServerName) -> Option<Arc<Session>> {
+        lock(&self.open).get(server).cloned()
+    }
+
+    pub fn keep(&self, server: &ServerName, part: Arc<Session>) {
+        lock(&self.open).insert(server.clone(), part);
+    }
+
+    /// Those that are open, by their servers.
+    pub fn all(&self) -> Vec<(ServerName, Arc<Session>)> {
+        lock(&self.open).iter().map(|(server, part)| (server.clone(), Arc::clone(part))).collect()
+    }
+
+    pub fn opening(&self, server: &ServerName) -> Arc<tokio::sync::Mutex<()>> {
+        Arc::clone(lock(&self.opening).entry(server.clone()).or_default())
+    }
+
+    pub fn level(&self) -> Option<String> {
+        lock(&self.level).clone()
+    }
+
+    pub fn set_level(&self, level: &str) {
+        *lock(&self.level) = Some(level.to_owned());
+    }
+}

@@ -1,0 +1,138 @@
+//! What a client of many servers says, as one of them gets it. The text is edited where names stand, and read anew.
+
+use gatelodge_json::Value;
+
+use super::outward::RELATED;
+use super::{of_name, of_uri};
+use crate::bridge::quoted;
+use crate::id::Id;
+use crate::message::{Notification, Outcome, Request, Response};
+use crate::method::Method;
+use crate::rewrite::{Edit, splice};
+
+impl Request<'_> {
+    /// The server that the request is for, and the request as that server gets it. None if it names nothing of one.
+    pub fn for_one(&self) -> Option<(String, String)> {
+        let place = self.target()?;
+        let target = place.as_str()?;
+        let is_uri = match self.method() {
+            Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => true,
+            Method::Complete => self.params()?.get("ref")?.get("uri").is_some(),
+            _ => false,
+        };
+        let (server, own) = if is_uri {
+            of_uri(&target).map(|(server, own)| (server, own.into_owned()))?
+        } else {
+            of_name(&target).map(|(server, own)| (server, own.to_owned()))?
+        };
+        let edit = Edit { span: place.span(), with: quoted(&own).into() };
+        Some((server.to_owned(), splice(self.text(), vec![edit])))
+    }
+
+    /// What a request to listen names that is of no server, or of one that is not among these: a URI or a task.
+    pub fn listens_past(&self, is_known: impl Fn(&str) -> bool) -> Option<String> {
+        let is_of_any = |server: Option<&str>| server.is_some_and(&is_known);
+        let uris = self.listened("resourceSubscriptions").filter_map(|uri| uri.as_str());
+        let mut past = uris.filter(|uri| !is_of_any(of_uri(uri).map(|(server, _)| server)));
+        let tasks = self.listened("taskIds").filter_map(|task| task.as_str());
+        let mut past_tasks = tasks.filter(|task| !is_of_any(of_name(task).map(|(server, _)| server)));
+        past.next().or_else(|| past_tasks.next()).map(|past| past.into_owned())
+    }
+
+    /// A request to listen as one server gets it: with what is its own of what the client names.
+    pub fn listening_to(&self, server: &str) -> String {
+        let own_uri = |uri: Value<'_>| {
+            let uri = uri.as_str()?;
+            of_uri(&uri).filter(|(own, _)| *own == server).map(|(_, uri)| quoted(&uri))
+        };
+        let own_task = |task: Value<'_>| {
+            let task = task.as_str()?;
+            of_name(&task).filter(|(own, _)| *own == server).map(|(_, task)| quoted(task))
+        };
+        let wanted = self.params().and_then(|params| params.get("notifications"));
+        let list = |member: &str, own: &dyn Fn(Value<'_>) -> Option<String>| {
+            let list = wanted.and_then(|wanted| wanted.get(member))?;
+            let own: Vec<String> = list.elements().filter_map(own).collect();
+            Some(Edit { span: list.span(), with: format!("[{}]", own.join(",")).into() })
+        };
+        let edits = [list("resourceSubscriptions", &own_uri), list("taskIds", &own_task)];
+        splice(self.text(), edits.into_iter().flatten().collect())
+    }
+
+    fn listened(&self, member: &str) -> impl Iterator<Item = Value<'_>> {
+        let wanted = self.params().and_then(|params| params.get("notifications")?.get(member));
+        wanted.into_iter().flat_map(|wanted| wanted.elements())
+    }
+}
+
+impl Notification<'_> {
+    /// The server whose question it tells the progress of, and the text as that server gets it.
+    pub fn progress_for_one(&self) -> Option<(String, String)> {
+        let token = self.reference().ok()??;
+        let (server, own) = of_name(token.as_str()?)?;
+        let text = self.referring_to(&Id::read(own)?).ok()?;
+        Some((server.to_owned(), text))
+    }
+}
+
+impl Response<'_> {
+    /// The answer as the server gets it that asked: what it says of a task of the server has the server's own id.
+    pub fn for_one(&self) -> String {
+        let result = match self.outcome() {
+            Outcome::Result(result) => result,
+            Outcome::Error(_) => return self.text().to_owned(),
+        };
+        let task = result.get("_meta").and_then(|meta| meta.get(RELATED)?.get("taskId"));
+        let own = task.and_then(|task| task.as_str()).and_then(|task| of_name(&task).map(|(_, own)| quoted(own)));
+        let edits = task.zip(own).map(|(task, own)| Edit { span: task.span(), with: own.into() });
+        splice(self.text(), edits.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gatelodge_json::Limits;
+
+    use crate::message::{Message, Request, read_message};
+
+    fn with_request<T>(method: &str, params: &str, look: impl Fn(&Request<'_>) -> T) -> T {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
+        let Ok(Message::Request(request)) = read_message(text.as_bytes(), &Limits::REQUEST) else {
+            panic!("a request")
+        };
+        look(&request)
+    }
+
+    #[test]
+    fn only_what_names_the_target_changes() {
+        let one = |method: &str, params: &str| with_request(method, params, |request| request.for_one());
+        let (server, text) =
+            one("tools/call", r#"{ "name":"a-b__c__d", "arguments":{"name":"a-b__x", "n":1.10}}"#).expect("one");
+        assert_eq!(server, "a-b");
+        assert!(text.contains(r#"{ "name":"c__d", "arguments":{"name":"a-b__x", "n":1.10}}"#), "{text}");
+        let (_, text) = one("resources/read", r#"{"uri":"x-a+file:///e"}"#).expect("one");
+        assert!(text.contains(r#"{"uri":"file:///e"}"#), "{text}");
+        let reference = r#"{"ref":{"type":"ref/resource","uri":"x-a+f:{b}"},"argument":{"name":"a__b"}}"#;
+        let (_, text) = one("completion/complete", reference).expect("one");
+        assert!(text.contains(r#""uri":"f:{b}"},"argument":{"name":"a__b"}"#), "{text}");
+        let (_, text) = one("tasks/get", r#"{"taskId":"a__7"}"#).expect("one");
+        assert!(text.contains(r#"{"taskId":"7"}"#), "{text}");
+        for (method, params) in
+            [("tools/call", r#"{"name":"read"}"#), ("resources/read", r#"{"uri":"a__b"}"#), ("ping", "{}")]
+        {
+            assert_eq!(one(method, params), None, "{method}");
+        }
+    }
+
+    #[test]
+    fn each_server_is_listened_to_for_its_own() {
+        let params = r#"{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x-a+f:1","x-b+f:2"],"taskIds":["b__3"]}}"#;
+        with_request("subscriptions/listen", params, |request| {
+            let own = r#"{"toolsListChanged":true,"resourceSubscriptions":["f:2"],"taskIds":["3"]}"#;
+            assert!(request.listening_to("b").contains(own));
+            assert_eq!(request.listens_past(|server| server == "b"), Some("x-a+f:1".to_owned()));
+            assert_eq!(request.listens_past(|server| server == "a"), Some("x-b+f:2".to_owned()));
+            assert_eq!(request.listens_past(|_| true), None);
+        });
+    }
+}

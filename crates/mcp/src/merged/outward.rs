@@ -1,0 +1,257 @@
+//! What one of many servers says, as a client of all of them gets it: names, URIs and task ids in the places that the
+//! protocol has for them. What a tool makes of them in its texts and its structured content is its own.
+
+use gatelodge_json::{Kind, Limits, Value, read};
+
+use super::{name_of, uri_of};
+use crate::bridge::quoted;
+use crate::method::Method;
+use crate::rewrite::{Edit, splice};
+
+/// Where messages say to which task they belong.
+pub(super) const RELATED: &str = "io.modelcontextprotocol/related-task";
+
+/// An answer of a server to a request of `method`, as it was sent to that server.
+pub fn answer_of(server: &str, method: &Method<'_>, text: &str, limits: &Limits) -> String {
+    // Most results are large and have none of them.
+    let has_any = ["\"name\"", "\"uri\"", "\"uriTemplate\"", "\"taskId\""].iter().any(|key| text.contains(key));
+    edited(server, text, limits, has_any, |places, root| {
+        if let Some(result) = root.get("result") {
+            places.result(method, result);
+        } else if *method == Method::ResourcesRead {
+            let fault = root.get("error").and_then(|error| error.get("data"));
+            places.uri(fault.and_then(|data| data.get("uri")));
+        }
+    })
+}
+
+/// A notification or a question of a server.
+pub fn message_of(server: &str, text: &str, limits: &Limits) -> String {
+    edited(server, text, limits, true, |places, root| {
+        let Some(method) = root.get("method").and_then(|method| method.as_str()) else { return };
+        let Some(params) = root.get("params") else { return };
+        let is_question = root.get("id").is_some();
+        places.message(&Method::of(method), params, is_question);
+    })
+}
+
+fn edited(
+    server: &str,
+    text: &str,
+    limits: &Limits,
+    has_any: bool,
+    find: impl FnOnce(&mut Places<'_>, Value<'_>),
+) -> String {
+    let Some(document) = has_any.then(|| read(text.as_bytes(), limits).ok()).flatten() else { return text.to_owned() };
+    let mut places = Places { server, edits: Vec::new() };
+    find(&mut places, document.root());
+    splice(text, places.edits)
+}
+
+/// Where a text names things of a server.
+struct Places<'s> {
+    server: &'s str,
+    edits: Vec<Edit<'static>>,
+}
+
+impl Places<'_> {
+    fn result(&mut self, method: &Method<'_>, result: Value<'_>) {
+        let list = |member: &str| result.get(member).into_iter().flat_map(|list| list.elements());
+        self.related(result);
+        match method {
+            Method::ToolsList => list("tools").for_each(|tool| self.tool(tool)),
+            Method::PromptsList => list("prompts").for_each(|prompt| self.name(prompt.get("name"))),
+            Method::ResourcesList => list("resources").for_each(|resource| self.uri(resource.get("uri"))),
+            Method::ResourceTemplatesList => {
+                list("resourceTemplates").for_each(|template| self.uri(template.get("uriTemplate")));
+            }
+            Method::TasksList => list("tasks").for_each(|task| self.name(task.get("taskId"))),
+            Method::ToolsCall | Method::TasksResult => self.tool_result(result),
+            Method::TasksGet | Method::TasksCancel | Method::TasksUpdate => self.task(result),
+            Method::PromptsGet => {
+                list("messages").filter_map(|message| message.get("content")).for_each(|content| self.content(content));
+            }
+            Method::ResourcesRead => list("contents").for_each(|contents| self.uri(contents.get("uri"))),
+            _ => {}
+        }
+    }
+
+    fn message(&mut self, method: &Method<'_>, params: Value<'_>, is_question: bool) {
+        self.related(params);
+        match method {
+            Method::ResourceUpdated => self.uri(params.get("uri")),
+            Method::TaskStatus | Method::TaskChanged => self.task(params),
+            Method::SubscriptionsAcknowledged => {
+                let heard = params.get("notifications");
+                let list = |member: &str| {
+                    heard.and_then(|heard| heard.get(member)).into_iter().flat_map(|list| list.elements())
+                };
+                list("resourceSubscriptions").for_each(|uri| self.uri(Some(uri)));
+                list("taskIds").for_each(|task| self.name(Some(task)));
+            }
+            _ if is_question => self.token(params.get("_meta").and_then(|meta| meta.get("progressToken"))),
+            _ => {}
+        }
+    }
+
+    /// A tool, and the resource that shows what it does.
+    fn tool(&mut self, tool: Value<'_>) {
+        self.name(tool.get("name"));
+        let meta = tool.get("_meta");
+        self.uri(meta.and_then(|meta| meta.get("ui")?.get("resourceUri")));
+        self.uri(meta.and_then(|meta| meta.get("ui/resourceUri")));
+    }
+
+    fn tool_result(&mut self, result: Value<'_>) {
+        if let Some(content) = result.get("content") {
+            self.content(content);
+        }
+        self.name(result.get("task").and_then(|task| task.get("taskId")));
+        if result.get("resultType").is_some_and(|kind| kind.is_str("task")) {
+            self.name(result.get("taskId"));
+        }
+    }
+
+    /// A task, perhaps with what came of it.
+    fn task(&mut self, task: Value<'_>) {
+        self.name(task.get("taskId"));
+        if let Some(result) = task.get("result") {
+            self.related(result);
+            self.tool_result(result);
+        }
+    }
+
+    fn content(&mut self, content: Value<'_>) {
+        if content.kind() == Kind::List {
+            return content.elements().for_each(|content| self.content(content));
+        }
+        match content.get("type").and_then(|kind| kind.as_str()).as_deref() {
+            Some("resource_link") => self.uri(content.get("uri")),
+            Some("resource") => self.uri(content.get("resource").and_then(|resource| resource.get("uri"))),
+            _ => {}
+        }
+    }
+
+    fn related(&mut self, of: Value<'_>) {
+        self.name(of.get("_meta").and_then(|meta| meta.get(RELATED)?.get("taskId")));
+    }
+
+    fn name(&mut self, place: Option<Value<'_>>) {
+        self.put(place, name_of);
+    }
+
+    fn uri(&mut self, place: Option<Value<'_>>) {
+        self.put(place, uri_of);
+    }
+
+    /// A token that the client tells its progress by: it is whatever the server chose, so it goes with its JSON.
+    fn token(&mut self, place: Option<Value<'_>>) {
+        let Some(token) = place else { return };
+        self.edits.push(Edit { span: token.span(), with: quoted(&name_of(self.server, token.raw())).into() });
+    }
+
+    fn put(&mut self, place: Option<Value<'_>>, make: fn(&str, &str) -> String) {
+        let Some((place, own)) = place.and_then(|place| Some((place, place.as_str()?))) else { return };
+        self.edits.push(Edit { span: place.span(), with: quoted(&make(self.server, &own)).into() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(method: Method<'_>, result: &str) -> String {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
+        let mapped = answer_of("a", &method, &text, &Limits::REPLY);
+        mapped
+            .strip_prefix(r#"{"jsonrpc":"2.0","id":1,"result":"#)
+            .and_then(|rest| rest.strip_suffix('}'))
+            .map_or_else(|| panic!("{mapped}"), str::to_owned)
+    }
+
+    #[test]
+    fn what_a_tool_gives_keeps_everything_but_links_and_tasks() {
+        let given = r#"{"content":[{"type":"text","text":"f:1","uri":"f:1"},{"type":"resource_link","uri":"f:1","name":"n"},{"type":"resource","resource":{"uri":"f:2","name":"n"}},{"type":"odd","uri":"f:3"}], "structuredContent":{"uri":"f:1","taskId":"7","content":[{"type":"resource_link","uri":"f:1"}]},"n":1.10}"#;
+        let want = given
+            .replace(r#"k","uri":"f:1","name""#, r#"k","uri":"x-a+f:1","name""#)
+            .replace(r#"{"uri":"f:2""#, r#"{"uri":"x-a+f:2""#);
+        assert_eq!(answer(Method::ToolsCall, given), want);
+        assert_eq!(answer(Method::ToolsCall, r#"{"task":{"taskId":"7"}}"#), r#"{"task":{"taskId":"a__7"}}"#);
+        let task = r#"{"resultType":"task","taskId":"7"}"#;
+        assert_eq!(answer(Method::ToolsCall, task), r#"{"resultType":"task","taskId":"a__7"}"#);
+        assert_eq!(answer(Method::ToolsCall, r#"{"taskId":"7"}"#), r#"{"taskId":"7"}"#);
+    }
+
+    #[test]
+    fn each_kind_of_answer_has_its_places() {
+        for (method, given, want) in [
+            (
+                Method::ToolsList,
+                r#"{"tools":[{"name":"t","title":"t"}]}"#,
+                r#"{"tools":[{"name":"a__t","title":"t"}]}"#,
+            ),
+            (
+                Method::ToolsList,
+                r#"{"tools":[{"name":"t","_meta":{"ui":{"resourceUri":"ui://v"}}}]}"#,
+                r#"{"tools":[{"name":"a__t","_meta":{"ui":{"resourceUri":"ui://x-a+v"}}}]}"#,
+            ),
+            (
+                Method::ResourceTemplatesList,
+                r#"{"resourceTemplates":[{"uriTemplate":"f:{x}"}]}"#,
+                r#"{"resourceTemplates":[{"uriTemplate":"x-a+f:{x}"}]}"#,
+            ),
+            (
+                Method::PromptsGet,
+                r#"{"messages":[{"content":{"type":"resource","resource":{"uri":"f:1"}}}]}"#,
+                r#"{"messages":[{"content":{"type":"resource","resource":{"uri":"x-a+f:1"}}}]}"#,
+            ),
+            (
+                Method::ResourcesRead,
+                r#"{"contents":[{"uri":"f:1","text":"f:1"}]}"#,
+                r#"{"contents":[{"uri":"x-a+f:1","text":"f:1"}]}"#,
+            ),
+            (
+                Method::TasksGet,
+                r#"{"taskId":"7","result":{"content":[{"type":"resource_link","uri":"f:1"}]}}"#,
+                r#"{"taskId":"a__7","result":{"content":[{"type":"resource_link","uri":"x-a+f:1"}]}}"#,
+            ),
+            (
+                Method::TasksResult,
+                r#"{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"7"}}}"#,
+                r#"{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"a__7"}}}"#,
+            ),
+            (
+                Method::Complete,
+                r#"{"completion":{"values":["f:1"]},"name":"n"}"#,
+                r#"{"completion":{"values":["f:1"]},"name":"n"}"#,
+            ),
+        ] {
+            assert_eq!(answer(method, given), want);
+        }
+    }
+
+    #[test]
+    fn what_is_said_beside_answers_has_its_places_too() {
+        for (given, want) in [
+            (
+                r#"{"method":"notifications/resources/updated","params":{"uri":"f:1"}}"#,
+                r#"{"method":"notifications/resources/updated","params":{"uri":"x-a+f:1"}}"#,
+            ),
+            (
+                r#"{"method":"notifications/tasks/status","params":{"taskId":"7"}}"#,
+                r#"{"method":"notifications/tasks/status","params":{"taskId":"a__7"}}"#,
+            ),
+            (
+                r#"{"id":1,"method":"elicitation/create","params":{"uri":"f:1","_meta":{"progressToken":7}}}"#,
+                r#"{"id":1,"method":"elicitation/create","params":{"uri":"f:1","_meta":{"progressToken":"a__7"}}}"#,
+            ),
+            (
+                r#"{"method":"notifications/progress","params":{"progressToken":7}}"#,
+                r#"{"method":"notifications/progress","params":{"progressToken":7}}"#,
+            ),
+            ("not json", "not json"),
+        ] {
+            assert_eq!(message_of("a", given, &Limits::REPLY), want);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What many servers say of themselves, put together.
+
+use gatelodge_json::{Kind, Value};
+
+use crate::bridge::quoted;
+use crate::rewrite::{Edit, splice};
+
+/// What all servers together can do, or let their clients hear of: every member of any of them, and in lists every
+/// element. Where they disagree, a yes counts.
+pub fn union(all: &[Value<'_>]) -> String {
+    let mut members: Vec<(String, Vec<Value<'_>>)> = Vec::new();
+    for (key, value) in all.iter().flat_map(|one| one.members()) {
+        match members.iter_mut().find(|(known, _)| key.is_str(known)) {
+            Some((_, values)) => values.push(value),
+            None => members.push((key.as_str().unwrap_or_default().into_owned(), vec![value])),
+        }
+    }
+    let members: Vec<String> =
+        members.iter().map(|(key, values)| format!("{}:{}", quoted(key), agreed(values))).collect();
+    format!("{{{}}}", members.join(","))
+}
+
+fn agreed(values: &[Value<'_>]) -> String {
+    let of_kind = |kind| values.iter().filter(move |value| value.kind() == kind);
+    let objects: Vec<Value<'_>> = of_kind(Kind::Object).copied().collect();
+    let elements: Vec<&str> =
+        of_kind(Kind::List).flat_map(|list| list.elements()).map(|element| element.raw()).collect();
+    match values.iter().find(|value| value.as_bool() == Some(true)).or(values.first()) {
+        _ if !objects.is_empty() => union(&objects),
+        _ if !elements.is_empty() => format!("[{}]", elements.join(",")),
+        Some(value) => value.raw().to_owned(),
+        None => "{}".to_owned(),
+    }
+}
+
+/// An object with one more member of its `_meta`. `json` is its value.
+pub fn marked(object: Value<'_>, member: &str, json: &str) -> String {
+    let offset = object.span().0;
+    let at = |place: usize, with: String| Edit { span: (place - offset, place - offset), with: with.into() };
+    let comma = |object: Value<'_>| if object.members().next().is_some() { "," } else { "" };
+    let mark = format!("{}:{json}", quoted(member));
+    let meta = object.get("_meta");
+    let edit = match meta.filter(|meta| meta.kind() == Kind::Object) {
+        Some(meta) => at(meta.span().0 + 1, format!("{mark}{}", comma(meta))),
+        // What is no object is no `_meta`.
+        None if meta.is_some() => return object.raw().to_owned(),
+        None => at(object.span().0 + 1, format!("\"_meta\":{{{mark}}}{}", comma(object))),
+    };
+    splice(object.raw(), vec![edit])
+}
+
+#[cfg(test)]
+mod tests {
+    use gatelodge_json::{Limits, read};
+
+    use super::*;
+
+    #[test]
+    fn what_one_can_do_all_can() {
+        let texts = [
+            r#"{"tools":{"listChanged":false},"logging":{},"list":["a"]}"#,
+            r#"{"tools":{"listChanged":true,"x":1},"experimental":{"a":{}}}"#,
+            r#"{"experimental":{"b":1},"tools":{},"list":["b"]}"#,
+        ];
+        let documents: Vec<_> = texts.iter().map(|text| read(text.as_bytes(), &Limits::REPLY).expect("json")).collect();
+        let all: Vec<Value<'_>> = documents.iter().map(|document| document.root()).collect();
+        assert_eq!(
+            union(&all),
+            r#"{"tools":{"listChanged":true,"x":1},"logging":{},"list":["a","b"],"experimental":{"a":{},"b":1}}"#
+        );
+        assert_eq!(union(&[]), "{}");
+    }
+
+    #[test]
+    fn a_mark_is_added_to_what_is_there() {
+        for (given, want) in [
+            (r#"{"name":"a"}"#, r#"{"_meta":{"m":1},"name":"a"}"#),
+            (r#"{"_meta":{"x":1.10}}"#, r#"{"_meta":{"m":1,"x":1.10}}"#),
+            (r#"{"_meta":{}}"#, r#"{"_meta":{"m":1}}"#),
+            ("{}", r#"{"_meta":{"m":1}}"#),
+            (r#"{"_meta":1}"#, r#"{"_meta":1}"#),
+        ] {
+            let whole = format!(" [{given}]");
+            let document = read(whole.as_bytes(), &Limits::REPLY).expect("json");
+            let object = document.root().elements().next().expect("an object");
+            assert_eq!(marked(object, "m", "1"), want);
+        }
+    }
+}
