@@ -43,31 +43,33 @@ fn by_words(
     book: &Rulebook,
 ) -> Category {
     let borders = &book.borders;
-    let verbs = |slots: &[Slot]| {
-        let takes_away =
-            |key: Key| matches!(key, Key::Group(slot, group) if slots.contains(&slot) && group.takes_away());
-        features.iter().any(|feature| takes_away(feature.key))
+    let seen = |wanted: &dyn Fn(Slot, Group) -> bool| {
+        features.iter().any(|feature| matches!(feature.key, Key::Group(slot, group) if wanted(slot, group)))
     };
-    let looks = |key: Key| matches!(key, Key::Group(Slot::Lead | Slot::Says, Group::Read));
-    let has_looking = features.iter().any(|feature| looks(feature.key));
-    let border = if has_looking { borders.read } else { borders.read_without_verb };
-    if shares.read >= border {
+    // The verb in front takes away for good: nothing that stands behind it makes that milder.
+    if seen(&|slot, group| matches!(slot, Slot::Lead | Slot::Says) && group == Group::Destroy) {
+        return Category::Destructive;
+    }
+    let has_verb = found.name.lead.is_some() || found.text.lead.is_some();
+    if !has_verb && found.text.tokens.is_empty() {
+        return Category::Unknown;
+    }
+    let has_looking = seen(&|slot, group| matches!(slot, Slot::Lead | Slot::Says) && group == Group::Read);
+    if shares.read >= if has_looking { borders.read } else { borders.read_without_verb } {
         return Category::Read;
     }
-    let lead = found.name.group(&book.lexicon);
-    if moves >= borders.moves && lead != Some(Group::Destroy) {
+    if moves >= borders.moves {
         return Category::Financial;
     }
     let has_word = features.iter().any(|feature| takes_away(feature.key, &book.lexicon));
     let is_gone = shares.destroy >= if has_word { borders.destroy } else { borders.destroy_without_word };
-    let runs_for_sure = runs >= borders.runs_for_sure && !verbs(&[Slot::Lead, Slot::Name, Slot::Says]);
-    if is_gone && !runs_for_sure {
+    let is_named = seen(&|slot, group| matches!(slot, Slot::Lead | Slot::Name | Slot::Says) && group.takes_away());
+    if is_gone && (is_named || runs < borders.runs_for_sure) {
         return Category::Destructive;
     }
     if runs >= borders.runs {
         return Category::Execute;
     }
-    let has_verb = found.name.lead.is_some() || found.text.lead.is_some();
     if !has_verb && is_unclear(features, book) {
         return Category::Unknown;
     }
@@ -129,9 +131,8 @@ fn place(slot: Slot) -> Option<usize> {
 
 /// Whether the name commits money: `create_refund`, `cancel_subscription`.
 fn commits(found: &Found<'_>, book: &Rulebook) -> bool {
-    let word = |id: Option<u32>| book.lexicon.word(id?);
-    let verb = found.name.verb().and_then(|(_, id)| word(*id));
-    let others = found.name.words.iter().enumerate().filter(|(at, _)| Some(*at) != found.name.lead);
-    let mut nouns = others.filter_map(|(_, (_, id))| word(*id));
-    verb.is_some_and(|verb| verb.commits) && nouns.any(|noun| noun.is_money)
+    let words = || found.name.words.iter().filter_map(|(_, id)| book.lexicon.word((*id)?));
+    let nouns = words().filter(|word| word.is_money).count();
+    // `order` may be both, but not at once.
+    words().any(|word| word.commits && (!word.is_money || nouns > 1)) && nouns > 0
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::lexicon::{Lexicon, WordId};
+use crate::lexicon::{Group, Lexicon, WordId};
 use crate::shown::is_invisible;
 
 /// More of a description is not read. Whoever needs more than this to say what a tool does hides something in it.
@@ -89,9 +89,15 @@ impl<'t> Text<'t> {
     }
 
     /// Whether its words are mostly ours. Of a language that we do not know, a missing verb says nothing.
-    pub fn is_known(&self) -> bool {
-        let known = self.tokens.iter().take(LONGEST_SENTENCE).filter(|token| token.id.is_some()).count();
-        known > 0 && known * 2 >= self.tokens.len().min(LONGEST_SENTENCE)
+    pub fn is_known(&self, lexicon: &Lexicon) -> bool {
+        // Words that take away are not counted: adding one must change nothing here.
+        let takes_away = |token: &&Token<'_>| {
+            let word = token.id.and_then(|id| lexicon.word(id));
+            word.and_then(|word| word.group).is_some_and(Group::takes_away)
+        };
+        let others = || self.tokens.iter().filter(|token| !takes_away(token)).take(LONGEST_SENTENCE);
+        let known = others().filter(|token| token.id.is_some()).count();
+        known > 0 && known * 2 >= others().count()
     }
 
     /// Some words as they are written, with what stands between them.

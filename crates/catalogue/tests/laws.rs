@@ -154,7 +154,7 @@ proptest! {
     fn a_destroying_sentence_never_makes_a_tool_milder(entry in entry(), word in select(DESTROYING)) {
         let before = classified(&entry, &[]);
         let said = entry["description"].as_str().unwrap_or_default().to_owned();
-        for more in [format!("{said} It {word}s what is there."), format!("{word}s what is there. {said}")] {
+        for more in [format!("{said} {word}s."), format!("{word}s. {said}")] {
             let mut entry = entry.clone();
             entry["description"] = json!(more);
             let after = classified(&entry, &[]);

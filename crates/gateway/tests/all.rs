@@ -1,5 +1,5 @@
 //! `/mcp`: all servers of a grant under one URL, each under its own names, policy and limits.
-#![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

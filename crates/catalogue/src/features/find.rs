@@ -28,7 +28,7 @@ pub(crate) fn find<'t>(found: &Found<'t>, book: &Rulebook) -> Vec<Feature<'t>> {
     }
     let flags = [
         (Flag::NoParameters, found.parameters.count == 0 && !found.parameters.is_odd),
-        (Flag::NoVerb, found.name.lead.is_none() && found.text.lead.is_none() && found.text.is_known()),
+        (Flag::NoVerb, found.name.lead.is_none() && found.text.lead.is_none() && found.text.is_known(&book.lexicon)),
     ];
     let flags = flags.into_iter().filter(|(_, is_set)| *is_set);
     features.extend(flags.map(|(flag, _)| Feature { key: Key::Flag(flag), source: "" }));
