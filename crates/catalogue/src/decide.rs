@@ -8,6 +8,9 @@ use crate::model::{Shares, takes_away};
 use crate::rulebook::Rulebook;
 use crate::tool::Annotations;
 
+/// A description begins with its verb if that is among so many words: `This tool deletes`.
+const IN_FRONT: usize = 4;
+
 /// A category, and what it rests on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Verdict {
@@ -47,7 +50,8 @@ fn by_words(
         features.iter().any(|feature| matches!(feature.key, Key::Group(slot, group) if wanted(slot, group)))
     };
     // The verb in front takes away for good: nothing that stands behind it makes that milder.
-    if seen(&|slot, group| matches!(slot, Slot::Lead | Slot::Says) && group == Group::Destroy) {
+    let begins = found.text.lead.is_some_and(|at| at < IN_FRONT);
+    if seen(&|slot, group| (slot == Slot::Lead || (slot == Slot::Says && begins)) && group == Group::Destroy) {
         return Category::Destructive;
     }
     let has_verb = found.name.lead.is_some() || found.text.lead.is_some();

@@ -45,16 +45,19 @@ impl Name {
     }
 }
 
-/// A verb that is never a noun wins, the first of them; else the last that may be one: `order_status` is a status.
+/// A verb that is never a noun wins, the first of them. Of those that may be one, the last that looks (`order_status`
+/// is a status), or the first word of the name: `map_area` may map, `static_map` does not.
 fn lead(words: &[(String, Option<WordId>)], lexicon: &Lexicon) -> Option<usize> {
     let verbs = || {
         words.iter().enumerate().filter_map(|(at, (_, id))| {
             let word = lexicon.word((*id)?)?;
-            word.group.map(|_| (at, word.is_doubtful))
+            word.group.map(|group| (at, group, word.is_doubtful))
         })
     };
-    let clear = verbs().find(|(_, is_doubtful)| !is_doubtful);
-    let first = clear.or_else(|| verbs().next_back()).map(|(at, _)| at)?;
+    let clear = verbs().find(|(_, _, is_doubtful)| !is_doubtful);
+    let looks = || verbs().rev().find(|(_, group, _)| *group == Group::Read);
+    let leads = || verbs().find(|(at, group, _)| *at == 0 || group.takes_away());
+    let first = clear.or_else(looks).or_else(leads).map(|(at, _, _)| at)?;
     Some(second(words, first, lexicon).unwrap_or(first))
 }
 
