@@ -1,0 +1,31 @@
+//! The gateway as its callers and its servers meet it. One program: each of many would take as long to build as all.
+
+mod all;
+mod all_lists;
+mod all_streams;
+mod bad_input;
+mod bounds;
+mod categories;
+mod crossing;
+mod eras;
+mod fidelity;
+mod limits;
+mod listener;
+mod minimum;
+mod mirror;
+mod modern;
+mod pins;
+mod restart;
+mod resume;
+mod road;
+mod routing;
+mod secrets;
+mod seeds;
+mod sse;
+mod sse_upstreams;
+mod stateless;
+mod store_faults;
+mod tasks;
+mod telemetry;
+mod trace;
+mod upstream_faults;
