@@ -79,6 +79,13 @@ pub struct Classification {
     pub recommended: Json,
 }
 
+impl Classification {
+    /// The category for people, with a capital.
+    pub fn category_name(&self) -> &'static str {
+        word(self.category)
+    }
+}
+
 fn for_people<S: serde::Serializer>(category: &Category, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(word(*category))
 }

@@ -19,6 +19,9 @@ use message::Answer;
 pub use message::Refused;
 use sse::Sse;
 
+/// More pages of a list are not asked for.
+const MOST_PAGES: usize = 100;
+
 /// How the server is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum EraChoice {
@@ -164,7 +167,6 @@ impl Client {
 
     /// All tools, over all pages.
     pub async fn tools(&mut self) -> Result<Vec<Value>, ClientError> {
-        const MOST_PAGES: usize = 100;
         let mut tools = Vec::new();
         let mut params = json!({});
         for _ in 0..MOST_PAGES {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-use super::{ClientError, message, server_words};
+use super::{ClientError, MOST_PAGES, message, server_words};
 use crate::keep;
 
 /// The most of its complaints that is told.
@@ -58,11 +58,28 @@ async fn greet(process: &mut Child) -> Result<Told, ClientError> {
     say(process, &message::request(1, "initialize", &params)).await?;
     let greeted = answer(&mut lines, 1).await?;
     say(process, &message::notification("notifications/initialized")).await?;
-    say(process, &message::request(2, "tools/list", &json!({}))).await?;
-    let listed = answer(&mut lines, 2).await?;
+    let tools = list(process, &mut lines).await?;
     let revision = greeted.get("protocolVersion").and_then(Value::as_str).unwrap_or("?").to_owned();
-    let tools = listed.get("tools").and_then(Value::as_array).cloned().unwrap_or_default();
     Ok(Told { server: server_words(greeted.get("serverInfo")), revision, tools })
+}
+
+/// All tools, over all pages.
+async fn list(process: &mut Child, lines: &mut Lines<BufReader<ChildStdout>>) -> Result<Vec<Value>, ClientError> {
+    let mut tools = Vec::new();
+    let mut params = json!({});
+    // The first id was the handshake's.
+    for id in (2..).take(MOST_PAGES) {
+        say(process, &message::request(id, "tools/list", &params)).await?;
+        let mut page = answer(lines, id).await?;
+        if let Some(Value::Array(listed)) = page.get_mut("tools").map(Value::take) {
+            tools.extend(listed);
+        }
+        match page.get("nextCursor").and_then(Value::as_str) {
+            Some(cursor) => params = json!({"cursor": cursor}),
+            None => break,
+        }
+    }
+    Ok(tools)
 }
 
 async fn say(process: &mut Child, message: &str) -> Result<(), ClientError> {

@@ -56,6 +56,6 @@ pub fn told(server: &str, tool: &Tool<'_>, known: &Classification) -> Result<Val
 pub fn row(tool: &Tool<'_>, known: &Classification) -> Vec<String> {
     let why = known.evidence.first().cloned().unwrap_or_else(|| "nothing in its definition says".to_owned());
     let confidence = format!("{:.2}", known.confidence);
-    let category = serde_json::to_value(known).ok().and_then(|all| Some(all.get("category")?.as_str()?.to_owned()));
-    vec![known.level.as_str().to_owned(), category.unwrap_or_default(), confidence, shown(&tool.name), why]
+    let (level, category) = (known.level.as_str().to_owned(), known.category_name().to_owned());
+    vec![level, category, confidence, shown(&tool.name), why]
 }
