@@ -84,6 +84,7 @@ impl All {
                 joined.map(|joined| Visit { side: Side::Modern(joined), ..visit.clone() })
             }
         };
+        let seated = seated.map(|seated| Visit { trace: self.trace.clone(), ..seated });
         seated.map_err(|refusal| match refusal {
             Refusal::Upstream(fault) => SendError::NotSent(fault.to_string()).into(),
             other => other,

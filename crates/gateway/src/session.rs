@@ -399,6 +399,11 @@ impl Session {
         lock(&self.asked).remove(id.as_str()?).map(|question| question.to)
     }
 
+    /// Nobody will answer any more what the client was asked.
+    pub fn forget_asked(&self) {
+        lock(&self.asked).clear();
+    }
+
     /// Whether the client was asked something under this id.
     pub fn has_asked(&self, id: &Id<'_>) -> bool {
         id.as_str().is_some_and(|id| lock(&self.asked).contains_key(id))

@@ -175,7 +175,12 @@ async fn hear(gw: &Gateway, all: &All, visit: &Visit, text: &str, said: &mpsc::S
     let server = visit.upstream.name();
     let mut pause = AGAIN;
     loop {
+        let began = Instant::now();
         let is_final = hear_once(gw, all, visit, text, said).await;
+        // One that was good for a while is not to be left alone for long.
+        if began.elapsed() > AT_MOST {
+            pause = AGAIN;
+        }
         if said.send((server.clone(), Heard::Ended)).await.is_err() || is_final {
             return;
         }

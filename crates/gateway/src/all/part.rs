@@ -5,6 +5,7 @@ use std::sync::Arc;
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::{Message, Method, Notification, Response, read_message};
 use gatelodge_store::{Outcome, ServerName};
+use tokio::task::JoinSet;
 
 use super::All;
 use crate::Gateway;
@@ -35,6 +36,8 @@ pub(super) async fn of(gw: &Gateway, session: &Session, visit: &Visit) -> Result
     let opening = tokio::time::timeout(start_time(gw, visit), opened(gw, session, visit));
     let part = opening.await.unwrap_or(Err(Refusal::Upstream(SendError::Timeout)))?;
     session.parts.keep(server, Arc::clone(&part));
+    let words = introduced(gw, session, visit, &part);
+    let _ = tokio::time::timeout(gw.settings.connect_time, words).await;
     if gw.sessions.find(session.id(), grant, None).is_none() {
         // The client has ended it meanwhile.
         initialize::end(gw, &visit.in_session(part)).await;
@@ -59,17 +62,21 @@ async fn opened(gw: &Gateway, session: &Session, visit: &Visit) -> Result<Arc<Se
         takes_log: true,
     };
     let part = Session::new(opening).and_then(|part| gw.sessions.insert(part)).ok_or(Refusal::Busy("sessions"))?;
-    let inside = visit.in_session(Arc::clone(&part));
-    if !is_far_stateless {
-        if has_tasks(&part.welcome) {
-            part.note_tasks();
-        }
+    if !is_far_stateless && has_tasks(&part.welcome) {
+        part.note_tasks();
+    }
+    Ok(part)
+}
+
+/// Says what is said first in a session.
+async fn introduced(gw: &Gateway, session: &Session, visit: &Visit, part: &Arc<Session>) {
+    let inside = visit.in_session(Arc::clone(part));
+    if !part.is_far_stateless() {
         say_initialized(gw, &inside).await;
     }
     if let Some(level) = session.parts.level() {
-        set_level(gw, &inside, &part, &level).await;
+        set_level(gw, &inside, part, &level).await;
     }
-    Ok(part)
 }
 
 /// Does the client's handshake at a server; for one that knows none, asks it what it says of itself. Gives whether it
@@ -114,11 +121,18 @@ pub(super) async fn one_way(gw: &Gateway, all: &All, message: &Message<'_>) {
     if open.is_empty() {
         return dropped(gw, all, message).await;
     }
+    // Beside one another: a server that hangs must not delay those behind it.
+    let Some(own) = gw.own() else { return };
+    let mut telling = JoinSet::new();
     for (visit, text) in open {
-        if let Ok(message) = read_message(text.as_bytes(), &gw.settings.request) {
-            pass::one_way(gw, &visit, &message).await;
-        }
+        let gw = Arc::clone(&own);
+        telling.spawn(async move {
+            if let Ok(message) = read_message(text.as_bytes(), &gw.settings.request) {
+                pass::one_way(&gw, &visit, &message).await;
+            }
+        });
     }
+    telling.join_all().await;
 }
 
 /// A server, the session there, and the text that it gets.
@@ -144,7 +158,14 @@ fn notified(session: &Session, said: &Notification<'_>) -> Vec<To> {
 
 fn answered(session: &Session, said: &Response<'_>) -> Vec<To> {
     let mut parts = session.parts.all().into_iter().filter(|(_, part)| part.has_asked(said.id()));
-    parts.next().map(|(server, part)| (server.to_string(), part, said.for_one())).into_iter().collect()
+    parts
+        .next()
+        .map(|(server, part)| {
+            let text = said.for_one(server.as_str());
+            (server.to_string(), part, text)
+        })
+        .into_iter()
+        .collect()
 }
 
 async fn dropped(gw: &Gateway, all: &All, message: &Message<'_>) {

@@ -21,7 +21,7 @@ pub(crate) async fn request(gw: &Arc<Gateway>, all: &All, request: &Request<'_>,
     let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
     trail.request(request);
     if request.method().is_gone_in(all.side.era()) {
-        return gone::refuse(gw, Some(request.id()), request.method(), trail, line).await;
+        return gone::refuse(gw, all.side.era(), Some(request.id()), request.method(), trail, line).await;
     }
     match (request.method(), &all.side) {
         (Method::Initialize, _) => welcome::initialize(gw, all, request, trail, line).await,
@@ -32,7 +32,9 @@ pub(crate) async fn request(gw: &Arc<Gateway>, all: &All, request: &Request<'_>,
         (Method::ToolsList | Method::PromptsList | Method::ResourcesList | Method::ResourceTemplatesList, _)
         | (Method::TasksList, Side::Legacy(_)) => list::list(gw, all, request, trail, line).await,
         _ => match about(request) {
-            Ok(Facts::Method { .. }) => gone::refuse(gw, Some(request.id()), request.method(), trail, line).await,
+            Ok(Facts::Method { .. }) => {
+                gone::refuse(gw, all.side.era(), Some(request.id()), request.method(), trail, line).await
+            }
             Ok(facts) => one(gw, all, request, &facts, trail, line).await,
             Err(fault) => reject(gw, all, trail, line, &fault).await,
         },
@@ -72,7 +74,7 @@ async fn one(gw: &Gateway, all: &All, request: &Request<'_>, facts: &Facts<'_>, 
     };
     line.speak_for(visit.upstream.name(), own.method(), gw.settings.reply);
     match all.seated(gw, visit, &own).await {
-        Ok(seated) => dispatch(gw, &Visit { trace: all.trace.clone(), ..seated }, &own, line).await,
+        Ok(seated) => dispatch(gw, &seated, &own, line).await,
         Err(refusal) => {
             let as_asked = Visit { side: all.side.clone(), trace: all.trace.clone(), ..visit.clone() };
             match about(&own) {

@@ -82,7 +82,7 @@ async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, body: Bytes
         Message::Request(request) => route::request(gw, &all, request, line).await,
         Message::Notification(said) if said.method().is_gone_in(all.side.era()) => {
             let trail = Trail::of_all(&all, gw.new_call(), gw.clock.now());
-            gone::refuse(gw, None, said.method(), trail, line).await;
+            gone::refuse(gw, all.side.era(), None, said.method(), trail, line).await;
         }
         Message::Notification(_) | Message::Response(_) => {
             // Sent on first: what the client says next must not overtake it.

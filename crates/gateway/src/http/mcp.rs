@@ -136,7 +136,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
         Message::Request(request) => dispatch(gw, &visit, request, line).await,
         Message::Notification(said) if said.method().is_gone_in(visit.era()) => {
             let trail = Trail::of_visit(&visit, gw.new_call(), gw.clock.now());
-            gone::refuse(gw, None, said.method(), trail, line).await;
+            gone::refuse(gw, visit.era(), None, said.method(), trail, line).await;
         }
         Message::Notification(_) | Message::Response(_) => {
             // Sent on first: what the client says next must not overtake it.
@@ -150,7 +150,7 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, m
     let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
     line.show_to(trail.answer());
     if request.method().is_gone_in(visit.era()) {
-        return gone::refuse(gw, Some(request.id()), request.method(), trail, line).await;
+        return gone::refuse(gw, visit.era(), Some(request.id()), request.method(), trail, line).await;
     }
     if is_about_tasks(request.method()) {
         return tasks::request(gw, visit, request, trail, line).await;

@@ -1,6 +1,7 @@
 //! The spine: carries one judged request from what was asked to what is answered. Every way out is on the trail.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_mcp::head::Misfit;
@@ -24,6 +25,8 @@ use crate::visit::{Crossing, Visit};
 
 /// How often an upstream may ask the client before it answers.
 const MAX_ROUNDS: usize = 16;
+/// How long a client may take to answer what a server asks in the middle of its call.
+const TO_ANSWER: Duration = Duration::from_secs(600);
 
 /// What is left to do when the caller has its answer.
 enum Carried {
@@ -153,16 +156,25 @@ async fn walk(
         trail.definition(fingerprint, category);
     }
     let terms = judge(visit, facts, offer.as_deref(), trail)?;
+    let params = mirrored(visit, facts, offer.as_deref())?;
     let resumed = resumed(gw, visit, request, facts)?;
     // What goes on was paid for when it began.
     let terms = if resumed.is_some() { Terms::default() } else { terms };
-    let params = mirrored(visit, facts, offer.as_deref())?;
-    let reserved = match take(gw, visit, &terms, trail).await {
+    let taken = match take(gw, visit, &terms, trail).await {
         Err(refusal) if visit.door.mode == Mode::Observe && !matches!(refusal, Refusal::Store(_)) => {
             trail.observed(&refusal);
-            take(gw, visit, &Terms::default(), trail).await?
+            take(gw, visit, &Terms::default(), trail).await
         }
-        outcome => outcome?,
+        outcome => outcome,
+    };
+    let reserved = match (taken, resumed.as_ref()) {
+        (Ok(reserved), _) => reserved,
+        (Err(refusal), None) => return Err(refusal.into()),
+        // Nobody can go on with it any more.
+        (Err(refusal), Some(paused)) => {
+            gw.tell_cancelled(&paused.upstream, &paused.session, paused.call).await;
+            return Err(refusal.into());
+        }
     };
     let about = facts.in_head(request.method());
     if let Some(text) = kept_here(visit, request, facts) {
@@ -178,15 +190,22 @@ async fn walk(
     let under_way = under_way.as_ref().map(|guard| guard.entry.as_ref());
     let mut rounds = 0;
     let sent = loop {
+        let is_first = rounds == 0 && matches!(step, Step::Send(..));
         let sent = send(gw, visit, (request, facts), under_way, step, line).await;
+        let sent = if is_first { sent } else { sent.map_err(SendError::behind_a_call) };
         let Ok(Carried::InputRequired { result }) = sent else { break sent };
         rounds += 1;
         if rounds > MAX_ROUNDS {
             break Err(SendError::Unusable("the server asks the client again and again".to_owned()));
         }
-        // What the client says goes with the request; so it is judged as it is then.
-        let next = super::input::ask_client(gw, visit, request, under_way, &result, line).await;
-        judge(visit, facts, offer.as_deref(), trail)?;
+        let asking = super::input::ask_client(gw, visit, request, under_way, &result, line);
+        let unanswered = || Err(SendError::Unusable("the client did not answer what the server asked".to_owned()));
+        let next = tokio::time::timeout(TO_ANSWER, asking).await.unwrap_or_else(|_| unanswered());
+        // The client may think for minutes. What was judged before holds only if nothing has changed.
+        if !gw.still_holds(visit) {
+            let what = "the grant, its policy or the server changed while the client was asked";
+            break Err(SendError::Unusable(what.to_owned()));
+        }
         let call = gw.new_call();
         let next = next.map(|answers| super::input::again(visit, request, call, about, &answers?));
         match next {
@@ -388,7 +407,8 @@ async fn send(
         // What the client says before it is asked holds for the first questions, and not for those behind them.
         let ended = match ended {
             (Ended::Asked(asked), Some(exchange)) if brings_answers => {
-                match super::input::answered(gw, visit, request, paused(&asked, exchange)?).await? {
+                let told = super::input::answered(gw, visit, request, paused(&asked, exchange)?).await;
+                match told.map_err(SendError::behind_a_call)? {
                     Ok(exchange) => go_on(&errand, exchange, line).await?,
                     Err(text) => return Ok(Carried::Told { text }),
                 }

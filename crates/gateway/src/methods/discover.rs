@@ -76,6 +76,11 @@ pub(crate) enum Said {
 /// Asks the upstream what it says of itself. One that names other revisions than ours is asked once more, if it names
 /// one that we speak, too.
 pub(crate) async fn ask(gw: &Gateway, visit: &Visit) -> Result<Said, SendError> {
+    let asking = ask_at_leisure(gw, visit);
+    tokio::time::timeout(gw.settings.connect_time * 2, asking).await.unwrap_or(Err(SendError::Timeout))
+}
+
+async fn ask_at_leisure(gw: &Gateway, visit: &Visit) -> Result<Said, SendError> {
     let message = asked(gw, visit).await?;
     match message.as_ref().and_then(|message| refused(message, &gw.settings.reply)) {
         Some(Some(spoken)) if !spoken.contains(&Revision::R2026_07_28) => {

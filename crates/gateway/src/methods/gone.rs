@@ -1,17 +1,25 @@
 //! Methods that the client's era has taken away: unknown, whatever their parameters say.
 
-use gatelodge_mcp::{Id, Method, code, error, shown};
+use gatelodge_mcp::{Era, Id, Method, code, error, shown};
 use http::StatusCode;
 
 use crate::Gateway;
 use crate::call::Trail;
 use crate::http::line::Line;
 
-/// Answers that there is no such method.
-pub(crate) async fn refuse(gw: &Gateway, id: Option<&Id<'_>>, method: &Method<'_>, mut trail: Trail, line: Line) {
+/// Answers that there is no such method. In a session the status 404 would say that the session is over.
+pub(crate) async fn refuse(
+    gw: &Gateway,
+    era: Era,
+    id: Option<&Id<'_>>,
+    method: &Method<'_>,
+    mut trail: Trail,
+    line: Line,
+) {
+    let status = if era == Era::Modern { StatusCode::NOT_FOUND } else { StatusCode::OK };
     let what = format!("unknown method {}", shown(method.name()));
     let text = error(id, code::METHOD_NOT_FOUND, &what, None);
-    line.finish_with(StatusCode::NOT_FOUND, text.into()).await;
+    line.finish_with(status, text.into()).await;
     gw.metrics.refused("rejected");
     trail.method(method.name());
     gw.write(trail.rejected(code::METHOD_NOT_FOUND, &what)).await;

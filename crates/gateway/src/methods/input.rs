@@ -56,7 +56,12 @@ pub(crate) async fn answered(
         };
         let mut outgoing = visit.addressed(Outgoing::note(result(&question.id, said)));
         outgoing.link = paused.session.link();
-        tell(gw, visit, Permit::of_answer(&question.id, outgoing)).await?;
+        if let Err(fault) = tell(gw, visit, Permit::of_answer(&question.id, outgoing)).await {
+            // Its server waits for what it cannot be told, and nobody can come again.
+            drop(paused.exchange);
+            gw.tell_cancelled(&paused.upstream, &paused.session, paused.call).await;
+            return Err(fault);
+        }
     }
     if open.is_empty() {
         return Ok(Ok(paused.exchange));
@@ -213,7 +218,7 @@ impl Gateway {
     }
 
     /// Tells an upstream with a session that nobody waits for a call any more.
-    async fn tell_cancelled(&self, upstream: &Upstream, session: &Session, call: CallId) {
+    pub(crate) async fn tell_cancelled(&self, upstream: &Upstream, session: &Session, call: CallId) {
         // The others hear it when the exchange is dropped; over HTTP that is a bad line.
         if !matches!(session.link(), Link::Http(_) | Link::None) {
             return;

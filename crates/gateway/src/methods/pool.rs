@@ -88,12 +88,15 @@ async fn session_for(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Resu
     if let Some(session) = open.as_deref().and_then(|id| gw.sessions.find(id, grant, Some(server))) {
         return Ok(session);
     }
-    let opening = opened(gw, visit, &capabilities, meta.client_info(), level.as_deref());
+    let opening = opened(gw, visit, &capabilities, meta.client_info(), level.is_some());
     let session = tokio::time::timeout(start_time(gw, visit), opening)
         .await
         .unwrap_or(Err(Refusal::Upstream(SendError::Timeout)))
         .inspect_err(|_| visit.upstream.forget_era())?;
+    // Found by the next from now on: what is said below may take its time, and must not leave a session behind.
     *open = Some(session.id().into());
+    let words = introduced(gw, visit.through(Arc::clone(&session)), level.as_deref());
+    let _ = tokio::time::timeout(gw.settings.connect_time, words).await;
     Ok(session)
 }
 
@@ -106,7 +109,7 @@ async fn opened(
     visit: &Visit,
     capabilities: &str,
     info: Option<Value<'_>>,
-    level: Option<&str>,
+    takes_log: bool,
 ) -> Result<Arc<Session>, Refusal> {
     let handshake = handshake(capabilities, info);
     let room = place(gw, visit, handshake.len()).await?;
@@ -121,16 +124,19 @@ async fn opened(
         link,
         room,
         is_far_stateless: false,
-        takes_log: level.is_some(),
+        takes_log,
     };
     let session = Session::new(opening).and_then(|session| gw.sessions.insert(session));
-    let session = session.ok_or(Refusal::Busy("sessions"))?;
-    let inside = visit.through(Arc::clone(&session));
+    session.ok_or(Refusal::Busy("sessions"))
+}
+
+/// Says what is said first in a session.
+async fn introduced(gw: &Gateway, inside: Visit, level: Option<&str>) {
     say_initialized(gw, &inside).await;
-    if let Some(level) = level.filter(|_| session.offers_member("logging")) {
+    let has_log = inside.far_session().is_some_and(|session| session.offers_member("logging"));
+    if let Some(level) = level.filter(|_| has_log) {
         set_level(gw, &inside, level).await;
     }
-    Ok(session)
 }
 
 fn handshake(capabilities: &str, info: Option<Value<'_>>) -> Bytes {

@@ -155,6 +155,7 @@ impl Gateway {
         let hash = session.hash();
         lock(&self.keeping.gone).add(hash);
         self.sessions.remove(session.id());
+        session.forget_asked();
         if let Err(fault) = in_time(self.keeping.rows.forget(vec![hash])).await {
             warn!(error = %fault, "a session that has ended cannot be forgotten yet: {fault}");
             lock(&self.keeping.unforgotten).push(hash);

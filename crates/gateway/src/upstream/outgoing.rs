@@ -43,6 +43,14 @@ impl SendError {
         }
     }
 
+    /// The same where the call itself was sent before: it may have been carried out, whatever was not sent now.
+    pub fn behind_a_call(self) -> Self {
+        match self {
+            Self::NotSent(why) => Self::Gone(why),
+            other => other,
+        }
+    }
+
     /// One word for it, for those who count.
     pub fn word(&self) -> String {
         match self {

@@ -349,6 +349,59 @@ async fn a_call_that_is_cancelled_while_its_client_is_asked_is_not_sent_again() 
     assert!(gw.rows().await.iter().any(|row| row.record.outcome == Some(Outcome::Cancelled)));
 }
 
+/// Begins a call whose server asks, and gives the question and the connection.
+async fn begin_and_be_asked(gw: &TestGateway) -> (Value, TcpStream) {
+    let mut stream = begin_in_session(gw, "page").await;
+    let text = read_until(&mut stream, "sign in").await;
+    let question = text.lines().find_map(|line| line.strip_prefix("data: ")).expect("a question");
+    (serde_json::from_str(question).expect("json"), stream)
+}
+
+#[tokio::test]
+async fn what_a_client_says_goes_nowhere_when_its_grant_was_changed_meanwhile() {
+    let (upstream, gw, _) = before_modern().await;
+    let (question, mut stream) = begin_and_be_asked(&gw).await;
+    gw.change_grants(|grants| {
+        grants.iter_mut().for_each(|grant| grant.doors.values_mut().for_each(|door| door.policy = None))
+    });
+    gw.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}})).await;
+    read_until(&mut stream, "changed while the client was asked").await;
+    assert_eq!(upstream.calls().len(), 1, "not a second time");
+}
+
+#[tokio::test]
+async fn what_a_call_cost_is_not_given_back_when_its_server_is_gone_before_the_client_answers() {
+    let upstream = FakeUpstream::start(json!([]), |hit| modern_server(hit, &Arc::default())).await;
+    let limited = r#"{"version":"1","default":"deny","tools":{"page":{"rate_limit":"1/day"}},"client_requests":{"elicitation":"allow"}}"#;
+    let gw = TestGateway::with_policy(limited, &upstream).await;
+    gw.initialize().await;
+    let (question, mut stream) = begin_and_be_asked(&gw).await;
+    upstream.stop();
+    gw.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}})).await;
+    read_until(&mut stream, "isError").await;
+    let ends: Vec<_> = gw.rows().await.into_iter().filter_map(|row| row.record.outcome).collect();
+    assert!(ends.contains(&Outcome::Gone) && !ends.contains(&Outcome::NotSent), "{ends:?}");
+    let again = gw.call("page", json!({})).await;
+    assert!(again.text().contains("limit"), "{}", again.body);
+}
+
+#[tokio::test]
+async fn a_call_ends_when_the_session_of_the_client_that_is_asked_does() {
+    let (upstream, gw, _) = before_modern().await;
+    let (_, stream) = begin_and_be_asked(&gw).await;
+    drop(stream);
+    let (session, token) = (gw.session(), format!("Bearer {}", gw.token.reveal()));
+    let headers = [("Authorization", token.as_str()), ("Mcp-Session-Id", session.as_str())];
+    assert_eq!(gw.raw("DELETE", "/mcp/desk", &headers, b"").await.status, 204);
+    let mut rounds = 0;
+    while !gw.rows().await.iter().any(|row| row.record.outcome == Some(Outcome::Gone)) {
+        rounds += 1;
+        assert!(rounds < 50, "it waits for nobody");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(upstream.calls().len(), 1);
+}
+
 #[tokio::test]
 async fn tasks_of_the_other_era_are_refused_and_say_so() {
     let (legacy, gw) = before_legacy(ALL).await;

@@ -77,13 +77,16 @@ impl Notification<'_> {
 
 impl Response<'_> {
     /// The answer as the server gets it that asked: what it says of a task of the server has the server's own id.
-    pub fn for_one(&self) -> String {
+    pub fn for_one(&self, server: &str) -> String {
         let result = match self.outcome() {
             Outcome::Result(result) => result,
             Outcome::Error(_) => return self.text().to_owned(),
         };
         let task = result.get("_meta").and_then(|meta| meta.get(RELATED)?.get("taskId"));
-        let own = task.and_then(|task| task.as_str()).and_then(|task| of_name(&task).map(|(_, own)| quoted(own)));
+        let own = task.and_then(|task| task.as_str()).and_then(|task| {
+            // A task of the client's own may be called anything.
+            of_name(&task).filter(|(asked_by, _)| *asked_by == server).map(|(_, own)| quoted(own))
+        });
         let edits = task.zip(own).map(|(task, own)| Edit { span: task.span(), with: own.into() });
         splice(self.text(), edits.into_iter().collect())
     }
