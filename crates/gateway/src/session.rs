@@ -66,8 +66,14 @@ impl ClientInfo {
 #[derive(Debug)]
 pub(crate) struct Session {
     id: Box<str>,
-    /// By which it is kept and counted.
+    /// By which it is kept.
     hash: IdHash,
+    /// By which limits count it: a part of another is counted as that one at its server, however often it is opened.
+    counted: IdHash,
+    /// The least severe log message that we have asked the upstream for.
+    level: Mutex<Option<Box<str>>>,
+    /// Held by those who use it without being its client.
+    held: Arc<()>,
     grant: GrantId,
     /// At which server; none for all of the grant's together.
     server: Option<ServerName>,
@@ -185,6 +191,9 @@ impl Session {
         Some(Self {
             id: id.into(),
             hash: IdHash::of(&[id]),
+            counted: IdHash::of(&[id]),
+            level: Mutex::default(),
+            held: Arc::default(),
             grant,
             server,
             revision,
@@ -236,6 +245,31 @@ impl Session {
     /// By which it is kept and counted: the id itself is on no disk.
     pub fn hash(&self) -> IdHash {
         self.hash
+    }
+
+    pub fn counted(&self) -> IdHash {
+        self.counted
+    }
+
+    /// The same as a part of a session for all servers.
+    pub fn part_of(mut self, whole: &Self) -> Self {
+        let server = self.server.as_ref().map_or("", |server| server.as_str());
+        self.counted = IdHash::of(&[whole.id(), server]);
+        self
+    }
+
+    /// Notes which log messages were asked for, for asking again.
+    pub fn note_level(&self, level: &str) {
+        *lock(&self.level) = Some(level.into());
+    }
+
+    pub fn noted_level(&self) -> Option<Box<str>> {
+        lock(&self.level).clone()
+    }
+
+    /// Keeps it from being taken for one that nobody uses.
+    pub fn hold(&self) -> Arc<()> {
+        Arc::clone(&self.held)
     }
 
     pub fn grant(&self) -> &GrantId {
@@ -451,7 +485,8 @@ impl Session {
     }
 
     fn is_out_of_use(&self, limit: Duration) -> bool {
-        lock(&self.used_at).elapsed() > limit && lock(&self.under_way).is_empty()
+        let is_held = Arc::strong_count(&self.held) > 1;
+        !is_held && lock(&self.used_at).elapsed() > limit && lock(&self.under_way).is_empty()
     }
 }
 

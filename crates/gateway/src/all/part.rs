@@ -29,7 +29,8 @@ pub(super) async fn of(gw: &Gateway, session: &Session, visit: &Visit) -> Result
         return Ok(part);
     }
     let opening = session.parts.opening(server);
-    let _one_at_a_time = opening.lock().await;
+    let waiting = tokio::time::timeout(start_time(gw, visit), opening.lock());
+    let Ok(_one_at_a_time) = waiting.await else { return Err(Refusal::Upstream(SendError::Timeout)) };
     if let Some(part) = open() {
         return Ok(part);
     }
@@ -61,7 +62,9 @@ async fn opened(gw: &Gateway, session: &Session, visit: &Visit) -> Result<Arc<Se
         is_far_stateless,
         takes_log: true,
     };
-    let part = Session::new(opening).and_then(|part| gw.sessions.insert(part)).ok_or(Refusal::Busy("sessions"))?;
+    let part = Session::new(opening)
+        .and_then(|part| gw.sessions.insert(part.part_of(session)))
+        .ok_or(Refusal::Busy("sessions"))?;
     if !is_far_stateless && has_tasks(&part.welcome) {
         part.note_tasks();
     }

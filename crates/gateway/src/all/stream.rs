@@ -135,7 +135,13 @@ fn open_parts(gw: &Arc<Gateway>, all: &All, session: &Arc<Session>) {
     gw.spawn(async move {
         let opening = each(&task, &all, |gw, visit| {
             let session = Arc::clone(&session);
-            async move { drop(part::of(&gw, &session, &visit).await) }
+            async move {
+                // One that hangs is being opened still; a line of those who wait for it would only grow.
+                let is_free = session.parts.opening(visit.upstream.name()).try_lock().is_ok();
+                if is_free {
+                    drop(part::of(&gw, &session, &visit).await);
+                }
+            }
         });
         opening.await;
     });

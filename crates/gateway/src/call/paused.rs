@@ -41,6 +41,8 @@ pub(crate) struct Paused {
     pub questions: Vec<Question>,
     pub upstream: Arc<Upstream>,
     pub session: Arc<Session>,
+    /// It is in use while the client thinks.
+    pub _held: Arc<()>,
     pub bond: Bond,
 }
 

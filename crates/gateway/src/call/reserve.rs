@@ -25,7 +25,7 @@ pub(crate) async fn take(gw: &Gateway, visit: &Visit, terms: &Terms, trail: &mut
         return Err(Refusal::ApprovalUnavailable(question.clone()));
     }
     // The id itself is on no disk.
-    let session = visit.session().map(|session| session.hash().to_string());
+    let session = visit.session().map(|session| session.counted().to_string());
     // INVARIANT: charges come from a policy, so there is one.
     let claims = match &visit.door.policy {
         Some(policy) => {

@@ -30,14 +30,14 @@ impl Outlet {
 
     /// Sends a message. A client that is away finds it when it comes back.
     pub async fn send(&self, text: &str) {
-        let event = self.session.streams().stamped(self.stream, text);
-        self.put(event).await;
+        let (event, to) = self.session.streams().stamped_for(self.stream, text);
+        put(to, event).await;
     }
 
     /// Sends the last message; the request's place is given back when it is taken.
     pub async fn finish(self, text: &str, room: Option<Room>) {
-        let event = self.session.streams().stamped(self.stream, text);
-        self.put(held(event, room)).await;
+        let (event, to) = self.session.streams().stamped_for(self.stream, text);
+        put(to, held(event, room)).await;
     }
 
     /// Ends the connection, so that the client comes back for the rest; one that was given no place to come back to
@@ -50,13 +50,13 @@ impl Outlet {
 
     /// Shows that we are still there.
     pub async fn keep_alive(&self) {
-        self.put(Bytes::from_static(KEEP_ALIVE.as_bytes())).await;
+        put(self.session.streams().connection(self.stream), Bytes::from_static(KEEP_ALIVE.as_bytes())).await;
     }
+}
 
-    async fn put(&self, event: Bytes) {
-        if let Some(events) = self.session.streams().connection(self.stream) {
-            let _ = events.send(event).await;
-        }
+async fn put(to: Option<mpsc::Sender<Bytes>>, event: Bytes) {
+    if let Some(events) = to {
+        let _ = events.send(event).await;
     }
 }
 

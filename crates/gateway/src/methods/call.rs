@@ -150,6 +150,7 @@ async fn walk(
     crossing::carried(visit, request)?;
     initialize::reopen_if_over(gw, visit).await;
     let under_way = begin(visit, request, trail);
+    let _held = visit.far_session().map(|session| session.hold());
     let offer = offered(gw, visit, facts, trail, line).await?;
     let (fingerprint, category) = facts.definition(offer.as_deref());
     if facts.tool().is_some() {

@@ -224,6 +224,10 @@ async fn open_again(gw: &Gateway, visit: &Visit, session: &Session) {
                 session.note_tasks();
             }
             say_initialized(gw, visit).await;
+            if let Some(level) = session.noted_level() {
+                let asking = super::pool::set_level(gw, visit, &level);
+                let _ = tokio::time::timeout(gw.settings.connect_time, asking).await;
+            }
         }
         // It speaks otherwise now; what was agreed with the client does not hold any more.
         Ok(_) => gw.forget_session(session).await,

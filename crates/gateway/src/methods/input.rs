@@ -31,6 +31,7 @@ pub(crate) fn paused(errand: &Errand<'_>, asked: &[Bytes], exchange: Exchange, b
         questions,
         upstream: Arc::clone(&visit.upstream),
         session: Arc::clone(visit.far_session()?),
+        _held: visit.far_session()?.hold(),
         bond,
     })
 }

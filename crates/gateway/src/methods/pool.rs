@@ -67,11 +67,16 @@ pub(crate) async fn joined(
     request: &Request<'_>,
     side: Modern,
 ) -> Result<Modern, Refusal> {
-    if speaks_modern(gw, visit).await? {
-        return Ok(side);
-    }
-    let far = session_for(gw, visit, request).await?;
-    Ok(Modern { far: Some(far), ..side })
+    let joining = async {
+        if speaks_modern(gw, visit).await? {
+            return Ok(side);
+        }
+        let far = session_for(gw, visit, request).await?;
+        Ok(Modern { far: Some(far), ..side })
+    };
+    // Many may wait for one that asks a server which hangs; none of them for all that were before it.
+    let patience = start_time(gw, visit) * 2;
+    tokio::time::timeout(patience, joining).await.unwrap_or(Err(Refusal::Upstream(SendError::Timeout)))
 }
 
 async fn session_for(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Result<Arc<Session>, Refusal> {
@@ -151,6 +156,9 @@ fn handshake(capabilities: &str, info: Option<Value<'_>>) -> Bytes {
 
 /// Asks for log messages. A server that will not have it says none.
 pub(crate) async fn set_level(gw: &Gateway, visit: &Visit, level: &str) {
+    if let Some(session) = visit.far_session() {
+        session.note_level(level);
+    }
     let (call, method) = (gw.new_call(), Method::SetLevel.name());
     let level = quoted(level);
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"level":{level}}}}}"#);

@@ -56,6 +56,11 @@ impl Hub {
         !state.is_followed
     }
 
+    /// Gives it up, whoever listens.
+    pub fn leave(&self) {
+        self.lock().is_followed = false;
+    }
+
     /// Notes one more who listens for a resource; whether it is the first.
     pub fn watch(&self, uri: &str) -> bool {
         let mut state = self.lock();

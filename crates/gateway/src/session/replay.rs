@@ -120,17 +120,21 @@ impl Streams {
 
     /// Writes a message as the next event of a stream and keeps it.
     pub fn stamped(&self, stream: u64, text: &str) -> Bytes {
-        let number = {
-            let mut table = self.lock();
-            let stream = table.streams.entry(stream).or_default();
-            stream.latest += 1;
-            stream.latest
-        };
+        self.stamped_for(stream, text).0
+    }
+
+    /// The same, with the connection that it is to go out on; none while the client is away. Both in one step: whoever
+    /// comes back meanwhile has either missed it or is sent it.
+    pub fn stamped_for(&self, stream: u64, text: &str) -> (Bytes, Option<mpsc::Sender<Bytes>>) {
+        let mut table = self.lock();
+        let open = table.streams.entry(stream).or_default();
+        open.latest += 1;
+        let (number, to) = (open.latest, open.to.as_ref().map(|to| to.events.clone()));
         let event = Bytes::from(event_under(&self.id(stream, number), text));
         let share = u32::try_from(event.len() / PIECE + 1).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room).try_acquire_many_owned(share).ok();
-        self.lock().keep(stream, number, &event, room);
-        event
+        table.keep(stream, number, &event, room);
+        (event, to)
     }
 
     /// The connection of a stream; none while the client is away.

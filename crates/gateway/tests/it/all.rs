@@ -266,6 +266,21 @@ async fn a_session_for_all_is_its_grants_own_and_of_no_single_server() {
 }
 
 #[tokio::test]
+async fn what_a_session_for_all_may_do_once_it_may_do_once_however_often_its_parts_are_opened() {
+    let desk = FakeUpstream::start(json!([tool("read")]), old("desk")).await;
+    let once = r#"{"version":"1","default":"deny","tools":{"read":{"limits":[
+        {"counter":"c","window":"day","max":1,"scope":"session"}]}}}"#;
+    let mut gw = TestGateway::builder().policy(once).at_all().start(&desk).await;
+    gw.initialize().await;
+    assert_eq!(gw.call("desk__read", json!({})).await.text(), "desk");
+    gw.restart().await;
+    let again = gw.call("desk__read", json!({})).await;
+    assert!(again.text().contains("limit `c`"), "{}", again.body);
+    gw.initialize().await;
+    assert_eq!(gw.call("desk__read", json!({})).await.text(), "desk", "another session is another one");
+}
+
+#[tokio::test]
 async fn a_session_for_all_survives_a_restart() {
     let Three { gw, .. } = three().await;
     let mut gw = gw;

@@ -228,6 +228,37 @@ async fn a_stateless_client_hears_what_the_session_says_and_only_what_it_asked_f
     assert!(upstream.hits().iter().any(|hit| hit.method() == "resources/subscribe"));
 }
 
+#[tokio::test]
+async fn a_server_that_has_forgotten_a_session_is_told_again_what_is_listened_for() {
+    let forgets = Arc::new(AtomicBool::new(false));
+    let forgetting = Arc::clone(&forgets);
+    let upstream = FakeUpstream::start(json!([tool("read")]), move |hit| match hit.method().as_str() {
+        "tools/call" if forgetting.swap(false, Ordering::AcqRel) => Some(json_response("404 Not Found", "", "")),
+        _ => legacy_server(hit),
+    });
+    let upstream = upstream.await;
+    let gw = Arc::new(TestGateway::with_policy(POLICY, &upstream).await);
+    let listener = Arc::clone(&gw);
+    let wanted = json!({"resourceSubscriptions": ["note://desk/1"]});
+    let listening = async move { stateless(&listener, "subscriptions/listen", json!({"notifications": wanted})).await };
+    let listening = tokio::spawn(listening);
+    let subscribed = || upstream.hits().iter().filter(|hit| hit.method() == "resources/subscribe").count();
+    let until = async |count: usize| {
+        for _ in 0..50 {
+            if subscribed() == count {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert_eq!(subscribed(), count);
+    };
+    until(1).await;
+    forgets.store(true, Ordering::Release);
+    stateless(&gw, "tools/call", json!({"name": "read"})).await;
+    until(2).await;
+    listening.abort();
+}
+
 /// A server without sessions, which asks the client before it answers `ask`.
 fn modern_server(hit: &Hit) -> Option<Script> {
     let message = hit.message();

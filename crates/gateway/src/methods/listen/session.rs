@@ -102,10 +102,8 @@ pub(super) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, h
     let Some(session) = visit.far_session() else { return };
     let filter = Filter::of(request, session, &heard);
     let mut messages = session.hub.listen();
-    if session.hub.begin_following() {
-        let inside = visit.through(Arc::clone(session));
-        gw.follow_hub(inside);
-    }
+    gw.follow_hub_of(visit, session);
+    let mut openings = session.openings();
     let heard: Vec<MayHear> =
         heard.into_iter().filter(|heard| filter.uris.iter().any(|uri| uri == heard.uri())).collect();
     for heard in &heard {
@@ -134,6 +132,13 @@ pub(super) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, h
                 if !gw.still_holds(visit) {
                     break;
                 }
+                gw.follow_hub_of(visit, session);
+                // A server that had forgotten the session has forgotten what was to be heard of, too.
+                if std::mem::replace(&mut openings, session.openings()) != openings {
+                    for heard in &heard {
+                        ask(gw, visit, &Method::ResourcesSubscribe, heard).await;
+                    }
+                }
             }
             () = line.gone() => break,
             () = gw.stopping() => break,
@@ -161,6 +166,13 @@ async fn ask(gw: &Gateway, visit: &Visit, method: &Method<'_>, heard: &MayHear) 
 }
 
 impl Gateway {
+    /// Has somebody follow the upstream's stream of a session, if nobody does.
+    fn follow_hub_of(&self, visit: &Visit, session: &Arc<Session>) {
+        if session.hub.begin_following() {
+            self.follow_hub(visit.through(Arc::clone(session)));
+        }
+    }
+
     /// Follows the upstream's stream of a session for all who listen, until none does.
     fn follow_hub(&self, visit: Visit) {
         let Some(gw) = self.own() else { return };
@@ -176,14 +188,22 @@ impl Gateway {
             };
             let ending = async {
                 while !session.hub.end_following() {
+                    if !task.still_holds(&visit) {
+                        return true;
+                    }
                     tokio::time::sleep(LOOK).await;
                 }
+                false
             };
-            tokio::select! {
-                () = following => {}
-                () = telling => {}
-                () = ending => {}
-                () = task.stopping() => {}
+            let is_left = tokio::select! {
+                () = following => true,
+                () = telling => true,
+                is_left = ending => is_left,
+                () = task.stopping() => true,
+            };
+            if is_left {
+                // Whoever listens by what is in force now, follows it next.
+                session.hub.leave();
             }
         });
     }
