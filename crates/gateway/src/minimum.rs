@@ -33,8 +33,15 @@ impl LiveGrant {
     /// # Errors
     /// It asks for what is too old.
     pub(crate) fn may_begin(&self, handshake: &Request<'_>, spoken: &[Revision]) -> Result<(), Misfit> {
-        let asked = handshake.params().and_then(|params| params.get("protocolVersion")?.as_str()?.parse().ok());
-        let asked = asked.filter(|_| *handshake.method() == Method::Initialize);
+        if *handshake.method() != Method::Initialize {
+            return Ok(());
+        }
+        let asked = handshake.params().and_then(|params| params.get("protocolVersion"));
+        if asked.is_some_and(|asked| asked.as_str().is_none()) {
+            let what = "`protocolVersion` has to be text that names a revision, such as \"2025-11-25\"";
+            return Err(Misfit::new(StatusCode::OK, code::INVALID_PARAMS, what));
+        }
+        let asked = asked.and_then(|asked| asked.as_str()?.parse().ok());
         asked.map_or(Ok(()), |asked| self.may_speak(asked, spoken))
     }
 

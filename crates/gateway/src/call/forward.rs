@@ -108,7 +108,8 @@ async fn forwarded(
         StatusCode::NOT_FOUND if openings.is_some() => {
             initialize::again(gw, visit, openings).await;
             doubt(gw, visit).await;
-            return Err(SendError::Gone("the server has forgotten the session; it was opened again".to_owned()));
+            let what = "the server had forgotten the session; it is open again, and the call can be sent again";
+            return Err(SendError::Unusable(what.to_owned()));
         }
         // Our credential is wrong, not the caller's.
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(SendError::Status(status.as_u16())),

@@ -131,6 +131,7 @@ async fn delete(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Respons
         Err(misfit) => return reply::http_error(misfit.status, &misfit.message),
         Ok(session) => session,
     };
+    gw.end_session(&session);
     all.side = Side::Legacy(Some(session));
     let task = Arc::clone(gw);
     gw.spawn(async move { route::end(&task, &all).await });

@@ -328,6 +328,7 @@ async fn delete(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Res
     match find_session(gw, Whose::of(&visit), headers).await {
         Err(misfit) => reply::http_error(misfit.status, &misfit.message),
         Ok(session) => {
+            gw.end_session(&session);
             visit.side = Side::Legacy(Some(session));
             let task = Arc::clone(gw);
             gw.spawn(async move { initialize::end(&task, &visit).await });

@@ -71,6 +71,9 @@ pub(crate) fn wire_error(fault: &WireError, era: Era) -> (StatusCode, String) {
 
 /// The answer to a request that no rule speaks of, and that did not go through.
 pub(crate) fn fault(id: &Id<'_>, call: CallId, refusal: &Refusal) -> Bytes {
+    if let Refusal::Misfit(misfit) = refusal {
+        return error(Some(id), misfit.code, &misfit.message, misfit.data.as_deref()).into();
+    }
     error(Some(id), code::INTERNAL_ERROR, &refusal.text(call.as_str()), None).into()
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_json::{Kind, read};
 use gatelodge_mcp::bridge::without_members;
-use gatelodge_mcp::{Era, Id, Message, Method, Request, Revision, error, read_message};
-use gatelodge_store::{CallId, Outcome};
+use gatelodge_mcp::{Era, Id, Message, Method, Request, Revision, read_message};
+use gatelodge_store::Outcome;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::discover::{Said, ask, speaks_modern};
@@ -47,16 +47,9 @@ pub(crate) async fn initialize(gw: &Gateway, visit: &Visit, request: &Request<'_
         Err(Refusal::Upstream(fault)) => fail(gw, request.id(), &mut trail, fault, line).await,
         Err(refusal) => {
             gw.metrics.refused(refusal.code());
-            line.finish(misfit(request.id(), trail.call(), &refusal)).await;
+            line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
             gw.write(trail.refused(&refusal)).await;
         }
-    }
-}
-
-fn misfit(id: &Id<'_>, call: CallId, refusal: &Refusal) -> Bytes {
-    match refusal {
-        Refusal::Misfit(misfit) => error(Some(id), misfit.code, &misfit.message, misfit.data.as_deref()).into(),
-        _ => reply::fault(id, call, refusal),
     }
 }
 
@@ -93,7 +86,9 @@ async fn opened(
     let (text, outcome) =
         answer(visit, &message, request.id(), &gw.settings.reply).ok_or_else(|| gone("the answer cannot be read"))?;
     let Some(result) = result_text(&message, &gw.settings.reply)? else { return Ok((text, outcome)) };
-    let revision = revision_of(&result).ok_or_else(|| gone("the server speaks a revision that is not known here"))?;
+    let revision = revision_of(&result).filter(|revision| revision.era() == Era::Legacy);
+    let revision =
+        revision.ok_or_else(|| gone("the server agrees on a revision that has no handshake, or is not known"))?;
     if let Err(misfit) = visit.may_speak(revision) {
         end_upstream(gw, &visit.upstream, exchange.link.clone()).await;
         return Err(Refusal::Misfit(misfit));

@@ -152,14 +152,19 @@ impl Gateway {
 
     /// Forgets a session for good.
     pub(crate) async fn forget_session(&self, session: &Session) {
+        self.end_session(session);
         let hash = session.hash();
-        lock(&self.keeping.gone).add(hash);
-        self.sessions.remove(session.id());
-        session.forget_asked();
         if let Err(fault) = in_time(self.keeping.rows.forget(vec![hash])).await {
             warn!(error = %fault, "a session that has ended cannot be forgotten yet: {fault}");
             lock(&self.keeping.unforgotten).push(hash);
         }
+    }
+
+    /// From now on nobody finds it, whatever has to be done yet.
+    pub(crate) fn end_session(&self, session: &Session) {
+        lock(&self.keeping.gone).add(session.hash());
+        self.sessions.remove(session.id());
+        session.forget_asked();
     }
 
     /// Notes which sessions are in use, and forgets those that are not any more.

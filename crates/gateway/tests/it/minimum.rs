@@ -74,6 +74,20 @@ fn assert_refused(error: &Value, wanted: &str, spoken: &str) {
 }
 
 #[tokio::test]
+async fn a_handshake_that_names_no_revision_is_refused_before_anything_is_sent() {
+    let upstream = FakeUpstream::start(json!([tool("read")]), server).await;
+    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    for version in [json!(5), Value::Null, json!({})] {
+        let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": version,
+            "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}});
+        let answer = gw.post(&[], &hello.to_string()).await;
+        assert_eq!(answer.code(), -32602, "{}", answer.body);
+        assert!(answer.body.contains("names a revision"), "{}", answer.body);
+    }
+    assert!(upstream.hits().is_empty());
+}
+
+#[tokio::test]
 async fn an_older_handshake_is_refused_and_recorded_and_reaches_no_server() {
     let (upstream, gw) = desk(Revision::R2025_06_18).await;
     for revision in ["2024-11-05", "2025-03-26"] {
