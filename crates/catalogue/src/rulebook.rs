@@ -8,7 +8,7 @@ use crate::calibrate::Calibration;
 use crate::features::{Flag, Key, Phrase, Slot};
 use crate::flow;
 use crate::lexicon::{Borders, Group, Lexicon, WordId, Written};
-use crate::model::{Model, rising, takes_away};
+use crate::model::{Model, kept};
 use crate::name::split;
 use crate::signals::SignalRules;
 use crate::trained::Trained;
@@ -92,6 +92,11 @@ impl Rulebook {
         Ok(book)
     }
 
+    /// Whether a parameter of this name chooses what is done.
+    pub fn chooses(&self, joined: &str) -> bool {
+        joined.split('_').any(|word| self.choice_names.contains(word))
+    }
+
     fn bend(&mut self, name: &str, (runs, moves): (f64, f64)) {
         let Some(flag) = Flag::from_word(name) else { return };
         let bent = self.bent_flags.entry(flag).or_default();
@@ -144,7 +149,7 @@ impl Rulebook {
             priors.extend(ids.map(|id| (Key::Word(Slot::Parameter, id), points)).collect::<Vec<_>>());
         }
         for (key, points) in priors {
-            let points = if takes_away(key, &self.lexicon) { rising(points) } else { points };
+            let points = kept(key, points, &self.lexicon);
             self.model.weights.insert(key, points);
         }
     }

@@ -51,7 +51,9 @@ kinds! {
     NoDescription = "no_description", "has no description";
     LongDescription = "long_description", "has a description that is too long to be read whole";
     OddSchema = "odd_schema", "has an input schema that is none";
+    PartlyRead = "partly_read", "has an input schema that is read only in part";
     HiddenText = "hidden_text", "has letters that are not shown";
+    MixedLetters = "mixed_letters", "mixes letters that look alike within a word";
     SteersModel = "steers_model", "has text that is written for the model";
     CrowdedServer = "crowded_server", "is one of very many on its server";
 }

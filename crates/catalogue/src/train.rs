@@ -10,16 +10,14 @@ use std::collections::BTreeMap;
 use gatelodge_policy::Category;
 
 use crate::calibrate::{Calibration, fit as fit_line};
+use crate::classify::look;
 use crate::decide::{Verdict, decide};
-use crate::features::{Feature, Found, Key, find};
+use crate::features::Key;
 use crate::labels::{Label, Labelled};
-use crate::name::Name;
-use crate::parameters::Parameters;
 use crate::read::ReadError;
 use crate::rulebook::{Rulebook, RulebookError};
 use crate::server::Server;
 use crate::shown::shown;
-use crate::text::{Text, plain};
 use crate::tool::Annotations;
 use crate::trained::Trained;
 
@@ -110,27 +108,10 @@ fn servers(tools: &[Labelled<'_>]) -> Servers {
     names.into_iter().enumerate().map(|(at, (family, own))| (family, (at, server(&own)))).collect()
 }
 
-fn with_features<T>(
-    tool: &Labelled<'_>,
-    server: &Server,
-    book: &Rulebook,
-    look: impl FnOnce(&Found<'_>, &[Feature<'_>]) -> T,
-) -> T {
-    let own = &tool.item.tool;
-    let description = plain(own.description.as_deref().unwrap_or_default());
-    let name = Name::of(&own.name, server.prefix(), &book.lexicon);
-    let text = Text::of(&description.text, &book.lexicon);
-    let parameters = Parameters::of(own.schema);
-    let signals = crate::classify::signals(own, server, &name, &text, &description, &parameters, book);
-    let found = Found { name: &name, text: &text, parameters: &parameters, signals: &signals };
-    let features = find(&found, book);
-    look(&found, &features)
-}
-
 fn example(tool: &Labelled<'_>, servers: &Servers, book: &Rulebook) -> Option<Example> {
     let (at, server) = servers.get(&tool.item.family())?;
     let label = tool.label?;
-    let keys = with_features(tool, server, book, |_, features| features.iter().map(|feature| feature.key).collect());
+    let keys = look(&tool.item.tool, server, book, |_, features| features.iter().map(|feature| feature.key).collect());
     Some(Example { server: *at, label, keys, weight: 1.0 })
 }
 
@@ -149,5 +130,5 @@ fn weigh(examples: &mut [Example]) {
 }
 
 fn judge(tool: &Labelled<'_>, server: &Server, book: &Rulebook) -> Verdict {
-    with_features(tool, server, book, |found, features| decide(found, features, Annotations::default(), book))
+    look(&tool.item.tool, server, book, |found, features| decide(found, features, Annotations::default(), book))
 }
