@@ -73,10 +73,8 @@ fn by_words(
     if !has_verb && found.text.tokens.is_empty() && hindrance.is_none() {
         return Category::Unknown;
     }
-    let seen_verb = |wanted| seen(&|slot, group| matches!(slot, Slot::Lead | Slot::Says) && group == wanted);
-    let (looks, thinks) = (seen_verb(Group::Read), seen_verb(Group::Think));
-    let border = if looks { borders.read } else { borders.read_without_verb };
-    if hindrance.is_none() && (looks || thinks) && shares.read >= border {
+    let looks = seen(&|slot, group| matches!(slot, Slot::Lead | Slot::Says) && group == Group::Read);
+    if hindrance.is_none() && looks && shares.read >= borders.read {
         return Category::Read;
     }
     if moves >= borders.moves {

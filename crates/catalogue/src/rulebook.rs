@@ -37,6 +37,11 @@ pub(crate) struct Rulebook {
     /// Phrases by their first word.
     pub phrases: HashMap<WordId, Vec<(Vec<WordId>, Phrase)>>,
     pub choice_names: HashSet<Box<str>>,
+    /// Things that run, and verbs that need none, in names that say that a server runs code.
+    pub code_things: HashSet<Box<str>>,
+    pub code_verbs: HashSet<Box<str>>,
+    /// Words in a server's name that say that strangers write what it gives.
+    pub untrusted_servers: Vec<String>,
     /// Texts that are written for the model, in small letters.
     pub steering: Vec<String>,
     pub bent: HashMap<Group, Bent>,
@@ -76,10 +81,12 @@ impl Rulebook {
         let written: Written = toml::from_str(LEXICON)?;
         let mut book = Self { lexicon: written.lexicon(), ..Self::default() };
         book.signals = SignalRules::read(SIGNALS, &mut book.lexicon)?;
-        flow::read(FLOW, &mut book.lexicon)?;
+        book.untrusted_servers = flow::read(FLOW, &mut book.lexicon)?;
         book.patterns = attack::read(ATTACKS)?;
         book.add_phrases(&written);
         book.choice_names = written.choice.names.split_whitespace().map(Into::into).collect();
+        book.code_things = written.code.things.split_whitespace().map(Into::into).collect();
+        book.code_verbs = written.code.verbs.split_whitespace().map(Into::into).collect();
         book.steering = written.steering.phrases.clone();
         book.add_priors(&written);
         for (name, points) in &written.bent.runs {

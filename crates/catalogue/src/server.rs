@@ -47,10 +47,9 @@ impl Server {
         let name = Name::of(own, &self.prefix, &book.lexicon);
         let Some((verb, _)) = name.verb() else { return };
         let object = name.object();
-        let is_code = ["code", "script", "command", "shell", "sql", "javascript", "python"];
-        let runs =
-            name.group(&book.lexicon) == Some(Group::Run) && object.split('_').any(|word| is_code.contains(&word));
-        if runs || matches!(verb.as_str(), "eval" | "exec" | "bash" | "shell") {
+        let runs = name.group(&book.lexicon) == Some(Group::Run)
+            && object.split('_').any(|word| book.code_things.contains(word));
+        if runs || book.code_verbs.contains(verb.as_str()) {
             keep(&mut self.runs_code, own);
         }
         keep(self.by_verb.entry(verb.clone()).or_default(), own);

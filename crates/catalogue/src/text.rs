@@ -120,7 +120,7 @@ impl<'t> Text<'t> {
         self.tokens.iter().filter(|token| !token.is_denied).find(|token| {
             let word = token.id.and_then(|id| lexicon.word(id));
             let does = || token.is_first && token.written.ends_with(['s', 'S']);
-            word.is_some_and(|word| word.group == Some(Group::Destroy))
+            word.is_some_and(|word| word.group == Some(Group::Destroy) && !word.is_doubtful)
                 && (token.is_start || (token.is_first && token.is_joined) || does())
         })
     }

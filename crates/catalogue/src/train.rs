@@ -54,6 +54,8 @@ pub struct Unseen {
     pub category: Category,
     /// The model's share for that.
     pub share: f64,
+    /// What forbids Read.
+    pub against_read: Option<String>,
 }
 
 /// Learns from labelled tools; `origin` says what they were.
@@ -82,7 +84,9 @@ pub fn train(tools: &[Labelled<'_>], origin: &str) -> Result<Training, ReadError
             right.push((verdict.share, label.fits(verdict.category)));
             let (server, name) = (shown(&tool.item.server), shown(&tool.item.tool.name));
             let tool = format!("{server} / {name}");
-            unseen.push(Unseen { tool, label, category: verdict.category, share: verdict.share });
+            let (category, share) = (verdict.category, verdict.share);
+            let against_read = verdict.hindrance.map(|own| own.why);
+            unseen.push(Unseen { tool, label, category, share, against_read });
         }
     }
     let lines = seen.into_iter().map(|(category, seen)| (category, fit_line(seen))).collect();

@@ -1,6 +1,7 @@
 //! What forbids Read, whatever the points say. The server writes its definitions: one fact that speaks of more than
 //! looking outweighs any number of words that speak of looking.
 
+use super::IN_FRONT;
 use crate::classify::quoted;
 use crate::features::{Feature, Flag, Found, Key, Phrase, Slot};
 use crate::lexicon::Group;
@@ -32,9 +33,10 @@ pub(super) fn hindrance(
 fn destroys(found: &Found<'_>, features: &[Feature<'_>], book: &Rulebook) -> Option<String> {
     let named = found.name.words.iter().find(|(_, id)| {
         let word = id.and_then(|id| book.lexicon.word(id));
-        word.is_some_and(|word| word.group == Some(Group::Destroy))
+        word.is_some_and(|word| word.group == Some(Group::Destroy) && !word.is_doubtful)
     });
-    if let Some((word, _)) = named {
+    let leads = || found.name.verb().filter(|_| found.name.group(&book.lexicon) == Some(Group::Destroy));
+    if let Some((word, _)) = named.or_else(leads) {
         return Some(format!("its name has {}", quoted(word)));
     }
     let offers = features.iter().find(|feature| feature.key == Key::Group(Slot::Choice, Group::Destroy));
@@ -42,7 +44,8 @@ fn destroys(found: &Found<'_>, features: &[Feature<'_>], book: &Rulebook) -> Opt
 }
 
 fn does_more(found: &Found<'_>, features: &[Feature<'_>], moves: bool, book: &Rulebook) -> Option<String> {
-    if let Some(why) = features.iter().find_map(by_feature) {
+    let begins = found.text.lead.is_some_and(|at| at < IN_FRONT);
+    if let Some(why) = features.iter().find_map(|feature| by_feature(feature, begins)) {
         return Some(why);
     }
     if moves {
@@ -55,7 +58,7 @@ fn does_more(found: &Found<'_>, features: &[Feature<'_>], moves: bool, book: &Ru
     found.parameters.list.iter().any(is_cut).then(|| "a parameter offers more than is looked at".to_owned())
 }
 
-fn by_feature(feature: &Feature<'_>) -> Option<String> {
+fn by_feature(feature: &Feature<'_>, begins: bool) -> Option<String> {
     let source = quoted(feature.source);
     match feature.key {
         Key::Flag(Flag::Signal(kind @ (SignalKind::TakesShell | SignalKind::TakesCode | SignalKind::TakesSql))) => {
@@ -71,7 +74,7 @@ fn by_feature(feature: &Feature<'_>) -> Option<String> {
         Key::Group(Slot::Lead, group) if group.harm() > Group::Think.harm() => {
             Some(format!("the verb of its name is {source}"))
         }
-        Key::Group(Slot::Says, group) if group.takes_away() || group == Group::Money => {
+        Key::Group(Slot::Says, group) if begins && (group.takes_away() || group == Group::Money) => {
             Some(format!("its description begins with {source}"))
         }
         _ => None,
