@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use gatelodge_catalogue::{Item, Training, Unseen, labelled, read_tools, train};
 use gatelodge_policy::Category;
+use sha2::{Digest, Sha256};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -21,7 +22,7 @@ fn main() -> ExitCode {
         let items = Item::all(document, *number).into_iter().flatten();
         tools.extend(items.filter_map(|item| labelled(item).ok()));
     }
-    match train(&tools, &origin) {
+    match train(&tools, &format!("{origin}; SHA-256 of the labels {}", digest(&texts))) {
         Ok(Training { weights, unseen }) => {
             println!("{weights}");
             tell(&unseen);
@@ -34,6 +35,13 @@ fn main() -> ExitCode {
     }
 }
 
+/// Which labels they were: the same give the same weights.
+fn digest(texts: &[Vec<u8>]) -> String {
+    let mut hasher = Sha256::new();
+    texts.iter().for_each(|text| hasher.update(text));
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Tells how tools of servers that were left out come out.
 fn tell(unseen: &[Unseen]) {
     let share = |what: &str, counted: Vec<bool>| {
@@ -42,7 +50,8 @@ fn tell(unseen: &[Unseen]) {
     };
     for wrong in unseen.iter().filter(|one| !one.label.fits(one.category)) {
         let (label, category) = (wrong.label.as_str(), wrong.category.as_str());
-        eprintln!("{}: is {label}, taken for {category} ({:.2})", wrong.tool, wrong.share);
+        let why = wrong.against_read.as_deref().unwrap_or_default();
+        eprintln!("{}: is {label}, taken for {category} ({:.2}) {why}", wrong.tool, wrong.share);
     }
     let is_read = |one: &Unseen| one.category == Category::Read;
     let is_gone = |one: &Unseen| one.category == Category::Destructive;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 const MOST: f64 = 0.99;
 /// Where nothing was learned for a category.
 const UNLEARNED: f64 = 0.9;
-/// For a tool of which nothing is known.
+/// The same for a tool of which nothing is known.
 const UNKNOWN: f64 = 0.3;
 
 /// For each category, points of a line that never falls: the share, and how often it was right.
@@ -22,11 +22,14 @@ pub(crate) struct Calibration {
 impl Calibration {
     /// How sure to be of a category, by the model's share for it.
     pub fn confidence(&self, category: Category, share: f64) -> f64 {
-        if category == Category::Unknown {
-            return UNKNOWN;
-        }
         let line = self.lines.get(category.as_str()).map(Vec::as_slice).unwrap_or_default();
-        let sure = if line.is_empty() { share * UNLEARNED } else { along(line, share) };
+        let sure = if line.is_empty() && category == Category::Unknown {
+            UNKNOWN
+        } else if line.is_empty() {
+            share * UNLEARNED
+        } else {
+            along(line, share)
+        };
         (sure.clamp(0.05, MOST) * 100.0).round() / 100.0
     }
 }

@@ -6,8 +6,9 @@ use serde_json::Value as Json;
 
 use crate::decide::{Verdict, decide};
 use crate::explain::{evidence, rationale};
-use crate::features::{Found, find};
+use crate::features::{Feature, Found, find};
 use crate::flow::{self, Flow};
+use crate::letters::mixes;
 use crate::name::Name;
 use crate::parameters::Parameters;
 use crate::rulebook::Rulebook;
@@ -107,22 +108,39 @@ pub fn classify(tool: &Tool<'_>, server: &Server) -> Classification {
     classify_by(tool, server, Rulebook::built_in())
 }
 
-fn classify_by(tool: &Tool<'_>, server: &Server, book: &'static Rulebook) -> Classification {
+/// Finds what there is to find in a definition, and looks at it.
+pub(crate) fn look<T>(
+    tool: &Tool<'_>,
+    server: &Server,
+    book: &Rulebook,
+    look: impl FnOnce(&Found<'_>, &[Feature<'_>]) -> T,
+) -> T {
     let description = plain(tool.description.as_deref().unwrap_or_default());
     let name = Name::of(&tool.name, server.prefix(), &book.lexicon);
     let text = Text::of(&description.text, &book.lexicon);
     let parameters = Parameters::of(tool.schema);
     let signals = signals(tool, server, &name, &text, &description, &parameters, book);
-    let found = Found { name: &name, text: &text, parameters: &parameters, signals: &signals };
+    let is_cut = description.is_cut;
+    let found = Found { name: &name, text: &text, parameters: &parameters, signals: &signals, is_cut };
     let features = find(&found, book);
-    let mut verdict = decide(&found, &features, tool.annotations, book);
-    // What was not read is not known to be harmless.
-    if description.is_cut && matches!(verdict.category, Category::Read | Category::Write) {
-        verdict.category = Category::Unknown;
-    }
+    look(&found, &features)
+}
+
+fn classify_by(tool: &Tool<'_>, server: &Server, book: &'static Rulebook) -> Classification {
+    look(tool, server, book, |found, features| classified(tool, server, found, features, book))
+}
+
+fn classified(
+    tool: &Tool<'_>,
+    server: &Server,
+    found: &Found<'_>,
+    features: &[Feature<'_>],
+    book: &'static Rulebook,
+) -> Classification {
+    let verdict = decide(found, features, tool.annotations, book);
     let category = verdict.category;
-    let flow = flow::labels(&found, category, server, book);
-    let patterns = attack::of_tool(book, category, &signals, &flow);
+    let flow = flow::labels(found, category, server, book);
+    let patterns = attack::of_tool(book, category, found.signals, &flow);
     let mut owasp: Vec<&str> = patterns.iter().flat_map(|pattern| pattern.owasp.iter().map(String::as_str)).collect();
     owasp.sort_unstable();
     owasp.dedup();
@@ -130,13 +148,13 @@ fn classify_by(tool: &Tool<'_>, server: &Server, book: &'static Rulebook) -> Cla
         category,
         level: Level::of(category),
         confidence: confidence(&verdict, tool, book),
-        rationale: rationale(tool, &found, &features, &verdict, server, book),
-        evidence: evidence(tool, &found, &features, &verdict, server, book),
+        rationale: rationale(tool, found, features, &verdict, server, book),
+        evidence: evidence(tool, found, features, &verdict, server, book),
         attacks: patterns.iter().map(|pattern| pattern.slug.as_str()).collect(),
         owasp,
         recommended: recommend::recommended(&tool.name, category),
         flow,
-        signals,
+        signals: found.signals.to_vec(),
     }
 }
 
@@ -146,6 +164,8 @@ fn confidence(verdict: &Verdict, tool: &Tool<'_>, book: &Rulebook) -> f64 {
     const RAISED: f64 = 0.6;
     /// What a claim that contradicts takes away.
     const CONTRADICTED: f64 = 0.85;
+    /// What a missing description takes away.
+    const NAME_ALONE: f64 = 0.95;
     if verdict.raised {
         return RAISED;
     }
@@ -156,10 +176,12 @@ fn confidence(verdict: &Verdict, tool: &Tool<'_>, book: &Rulebook) -> f64 {
         Category::Destructive => claims.destructive == Some(false),
         _ => claims.read_only == Some(true),
     };
-    if contradicts { (sure * CONTRADICTED * 100.0).round() / 100.0 } else { sure }
+    let sure = if contradicts { sure * CONTRADICTED } else { sure };
+    let sure = if tool.description.is_none() { sure * NAME_ALONE } else { sure };
+    (sure * 100.0).round() / 100.0
 }
 
-pub(crate) fn signals(
+fn signals(
     tool: &Tool<'_>,
     server: &Server,
     name: &Name,
@@ -176,13 +198,24 @@ pub(crate) fn signals(
     let told = text.tokens.iter().take_while(|token| token.is_first).filter_map(|token| token.id);
     let shown_by_words = named.chain(told).filter_map(|id| book.lexicon.word(id)).flat_map(|word| &word.signals);
     signals.extend(shown_by_words.map(|kind| Signal { kind: *kind, parameter: None }));
+    let texts = || {
+        let title = tool.title.as_deref().into_iter();
+        title.chain([&*tool.name]).chain(parameters.texts.iter().map(|text| &**text))
+    };
+    let is_hidden = |text: &str| !text.is_ascii() && plain(text).had_hidden;
+    let is_mixed = mixes(&description.text) || texts().any(mixes);
     let whole = [
         (SignalKind::ManyParameters, parameters.count >= MANY_PARAMETERS),
         (SignalKind::NoDescription, tool.description.is_none()),
         (SignalKind::LongDescription, description.is_cut),
         (SignalKind::OddSchema, parameters.is_odd),
-        (SignalKind::HiddenText, description.had_hidden || tool.name.chars().any(is_invisible)),
-        (SignalKind::SteersModel, steers(&description.text, book)),
+        (SignalKind::PartlyRead, parameters.is_partly_read),
+        (
+            SignalKind::HiddenText,
+            description.had_hidden || texts().any(is_hidden) || tool.name.chars().any(is_invisible),
+        ),
+        (SignalKind::MixedLetters, is_mixed),
+        (SignalKind::SteersModel, steers(texts().chain([&*description.text]), book)),
         (SignalKind::CrowdedServer, server.is_crowded()),
     ];
     let whole = whole.into_iter().filter(|(_, is_shown)| *is_shown);
@@ -192,9 +225,16 @@ pub(crate) fn signals(
     signals
 }
 
-/// Whether a text speaks to the model.
-fn steers(text: &str, book: &Rulebook) -> bool {
-    let small = text.to_lowercase();
+/// Whether a text speaks to the model, however its words are parted.
+fn steers<'t>(texts: impl Iterator<Item = &'t str>, book: &Rulebook) -> bool {
+    let mut small = String::new();
+    for text in texts {
+        for word in text.split_whitespace() {
+            small.extend(word.chars().filter(|letter| !is_invisible(*letter)).flat_map(char::to_lowercase));
+            small.push(' ');
+        }
+        small.push('\n');
+    }
     book.steering.iter().any(|phrase| small.contains(phrase))
 }
 

@@ -1,5 +1,7 @@
 //! From points to a category. Severity wins where several fit; two readings, the riskier one.
 
+mod hinder;
+
 use gatelodge_policy::Category;
 
 use crate::features::{Feature, Found, Key, Slot};
@@ -7,12 +9,14 @@ use crate::lexicon::Group;
 use crate::model::{Shares, takes_away};
 use crate::rulebook::Rulebook;
 use crate::tool::Annotations;
+pub(crate) use hinder::Hindrance;
+use hinder::hindrance;
 
 /// A description begins with its verb if that is among so many words: `This tool deletes`.
 const IN_FRONT: usize = 4;
 
 /// A category, and what it rests on.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Verdict {
     pub category: Category,
     /// The model's share for it.
@@ -20,22 +24,30 @@ pub(crate) struct Verdict {
     pub shares: Shares,
     /// Whether a claim of the server raised it.
     pub raised: bool,
+    /// What forbids Read.
+    pub hindrance: Option<Hindrance>,
+    /// Whether the description is too long to be read whole, and it is Unknown for that.
+    pub is_cut: bool,
 }
 
 /// Decides by what was found; claims of the server are looked at last, and only raise.
 pub(crate) fn decide(found: &Found<'_>, features: &[Feature<'_>], claims: Annotations, book: &Rulebook) -> Verdict {
     let shares = Shares::of(book.model.sum(features));
     let (runs, moves) = bent(found, features, book);
-    let category = by_words(found, features, shares, (runs, moves), book);
+    let hindrance = hindrance(found, features, moves >= book.borders.moves, book);
+    let category = by_words(found, features, shares, (runs, moves), hindrance.as_ref(), book);
     let claimed = by_claims(category, shares, claims, book);
-    let share = match claimed {
+    // What was not read is not known to be harmless.
+    let is_cut = found.is_cut && matches!(claimed, Category::Read | Category::Write);
+    let last = if is_cut { Category::Unknown } else { claimed };
+    let share = match last {
         Category::Read => shares.read,
         Category::Write => shares.change,
         Category::Destructive => shares.destroy,
         Category::Execute | Category::Financial => 1.0 - shares.read,
         Category::Unknown => 0.0,
     };
-    Verdict { category: claimed, share, shares, raised: claimed != category }
+    Verdict { category: last, share, shares, raised: claimed != category, hindrance, is_cut }
 }
 
 fn by_words(
@@ -43,23 +55,26 @@ fn by_words(
     features: &[Feature<'_>],
     shares: Shares,
     (runs, moves): (f64, f64),
+    hindrance: Option<&Hindrance>,
     book: &Rulebook,
 ) -> Category {
     let borders = &book.borders;
     let seen = |wanted: &dyn Fn(Slot, Group) -> bool| {
         features.iter().any(|feature| matches!(feature.key, Key::Group(slot, group) if wanted(slot, group)))
     };
+    let is_named = found.name.lead.is_some();
     // The verb in front takes away for good: nothing that stands behind it makes that milder.
-    let begins = found.text.lead.is_some_and(|at| at < IN_FRONT);
-    if seen(&|slot, group| (slot == Slot::Lead || (slot == Slot::Says && begins)) && group == Group::Destroy) {
+    let begins = found.text.lead.is_some_and(|at| at < IN_FRONT || !is_named);
+    let is_said = begins && seen(&|slot, group| slot == Slot::Says && group == Group::Destroy);
+    if is_said || hindrance.is_some_and(|own| own.destroys) {
         return Category::Destructive;
     }
-    let has_verb = found.name.lead.is_some() || found.text.lead.is_some();
-    if !has_verb && found.text.tokens.is_empty() {
+    let has_verb = is_named || found.text.lead.is_some();
+    if !has_verb && found.text.tokens.is_empty() && hindrance.is_none() {
         return Category::Unknown;
     }
-    let has_looking = seen(&|slot, group| matches!(slot, Slot::Lead | Slot::Says) && group == Group::Read);
-    if shares.read >= if has_looking { borders.read } else { borders.read_without_verb } {
+    let looks = seen(&|slot, group| matches!(slot, Slot::Lead | Slot::Says) && group == Group::Read);
+    if hindrance.is_none() && looks && shares.read >= borders.read {
         return Category::Read;
     }
     if moves >= borders.moves {
@@ -74,18 +89,8 @@ fn by_words(
     if runs >= borders.runs {
         return Category::Execute;
     }
-    if !has_verb && is_unclear(features, book) {
-        return Category::Unknown;
-    }
-    Category::Write
-}
-
-/// Whether nothing speaks for any outcome. Words that take away are left out, so that adding one never turns Unknown
-/// into Write.
-fn is_unclear(features: &[Feature<'_>], book: &Rulebook) -> bool {
-    let calm = features.iter().filter(|feature| !takes_away(feature.key, &book.lexicon));
-    let shares = Shares::of(book.model.sum(calm));
-    shares.read.max(shares.change) < book.borders.read_without_verb
+    // What is not understood is not taken for harmless.
+    if has_verb { Category::Write } else { Category::Unknown }
 }
 
 fn by_claims(category: Category, shares: Shares, claims: Annotations, book: &Rulebook) -> Category {

@@ -73,12 +73,11 @@ fn what_it_is(category: Category, because: &str) -> String {
 }
 
 fn not_its_neighbours(found: &Found<'_>, verdict: &Verdict, book: &Rulebook) -> String {
-    let verb = found.name.verb().map(|(verb, _)| quoted(verb));
-    let verb = verb.unwrap_or_else(|| "its wording".to_owned());
     let takes_away = fact::takes_away(found, book);
+    let not_read = not_read(found, verdict, book);
     match verdict.category {
         Category::Read => match takes_away {
-            Some(own) => format!("Not Write or Destructive: {own} is spoken of, but {verb} only looks."),
+            Some(own) => format!("Not Write or Destructive: {own} is spoken of, but not as what a call does."),
             None => "Not Write: nothing in it speaks of a change that a call makes.".to_owned(),
         },
         Category::Write => {
@@ -86,18 +85,31 @@ fn not_its_neighbours(found: &Found<'_>, verdict: &Verdict, book: &Rulebook) -> 
                 Some(own) => format!("Not Destructive: {own} alone does not say that something is gone for good."),
                 None => "Not Destructive: nothing in it is said to be gone for good.".to_owned(),
             };
-            format!(
-                "Not Read: {verb} leaves a change behind. {gone} Not Execute: the tool decides what happens, not its arguments."
-            )
+            format!("{not_read} {gone} Not Execute: the tool decides what happens, not its arguments.")
         }
         Category::Execute => {
             format!(
-                "Not Read or Write: what {verb} sets off may do more than look or change one thing. Not Destructive: removing is not what it is for."
+                "{not_read} Not Write: what it sets off may do more. Not Destructive: removing is not what it is for."
             )
         }
         Category::Destructive => "Not Write: what it does cannot simply be changed back.".to_owned(),
         Category::Financial => "Not Write: money that has moved is not changed back by another call.".to_owned(),
-        Category::Unknown => "Not Read: what is not understood is not taken for harmless.".to_owned(),
+        Category::Unknown if verdict.is_cut => {
+            "Not Read: its description is too long to be read whole, and what was not read is not known to be harmless."
+                .to_owned()
+        }
+        Category::Unknown => format!("{not_read} What is not understood is not taken for harmless."),
+    }
+}
+
+/// Why it is not Read, by the rule that decided.
+fn not_read(found: &Found<'_>, verdict: &Verdict, book: &Rulebook) -> String {
+    let changes = found.name.group(&book.lexicon).is_some_and(|group| group.harm() > Group::Think.harm());
+    match (&verdict.hindrance, found.name.verb()) {
+        _ if verdict.raised => "Not Read: the server itself says that it does more.".to_owned(),
+        (_, Some((verb, _))) if changes => format!("Not Read: {} does more than look.", quoted(verb)),
+        (Some(hindrance), _) => format!("Not Read: {}.", hindrance.why),
+        (None, _) => "Not Read: nothing says for certain that it only looks.".to_owned(),
     }
 }
 

@@ -51,10 +51,12 @@ struct Words {
     words: String,
     #[serde(default)]
     verbs: String,
+    #[serde(default)]
+    servers: String,
 }
 
-/// Reads `data/flow.toml` into the lexicon.
-pub(crate) fn read(text: &str, lexicon: &mut Lexicon) -> Result<(), toml::de::Error> {
+/// Reads `data/flow.toml` into the lexicon; gives the words of servers whose content strangers write.
+pub(crate) fn read(text: &str, lexicon: &mut Lexicon) -> Result<Vec<String>, toml::de::Error> {
     let written: Written = toml::from_str(text)?;
     let all = [
         (Flow::ReadsPrivate, &written.reads_private),
@@ -73,7 +75,7 @@ pub(crate) fn read(text: &str, lexicon: &mut Lexicon) -> Result<(), toml::de::Er
             lexicon.change(verb, |word| word.sends = true);
         }
     }
-    Ok(())
+    Ok(written.reads_untrusted.servers.split_whitespace().map(str::to_owned).collect())
 }
 
 /// The labels of a tool.
@@ -86,8 +88,7 @@ pub(crate) fn labels(found: &Found<'_>, category: Category, server: &Server, boo
     let words = || spoken_of(found, book);
     let speaks_of = |flow: Flow| {
         words().any(|word| word.flows.contains(&flow))
-            || (flow == Flow::ReadsUntrusted
-                && ["web", "browser", "search", "scrape"].iter().any(|word| server.has_word(word)))
+            || (flow == Flow::ReadsUntrusted && book.untrusted_servers.iter().any(|word| server.has_word(word)))
     };
     let is_read = category == Category::Read || category == Category::Execute;
     let fetches = is_read && signal(SignalKind::TakesUrl);

@@ -126,11 +126,13 @@ impl Lexicon {
         }
     }
 
-    /// Adds a verb with its forms; where two groups have it, the first stays.
+    /// Adds a verb with its forms; where two groups have it, the one that does more harm stays.
     fn add_verb(&mut self, base: &str, group: Group) {
         let id = self.id_of(base);
         let Some(word) = self.words.get_mut(id as usize) else { return };
-        word.group.get_or_insert(group);
+        if word.group.is_none_or(|own| own.harm() < group.harm()) {
+            word.group = Some(group);
+        }
         for form in forms(base) {
             self.ids.entry(form.into()).or_insert(id);
         }

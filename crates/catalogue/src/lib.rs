@@ -12,6 +12,7 @@ mod explain;
 mod features;
 mod flow;
 mod labels;
+mod letters;
 mod lexicon;
 mod model;
 mod name;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::features::{Feature, Flag, Key, Slot};
+use crate::features::{Feature, Flag, Key, Phrase, Slot};
 use crate::lexicon::{Group, Lexicon};
 
 /// Points for Read, for a change, for Destructive.
@@ -56,16 +56,37 @@ impl Shares {
     }
 }
 
-/// Keeps a promise: a word that takes away never makes a tool look milder. So its points rise from Read over a change
-/// to Destructive.
-pub(crate) fn rising(points: Points) -> Points {
+/// Points that keep two promises: a word that takes away never makes a tool milder, and what warns never speaks for Read.
+pub(crate) fn kept(key: Key, points: Points, lexicon: &Lexicon) -> Points {
+    let [read, change, destroy] = points;
+    if takes_away(key, lexicon) {
+        rising(points)
+    } else if warns(key) {
+        let read = read.min(0.0);
+        [read, change.max(read), destroy.max(read)]
+    } else {
+        points
+    }
+}
+
+/// Whether a fact warns: all signals do, and all phrases but those of only looking.
+fn warns(key: Key) -> bool {
+    match key {
+        Key::Flag(Flag::Signal(_)) => true,
+        Key::Flag(Flag::Phrase(phrase)) => !matches!(phrase, Phrase::ReadOnly | Phrase::Denies),
+        Key::Flag(Flag::NoParameters | Flag::NoVerb) | Key::Group(..) | Key::Word(..) => false,
+    }
+}
+
+/// Points that rise from Read over a change to Destructive.
+fn rising(points: Points) -> Points {
     let [read, change, destroy] = points;
     let read = read.min(0.0);
     let change = change.max(read);
     [read, change, destroy.max(change).max(0.0)]
 }
 
-/// Whether a feature must keep that promise.
+/// Whether a feature speaks of taking away.
 pub(crate) fn takes_away(key: Key, lexicon: &Lexicon) -> bool {
     match key {
         Key::Group(_, group) => group.takes_away(),

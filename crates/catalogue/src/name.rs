@@ -1,5 +1,6 @@
 //! The words of a tool's name, and which of them is its verb.
 
+use crate::letters::fold;
 use crate::lexicon::{Group, Lexicon, WordId};
 use crate::shown::is_hidden;
 
@@ -11,21 +12,21 @@ const MOST_WORDS: usize = 24;
 pub(crate) struct Name {
     /// Its words in small letters, and which of ours each is.
     pub words: Vec<(String, Option<WordId>)>,
+    /// Where those begin that the server's other names do not share.
+    own: usize,
     /// Which word is its verb.
     pub lead: Option<usize>,
 }
 
 impl Name {
-    /// Reads a name; `prefix` is what all names of the server begin with.
+    /// Reads a name; `prefix` is what all names of the server begin with. Its words count, but none is the verb.
     pub fn of(name: &str, prefix: &[String], lexicon: &Lexicon) -> Self {
-        let mut words = split(name);
-        if words.len() > prefix.len() && words.iter().zip(prefix).all(|(word, common)| word == common) {
-            words.drain(..prefix.len());
-        }
-        let words: Vec<_> = words.into_iter().map(|word| (lexicon.find(&word), word)).collect();
+        let words: Vec<_> = split(name).into_iter().map(|word| (lexicon.find(&word), word)).collect();
         let words: Vec<_> = words.into_iter().map(|(id, word)| (word, id)).collect();
-        let lead = lead(&words, lexicon);
-        Self { words, lead }
+        let begins = words.len() > prefix.len() && words.iter().zip(prefix).all(|((word, _), common)| word == common);
+        let own = if begins { prefix.len() } else { 0 };
+        let lead = lead(&words, own, lexicon);
+        Self { words, own, lead }
     }
 
     /// The verb.
@@ -40,14 +41,14 @@ impl Name {
 
     /// The name without its verb.
     pub fn object(&self) -> String {
-        let rest = self.words.iter().enumerate().filter(|(at, _)| Some(*at) != self.lead);
+        let rest = self.words.iter().enumerate().skip(self.own).filter(|(at, _)| Some(*at) != self.lead);
         rest.map(|(_, (word, _))| word.as_str()).collect::<Vec<_>>().join("_")
     }
 }
 
 /// A verb that is never a noun wins, the first of them. Of those that may be one, the last that looks (`order_status`
 /// is a status), or the first word of the name: `map_area` may map, `static_map` does not.
-fn lead(words: &[(String, Option<WordId>)], lexicon: &Lexicon) -> Option<usize> {
+fn lead(words: &[(String, Option<WordId>)], own: usize, lexicon: &Lexicon) -> Option<usize> {
     let verbs = || {
         words.iter().enumerate().filter_map(|(at, (_, id))| {
             let word = lexicon.word((*id)?)?;
@@ -56,17 +57,18 @@ fn lead(words: &[(String, Option<WordId>)], lexicon: &Lexicon) -> Option<usize> 
     };
     let clear = verbs().find(|(_, _, is_doubtful)| !is_doubtful);
     let looks = || verbs().rev().find(|(_, group, _)| *group == Group::Read);
-    let leads = || verbs().find(|(at, group, _)| *at == 0 || group.takes_away());
+    let leads = || verbs().find(|(at, group, _)| *at == own || group.takes_away());
     let first = clear.or_else(looks).or_else(leads).map(|(at, _, _)| at)?;
     Some(second(words, first, lexicon).unwrap_or(first))
 }
 
-/// Of `find_and_replace` and `get_or_create`, the verb that does more.
+/// Of `find_and_replace` and `read_or_update_or_wipe`, the verb that does the most.
 fn second(words: &[(String, Option<WordId>)], first: usize, lexicon: &Lexicon) -> Option<usize> {
-    let group = |at: usize| lexicon.word(words.get(at)?.1?)?.group;
+    let harm = |at: usize| lexicon.word(words.get(at)?.1?)?.group.map(Group::harm);
     let joins = |at: &usize| words.get(*at).is_some_and(|(word, _)| matches!(word.as_str(), "and" | "or" | "then"));
-    let behind = (first + 1..words.len()).find(joins)? + 1;
-    (group(first) == Some(Group::Read) && group(behind).is_some_and(|group| group != Group::Read)).then_some(behind)
+    let behind = (first + 1..words.len()).filter(joins).map(|at| at + 1).filter(|at| harm(*at) > harm(first));
+    // Of two that do as much, the first.
+    behind.rev().max_by_key(|at| harm(*at))
 }
 
 /// Splits at everything that is no letter or digit, and where small letters become large ones. Letters that are not
@@ -74,6 +76,7 @@ fn second(words: &[(String, Option<WordId>)], first: usize, lexicon: &Lexicon) -
 pub(crate) fn split(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut word = String::new();
+    let name = fold(name);
     let mut letters = name.chars().filter(|letter| !is_hidden(*letter)).peekable();
     let mut before = ' ';
     while let Some(letter) = letters.next() {

@@ -1,29 +1,31 @@
-//! What a tool takes, as far as its schema says so. A schema is foreign: it is walked within bounds, and never trusted.
+//! What a tool takes, as far as its schema says so. A schema is foreign: it is walked within bounds, never trusted, and
+//! what lies outside the bounds is told.
+
+mod walk;
 
 use std::borrow::Cow;
 
 use gatelodge_json::{Kind as JsonKind, Value};
 
-use crate::name::split;
+use crate::tool::LONGEST_NAME;
+use walk::Walk;
 
-/// More parameters are counted, not looked at.
-const MOST: usize = 128;
-/// Deeper ones are not looked at.
-const DEEPEST: usize = 3;
-/// More of a parameter's description is not looked at.
+/// More of a parameter's description is not looked at for what it takes.
 const LONGEST_DESCRIPTION: usize = 400;
 /// More choices are not looked at.
 const MOST_CHOICES: usize = 64;
+/// So many parts of a choice of schemas are looked at for kinds and choices.
+const MOST_PARTS: usize = 64;
 
-/// What kind of value a parameter takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What kind of value a parameter takes; of several, the first of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Text,
-    Number,
-    Flag,
     List,
     /// An object, or not said.
     Other,
+    Number,
+    Flag,
 }
 
 /// One parameter.
@@ -31,6 +33,8 @@ pub(crate) enum Kind {
 pub(crate) struct Parameter<'a> {
     /// Its name, and those it lies in: `target.path`.
     pub path: String,
+    /// Whether the path is longer than is kept.
+    pub is_cut: bool,
     /// The words of its own name, in small letters, with `_` between them.
     pub joined: String,
     pub kind: Kind,
@@ -41,6 +45,8 @@ pub(crate) struct Parameter<'a> {
     pub description: Option<String>,
     /// The texts it may be.
     pub choices: Vec<Cow<'a, str>>,
+    /// Whether it may be more texts than these.
+    pub has_more_choices: bool,
 }
 
 /// All parameters of a tool.
@@ -51,6 +57,10 @@ pub(crate) struct Parameters<'a> {
     pub count: usize,
     /// Whether the schema is none, or says nothing that can be used.
     pub is_odd: bool,
+    /// Whether a part of it was not looked at.
+    pub is_partly_read: bool,
+    /// All that it says to whoever reads it: names, titles, descriptions, choices.
+    pub texts: Vec<Cow<'a, str>>,
 }
 
 impl<'a> Parameters<'a> {
@@ -61,63 +71,36 @@ impl<'a> Parameters<'a> {
         let is_odd = schema.kind() != JsonKind::Object
             || properties.is_some_and(|properties| properties.kind() != JsonKind::Object)
             || schema.get("type").is_some_and(|kind| !kind.is_str("object"));
-        let mut all = Self { is_odd, ..Self::default() };
-        all.walk(schema, "", 0);
-        all
-    }
-
-    fn walk(&mut self, schema: Value<'a>, above: &str, depth: usize) {
-        let required = schema.get("required");
-        let is_required =
-            |name: &str| required.is_some_and(|list| list.elements().take(MOST).any(|item| item.is_str(name)));
-        let Some(properties) = schema.get("properties") else { return };
-        for (key, value) in properties.members() {
-            self.count += usize::from(depth == 0);
-            if self.list.len() >= MOST {
-                continue;
-            }
-            let Some(name) = key.as_str() else { continue };
-            let path = if above.is_empty() { name.to_string() } else { format!("{above}.{name}") };
-            self.list.push(Parameter {
-                joined: split(&name).join("_"),
-                kind: kind_of(value),
-                is_required: is_required(&name),
-                is_outermost: depth == 0,
-                description: description_of(value),
-                choices: choices_of(value),
-                path: path.clone(),
-            });
-            if depth + 1 < DEEPEST {
-                self.walk(value, &path, depth + 1);
-                if let Some(items) = value.get("items") {
-                    self.walk(items, &path, depth + 1);
-                }
-            }
-        }
+        let mut walk = Walk::new(schema);
+        walk.schema(schema, "", 0, 0);
+        Self { is_odd, ..walk.found }
     }
 }
 
+/// The kind of a value: where it may be several, the one that can carry the most.
 fn kind_of(schema: Value<'_>) -> Kind {
-    let said = match schema.get("type") {
-        Some(kind) => first_kind(kind),
-        // `anyOf` is how optional values are written: the first that is not null counts.
-        None => schema.get("anyOf").into_iter().flat_map(|all| all.elements().take(8)).find_map(|one| {
-            let kind = one.get("type").and_then(first_kind);
-            kind.filter(|kind| kind != "null")
-        }),
+    let named = |kind: Value<'_>| match kind.as_str().as_deref() {
+        Some("string") => Some(Kind::Text),
+        Some("number" | "integer") => Some(Kind::Number),
+        Some("boolean") => Some(Kind::Flag),
+        Some("array") => Some(Kind::List),
+        Some("null") => None,
+        _ => Some(Kind::Other),
     };
-    match said.as_deref() {
-        Some("string") => Kind::Text,
-        Some("number" | "integer") => Kind::Number,
-        Some("boolean") => Kind::Flag,
-        Some("array") => Kind::List,
-        _ => Kind::Other,
-    }
+    let of_type = |schema: Value<'_>| match schema.get("type") {
+        Some(list) if list.kind() == JsonKind::List => list.elements().take(MOST_PARTS).filter_map(named).min(),
+        Some(kind) => named(kind),
+        None => Some(Kind::Other),
+    };
+    let parts = parts(schema).filter_map(of_type).min();
+    let own = schema.get("type").and_then(|_| of_type(schema));
+    own.into_iter().chain(parts).min().unwrap_or(Kind::Other)
 }
 
-fn first_kind(kind: Value<'_>) -> Option<Cow<'_, str>> {
-    let of_list = || kind.elements().take(8).filter_map(|one| one.as_str()).find(|one| one != "null");
-    kind.as_str().or_else(of_list)
+/// What a value is composed of: `anyOf` is how optional values are written.
+fn parts<'a>(schema: Value<'a>) -> impl Iterator<Item = Value<'a>> {
+    let lists = ["anyOf", "oneOf", "allOf"].into_iter().filter_map(move |name| schema.get(name));
+    lists.flat_map(|list| list.elements().take(MOST_PARTS))
 }
 
 fn description_of(schema: Value<'_>) -> Option<String> {
@@ -125,9 +108,29 @@ fn description_of(schema: Value<'_>) -> Option<String> {
     Some(text.chars().take(LONGEST_DESCRIPTION).flat_map(char::to_lowercase).collect())
 }
 
-fn choices_of<'a>(schema: Value<'a>) -> Vec<Cow<'a, str>> {
-    let own = schema.get("enum").into_iter();
-    let one = schema.get("const").and_then(|value| value.as_str());
-    let listed = own.flat_map(|list| list.elements().take(MOST_CHOICES)).filter_map(|value| value.as_str());
-    listed.chain(one).collect()
+/// The texts that a value may be, and whether there are more of them.
+fn choices_of<'a>(schema: Value<'a>) -> (Vec<Cow<'a, str>>, bool) {
+    let items = schema.get("items").into_iter();
+    let all = std::iter::once(schema).chain(parts(schema)).chain(items);
+    let all = all.flat_map(|part| {
+        let listed = part.get("enum").into_iter().flat_map(|list| list.elements());
+        listed.chain(part.get("const")).take(MOST_CHOICES + 1)
+    });
+    let mut choices: Vec<_> = all.take(MOST_CHOICES + 1).filter_map(|value| value.as_str()).collect();
+    let has_more = choices.len() > MOST_CHOICES || choices.iter().any(|choice| choice.len() > LONGEST_NAME);
+    choices.truncate(MOST_CHOICES);
+    (choices.into_iter().map(|choice| cut(choice, LONGEST_NAME)).collect(), has_more)
+}
+
+/// The beginning of a text.
+fn cut(text: Cow<'_, str>, most: usize) -> Cow<'_, str> {
+    let end = text.floor_char_boundary(most);
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.get(..end).unwrap_or_default()),
+        Cow::Owned(mut text) => {
+            text.truncate(end);
+            text.shrink_to_fit();
+            Cow::Owned(text)
+        }
+    }
 }

@@ -66,7 +66,7 @@ pub fn ready(server: &str, tools: &[(&Tool<'_>, &Classification)], posture: Post
     write::write(server, tools, posture, write::Detail::Reasons)
 }
 
-/// The recommended policy with each tool's parameters as comments, to be filled in.
+/// The same policy with each tool's parameters as comments, to be filled in.
 ///
 /// # Errors
 /// There is so much that no policy can hold it.

@@ -8,7 +8,7 @@ use crate::calibrate::Calibration;
 use crate::features::{Flag, Key, Phrase, Slot};
 use crate::flow;
 use crate::lexicon::{Borders, Group, Lexicon, WordId, Written};
-use crate::model::{Model, rising, takes_away};
+use crate::model::{Model, kept};
 use crate::name::split;
 use crate::signals::SignalRules;
 use crate::trained::Trained;
@@ -37,6 +37,11 @@ pub(crate) struct Rulebook {
     /// Phrases by their first word.
     pub phrases: HashMap<WordId, Vec<(Vec<WordId>, Phrase)>>,
     pub choice_names: HashSet<Box<str>>,
+    /// Things that run, and verbs that need none, in names that say that a server runs code.
+    pub code_things: HashSet<Box<str>>,
+    pub code_verbs: HashSet<Box<str>>,
+    /// Words in a server's name that say that strangers write what it gives.
+    pub untrusted_servers: Vec<String>,
     /// Texts that are written for the model, in small letters.
     pub steering: Vec<String>,
     pub bent: HashMap<Group, Bent>,
@@ -76,10 +81,12 @@ impl Rulebook {
         let written: Written = toml::from_str(LEXICON)?;
         let mut book = Self { lexicon: written.lexicon(), ..Self::default() };
         book.signals = SignalRules::read(SIGNALS, &mut book.lexicon)?;
-        flow::read(FLOW, &mut book.lexicon)?;
+        book.untrusted_servers = flow::read(FLOW, &mut book.lexicon)?;
         book.patterns = attack::read(ATTACKS)?;
         book.add_phrases(&written);
         book.choice_names = written.choice.names.split_whitespace().map(Into::into).collect();
+        book.code_things = written.code.things.split_whitespace().map(Into::into).collect();
+        book.code_verbs = written.code.verbs.split_whitespace().map(Into::into).collect();
         book.steering = written.steering.phrases.clone();
         book.add_priors(&written);
         for (name, points) in &written.bent.runs {
@@ -90,6 +97,11 @@ impl Rulebook {
         }
         book.borders = written.borders;
         Ok(book)
+    }
+
+    /// Whether a parameter of this name chooses what is done.
+    pub fn chooses(&self, joined: &str) -> bool {
+        joined.split('_').any(|word| self.choice_names.contains(word))
     }
 
     fn bend(&mut self, name: &str, (runs, moves): (f64, f64)) {
@@ -144,7 +156,7 @@ impl Rulebook {
             priors.extend(ids.map(|id| (Key::Word(Slot::Parameter, id), points)).collect::<Vec<_>>());
         }
         for (key, points) in priors {
-            let points = if takes_away(key, &self.lexicon) { rising(points) } else { points };
+            let points = kept(key, points, &self.lexicon);
             self.model.weights.insert(key, points);
         }
     }

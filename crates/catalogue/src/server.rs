@@ -47,10 +47,9 @@ impl Server {
         let name = Name::of(own, &self.prefix, &book.lexicon);
         let Some((verb, _)) = name.verb() else { return };
         let object = name.object();
-        let is_code = ["code", "script", "command", "shell", "sql", "javascript", "python"];
-        let runs =
-            name.group(&book.lexicon) == Some(Group::Run) && object.split('_').any(|word| is_code.contains(&word));
-        if runs || matches!(verb.as_str(), "eval" | "exec" | "bash" | "shell") {
+        let runs = name.group(&book.lexicon) == Some(Group::Run)
+            && object.split('_').any(|word| book.code_things.contains(word));
+        if runs || book.code_verbs.contains(verb.as_str()) {
             keep(&mut self.runs_code, own);
         }
         keep(self.by_verb.entry(verb.clone()).or_default(), own);
@@ -101,7 +100,7 @@ fn keep(names: &mut BTreeSet<String>, own: &str) {
     }
 }
 
-/// The words that all names begin with, up to the first that is a verb. Few names have nothing in common by design.
+/// The words that all names begin with, up to the first that says what is done, or that it is about money. Few names have nothing in common by design.
 fn common_prefix(names: &BTreeSet<&str>, book: &Rulebook) -> Vec<String> {
     // In order, the first and the last differ the most.
     let (Some(first), Some(last)) = (names.first(), names.last()) else { return Vec::new() };
@@ -110,9 +109,9 @@ fn common_prefix(names: &BTreeSet<&str>, book: &Rulebook) -> Vec<String> {
     }
     let (first, last) = (split(first), split(last));
     let common = first.iter().zip(&last).take_while(|(one, other)| one == other).map(|(word, _)| word);
-    let is_verb = |word: &&String| {
+    let has_meaning = |word: &&String| {
         let known = book.lexicon.find(word).and_then(|id| book.lexicon.word(id));
-        known.is_some_and(|word| word.group.is_some() && !word.is_doubtful)
+        known.is_some_and(|word| word.group.is_some() || word.is_money)
     };
-    common.take_while(|word| !is_verb(word)).cloned().collect()
+    common.take_while(|word| !has_meaning(word)).cloned().collect()
 }

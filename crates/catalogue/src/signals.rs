@@ -51,7 +51,9 @@ kinds! {
     NoDescription = "no_description", "has no description";
     LongDescription = "long_description", "has a description that is too long to be read whole";
     OddSchema = "odd_schema", "has an input schema that is none";
+    PartlyRead = "partly_read", "has an input schema that is read only in part";
     HiddenText = "hidden_text", "has letters that are not shown";
+    MixedLetters = "mixed_letters", "mixes letters that look alike within a word";
     SteersModel = "steers_model", "has text that is written for the model";
     CrowdedServer = "crowded_server", "is one of very many on its server";
 }
@@ -82,14 +84,14 @@ fn as_word<S: serde::Serializer>(kind: &SignalKind, serializer: S) -> Result<S::
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
-    #[serde(rename = "says")]
-    _says: String,
     #[serde(default)]
     exact: Vec<String>,
     #[serde(default)]
     word: Vec<String>,
     #[serde(default)]
     described: Vec<String>,
+    #[serde(default)]
+    unless_last: Vec<String>,
     #[serde(default)]
     list: bool,
     #[serde(default)]
@@ -102,6 +104,7 @@ pub(crate) struct SignalRules {
     exact: HashMap<Box<str>, Vec<SignalKind>>,
     word: HashMap<Box<str>, Vec<SignalKind>>,
     described: Vec<(Box<str>, SignalKind)>,
+    unless_last: Vec<(Box<str>, SignalKind)>,
     only_lists: Vec<SignalKind>,
 }
 
@@ -119,6 +122,7 @@ impl SignalRules {
                 rules.word.entry(word.into()).or_default().push(kind);
             }
             rules.described.extend(entry.described.into_iter().map(|text| (text.into(), kind)));
+            rules.unless_last.extend(entry.unless_last.into_iter().map(|text| (text.into(), kind)));
             if entry.list {
                 rules.only_lists.push(kind);
             }
@@ -139,6 +143,8 @@ impl SignalRules {
         for word in parameter.joined.split('_') {
             kinds.extend(self.word.get(word).into_iter().flatten());
         }
+        let last = parameter.joined.rsplit('_').next().unwrap_or_default();
+        kinds.retain(|kind| !self.unless_last.iter().any(|(word, own)| own == kind && **word == *last));
         if let Some(text) = parameter.description.as_deref().filter(|_| parameter.kind == Kind::Text) {
             let told = self.described.iter().filter(|(told, _)| text.contains(&**told));
             kinds.extend(told.map(|(_, kind)| *kind));

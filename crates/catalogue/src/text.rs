@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::letters::fold;
 use crate::lexicon::{Group, Lexicon, WordId};
 use crate::shown::is_invisible;
 
@@ -25,6 +26,10 @@ pub(crate) struct Token<'t> {
     pub id: Option<WordId>,
     /// Whether it stands in the first sentence.
     pub is_first: bool,
+    /// Whether a sentence begins with it.
+    pub is_start: bool,
+    /// Whether it follows an `and`, an `or`, a `then` or a comma.
+    pub is_joined: bool,
     /// Whether a denial stands shortly before it.
     pub is_denied: bool,
 }
@@ -53,19 +58,28 @@ pub(crate) fn plain(text: &str) -> Plain<'_> {
         end -= 1;
     }
     let text = text.get(..end).unwrap_or_default();
-    if text.is_ascii() || !text.chars().any(is_invisible) {
+    if text.is_ascii() {
         return Plain { text: Cow::Borrowed(text), had_hidden: false, is_cut };
     }
     let had_hidden = text
         .chars()
         .any(|letter| is_invisible(letter) && !matches!(letter, '\u{200d}' | '\u{feff}' | '\u{2028}' | '\u{2029}'));
-    Plain { text: Cow::Owned(text.chars().filter(|letter| !is_invisible(*letter)).collect()), had_hidden, is_cut }
+    let seen: String = text.chars().filter(|letter| !is_invisible(*letter)).collect();
+    Plain { text: Cow::Owned(fold(&seen).into_owned()), had_hidden, is_cut }
 }
 
 impl<'t> Text<'t> {
     /// Reads a text.
     pub fn of(text: &'t str, lexicon: &Lexicon) -> Self {
-        let mut reader = Reader { lexicon, small: String::new(), is_first: true, denied: 0, tokens: Vec::new() };
+        let mut reader = Reader {
+            lexicon,
+            small: String::new(),
+            is_first: true,
+            is_start: true,
+            is_joined: false,
+            denied: 0,
+            tokens: Vec::new(),
+        };
         let mut start = None;
         for (at, letter) in text.char_indices() {
             let is_inside = letter.is_alphanumeric() || matches!(letter, '_' | '\'' | '’');
@@ -100,6 +114,17 @@ impl<'t> Text<'t> {
         known > 0 && known * 2 >= others().count()
     }
 
+    /// A verb that says that the tool takes away for good: one that a sentence begins with, that is joined to another,
+    /// or that has the form of what somebody does: `removes`. What may be done elsewhere (`to remove`) says nothing.
+    pub fn destroying(&self, lexicon: &Lexicon) -> Option<&Token<'t>> {
+        self.tokens.iter().filter(|token| !token.is_denied).find(|token| {
+            let word = token.id.and_then(|id| lexicon.word(id));
+            let does = || token.is_first && token.written.ends_with(['s', 'S']);
+            word.is_some_and(|word| word.group == Some(Group::Destroy) && !word.is_doubtful)
+                && (token.is_start || (token.is_first && token.is_joined) || does())
+        })
+    }
+
     /// Some words as they are written, with what stands between them.
     pub fn span(&self, from: usize, count: usize) -> &'t str {
         let last = from + count.saturating_sub(1);
@@ -112,6 +137,8 @@ struct Reader<'t, 'l> {
     lexicon: &'l Lexicon,
     small: String,
     is_first: bool,
+    is_start: bool,
+    is_joined: bool,
     denied: usize,
     tokens: Vec<Token<'t>>,
 }
@@ -126,7 +153,10 @@ impl<'t> Reader<'t, '_> {
         if id.and_then(|id| self.lexicon.word(id)).is_some_and(|word| word.denies) {
             self.denied = REACH;
         }
-        self.tokens.push(Token { written, start, id, is_first: self.is_first, is_denied });
+        let (is_first, is_start, is_joined) = (self.is_first, self.is_start, self.is_joined);
+        self.tokens.push(Token { written, start, id, is_first, is_start, is_joined, is_denied });
+        self.is_start = false;
+        self.is_joined = joins(written);
         if self.tokens.len() >= LONGEST_SENTENCE {
             self.is_first = false;
         }
@@ -147,8 +177,10 @@ impl<'t> Reader<'t, '_> {
             '。' | '；' => true,
             _ => false,
         };
+        self.is_joined |= matches!(sign, ',' | ';' | '、');
         if ends {
             self.denied = 0;
+            self.is_start = true;
             // A heading of one or two words is no sentence.
             self.is_first &= self.tokens.len() < 3;
         }
@@ -169,10 +201,14 @@ fn lead(tokens: &[Token<'_>], lexicon: &Lexicon) -> Option<usize> {
     Some(harshest(tokens, first, lexicon))
 }
 
+fn joins(written: &str) -> bool {
+    ["and", "or", "then"].iter().any(|word| written.eq_ignore_ascii_case(word))
+}
+
 /// Of `View or change` and `Gets, sets and deletes`, the verb that does the most.
 fn harshest(tokens: &[Token<'_>], first: usize, lexicon: &Lexicon) -> usize {
     let group = |at: usize| lexicon.word(tokens.get(at)?.id?).filter(|word| !word.is_doubtful)?.group;
-    let joins = |at: usize| tokens.get(at).is_some_and(|token| matches!(token.written, "and" | "or"));
+    let joins = |at: usize| tokens.get(at).is_some_and(|token| joins(token.written));
     let (mut most, mut at) = (first, first + 1);
     while at < first + LEAD_WITHIN {
         match group(at) {

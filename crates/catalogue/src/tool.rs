@@ -14,6 +14,8 @@ pub struct Tool<'a> {
     pub name: Cow<'a, str>,
     /// What it does, in the server's words.
     pub description: Option<Cow<'a, str>>,
+    /// Its name for people, and the one among its claims.
+    pub title: Option<Cow<'a, str>>,
     /// What it takes.
     pub schema: Option<Value<'a>>,
     /// The server's own claims.
@@ -32,7 +34,13 @@ pub struct Annotations {
 impl<'a> Tool<'a> {
     /// A tool of which nothing is known but its name.
     pub fn named(name: &'a str) -> Self {
-        Self { name: Cow::Borrowed(name), description: None, schema: None, annotations: Annotations::default() }
+        Self {
+            name: Cow::Borrowed(name),
+            description: None,
+            title: None,
+            schema: None,
+            annotations: Annotations::default(),
+        }
     }
 
     /// Reads an entry of `tools/list`.
@@ -54,7 +62,12 @@ impl<'a> Tool<'a> {
         let schema = entry.get("inputSchema").or_else(|| entry.get("input_schema"));
         let description = entry.get("description").and_then(|text| text.as_str());
         let description = description.filter(|text| !text.trim().is_empty());
-        Ok(Self { name, description, schema, annotations: Annotations::of(entry.get("annotations")) })
+        let title = |of: Option<Value<'a>>| of.and_then(|of| of.get("title")).and_then(|title| title.as_str());
+        let title = match (title(Some(entry)), title(entry.get("annotations"))) {
+            (Some(one), Some(other)) if one != other => Some(Cow::Owned(format!("{one}\n{other}"))),
+            (one, other) => one.or(other),
+        };
+        Ok(Self { name, description, title, schema, annotations: Annotations::of(entry.get("annotations")) })
     }
 }
 

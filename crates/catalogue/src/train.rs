@@ -10,16 +10,14 @@ use std::collections::BTreeMap;
 use gatelodge_policy::Category;
 
 use crate::calibrate::{Calibration, fit as fit_line};
+use crate::classify::look;
 use crate::decide::{Verdict, decide};
-use crate::features::{Feature, Found, Key, find};
+use crate::features::Key;
 use crate::labels::{Label, Labelled};
-use crate::name::Name;
-use crate::parameters::Parameters;
 use crate::read::ReadError;
 use crate::rulebook::{Rulebook, RulebookError};
 use crate::server::Server;
 use crate::shown::shown;
-use crate::text::{Text, plain};
 use crate::tool::Annotations;
 use crate::trained::Trained;
 
@@ -56,6 +54,8 @@ pub struct Unseen {
     pub category: Category,
     /// The model's share for that.
     pub share: f64,
+    /// What forbids Read.
+    pub against_read: Option<String>,
 }
 
 /// Learns from labelled tools; `origin` says what they were.
@@ -84,7 +84,9 @@ pub fn train(tools: &[Labelled<'_>], origin: &str) -> Result<Training, ReadError
             right.push((verdict.share, label.fits(verdict.category)));
             let (server, name) = (shown(&tool.item.server), shown(&tool.item.tool.name));
             let tool = format!("{server} / {name}");
-            unseen.push(Unseen { tool, label, category: verdict.category, share: verdict.share });
+            let (category, share) = (verdict.category, verdict.share);
+            let against_read = verdict.hindrance.map(|own| own.why);
+            unseen.push(Unseen { tool, label, category, share, against_read });
         }
     }
     let lines = seen.into_iter().map(|(category, seen)| (category, fit_line(seen))).collect();
@@ -110,27 +112,10 @@ fn servers(tools: &[Labelled<'_>]) -> Servers {
     names.into_iter().enumerate().map(|(at, (family, own))| (family, (at, server(&own)))).collect()
 }
 
-fn with_features<T>(
-    tool: &Labelled<'_>,
-    server: &Server,
-    book: &Rulebook,
-    look: impl FnOnce(&Found<'_>, &[Feature<'_>]) -> T,
-) -> T {
-    let own = &tool.item.tool;
-    let description = plain(own.description.as_deref().unwrap_or_default());
-    let name = Name::of(&own.name, server.prefix(), &book.lexicon);
-    let text = Text::of(&description.text, &book.lexicon);
-    let parameters = Parameters::of(own.schema);
-    let signals = crate::classify::signals(own, server, &name, &text, &description, &parameters, book);
-    let found = Found { name: &name, text: &text, parameters: &parameters, signals: &signals };
-    let features = find(&found, book);
-    look(&found, &features)
-}
-
 fn example(tool: &Labelled<'_>, servers: &Servers, book: &Rulebook) -> Option<Example> {
     let (at, server) = servers.get(&tool.item.family())?;
     let label = tool.label?;
-    let keys = with_features(tool, server, book, |_, features| features.iter().map(|feature| feature.key).collect());
+    let keys = look(&tool.item.tool, server, book, |_, features| features.iter().map(|feature| feature.key).collect());
     Some(Example { server: *at, label, keys, weight: 1.0 })
 }
 
@@ -149,5 +134,5 @@ fn weigh(examples: &mut [Example]) {
 }
 
 fn judge(tool: &Labelled<'_>, server: &Server, book: &Rulebook) -> Verdict {
-    with_features(tool, server, book, |found, features| decide(found, features, Annotations::default(), book))
+    look(&tool.item.tool, server, book, |found, features| decide(found, features, Annotations::default(), book))
 }

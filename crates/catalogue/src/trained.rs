@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::calibrate::Calibration;
 use crate::features::{Flag, Key, Slot};
 use crate::lexicon::Group;
-use crate::model::{Points, rising, takes_away};
+use crate::model::{Points, kept};
 use crate::rulebook::Rulebook;
 
 /// The file.
@@ -47,7 +47,7 @@ impl Trained {
         }
         for (key, points) in learned {
             // The file may have been edited; the promise holds all the same.
-            let points = if takes_away(key, &book.lexicon) { rising(points) } else { points };
+            let points = kept(key, points, &book.lexicon);
             book.model.weights.insert(key, points);
         }
     }

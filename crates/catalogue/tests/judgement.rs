@@ -79,7 +79,7 @@ fn a_missing_description_makes_it_less_sure_and_is_told() {
     let with = one(r#"{"name": "create_issue", "description": "Creates an issue in a repository."}"#);
     let without = one(r#"{"name": "create_issue"}"#);
     assert_eq!(with.category, without.category);
-    assert!(without.confidence <= with.confidence, "{} {}", without.confidence, with.confidence);
+    assert!(without.confidence < with.confidence, "{} {}", without.confidence, with.confidence);
     assert!(without.signals.iter().any(|signal| signal.kind == SignalKind::NoDescription));
 }
 

@@ -161,4 +161,41 @@ proptest! {
             prop_assert!(after.level >= before.level, "{more}: {before:?}\n{after:?}");
         }
     }
+
+    #[test]
+    fn what_takes_code_a_command_or_a_query_is_never_read(entry in entry(), parameter in select(&["command", "code", "sql"][..])) {
+        let mut entry = entry;
+        entry["inputSchema"]["properties"][parameter] = json!({"type": "string"});
+        let known = classified(&entry, &[]);
+        prop_assert!(known.category != gatelodge_policy::Category::Read, "{known:?}");
+    }
+
+    #[test]
+    fn a_choice_that_destroys_is_never_read(entry in entry(), word in select(DESTROYING)) {
+        let mut entry = entry;
+        entry["inputSchema"]["properties"]["action_type"] = json!({"type": "string", "enum": ["get", format!("{word}_all")]});
+        let known = classified(&entry, &[]);
+        prop_assert!(known.category != gatelodge_policy::Category::Read, "{known:?}");
+    }
+
+    #[test]
+    fn a_destroying_word_in_the_name_is_never_read(entry in entry(), word in select(DESTROYING), at in 0..4_usize) {
+        let mut entry = entry;
+        let name = entry["name"].as_str().expect("a name").to_owned();
+        let mut words: Vec<&str> = name.split('_').collect();
+        words.insert(at.min(words.len()), word);
+        entry["name"] = json!(words.join("_"));
+        let known = classified(&entry, &[]);
+        prop_assert!(known.category != gatelodge_policy::Category::Read, "{known:?}");
+    }
+
+    #[test]
+    fn siblings_never_make_a_tool_read(entry in entry(), siblings in proptest::collection::vec(name(), 0..6), crowd in any::<bool>()) {
+        let first = entry["name"].as_str().and_then(|name| name.split('_').next()).unwrap_or_default().to_owned();
+        let mut siblings: Vec<String> = siblings.into_iter().map(|name| format!("{first}_{name}")).collect();
+        siblings.extend((0..if crowd { 70 } else { 0 }).map(|at| format!("{first}_junk{at}")));
+        let (alone, among) = (classified(&entry, &[]), classified(&entry, &siblings));
+        let read = gatelodge_policy::Category::Read;
+        prop_assert!(alone.category == read || among.category != read, "{alone:?}\n{among:?}");
+    }
 }

@@ -113,12 +113,13 @@ fn ready_policies_have_no_findings_against_the_schemas_of_their_server() {
 
 #[test]
 fn a_suggestion_loads_when_its_slashes_are_taken_away() {
-    let mut seen = 0;
+    let seen = std::cell::Cell::new(0);
     each(|list, _, _, text| {
         let mut is_next = false;
         let mut lines = Vec::new();
         for line in text.lines() {
             let rule = line.trim_start().strip_prefix("// ").filter(|_| is_next);
+            seen.set(seen.get() + usize::from(rule.is_some()));
             lines.push(rule.unwrap_or(line).to_owned());
             is_next = line.trim_start().starts_with("// suggestion: ");
         }
@@ -127,10 +128,28 @@ fn a_suggestion_loads_when_its_slashes_are_taken_away() {
         let findings = check(text.as_bytes(), Format::Json, Some(&tools));
         assert!(findings.iter().all(|finding| finding.severity != Severity::Error), "{findings:?}\n{text}");
     });
-    for (_, list) in servers() {
-        seen += usize::from(list.contains("path"));
-    }
-    assert!(seen > 0);
+    assert!(seen.get() > 20, "{}", seen.get());
+}
+
+#[test]
+fn the_order_of_tools_of_one_name_does_not_matter() {
+    let text = |turned: bool| {
+        let mut tools = vec![
+            serde_json::json!({"name": "sync", "description": "Updates a.", "inputSchema": {"properties": {"a": {}}}}),
+            serde_json::json!({"name": "sync", "description": "Creates b.", "inputSchema": {"properties": {"b": {}}}}),
+        ];
+        if turned {
+            tools.reverse();
+        }
+        let list = serde_json::json!({ "tools": tools }).to_string();
+        let documents = read_tools(list.as_bytes());
+        let items = Item::all(documents[0].1.as_ref().expect("JSON"), 1);
+        let items: Vec<Item<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
+        let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &Server::default()))).collect();
+        let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
+        scaffold("x", &entries, Posture::Recommended).expect("a policy")
+    };
+    assert_eq!(text(false), text(true));
 }
 
 #[test]

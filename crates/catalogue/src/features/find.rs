@@ -5,7 +5,7 @@ use crate::lexicon::{Group, Lexicon, WordId};
 use crate::name::{Name, split};
 use crate::parameters::Parameters;
 use crate::rulebook::Rulebook;
-use crate::signals::Signal;
+use crate::signals::{Signal, SignalKind};
 use crate::text::Text;
 
 /// What features are found in.
@@ -14,6 +14,8 @@ pub(crate) struct Found<'t> {
     pub text: &'t Text<'t>,
     pub parameters: &'t Parameters<'t>,
     pub signals: &'t [Signal],
+    /// Whether the description was too long to be read whole.
+    pub is_cut: bool,
 }
 
 /// Finds all features, in the order of their keys.
@@ -22,7 +24,8 @@ pub(crate) fn find<'t>(found: &Found<'t>, book: &Rulebook) -> Vec<Feature<'t>> {
     of_name(found, &book.lexicon, &mut features);
     of_text(found.text, book, &mut features);
     of_parameters(found.parameters, book, &mut features);
-    for signal in found.signals {
+    // How many siblings there are says nothing of what a tool does.
+    for signal in found.signals.iter().filter(|signal| signal.kind != SignalKind::CrowdedServer) {
         let source = signal.parameter.as_deref().unwrap_or_default();
         features.push(Feature { key: Key::Flag(Flag::Signal(signal.kind)), source });
     }
@@ -50,8 +53,10 @@ fn of_name<'t>(found: &Found<'t>, lexicon: &Lexicon, features: &mut Vec<Feature<
     let name: &'t Name = found.name;
     let looks = found.text.lead.and_then(|at| lexicon.word(found.text.tokens.get(at)?.id?)?.group) == Some(Group::Read);
     for (at, (written, id)) in name.words.iter().enumerate() {
-        // `group_members` that lists something groups nothing.
-        let is_noun = looks && id.and_then(|id| lexicon.word(id)).is_some_and(|word| word.is_doubtful);
+        // `group_members` that lists something groups nothing; what runs, pays or takes away is not talked away.
+        let is_mild = |group: Group| group.harm() <= Group::Write.harm();
+        let known = id.and_then(|id| lexicon.word(id));
+        let is_noun = looks && known.is_some_and(|word| word.is_doubtful && word.group.is_none_or(is_mild));
         let slot = if Some(at) == name.lead && !is_noun { Slot::Lead } else { Slot::Name };
         word(slot, *id, written, lexicon, features);
     }
@@ -107,12 +112,13 @@ fn of_parameters<'t>(parameters: &'t Parameters<'t>, book: &Rulebook, features: 
                 }
             }
         }
-        if !book.choice_names.contains(parameter.joined.as_str()) {
+        if !book.chooses(&parameter.joined) {
             continue;
         }
         for choice in &parameter.choices {
-            let verb = split(choice).first().and_then(|first| book.lexicon.find(first));
-            word(Slot::Choice, verb, choice, &book.lexicon, features);
+            for part in split(choice) {
+                word(Slot::Choice, book.lexicon.find(&part), choice, &book.lexicon, features);
+            }
         }
     }
 }

@@ -15,6 +15,7 @@ pub(crate) type Points = [f64; 3];
 pub(crate) struct Written {
     pub groups: BTreeMap<String, GroupEntry>,
     pub money: Money,
+    pub code: Code,
     pub negation: Negation,
     pub phrases: BTreeMap<String, Vec<String>>,
     pub steering: Steering,
@@ -54,6 +55,13 @@ pub(crate) struct Prior {
 pub(crate) struct Money {
     nouns: String,
     commits: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Code {
+    pub things: String,
+    pub verbs: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -98,10 +106,8 @@ pub(crate) struct BentFlags {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Borders {
-    /// The least share of Read that makes a tool one.
+    /// The least share of Read that makes a tool one, where a verb or a noun of the name, or the verb of the description, looks.
     pub read: f64,
-    /// The same where neither the name nor the description has a verb that looks.
-    pub read_without_verb: f64,
     /// The least share of Destructive, where a word takes something away.
     pub destroy: f64,
     /// The same where no word takes anything away.
@@ -147,5 +153,24 @@ impl Written {
             lexicon.change(denial, |word| word.denies = true);
         }
         lexicon
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::Written;
+
+    #[test]
+    fn no_verb_stands_in_two_groups() {
+        let written: Written = toml::from_str(include_str!("../../data/lexicon.toml")).unwrap();
+        let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
+        for (group, entry) in &written.groups {
+            for verb in entry.verbs.split_whitespace().chain(entry.doubtful.split_whitespace()) {
+                let owner = owners.entry(verb).or_insert(group);
+                assert_eq!(owner, group, "{verb}");
+            }
+        }
     }
 }

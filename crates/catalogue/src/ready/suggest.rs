@@ -48,6 +48,10 @@ pub(super) fn suggestions(tool: &Tool<'_>, known: &Classification) -> Vec<Sugges
 }
 
 fn rule(parameter: &Parameter<'_>, known: &Classification) -> Option<String> {
+    // Half a name is the name of another parameter.
+    if parameter.is_cut {
+        return None;
+    }
     let place = match parameter.kind {
         Kind::Text => path(&parameter.path),
         Kind::List => format!("{}[*]", path(&parameter.path)),

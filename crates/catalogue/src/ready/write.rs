@@ -29,8 +29,8 @@ pub(super) fn write(server: &str, tools: &[Entry<'_>], posture: Posture, detail:
     let mut by_name: BTreeMap<&str, Entry<'_>> = BTreeMap::new();
     for (tool, known) in tools {
         let entry = by_name.entry(&tool.name).or_insert((tool, known));
-        // A name that comes twice is as risky as the worse of the two.
-        if known.level > entry.1.level {
+        // A name that comes twice is as risky as the worse of the two; of two alike, whichever comes first in words.
+        if rank(tool, known) > rank(entry.0, entry.1) {
             *entry = (tool, known);
         }
     }
@@ -46,6 +46,11 @@ pub(super) fn write(server: &str, tools: &[Entry<'_>], posture: Posture, detail:
     let laid_out = format(out.as_bytes(), Format::Json).map_err(ReadyError)?.text;
     parse(laid_out.as_bytes(), Format::Json).map_err(ReadyError)?;
     Ok(laid_out)
+}
+
+/// What decides between two tools of one name, in whichever order they come.
+fn rank<'e>(tool: &Tool<'_>, known: &'e Classification) -> (Level, &'static str, &'e [String], String) {
+    (known.level, word(known.category), &known.evidence, parameters(tool))
 }
 
 fn heading(server: &str, posture: Posture, odd: &[Entry<'_>]) -> String {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Example;
 use crate::features::{Key, Slot};
 use crate::labels::Label;
-use crate::model::{Model, Points, Shares, add, rising, takes_away};
+use crate::model::{Model, Points, Shares, add, kept};
 use crate::rulebook::Rulebook;
 use gatelodge_policy::Category;
 
@@ -53,9 +53,7 @@ pub(super) fn fit(examples: &[&Example], book: &Rulebook) -> Model {
                 continue;
             };
             step(own, slope, *anchor, pull(*key), speed);
-            if takes_away(*key, &book.lexicon) {
-                *own = rising(*own);
-            }
+            *own = kept(*key, *own, &book.lexicon);
         }
         if let Some(speed) = speeds.last_mut() {
             step(&mut bias, &slope_of_bias, begin.bias, 0.0, speed);
