@@ -23,7 +23,7 @@ pub(crate) fn fold(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether a word mixes Latin letters with those of a script that has look-alikes of them.
+/// Whether a word mixes Latin letters with those of a script that looks like them.
 pub(crate) fn mixes(text: &str) -> bool {
     let is_mixed = |word: &str| {
         let latin = |letter: char| letter.is_ascii_alphabetic();
