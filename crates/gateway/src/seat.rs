@@ -6,16 +6,17 @@ use std::sync::{Arc, PoisonError};
 use bytes::Bytes;
 use gatelodge_mcp::head::{Misfit, check_meta, names_stateless};
 use gatelodge_mcp::{Era, Message, Method, code, error, read_message};
-use gatelodge_store::{ServerName, TokenHash};
+use gatelodge_store::{Outcome, ServerName, TokenHash};
 use http::StatusCode;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::Gateway;
+use crate::call::Trail;
 use crate::http::line::{Line, Slot};
 use crate::http::mcp::dispatch;
 use crate::http::reply;
 use crate::methods::{initialize, pass, pool, stream};
-use crate::session::{ClientInfo, Session};
+use crate::session::{Calls, ClientInfo, Session};
 use crate::trace::Trace;
 use crate::visit::{Modern, Side, Visit};
 
@@ -26,12 +27,14 @@ pub(crate) struct Seat {
     texts: mpsc::Sender<Bytes>,
     slot: Slot,
     eras: &'static [Era],
+    /// Requests under way that stand alone.
+    calls: Arc<Calls>,
 }
 
 impl Seat {
     /// For a client that may speak as in these eras.
     pub fn new(texts: mpsc::Sender<Bytes>, slot: Slot, eras: &'static [Era]) -> Self {
-        Self { texts, slot, eras }
+        Self { texts, slot, eras, calls: Arc::default() }
     }
 
     /// The client's session; none before its handshake, and after it is over.
@@ -68,6 +71,17 @@ impl Seat {
             }
         };
         visit.trace = Trace::of(&message, None, &gw.telemetry);
+        if let Message::Notification(said) = &message
+            && *said.method() == Method::Cancelled
+            && let Some(under_way) = said.reference().ok().flatten().and_then(|id| self.calls.find(&id))
+        {
+            // A request that stands alone; how its server hears of it, is the call's to know.
+            under_way.cancelled.notify_one();
+            let mut trail = Trail::of_visit(&visit, gw.new_call(), gw.clock.now());
+            trail.method(said.method().name());
+            gw.write(trail.outcome(Outcome::Ok, None)).await;
+            return None;
+        }
         match self.side(gw, &visit, &message).await {
             Ok(side) => visit.side = side,
             Err(Misfit { code, message: what, data, .. }) => {
@@ -135,7 +149,8 @@ impl Seat {
             let revision = check_meta(request, &visit.spoken())?;
             visit.may_speak(revision)?;
             let client = ClientInfo::of(request.meta().client_info());
-            let modern = Modern { revision, client, params: None, far: None };
+            let calls = Some(Arc::clone(&self.calls));
+            let modern = Modern { revision, client, params: None, far: None, calls };
             let joined = pool::joined(gw, visit, request, modern).await;
             return joined.map(Side::Modern).map_err(|refusal| misfit(&refusal.message()));
         }

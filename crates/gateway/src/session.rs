@@ -1,6 +1,7 @@
 //! What a legacy session remembers. It is no authority: every request shows its token, and a session of another grant
 //! is not there.
 
+mod calls;
 mod hub;
 pub(crate) mod keeping;
 mod parts;
@@ -18,7 +19,7 @@ use data_encoding::HEXLOWER;
 use gatelodge_json::{Limits, Value, read};
 use gatelodge_mcp::bridge::Retry;
 use gatelodge_mcp::{Id, Revision};
-use gatelodge_store::{CallId, GrantId, IdHash, ServerName, SessionRow};
+use gatelodge_store::{GrantId, IdHash, ServerName, SessionRow};
 use http::HeaderValue;
 use jiff::Timestamp;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
@@ -28,6 +29,7 @@ use self::parts::Parts;
 use self::words::{OwnWords, Watched};
 use crate::upstream::Link;
 
+pub(crate) use self::calls::{Calls, UnderWay};
 pub(crate) use self::replay::{Place, STANDALONE, Streams};
 
 /// The most of a client's name that is kept.
@@ -96,7 +98,7 @@ pub(crate) struct Session {
     /// The client's progress tokens of calls that have made tasks, by our own.
     progress: Mutex<VecDeque<(String, Id<'static>)>>,
     /// The client's requests under way, by the ids it gave them: each is told when the client cancels.
-    under_way: Mutex<HashMap<Id<'static>, Arc<UnderWay>>>,
+    under_way: Calls,
     /// What the upstream asked of the client, by the ids we gave it.
     asked: Mutex<HashMap<String, Asked>>,
     /// The stream that the client holds open. Whoever opens another, or ends the session, tells this one to end; the
@@ -153,13 +155,6 @@ pub(crate) enum AskedBy {
     Call(oneshot::Sender<Bytes>),
 }
 
-/// A request under way.
-#[derive(Debug)]
-pub(crate) struct UnderWay {
-    pub call: CallId,
-    pub cancelled: Notify,
-}
-
 impl Session {
     /// A new one; none if there is no randomness.
     pub fn new(opening: Opening) -> Option<Self> {
@@ -207,7 +202,7 @@ impl Session {
             has_tasks: AtomicBool::new(false),
             client_tasks: Mutex::default(),
             progress: Mutex::default(),
-            under_way: Mutex::default(),
+            under_way: Calls::default(),
             asked: Mutex::default(),
             stream: Mutex::default(),
             hub: Hub::default(),
@@ -371,24 +366,14 @@ impl Session {
         lock(&self.client_tasks).iter().rfind(|(own, _)| own == task).map(|(_, method)| method.clone())
     }
 
-    /// Notes a request; none if the client has one of this id under way already.
-    pub fn begin(&self, id: Id<'static>, call: CallId) -> Option<Arc<UnderWay>> {
-        let mut under_way = lock(&self.under_way);
-        if under_way.contains_key(&id) {
-            return None;
-        }
-        let entry = Arc::new(UnderWay { call, cancelled: Notify::new() });
-        under_way.insert(id, Arc::clone(&entry));
-        Some(entry)
-    }
-
-    pub fn end(&self, id: &Id<'static>) {
-        lock(&self.under_way).remove(id);
+    /// The client's requests that are under way.
+    pub fn calls(&self) -> &Calls {
+        &self.under_way
     }
 
     /// Finds a request of the client by the id it gave it.
     pub fn find(&self, id: &Id<'_>) -> Option<Arc<UnderWay>> {
-        lock(&self.under_way).get(&id.clone().into_owned()).cloned()
+        self.under_way.find(id)
     }
 
     /// Whether the upstream has declared a capability.
@@ -486,7 +471,7 @@ impl Session {
 
     fn is_out_of_use(&self, limit: Duration) -> bool {
         let is_held = Arc::strong_count(&self.held) > 1;
-        !is_held && lock(&self.used_at).elapsed() > limit && lock(&self.under_way).is_empty()
+        !is_held && lock(&self.used_at).elapsed() > limit && self.under_way.is_empty()
     }
 }
 

@@ -283,14 +283,20 @@ pub(super) async fn find_session(gw: &Gateway, whose: Whose<'_>, headers: &Heade
 
 fn modern_side(headers: &HeaderMap, message: &Message<'_>, spoken: &[Revision]) -> Result<Modern, Misfit> {
     let Message::Request(request) = message else {
-        return Ok(Modern { revision: Revision::R2026_07_28, client: ClientInfo::default(), params: None, far: None });
+        return Ok(Modern {
+            revision: Revision::R2026_07_28,
+            client: ClientInfo::default(),
+            params: None,
+            far: None,
+            calls: None,
+        });
     };
     let revision = check_stateless(headers, request, spoken)?;
     let params = match request.method() {
         Method::ToolsCall => Some(param_headers(headers)?),
         _ => None,
     };
-    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()), params, far: None })
+    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()), params, far: None, calls: None })
 }
 
 async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {

@@ -314,14 +314,14 @@ struct Guard<'a> {
 
 fn begin<'a>(visit: &'a Visit, request: &Request<'_>, trail: &Trail) -> Option<Guard<'a>> {
     let id = request.id().clone().into_owned();
-    let entry = visit.session()?.begin(id.clone(), trail.call())?;
+    let entry = visit.calls()?.begin(id.clone(), trail.call())?;
     Some(Guard { visit, id, entry })
 }
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        if let Some(session) = self.visit.session() {
-            session.end(&self.id);
+        if let Some(calls) = self.visit.calls() {
+            calls.end(&self.id);
         }
     }
 }

@@ -88,7 +88,7 @@ pub(crate) async fn exchanged(
 /// Sends a message on that wants no answer, with ids of ours turned into those of the other side.
 pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) {
     if visit.crossing() == Crossing::ToStateless {
-        return kept_here(gw, visit, message);
+        return kept_here(gw, visit, message).await;
     }
     let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
     open_if_restored(gw, visit).await;
@@ -121,19 +121,30 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) 
 
 /// What the upstream has no ear for: a cancelled request hangs up, an answer goes with the next request, and the rest
 /// is of no use there.
-fn kept_here(gw: &Gateway, visit: &Visit, message: &Message<'_>) {
+async fn kept_here(gw: &Gateway, visit: &Visit, message: &Message<'_>) {
     let Some(session) = visit.session() else { return };
-    match message {
+    let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+    let is_taken = match message {
         Message::Notification(said) if *said.method() == Method::Cancelled => {
+            trail.method(said.method().name());
             let under_way = said.reference().ok().flatten().and_then(|id| session.find(&id));
-            under_way.inspect(|under_way| under_way.cancelled.notify_one());
+            under_way.inspect(|under_way| under_way.cancelled.notify_one()).is_some()
         }
-        Message::Response(said) => match session.answered(said.id()) {
-            Some(AskedBy::Call(waiting)) => drop(waiting.send(Bytes::copy_from_slice(said.text().as_bytes()))),
-            Some(AskedBy::Upstream(..)) | None => gw.metrics.dropped(),
-        },
-        Message::Notification(_) | Message::Request(_) => {}
+        Message::Response(said) => {
+            trail.method("response");
+            match session.answered(said.id()) {
+                Some(AskedBy::Call(waiting)) => waiting.send(Bytes::copy_from_slice(said.text().as_bytes())).is_ok(),
+                Some(AskedBy::Upstream(..)) | None => false,
+            }
+        }
+        // They decide nothing, and nobody hears of them.
+        Message::Notification(_) | Message::Request(_) => return,
+    };
+    if is_taken {
+        return gw.write(trail.outcome(Outcome::Ok, None)).await;
     }
+    gw.metrics.dropped();
+    gw.write(trail.refused(&Refusal::Unaddressed)).await;
 }
 
 fn notification(visit: &Visit, said: &Notification<'_>) -> Option<Permit> {

@@ -173,8 +173,13 @@ pub(crate) async fn set_level(gw: &Gateway, visit: &Visit, level: &str) {
 impl Visit {
     /// The same visit, to go through a session of ours.
     pub fn through(&self, session: Arc<Session>) -> Self {
-        let side =
-            Modern { revision: Revision::R2026_07_28, client: ClientInfo::default(), params: None, far: Some(session) };
+        let side = Modern {
+            revision: Revision::R2026_07_28,
+            client: ClientInfo::default(),
+            params: None,
+            far: Some(session),
+            calls: None,
+        };
         Self {
             grant: Arc::clone(&self.grant),
             door: self.door.clone(),

@@ -334,6 +334,41 @@ async fn a_client_with_a_session_that_cancels_hangs_up_at_a_server_without() {
 }
 
 #[tokio::test]
+async fn a_stateless_client_that_hangs_up_hangs_up_at_a_server_without_sessions() {
+    let (upstream, gw, hung_up) = before_modern().await;
+    let stream = begin_stateless(&gw, 8, "tools/call", json!({"name": "slow"})).await;
+    until("a call", || upstream.calls_to("slow").len() == 1).await;
+    drop(stream);
+    until("hung up", || hung_up.load(Ordering::Acquire)).await;
+    assert!(upstream.hits().iter().all(|hit| hit.method() != "notifications/cancelled"));
+}
+
+#[tokio::test]
+async fn a_stateless_client_at_standard_streams_cancels_by_the_id_of_its_request() {
+    let (upstream, gw, hung_up) = before_modern().await;
+    let (mut client, input) = tokio::io::duplex(64 << 10);
+    let (output, _answers) = tokio::io::duplex(64 << 10);
+    let (gateway, token) = (gw.gateway.clone(), gw.token.hash());
+    let name = "desk".parse().expect("a name");
+    let running = tokio::spawn(async move { gateway.run_lines(&token, &name, input, output).await });
+    let call = request(8, "tools/call", json!({"name": "slow"}));
+    client.write_all(format!("{call}\n").as_bytes()).await.expect("it can be written");
+    until("a call", || upstream.calls_to("slow").len() == 1).await;
+    for id in [json!(9), json!(8)] {
+        assert!(!hung_up.load(Ordering::Acquire), "not by another's id");
+        let params = json!({"requestId": id});
+        let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+        client.write_all(format!("{cancelled}\n").as_bytes()).await.expect("it can be written");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    until("hung up", || hung_up.load(Ordering::Acquire)).await;
+    drop(client);
+    running.await.expect("it ends").expect("in order");
+    let rows = gw.rows().await;
+    assert!(rows.iter().any(|row| row.record.outcome == Some(Outcome::Cancelled)));
+}
+
+#[tokio::test]
 async fn a_call_that_is_cancelled_while_its_client_is_asked_is_not_sent_again() {
     let (upstream, gw, _) = before_modern().await;
     let mut stream = begin_in_session(&gw, "page").await;
