@@ -56,6 +56,8 @@ pub struct Unseen {
     pub share: f64,
     /// What forbids Read.
     pub against_read: Option<String>,
+    /// The model's share for Read.
+    pub read: f64,
 }
 
 /// Learns from labelled tools; `origin` says what they were.
@@ -85,8 +87,9 @@ pub fn train(tools: &[Labelled<'_>], origin: &str) -> Result<Training, ReadError
             let (server, name) = (shown(&tool.item.server), shown(&tool.item.tool.name));
             let tool = format!("{server} / {name}");
             let (category, share) = (verdict.category, verdict.share);
+            let read = verdict.shares.read;
             let against_read = verdict.hindrance.map(|own| own.why);
-            unseen.push(Unseen { tool, label, category, share, against_read });
+            unseen.push(Unseen { tool, label, category, share, against_read, read });
         }
     }
     let lines = seen.into_iter().map(|(category, seen)| (category, fit_line(seen))).collect();
