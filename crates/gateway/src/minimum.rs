@@ -6,6 +6,7 @@ use http::StatusCode;
 
 use crate::live::LiveGrant;
 use crate::session::Session;
+use crate::visit::Side;
 
 impl LiveGrant {
     /// Of some revisions, those that the grant lets its bearer speak.
@@ -52,5 +53,10 @@ impl LiveGrant {
     pub(crate) fn may_go_on(&self, session: &Session, spoken: &[Revision]) -> Result<(), Misfit> {
         let begin_anew = |misfit| Misfit { status: StatusCode::NOT_FOUND, ..misfit };
         self.may_speak(session.revision(), spoken).map_err(begin_anew)
+    }
+
+    /// The same for a stream that is open.
+    pub(crate) fn lets_go_on(&self, side: &Side) -> bool {
+        side.revision().is_none_or(|revision| self.may_speak(revision, &[]).is_ok())
     }
 }

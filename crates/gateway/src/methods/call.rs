@@ -79,7 +79,7 @@ async fn stopped(
     stop: Stop,
 ) {
     gw.metrics.refused(stop.refusal.code());
-    let (status, text) = reply::refusal(visit, facts, request.id(), trail.call(), &stop.refusal);
+    let (status, text) = reply::refusal(visit, facts, &line, (request.id(), trail.call()), &stop.refusal);
     line.finish_with(status, text.into()).await;
     match stop.left {
         Left::Refusal => gw.write(trail.refused(&stop.refusal)).await,

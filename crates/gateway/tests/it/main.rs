@@ -1,11 +1,13 @@
 //! The gateway as its callers and its servers meet it. One program: each of many would take as long to build as all.
 
 mod all;
+mod all_ends;
 mod all_lists;
 mod all_streams;
 mod bad_input;
 mod bounds;
 mod categories;
+mod changes;
 mod crossing;
 mod eras;
 mod fidelity;
