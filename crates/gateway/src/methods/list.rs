@@ -148,7 +148,8 @@ pub(crate) async fn accepted(gw: &Gateway, visit: &Visit) -> Vec<String> {
     listed.map(|tool| tool.text.clone()).collect()
 }
 
-/// Fetches all pages of a list. `make` writes the request for the page that a cursor begins.
+/// Fetches all pages of a list. `make` writes the request for the page that a cursor begins. A list does nothing at the
+/// server, so one that meets a session which was forgotten is asked for once more, from its beginning.
 pub(crate) async fn fetch(
     gw: &Gateway,
     visit: &Visit,
@@ -156,7 +157,12 @@ pub(crate) async fn fetch(
     line: &mut Line,
     make: impl Fn(&Id<'_>, Option<&str>, Option<&TraceParent>) -> String,
 ) -> Result<Pages, SendError> {
-    let fetching = fetch_pages(gw, visit, wanted, line, make);
+    let fetching = async {
+        match fetch_pages(gw, visit, wanted, line, &make).await {
+            Err(SendError::Forgotten) => fetch_pages(gw, visit, wanted, line, &make).await,
+            fetched => fetched,
+        }
+    };
     tokio::time::timeout(gw.settings.call_time, fetching).await.unwrap_or(Err(SendError::Timeout))
 }
 
