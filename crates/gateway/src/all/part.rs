@@ -24,14 +24,7 @@ use crate::visit::Visit;
 pub(super) async fn of(gw: &Gateway, session: &Session, visit: &Visit) -> Result<Arc<Session>, Refusal> {
     let (grant, server) = (&visit.grant.config.id, visit.upstream.name());
     let is_open = |part: &Arc<Session>| gw.sessions.find(part.id(), grant, Some(server)).is_some();
-    let open = || {
-        let part = session.parts.find(server)?;
-        let is_open = is_open(&part);
-        if !is_open {
-            session.parts.forget(&part);
-        }
-        is_open.then_some(part)
-    };
+    let open = || session.parts.find(server).filter(is_open);
     if let Some(part) = open() {
         return Ok(part);
     }

@@ -26,11 +26,6 @@ impl Parts {
         lock(&self.open).insert(server.clone(), part);
     }
 
-    /// Forgets one that is over.
-    pub fn forget(&self, part: &Session) {
-        lock(&self.open).retain(|_, own| own.id() != part.id());
-    }
-
     /// Forgets those that are over.
     pub fn sweep(&self, is_open: impl Fn(&Session) -> bool) {
         lock(&self.open).retain(|_, own| is_open(own));
