@@ -214,7 +214,7 @@ impl Gateway {
     /// Waits until what a visit came by is not in force any more.
     async fn changes(&self, visit: &Visit) {
         let mut look = tokio::time::interval(stream::LOOK);
-        while self.still_holds(visit) {
+        while matches!(self.now(visit), Now::Same) {
             look.tick().await;
         }
     }
