@@ -91,8 +91,8 @@ fn for_people<S: serde::Serializer>(category: &Category, serializer: S) -> Resul
     serializer.serialize_str(word(*category))
 }
 
-/// A category for people.
-pub(crate) fn word(category: Category) -> &'static str {
+/// A category for people, with a capital.
+pub fn word(category: Category) -> &'static str {
     match category {
         Category::Read => "Read",
         Category::Write => "Write",

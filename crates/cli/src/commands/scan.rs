@@ -93,7 +93,7 @@ fn tell(told: &Told, args: &ScanArgs, cut: impl Fn(&str) -> String) -> Result<Ex
 
 fn list_all(server: &str, known: &[(&Item<'_>, Classification)], json: bool) -> Result<()> {
     if json {
-        let lines = known.iter().map(|(item, known)| Ok(format!("{}\n", known::told(server, &item.tool, known)?)));
+        let lines = known.iter().map(|(item, known)| output::json_line(&known::told(server, &item.tool, known)?));
         return output::print(&lines.collect::<Result<String>>()?);
     }
     let rows: Vec<_> = known.iter().map(|(item, known)| known::row(&item.tool, known)).collect();

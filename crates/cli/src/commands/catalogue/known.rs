@@ -45,7 +45,7 @@ pub fn refuse(errors: &[ReadError]) {
 
 /// All that is known of a tool, for programs.
 pub fn told(server: &str, tool: &Tool<'_>, known: &Classification) -> Result<Value> {
-    let mut all = json!({"server": shown(server), "name": shown(&tool.name)});
+    let mut all = json!({"server": server, "name": tool.name});
     if let (Value::Object(all), Value::Object(known)) = (&mut all, serde_json::to_value(known)?) {
         all.extend(known);
     }
