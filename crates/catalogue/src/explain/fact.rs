@@ -36,9 +36,18 @@ pub(super) fn facts(case: &Case<'_, '_>) -> Vec<Fact> {
         not_understood(case).into_iter().for_each(|fact| tell(Some(fact), false, &mut told));
     }
     if case.verdict.category != Category::Read {
-        tell(case.verdict.hindrance.as_ref().map(|hindrance| hindrance.why.clone()), false, &mut told);
+        // It is often the verb, which is told already.
+        let is_new = |why: &&String| why.split('`').nth(1).is_none_or(|word| !names(&told, word));
+        let why = case.verdict.hindrance.as_ref().map(|hindrance| &hindrance.why).filter(is_new).cloned();
+        tell(why, false, &mut told);
     }
     told
+}
+
+/// Whether one of the facts is about a word.
+fn names(told: &[Fact], word: &str) -> bool {
+    let quoted = format!("`{word}`");
+    told.iter().any(|fact| fact.text.contains(&quoted))
 }
 
 fn tell(fact: Option<String>, is_weak: bool, told: &mut Vec<Fact>) {

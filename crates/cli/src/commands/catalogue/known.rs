@@ -33,10 +33,15 @@ pub fn servers<'t>(tools: impl IntoIterator<Item = &'t Item<'t>>) -> BTreeMap<St
 
 /// Tells what is no tool.
 pub fn refuse(errors: &[ReadError]) {
+    refuse_each(errors.iter().map(ToString::to_string).collect());
+}
+
+/// The same, each in its own words.
+pub fn refuse_each(errors: Vec<String>) {
     /// Nobody reads more.
     const MOST: usize = 20;
     for error in errors.iter().take(MOST) {
-        say(&format!("not classified: {}", shown(&error.to_string())));
+        say(&format!("not classified: {}", shown(error)));
     }
     if errors.len() > MOST {
         say(&format!("and {} more", errors.len() - MOST));

@@ -13,7 +13,8 @@ pub fn headline(drift: &Drift) -> String {
     };
     let grants: Vec<String> = drift.reached_by.iter().map(reach).collect();
     let grants = if grants.is_empty() { "no grant".to_owned() } else { grants.join(", ") };
-    format!("{}: {}; reached by {grants}", shown(&drift.tool), what(drift))
+    let tool = if drift.tool.is_empty() { "a tool without a name".to_owned() } else { shown(&drift.tool) };
+    format!("{tool}: {}; reached by {grants}", what(drift))
 }
 
 /// How it differs, and what it can do before and after.
