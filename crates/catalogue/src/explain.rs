@@ -70,17 +70,26 @@ fn evidence(tool: &Tool<'_>, facts: Vec<Fact>, beside: Option<String>) -> Vec<St
 }
 
 fn rationale(case: &Case<'_, '_>, facts: &[Fact], beside: Option<&str>) -> String {
-    // Words of parameters and of later sentences weigh, but prove little.
-    let telling = facts.iter().filter(|fact| !fact.is_weak).chain(facts.iter().filter(|fact| fact.is_weak));
-    let few = if facts.iter().all(|fact| fact.is_weak) { 1 } else { FEW_FACTS };
-    let telling: Vec<&str> = telling.take(few).map(|fact| fact.text.as_str()).collect();
-    let mut sentences = vec![what_it_is(case.verdict.category, &telling.join(", and "))];
+    let strong = facts.iter().filter(|fact| !fact.is_weak);
+    // Where only what proves little was found, the weightiest of that.
+    let last = facts.first().filter(|_| facts.iter().all(|fact| fact.is_weak));
+    let strong = strong.chain(last).map(|fact| fact.text.clone());
+    let claim = raising_claim(case);
+    let because: Vec<String> = claim.into_iter().chain(strong).take(FEW_FACTS).collect();
+    let mut sentences = vec![what_it_is(case.verdict.category, &because.join(", and "))];
     if let Some(beside) = beside {
         sentences.push(format!("{}.", capital(beside)));
     }
-    sentences.push(not_its_neighbours(case, facts));
+    sentences.push(not_its_neighbours(case));
     sentences.extend(doubts(case.tool, case.verdict));
     sentences.join(" ")
+}
+
+/// The claim of the server that made it riskier than its words do.
+fn raising_claim(case: &Case<'_, '_>) -> Option<String> {
+    let destroys = case.tool.annotations.destructive == Some(true);
+    let claim = if destroys { "destructiveHint: true" } else { "readOnlyHint: false" };
+    case.verdict.raised.then(|| format!("the server claims `{claim}`"))
 }
 
 fn what_it_is(category: Category, because: &str) -> String {

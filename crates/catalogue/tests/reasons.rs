@@ -69,6 +69,14 @@ fn why_it_is_no_neighbour_names_what_the_tool_has() {
 }
 
 #[test]
+fn a_claim_that_raised_is_the_first_reason_and_a_word_of_a_parameter_is_none() {
+    let raised = one(r#"{"name": "frobnicate", "annotations": {"destructiveHint": true}}"#);
+    assert!(raised.rationale.contains("gone for good: the server claims `destructiveHint: true`, and"), "{raised:?}");
+    let found = one(r#"{"name": "delete_note", "inputSchema": {"type": "object", "properties": {"note_id": {}}}}"#);
+    assert!(found.rationale.contains("gone for good: the verb of its name is `delete`."), "{}", found.rationale);
+}
+
+#[test]
 fn a_description_that_is_too_long_is_told_with_its_length() {
     let long = serde_json::json!({"name": "get_notes", "description": "Gives notes. ".repeat(10_000)}).to_string();
     let found = one(&long);

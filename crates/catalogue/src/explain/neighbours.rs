@@ -3,7 +3,7 @@
 use gatelodge_policy::Category;
 
 use super::Case;
-use super::fact::{Fact, spoken};
+use super::fact::spoken;
 use crate::classify::quoted;
 use crate::lexicon::{Group, Word};
 use crate::signals::SignalKind;
@@ -11,12 +11,12 @@ use crate::signals::SignalKind;
 /// So many parameters are named.
 const FEW_PARAMETERS: usize = 3;
 
-pub(super) fn not_its_neighbours(case: &Case<'_, '_>, facts: &[Fact]) -> String {
+pub(super) fn not_its_neighbours(case: &Case<'_, '_>) -> String {
     match case.verdict.category {
         Category::Read => not_a_change(case),
         Category::Write => format!("{} {} {}", not_read(case), not_destructive(case), not_execute(case)),
         Category::Execute => format!("{} {} {}", not_read(case), more_than_write(case), not_for_removing(case)),
-        Category::Destructive => gone(case, facts),
+        Category::Destructive => gone(case),
         Category::Financial => moved(case),
         Category::Unknown if case.verdict.is_cut => {
             let bytes = case.tool.description.as_deref().unwrap_or_default().len();
@@ -88,12 +88,14 @@ fn not_for_removing(case: &Case<'_, '_>) -> String {
     }
 }
 
-fn gone(case: &Case<'_, '_>, facts: &[Fact]) -> String {
-    match (spoken(case, takes_away), facts.first()) {
+fn gone(case: &Case<'_, '_>) -> String {
+    match (spoken(case, takes_away), case.found.name.verb()) {
         _ if case.verdict.raised => "Not Write: the server itself says that it destroys.".to_owned(),
         (Some(own), _) => format!("Not Write: what falls to {own} cannot simply be brought back."),
-        (None, Some(Fact { text, .. })) => format!("Not Write: {text}, and that cannot simply be changed back."),
-        (None, None) => "Not Write: what it does cannot simply be changed back.".to_owned(),
+        (None, Some((verb, _))) => {
+            format!("Not Write: nothing says that what {} writes over can be brought back.", quoted(verb))
+        }
+        (None, None) => "Not Write: nothing says that what it writes over can be brought back.".to_owned(),
     }
 }
 
