@@ -54,7 +54,7 @@ use crate::upstream::Client;
 use crate::visit::Visit;
 
 pub use all::names::fits;
-pub use classes::{Class, classes};
+pub use classes::{Class, accepted_classes, classes};
 pub use live::{Door, GrantConfig, Live, LiveGrant, LivePolicy};
 pub use settings::Settings;
 pub use stores::Stores;
