@@ -19,6 +19,8 @@ mod restart;
 mod resume;
 mod road;
 mod routing;
+mod rows_kit;
+mod rows_secrets;
 mod secrets;
 mod seeds;
 mod sse;
