@@ -19,6 +19,7 @@ mod restart;
 mod resume;
 mod road;
 mod routing;
+mod rows_judged;
 mod rows_kit;
 mod rows_secrets;
 mod secrets;
