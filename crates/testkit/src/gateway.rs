@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_gateway::{
-    Accepting, ChildConfig, Door, Gateway, GrantConfig, HttpConfig, InjectedHeader, LivePolicy, Settings, Stores, UpstreamConfig,
-    Way,
+    Accepting, ChildConfig, Door, Gateway, GrantConfig, HttpConfig, InjectedHeader, LivePolicy, Settings, Stores,
+    UpstreamConfig, Way,
 };
 use gatelodge_policy::{Category, Format, parse};
 use gatelodge_store::{
@@ -158,7 +158,8 @@ impl TestGatewayBuilder {
     }
 
     async fn start_before(self, way: Way) -> TestGateway {
-        let Self { policy, mode, settings, log_arguments, accepting, ledger, sessions, clock, further, path, .. } = self;
+        let Self { policy, mode, settings, log_arguments, accepting, ledger, sessions, clock, further, path, .. } =
+            self;
         let pins = Arc::new(MemoryStore::new(clock.clone()));
         let ledger = ledger.unwrap_or_else(|| pins.clone());
         let sessions = sessions.unwrap_or_else(|| pins.clone());

@@ -39,8 +39,12 @@ fn modern(hit: &Hit) -> Option<Script> {
             );
             Some(json_response("200 OK", "", &text))
         }
-        ("tools/call", "slow") => answered(hit, &json!({"resultType": "task", "taskId": "t1", "status": "working", "ttlMs": null})),
-        ("tools/call", _) => answered(hit, &json!({"resultType": "complete", "content": [{"type": "text", "text": "done"}]})),
+        ("tools/call", "slow") => {
+            answered(hit, &json!({"resultType": "task", "taskId": "t1", "status": "working", "ttlMs": null}))
+        }
+        ("tools/call", _) => {
+            answered(hit, &json!({"resultType": "complete", "content": [{"type": "text", "text": "done"}]}))
+        }
         ("tasks/get" | "tasks/update", _) => answered(hit, &json!({"resultType": "complete", "taskId": "t1"})),
         _ => modern_answer(hit, &tools(), &json!({"tools": {}, "extensions": {EXTENSION: {}}})),
     }
@@ -54,7 +58,8 @@ async fn before_modern() -> (FakeUpstream, TestGateway) {
 
 /// A server with sessions: `ask` asks in the middle of the call and answers when it was told; `slow` never does.
 fn legacy(hit: &Hit) -> Option<Script> {
-    let question = |method: &str| event(&json!({"jsonrpc": "2.0", "id": 77, "method": method, "params": {"message": "sure?"}}));
+    let question =
+        |method: &str| event(&json!({"jsonrpc": "2.0", "id": 77, "method": method, "params": {"message": "sure?"}}));
     let done = event(&result_of(hit, &json!({"content": [{"type": "text", "text": "done"}]})));
     match (hit.method().as_str(), hit.tool().as_str()) {
         ("tools/call", "ask") => {
@@ -107,7 +112,10 @@ async fn p1_a_stateless_client_cannot_tell_a_hidden_tool_from_one_that_is_not_th
         // A head that says otherwise tells nothing of the tool either.
         let told = async |name: &str| {
             let params = json!({"name": "asks", "arguments": {}});
-            without_name(&caller.ask_under(Some(&encoded(name)), "tools/call", params, &json!({})).await, &encoded(name))
+            without_name(
+                &caller.ask_under(Some(&encoded(name)), "tools/call", params, &json!({})).await,
+                &encoded(name),
+            )
         };
         assert_eq!(told("secret_tool").await, told("nowhere_atl").await);
     }
@@ -186,7 +194,10 @@ async fn p3_a_task_is_not_updated_under_a_policy_that_denies_its_tool_by_now() {
     assert!(denied.code() < 0 && denied.body.contains("No more."), "{}", denied.body);
     assert_eq!(count(&upstream, "tasks/update"), 1);
     let row = gw.rows().await.pop().expect("a row").record;
-    assert_eq!((row.kind, row.target.as_deref(), row.rule.as_deref()), (Kind::Refused, Some("slow"), Some("/tools/slow")));
+    assert_eq!(
+        (row.kind, row.target.as_deref(), row.rule.as_deref()),
+        (Kind::Refused, Some("slow"), Some("/tools/slow"))
+    );
 }
 
 #[tokio::test]
@@ -208,7 +219,8 @@ async fn r4_what_one_grant_was_asked_another_cannot_answer() {
 
 #[tokio::test]
 async fn r4_what_a_client_was_asked_too_long_ago_it_cannot_answer_any_more() {
-    let (upstream, gw) = before_legacy(Settings { answer_time: Duration::from_millis(300), ..Settings::default() }).await;
+    let (upstream, gw) =
+        before_legacy(Settings { answer_time: Duration::from_millis(300), ..Settings::default() }).await;
     let caller = Caller::of(&gw);
     let asked = caller.call("ask", json!({"n": 1})).await.message()["result"].clone();
     tokio::time::sleep(Duration::from_millis(400)).await;

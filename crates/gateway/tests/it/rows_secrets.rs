@@ -146,7 +146,10 @@ fn requests() -> Vec<(&'static str, Value)> {
         ("resources/list", json!({})),
         ("prompts/get", json!({"name": "p"})),
         ("resources/read", json!({"uri": "note://1"})),
-        ("completion/complete", json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": ""}})),
+        (
+            "completion/complete",
+            json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": ""}}),
+        ),
     ];
     for tool in TOOLS {
         let params = json!({"name": tool, "arguments": {"note": SECRET}, "_meta": {"progressToken": "t"}});
@@ -183,7 +186,8 @@ async fn sent(gw: &TestGateway, transport: &str) -> String {
         _ => None,
     };
     if let Some(events) = &mut events {
-        let hello = json!({"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "s", "version": "1"}});
+        let hello =
+            json!({"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "s", "version": "1"}});
         all += &events.ask("hello", "initialize", hello).await.to_string();
     }
     for (method, params) in requests() {
@@ -287,7 +291,8 @@ async fn nothing_leaves_where_all_servers_are_one() {
 #[tokio::test]
 async fn nothing_leaves_by_a_server_that_says_no_to_everything() {
     let watched = Watched::start(sullen, false).await;
-    let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "s", "version": "1"}});
+    let hello =
+        json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "s", "version": "1"}});
     let mut events = SseCaller::open(&watched.gw).await;
     let mut answers = events.ask("hello", "initialize", hello.clone()).await.to_string();
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello});
