@@ -1,7 +1,8 @@
 //! What the tests of single rows share: stateless requests, streams that are read bit by bit, and small servers.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use data_encoding::BASE64;
@@ -12,6 +13,9 @@ use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, ex
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::MakeWriter;
 
 pub const ALL: &str = r#"{"version":"1","default":"allow"}"#;
 pub const VERSION: &str = "2026-07-28";
@@ -218,4 +222,41 @@ pub fn open_stream() -> Script {
 
 pub fn chunk(text: &str) -> Vec<u8> {
     if text.is_empty() { Vec::new() } else { format!("{:x}\r\n{text}\r\n", text.len()).into_bytes() }
+}
+
+/// Everything that was logged.
+#[derive(Clone, Default)]
+pub struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Begins to note what is logged in this thread, until the guard is dropped.
+    pub fn begin() -> (Self, DefaultGuard) {
+        let log = Self::default();
+        let subscriber = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_ansi(false);
+        let guard = tracing::subscriber::set_default(subscriber.with_writer(log.clone()).finish());
+        (log, guard)
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
 }

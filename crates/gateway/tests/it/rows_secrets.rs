@@ -7,50 +7,20 @@
     reason = "a test fails by panicking"
 )]
 
-use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use data_encoding::BASE64;
 use gatelodge_gateway::Settings;
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, SseCaller, Step, TestGateway, json_response, tool};
 use serde_json::{Value, json};
-use tracing_subscriber::fmt::MakeWriter;
+use tracing::subscriber::DefaultGuard;
 
-use super::rows_kit::{ALL, Caller, answered, event, modern_answer, result_of, stream};
+use super::rows_kit::{ALL, Caller, Log, answered, event, modern_answer, result_of, stream};
 use super::telemetry::Collector;
 
 const SECRET: &str = "sk-live-Zq8/x+9_marked";
 const TOOLS: [&str; 7] = ["json", "events", "error", "status", "garbage", "kind", "away"];
-
-/// Everything that was logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
 
 /// What a server says that gives back what it got.
 fn echo() -> String {
@@ -208,14 +178,12 @@ struct Watched {
     upstream: FakeUpstream,
     collector: Collector,
     log: Log,
-    _logged: tracing::subscriber::DefaultGuard,
+    _logged: DefaultGuard,
 }
 
 impl Watched {
     async fn start(server: fn(&Hit) -> Option<Script>, is_at_all: bool) -> Self {
-        let log = Log::default();
-        let subscriber = tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::TRACE);
-        let logged = tracing::subscriber::set_default(subscriber.with_writer(log.clone()).finish());
+        let (log, logged) = Log::begin();
         let collector = Collector::start().await;
         let upstream = FakeUpstream::start(tools(), server).await;
         let settings = Settings { telemetry: Some(collector.config()), ..Settings::default() };
