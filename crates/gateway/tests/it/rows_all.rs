@@ -285,11 +285,13 @@ async fn what_one_server_is_asked_for_all_takes_room_at_that_server_and_once_of_
 
 #[tokio::test]
 async fn one_stream_for_all_servers_is_one_stream_of_the_grant() {
-    let (_, _, gw) = two(Settings { in_flight_per_grant: 1, ..Settings::default() }).await;
+    let (desk, zoo, gw) = two(Settings { in_flight_per_grant: 1, ..Settings::default() }).await;
     let wanted = || json!({"notifications": {"toolsListChanged": true}});
     let own = Caller::of(&gw).at_all();
     let mut first = own.begin("subscriptions/listen", wanted()).await;
     read_until(&mut first, "acknowledged", 1).await;
+    let is_heard = |server: &FakeUpstream| server.hits().iter().any(|hit| hit.line.starts_with("GET"));
+    until("both are listened to", || is_heard(&desk) && is_heard(&zoo)).await;
     let second = own.ask("subscriptions/listen", wanted()).await;
     assert!(second.body.contains("too many open streams of this grant"), "{}", second.body);
     drop(first);

@@ -12,7 +12,7 @@ use super::rows_kit::{
     result_of, stateless, until,
 };
 
-const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"read":{},"slow":{},"ask":{},"wipe":{"action":"deny"}},
+const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"read":{},"slow":{},"hang":{},"ask":{},"wipe":{"action":"deny"}},
     "client_requests":{"sampling":"allow"}}"#;
 /// What a client says that it can do, spelled as only it would spell it.
 const CAPABILITIES: &str = r#"{"roots":{"listChanged":true},"sampling":{"tools":{}} ,"elicitation":{"url":{},"form":{}},"experimental":{"n":1.10}}"#;
@@ -22,6 +22,7 @@ fn legacy(hit: &Hit) -> Option<Script> {
         ("tools/call", "slow") => {
             Some([open_stream(), vec![Step::Write(chunk(": \n\n")), Step::Pause(Duration::from_secs(60))]].concat())
         }
+        ("tools/call", "hang") => Some(vec![Step::Pause(Duration::from_secs(60))]),
         ("tools/call", "ask") => {
             let question = json!({"jsonrpc": "2.0", "id": 5, "method": "sampling/createMessage", "params": {}});
             let text = event(&question) + &event(&result_of(hit, &json!({"content": []})));
@@ -32,7 +33,7 @@ fn legacy(hit: &Hit) -> Option<Script> {
 }
 
 async fn desk() -> (FakeUpstream, TestGateway) {
-    let upstream = FakeUpstream::start(json!(["read", "slow", "ask", "wipe"].map(tool)), legacy).await;
+    let upstream = FakeUpstream::start(json!(["read", "slow", "hang", "ask", "wipe"].map(tool)), legacy).await;
     let gw = TestGateway::with_policy(POLICY, &upstream).await;
     gw.initialize().await;
     (upstream, gw)
@@ -90,16 +91,18 @@ async fn t2_what_wants_no_answer_is_202_without_a_body_and_a_request_never_is() 
 #[tokio::test]
 async fn t2_a_request_that_is_cancelled_is_200_and_its_stream_ends_without_an_answer() {
     let (upstream, gw) = desk().await;
-    let mut calling =
-        begin_in_session(&gw, "POST", "/mcp/desk", "Connection: close\r\n", &call("slow").to_string()).await;
-    until("the call arrives", || upstream.calls().len() == 1).await;
-    gw.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}})).await;
-    let mut raw = Vec::new();
-    let reading = tokio::time::timeout(Duration::from_secs(5), calling.read_to_end(&mut raw)).await;
-    reading.expect("it ends").expect("in order");
-    let raw = String::from_utf8_lossy(&raw);
-    assert!(raw.starts_with("HTTP/1.1 200") && raw.contains("text/event-stream"), "{raw}");
-    assert!(!raw.contains("jsonrpc"), "{raw}");
+    for tool in ["slow", "hang"] {
+        let call = call(tool).to_string();
+        let mut calling = begin_in_session(&gw, "POST", "/mcp/desk", "Connection: close\r\n", &call).await;
+        until("the call arrives", || upstream.calls_to(tool).len() == 1).await;
+        gw.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}})).await;
+        let mut raw = Vec::new();
+        let reading = tokio::time::timeout(Duration::from_secs(5), calling.read_to_end(&mut raw)).await;
+        reading.expect("it ends").expect("in order");
+        let raw = String::from_utf8_lossy(&raw);
+        assert!(raw.starts_with("HTTP/1.1 200") && raw.contains("text/event-stream"), "{tool}: {raw}");
+        assert!(!raw.contains("jsonrpc"), "{tool}: {raw}");
+    }
 }
 
 #[tokio::test]
