@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, tool};
+use gatelodge_mcp::Revision;
+use gatelodge_store::Kind;
+use gatelodge_testkit::{FakeUpstream, Hit, Script, SseCaller, Step, TestGateway, tool};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
@@ -212,4 +214,46 @@ async fn r3_a_server_hears_that_a_client_can_do_what_the_client_says_and_nothing
         let last = hellos.last().expect("a handshake").message();
         assert_eq!(last["params"]["capabilities"], declared, "of a client without a session");
     }
+}
+
+#[tokio::test]
+async fn a_grant_that_wants_requests_that_stand_alone_opens_no_stream_of_events() {
+    let (_, gw) = desk().await;
+    let bearer = format!("Bearer {}", gw.token.reveal());
+    let headers = [("Authorization", bearer.as_str()), ("Accept", "text/event-stream")];
+    gw.change_grants(|grants| grants[0].minimum_revision = Some(Revision::R2026_07_28));
+    let refused = gw.raw("GET", "/mcp/desk", &headers, b"").await;
+    assert_eq!((refused.status, refused.header("allow")), (405, Some("POST")), "{}", refused.body);
+    assert!(refused.body.contains("wants the revision 2026-07-28 or a newer one"), "{}", refused.body);
+    assert!(refused.body.contains("send each request by POST"), "{}", refused.body);
+    let row = gw.rows().await.pop().expect("a row").record;
+    assert_eq!((row.kind, row.code.as_deref()), (Kind::Refused, Some("rejected")));
+    gw.change_grants(|grants| grants[0].minimum_revision = Some(Revision::R2025_11_25));
+    let caller = SseCaller::open(&gw).await;
+    assert!(!caller.endpoint.is_empty(), "there are handshakes that are new enough");
+}
+
+#[tokio::test]
+async fn what_is_said_of_a_wrong_head_or_a_foreign_cursor_says_what_to_do() {
+    let (_, gw) = desk().await;
+    let body = stateless("tools/call", json!({"name": "read", "arguments": {}}), &json!({}));
+    let (version, method, name) =
+        (("MCP-Protocol-Version", VERSION), ("Mcp-Method", "tools/call"), ("Mcp-Name", "read"));
+    let cases: [(&[(&str, &str)], &str); 6] = [
+        (&[version, method], "the `Mcp-Name` header is missing; send it once, with the value of `params.name`"),
+        (&[version, method, ("Mcp-Name", "x")], "the `Mcp-Name` header says something else than the body"),
+        (&[version, method, name, name], "the `Mcp-Name` header is there more than once"),
+        (&[version, name], "the `Mcp-Method` header is missing; send it once, with the value of `method`"),
+        (&[method, name], "the `MCP-Protocol-Version` header is missing; send it once, with the value of the revision"),
+        (&[version, version, method, name], "the `MCP-Protocol-Version` header is there more than once"),
+    ];
+    for (headers, said) in cases {
+        let answer = gw.post(headers, &body).await;
+        assert_eq!((answer.status, answer.code()), (400, -32020), "{headers:?}");
+        let message = answer.message()["error"]["message"].as_str().unwrap_or_default().to_owned();
+        assert!(message.contains(said) && message.contains("send it once"), "{message}");
+    }
+    let cursor = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"cursor": "2"}});
+    let message = gw.send(&cursor).await.message()["error"]["message"].as_str().unwrap_or_default().to_owned();
+    assert!(message.contains("`params.cursor`") && message.contains("ask again without it"), "{message}");
 }

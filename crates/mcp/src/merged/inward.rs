@@ -107,6 +107,7 @@ impl Response<'_> {
 mod tests {
     use gatelodge_json::Limits;
 
+    use super::Past;
     use crate::message::{Message, Request, read_message};
 
     fn with_request<T>(method: &str, params: &str, look: impl Fn(&Request<'_>) -> T) -> T {
@@ -144,9 +145,15 @@ mod tests {
         with_request("subscriptions/listen", params, |request| {
             let own = r#"{"toolsListChanged":true,"resourceSubscriptions":["f:2"],"taskIds":["3"]}"#;
             assert!(request.listening_to("b").contains(own));
-            assert_eq!(request.listens_past(|server| server == "b"), Some("x-a+f:1".to_owned()));
-            assert_eq!(request.listens_past(|server| server == "a"), Some("x-b+f:2".to_owned()));
+            assert_eq!(request.listens_past(|server| server == "b"), Some(Past::Resource("x-a+f:1".to_owned())));
+            assert_eq!(request.listens_past(|server| server == "a"), Some(Past::Resource("x-b+f:2".to_owned())));
             assert_eq!(request.listens_past(|_| true), None);
         });
+        let past = |ids: &str| {
+            let params = format!(r#"{{"notifications":{{"taskIds":{ids}}}}}"#);
+            with_request("subscriptions/listen", &params, |request| request.listens_past(|server| server == "a"))
+        };
+        assert_eq!(past(r#"["a__1","b__3"]"#), Some(Past::Task("b__3".to_owned())));
+        assert_eq!(past("[7]"), Some(Past::Task("7".to_owned())), "what is no text names nothing");
     }
 }
