@@ -143,6 +143,7 @@ impl TestGatewayBuilder {
     }
 
     /// Starts it in front of a program that is run by a shell, which is also its keeper.
+    #[expect(clippy::disallowed_methods, reason = "what the shell runs is found where the test's own programs are")]
     pub async fn start_child(mut self, script: &str) -> TestGateway {
         self.settings.keeper = ["sh", "-c", r#"shift; exec "$@""#, "keeper"].map(Into::into).to_vec();
         let environment = std::env::vars().filter(|(name, _)| name == "PATH").collect();

@@ -1,11 +1,6 @@
 //! Row A3: whatever a server does with what we send it, and over whichever transport a client comes, neither our secret
 //! nor the client's token is in anything that leaves: answers, rows, logs, spans, requests.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
