@@ -210,8 +210,8 @@ async fn r3_a_server_hears_that_a_client_can_do_what_the_client_says_and_nothing
         for hit in at_modern.iter().rev().take(2) {
             assert_eq!(hit.message()["params"]["_meta"][meta], declared, "{}", hit.body);
         }
-        let hellos = old.hits().into_iter().filter(|hit| hit.method() == "initialize");
-        let last = hellos.last().expect("a handshake").message();
+        let mut hellos = old.hits().into_iter().filter(|hit| hit.method() == "initialize");
+        let last = hellos.next_back().expect("a handshake").message();
         assert_eq!(last["params"]["capabilities"], declared, "of a client without a session");
     }
 }
