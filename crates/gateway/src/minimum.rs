@@ -1,7 +1,7 @@
 //! The oldest revision of the protocol that a grant lets its bearer speak.
 
 use gatelodge_mcp::head::Misfit;
-use gatelodge_mcp::{Method, Request, Revision, code};
+use gatelodge_mcp::{Era, Method, Request, Revision, code};
 use http::StatusCode;
 
 use crate::live::LiveGrant;
@@ -44,6 +44,20 @@ impl LiveGrant {
         }
         let asked = asked.and_then(|asked| asked.as_str()?.parse().ok());
         asked.map_or(Ok(()), |asked| self.may_speak(asked, spoken))
+    }
+
+    /// The same for a client that begins with a stream, and would shake hands later.
+    ///
+    /// # Errors
+    /// Nothing that has a handshake is new enough.
+    pub(crate) fn may_open_stream(&self) -> Result<(), Misfit> {
+        let has_handshake = self.new_enough(&Revision::ALL).iter().any(|own| own.era() == Era::Legacy);
+        let Some(minimum) = self.config.minimum_revision.filter(|_| !has_handshake) else { return Ok(()) };
+        let message = format!(
+            "this grant wants the revision {minimum} or a newer one, which has no GET and no handshake; \
+            send each request by POST, with `MCP-Protocol-Version: {minimum}`"
+        );
+        Err(Misfit::new(StatusCode::METHOD_NOT_ALLOWED, code::INVALID_REQUEST, &message))
     }
 
     /// The same for a session that was opened before. Its client begins anew then, and is told by the answer to that.

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use gatelodge_gateway::{
-    Accepting, Door, Gateway, GrantConfig, HttpConfig, InjectedHeader, LivePolicy, Settings, Stores, UpstreamConfig,
-    Way,
+    Accepting, ChildConfig, Door, Gateway, GrantConfig, HttpConfig, InjectedHeader, LivePolicy, Settings, Stores,
+    UpstreamConfig, Way,
 };
 use gatelodge_policy::{Category, Format, parse};
 use gatelodge_store::{
@@ -136,19 +137,38 @@ impl TestGatewayBuilder {
     }
 
     /// Starts it in front of whatever is at a URL.
-    pub async fn start_at(self, url: &str) -> TestGateway {
-        let Self { policy, mode, settings, headers, log_arguments, accepting, ledger, sessions, clock, further, path } =
+    pub async fn start_at(mut self, url: &str) -> TestGateway {
+        let headers = std::mem::take(&mut self.headers);
+        self.start_before(to_url(url, headers)).await
+    }
+
+    /// Starts it in front of a program that is run by a shell, which is also its keeper.
+    #[expect(clippy::disallowed_methods, reason = "what the shell runs is found where the test's own programs are")]
+    pub async fn start_child(mut self, script: &str) -> TestGateway {
+        self.settings.keeper = ["sh", "-c", r#"shift; exec "$@""#, "keeper"].map(Into::into).to_vec();
+        let environment = std::env::vars().filter(|(name, _)| name == "PATH").collect();
+        self.start_before(Way::Child(ChildConfig {
+            program: "sh".to_owned(),
+            arguments: vec!["-c".to_owned(), script.to_owned()],
+            environment,
+            secrets: Vec::new(),
+            directory: None,
+            grace: Duration::from_millis(200),
+        }))
+        .await
+    }
+
+    async fn start_before(self, way: Way) -> TestGateway {
+        let Self { policy, mode, settings, log_arguments, accepting, ledger, sessions, clock, further, path, .. } =
             self;
         let pins = Arc::new(MemoryStore::new(clock.clone()));
         let ledger = ledger.unwrap_or_else(|| pins.clone());
         let sessions = sessions.unwrap_or_else(|| pins.clone());
         let stores = Stores { ledger: Arc::clone(&ledger), pins: pins.clone(), sessions, tasks: pins.clone() };
-        let server = |name: &str, url: &str, headers| {
-            let way = Way::Http(HttpConfig { url: url.parse().expect("a URL"), headers });
-            UpstreamConfig { name: name.parse().expect("a name"), way, log_arguments, accepting }
-        };
-        let mut servers = vec![server(SERVER, url, headers)];
-        servers.extend(further.iter().map(|(name, url, _)| server(name, url, Vec::new())));
+        let server =
+            |name: &str, way| UpstreamConfig { name: name.parse().expect("a name"), way, log_arguments, accepting };
+        let mut servers = vec![server(SERVER, way)];
+        servers.extend(further.iter().map(|(name, url, _)| server(name, to_url(url, Vec::new()))));
         let token = Token::random().expect("randomness");
         let mut grant = grant("ci", token.hash(), policy.as_deref(), mode);
         for (name, _, policy) in &further {
@@ -175,6 +195,10 @@ impl TestGatewayBuilder {
             run,
         }
     }
+}
+
+fn to_url(url: &str, headers: Vec<InjectedHeader>) -> Way {
+    Way::Http(HttpConfig { url: url.parse().expect("a URL"), headers })
 }
 
 /// One life of a gateway, from start to stop.
@@ -349,7 +373,7 @@ impl TestGateway {
     pub async fn ends_at_once(&self) {
         self.gateway.stop();
         let run = self.run.lock().unwrap().take().expect("it runs");
-        let ended = tokio::time::timeout(std::time::Duration::from_secs(2), run).await;
+        let ended = tokio::time::timeout(Duration::from_secs(2), run).await;
         ended.expect("a task of the gateway does not end").expect("a task that ends in order");
     }
 

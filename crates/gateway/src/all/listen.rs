@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::{Document, Kind, Limits, Value, read};
-use gatelodge_mcp::merged::union;
+use gatelodge_mcp::merged::{Past, name_of, union};
 use gatelodge_mcp::{Message, Method, Request, Upstream as Said, code, read_message, read_upstream};
 use gatelodge_store::{Outcome, ServerName};
 use tokio::sync::mpsc;
@@ -21,6 +21,7 @@ use crate::http::reply;
 use crate::lists::{Lists, SUBSCRIPTION, changed_for};
 use crate::methods::listen::{may_listen, refused};
 use crate::methods::stream::LOOK;
+use crate::methods::tasks;
 use crate::now::Now;
 use crate::visit::Visit;
 
@@ -41,12 +42,16 @@ enum Heard {
 
 /// Holds the stream open until the client ends it.
 pub(super) async fn listen(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, mut trail: Trail, mut line: Line) {
-    if let Some(past) = request.listens_past(|server| all.visit(server).is_some()) {
-        trail.target(&past);
-        gw.metrics.refused(Refusal::Unaddressed.code());
-        let facts = Facts::Resource { uri: past.into() };
-        line.finish(reply::not_there(all.side.era(), &facts, request.id()).into()).await;
-        return gw.write(trail.refused(&Refusal::Unaddressed)).await;
+    match request.listens_past(|server| all.visit(server).is_some()) {
+        Some(Past::Resource(uri)) => {
+            let facts = Facts::Resource { uri: uri.as_str().into() };
+            let text = reply::not_there(all.side.era(), &facts, request.id());
+            return nowhere(gw, trail, &uri, line, text).await;
+        }
+        Some(Past::Task(task)) => {
+            return nowhere(gw, trail, &task, line, reply::unknown_task(request.id(), &task)).await;
+        }
+        None => {}
     }
     for visit in &all.visits {
         let text = request.listening_to(visit.upstream.name().as_str());
@@ -56,6 +61,11 @@ pub(super) async fn listen(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, 
             let trail = Trail::begin(&as_asked, &own, gw.new_call(), gw.clock.now());
             line.speak_for(visit.upstream.name(), own.method(), gw.settings.reply);
             return refused(gw, &as_asked, &own, trail, line, why).await;
+        }
+        // Whether it may be heard of, its server's part says; it may be slow.
+        if let Some(task) = tasks::not_there(gw, &as_asked, &own).await {
+            let task = name_of(visit.upstream.name().as_str(), &task);
+            return nowhere(gw, trail, &task, line, reply::unknown_task(request.id(), &task)).await;
         }
     }
     match Room::for_stream(&all.grant) {
@@ -81,6 +91,14 @@ fn goes_on(gw: &Gateway, all: &All, request: &Request<'_>) -> bool {
         matches!(read, Ok(Message::Request(own)) if may_listen(gw, &as_asked, &own).is_ok())
     };
     request.listens_past(|server| all.visit(server).is_some()).is_none() && all.visits.iter().all(may_listen_to)
+}
+
+/// Answers that something is not there.
+async fn nowhere(gw: &Gateway, mut trail: Trail, about: &str, line: Line, text: String) {
+    trail.target(about);
+    gw.metrics.refused(Refusal::Unaddressed.code());
+    line.finish(text.into()).await;
+    gw.write(trail.refused(&Refusal::Unaddressed)).await;
 }
 
 /// Listens to each server, for as long as somebody hears what is given.

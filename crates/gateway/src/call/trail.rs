@@ -74,7 +74,7 @@ impl Trail {
 
     /// Which request it is.
     pub fn request(&mut self, request: &Request<'_>) {
-        self.facts.method = Some(request.method().name().into());
+        self.facts.method = Some(bounded(request.method().name()));
         self.facts.request = Some(bounded(request.id().raw()));
     }
 
@@ -97,7 +97,7 @@ impl Trail {
     }
 
     pub fn method(&mut self, method: &str) {
-        self.facts.method = Some(method.into());
+        self.facts.method = Some(bounded(method));
     }
 
     /// What the call is about, and with which arguments: their names and a hash, the values only where configured.

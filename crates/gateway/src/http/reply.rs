@@ -147,7 +147,7 @@ fn unknown_tool(name: &str) -> String {
 }
 
 /// The same bytes whether a task is another grant's, of a tool that the grant does not see, or not there.
-fn unknown_task(id: &Id<'_>, task: &str) -> String {
+pub(crate) fn unknown_task(id: &Id<'_>, task: &str) -> String {
     error(Some(id), code::INVALID_PARAMS, &format!("Unknown task: {}", shown(task)), None)
 }
 

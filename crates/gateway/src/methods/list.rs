@@ -82,6 +82,10 @@ pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut
     }
 }
 
+/// What is said to whoever brings a cursor.
+pub(crate) const FOREIGN_CURSOR: &str =
+    "`params.cursor` is not one of this gateway, which gives lists whole; ask again without it";
+
 /// Refuses a cursor: lists come whole, so nobody has one of ours. Gives the line back where there is none.
 pub(crate) async fn from_the_beginning(
     gw: &Gateway,
@@ -93,7 +97,7 @@ pub(crate) async fn from_the_beginning(
     let (status, text, code, what) = match request.cursor() {
         Ok(None) => return Some(line),
         Ok(Some(_)) => {
-            let what = "the cursor is not one of this gateway".to_owned();
+            let what = FOREIGN_CURSOR.to_owned();
             let text = error(Some(request.id()), code::INVALID_PARAMS, &what, None);
             (StatusCode::OK, text, code::INVALID_PARAMS, what)
         }
