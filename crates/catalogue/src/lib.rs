@@ -30,7 +30,7 @@ mod train;
 mod trained;
 
 pub use attack::{Pattern, patterns};
-pub use classify::{Classification, Level, classify};
+pub use classify::{Classification, Level, classify, word as category_name};
 pub use evaluate::{Bin, Counts, Evaluation, Mistake, Share};
 pub use flow::Flow;
 pub use labels::{Label, Labelled, labelled};

@@ -58,8 +58,8 @@ pub struct EvalArgs {
 
 /// Connects to a server, classifies its tools, and prints them, the riskiest first; or writes a policy for it.
 ///
-/// The policy names each tool with its category, its reasons and its parameters as comments, and refuses what it does
-/// not name. Read it, fill in what is suggested, then `gatelodge policy put`.
+/// The policy names each tool with its category, its reasons and its parameters as comments, and refuses tools that it
+/// does not name; resources and prompts can be read. Read it, fill in what is suggested, then `gatelodge policy put`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge scan books                                        a server of the configuration
