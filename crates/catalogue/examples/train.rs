@@ -48,7 +48,6 @@ fn tell(unseen: &[Unseen]) {
         let right = counted.iter().filter(|right| **right).count();
         eprintln!("{what}: {right} of {} ({:.1} %)", counted.len(), 100.0 * right as f64 / counted.len().max(1) as f64);
     };
-    if std::env::var_os("ALL").is_some() { for one in unseen { eprintln!("ALL\t{}\t{}\t{}\t{:.3}\t{}\t{:.3}", one.tool, one.label.as_str(), one.category.as_str(), one.share, one.against_read.as_deref().unwrap_or_default(), one.read); } }
     for wrong in unseen.iter().filter(|one| !one.label.fits(one.category)) {
         let (label, category) = (wrong.label.as_str(), wrong.category.as_str());
         let why = wrong.against_read.as_deref().unwrap_or_default();

@@ -56,8 +56,6 @@ pub struct Unseen {
     pub share: f64,
     /// What forbids Read.
     pub against_read: Option<String>,
-    /// The model's share for Read.
-    pub read: f64,
 }
 
 /// Learns from labelled tools; `origin` says what they were.
@@ -87,9 +85,8 @@ pub fn train(tools: &[Labelled<'_>], origin: &str) -> Result<Training, ReadError
             let (server, name) = (shown(&tool.item.server), shown(&tool.item.tool.name));
             let tool = format!("{server} / {name}");
             let (category, share) = (verdict.category, verdict.share);
-            let read = verdict.shares.read;
             let against_read = verdict.hindrance.map(|own| own.why);
-            unseen.push(Unseen { tool, label, category, share, against_read, read });
+            unseen.push(Unseen { tool, label, category, share, against_read });
         }
     }
     let lines = seen.into_iter().map(|(category, seen)| (category, fit_line(seen))).collect();
@@ -125,7 +122,7 @@ fn example(tool: &Labelled<'_>, servers: &Servers, book: &Rulebook) -> Option<Ex
 /// Of many tools of one server with one label, each counts less; what is not Read counts more, because a mistake there
 /// does.
 fn weigh(examples: &mut [Example]) {
-    const NOT_READ: f64 = 1.5;
+    const NOT_READ: f64 = 2.0;
     let mut alike: BTreeMap<(usize, Label), usize> = BTreeMap::new();
     for example in &*examples {
         *alike.entry((example.server, example.label)).or_default() += 1;

@@ -45,14 +45,9 @@ fn destroys(found: &Found<'_>, features: &[Feature<'_>], book: &Rulebook) -> Opt
 
 fn does_more(found: &Found<'_>, features: &[Feature<'_>], moves: bool, book: &Rulebook) -> Option<String> {
     let begins = found.text.lead.is_some_and(|at| at < IN_FRONT);
-    // A verb that may leave all as it was is no reason by itself; nor is a query that is said to look only.
+    // A verb that may leave all as it was is no reason by itself.
     let is_either = lead_is_either(found, book);
-    let looks_only = features.iter().any(|feature| feature.key == Key::Flag(Flag::Phrase(Phrase::ReadOnly)));
-    let counts = |feature: &&Feature<'_>| match feature.key {
-        Key::Group(Slot::Lead, Group::Write) => !is_either,
-        Key::Flag(Flag::Signal(SignalKind::TakesSql)) => !looks_only,
-        _ => true,
-    };
+    let counts = |feature: &&Feature<'_>| !(is_either && feature.key == Key::Group(Slot::Lead, Group::Write));
     if let Some(why) = features.iter().filter(counts).find_map(|feature| by_feature(feature, begins)) {
         return Some(why);
     }
