@@ -21,6 +21,7 @@ mod parameters;
 mod read;
 mod ready;
 mod recommend;
+mod recorded;
 mod rulebook;
 mod server;
 mod shown;
@@ -34,7 +35,10 @@ pub use attack::{Pattern, patterns};
 pub use classify::{Classification, Level, classify};
 pub use evaluate::{Bin, Counts, Evaluation, Mistake, Share};
 pub use flow::Flow;
-pub use index::{Claims, PackageFacts, ParameterFacts, Source, ToolFacts};
+pub use index::{
+    About, Change, ChangeKind, Claims, Found, Index, IndexedServer, IndexedTool, Known, OpenIndexError, PackageFacts,
+    ParameterFacts, Query, Source, ToolFacts, WriteIndexError, changes, write_index,
+};
 pub use labels::{Label, Labelled, labelled};
 pub use read::{Item, ReadError, read_tools};
 pub use ready::{Posture, ReadyError, ready, scaffold};
