@@ -92,7 +92,7 @@ fn for_people<S: serde::Serializer>(category: &Category, serializer: S) -> Resul
 }
 
 /// A category for people.
-pub(crate) fn word(category: Category) -> &'static str {
+pub fn word(category: Category) -> &'static str {
     match category {
         Category::Read => "Read",
         Category::Write => "Write",

@@ -67,6 +67,12 @@ pub(super) struct Header {
 }
 
 impl Index {
+    /// The largest file that can be one.
+    pub const MOST_FILE_BYTES: usize = HEAD_BYTES + MOST_BYTES;
+
+    /// The file that comes with the program. It is opened only when it is asked for.
+    pub const BUILT_IN: &'static [u8] = include_bytes!("../../data/index.glx");
+
     /// Opens an index.
     ///
     /// # Errors

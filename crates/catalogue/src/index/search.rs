@@ -1,12 +1,10 @@
 //! Finding servers and tools by parts of their names, and by what the tools can do.
 
-use std::cmp::Reverse;
-
 use gatelodge_policy::Category;
 use memchr::memmem;
 
 use super::pool::Pool;
-use super::rows::{Index, IndexedServer, IndexedTool};
+use super::rows::{Index, IndexedServer, IndexedTool, ToolRow};
 use crate::classify::Level;
 use crate::signals::SignalKind;
 
@@ -40,12 +38,6 @@ impl Query {
 
     fn is_about_tools(&self) -> bool {
         self.category.is_some() || self.level.is_some() || self.signal.is_some()
-    }
-
-    fn takes(&self, tool: &IndexedTool<'_>) -> bool {
-        self.category.is_none_or(|category| category == tool.category())
-            && self.level.is_none_or(|level| level == tool.level())
-            && self.signal.is_none_or(|signal| tool.shows(signal))
     }
 }
 
@@ -139,45 +131,59 @@ impl Index {
         }
     }
 
-    fn server_keys(&self, by_package: &[Vec<u8>]) -> Vec<Key> {
+    fn server_keys(&self, by_package: &[Vec<u8>]) -> Vec<u64> {
         let mut keys = Vec::new();
         for (at, row) in self.servers.iter().enumerate() {
-            let fits = by_package.iter().map(|fits| fits.get(row.package as usize).copied().unwrap_or(NOT_AT_ALL));
-            let fit = fits.clone().min().unwrap_or(WITHIN);
+            let fits = by_package.iter().map(|fits| fit(fits, row.package));
             if fits.clone().all(|fit| fit != NOT_AT_ALL) {
                 // Of two alike, the shorter name is more likely meant.
                 let length = self.packages.get(row.package).len() as u32;
-                keys.push((fit, Reverse(0), length, at as u32));
+                keys.push(key(fits.min().unwrap_or(WITHIN), Level::Low, length, at));
             }
         }
         keys
     }
 
-    fn tool_keys(&self, query: &Query, by_package: &[Vec<u8>], by_name: &[Vec<u8>]) -> Vec<Key> {
+    fn tool_keys(&self, query: &Query, by_package: &[Vec<u8>], by_name: &[Vec<u8>]) -> Vec<u64> {
+        let signals = query.signal.map_or(0, |kind| ToolRow::bits(&[kind]));
         let mut keys = Vec::new();
         for (at, row) in self.tools.iter().enumerate() {
-            let package = self.servers.get(row.server as usize).map_or(u32::MAX, |server| server.package);
-            let fit = |fits: &Vec<u8>, at: u32| fits.get(at as usize).copied().unwrap_or(NOT_AT_ALL);
-            let own = by_name.iter().map(|fits| fit(fits, row.name)).min().unwrap_or(WITHIN);
-            let fits_all = by_package.iter().zip(by_name).all(|(package_fits, name_fits)| {
-                fit(name_fits, row.name).min(fit(package_fits, package)) != NOT_AT_ALL
-            });
-            if own == NOT_AT_ALL || !fits_all {
+            let level = Level::of(row.category);
+            let is_wanted = query.category.is_none_or(|category| category == row.category)
+                && query.level.is_none_or(|own| own == level)
+                && row.signals & signals == signals;
+            if !is_wanted {
                 continue;
             }
-            if self.tool_at(at as u32).is_some_and(|tool| query.takes(&tool)) {
-                keys.push((own, Reverse(Level::of(row.category) as u8), row.name, at as u32));
+            let own = by_name.iter().map(|fits| fit(fits, row.name)).min().unwrap_or(WITHIN);
+            // One word is in the name itself; of several, the others may be in the package's.
+            if own == NOT_AT_ALL || (by_name.len() > 1 && !self.fits_all(row, by_package, by_name)) {
+                continue;
             }
+            keys.push(key(own, level, row.name, at));
         }
         keys
+    }
+
+    fn fits_all(&self, row: &ToolRow, by_package: &[Vec<u8>], by_name: &[Vec<u8>]) -> bool {
+        let package = self.servers.get(row.server as usize).map_or(u32::MAX, |server| server.package);
+        let mut both = by_package.iter().zip(by_name);
+        both.all(|(packages, names)| fit(names, row.name).min(fit(packages, package)) != NOT_AT_ALL)
     }
 }
 
-/// How well it fits, how risky it is, its name, and its place.
-type Key = (u8, Reverse<u8>, u32, u32);
+fn fit(fits: &[u8], at: u32) -> u8 {
+    fits.get(at as usize).copied().unwrap_or(NOT_AT_ALL)
+}
+
+/// What is sorted by, in one number: how well it fits, how risky it is, its name, and its place.
+fn key(fit: u8, level: Level, name: u32, at: usize) -> u64 {
+    let risk = 3 - level as u64;
+    u64::from(fit) << 62 | risk << 60 | u64::from(name & 0x0fff_ffff) << 32 | at as u64 & 0xffff_ffff
+}
 
 /// The places of the best, and how many there are.
-fn best(mut keys: Vec<Key>, skip: usize, limit: usize) -> (Vec<u32>, usize) {
+fn best(mut keys: Vec<u64>, skip: usize, limit: usize) -> (Vec<u32>, usize) {
     let count = keys.len();
     let wanted = skip.saturating_add(limit).min(count);
     if wanted > 0 && wanted < count {
@@ -185,5 +191,5 @@ fn best(mut keys: Vec<Key>, skip: usize, limit: usize) -> (Vec<u32>, usize) {
         keys.truncate(wanted);
     }
     keys.sort_unstable();
-    (keys.into_iter().skip(skip).take(limit).map(|(.., at)| at).collect(), count)
+    (keys.into_iter().skip(skip).take(limit).map(|key| key as u32).collect(), count)
 }
