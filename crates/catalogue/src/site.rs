@@ -67,12 +67,12 @@ impl<'i> Site<'i> {
         let about = self.index.about();
         let name = crate::shown(server.package());
         let count = known.tools.len();
-        let noun = if count == 1 { "tool" } else { "tools" };
         let footer = format!(
-            "{count} {name} {noun} catalogued and classified, in an index of {} servers and {} tools ({}). It judges \
-             what tools could do, not who wrote them.",
-            grouped(about.servers),
-            grouped(about.tools),
+            "{} catalogued and classified, in an index of {} and {} ({}). It judges what tools could do, not who wrote \
+             them.",
+            counted(count, &format!("{name} tool")),
+            counted(about.servers, "server"),
+            counted(about.tools, "tool"),
             about.date
         );
         known.with(|tools| {
@@ -100,9 +100,9 @@ impl<'i> Site<'i> {
     fn footer(&self) -> String {
         let about = self.index.about();
         format!(
-            "An index of {} servers and {} tools ({}). It judges what tools could do, not who wrote them.",
-            grouped(about.servers),
-            grouped(about.tools),
+            "An index of {} and {} ({}). It judges what tools could do, not who wrote them.",
+            counted(about.servers, "server"),
+            counted(about.tools, "tool"),
             about.date
         )
     }
@@ -111,6 +111,11 @@ impl<'i> Site<'i> {
 fn both<E>(doc: &Doc, footer: &str, put: &mut impl FnMut(Page) -> Result<(), E>) -> Result<(), E> {
     put(Page { path: format!("{}.html", doc.path), text: html::page(doc, footer) })?;
     put(Page { path: format!("{}.md", doc.path), text: markdown::page(doc, footer) })
+}
+
+/// So many of something.
+fn counted(number: usize, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
 /// A number as people read it: `15,000`.

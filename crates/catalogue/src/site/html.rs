@@ -74,14 +74,15 @@ fn put(block: &Block, root: &str, out: &mut String) {
             // What can be scrolled can be reached by the keyboard.
             writeln!(
                 out,
-                "<figure><figcaption>{name}</figcaption><pre tabindex=\"0\" aria-label=\"{name}\" role=\"region\"><code>{own}</code></pre></figure>"
+                "<figure><figcaption>{name}</figcaption><pre tabindex=\"0\" aria-label=\"{name}\" role=\"group\"><code>{own}</code></pre></figure>"
             )
         }
         Block::Folded(name, own) => {
             let (name, own) = (escaped(name), escaped(own.trim_end()));
             writeln!(
                 out,
-                "<details><summary>{name}</summary><pre tabindex=\"0\" aria-label=\"{name}\" role=\"region\"><code>{own}</code></pre></details>"
+                "<details><summary>{}</summary><pre tabindex=\"0\" aria-label=\"{name}\" role=\"group\"><code>{own}</code></pre></details>",
+                led(&name)
             )
         }
         Block::Table(head, rows) => table(head, rows, root, out),
@@ -103,12 +104,24 @@ fn put(block: &Block, root: &str, out: &mut String) {
         }
         Block::Questions(all) => {
             for (question, answer) in all {
-                let _ =
-                    writeln!(out, "<details><summary>{}</summary><p>{}</p></details>", escaped(question), line(answer));
+                let _ = writeln!(
+                    out,
+                    "<details><summary><b>{}</b></summary><p>{}</p></details>",
+                    escaped(question),
+                    line(answer)
+                );
             }
             Ok(())
         }
     };
+}
+
+/// A title with what stands before its colon in front.
+fn led(title: &str) -> String {
+    match title.split_once(": ") {
+        Some((first, rest)) => format!("<b>{first}</b>: {rest}"),
+        None => format!("<b>{title}</b>"),
+    }
 }
 
 fn list(tag: &str, items: &[Line], root: &str, out: &mut String) -> std::fmt::Result {
@@ -120,7 +133,7 @@ fn list(tag: &str, items: &[Line], root: &str, out: &mut String) -> std::fmt::Re
 }
 
 fn table(head: &[&str], rows: &[Vec<Line>], root: &str, out: &mut String) -> std::fmt::Result {
-    out.push_str("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table\"><table><thead><tr>");
+    out.push_str("<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Table\"><table><thead><tr>");
     for name in head {
         let _ = write!(out, "<th scope=\"col\">{name}</th>");
     }

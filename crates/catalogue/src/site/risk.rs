@@ -64,7 +64,7 @@ fn page(site: &Site<'_>, level: Level, count: usize) -> Doc {
         let name = crate::classify::word(*category);
         let policy = serde_json::to_string_pretty(&recommended("the_tool", *category)).unwrap_or_default();
         blocks.push(Block::Heading("", vec![text(format!("{name}: the rule that fits"))]));
-        blocks.push(Block::Code("policy.json".to_owned(), policy));
+        blocks.push(Block::Code(format!("policy.json for a {name} tool"), policy));
         blocks.push(Block::Paragraph(marked(effect(*category))));
     }
     let served = patterns().iter().filter(|own| {

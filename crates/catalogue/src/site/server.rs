@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gatelodge_policy::Category;
 
 use super::doc::{Block, Doc, Inline, Line, code, link, paragraph, text};
-use super::{Site, grouped, place};
+use super::{Site, counted, grouped, place};
 use crate::classify::{Classification, Level, word};
 use crate::grade::grade;
 use crate::index::{IndexedServer, Known};
@@ -42,8 +42,8 @@ pub(super) fn page(server: &IndexedServer<'_>, known: &Known, tools: &[(Tool<'_>
         Block::Paragraph(vec![
             Inline::Badge(level),
             text(format!(
-                " {} tools: {} can change, run, destroy or spend, {reads} only read.",
-                known.tools.len(),
+                " {}: {} can change, run, destroy or spend, {reads} only read.",
+                counted(known.tools.len(), "tool"),
                 known.tools.len() - reads
             )),
         ]),
@@ -52,10 +52,7 @@ pub(super) fn page(server: &IndexedServer<'_>, known: &Known, tools: &[(Tool<'_>
             ("Version that was read", vec![text(crate::shown(server.version()))]),
             ("Published", vec![text(date)]),
             ("Before connecting", vec![text(advice.verdict.as_str())]),
-            (
-                "Tokens of its tool list",
-                vec![text(format!("about {}, descriptions not counted", grouped(known.tokens())))],
-            ),
+            ("Tokens of its list, without descriptions", vec![text(format!("about {}", grouped(known.tokens())))]),
         ]),
         Block::Bar(counts(known.tools.iter().map(|tool| tool.category))),
         Block::Grade(grade.letter, grade.reasons),
@@ -73,7 +70,11 @@ pub(super) fn page(server: &IndexedServer<'_>, known: &Known, tools: &[(Tool<'_>
     Doc {
         path: format!("{folder}/index"),
         title: own.clone(),
-        summary: format!("{own}: grade {}, {} tools, and three policies for it.", grade.letter, known.tools.len()),
+        summary: format!(
+            "{own}: grade {}, {}, and three policies for it.",
+            grade.letter,
+            counted(known.tools.len(), "tool")
+        ),
         trail: vec![("Catalogue".to_owned(), "index".to_owned()), ("Servers".to_owned(), "servers/index".to_owned())],
         blocks,
     }
@@ -136,7 +137,7 @@ pub(super) fn lists(site: &Site<'_>) -> Vec<Doc> {
     let links = by_letter.iter().map(|(letter, servers)| {
         vec![
             link(letter.to_uppercase(), format!("servers/{letter}")),
-            text(format!(" {} servers", grouped(servers.len()))),
+            text(format!(" {}", counted(servers.len(), "server"))),
         ]
     });
     let mut docs = vec![Doc {
@@ -146,8 +147,8 @@ pub(super) fn lists(site: &Site<'_>) -> Vec<Doc> {
         trail: trail.clone(),
         blocks: vec![
             paragraph(format!(
-                "{} servers, by the first letter of their names, scopes left out.",
-                grouped(site.servers.len())
+                "{}, by the first letter of their names, scopes left out.",
+                counted(site.servers.len(), "server")
             )),
             Block::List(links.collect()),
             Block::Paragraph(vec![

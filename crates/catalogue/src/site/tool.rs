@@ -165,11 +165,6 @@ fn control(about: &About<'_>, own: &IndexedServer<'_>) -> Vec<Block> {
             effect(about.known.category)
         ))),
     ];
-    if about.known.category == Category::Execute {
-        blocks.push(Block::Paragraph(marked(
-            "Beside the limit, `\"validate_arguments\": true` holds each call to the tool's own schema.",
-        )));
-    }
     blocks.push(Block::Steps(vec![
         vec![
             text("Register the server: "),
