@@ -13,7 +13,7 @@ mod server;
 mod stack;
 mod tool;
 
-use crate::index::{Index, IndexedServer, Known};
+use crate::index::{Change, Index, IndexedServer, Known};
 use doc::Doc;
 
 /// A file of the site.
@@ -30,12 +30,19 @@ pub struct Page {
 pub struct Site<'i> {
     index: &'i Index,
     servers: Vec<IndexedServer<'i>>,
+    /// Changes with their days, the latest last.
+    history: Vec<(String, Change)>,
 }
 
 impl<'i> Site<'i> {
     /// A site of these servers; the pages that are not about one speak of the whole index.
     pub fn new(index: &'i Index, servers: Vec<IndexedServer<'i>>) -> Self {
-        Self { index, servers }
+        Self { index, servers, history: Vec::new() }
+    }
+
+    /// With what changed on servers, and the day of the index in which it was found; the latest last.
+    pub fn with_history(self, history: Vec<(String, Change)>) -> Self {
+        Self { history, ..self }
     }
 
     /// How many files it has.
@@ -76,7 +83,7 @@ impl<'i> Site<'i> {
             about.date
         );
         known.with(|tools| {
-            both(&server::page(server, &known, tools), &footer, put)?;
+            both(&server::page(self, server, &known, tools), &footer, put)?;
             let places = place::tools(server);
             for (at, place) in places.iter().enumerate() {
                 if let Some(doc) = tool::page(server, &known, tools, &places, at, place) {

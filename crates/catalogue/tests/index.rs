@@ -139,7 +139,10 @@ fn body() -> Vec<u8> {
 fn a_body_that_unpacks_to_more_than_it_says_is_refused_before_it_does() {
     let bomb = packed(&vec![0; 60 << 20], 1_000);
     assert!(bomb.len() < 100_000);
-    assert!(matches!(Index::open(&bomb).unwrap_err(), OpenIndexError::Malformed(_)));
+    let used = allocation_counter::measure(|| {
+        assert!(matches!(Index::open(&bomb).unwrap_err(), OpenIndexError::Malformed(_)));
+    });
+    assert!(used.bytes_max < 1 << 20, "{used:?}");
 }
 
 #[test]

@@ -382,6 +382,10 @@ fn the_catalogue_answers_agents_of_both_eras() {
     assert!(of(12)["result"]["supportedVersions"].as_array().unwrap().contains(&json!("2026-07-28")));
     assert_eq!(of(13)["error"]["code"], -32601);
     assert!(!format!("{answers:?}").to_lowercase().contains("safe"));
+    let run = house.run(&["catalogue", "export", "--out", "site", "--data", "d"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let page = house.read("site/servers/npm/@example/files/index.md");
+    assert!(page.contains("2026-11-17: `list_files` can do more harm than before"), "{page}");
 }
 
 #[test]

@@ -21,6 +21,19 @@ pub enum ChangeKind {
     DefinitionChanged,
 }
 
+impl ChangeKind {
+    /// What happened, for people.
+    pub fn says(self) -> &'static str {
+        match self {
+            Self::ToolAdded => "is new",
+            Self::ToolRemoved => "is gone",
+            Self::LevelRaised => "can do more harm than before",
+            Self::ClaimLost => "lost a claim of its author",
+            Self::DefinitionChanged => "has another definition",
+        }
+    }
+}
+
 /// One change of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {

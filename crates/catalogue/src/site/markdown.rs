@@ -96,19 +96,21 @@ pub(super) fn plain(text: &str) -> String {
     out
 }
 
-/// A name between as many backticks as it takes.
+/// A name as code. What could end the code, or a cell of a table, is written as numbers of letters.
 fn code(text: &str) -> String {
-    let text = text.replace('|', "\\|");
-    let mut longest = 0;
-    let mut run = 0;
+    let is_plain = |letter: char| letter.is_alphanumeric() || " _-./@:,=(){}\"'+*…".contains(letter);
+    if text.chars().all(is_plain) && !text.starts_with(' ') && !text.ends_with(' ') {
+        return format!("`{text}`");
+    }
+    let mut out = String::from("<code>");
     for letter in text.chars() {
-        run = if letter == '`' { run + 1 } else { 0 };
-        longest = longest.max(run);
+        match letter {
+            letter if letter.is_alphanumeric() || " -.,/".contains(letter) => out.push(letter),
+            letter => {
+                let _ = write!(out, "&#{};", u32::from(letter));
+            }
+        }
     }
-    let fence = "`".repeat(longest + 1);
-    if longest > 0 || text.starts_with(' ') || text.ends_with(' ') {
-        format!("{fence} {text} {fence}")
-    } else {
-        format!("{fence}{text}{fence}")
-    }
+    out.push_str("</code>");
+    out
 }

@@ -43,7 +43,7 @@ fn segment(name: &str) -> String {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'@' => out.push(char::from(byte)),
             // A leading one hides a file, and two lead upwards.
-            b'.' if !out.is_empty() => out.push('.'),
+            b'.' if !out.is_empty() && !out.ends_with('.') => out.push('.'),
             byte => out.push_str(&format!("~{byte:02x}")),
         }
     }
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn no_name_leads_out_of_its_folder() {
-        assert_eq!(segment("../../etc"), "~2e.~2f..~2fetc");
+        assert_eq!(segment("../../etc"), "~2e.~2f.~2e~2fetc");
         assert_eq!(segment(".."), "~2e.");
         assert_eq!(segment("a/b\\c:d"), "a~2fb~5cc~3ad");
         assert_eq!(segment("ünï"), "~c3~bcn~c3~af");

@@ -8,13 +8,15 @@ use super::doc::{Block, Doc, Inline, Line, code, link, paragraph, text};
 use super::{Site, counted, grouped, place};
 use crate::classify::{Classification, Level, word};
 use crate::grade::grade;
-use crate::index::{IndexedServer, Known};
+use crate::index::{Change, IndexedServer, Known};
 use crate::precheck::precheck;
 use crate::ready::{Posture, ready};
 use crate::tool::Tool;
 
 /// So many of the most dangerous are shown above the others.
 const MOST_DANGEROUS: usize = 6;
+/// Older changes are not told.
+const MOST_CHANGES: usize = 50;
 const CATEGORIES: [Category; 6] =
     [Category::Read, Category::Write, Category::Execute, Category::Destructive, Category::Financial, Category::Unknown];
 
@@ -31,7 +33,12 @@ pub(super) fn counts(categories: impl Iterator<Item = Category> + Clone) -> Vec<
 }
 
 /// Writes the page of a server.
-pub(super) fn page(server: &IndexedServer<'_>, known: &Known, tools: &[(Tool<'_>, Classification)]) -> Doc {
+pub(super) fn page(
+    site: &Site<'_>,
+    server: &IndexedServer<'_>,
+    known: &Known,
+    tools: &[(Tool<'_>, Classification)],
+) -> Doc {
     let (own, folder) = (name(server), place::server(server));
     let grade = grade(&known.tools);
     let advice = precheck(&known.tools);
@@ -63,10 +70,7 @@ pub(super) fn page(server: &IndexedServer<'_>, known: &Known, tools: &[(Tool<'_>
     blocks.push(Block::Heading("tools", vec![text("All tools")]));
     let rows = tools.iter().zip(&places).map(|((tool, own), place)| row(tool, own, place));
     blocks.push(Block::Table(vec!["tool", "risk", "category", "confidence"], rows.collect()));
-    blocks.push(Block::Heading("", vec![text("Changes")]));
-    blocks.push(paragraph(
-        "The index keeps a fingerprint of each definition. What differs in a later index is told as a change event; the gateway itself holds a changed tool until somebody has accepted it.",
-    ));
+    blocks.extend(changes(site, server));
     Doc {
         path: format!("{folder}/index"),
         title: own.clone(),
@@ -78,6 +82,28 @@ pub(super) fn page(server: &IndexedServer<'_>, known: &Known, tools: &[(Tool<'_>
         trail: vec![("Catalogue".to_owned(), "index".to_owned()), ("Servers".to_owned(), "servers/index".to_owned())],
         blocks,
     }
+}
+
+/// What changed since it is in the index, the latest first.
+fn changes(site: &Site<'_>, server: &IndexedServer<'_>) -> Vec<Block> {
+    let is_own = |change: &Change| change.source == server.source() && change.package == server.package();
+    let own = site.history.iter().rev().filter(|(_, change)| is_own(change)).take(MOST_CHANGES);
+    let told: Vec<Line> = own
+        .map(|(date, change)| {
+            vec![
+                text(format!("{}: ", crate::shown(date))),
+                code(&change.tool),
+                text(format!(" {}", change.kind.says())),
+            ]
+        })
+        .collect();
+    let none = "None is known. The index keeps a fingerprint of each definition, and what differs in a later one is told here.";
+    let list = if told.is_empty() { paragraph(none) } else { Block::List(told) };
+    vec![
+        Block::Heading("", vec![text("Changes")]),
+        list,
+        paragraph("The gateway itself holds a tool whose definition changed, until somebody has accepted it."),
+    ]
 }
 
 fn row(tool: &Tool<'_>, own: &Classification, place: &str) -> Vec<Line> {

@@ -7,10 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use gatelodge_catalogue::{IndexedServer, Page, Site};
+use gatelodge_catalogue::{Change, IndexedServer, Page, Site};
+use serde_json::Value;
 
 use super::open;
-use crate::cli::SiteArgs;
+use crate::cli::{SiteArgs, StoreArgs};
 use crate::exit::{Exit, Usage};
 use crate::report::say;
 use progress::Progress;
@@ -22,7 +23,7 @@ pub fn run(args: &SiteArgs) -> Result<Exit> {
         named => named.iter().map(|name| open::server(&index, name)).collect::<Result<_>>()?,
     };
     make_empty(&args.out)?;
-    let site = Site::new(&index, servers);
+    let site = Site::new(&index, servers).with_history(history(&args.from.store));
     let mut progress = Progress::new("files", site.file_count());
     let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
     site.write(|page| {
@@ -32,6 +33,18 @@ pub fn run(args: &SiteArgs) -> Result<Exit> {
     })?;
     say(&format!("wrote {} to `{}`; open `index.html` in it", progress.end(), args.out.display()));
     Ok(Exit::Fine)
+}
+
+/// The changes that updates left behind, as far as they can be read.
+fn history(store: &StoreArgs) -> Vec<(String, Change)> {
+    let Ok((_, log)) = open::places(store) else { return Vec::new() };
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let read = |line: &str| {
+        let change: Value = serde_json::from_str(line).ok()?;
+        let date = change.get("date")?.as_str()?.to_owned();
+        Some((date, serde_json::from_value(change).ok()?))
+    };
+    text.lines().filter_map(read).collect()
 }
 
 /// Makes the folder. What is in it already may be somebody's work.
