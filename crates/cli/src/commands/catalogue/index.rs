@@ -20,6 +20,7 @@ const LONGEST_LINE: u64 = 32 << 20;
 /// What came of a package.
 #[derive(Debug, Deserialize)]
 struct Done {
+    package: String,
     outcome: String,
 }
 
@@ -37,7 +38,10 @@ pub fn run(args: &IndexArgs) -> Result<Exit> {
     }
     let mut outcomes: BTreeMap<String, u64> = BTreeMap::new();
     for path in &args.outcomes {
-        lines(path, |Done { outcome }| *outcomes.entry(outcome).or_default() += 1)?;
+        // One that was tried again has several lines; the last one counts.
+        let mut last: BTreeMap<String, String> = BTreeMap::new();
+        lines(path, |done: Done| drop(last.insert(done.package, done.outcome)))?;
+        last.into_values().for_each(|outcome| *outcomes.entry(outcome).or_default() += 1);
     }
     let about = About { date, outcomes, ..About::default() };
     let bytes = write_index(packages, &about).map_err(|error| Failed(Exit::Findings, error.to_string()))?;
