@@ -65,7 +65,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn search(index: &Index) {
     let mut dice = Dice(7);
-    let mut times: Vec<Duration> = Vec::new();
+    let (mut times, mut best): (Vec<Duration>, Vec<Duration>) = (Vec::new(), Vec::new());
     for round in 0..2_000 {
         let text = match round % 5 {
             0 => dice.pick(NOUNS).to_owned(),
@@ -78,14 +78,23 @@ fn search(index: &Index) {
         query.is_prefix = round % 7 == 0;
         query.level = (round % 3 == 0).then_some(Level::Critical);
         query.signal = (round % 11 == 0).then_some(SignalKind::TakesPath);
-        let start = Instant::now();
-        let found = index.search(&query, 0, 50);
-        times.push(start.elapsed());
-        std::hint::black_box(found);
+        let mut timed = || {
+            let start = Instant::now();
+            std::hint::black_box(index.search(&query, 0, 50));
+            start.elapsed()
+        };
+        times.push(timed());
+        // On a machine that others use, the shortest of some is what the search itself takes.
+        best.push((0..4).map(|_| timed()).min().unwrap_or_default());
     }
+    tell("2000 searches", &mut times);
+    tell("each the shortest of four", &mut best);
+}
+
+fn tell(what: &str, times: &mut [Duration]) {
     times.sort();
     let at = |share: f64| times.get((times.len() as f64 * share) as usize).copied().unwrap_or_default();
-    println!("search of 2000: p50 {:.2?}, p99 {:.2?}, longest {:.2?}", at(0.5), at(0.99), at(0.9999));
+    println!("{what}: p50 {:.2?}, p99 {:.2?}, longest {:.2?}", at(0.5), at(0.99), at(0.9999));
 }
 
 fn made_up(servers: usize, tools: usize) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
