@@ -252,6 +252,7 @@ fn a_recorded_category_stays_whatever_the_name_says_and_the_reasons_say_so() {
     known.with(|tools| {
         let (_, odd) = &tools[0];
         assert_eq!((odd.category, odd.level, odd.confidence), (Category::Destructive, Level::Critical, 0.87));
+        assert!(odd.rationale.starts_with("What it takes away"), "{}", odd.rationale);
         assert!(odd.rationale.contains("its description decided"), "{}", odd.rationale);
         assert_eq!(odd.signals[0].parameter.as_deref(), Some("path"));
         let (_, plain) = &tools[1];
