@@ -78,7 +78,7 @@ fn search(index: &Index) {
         query.is_prefix = round % 7 == 0;
         query.level = (round % 3 == 0).then_some(Level::Critical);
         query.signal = (round % 11 == 0).then_some(SignalKind::TakesPath);
-        let mut timed = || {
+        let timed = || {
             let start = Instant::now();
             std::hint::black_box(index.search(&query, 0, 50));
             start.elapsed()
