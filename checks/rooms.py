@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-ROOMS = ["json", "policy", "mcp", "catalogue", "store", "gateway", "console", "pharo"]
+ROOMS = ["json", "policy", "mcp", "catalogue", "store", "gateway", "console", "pharo", "crawl"]
 
 # Normal and build dependencies between our crates. `testkit` is in no list but those of programs
 # that only test: it is used from `tests/`, as a dev-dependency, which is not looked at here.
@@ -32,6 +32,7 @@ MAY_USE = {
     "gateway": ["store", "catalogue", "mcp", "policy", "json"],
     "console": ["store", "catalogue", "policy", "json"],
     "pharo": ["mcp", "json"],
+    "crawl": ["catalogue", "json"],
     "cli": ROOMS,
     "testkit": ROOMS + ["cli"],
     "bench": ROOMS + ["cli", "testkit"],

@@ -11,7 +11,7 @@ use crate::server::Server;
 use crate::signals::SignalKind;
 
 /// A label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Flow {
     /// It gives data that is somebody's own.

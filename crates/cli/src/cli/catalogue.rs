@@ -5,12 +5,20 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::StoreArgs;
+use super::index::{AttacksArgs, CatalogueMcpArgs, IndexArgs, SearchArgs, ShowArgs, SiteArgs, UpdateArgs};
 
 /// The verbs of `catalogue`.
 #[derive(Debug, Subcommand)]
 pub enum CatalogueCommand {
+    Search(SearchArgs),
+    Show(ShowArgs),
+    Attacks(AttacksArgs),
     Classify(ClassifyArgs),
     Eval(EvalArgs),
+    Index(IndexArgs),
+    Update(UpdateArgs),
+    Export(SiteArgs),
+    Mcp(CatalogueMcpArgs),
 }
 
 /// Classifies tools by what their definitions say: one line for each, in the order in which they come.

@@ -1,0 +1,29 @@
+//! What goes into a reader, and what comes out.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// A file of a package.
+#[derive(Debug, Clone, Copy)]
+pub struct SourceFile<'a> {
+    /// Its path within the package.
+    pub path: &'a str,
+    /// Its text.
+    pub text: &'a str,
+}
+
+/// A tool as its package defines it, in the form of `tools/list`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FoundTool {
+    /// Its name.
+    pub name: String,
+    /// What it does, in its author's words. It is classified and not kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What it takes, as far as it can be read.
+    pub input_schema: Value,
+    /// What its author claims.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub annotations: Map<String, Value>,
+}
