@@ -32,22 +32,27 @@ pub(super) struct Evaluator<'a> {
     known: HashMap<NodeId, Value>,
     /// Collections that are being filled, to notice circles.
     filling: HashSet<Collection>,
+    /// What other files add to a name that they import.
+    added_from_afar: HashMap<Collection, Vec<NodeId>>,
     sites: Option<Rc<sites::Sites>>,
     paths: HashMap<&'a str, super::syntax::FileId>,
 }
 
 impl<'a> Evaluator<'a> {
     pub fn new(syntax: &'a Syntax) -> Self {
-        Self {
+        let mut evaluator = Self {
             syntax,
             steps: 0,
             limit: MOST_STEPS_EACH,
             depth: 0,
             known: HashMap::new(),
             filling: HashSet::new(),
+            added_from_afar: HashMap::new(),
             sites: None,
             paths: modules::paths(syntax),
-        }
+        };
+        evaluator.added_from_afar = evaluator.find_additions_from_afar();
+        evaluator
     }
 
     /// Gives the next question its share of the steps: one that leads nowhere must not starve

@@ -67,7 +67,14 @@ impl Evaluator<'_> {
         match word {
             "setRequestHandler" => self.in_handler(items, found),
             "Tool" | "McpTool" => self.in_decorator(items, found),
-            "tool" if !on_object => {}
+            "tool" if !on_object => {
+                if let [_, settings] = items.as_ref()
+                    && let Ok(settings @ Value::Object(_)) = self.value(*settings, &None)
+                    && self.raw_member(&settings, "description").is_some()
+                {
+                    self.in_registration(items, true, found);
+                }
+            }
             word if REGISTERING.contains(&word) => self.in_registration(items, on_object, found),
             word if is_like_registering(word) && self.ends_in_function(items) => {
                 self.in_registration(items, on_object, found);

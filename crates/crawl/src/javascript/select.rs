@@ -3,9 +3,9 @@
 use crate::found::SourceFile;
 
 /// A longer file is not read.
-const LONGEST_FILE: usize = 16 << 20;
+const LONGEST_FILE: usize = 12 << 20;
 /// All files of a package together.
-const MOST_TEXT: usize = 32 << 20;
+const MOST_TEXT: usize = 24 << 20;
 
 /// Folders that hold what the package is tested with: never read.
 const TESTS: [&str; 10] =
@@ -14,7 +14,7 @@ const TESTS: [&str; 10] =
 const BESIDE: [&str; 9] = ["example", "examples", "demo", "demos", "docs", "doc", "website", "templates", "template"];
 
 /// Signs of a server, one of which is in every package that has tools.
-const SERVER_SIGNS: [&str; 11] = [
+const SERVER_SIGNS: [&str; 12] = [
     "@modelcontextprotocol/",
     "tools/list",
     "ListToolsRequestSchema",
@@ -25,6 +25,7 @@ const SERVER_SIGNS: [&str; 11] = [
     "mcp-use",
     "xmcp",
     "tmcp",
+    "mcp-ts-core",
     "McpServer",
 ];
 

@@ -10,8 +10,8 @@ use super::value::{Env, Value};
 use crate::found::FoundTool;
 
 /// Keys under which a tool's schema stands.
-pub(super) const SCHEMA_KEYS: [&str; 6] =
-    ["inputSchema", "parameters", "schema", "input_schema", "paramsSchema", "argsSchema"];
+pub(super) const SCHEMA_KEYS: [&str; 8] =
+    ["inputSchema", "parameters", "schema", "input_schema", "paramsSchema", "argsSchema", "zodSchema", "input"];
 const ANNOTATIONS: [&str; 5] = ["title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
 
 impl Evaluator<'_> {

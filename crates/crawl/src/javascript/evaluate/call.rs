@@ -173,13 +173,15 @@ impl Evaluator<'_> {
     /// A collection with what is added to it elsewhere.
     pub(super) fn filled(&mut self, collection: Collection, value: Value) -> Value {
         let syntax = self.syntax;
-        let Some(calls) = syntax.additions.get(&collection) else { return value };
-        if !matches!(value, Value::List(_) | Value::Object(_)) || !self.filling.insert(collection) {
+        let here = syntax.additions.get(&collection).into_iter().flatten();
+        let afar = self.added_from_afar.get(&collection).into_iter().flatten();
+        let calls: Vec<NodeId> = here.chain(afar).copied().take(1_000).collect();
+        if calls.is_empty() || !matches!(value, Value::List(_) | Value::Object(_)) || !self.filling.insert(collection) {
             return value;
         }
         let mut value = value;
-        for call in calls.iter().take(1_000) {
-            if let Node::Call(_, items) = syntax.node(*call) {
+        for call in calls {
+            if let Node::Call(_, items) = syntax.node(call) {
                 value = self.with_addition(value, items);
             }
         }

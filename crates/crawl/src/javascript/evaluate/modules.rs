@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::Evaluator;
-use crate::javascript::syntax::{FileId, Syntax, Word};
+use crate::javascript::syntax::{BindingId, Collection, FileId, Node, NodeId, Source, Syntax, Word};
 use crate::javascript::value::{Found, Value};
 
 /// How many modules may hand a name on.
@@ -24,6 +24,32 @@ impl Evaluator<'_> {
     pub fn imported_files(&self) -> HashSet<FileId> {
         let imports = self.syntax.imports.iter();
         imports.filter_map(|(from, specifier)| self.resolve(*from, specifier).filter(|file| file != from)).collect()
+    }
+
+    /// Additions to an imported name belong to where it is declared.
+    pub(super) fn find_additions_from_afar(&self) -> HashMap<Collection, Vec<NodeId>> {
+        let mut found: HashMap<Collection, Vec<NodeId>> = HashMap::new();
+        for (collection, calls) in &self.syntax.additions {
+            if let Collection::Binding(id) = collection
+                && let Some(origin) = self.origin(*id).filter(|origin| origin != id)
+            {
+                found.entry(Collection::Binding(origin)).or_default().extend(calls);
+            }
+        }
+        // The map they come from has no order of its own.
+        found.values_mut().for_each(|calls| calls.sort_by_key(|call| call.0));
+        found
+    }
+
+    fn origin(&self, binding: BindingId) -> Option<BindingId> {
+        let mut at = binding;
+        for _ in 0..LONGEST_CHAIN {
+            let Source::Import(from, specifier, Some(word)) = &self.syntax.binding(at)?.source else { break };
+            let file = self.syntax.file(self.resolve(*from, specifier)?)?;
+            let Node::Name(word, scope) = self.syntax.node(*file.exports.get(word)?) else { return None };
+            at = self.syntax.find_binding(*word, *scope)?;
+        }
+        Some(at)
     }
 
     pub(super) fn resolve(&self, from: FileId, specifier: &str) -> Option<FileId> {

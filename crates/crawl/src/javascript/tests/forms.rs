@@ -158,3 +158,22 @@ fn manifest_speaks_where_the_code_is_silent() {
     let coded = format!(r#"{SDK} server.tool("coded", f, f);"#);
     assert_eq!(names(&read(&[("manifest.json", manifest), ("dist/index.js", &coded)])), ["coded"]);
 }
+
+#[test]
+fn additions_to_an_imported_list_count() {
+    let index = format!(
+        r#"{SDK} import {{ all }} from "./all.js"; import "./fill.js";
+        server.setRequestHandler(ListToolsRequestSchema, () => ({{ tools: all.map(t => ({{ name: t.name, description: t.text, inputSchema: t.input }})) }}));"#
+    );
+    let fill = r#"import { all } from "./all.js"; all.push({ name: "late", text: "Told", input: z.object({ a: z.string() }) });"#;
+    let tools = read(&[("index.js", &index), ("all.js", "export const all = [];"), ("fill.js", fill)]);
+    assert_eq!((names(&tools), parameters(&tools[0])), (vec!["late"], vec!["a"]));
+}
+
+#[test]
+fn tool_function_takes_name_and_settings() {
+    let tools = read_one(
+        r#"export const t = tool("made", { description: "Told", input: z.object({ a: z.string() }), handler: f });"#,
+    );
+    assert_eq!((names(&tools), parameters(&tools[0])), (vec!["made"], vec!["a"]));
+}
