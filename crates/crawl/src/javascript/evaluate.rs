@@ -123,10 +123,20 @@ impl<'a> Evaluator<'a> {
             Node::Function(function) => Ok(Value::Function(*function, env.clone())),
             Node::Class(class) => Ok(Value::Class(*class, env.clone())),
             Node::Either(first, second) => self.either(*first, *second, env),
+            Node::Both(left, right) => {
+                let left = self.value(*left, env);
+                match (left, self.value(*right, env)?) {
+                    (Ok(Value::Truth(false)), _) => Ok(Value::Truth(false)),
+                    (Ok(Value::Truth(true)), right) => Ok(right),
+                    // Not known, and a guess would be a claim.
+                    (_, Value::Truth(_)) => Ok(Value::Opaque(None)),
+                    (_, right) => Ok(right),
+                }
+            }
             Node::Choice(test, first, second) => match self.value(*test, env) {
                 Ok(Value::Truth(true)) => self.value(*first, env),
                 Ok(Value::Truth(false)) => self.value(*second, env),
-                _ => self.either(*first, *second, env),
+                _ => self.unsure(*first, *second, env),
             },
             Node::Same(left, right, wanted) => self.same(*left, *right, *wanted, env),
             Node::Module(from, specifier) => Ok(match self.resolve(*from, specifier) {
@@ -253,10 +263,18 @@ impl<'a> Evaluator<'a> {
         Ok(Value::Object(Rc::new(pairs)))
     }
 
+    /// One or the other, and it is not known which.
+    fn unsure(&mut self, first: NodeId, second: NodeId, env: &Env) -> Found {
+        match (self.value(first, env)?, self.value(second, env)?) {
+            (Value::Truth(left), Value::Truth(right)) if left != right => Ok(Value::Opaque(None)),
+            _ => self.either(first, second, env),
+        }
+    }
+
     /// Lists are joined: what is offered under either condition is offered.
     fn either(&mut self, first: NodeId, second: NodeId, env: &Env) -> Found {
         let left = self.value(first, env)?;
-        if !left.is_weak() && !matches!(left, Value::List(_)) {
+        if !left.is_weak() && !matches!(left, Value::List(_) | Value::Truth(false)) {
             return Ok(left);
         }
         let right = self.value(second, env)?;
@@ -266,6 +284,7 @@ impl<'a> Evaluator<'a> {
             }
             (Value::List(_), _) if right.is_weak() => Ok(left),
             (_, Value::Nothing) => Ok(left),
+            (Value::Opaque(_), Value::Truth(_)) => Ok(Value::Opaque(None)),
             _ => Ok(right),
         }
     }

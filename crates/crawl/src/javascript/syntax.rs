@@ -50,9 +50,11 @@ pub(super) enum Node {
     Spread(NodeId),
     Function(FunctionId),
     Class(ClassId),
-    /// One or the other: `a ? b : c`, `a || b`, or the several returns of a function.
+    /// `a || b`.
     Either(NodeId, NodeId),
-    /// `test ? a : b`.
+    /// `a && b`.
+    Both(NodeId, NodeId),
+    /// `test ? a : b`, or the several returns of a function.
     Choice(NodeId, NodeId, NodeId),
     /// `a === b`, or with `false`, `a !== b`.
     Same(NodeId, NodeId, bool),

@@ -146,7 +146,7 @@ impl Lowering<'_> {
         let right = self.field(tree, "right");
         match tree.child_by_field_name("operator").map(|operator| operator.kind()) {
             Some("||" | "??") => self.add(Node::Either(left, right)),
-            Some("&&") => right,
+            Some("&&") => self.add(Node::Both(left, right)),
             Some("==" | "===") => self.add(Node::Same(left, right, true)),
             Some("!=" | "!==") => self.add(Node::Same(left, right, false)),
             Some("+") => {

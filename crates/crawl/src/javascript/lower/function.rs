@@ -38,7 +38,10 @@ impl Lowering<'_> {
         while let Some(value) = self.returns.pop() {
             result = Some(match result {
                 None => value,
-                Some(later) => self.syntax.add(Node::Either(value, later)),
+                Some(later) => {
+                    let test = self.syntax.add(Node::Opaque);
+                    self.syntax.add(Node::Choice(test, value, later))
+                }
             });
         }
         result

@@ -177,3 +177,14 @@ fn tool_function_takes_name_and_settings() {
     );
     assert_eq!((names(&tools), parameters(&tools[0])), (vec!["made"], vec!["a"]));
 }
+
+#[test]
+fn hints_are_claimed_only_where_they_are_known() {
+    let tools = read_one(
+        r#"const hints = (verb) => ({ readOnlyHint: verb === "get" || verb === "head", destructiveHint: verb === "delete" && process.env.SAFE, idempotentHint: process.env.A ? true : false, openWorldHint: process.env.B && true });
+        for (const verb of ["get", "head", "delete"]) server.registerTool(verb, { annotations: hints(verb) }, f);"#,
+    );
+    let seen: Vec<_> = tools.iter().map(|tool| json!(tool.annotations)).collect();
+    let read = json!({ "readOnlyHint": true, "destructiveHint": false });
+    assert_eq!(seen, [read.clone(), read, json!({ "readOnlyHint": false })]);
+}
