@@ -1,6 +1,7 @@
 //! `gatelodge catalogue …`: what tools can do.
 
 mod classify;
+mod crawl;
 mod eval;
 pub mod known;
 
@@ -13,5 +14,6 @@ pub fn run(command: CatalogueCommand) -> Result<Exit> {
     match command {
         CatalogueCommand::Classify(args) => classify::run(&args),
         CatalogueCommand::Eval(args) => eval::run(&args),
+        CatalogueCommand::Crawl(command) => crawl::run(command),
     }
 }
