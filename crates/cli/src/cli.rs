@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub use call::CallArgs;
-pub use catalogue::{CatalogueCommand, ClassifyArgs, EvalArgs, PostureName, ScanArgs};
+pub use catalogue::{CatalogueCommand, ClassifyArgs, CrawlArgs, CrawlCommand, EvalArgs, PostureName, ScanArgs};
 pub use connect::ConnectArgs;
 pub use grant::{AttachArgs, CreateArgs, DetachArgs, GrantCommand, LifeArgs, RotateArgs, TokenArgs};
 pub use index::{AttacksArgs, CatalogueMcpArgs, FromArgs, IndexArgs, SearchArgs, ShowArgs, SiteArgs, UpdateArgs};

@@ -1,9 +1,18 @@
 //! Reads published packages without running them, and finds the MCP tools they offer.
+//!
+//! Nothing here touches a file, a clock or the network: bytes come in, facts go out.
 
+mod archive;
+mod facts;
 mod found;
 mod javascript;
+mod listing;
 mod python;
+mod version;
 
+pub use archive::{Bounds, Form, Skip, Unpacked, unpack};
+pub use facts::{Release, facts};
 pub use found::{FoundTool, SourceFile};
 pub use javascript::javascript_tools;
-pub use python::python_tools;
+pub use listing::{Listed, names, newest_npm, newest_pypi};
+pub use python::{python_tools, uses_mcp};

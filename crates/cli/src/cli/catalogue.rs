@@ -1,5 +1,6 @@
 //! `gatelodge catalogue …` and `gatelodge scan`: what can be asked.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -15,6 +16,8 @@ pub enum CatalogueCommand {
     Attacks(AttacksArgs),
     Classify(ClassifyArgs),
     Eval(EvalArgs),
+    #[command(subcommand)]
+    Crawl(CrawlCommand),
     Index(IndexArgs),
     Update(UpdateArgs),
     Export(SiteArgs),
@@ -62,6 +65,60 @@ pub struct EvalArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Reads published packages, without running them, into facts about their tools.
+///
+/// The index is the one that the user's own `pip` or `npm` uses. A run that was cut off goes on where it was. What is
+/// written: `facts.jsonl`, a line for each package with tools, without a sentence of anybody; `done.jsonl`, a line for
+/// each package with how it ended.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:
+  gatelodge catalogue crawl pypi --out crawl-pypi
+  gatelodge catalogue crawl pypi --only weather --out weather
+  gatelodge catalogue crawl npm --names names.txt --out crawl-npm
+
+Exit code: 0 all packages have an outcome, 2 usage, 4 the index does not answer.")]
+pub enum CrawlCommand {
+    /// Python packages: those whose names carry `mcp`, or those of a file.
+    Pypi {
+        /// Only packages whose names have this in them.
+        #[arg(long, value_name = "PART")]
+        only: Vec<String>,
+        #[command(flatten)]
+        common: CrawlArgs,
+    },
+    /// npm packages of a file.
+    Npm {
+        #[command(flatten)]
+        common: CrawlArgs,
+    },
+}
+
+/// What both have in common.
+#[derive(Debug, Args)]
+pub struct CrawlArgs {
+    /// The index's address, in place of the one that `pip` or `npm` uses.
+    #[arg(long, value_name = "URL")]
+    pub index: Option<String>,
+    /// A package a line: `name`, `name==1.0`, and for npm `name@1.0`.
+    #[arg(long, value_name = "FILE")]
+    pub names: Option<PathBuf>,
+    /// The folder that is written to.
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Keep the sources of what was read, to read them again without the network.
+    #[arg(long, value_name = "DIR")]
+    pub cache: Option<PathBuf>,
+    /// How many bytes are kept at most.
+    #[arg(long, value_name = "BYTES", default_value_t = 12_000_000_000)]
+    pub cache_limit: u64,
+    /// How many packages are fetched at once.
+    #[arg(long, value_name = "N", default_value = "8")]
+    pub connections: NonZeroUsize,
+    /// Also write each tool's definition, for training alone. These are sentences of others: not to be shared.
+    #[arg(long, value_name = "FILE")]
+    pub definitions: Option<PathBuf>,
 }
 
 /// Connects to a server, classifies its tools, and prints them, the riskiest first; or writes a policy for it.

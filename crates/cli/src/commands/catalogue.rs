@@ -2,6 +2,7 @@
 
 mod attacks;
 mod classify;
+mod crawl;
 mod eval;
 mod export;
 mod index;
@@ -28,5 +29,6 @@ pub fn run(command: CatalogueCommand) -> Result<Exit> {
         CatalogueCommand::Mcp(args) => mcp::run(&args),
         CatalogueCommand::Classify(args) => classify::run(&args),
         CatalogueCommand::Eval(args) => eval::run(&args),
+        CatalogueCommand::Crawl(command) => crawl::run(command),
     }
 }

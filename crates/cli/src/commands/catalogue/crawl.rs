@@ -1,0 +1,84 @@
+//! `catalogue crawl`: reads published packages, without running them, into facts.
+
+mod address;
+mod cache;
+mod fetch;
+mod journal;
+mod names;
+mod package;
+mod progress;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use gatelodge_catalogue::Source;
+use tokio::sync::Semaphore;
+use tokio::task::{JoinSet, LocalSet};
+
+use crate::cli::{CrawlArgs, CrawlCommand};
+use crate::desk;
+use crate::exit::Exit;
+use cache::Cache;
+use fetch::Fetcher;
+use journal::Journal;
+use names::Wanted;
+use package::Index;
+use progress::Progress;
+
+/// How many archives are read at once; each may take some tens of megabytes.
+const READERS: usize = 2;
+
+pub fn run(command: CrawlCommand) -> Result<Exit> {
+    match command {
+        CrawlCommand::Pypi { only, common } => wait(crawl(Source::Pypi, only, common)),
+        CrawlCommand::Npm { common } => wait(crawl(Source::Npm, Vec::new(), common)),
+    }
+}
+
+fn wait(work: impl Future<Output = Result<Exit>>) -> Result<Exit> {
+    desk::wait(LocalSet::new().run_until(work))
+}
+
+async fn crawl(source: Source, only: Vec<String>, args: CrawlArgs) -> Result<Exit> {
+    let index = address::index(source, args.index.as_deref())?;
+    let fetcher = Arc::new(Fetcher::new(&index)?);
+    let wanted = names::wanted(source, &fetcher, &index, args.names.as_deref(), &only).await?;
+    std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make `{}`", args.out.display()))?;
+    let journal = Journal::open(&args.out, args.definitions.as_deref())?;
+    let left: Vec<Wanted> = wanted.iter().filter(|wanted| !journal.is_done(&wanted.name)).cloned().collect();
+    let progress = Progress::start(wanted.len(), wanted.len() - left.len());
+    let cache = args.cache.as_deref().map(|folder| Cache::open(folder, args.cache_limit)).transpose()?;
+    let index =
+        Arc::new(Index { source, address: index, fetcher, cache, readers: Semaphore::new(READERS), out: args.out });
+    let shared = Arc::new(Shared { queue: Mutex::new(left.into_iter()), writing: Mutex::new((journal, progress)) });
+    let mut workers = JoinSet::new();
+    for _ in 0..args.connections.get() {
+        workers.spawn_local(work(index.clone(), shared.clone()));
+    }
+    while let Some(ended) = workers.join_next().await {
+        ended.context("a worker broke off")??;
+    }
+    let writing = shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
+    let (journal, progress) = &*writing;
+    progress.end();
+    journal.finish()?;
+    Ok(Exit::Fine)
+}
+
+/// What all workers share.
+struct Shared {
+    queue: Mutex<std::vec::IntoIter<Wanted>>,
+    writing: Mutex<(Journal, Progress)>,
+}
+
+async fn work(index: Arc<Index>, shared: Arc<Shared>) -> Result<()> {
+    loop {
+        let next = shared.queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let Some(wanted) = next else { return Ok(()) };
+        let read = package::read(&index, &wanted).await;
+        let mut writing = shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (journal, progress) = &mut *writing;
+        journal.write(&read)?;
+        progress.count(&read.line);
+    }
+}

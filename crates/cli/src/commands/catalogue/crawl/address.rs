@@ -1,0 +1,103 @@
+//! Where packages are listed: what the user says, or what the user's own `pip` and `npm` use. None is written here.
+
+use std::process::{Command, Stdio};
+
+use anyhow::Result;
+use gatelodge_catalogue::Source;
+use http::Uri;
+
+use crate::environment;
+use crate::exit::Usage;
+
+/// The index's address, without a slash at its end.
+pub fn index(source: Source, given: Option<&str>) -> Result<Uri> {
+    let address = match (given, source) {
+        (Some(given), _) => Some(given.to_owned()),
+        (None, Source::Pypi) => of_pip(),
+        (None, Source::Npm) => asked("npm", &["config", "get", "registry"]),
+    };
+    let program = if source == Source::Pypi { "pip" } else { "npm" };
+    let address = address.ok_or_else(|| {
+        Usage(format!("`{program}` does not say which index it uses; give the index's address with `--index`"))
+    })?;
+    let uri: Option<Uri> = address.trim_end_matches('/').parse().ok();
+    let is_web = |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.authority().is_some();
+    uri.filter(is_web).ok_or_else(|| Usage("the index's address is not one of the web".to_owned()).into())
+}
+
+fn of_pip() -> Option<String> {
+    /// Where nothing is configured, `pip` knows an index of its own.
+    const BUILT_IN: &str = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)";
+    let variable = environment::variable("PIP_INDEX_URL").filter(|address| !address.trim().is_empty());
+    let variable = variable.map(|address| address.trim().to_owned());
+    variable
+        .or_else(|| asked("pip", &["config", "get", "global.index-url"]))
+        .or_else(|| asked("python3", &["-c", BUILT_IN]))
+        .or_else(|| asked("python", &["-c", BUILT_IN]))
+}
+
+fn asked(program: &str, arguments: &[&str]) -> Option<String> {
+    let told = Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let text = String::from_utf8(told.stdout).ok().filter(|_| told.status.success())?;
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    (line != "undefined").then(|| line.to_owned())
+}
+
+/// An address as seen from a page: whole, from the root, or from the page's folder.
+pub fn joined(page: &Uri, address: &str) -> Option<Uri> {
+    if address.starts_with("http://") || address.starts_with("https://") {
+        return address.parse().ok();
+    }
+    let (scheme, authority) = (page.scheme_str()?, page.authority()?);
+    if let Some(rest) = address.strip_prefix("//") {
+        return format!("{scheme}://{rest}").parse().ok();
+    }
+    let folder =
+        if address.starts_with('/') { "" } else { page.path().rsplit_once('/').map_or("", |(folder, _)| folder) };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in folder.split('/').chain(address.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    format!("{scheme}://{authority}/{}", parts.join("/")).parse().ok()
+}
+
+/// The page of a package. A slash in a name is part of it.
+pub fn page(index: &Uri, source: Source, name: &str) -> Option<Uri> {
+    match source {
+        Source::Pypi => format!("{index}/{name}/").parse().ok(),
+        Source::Npm => format!("{index}/{}", name.replace('/', "%2f")).parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_seen_from_their_page() {
+        let page: Uri = "https://index.example.org/simple/book/".parse().expect("an address");
+        let from = |address: &str| joined(&page, address).expect("an address").to_string();
+        assert_eq!(from("https://files.example.org/a"), "https://files.example.org/a");
+        assert_eq!(from("//files.example.org/a"), "https://files.example.org/a");
+        assert_eq!(from("/a/b.whl"), "https://index.example.org/a/b.whl");
+        assert_eq!(from("../../files/b.whl"), "https://index.example.org/files/b.whl");
+        assert_eq!(from("b.whl"), "https://index.example.org/simple/book/b.whl");
+        assert_eq!(from("../../../../b.whl"), "https://index.example.org/b.whl");
+    }
+
+    #[test]
+    fn what_is_no_address_of_the_web_is_refused() {
+        for address in ["file:///etc/passwd", "index", "ftp://index.example.org"] {
+            assert!(index(Source::Npm, Some(address)).is_err(), "{address}");
+        }
+        let given = index(Source::Npm, Some("http://127.0.0.1:8000/")).expect("an address");
+        let page = page(&given, Source::Npm, "@books/mcp").expect("an address");
+        assert_eq!(page.to_string(), "http://127.0.0.1:8000//@books%2fmcp".replace("//@", "/@"));
+    }
+}

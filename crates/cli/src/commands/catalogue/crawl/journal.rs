@@ -1,0 +1,193 @@
+//! What is written while packages are read, so that a run that was cut off goes on where it was.
+//!
+//! A package's facts are appended first, its line last: what has no line is read again, and of facts that come twice
+//! the last ones count.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use gatelodge_catalogue::Source;
+use gatelodge_crawl::{FoundTool, Release};
+use serde::{Deserialize, Serialize};
+
+use super::package::{Line, Outcome, Read};
+use crate::output;
+
+/// A tool with the words of its author: for training, not to be shared.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Definition {
+    package: String,
+    server: String,
+    #[serde(flatten)]
+    tool: FoundTool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    category: Option<&'static str>,
+}
+
+impl Definition {
+    pub fn of(release: &Release, tool: FoundTool) -> Self {
+        let (name, version) = (&release.package, &release.version);
+        let package = match release.source {
+            Source::Pypi => format!("pypi:{name}=={version}"),
+            Source::Npm => format!("npm:{name}@{version}"),
+        };
+        let hint = |name: &str| tool.annotations.get(name).and_then(serde_json::Value::as_bool);
+        // Only what is said outright counts.
+        let category = match (hint("readOnlyHint"), hint("destructiveHint")) {
+            (Some(true), _) => Some("Read"),
+            (Some(false), Some(true)) => Some("Destructive"),
+            (Some(false), Some(false)) => Some("NotReadNotDestructive"),
+            _ => None,
+        };
+        Self { package, server: name.clone(), tool, category }
+    }
+}
+
+/// The files of a run.
+pub struct Journal {
+    folder: PathBuf,
+    done: HashMap<String, Outcome>,
+    lines: File,
+    facts: File,
+    definitions: Option<File>,
+}
+
+/// What a line of facts or definitions is sorted by.
+#[derive(Deserialize)]
+struct Named {
+    package: String,
+}
+
+impl Journal {
+    /// Opens the files of a folder, and finds what is done. A last line that was cut off is dropped.
+    pub fn open(folder: &Path, definitions: Option<&Path>) -> Result<Self> {
+        let path = folder.join("done.jsonl");
+        let mut done = HashMap::new();
+        mend(&path)?;
+        for line in lines(&path)? {
+            let line: Line = serde_json::from_str(&line?).with_context(|| format!("in `{}`", path.display()))?;
+            done.insert(line.package, line.outcome);
+        }
+        mend(&folder.join("facts.jsonl"))?;
+        if let Some(definitions) = definitions {
+            mend(definitions)?;
+        }
+        let append = |path: &Path| {
+            let file = OpenOptions::new().create(true).append(true).open(path);
+            file.with_context(|| format!("cannot write `{}`", path.display()))
+        };
+        Ok(Self {
+            folder: folder.to_owned(),
+            done,
+            lines: append(&path)?,
+            facts: append(&folder.join("facts.jsonl"))?,
+            definitions: definitions.map(append).transpose()?,
+        })
+    }
+
+    /// Whether a package need not be read again.
+    pub fn is_done(&self, package: &str) -> bool {
+        self.done.get(package).is_some_and(|outcome| *outcome != Outcome::Failed)
+    }
+
+    /// Writes what was read, its line last.
+    pub fn write(&mut self, read: &Read) -> Result<()> {
+        if let Some(facts) = &read.facts {
+            self.facts.write_all(format!("{}\n", serde_json::to_string(facts)?).as_bytes())?;
+        }
+        if let Some(file) = &mut self.definitions {
+            let mut text = String::new();
+            for definition in &read.definitions {
+                text.push_str(&serde_json::to_string(definition)?);
+                text.push('\n');
+            }
+            file.write_all(text.as_bytes())?;
+        }
+        self.lines.write_all(format!("{}\n", serde_json::to_string(&read.line)?).as_bytes())?;
+        self.done.insert(read.line.package.clone(), read.line.outcome);
+        Ok(())
+    }
+
+    /// Puts the files in order, once for each package, and tells how it went.
+    pub fn finish(&self) -> Result<()> {
+        let done = sorted(&self.folder.join("done.jsonl"))?;
+        sorted(&self.folder.join("facts.jsonl"))?;
+        let mut counts: BTreeMap<Outcome, usize> = BTreeMap::new();
+        let (mut tools, mut skips) = (0, BTreeMap::new());
+        for line in &done {
+            let line: Line = serde_json::from_str(line)?;
+            *counts.entry(line.outcome).or_default() += 1;
+            tools += line.tools;
+            for (skip, count) in line.skipped {
+                *skips.entry(skip).or_insert(0) += count;
+            }
+        }
+        let mut rows =
+            vec![vec!["packages".to_owned(), done.len().to_string()], vec!["tools".to_owned(), tools.to_string()]];
+        rows.extend(counts.iter().map(|(outcome, count)| vec![word(outcome), count.to_string()]));
+        rows.extend(
+            skips.iter().map(|(skip, count)| vec![format!("parts skipped: {}", word(skip)), count.to_string()]),
+        );
+        output::print(&output::table(&rows))
+    }
+}
+
+/// The word that stands for a value in the files.
+fn word(value: &impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn lines(path: &Path) -> Result<impl Iterator<Item = std::io::Result<String>>> {
+    let file = match File::open(path) {
+        Ok(file) => Some(file),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+    };
+    Ok(file.into_iter().flat_map(|file| BufReader::new(file).lines()))
+}
+
+/// Drops a last line that was cut off.
+fn mend(path: &Path) -> Result<()> {
+    let Ok(file) = OpenOptions::new().read(true).write(true).open(path) else { return Ok(()) };
+    let (mut whole, mut at) = (0, 0);
+    let mut reader = BufReader::new(&file);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = reader.read_until(b'\n', &mut line)?;
+        if read == 0 {
+            break;
+        }
+        at += read as u64;
+        if line.ends_with(b"\n") {
+            whole = at;
+        }
+    }
+    if whole < at {
+        file.set_len(whole)?;
+    }
+    Ok(())
+}
+
+/// Sorts the lines of a file by package; of several of one, the last counts.
+fn sorted(path: &Path) -> Result<Vec<String>> {
+    let mut by_package: BTreeMap<String, String> = BTreeMap::new();
+    for line in lines(path)? {
+        let line = line?;
+        let named: Named = serde_json::from_str(&line).with_context(|| format!("in `{}`", path.display()))?;
+        by_package.insert(named.package, line);
+    }
+    let part = path.with_extension("part");
+    let mut out = std::io::BufWriter::new(File::create(&part)?);
+    for line in by_package.values() {
+        writeln!(out, "{line}")?;
+    }
+    out.into_inner().map_err(|error| error.into_error())?.sync_all()?;
+    fs::rename(&part, path)?;
+    Ok(by_package.into_values().collect())
+}

@@ -1,0 +1,213 @@
+//! One package: which file, what is in it, which tools.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufReader, Seek};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use data_encoding::HEXLOWER;
+use gatelodge_catalogue::{PackageFacts, Source};
+use gatelodge_crawl::{
+    Bounds, FoundTool, Listed, Release, Skip, Unpacked, facts, javascript_tools, newest_npm, newest_pypi, python_tools,
+    unpack, uses_mcp,
+};
+use http::Uri;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
+
+use super::cache::Cache;
+use super::fetch::{FetchError, Fetcher};
+use super::names::Wanted;
+use super::{address, journal};
+
+const PYPI_PAGE: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.5";
+/// The largest page of a package.
+const MOST_PAGE: usize = 48 << 20;
+/// The largest archive.
+const MOST_ARCHIVE: usize = 160 << 20;
+
+/// Where packages come from, and what is needed to read them.
+pub struct Index {
+    pub source: Source,
+    pub address: Uri,
+    pub fetcher: std::sync::Arc<Fetcher>,
+    pub cache: Option<Cache>,
+    pub readers: Semaphore,
+    pub out: PathBuf,
+}
+
+/// How a package ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It has tools.
+    Tools,
+    /// The index lists it, and has no page for it.
+    NotFound,
+    /// It has no file that can be read.
+    NoFiles,
+    /// Its archive has no sources.
+    NoSources,
+    /// Its sources do not use MCP.
+    NoMcp,
+    /// They use MCP, and no tool was found.
+    NoTools,
+    /// The archive is larger than may be.
+    TooLarge,
+    /// The archive is not what the index says it is.
+    WrongHash,
+    /// The archive is broken, or made to do harm, and nothing else was in it.
+    Hostile,
+    /// It could not be fetched or read this time; another run tries again.
+    Failed,
+}
+
+/// What the journal says of a package.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Line {
+    pub package: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    pub outcome: Outcome,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tools: usize,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub skipped: BTreeMap<Skip, usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// A package that was read.
+pub struct Read {
+    pub line: Line,
+    pub facts: Option<PackageFacts>,
+    pub definitions: Vec<journal::Definition>,
+}
+
+/// Reads a package. Whatever happens is an outcome.
+pub async fn read(index: &std::sync::Arc<Index>, wanted: &Wanted) -> Read {
+    let (mut version, mut skipped) = (None, BTreeMap::new());
+    let done = async {
+        let listed = listed(index, wanted).await?;
+        version = Some(listed.version.clone());
+        let unpacked = unpacked(index, wanted, &listed).await?;
+        skipped.clone_from(&unpacked.skipped);
+        let release =
+            Release { source: index.source, package: wanted.name.clone(), version: listed.version, date: listed.date };
+        let _reader = index.readers.acquire().await;
+        let found = tokio::task::spawn_blocking(move || found(&release, &unpacked));
+        found.await.map_err(|error| (Outcome::Failed, Some(format!("the reader broke off: {error}"))))?
+    };
+    let (outcome, why, facts, definitions) = match done.await {
+        Ok((facts, definitions)) => (Outcome::Tools, None, Some(facts), definitions),
+        Err((outcome, why)) => (outcome, why, None, Vec::new()),
+    };
+    let tools = facts.as_ref().map_or(0, |facts| facts.tools.len());
+    Read { line: Line { package: wanted.name.clone(), version, outcome, tools, skipped, why }, facts, definitions }
+}
+
+type Ended = (Outcome, Option<String>);
+
+async fn listed(index: &Index, wanted: &Wanted) -> Result<Listed, Ended> {
+    let address = address::page(&index.address, index.source, &wanted.name).ok_or((Outcome::NotFound, None))?;
+    let (accept, version) = match index.source {
+        Source::Pypi => (PYPI_PAGE, wanted.version.as_deref()),
+        Source::Npm => ("application/json", wanted.version.as_deref()),
+    };
+    let page = index.fetcher.text(&address, accept, MOST_PAGE).await.map_err(ended)?;
+    let listed = match index.source {
+        Source::Pypi => newest_pypi(&page, &wanted.name, version),
+        Source::Npm => newest_npm(&page, version),
+    };
+    let mut listed = listed.ok_or((Outcome::NoFiles, None))?;
+    let whole = address::joined(&address, &listed.address).ok_or((Outcome::NoFiles, None))?;
+    listed.address = whole.to_string();
+    Ok(listed)
+}
+
+fn ended(error: FetchError) -> Ended {
+    match error {
+        FetchError::NotFound => (Outcome::NotFound, None),
+        FetchError::TooLarge => (Outcome::TooLarge, None),
+        error => (Outcome::Failed, Some(error.to_string())),
+    }
+}
+
+/// The source files of an archive, from the cache or the index.
+async fn unpacked(index: &std::sync::Arc<Index>, wanted: &Wanted, listed: &Listed) -> Result<Unpacked, Ended> {
+    // Where no hash is told, an address stands for what it leads to.
+    let key = listed.sha256.clone().unwrap_or_else(|| HEXLOWER.encode(&Sha256::digest(listed.address.as_bytes())));
+    if let Some(unpacked) = index.cache.as_ref().and_then(|cache| cache.get(&key)) {
+        return Ok(unpacked);
+    }
+    let address: Uri = listed.address.parse().map_err(|_| (Outcome::NoFiles, None))?;
+    let (file, hash) = index.fetcher.file(&address, MOST_ARCHIVE, || nameless(index)).await.map_err(ended)?;
+    if listed.sha256.as_ref().is_some_and(|told| !told.eq_ignore_ascii_case(&hash)) {
+        return Err((Outcome::WrongHash, Some(format!("{} came as {hash}", wanted.name))));
+    }
+    let _reader = index.readers.acquire().await;
+    let (index, form) = (index.clone(), listed.form);
+    let taken = tokio::task::spawn_blocking(move || {
+        let wanted = if index.source == Source::Pypi { is_python } else { is_javascript };
+        let mut file = BufReader::new(file);
+        file.rewind().ok()?;
+        let unpacked = unpack(file, form, &Bounds::default(), wanted);
+        if let Some(cache) = &index.cache {
+            cache.put(&key, &unpacked);
+        }
+        Some(unpacked)
+    });
+    let broken = || (Outcome::Failed, Some("the archive cannot be read again".to_owned()));
+    taken.await.ok().flatten().ok_or_else(broken)
+}
+
+/// A file without a name: when the process ends, however it ends, nothing is left.
+fn nameless(index: &Index) -> std::io::Result<File> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let path = index.out.join(format!(".archive-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+    fs::remove_file(&path)?;
+    Ok(file)
+}
+
+fn is_python(path: &str) -> bool {
+    path.ends_with(".py")
+}
+
+fn is_javascript(path: &str) -> bool {
+    const ENDS: [&str; 9] = [".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx", ".json"];
+    ENDS.iter().any(|end| path.ends_with(end)) && !path.contains("/node_modules/")
+}
+
+type Found = (PackageFacts, Vec<journal::Definition>);
+
+fn found(release: &Release, unpacked: &Unpacked) -> Result<Found, Ended> {
+    let files = unpacked.sources();
+    let tools: Vec<FoundTool> = match release.source {
+        Source::Pypi => python_tools(&files),
+        Source::Npm => javascript_tools(&files),
+    };
+    if tools.is_empty() {
+        let is_hostile = unpacked.skipped.keys().any(|skip| skip.is_hostile());
+        let speaks = match release.source {
+            Source::Pypi => uses_mcp(&files),
+            Source::Npm => files.iter().any(|file| file.text.contains("modelcontextprotocol")),
+        };
+        return Err(match (files.is_empty(), is_hostile, speaks) {
+            (_, true, _) => (Outcome::Hostile, None),
+            (true, ..) => (Outcome::NoSources, None),
+            (_, _, false) => (Outcome::NoMcp, None),
+            _ => (Outcome::NoTools, None),
+        });
+    }
+    let facts = facts(release, &tools);
+    let definitions = tools.into_iter().map(|tool| journal::Definition::of(release, tool)).collect();
+    Ok((facts, definitions))
+}

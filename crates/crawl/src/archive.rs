@@ -1,0 +1,179 @@
+//! Packages as they are published: wheels, source archives, tarballs. They are read in memory and never unpacked to
+//! disk, so a path can lead nowhere; whatever is out of bounds is skipped and counted.
+
+mod tarball;
+mod zip;
+
+use std::collections::BTreeMap;
+use std::io::{Read, Seek};
+
+use flate2::read::GzDecoder;
+use serde::{Deserialize, Serialize};
+
+use crate::found::SourceFile;
+
+/// What may be taken from one archive.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Entries, of any kind.
+    pub entries: usize,
+    /// Bytes of one file.
+    pub file: usize,
+    /// Bytes of all files that are kept.
+    pub kept: usize,
+    /// Bytes that a stream may come to, kept or not.
+    pub stream: u64,
+    /// Folders within folders.
+    pub depth: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { entries: 60_000, file: 4 << 20, kept: 32 << 20, stream: 512 << 20, depth: 32 }
+    }
+}
+
+/// Why a part of an archive was left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Skip {
+    /// A file is larger than a source file is.
+    LargeFile,
+    /// All files together are more than is kept.
+    LargeWhole,
+    /// The stream comes to more than it may.
+    LargeStream,
+    /// There are more entries than may be.
+    ManyEntries,
+    /// A path that leads out of the archive, or is no path.
+    BadPath,
+    /// Folders within folders without end.
+    DeepPath,
+    /// A link, which is not followed.
+    Link,
+    /// It is not text.
+    NotText,
+    /// It cannot be read: broken, or packed in a way that is not known.
+    Broken,
+}
+
+impl Skip {
+    /// Whether an honest package has no such thing.
+    pub fn is_hostile(self) -> bool {
+        !matches!(self, Self::Link | Self::NotText | Self::LargeFile)
+    }
+}
+
+/// The form of an archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A wheel, or a zip of sources.
+    Zip,
+    /// A tar within gzip.
+    TarGz,
+}
+
+impl Form {
+    /// The form that a file's name tells.
+    pub fn of(name: &str) -> Option<Self> {
+        let ends = |end: &str| name.len() > end.len() && name.to_ascii_lowercase().ends_with(end);
+        if ends(".whl") || ends(".zip") {
+            Some(Self::Zip)
+        } else if ends(".tar.gz") || ends(".tgz") {
+            Some(Self::TarGz)
+        } else {
+            None
+        }
+    }
+}
+
+/// What was taken from an archive.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unpacked {
+    /// Path and text of each file, by path.
+    pub files: BTreeMap<String, String>,
+    /// What was left out, and how often.
+    pub skipped: BTreeMap<Skip, usize>,
+}
+
+impl Unpacked {
+    /// The files, as readers take them.
+    pub fn sources(&self) -> Vec<SourceFile<'_>> {
+        self.files.iter().map(|(path, text)| SourceFile { path, text }).collect()
+    }
+
+    fn skip(&mut self, why: Skip) {
+        *self.skipped.entry(why).or_default() += 1;
+    }
+}
+
+/// Takes the wanted files from an archive. It always ends, and what it cannot take it counts.
+pub fn unpack(archive: impl Read + Seek, form: Form, bounds: &Bounds, wanted: fn(&str) -> bool) -> Unpacked {
+    let mut taking = Taking { out: Unpacked::default(), kept: 0, bounds, wanted };
+    let end = match form {
+        Form::Zip => zip::take(archive, &mut taking),
+        Form::TarGz => tarball::take(&mut GzDecoder::new(archive).take(bounds.stream), &mut taking),
+    };
+    if let Err(why) = end {
+        taking.out.skip(why);
+    }
+    taking.out
+}
+
+/// An archive while it is gone through.
+struct Taking<'b> {
+    out: Unpacked,
+    kept: usize,
+    bounds: &'b Bounds,
+    wanted: fn(&str) -> bool,
+}
+
+impl Taking<'_> {
+    /// The path of an entry, if it is wanted; what is no path is counted.
+    fn wants(&mut self, path: &[u8]) -> Option<String> {
+        let Ok(path) = std::str::from_utf8(path) else {
+            self.out.skip(Skip::BadPath);
+            return None;
+        };
+        let path = path.strip_prefix("./").unwrap_or(path);
+        let is_bad = path.starts_with('/')
+            || path.contains(['\\', '\0'])
+            || path.as_bytes().get(1) == Some(&b':')
+            || path.split('/').any(|part| part == ".." || part == ".");
+        if is_bad {
+            self.out.skip(Skip::BadPath);
+            return None;
+        }
+        if path.split('/').count() > self.bounds.depth {
+            self.out.skip(Skip::DeepPath);
+            return None;
+        }
+        (self.wanted)(path).then(|| path.to_owned())
+    }
+
+    /// Keeps a file. Reads no more of it than may be kept.
+    fn keep(&mut self, path: String, content: impl Read) -> Result<(), Skip> {
+        let most = self.bounds.file.min(self.bounds.kept.saturating_sub(self.kept));
+        let mut bytes = Vec::new();
+        if content.take(most as u64 + 1).read_to_end(&mut bytes).is_err() {
+            self.out.skip(Skip::Broken);
+            return Ok(());
+        }
+        if bytes.len() > most {
+            if most < self.bounds.file {
+                return Err(Skip::LargeWhole);
+            }
+            self.out.skip(Skip::LargeFile);
+            return Ok(());
+        }
+        let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+        match std::str::from_utf8(text) {
+            Ok(text) if !text.contains('\0') => {
+                self.kept += text.len();
+                self.out.files.insert(path, text.to_owned());
+            }
+            _ => self.out.skip(Skip::NotText),
+        }
+        Ok(())
+    }
+}

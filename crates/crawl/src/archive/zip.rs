@@ -1,0 +1,134 @@
+//! Zip: the directory at the end, and of its entries only what is wanted.
+
+use std::io::{Read, Seek, SeekFrom};
+
+use flate2::read::DeflateDecoder;
+
+use super::{Skip, Taking};
+
+/// The end of the directory, without its comment.
+const END: usize = 22;
+/// The longest comment.
+const COMMENT: usize = 0xffff;
+/// A directory larger than this is none.
+const DIRECTORY: u64 = 16 << 20;
+
+/// Goes through the entries of a zip.
+pub fn take(mut archive: impl Read + Seek, taking: &mut Taking<'_>) -> Result<(), Skip> {
+    let directory = directory(&mut archive)?;
+    let (mut at, mut count) = (0, 0);
+    while let Some(entry) = Entry::read(&directory, at) {
+        at = entry.next;
+        count += 1;
+        if count > taking.bounds.entries {
+            return Err(Skip::ManyEntries);
+        }
+        if entry.is_link() {
+            taking.out.skip(Skip::Link);
+            continue;
+        }
+        let Some(path) = taking.wants(entry.name) else { continue };
+        if keep(&mut archive, &entry, path, taking)?.is_none() {
+            taking.out.skip(Skip::Broken);
+        }
+    }
+    Ok(())
+}
+
+fn keep(
+    archive: &mut (impl Read + Seek),
+    entry: &Entry<'_>,
+    path: String,
+    taking: &mut Taking<'_>,
+) -> Result<Option<()>, Skip> {
+    let mut head = [0; 30];
+    if archive.seek(SeekFrom::Start(entry.offset)).is_err() || archive.read_exact(&mut head).is_err() {
+        return Ok(None);
+    }
+    let lengths = [26, 28].map(|at| u16_at(&head, at).unwrap_or_default());
+    if !head.starts_with(b"PK\x03\x04") {
+        return Ok(None);
+    }
+    let skip = i64::from(lengths[0]) + i64::from(lengths[1]);
+    if archive.seek(SeekFrom::Current(skip)).is_err() {
+        return Ok(None);
+    }
+    let packed = archive.take(entry.packed);
+    match entry.method {
+        0 => taking.keep(path, packed)?,
+        8 => taking.keep(path, DeflateDecoder::new(packed))?,
+        _ => return Ok(None),
+    }
+    Ok(Some(()))
+}
+
+/// The bytes of the directory.
+fn directory(archive: &mut (impl Read + Seek)) -> Result<Vec<u8>, Skip> {
+    let broken = |_| Skip::Broken;
+    let length = archive.seek(SeekFrom::End(0)).map_err(broken)?;
+    let from = length.saturating_sub((END + COMMENT) as u64);
+    archive.seek(SeekFrom::Start(from)).map_err(broken)?;
+    let mut tail = Vec::new();
+    archive.take((END + COMMENT) as u64).read_to_end(&mut tail).map_err(broken)?;
+    let is_end = |window: &[u8]| window.starts_with(b"PK\x05\x06");
+    let end = tail.windows(END).rposition(is_end).ok_or(Skip::Broken)?;
+    let end = tail.get(end..).unwrap_or_default();
+    let size = u32_at(end, 12).ok_or(Skip::Broken)?;
+    let start = u32_at(end, 16).ok_or(Skip::Broken)?;
+    if u64::from(size) > DIRECTORY {
+        return Err(Skip::ManyEntries);
+    }
+    archive.seek(SeekFrom::Start(start.into())).map_err(broken)?;
+    let mut bytes = Vec::new();
+    archive.take(size.into()).read_to_end(&mut bytes).map_err(broken)?;
+    Ok(bytes)
+}
+
+/// An entry of the directory.
+struct Entry<'d> {
+    name: &'d [u8],
+    method: u16,
+    packed: u64,
+    offset: u64,
+    /// Rights and kind, as Unix has them, in the upper half.
+    outside: u32,
+    next: usize,
+}
+
+impl<'d> Entry<'d> {
+    fn read(directory: &'d [u8], at: usize) -> Option<Self> {
+        let entry = directory.get(at..)?;
+        if !entry.starts_with(b"PK\x01\x02") {
+            return None;
+        }
+        let [name, extra, comment] = [28, 30, 32].map(|at| u16_at(entry, at).map(usize::from));
+        let (name, extra, comment) = (name?, extra?, comment?);
+        let packed = match u32_at(entry, 20)? {
+            // Larger than four bytes can say; our own bounds end it.
+            u32::MAX => u64::MAX,
+            packed => packed.into(),
+        };
+        Some(Self {
+            name: entry.get(46..46 + name)?,
+            method: u16_at(entry, 10)?,
+            packed,
+            offset: u32_at(entry, 42)?.into(),
+            outside: u32_at(entry, 38)?,
+            next: at + 46 + name + extra + comment,
+        })
+    }
+
+    fn is_link(&self) -> bool {
+        const KIND: u32 = 0o170_000;
+        const LINK: u32 = 0o120_000;
+        (self.outside >> 16) & KIND == LINK
+    }
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}

@@ -1,0 +1,89 @@
+//! From tools that were found to facts that are kept.
+
+use data_encoding::HEXLOWER;
+use gatelodge_catalogue::{Claims, PackageFacts, ParameterFacts, Server, Source, Tool, ToolFacts, classify};
+use gatelodge_json::{Limits, read};
+use serde_json::Value as Json;
+use sha2::{Digest, Sha256};
+
+use crate::found::FoundTool;
+
+/// The most tools of one package; what has more makes them up.
+const MOST_TOOLS: usize = 4_000;
+/// The most parameters of one tool.
+const MOST_PARAMETERS: usize = 256;
+
+/// Which package was read.
+#[derive(Debug, Clone)]
+pub struct Release {
+    /// Where it is published.
+    pub source: Source,
+    /// Its name there.
+    pub package: String,
+    /// The version that was read.
+    pub version: String,
+    /// The day of that version.
+    pub date: Option<String>,
+}
+
+/// The facts of a package: its tools among their siblings, without a word of their authors.
+pub fn facts(release: &Release, tools: &[FoundTool]) -> PackageFacts {
+    let tools = tools.get(..MOST_TOOLS).unwrap_or(tools);
+    let server = Server::new(&release.package, None, tools.iter().map(|tool| tool.name.as_str()));
+    PackageFacts {
+        source: release.source,
+        package: release.package.clone(),
+        version: release.version.clone(),
+        date: release.date.clone(),
+        tools: tools.iter().filter_map(|tool| tool_facts(tool, &server)).collect(),
+    }
+}
+
+fn tool_facts(found: &FoundTool, server: &Server) -> Option<ToolFacts> {
+    let text = serde_json::to_string(found).ok()?;
+    let document = read(text.as_bytes(), &Limits::REPLY).ok()?;
+    let tool = Tool::of(document.root()).ok()?;
+    let known = classify(&tool, server);
+    let mut signals: Vec<_> = known.signals.iter().map(|signal| signal.kind).collect();
+    signals.dedup();
+    let hint = |name: &str| found.annotations.get(name).and_then(Json::as_bool);
+    Some(ToolFacts {
+        name: found.name.clone(),
+        parameters: parameters(&found.input_schema),
+        claims: Claims {
+            read_only: hint("readOnlyHint"),
+            destructive: hint("destructiveHint"),
+            idempotent: hint("idempotentHint"),
+            open_world: hint("openWorldHint"),
+        },
+        category: known.category,
+        confidence: known.confidence,
+        signals,
+        flow: known.flow,
+        hash: HEXLOWER.encode(Sha256::digest(&text).get(..8).unwrap_or_default()),
+    })
+}
+
+fn parameters(schema: &Json) -> Vec<ParameterFacts> {
+    let Some(properties) = schema.get("properties").and_then(Json::as_object) else { return Vec::new() };
+    let required = schema.get("required").and_then(Json::as_array);
+    let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
+    let all = properties.iter().take(MOST_PARAMETERS);
+    all.map(|(name, schema)| ParameterFacts { name: name.clone(), kind: kind(schema), required: is_required(name) })
+        .collect()
+}
+
+/// The JSON type of a schema; of several, the first that is something.
+fn kind(schema: &Json) -> String {
+    const TYPES: [&str; 6] = ["string", "integer", "number", "boolean", "array", "object"];
+    let known = |word: &str| TYPES.contains(&word).then(|| word.to_owned());
+    match schema.get("type") {
+        Some(Json::String(word)) => return known(word).unwrap_or_default(),
+        Some(Json::Array(words)) => {
+            return words.iter().filter_map(Json::as_str).find_map(known).unwrap_or_default();
+        }
+        _ => {}
+    }
+    let inner = ["anyOf", "oneOf", "allOf"].iter().find_map(|name| schema.get(name)).and_then(Json::as_array);
+    inner.into_iter().flatten().map(kind).find(|kind| !kind.is_empty()).unwrap_or_default()
+}

@@ -1,0 +1,83 @@
+//! Pages of links, as old as package indexes.
+
+use std::collections::HashMap;
+
+use super::File;
+
+/// A link: its attributes and its text.
+#[derive(Debug)]
+pub struct Anchor {
+    attributes: HashMap<String, String>,
+    /// What is shown.
+    pub text: String,
+}
+
+/// The links of a page.
+pub fn anchors(page: &str) -> impl Iterator<Item = Anchor> {
+    let mut rest = page;
+    std::iter::from_fn(move || {
+        let start = rest.find("<a ")?;
+        rest = rest.get(start + 3..)?;
+        let end = rest.find("</a>").unwrap_or(rest.len());
+        let inside = rest.get(..end)?;
+        rest = rest.get(end..)?;
+        let (attributes, text) = attributes(inside);
+        Some(Anchor { attributes, text: plain(text.trim()) })
+    })
+}
+
+/// The attributes of a tag, and what comes after it.
+fn attributes(mut rest: &str) -> (HashMap<String, String>, &str) {
+    let mut found = HashMap::new();
+    loop {
+        rest = rest.trim_start();
+        if let Some(after) = rest.strip_prefix('>') {
+            return (found, after);
+        }
+        let Some(end) = rest.find(['=', '>', ' ', '\n']) else { return (found, "") };
+        let (name, after) = rest.split_at(end);
+        let Some(value) = after.strip_prefix('=') else {
+            found.insert(name.to_ascii_lowercase(), String::new());
+            rest = if name.is_empty() { after.get(1..).unwrap_or_default() } else { after };
+            continue;
+        };
+        let quote = value.chars().next().filter(|quote| matches!(quote, '"' | '\''));
+        let value = if quote.is_some() { value.get(1..).unwrap_or_default() } else { value };
+        let end = match quote {
+            Some(quote) => value.find(quote),
+            None => value.find([' ', '>']),
+        };
+        let Some(end) = end else { return (found, "") };
+        let (value, after) = value.split_at(end);
+        found.insert(name.to_ascii_lowercase(), plain(value));
+        rest = if quote.is_some() { after.get(1..).unwrap_or_default() } else { after };
+    }
+}
+
+fn plain(text: &str) -> String {
+    if !text.contains('&') {
+        return text.to_owned();
+    }
+    let marks = [("&gt;", ">"), ("&lt;", "<"), ("&quot;", "\""), ("&#x27;", "'"), ("&#39;", "'"), ("&amp;", "&")];
+    marks.iter().fold(text.to_owned(), |text, (mark, letter)| text.replace(mark, letter))
+}
+
+impl Anchor {
+    /// The file that a link of a package's page stands for.
+    pub fn into_file(mut self) -> File {
+        let address = self.attributes.remove("href").unwrap_or_default();
+        let (url, fragment) = match address.split_once('#') {
+            Some((url, fragment)) => (url.to_owned(), fragment.to_owned()),
+            None => (address, String::new()),
+        };
+        let hashes = fragment.split_once('=').map(|(name, hash)| (name.to_owned(), hash.to_owned()));
+        let yanked = self.attributes.contains_key("data-yanked");
+        File {
+            filename: self.text,
+            url,
+            hashes: hashes.into_iter().collect(),
+            upload_time: self.attributes.remove("data-upload-time"),
+            yanked: yanked.into(),
+        }
+    }
+}

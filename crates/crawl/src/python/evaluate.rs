@@ -1,0 +1,386 @@
+//! What names and expressions come to.
+
+mod attribute;
+mod call;
+
+use std::collections::HashSet;
+use std::rc::Rc;
+
+pub use attribute::fields;
+
+use super::Reader;
+use super::scope::{Binding, Scope, ScopeId};
+use super::syntax::{Class, Comparison, Expr};
+use super::value::{ClassValue, Function, Instance, Value};
+
+/// How deep one value may rest on another.
+const DEEPEST: usize = 60;
+/// How many steps one value may take: a table of some hundred tools with all they take.
+const LONGEST_LOOK: usize = 150_000;
+/// The longest text that is put together.
+const LONGEST: usize = 64 << 10;
+
+/// What is being looked at, so that what rests on itself ends.
+#[derive(Debug, Default)]
+pub struct Looking {
+    names: HashSet<(ScopeId, Rc<str>)>,
+    depth: usize,
+    /// The step at which looking ends.
+    until: usize,
+}
+
+impl Reader<'_> {
+    /// What an expression comes to.
+    pub fn evaluate(&mut self, expr: &Rc<Expr>, scope: ScopeId) -> Value {
+        if self.looking.depth == 0 {
+            self.looking.until = self.steps + LONGEST_LOOK;
+        }
+        if !self.step() || self.looking.depth >= DEEPEST || self.steps > self.looking.until {
+            return Value::unknown();
+        }
+        self.looking.depth += 1;
+        let value = self.evaluated(expr, scope);
+        self.looking.depth -= 1;
+        value
+    }
+
+    fn evaluated(&mut self, expr: &Rc<Expr>, scope: ScopeId) -> Value {
+        match &**expr {
+            Expr::Str(text) => Value::Str(text.clone()),
+            Expr::Number(number) => Value::Number(number.clone()),
+            Expr::Bool(value) => Value::Bool(*value),
+            Expr::None => Value::None,
+            Expr::Name(name) => self.name(name, scope),
+            Expr::Attribute(object, name) => {
+                let object = self.evaluate(object, scope);
+                self.attribute(object, name)
+            }
+            Expr::Call(call) => self.call(call, scope),
+            Expr::List(items) => self.list(items, scope),
+            Expr::Dict(pairs) => self.dict(pairs, scope),
+            Expr::Index(object, keys) => self.index(object, keys, scope),
+            Expr::Add(one, other) | Expr::Union(one, other) => {
+                let (one, other) = (self.evaluate(one, scope), self.evaluate(other, scope));
+                added(&one, &other)
+            }
+            Expr::Or(one, other) => {
+                let one = self.evaluate(one, scope);
+                if one.truth() == Some(true) { one } else { self.evaluate(other, scope) }
+            }
+            Expr::And(one, other) => {
+                let one = self.evaluate(one, scope);
+                if one.truth() == Some(false) { one } else { self.evaluate(other, scope) }
+            }
+            Expr::Not(inner) => match self.evaluate(inner, scope).truth() {
+                Some(truth) => Value::Bool(!truth),
+                None => Value::unknown(),
+            },
+            Expr::Compare(one, how, other) => {
+                let (one, other) = (self.evaluate(one, scope), self.evaluate(other, scope));
+                compared(&one, *how, &other).map_or(Value::unknown(), Value::Bool)
+            }
+            Expr::Joined(parts) => self.joined(parts, scope),
+            Expr::Choice { then, condition, otherwise } => match self.evaluate(condition, scope).truth() {
+                Some(true) => self.evaluate(then, scope),
+                Some(false) => self.evaluate(otherwise, scope),
+                None => one_of(vec![self.evaluate(then, scope), self.evaluate(otherwise, scope)]),
+            },
+            Expr::Each(each) => {
+                let (mut made, mut pairs) = (Vec::new(), Vec::new());
+                self.each(&each.clauses, scope, &mut |reader, inner| match each.body.as_slice() {
+                    [body] => made.push(reader.evaluate(body, inner)),
+                    [key, value] => pairs.push((reader.evaluate(key, inner), reader.evaluate(value, inner))),
+                    _ => {}
+                });
+                if each.body.len() == 2 { Value::Dict(Rc::new(pairs)) } else { Value::List(Rc::new(made)) }
+            }
+            Expr::Spread(_) | Expr::Other(_) | Expr::Ellipsis => Value::unknown(),
+        }
+    }
+
+    /// What a name stands for, from the inside out.
+    pub fn name(&mut self, name: &Rc<str>, scope: ScopeId) -> Value {
+        let mut at = Some(scope);
+        while let Some(id) = at {
+            let Some(scope) = self.scopes.get(id) else { break };
+            if let Some(binding) = scope.names.get(name).cloned() {
+                return self.bound(name, binding, id);
+            }
+            at = scope.parent;
+            if at.is_none() && !scope.stars.is_empty() {
+                return self.starred(name, id);
+            }
+        }
+        Value::Unknown(Some(name.clone()))
+    }
+
+    /// What a binding comes to.
+    pub fn bound(&mut self, name: &Rc<str>, binding: Binding, scope: ScopeId) -> Value {
+        let key = (scope, name.clone());
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        if !self.looking.names.insert(key.clone()) {
+            return Value::Unknown(Some(name.clone()));
+        }
+        let is_lasting = matches!(binding, Binding::Expr(_) | Binding::OneOf(_) | Binding::Import { .. });
+        let value = match binding {
+            Binding::Expr(expr) => self.evaluate(&expr, scope),
+            Binding::OneOf(all) => {
+                let values = all.iter().map(|expr| self.evaluate(expr, scope)).collect();
+                one_of(values)
+            }
+            Binding::Def(def) => self.function(Rc::new(Function { def, scope, own: None })),
+            Binding::Class(class) => Value::Class(self.class(&class, scope)),
+            Binding::Import { up, module, item } => self.imported(up, &module, item.as_deref(), scope),
+            Binding::Parameter { annotation, default } => {
+                self.parameter(name, annotation.as_ref(), default.as_ref(), scope)
+            }
+            Binding::Value(value) => value,
+        };
+        self.looking.names.remove(&key);
+        // What a module or a class says does not change from one look to the next.
+        if is_lasting && value.is_known() && self.lasting.contains(&scope) {
+            self.known.insert(key, value.clone());
+        }
+        match value {
+            Value::Unknown(None) => Value::Unknown(Some(name.clone())),
+            value => value,
+        }
+    }
+
+    /// A function under `functools.wraps(other)` stands for the other.
+    fn function(&mut self, function: Rc<Function>) -> Value {
+        for decorator in &function.def.decorators {
+            let Expr::Call(call) = &**decorator else { continue };
+            let is_wraps = matches!(&*call.callee, Expr::Name(name) | Expr::Attribute(_, name) if &**name == "wraps");
+            if let (true, Some(other)) = (is_wraps, call.positional.first()) {
+                return self.evaluate(other, function.scope);
+            }
+        }
+        Value::Function(function)
+    }
+
+    /// A parameter that nobody has given: any object of its type, or what it is if it is left out.
+    fn parameter(
+        &mut self,
+        name: &Rc<str>,
+        annotation: Option<&Rc<Expr>>,
+        default: Option<&Rc<Expr>>,
+        scope: ScopeId,
+    ) -> Value {
+        let kind = annotation.map(|annotation| self.evaluate(annotation, scope));
+        match kind {
+            Some(Value::Class(class)) if !self.is_enum(&class) => {
+                Value::Instance(Rc::new(Instance { class, arguments: None }))
+            }
+            Some(Value::External(path)) if !path.starts_with("typing") => {
+                Value::Member(Rc::new(Value::External(path)), name.clone())
+            }
+            _ => match default {
+                Some(default) => self.evaluate(default, scope),
+                None => Value::Unknown(Some(name.clone())),
+            },
+        }
+    }
+
+    /// The value of a class; its scope is made once.
+    pub fn class(&mut self, class: &Rc<Class>, scope: ScopeId) -> ClassValue {
+        let key = Rc::as_ptr(class) as usize;
+        if let Some(own) = self.classes.get(&key) {
+            return ClassValue { class: class.clone(), scope: *own };
+        }
+        let file = self.scopes.get(scope).map_or(0, |scope| scope.file);
+        let mut own = Scope::within(scope, file);
+        own.bind(&class.body);
+        let own = self.open(own);
+        self.classes.insert(key, own);
+        self.lasting.insert(own);
+        ClassValue { class: class.clone(), scope: own }
+    }
+
+    fn imported(&mut self, up: usize, module: &str, item: Option<&str>, scope: ScopeId) -> Value {
+        let from = self.scopes.get(scope).map_or(0, |scope| scope.file);
+        let outside = |item: Option<&str>| {
+            let path = item.map_or_else(|| module.to_owned(), |item| format!("{module}.{item}"));
+            Value::External(path.into())
+        };
+        // What a package calls `mcp` inside itself is not the SDK, but an absolute `mcp` is.
+        let is_sdk = up == 0 && matches!(module.split('.').next(), Some("mcp" | "fastmcp"));
+        let file = if is_sdk { None } else { self.files.module(from, up, module) };
+        let Some(item) = item else { return file.map_or_else(|| outside(None), Value::Module) };
+        // `from . import shelf` in the package's own file means the file beside it.
+        let beside = if file == Some(from) { self.files.module(from, up, &join(module, item)) } else { None };
+        if let Some(beside) = beside {
+            return Value::Module(beside);
+        }
+        let Some(file) = file else {
+            let inner = if is_sdk { None } else { self.files.module(from, up, &join(module, item)) };
+            return inner.map_or_else(|| outside(Some(item)), Value::Module);
+        };
+        self.member_of(file, item)
+    }
+
+    /// A name of a module, or a module below it.
+    pub fn member_of(&mut self, file: usize, item: &str) -> Value {
+        let scope = self.module(file);
+        let name: Rc<str> = item.into();
+        let has_star = self.scopes.get(scope).is_some_and(|scope| !scope.stars.is_empty());
+        let binding = self.scopes.get(scope).and_then(|scope| scope.names.get(&name).cloned());
+        match binding {
+            Some(binding) => self.bound(&name, binding, scope),
+            None => {
+                let is_package = self.files.get(file).is_some_and(|file| file.path.ends_with("__init__.py"));
+                let up = if is_package { 1 } else { return Value::Unknown(Some(name)) };
+                match self.files.module(file, up, item) {
+                    Some(below) => Value::Module(below),
+                    None if has_star => self.starred(&name, scope),
+                    None => Value::Unknown(Some(name)),
+                }
+            }
+        }
+    }
+
+    /// A name that `from x import *` may bring.
+    fn starred(&mut self, name: &Rc<str>, scope: ScopeId) -> Value {
+        let key = (scope, Rc::from(format!("* {name}")));
+        if !self.looking.names.insert(key.clone()) {
+            return Value::Unknown(Some(name.clone()));
+        }
+        let (from, stars) = self.scopes.get(scope).map(|scope| (scope.file, scope.stars.clone())).unwrap_or_default();
+        let mut found = Value::Unknown(Some(name.clone()));
+        for (up, module) in stars {
+            let value = match self.files.module(from, up, &module) {
+                Some(file) => self.member_of(file, name),
+                // Only these are worth a guess: `Tool` of `from mcp.types import *`.
+                None if &*module == "mcp.types" => Value::External(format!("{module}.{name}").into()),
+                None => continue,
+            };
+            if value.is_known() {
+                found = value;
+                break;
+            }
+        }
+        self.looking.names.remove(&key);
+        found
+    }
+
+    fn list(&mut self, items: &[Rc<Expr>], scope: ScopeId) -> Value {
+        let mut out = Vec::new();
+        for item in items {
+            match &**item {
+                Expr::Spread(inner) => match self.evaluate(inner, scope) {
+                    Value::List(inner) => out.extend(inner.iter().cloned()),
+                    _ => out.push(Value::unknown()),
+                },
+                _ => out.push(self.evaluate(item, scope)),
+            }
+        }
+        Value::List(Rc::new(out))
+    }
+
+    fn dict(&mut self, pairs: &[(Option<Rc<Expr>>, Rc<Expr>)], scope: ScopeId) -> Value {
+        let mut out = Vec::new();
+        for (key, value) in pairs {
+            let value = self.evaluate(value, scope);
+            match key {
+                Some(key) => out.push((self.evaluate(key, scope), value)),
+                None => {
+                    if let Value::Dict(inner) = value {
+                        out.extend(inner.iter().cloned());
+                    }
+                }
+            }
+        }
+        Value::Dict(Rc::new(out))
+    }
+
+    fn index(&mut self, object: &Rc<Expr>, keys: &[Rc<Expr>], scope: ScopeId) -> Value {
+        let object = self.evaluate(object, scope);
+        let [key] = keys else { return object };
+        match (&object, self.evaluate(key, scope)) {
+            (Value::Dict(_), Value::Str(key)) => object.get(&key).cloned().unwrap_or(Value::unknown()),
+            (Value::List(list), Value::Number(at)) => {
+                let at = at.as_u64().and_then(|at| usize::try_from(at).ok());
+                at.and_then(|at| list.get(at)).cloned().unwrap_or(Value::unknown())
+            }
+            // `Context[Session]` is a `Context`.
+            (Value::External(_) | Value::Class(_), _) => object,
+            _ => Value::unknown(),
+        }
+    }
+
+    fn joined(&mut self, parts: &[Rc<Expr>], scope: ScopeId) -> Value {
+        let mut text = String::new();
+        for part in parts {
+            match self.evaluate(part, scope) {
+                Value::Str(part) if text.len() + part.len() <= LONGEST => text.push_str(&part),
+                Value::Number(number) => text.push_str(&number.to_string()),
+                _ => return Value::unknown(),
+            }
+        }
+        Value::text(&text)
+    }
+}
+
+fn join(module: &str, item: &str) -> String {
+    if module.is_empty() { item.to_owned() } else { format!("{module}.{item}") }
+}
+
+/// One of several values: the one they agree on. Those that are nothing, or not known, do not count.
+pub fn one_of(values: Vec<Value>) -> Value {
+    let mut known = values.into_iter().filter(|value| value.is_known() && !matches!(value, Value::None));
+    let Some(first) = known.next() else { return Value::unknown() };
+    let agrees = |other: Value| match (&first, &other) {
+        (Value::Str(one), Value::Str(other)) => one == other,
+        (Value::Bool(one), Value::Bool(other)) => one == other,
+        // Of two servers, either; claims have to be the same ones.
+        (Value::Foreign(one), Value::Foreign(other)) => one.path == other.path && !one.path.ends_with("Annotations"),
+        (Value::Dict(_), Value::Dict(_)) => first.to_json() == other.to_json(),
+        (one, other) => std::mem::discriminant(one) == std::mem::discriminant(other),
+    };
+    if known.all(agrees) { first } else { Value::unknown() }
+}
+
+fn compared(one: &Value, how: Comparison, other: &Value) -> Option<bool> {
+    let equal = |one: &Value, other: &Value| match (one, other) {
+        (Value::Str(one), Value::Str(other)) => Some(one == other),
+        (Value::Bool(one), Value::Bool(other)) => Some(one == other),
+        (Value::Number(one), Value::Number(other)) => Some(one == other),
+        (Value::None, Value::None) => Some(true),
+        (one, other) if one.is_known() && other.is_known() => Some(false),
+        _ => None,
+    };
+    match (how, other) {
+        (Comparison::Equal, _) => equal(one, other),
+        (Comparison::Unequal, _) => equal(one, other).map(|equal| !equal),
+        (_, Value::List(list)) => {
+            let found = list.iter().map(|element| equal(one, element));
+            let found = found.fold(Some(false), |found, equal| match (found, equal) {
+                (Some(true), _) | (_, Some(true)) => Some(true),
+                (None, _) | (_, None) => None,
+                _ => Some(false),
+            });
+            found.map(|found| found == (how == Comparison::In))
+        }
+        (_, Value::Dict(_)) => one.as_str().map(|key| other.get(key).is_some() == (how == Comparison::In)),
+        (_, Value::Str(text)) => one.as_str().map(|part| text.contains(&**part) == (how == Comparison::In)),
+        _ => None,
+    }
+}
+
+fn added(one: &Value, other: &Value) -> Value {
+    match (one, other) {
+        (Value::Str(one), Value::Str(other)) if one.len() + other.len() <= LONGEST => {
+            Value::text(&format!("{one}{other}"))
+        }
+        (Value::List(one), Value::List(other)) if one.len() + other.len() <= LONGEST => {
+            Value::List(Rc::new(one.iter().chain(&**other).cloned().collect()))
+        }
+        (Value::List(list), _) | (_, Value::List(list)) => Value::List(list.clone()),
+        (Value::Dict(one), Value::Dict(other)) => Value::Dict(Rc::new(one.iter().chain(&**other).cloned().collect())),
+        // A type, or nothing: the type.
+        (known, Value::None) | (Value::None, known) => known.clone(),
+        _ => Value::unknown(),
+    }
+}

@@ -1,0 +1,237 @@
+//! Members of values.
+
+use std::rc::Rc;
+
+use crate::python::Reader;
+use crate::python::scope::{Binding, Scope, ScopeId};
+use crate::python::syntax::{Class, Def, Expr, Rest, Stmt};
+use crate::python::value::{Arguments, ClassValue, Function, Instance, Value};
+
+/// How many classes one may rest on.
+const MOST_BASES: usize = 12;
+
+impl Reader<'_> {
+    /// A member of a value.
+    pub fn attribute(&mut self, object: Value, name: &Rc<str>) -> Value {
+        let member = |object: Value| Value::Member(Rc::new(object), name.clone());
+        match &object {
+            Value::Module(file) => self.member_of(*file, name),
+            Value::External(path) => Value::External(format!("{path}.{name}").into()),
+            Value::Str(_) if &**name == "value" => object,
+            Value::Function(function) => match &**name {
+                "__name__" => Value::Str(function.def.name.clone()),
+                "__doc__" => function.def.docstring.clone().map_or(Value::None, Value::Str),
+                _ => member(object),
+            },
+            Value::Class(class) if &**name == "__name__" => Value::Str(class.class.name.clone()),
+            Value::Class(class) => self.of_class(class, name, None).unwrap_or_else(|| member(object)),
+            Value::Instance(instance) => {
+                let instance = instance.clone();
+                self.of_instance(&instance, name).unwrap_or_else(|| member(object))
+            }
+            Value::Foreign(foreign) => foreign.arguments.get(name, None).cloned().unwrap_or_else(|| member(object)),
+            _ => member(object),
+        }
+    }
+
+    /// A class and those of the package it rests on, nearest first; `others` are the bases of other packages.
+    pub fn lineage(&mut self, class: &ClassValue) -> (Vec<ClassValue>, Vec<Rc<str>>) {
+        let (mut own, mut others, mut at) = (vec![class.clone()], Vec::new(), 0);
+        while let Some(class) = own.get(at).cloned() {
+            at += 1;
+            // A base is looked up where the class stands, not inside it.
+            let outside = self.scopes.get(class.scope).and_then(|scope| scope.parent).unwrap_or(class.scope);
+            for base in &class.class.bases {
+                match self.evaluate(base, outside) {
+                    Value::Class(base) if own.len() < MOST_BASES => {
+                        if !own.iter().any(|known| Rc::ptr_eq(&known.class, &base.class)) {
+                            own.push(base);
+                        }
+                    }
+                    Value::External(path) => others.push(path),
+                    Value::Unknown(Some(name)) => others.push(name),
+                    _ => {}
+                }
+            }
+        }
+        (own, others)
+    }
+
+    pub fn is_enum(&mut self, class: &ClassValue) -> bool {
+        let (_, others) = self.lineage(class);
+        others.iter().any(|base| matches!(last(base), "Enum" | "StrEnum" | "IntEnum"))
+    }
+
+    /// A member that stands in the class itself.
+    fn of_class(&mut self, class: &ClassValue, name: &Rc<str>, own: Option<&Value>) -> Option<Value> {
+        for class in self.lineage(class).0 {
+            let Some(binding) = self.scopes.get(class.scope).and_then(|scope| scope.names.get(name).cloned()) else {
+                continue;
+            };
+            let Binding::Def(def) = &binding else { return Some(self.bound(name, binding, class.scope)) };
+            let function = Function { def: def.clone(), scope: class.scope, own: own.cloned() };
+            let is_property = def.decorators.iter().any(|decorator| {
+                matches!(&**decorator, Expr::Name(name) if matches!(&**name, "property" | "cached_property"))
+            });
+            return Some(match (is_property, own) {
+                (true, Some(_)) => self.returned(&function, &Arguments::default()),
+                _ => Value::Function(Rc::new(function)),
+            });
+        }
+        None
+    }
+
+    fn of_instance(&mut self, instance: &Rc<Instance>, name: &Rc<str>) -> Option<Value> {
+        let lineage = self.lineage(&instance.class).0;
+        if let Some(given) = self.given(instance, &lineage, name) {
+            return Some(given);
+        }
+        for class in &lineage {
+            for statement in &class.class.body {
+                let Stmt::Def(def) = statement else { continue };
+                let Some(value) = assigned(&def.body, name) else { continue };
+                let scope = self.inside_method(instance, &lineage, class, def);
+                let value = self.evaluate(&value, scope);
+                if value.is_known() {
+                    return Some(value);
+                }
+            }
+        }
+        self.of_class(&instance.class, name, Some(&Value::Instance(instance.clone())))
+    }
+
+    /// A field that was given when the object was made, if its class has no say in it.
+    fn given(&mut self, instance: &Instance, lineage: &[ClassValue], name: &Rc<str>) -> Option<Value> {
+        let arguments = instance.arguments.as_ref()?;
+        if lineage.iter().any(|class| init(&class.class).is_some()) {
+            return None;
+        }
+        let fields = lineage.iter().rev().flat_map(|class| fields(&class.class));
+        let place = fields.map(|(field, ..)| field).position(|field| field == *name);
+        arguments.get(name, place).cloned()
+    }
+
+    /// The scope of a method as it runs on an object.
+    fn inside_method(
+        &mut self,
+        instance: &Rc<Instance>,
+        lineage: &[ClassValue],
+        class: &ClassValue,
+        def: &Rc<Def>,
+    ) -> ScopeId {
+        let own = Some(Value::Instance(instance.clone()));
+        let function = Function { def: def.clone(), scope: class.scope, own };
+        let arguments = if &*def.name == "__init__" { self.init_arguments(instance, lineage, class) } else { None };
+        self.enter(&function, &arguments.unwrap_or_default())
+    }
+
+    /// What reaches the `__init__` of a class: the object's own arguments, or what a class nearer to it hands on.
+    fn init_arguments(
+        &mut self,
+        instance: &Rc<Instance>,
+        lineage: &[ClassValue],
+        of: &ClassValue,
+    ) -> Option<Arguments> {
+        let nearer = lineage.iter().take_while(|class| !Rc::ptr_eq(&class.class, &of.class));
+        let nearer = nearer.filter_map(|class| Some((class.clone(), init(&class.class)?.clone())));
+        let mut arguments = instance.arguments.clone();
+        for (class, def) in nearer.collect::<Vec<_>>() {
+            let own = Some(Value::Instance(instance.clone()));
+            let function = Function { def: def.clone(), scope: class.scope, own };
+            let scope = self.enter(&function, &arguments.unwrap_or_default());
+            let call = handed_on(&def.body)?;
+            arguments = Some(self.arguments(&call, scope));
+        }
+        arguments
+    }
+
+    /// Opens the scope of a function with its arguments.
+    pub fn enter(&mut self, function: &Function, arguments: &Arguments) -> ScopeId {
+        let file = self.scopes.get(function.scope).map_or(0, |scope| scope.file);
+        let mut scope = Scope::within(function.scope, file);
+        scope.bind(&function.def.body);
+        let mut place = 0;
+        for (at, parameter) in function.def.parameters.iter().enumerate() {
+            if let (0, Some(own)) = (at, &function.own) {
+                scope.value(&parameter.name, own.clone());
+                continue;
+            }
+            if let Some(rest) = rest(&function.def, parameter.rest, arguments, place) {
+                scope.value(&parameter.name, rest);
+                continue;
+            }
+            match arguments.get(&parameter.name, Some(place)) {
+                Some(value) if value.is_known() => scope.value(&parameter.name, value.clone()),
+                _ => scope.parameter(parameter),
+            }
+            place += 1;
+        }
+        self.open(scope)
+    }
+}
+
+/// What a parameter takes that takes what is left.
+fn rest(def: &Def, rest: Rest, arguments: &Arguments, place: usize) -> Option<Value> {
+    match rest {
+        Rest::No => None,
+        Rest::Positional => Some(Value::List(Rc::new(arguments.positional.iter().skip(place).cloned().collect()))),
+        Rest::Keywords => {
+            let known = |name: &str| def.parameters.iter().any(|other| &*other.name == name);
+            let rest = arguments.keywords.iter().filter(|(name, _)| !known(name));
+            Some(Value::Dict(Rc::new(rest.map(|(name, value)| (Value::Str(name.clone()), value.clone())).collect())))
+        }
+    }
+}
+
+fn last(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}
+
+pub fn init(class: &Class) -> Option<&Rc<Def>> {
+    class.body.iter().find_map(|statement| match statement {
+        Stmt::Def(def) if &*def.name == "__init__" => Some(def),
+        _ => None,
+    })
+}
+
+/// The annotated fields of a class: name, type, default.
+pub fn fields(class: &Class) -> impl Iterator<Item = (Rc<str>, Rc<Expr>, Option<Rc<Expr>>)> {
+    class.body.iter().filter_map(|statement| match statement {
+        Stmt::Assign { target, annotation: Some(annotation), value } => match &**target {
+            Expr::Name(name) => Some((name.clone(), annotation.clone(), value.clone())),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// What `self.name = …` assigns.
+fn assigned(body: &[Stmt], name: &str) -> Option<Rc<Expr>> {
+    body.iter().find_map(|statement| match statement {
+        Stmt::Assign { target, value: Some(value), .. } => match &**target {
+            Expr::Attribute(object, member) if &**member == name => {
+                let is_own = matches!(&**object, Expr::Name(own) if &**own == "self");
+                (is_own && !matches!(&**value, Expr::None)).then(|| value.clone())
+            }
+            _ => None,
+        },
+        Stmt::Block(inner) | Stmt::Fallback(inner) | Stmt::For { body: inner, .. } => assigned(inner, name),
+        Stmt::If { body, otherwise, .. } => assigned(body, name).or_else(|| assigned(otherwise, name)),
+        _ => None,
+    })
+}
+
+/// The call `super().__init__(…)`.
+fn handed_on(body: &[Stmt]) -> Option<Rc<crate::python::syntax::Call>> {
+    body.iter().find_map(|statement| match statement {
+        Stmt::Expr(expr) => match &**expr {
+            Expr::Call(call) => match &*call.callee {
+                Expr::Attribute(_, name) if &**name == "__init__" => Some(call.clone()),
+                _ => None,
+            },
+            _ => None,
+        },
+        Stmt::Block(inner) | Stmt::If { body: inner, .. } => handed_on(inner),
+        _ => None,
+    })
+}

@@ -1,0 +1,245 @@
+//! What a call comes to.
+
+use std::rc::Rc;
+
+use super::one_of;
+use crate::python::Reader;
+use crate::python::scope::{Scope, ScopeId};
+use crate::python::syntax::{Call, Expr, Stmt};
+use crate::python::text::clean;
+use crate::python::value::{Arguments, Foreign, Function, Instance, Registrar, Value};
+
+/// The most elements that are gone through.
+const MOST_ELEMENTS: usize = 2_000;
+
+impl Reader<'_> {
+    pub fn call(&mut self, call: &Rc<Call>, scope: ScopeId) -> Value {
+        let callee = self.evaluate(&call.callee, scope);
+        if let Value::Unknown(Some(name)) = &callee {
+            return self.built_in(name, call, scope);
+        }
+        let arguments = self.arguments(call, scope);
+        match callee {
+            Value::Function(function) => self.returned(&function, &arguments),
+            Value::Class(class) if self.is_enum(&class) => {
+                arguments.positional.first().cloned().unwrap_or(Value::unknown())
+            }
+            Value::Class(class) => Value::Instance(Rc::new(Instance { class, arguments: Some(arguments) })),
+            callee if self.is_registrar(&callee, &arguments) => {
+                Value::Registrar(Rc::new(Registrar { callee, arguments }))
+            }
+            Value::External(path) => external(path, arguments, Rc::as_ptr(call) as usize),
+            Value::Member(object, name) => self.method(&object, &name, &arguments),
+            _ => Value::unknown(),
+        }
+    }
+
+    /// What the arguments of a call come to.
+    pub fn arguments(&mut self, call: &Call, scope: ScopeId) -> Arguments {
+        let mut out = Arguments::default();
+        for argument in &call.positional {
+            match &**argument {
+                Expr::Spread(inner) => match self.evaluate(inner, scope) {
+                    Value::List(inner) => out.positional.extend(inner.iter().cloned()),
+                    _ => out.is_partly_known = true,
+                },
+                _ => out.positional.push(self.evaluate(argument, scope)),
+            }
+        }
+        for (name, argument) in &call.keywords {
+            let value = self.evaluate(argument, scope);
+            match (name, value) {
+                (Some(name), value) => out.keywords.push((name.clone(), value)),
+                (None, Value::Dict(pairs)) => {
+                    let named = pairs.iter().filter_map(|(key, value)| Some((key.as_str()?.clone(), value.clone())));
+                    out.keywords.extend(named);
+                }
+                (None, _) => out.is_partly_known = true,
+            }
+        }
+        out
+    }
+
+    /// What a function returns, if it is one thing.
+    pub fn returned(&mut self, function: &Function, arguments: &Arguments) -> Value {
+        let key = Rc::as_ptr(&function.def) as usize;
+        if self.running.contains(&key) {
+            return Value::unknown();
+        }
+        self.running.push(key);
+        let scope = self.enter(function, arguments);
+        let mut values = Vec::new();
+        self.returns(&function.def.body, scope, &mut values);
+        self.running.pop();
+        one_of(values)
+    }
+
+    /// Collects what may be returned; true if nothing after it runs.
+    fn returns(&mut self, body: &[Stmt], scope: ScopeId, out: &mut Vec<Value>) -> bool {
+        for statement in body {
+            let ends = match statement {
+                Stmt::Return(value) => {
+                    out.push(self.evaluate(value, scope));
+                    true
+                }
+                Stmt::If { condition, body, otherwise } => match self.evaluate(condition, scope).truth() {
+                    Some(true) => self.returns(body, scope, out),
+                    Some(false) => self.returns(otherwise, scope, out),
+                    None => {
+                        let (one, other) = (self.returns(body, scope, out), self.returns(otherwise, scope, out));
+                        one && other
+                    }
+                },
+                Stmt::Block(inner) => self.returns(inner, scope, out),
+                Stmt::For { body: inner, .. } => {
+                    self.returns(inner, scope, out);
+                    false
+                }
+                _ => false,
+            };
+            if ends {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn built_in(&mut self, name: &Rc<str>, call: &Rc<Call>, scope: ScopeId) -> Value {
+        let arguments = self.arguments(call, scope);
+        let first = arguments.positional.first().cloned();
+        match (&**name, first) {
+            ("dict", first) => {
+                let given = arguments.keywords.into_iter().map(|(name, value)| (Value::Str(name), value));
+                let base = if let Some(Value::Dict(pairs)) = first { pairs.to_vec() } else { Vec::new() };
+                Value::Dict(Rc::new(base.into_iter().chain(given).collect()))
+            }
+            ("list" | "tuple" | "set" | "sorted" | "reversed" | "frozenset" | "iter", Some(first)) => first,
+            ("list" | "tuple" | "set", None) => Value::List(Rc::new(Vec::new())),
+            ("str", Some(text @ Value::Str(_))) => text,
+            ("enumerate", Some(Value::List(list))) => {
+                let pair = |value: &Value| Value::List(Rc::new(vec![Value::unknown(), value.clone()]));
+                Value::List(Rc::new(list.iter().map(pair).collect()))
+            }
+            ("getattr", Some(object)) => match arguments.positional.get(1) {
+                Some(Value::Str(name)) => self.attribute(object, name),
+                _ => Value::unknown(),
+            },
+            // A class or a function that is not found goes by its name.
+            _ => Value::Unknown(Some(name.clone())),
+        }
+    }
+
+    fn method(&mut self, object: &Value, name: &Rc<str>, arguments: &Arguments) -> Value {
+        let first = arguments.positional.first();
+        match (object, &**name) {
+            (Value::Str(text), "strip") if first.is_none() => Value::text(text.trim()),
+            (Value::Str(text), "startswith" | "endswith") => {
+                let is_at =
+                    |part: &str| if &**name == "startswith" { text.starts_with(part) } else { text.ends_with(part) };
+                match first {
+                    Some(Value::Str(part)) => Value::Bool(is_at(part)),
+                    Some(Value::List(parts)) => {
+                        let parts: Option<Vec<&Rc<str>>> = parts.iter().map(Value::as_str).collect();
+                        parts.map_or(Value::unknown(), |parts| Value::Bool(parts.iter().any(|part| is_at(part))))
+                    }
+                    _ => Value::unknown(),
+                }
+            }
+            (Value::Str(text), "lower") => Value::text(&text.to_lowercase()),
+            (Value::Str(text), "upper") => Value::text(&text.to_uppercase()),
+            (Value::Str(text), "replace") => match arguments.positional.as_slice() {
+                [Value::Str(from), Value::Str(to)] if !from.is_empty() => Value::text(&text.replace(&**from, to)),
+                _ => Value::unknown(),
+            },
+            (Value::Str(text), "join") => match first {
+                Some(Value::List(parts)) => {
+                    let parts: Option<Vec<&str>> = parts.iter().map(|part| part.as_str().map(|part| &**part)).collect();
+                    parts.map_or(Value::unknown(), |parts| Value::text(&parts.join(text)))
+                }
+                _ => Value::unknown(),
+            },
+            (Value::Dict(pairs), "items") => {
+                let pair = |(key, value): &(Value, Value)| Value::List(Rc::new(vec![key.clone(), value.clone()]));
+                Value::List(Rc::new(pairs.iter().map(pair).collect()))
+            }
+            (Value::Dict(pairs), "values") => {
+                Value::List(Rc::new(pairs.iter().map(|(_, value)| value.clone()).collect()))
+            }
+            (Value::Dict(pairs), "keys") => Value::List(Rc::new(pairs.iter().map(|(key, _)| key.clone()).collect())),
+            (Value::Dict(_), "get" | "pop") => match first {
+                Some(Value::Str(key)) => {
+                    object.get(key).or_else(|| arguments.positional.get(1)).cloned().unwrap_or(Value::None)
+                }
+                _ => Value::unknown(),
+            },
+            (Value::Dict(_) | Value::List(_), "copy") => object.clone(),
+            (Value::Class(class), "model_json_schema" | "schema") => {
+                let class = class.clone();
+                Value::from_json(&self.class_schema(&class, 0))
+            }
+            _ => Value::unknown(),
+        }
+    }
+
+    /// Goes through all elements that clauses name, with the names bound. What cannot be gone through is gone
+    /// through once, with its names unknown.
+    pub fn each(&mut self, clauses: &[(Rc<Expr>, Rc<Expr>)], scope: ScopeId, work: &mut dyn FnMut(&mut Self, ScopeId)) {
+        let Some(((target, iterated), rest)) = clauses.split_first() else { return work(self, scope) };
+        let file = self.scopes.get(scope).map_or(0, |scope| scope.file);
+        let elements = match self.evaluate(iterated, scope) {
+            Value::List(list) => list.iter().take(MOST_ELEMENTS).cloned().collect(),
+            Value::Dict(pairs) => pairs.iter().take(MOST_ELEMENTS).map(|(key, _)| key.clone()).collect(),
+            Value::Class(class) if self.is_enum(&class) => self.members(&class),
+            _ => vec![Value::unknown()],
+        };
+        for element in elements {
+            if !self.step() {
+                return;
+            }
+            let mut inner = Scope::within(scope, file);
+            bind(&mut inner, target, &element);
+            let inner = self.open(inner);
+            self.each(rest, inner, work);
+        }
+    }
+
+    /// The values of an enumeration.
+    pub fn members(&mut self, class: &crate::python::value::ClassValue) -> Vec<Value> {
+        let mut out = Vec::new();
+        for statement in &class.class.body {
+            if let Stmt::Assign { target, value: Some(value), .. } = statement
+                && matches!(&**target, Expr::Name(_))
+            {
+                out.push(self.evaluate(value, class.scope));
+            }
+        }
+        out
+    }
+}
+
+fn bind(scope: &mut Scope, target: &Expr, element: &Value) {
+    match target {
+        Expr::Name(name) => {
+            let element =
+                if let Value::Unknown(_) = element { Value::Unknown(Some(name.clone())) } else { element.clone() };
+            scope.value(name, element);
+        }
+        Expr::List(targets) => {
+            let parts = if let Value::List(parts) = element { parts.as_slice() } else { &[] };
+            for (at, target) in targets.iter().enumerate() {
+                bind(scope, target, parts.get(at).unwrap_or(&Value::unknown()));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn external(path: Rc<str>, arguments: Arguments, id: usize) -> Value {
+    let first = arguments.positional.first();
+    match (&*path, first) {
+        ("os.getenv" | "os.environ.get", _) => arguments.positional.get(1).cloned().unwrap_or(Value::None),
+        ("textwrap.dedent" | "inspect.cleandoc" | "dedent", Some(Value::Str(text))) => Value::text(&clean(text)),
+        ("copy.deepcopy" | "copy.copy", Some(value)) => value.clone(),
+        _ => Value::Foreign(Rc::new(Foreign { path, arguments, id })),
+    }
+}

@@ -1,0 +1,69 @@
+//! Which file an import means.
+
+use std::collections::HashMap;
+
+use crate::found::SourceFile;
+
+/// The files of a package, by module.
+pub struct Files<'f> {
+    files: &'f [SourceFile<'f>],
+    /// Places of files by the last part of their module's name.
+    by_last: HashMap<&'f str, Vec<usize>>,
+}
+
+impl<'f> Files<'f> {
+    pub fn of(files: &'f [SourceFile<'f>]) -> Self {
+        let mut by_last: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (at, file) in files.iter().enumerate() {
+            if let Some(last) = parts(file.path).last() {
+                by_last.entry(last).or_default().push(at);
+            }
+        }
+        Self { files, by_last }
+    }
+
+    pub fn get(&self, at: usize) -> Option<&SourceFile<'f>> {
+        self.files.get(at)
+    }
+
+    /// The file of a module, as seen from a file. `up` dots are so many folders less one.
+    pub fn module(&self, from: usize, up: usize, module: &str) -> Option<usize> {
+        let wanted: Vec<&str> = module.split('.').filter(|part| !part.is_empty()).collect();
+        if up == 0 {
+            return self.absolute(from, &wanted);
+        }
+        let path = self.files.get(from)?.path;
+        let mut whole = parts(path);
+        let is_package = path.ends_with("__init__.py");
+        // `.` in a package's own file is the package itself.
+        let less = if is_package { up - 1 } else { up };
+        whole.truncate(whole.len().checked_sub(less)?);
+        whole.extend(wanted);
+        let last = whole.last()?;
+        self.by_last
+            .get(last)?
+            .iter()
+            .copied()
+            .find(|at| self.files.get(*at).is_some_and(|file| parts(file.path) == whole))
+    }
+
+    /// An archive may have folders above the module; of several candidates, the one that shares most with the file
+    /// that asks, then the one with the shortest path.
+    fn absolute(&self, from: usize, wanted: &[&str]) -> Option<usize> {
+        let here = self.files.get(from).map(|file| parts(file.path)).unwrap_or_default();
+        let shared = |path: &[&str]| path.iter().zip(&here).take_while(|(one, other)| one == other).count();
+        let candidates = self.by_last.get(wanted.last()?)?.iter().copied();
+        let fits = |at: &usize| self.files.get(*at).is_some_and(|file| parts(file.path).ends_with(wanted));
+        candidates.filter(fits).min_by_key(|at| {
+            let path = self.files.get(*at).map(|file| parts(file.path)).unwrap_or_default();
+            (usize::MAX - shared(&path), path.len())
+        })
+    }
+}
+
+/// The dotted parts of a file's module: `src/books/shelf.py` is `src`, `books`, `shelf`.
+fn parts(path: &str) -> Vec<&str> {
+    let path = path.strip_suffix(".py").unwrap_or(path);
+    let path = path.strip_suffix("/__init__").unwrap_or(path);
+    path.split('/').filter(|part| !part.is_empty()).collect()
+}

@@ -1,0 +1,111 @@
+//! What is a server of MCP, and what only looks like one.
+
+use std::rc::Rc;
+
+use crate::python::Reader;
+use crate::python::value::{Arguments, Value};
+
+/// Packages whose tools are not offered to MCP clients, though some have the letters in their names.
+const OTHERS: [&str; 16] = [
+    "agents",
+    "agno",
+    "arcade_tdk",
+    "autogen",
+    "autogen_core",
+    "autogen_ext",
+    "crewai",
+    "google",
+    "haystack",
+    "langchain_mcp_adapters",
+    "llama_index",
+    "mcpadapt",
+    "pydantic_ai",
+    "semantic_kernel",
+    "smolagents",
+    "strands",
+];
+
+/// Whether a name of another package belongs to MCP.
+pub fn is_of_mcp(path: &str) -> bool {
+    let root = path.split('.').next().unwrap_or(path);
+    path.as_bytes().windows(3).any(|word| word.eq_ignore_ascii_case(b"mcp")) && !OTHERS.contains(&root)
+}
+
+/// The last part of a dotted name.
+pub fn last(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}
+
+/// Whether a value is a decorator that registers tools, wherever it comes from.
+pub fn is_decorator(value: &Value) -> bool {
+    match value {
+        Value::Member(_, name) => &**name == "tool",
+        Value::External(path) => is_of_mcp(path) && matches!(last(path), "tool" | "mcp_tool"),
+        _ => false,
+    }
+}
+
+impl Reader<'_> {
+    /// Whether a call makes a decorator: `mcp.tool(name=…)`, but not `mcp.tool(f)`.
+    pub fn is_registrar(&mut self, callee: &Value, arguments: &Arguments) -> bool {
+        let takes = |value: Option<&Value>| matches!(value, Some(Value::Function(_)));
+        let registers = takes(arguments.positional.first()) || takes(arguments.get("fn", None));
+        is_decorator(callee) && !registers && self.is_at_server(callee)
+    }
+
+    /// Whether such a decorator belongs to a server of MCP.
+    pub fn is_at_server(&mut self, decorator: &Value) -> bool {
+        match decorator {
+            Value::Member(server, _) => self.is_server(server),
+            Value::External(path) => is_of_mcp(path),
+            _ => false,
+        }
+    }
+
+    fn is_server(&mut self, value: &Value) -> bool {
+        match value {
+            Value::Foreign(made) => is_of_mcp(&made.path),
+            Value::External(path) => is_of_mcp(path),
+            Value::Instance(instance) => {
+                let (_, others) = self.lineage(&instance.class);
+                others.iter().any(|base| is_of_mcp(base))
+            }
+            // A parameter with a type of another package, or a member of something.
+            Value::Member(owner, name) => match &**owner {
+                Value::External(path) => is_of_mcp(path),
+                Value::Foreign(made) => is_of_mcp(&made.path),
+                _ => self.imports_mcp && goes_as_server(name),
+            },
+            Value::Unknown(Some(name)) => self.imports_mcp && goes_as_server(name),
+            Value::Unknown(None) => self.imports_mcp,
+            _ => false,
+        }
+    }
+
+    /// `main.mount(other, prefix=…)`: the other's tools get a prefix.
+    pub fn mount(&mut self, arguments: &Arguments) {
+        let all = arguments.positional.iter().chain(arguments.keywords.iter().map(|(_, value)| value));
+        let server =
+            all.clone().find_map(|value| if let Value::Foreign(server) = value { Some(server.clone()) } else { None });
+        let named =
+            ["prefix", "namespace"].into_iter().find_map(|name| arguments.get(name, None).and_then(Value::as_str));
+        let prefix = named.or_else(|| arguments.positional.iter().find_map(Value::as_str)).cloned();
+        if let (Some(server), Some(prefix)) = (server, prefix) {
+            self.mounted.insert(server.id, prefix);
+        }
+    }
+
+    /// A tool's name as the main server shows it.
+    pub fn mounted_name(&self, name: &str, server: Option<usize>) -> String {
+        match server.and_then(|server| self.mounted.get(&server)) {
+            Some(prefix) if !prefix.is_empty() => format!("{}_{name}", prefix.trim_matches('/')),
+            _ => name.to_owned(),
+        }
+    }
+}
+
+/// Whether a thing that is not known may be a server: an agent is none.
+fn goes_as_server(name: &Rc<str>) -> bool {
+    let name = name.to_lowercase();
+    !(name.contains("agent") || name.contains("llm") || name.contains("crew") || name == "self" || name == "cls")
+}

@@ -1,0 +1,72 @@
+//! From signatures and types to what a tool takes.
+
+mod class;
+mod kind;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::Reader;
+use super::scope::ScopeId;
+use super::syntax::{Expr, Parameter, Rest};
+use super::value::{Function, Value};
+
+impl Reader<'_> {
+    /// What a function takes, as its server tells it.
+    pub fn signature(&mut self, function: &Function, excluded: Option<&Value>) -> Json {
+        let scope = function.scope;
+        let (mut properties, mut required) = (Map::new(), Vec::new());
+        for (at, parameter) in function.def.parameters.iter().enumerate() {
+            let is_own = at == 0 && matches!(&*parameter.name, "self" | "cls");
+            let is_excluded = matches!(excluded, Some(Value::List(names))
+                if names.iter().any(|name| name.as_str() == Some(&parameter.name)));
+            if is_own || is_excluded || parameter.rest != Rest::No || self.is_handed_in(parameter, scope) {
+                continue;
+            }
+            let (schema, is_required) = self.property(parameter.annotation.as_ref(), parameter.default.as_ref(), scope);
+            if is_required {
+                required.push(Json::from(&*parameter.name));
+            }
+            properties.insert(parameter.name.to_string(), schema);
+        }
+        let mut schema = json!({"type": "object", "properties": properties});
+        if let (false, Json::Object(schema)) = (required.is_empty(), &mut schema) {
+            schema.insert("required".to_owned(), Json::Array(required));
+        }
+        schema
+    }
+
+    /// Whether the server itself gives a parameter: the context, or something it depends on.
+    fn is_handed_in(&mut self, parameter: &Parameter, scope: ScopeId) -> bool {
+        let by_default = parameter.default.as_ref().is_some_and(|default| match &**default {
+            Expr::Call(call) => matches!(&*call.callee, Expr::Name(name) | Expr::Attribute(_, name)
+                if matches!(&**name, "Depends" | "CurrentContext" | "CurrentFastMCP" | "CurrentRequest"
+                    | "CurrentAccessToken" | "CurrentHeaders" | "TokenClaim")),
+            _ => false,
+        });
+        by_default || parameter.annotation.as_ref().is_some_and(|annotation| self.is_context(annotation, scope))
+    }
+
+    fn is_context(&mut self, annotation: &std::rc::Rc<Expr>, scope: ScopeId) -> bool {
+        match &**annotation {
+            Expr::Name(name) | Expr::Attribute(_, name) => match self.evaluate(annotation, scope) {
+                Value::Class(class) => {
+                    let (_, others) = self.lineage(&class);
+                    others.iter().any(|base| base.ends_with(".Context"))
+                }
+                Value::External(path) => path.ends_with("Context") || &*path == "fastapi.Request",
+                _ => name.ends_with("Context"),
+            },
+            Expr::Str(text) => text.trim_matches(['"', '\'']).split(['[', ' ', '|']).any(|part| part == "Context"),
+            Expr::Index(head, arguments) => {
+                let is_box = matches!(&**head, Expr::Name(name) | Expr::Attribute(_, name)
+                    if matches!(&**name, "Optional" | "Union" | "Annotated"));
+                match is_box {
+                    true => arguments.iter().any(|argument| self.is_context(argument, scope)),
+                    false => self.is_context(head, scope),
+                }
+            }
+            Expr::Union(one, other) => self.is_context(one, scope) || self.is_context(other, scope),
+            _ => false,
+        }
+    }
+}

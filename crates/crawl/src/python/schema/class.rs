@@ -1,0 +1,140 @@
+//! Classes of the package as schemas.
+
+use std::rc::Rc;
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::python::Reader;
+use crate::python::evaluate::fields;
+use crate::python::scope::ScopeId;
+use crate::python::syntax::{Call, Expr};
+use crate::python::text::clean;
+use crate::python::value::{ClassValue, Value};
+
+/// How deep objects in objects are told.
+const DEEPEST: usize = 4;
+
+impl Reader<'_> {
+    /// An enumeration, or the fields of a model.
+    pub fn class_schema(&mut self, class: &ClassValue, depth: usize) -> Json {
+        if self.is_enum(class) {
+            let members: Vec<Json> = self.members(class).iter().filter_map(Value::to_json).collect();
+            let kind = if members.iter().all(Json::is_i64) && !members.is_empty() { "integer" } else { "string" };
+            return json!({"type": kind, "enum": members});
+        }
+        if depth >= DEEPEST {
+            return json!({"type": "object"});
+        }
+        let (mut properties, mut required) = (Map::new(), Vec::new());
+        for class in self.lineage(class).0.iter().rev() {
+            for (name, annotation, default) in fields(&class.class) {
+                if name.starts_with('_') || &*name == "model_config" || is_class_var(&annotation) {
+                    continue;
+                }
+                self.depth_of_classes = depth + 1;
+                let (schema, is_required) = self.property(Some(&annotation), default.as_ref(), class.scope);
+                self.depth_of_classes = depth;
+                let name = self.alias(default.as_ref(), class.scope).unwrap_or_else(|| name.to_string());
+                required.retain(|known| *known != name);
+                if is_required {
+                    required.push(name.clone());
+                }
+                properties.insert(name, schema);
+            }
+        }
+        let mut schema = Map::new();
+        if let Some(text) = &class.class.docstring {
+            schema.insert("description".to_owned(), Json::from(clean(text)));
+        }
+        schema.insert("type".to_owned(), Json::from("object"));
+        schema.insert("properties".to_owned(), Json::Object(properties));
+        if !required.is_empty() {
+            schema.insert("required".to_owned(), Json::from(required));
+        }
+        Json::Object(schema)
+    }
+
+    fn alias(&mut self, default: Option<&Rc<Expr>>, scope: ScopeId) -> Option<String> {
+        let call = field_call(default?)?;
+        let arguments = self.arguments(&call, scope);
+        arguments.get("alias", None).and_then(Value::as_str).map(|alias| alias.to_string())
+    }
+
+    /// The schema of a parameter or a field, and whether it must be given.
+    pub fn property(
+        &mut self,
+        annotation: Option<&Rc<Expr>>,
+        default: Option<&Rc<Expr>>,
+        scope: ScopeId,
+    ) -> (Json, bool) {
+        let mut schema = match annotation {
+            Some(annotation) => self.type_schema(annotation, scope, 0),
+            None => Map::new(),
+        };
+        let mut is_required = !schema.contains_key("default");
+        match default {
+            None => {}
+            Some(default) => match field_call(default) {
+                Some(call) => {
+                    self.described_by(&call, scope, &mut schema);
+                    let first = call.positional.first();
+                    let has_first = first.is_some_and(|first| !matches!(&**first, Expr::Ellipsis));
+                    let named = |wanted: &str| {
+                        let of = |(name, value): &(Option<Rc<str>>, Rc<Expr>)| {
+                            name.as_deref() == Some(wanted) && !matches!(&**value, Expr::Ellipsis)
+                        };
+                        call.keywords.iter().any(of)
+                    };
+                    is_required = is_required && !has_first && !named("default") && !named("default_factory");
+                }
+                None => {
+                    is_required = matches!(&**default, Expr::Ellipsis);
+                    if let (false, Some(value)) = (is_required, self.evaluate(default, scope).to_json()) {
+                        schema.insert("default".to_owned(), value);
+                    }
+                }
+            },
+        }
+        (Json::Object(schema), is_required)
+    }
+
+    /// What `Field(…)` says.
+    pub fn described_by(&mut self, call: &Rc<Call>, scope: ScopeId, schema: &mut Map<String, Json>) {
+        let arguments = self.arguments(call, scope);
+        let words = [
+            ("description", "description"),
+            ("ge", "minimum"),
+            ("gt", "exclusiveMinimum"),
+            ("le", "maximum"),
+            ("lt", "exclusiveMaximum"),
+            ("pattern", "pattern"),
+            ("min_length", "minLength"),
+            ("max_length", "maxLength"),
+            ("default", "default"),
+        ];
+        for (word, key) in words {
+            if let Some(value) = arguments.get(word, None).and_then(Value::to_json) {
+                schema.insert(key.to_owned(), value);
+            }
+        }
+        if let Some(value) = arguments.positional.first().and_then(Value::to_json) {
+            schema.insert("default".to_owned(), value);
+        }
+    }
+}
+
+/// A call of `Field`, however it is imported.
+pub fn field_call(expr: &Expr) -> Option<Rc<Call>> {
+    let Expr::Call(call) = expr else { return None };
+    match &*call.callee {
+        Expr::Name(name) | Expr::Attribute(_, name) if matches!(&**name, "Field" | "PydanticField" | "field") => {
+            Some(call.clone())
+        }
+        _ => None,
+    }
+}
+
+fn is_class_var(annotation: &Expr) -> bool {
+    let head = if let Expr::Index(head, _) = annotation { head } else { return false };
+    matches!(&**head, Expr::Name(name) | Expr::Attribute(_, name) if &**name == "ClassVar")
+}

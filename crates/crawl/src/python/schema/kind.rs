@@ -1,0 +1,179 @@
+//! Types as schemas.
+
+use std::rc::Rc;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::class::field_call;
+use crate::python::Reader;
+use crate::python::lower::statements;
+use crate::python::scope::{Binding, ScopeId};
+use crate::python::syntax::{Expr, Stmt};
+use crate::python::value::Value;
+
+/// How deep a type may nest.
+const DEEPEST: usize = 12;
+
+impl Reader<'_> {
+    /// The schema of a type; empty if it says nothing.
+    pub fn type_schema(&mut self, kind: &Rc<Expr>, scope: ScopeId, depth: usize) -> Map<String, Json> {
+        if depth >= DEEPEST || !self.step() {
+            return Map::new();
+        }
+        let deeper = depth + 1;
+        match &**kind {
+            Expr::None => typed("null"),
+            Expr::Str(text) => {
+                let parsed = if text.len() <= 500 { statements(text) } else { None };
+                match parsed.as_deref() {
+                    Some([Stmt::Expr(inner)]) if !matches!(&**inner, Expr::Str(_)) => {
+                        self.type_schema(inner, scope, deeper)
+                    }
+                    _ => Map::new(),
+                }
+            }
+            Expr::Name(name) => match self.alias_of(name, scope) {
+                Some((expr, scope)) => self.type_schema(&expr, scope, deeper),
+                None => self.named_type(kind, name, scope),
+            },
+            Expr::Attribute(_, name) => self.named_type(kind, name, scope),
+            Expr::Union(one, other) => {
+                let kinds = vec![self.type_schema(one, scope, deeper), self.type_schema(other, scope, deeper)];
+                any_of(kinds)
+            }
+            Expr::Index(head, arguments) => self.generic(head, arguments, scope, deeper),
+            _ => Map::new(),
+        }
+    }
+
+    /// A name for a type: `Path = Annotated[str, …]`.
+    fn alias_of(&self, name: &Rc<str>, scope: ScopeId) -> Option<(Rc<Expr>, ScopeId)> {
+        let mut at = Some(scope);
+        while let Some(id) = at {
+            let scope = self.scopes.get(id)?;
+            match scope.names.get(name) {
+                Some(Binding::Expr(expr)) => return Some((expr.clone(), id)),
+                Some(_) => return None,
+                None => at = scope.parent,
+            }
+        }
+        None
+    }
+
+    fn named_type(&mut self, kind: &Rc<Expr>, name: &Rc<str>, scope: ScopeId) -> Map<String, Json> {
+        match self.evaluate(kind, scope) {
+            Value::Class(class) => {
+                let depth = self.depth_of_classes;
+                match self.class_schema(&class, depth) {
+                    Json::Object(schema) => schema,
+                    _ => Map::new(),
+                }
+            }
+            Value::External(path) => simple(path.rsplit('.').next().unwrap_or(name)),
+            _ => simple(name),
+        }
+    }
+
+    fn generic(&mut self, head: &Rc<Expr>, arguments: &[Rc<Expr>], scope: ScopeId, depth: usize) -> Map<String, Json> {
+        let (Expr::Name(name) | Expr::Attribute(_, name)) = &**head else { return Map::new() };
+        // A tuple in the brackets is all of its elements.
+        let flat: Vec<Rc<Expr>> = match arguments {
+            [one] => {
+                if let Expr::List(items) = &**one {
+                    items.clone()
+                } else {
+                    vec![one.clone()]
+                }
+            }
+            all => all.to_vec(),
+        };
+        match &**name {
+            "Optional" => {
+                let mut kinds: Vec<_> = flat.iter().map(|kind| self.type_schema(kind, scope, depth)).collect();
+                kinds.push(typed("null"));
+                any_of(kinds)
+            }
+            "Union" => any_of(flat.iter().map(|kind| self.type_schema(kind, scope, depth)).collect()),
+            "Literal" => {
+                let values: Vec<Json> = flat.iter().filter_map(|value| self.evaluate(value, scope).to_json()).collect();
+                let kind = if values.iter().all(Json::is_string) { "string" } else { "" };
+                let mut schema = if kind.is_empty() { Map::new() } else { typed(kind) };
+                schema.insert("enum".to_owned(), Json::Array(values));
+                schema
+            }
+            "Annotated" => self.annotated(&flat, scope, depth),
+            "Required" | "NotRequired" | "Final" | "ReadOnly" | "SkipValidation" => {
+                flat.first().map(|kind| self.type_schema(kind, scope, depth)).unwrap_or_default()
+            }
+            _ => {
+                let mut schema = simple(name);
+                let is_array = schema.get("type").and_then(Json::as_str) == Some("array");
+                if let (true, Some(item)) = (is_array, flat.first()) {
+                    let item = self.type_schema(item, scope, depth);
+                    schema.insert("items".to_owned(), Json::Object(item));
+                }
+                schema
+            }
+        }
+    }
+
+    fn annotated(&mut self, parts: &[Rc<Expr>], scope: ScopeId, depth: usize) -> Map<String, Json> {
+        let Some((kind, said)) = parts.split_first() else { return Map::new() };
+        let mut schema = self.type_schema(kind, scope, depth);
+        for said in said {
+            match (field_call(said), self.evaluate(said, scope)) {
+                (Some(call), _) => self.described_by(&call, scope, &mut schema),
+                (None, Value::Str(text)) => {
+                    schema.insert("description".to_owned(), Json::from(&*text));
+                }
+                _ => {}
+            }
+        }
+        schema
+    }
+}
+
+fn typed(kind: &str) -> Map<String, Json> {
+    Map::from_iter([("type".to_owned(), Json::from(kind))])
+}
+
+/// Several types; one that may be anything makes the whole anything.
+fn any_of(kinds: Vec<Map<String, Json>>) -> Map<String, Json> {
+    if kinds.iter().any(Map::is_empty) {
+        return Map::new();
+    }
+    let mut flat = Vec::new();
+    for mut kind in kinds {
+        match kind.remove("anyOf") {
+            Some(Json::Array(inner)) => flat.extend(inner),
+            _ => flat.push(Json::Object(kind)),
+        }
+    }
+    Map::from_iter([("anyOf".to_owned(), json!(flat))])
+}
+
+fn simple(name: &str) -> Map<String, Json> {
+    match name {
+        "str" | "bytes" | "LiteralString" | "SecretStr" | "EmailStr" | "Text" => typed("string"),
+        "int" | "PositiveInt" | "NonNegativeInt" => typed("integer"),
+        "float" | "Decimal" | "complex" | "PositiveFloat" | "NonNegativeFloat" => typed("number"),
+        "bool" | "StrictBool" => typed("boolean"),
+        "list" | "List" | "Sequence" | "tuple" | "Tuple" | "set" | "Set" | "frozenset" | "FrozenSet" | "Iterable"
+        | "MutableSequence" => typed("array"),
+        "dict" | "Dict" | "Mapping" | "MutableMapping" | "OrderedDict" | "defaultdict" => typed("object"),
+        "None" | "NoneType" => typed("null"),
+        "Path" | "FilePath" | "DirectoryPath" => with_format("path"),
+        "datetime" => with_format("date-time"),
+        "date" => with_format("date"),
+        "time" => with_format("time"),
+        "UUID" | "UUID4" => with_format("uuid"),
+        "AnyUrl" | "HttpUrl" | "AnyHttpUrl" => with_format("uri"),
+        _ => Map::new(),
+    }
+}
+
+fn with_format(format: &str) -> Map<String, Json> {
+    let mut schema = typed("string");
+    schema.insert("format".to_owned(), Json::from(format));
+    schema
+}

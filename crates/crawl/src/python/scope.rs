@@ -1,0 +1,142 @@
+//! Which names stand for what.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::syntax::{Class, Def, Expr, Import, Parameter, Stmt};
+use super::value::Value;
+
+/// A scope, by its place among all.
+pub type ScopeId = usize;
+
+/// What a name stands for.
+#[derive(Debug, Clone)]
+pub enum Binding {
+    /// What an expression comes to; looked at when it is asked for.
+    Expr(Rc<Expr>),
+    /// One of several expressions: which one depends on what runs.
+    OneOf(Vec<Rc<Expr>>),
+    Def(Rc<Def>),
+    Class(Rc<Class>),
+    Import {
+        up: usize,
+        module: Rc<str>,
+        item: Option<Rc<str>>,
+    },
+    /// A parameter that nobody has given.
+    Parameter {
+        annotation: Option<Rc<Expr>>,
+        default: Option<Rc<Expr>>,
+    },
+    Value(Value),
+}
+
+/// Whether a binding takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum When {
+    Always,
+    /// Under a condition.
+    Perhaps,
+    /// If something before it failed.
+    Otherwise,
+}
+
+/// Names, and where to look further.
+#[derive(Debug, Default)]
+pub struct Scope {
+    pub parent: Option<ScopeId>,
+    /// The file it is in.
+    pub file: usize,
+    pub names: HashMap<Rc<str>, Binding>,
+    /// Modules all of whose names are taken over.
+    pub stars: Vec<(usize, Rc<str>)>,
+}
+
+impl Scope {
+    pub fn within(parent: ScopeId, file: usize) -> Self {
+        Self { parent: Some(parent), file, ..Self::default() }
+    }
+
+    /// Binds what statements bind. Python runs them in order; of several bindings the last one counts.
+    pub fn bind(&mut self, statements: &[Stmt]) {
+        self.bind_all(statements, When::Always);
+    }
+
+    fn bind_all(&mut self, statements: &[Stmt], when: When) {
+        for statement in statements {
+            match statement {
+                Stmt::Def(def) => self.set(&def.name, Binding::Def(def.clone()), when),
+                Stmt::Class(class) => self.set(&class.name, Binding::Class(class.clone()), when),
+                Stmt::Assign { target, value: Some(value), .. } => self.assign(target, value, when),
+                Stmt::Import(imports) => imports.iter().for_each(|import| self.import(import, when)),
+                Stmt::Block(inner) => self.bind_all(inner, when),
+                Stmt::For { body: inner, .. } => self.bind_all(inner, when.max(When::Perhaps)),
+                Stmt::If { body, otherwise, .. } => {
+                    self.bind_all(body, when.max(When::Perhaps));
+                    self.bind_all(otherwise, when.max(When::Perhaps));
+                }
+                Stmt::Fallback(inner) => self.bind_all(inner, When::Otherwise),
+                _ => {}
+            }
+        }
+    }
+
+    fn set(&mut self, name: &Rc<str>, binding: Binding, when: When) {
+        let known = self.names.get_mut(name);
+        match (when, known, binding) {
+            (When::Otherwise, Some(_), _) => {}
+            (When::Perhaps, Some(Binding::OneOf(known)), Binding::Expr(value)) => known.push(value),
+            (When::Perhaps, Some(known @ Binding::Expr(_)), Binding::Expr(value)) => {
+                if let Binding::Expr(first) = known.clone() {
+                    *known = Binding::OneOf(vec![first, value]);
+                }
+            }
+            (_, _, binding) => {
+                self.names.insert(name.clone(), binding);
+            }
+        }
+    }
+
+    fn assign(&mut self, target: &Expr, value: &Rc<Expr>, when: When) {
+        match target {
+            Expr::Name(name) => {
+                // `mcp = None` before the real one, or after it, says nothing.
+                if matches!(&**value, Expr::None) && self.names.contains_key(name) {
+                    return;
+                }
+                self.set(name, Binding::Expr(value.clone()), when);
+            }
+            Expr::List(targets) => {
+                let values = if let Expr::List(values) = &**value { values.as_slice() } else { &[] };
+                for (at, target) in targets.iter().enumerate() {
+                    match (values.get(at), &**target) {
+                        (Some(value), _) => self.assign(target, value, when),
+                        (None, Expr::Name(name)) => {
+                            self.set(name, Binding::Value(Value::Unknown(Some(name.clone()))), when);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn import(&mut self, import: &Import, when: When) {
+        if &*import.bound == "*" {
+            self.stars.push((import.up, import.module.clone()));
+            return;
+        }
+        let (up, module, item) = (import.up, import.module.clone(), import.item.clone());
+        self.set(&import.bound, Binding::Import { up, module, item }, when);
+    }
+
+    pub fn value(&mut self, name: &Rc<str>, value: Value) {
+        self.names.insert(name.clone(), Binding::Value(value));
+    }
+
+    pub fn parameter(&mut self, parameter: &Parameter) {
+        let (annotation, default) = (parameter.annotation.clone(), parameter.default.clone());
+        self.names.insert(parameter.name.clone(), Binding::Parameter { annotation, default });
+    }
+}

@@ -1,0 +1,163 @@
+//! What an expression comes to, without running anything.
+
+use std::rc::Rc;
+
+use serde_json::{Map, Number, Value as Json};
+
+use super::scope::ScopeId;
+use super::syntax::{Class, Def};
+
+/// A value, as far as it can be known.
+#[derive(Debug, Clone)]
+pub enum Value {
+    /// Not known; the name it goes by, if it has one.
+    Unknown(Option<Rc<str>>),
+    None,
+    Bool(bool),
+    Number(Number),
+    Str(Rc<str>),
+    List(Rc<Vec<Value>>),
+    Dict(Rc<Vec<(Value, Value)>>),
+    Function(Rc<Function>),
+    Class(ClassValue),
+    /// An object of a class of the package.
+    Instance(Rc<Instance>),
+    /// A module of the package, by its place among the files.
+    Module(usize),
+    /// Something of another package, dotted.
+    External(Rc<str>),
+    /// What a call of another package made.
+    Foreign(Rc<Foreign>),
+    /// What registers the function it is put on: `mcp.tool(name=…)`.
+    Registrar(Rc<Registrar>),
+    /// A member of something that is not looked into.
+    Member(Rc<Value>, Rc<str>),
+}
+
+/// A function of the package, with where it was defined.
+#[derive(Debug)]
+pub struct Function {
+    pub def: Rc<Def>,
+    pub scope: ScopeId,
+    /// The object it is a method of.
+    pub own: Option<Value>,
+}
+
+/// A class of the package, with its own scope.
+#[derive(Debug, Clone)]
+pub struct ClassValue {
+    pub class: Rc<Class>,
+    pub scope: ScopeId,
+}
+
+/// Arguments of a call.
+#[derive(Debug, Clone, Default)]
+pub struct Arguments {
+    pub positional: Vec<Value>,
+    pub keywords: Vec<(Rc<str>, Value)>,
+    /// Whether some are hidden behind `*` or `**` of what is not known.
+    pub is_partly_known: bool,
+}
+
+/// An object of a class of the package.
+#[derive(Debug)]
+pub struct Instance {
+    pub class: ClassValue,
+    /// What it was made with; none if it is any object of its class.
+    pub arguments: Option<Arguments>,
+}
+
+/// What a call of another package made.
+#[derive(Debug)]
+pub struct Foreign {
+    /// What was called.
+    pub path: Rc<str>,
+    pub arguments: Arguments,
+    /// Which call it was.
+    pub id: usize,
+}
+
+/// What registers the function it is put on.
+#[derive(Debug)]
+pub struct Registrar {
+    /// `mcp.tool`, or what is like it.
+    pub callee: Value,
+    pub arguments: Arguments,
+}
+
+impl Arguments {
+    /// The argument of a name, or at a place.
+    pub fn get(&self, name: &str, place: Option<usize>) -> Option<&Value> {
+        let named = self.keywords.iter().find(|(keyword, _)| &**keyword == name).map(|(_, value)| value);
+        named.or_else(|| place.and_then(|place| self.positional.get(place)))
+    }
+}
+
+impl Value {
+    pub fn unknown() -> Self {
+        Self::Unknown(None)
+    }
+
+    pub fn text(text: &str) -> Self {
+        Self::Str(text.into())
+    }
+
+    pub fn is_known(&self) -> bool {
+        !matches!(self, Self::Unknown(_) | Self::Member(..))
+    }
+
+    pub fn as_str(&self) -> Option<&Rc<str>> {
+        if let Self::Str(text) = self { Some(text) } else { None }
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        let Self::Dict(pairs) = self else { return None };
+        pairs.iter().rev().find(|(name, _)| name.as_str().is_some_and(|name| &**name == key)).map(|(_, value)| value)
+    }
+
+    /// Whether it counts as true, if that is known.
+    pub fn truth(&self) -> Option<bool> {
+        match self {
+            Self::None => Some(false),
+            Self::Bool(value) => Some(*value),
+            Self::Str(text) => Some(!text.is_empty()),
+            Self::Number(number) => Some(number.as_f64() != Some(0.0)),
+            Self::List(list) => Some(!list.is_empty()),
+            Self::Dict(pairs) => Some(!pairs.is_empty()),
+            Self::Unknown(_) | Self::Member(..) => None,
+            _ => Some(true),
+        }
+    }
+
+    /// As JSON; what is not known is left out.
+    pub fn to_json(&self) -> Option<Json> {
+        Some(match self {
+            Self::None => Json::Null,
+            Self::Bool(value) => Json::Bool(*value),
+            Self::Number(number) => Json::Number(number.clone()),
+            Self::Str(text) => Json::String(text.to_string()),
+            Self::List(list) => Json::Array(list.iter().filter_map(Self::to_json).collect()),
+            Self::Dict(pairs) => {
+                let pairs = pairs.iter().filter_map(|(key, value)| Some((key.as_str()?.to_string(), value.to_json()?)));
+                Json::Object(pairs.collect::<Map<_, _>>())
+            }
+            _ => return None,
+        })
+    }
+
+    /// From JSON.
+    pub fn from_json(json: &Json) -> Self {
+        match json {
+            Json::Null => Self::None,
+            Json::Bool(value) => Self::Bool(*value),
+            Json::Number(number) => Self::Number(number.clone()),
+            Json::String(text) => Self::text(text),
+            Json::Array(list) => Self::List(Rc::new(list.iter().map(Self::from_json).collect())),
+            Json::Object(map) => {
+                let pairs = map.iter().map(|(key, value)| (Self::text(key), Self::from_json(value)));
+                Self::Dict(Rc::new(pairs.collect()))
+            }
+        }
+    }
+}

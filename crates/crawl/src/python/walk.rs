@@ -1,0 +1,172 @@
+//! Through all statements, looking for what registers a tool.
+
+use std::rc::Rc;
+
+use super::Reader;
+use super::scope::ScopeId;
+use super::syntax::{Call, Class, Def, Expr, Stmt};
+use super::value::{Arguments, ClassValue, Function, Instance, Value};
+
+/// How deep functions are followed.
+const DEEPEST: usize = 8;
+
+impl Reader<'_> {
+    /// Walks through a file, if it can have tools.
+    pub fn walk_file(&mut self, file: usize) {
+        let scope = self.module(file);
+        if let Some(statements) = self.statements(file) {
+            self.walk(&statements, scope);
+        }
+    }
+
+    pub fn walk(&mut self, statements: &[Stmt], scope: ScopeId) {
+        for statement in statements {
+            if !self.step() {
+                return;
+            }
+            match statement {
+                Stmt::Def(def) => self.walk_def(def, scope, None),
+                Stmt::Class(class) => self.walk_class(class, scope),
+                Stmt::Assign { target, value: Some(value), .. } => {
+                    self.keyed(target, value, scope);
+                    self.visit(value, scope);
+                }
+                Stmt::For { target, iterated, body } => {
+                    self.visit(iterated, scope);
+                    let clause = [(target.clone(), iterated.clone())];
+                    self.each(&clause, scope, &mut |reader, inner| reader.walk(body, inner));
+                }
+                Stmt::Block(inner) | Stmt::Fallback(inner) => self.walk(inner, scope),
+                // Either may run: what is registered only sometimes is registered.
+                Stmt::If { condition, body, otherwise } => {
+                    self.visit(condition, scope);
+                    self.walk(body, scope);
+                    self.walk(otherwise, scope);
+                }
+                Stmt::Return(value) | Stmt::Expr(value) => self.visit(value, scope),
+                Stmt::Import(_) | Stmt::Assign { .. } => {}
+            }
+        }
+    }
+
+    fn walk_def(&mut self, def: &Rc<Def>, scope: ScopeId, own: Option<&Value>) {
+        if !def.speaks_of_tools && def.decorators.is_empty() {
+            return;
+        }
+        let function = Function { def: def.clone(), scope, own: own.cloned() };
+        self.decorated(&Rc::new(function), scope);
+        if def.speaks_of_tools {
+            let function = Function { def: def.clone(), scope, own: own.cloned() };
+            self.walk_into(&function, &Arguments::default());
+        }
+    }
+
+    /// Walks a function's body with its arguments.
+    pub fn walk_into(&mut self, function: &Function, arguments: &Arguments) {
+        let key = Rc::as_ptr(&function.def) as usize;
+        if self.walking.contains(&key) || self.walking.len() >= DEEPEST {
+            return;
+        }
+        self.walking.push(key);
+        let scope = self.enter(function, arguments);
+        self.walk(&function.def.body, scope);
+        self.walking.pop();
+    }
+
+    /// A class: its own statements, and its methods and those it inherits, on any object of it.
+    fn walk_class(&mut self, class: &Rc<Class>, scope: ScopeId) {
+        let value = self.class(class, scope);
+        let own = Value::Instance(Rc::new(Instance { class: value.clone(), arguments: None }));
+        for statement in &class.body {
+            match statement {
+                Stmt::Def(def) => self.walk_def(def, value.scope, Some(&own)),
+                other => self.walk(std::slice::from_ref(other), value.scope),
+            }
+        }
+        for base in self.lineage(&value).0.iter().skip(1) {
+            self.walk_own(&own, base);
+        }
+    }
+
+    /// The methods of an object that was made with arguments.
+    fn walk_methods(&mut self, own: &Value, class: &ClassValue) {
+        for class in &self.lineage(class).0 {
+            self.walk_own(own, class);
+        }
+    }
+
+    fn walk_own(&mut self, own: &Value, class: &ClassValue) {
+        for statement in &class.class.body {
+            let Stmt::Def(def) = statement else { continue };
+            if def.may_register {
+                let function = Function { def: def.clone(), scope: class.scope, own: Some(own.clone()) };
+                self.walk_into(&function, &Arguments::default());
+            }
+        }
+    }
+
+    /// Looks at an expression and all in it.
+    pub fn visit(&mut self, expr: &Rc<Expr>, scope: ScopeId) {
+        if !self.step() {
+            return;
+        }
+        match &**expr {
+            Expr::Call(call) => self.visit_call(call, scope),
+            Expr::Dict(pairs) => {
+                self.described(expr, scope);
+                for (key, value) in pairs {
+                    if let Some(key) = key {
+                        self.keyed_pair(key, value, scope);
+                    }
+                    self.visit(value, scope);
+                }
+            }
+            Expr::Each(each) => self.each(&each.clauses, scope, &mut |reader, inner| {
+                each.body.iter().for_each(|body| reader.visit(body, inner));
+            }),
+            Expr::List(items) | Expr::Joined(items) | Expr::Other(items) => {
+                items.iter().for_each(|item| self.visit(item, scope));
+            }
+            Expr::Attribute(inner, _) | Expr::Spread(inner) => self.visit(inner, scope),
+            Expr::Index(object, keys) => {
+                self.visit(object, scope);
+                keys.iter().for_each(|key| self.visit(key, scope));
+            }
+            Expr::Not(inner) => self.visit(inner, scope),
+            Expr::Add(one, other)
+            | Expr::Union(one, other)
+            | Expr::Or(one, other)
+            | Expr::And(one, other)
+            | Expr::Compare(one, _, other) => {
+                self.visit(one, scope);
+                self.visit(other, scope);
+            }
+            Expr::Choice { then, otherwise, .. } => {
+                self.visit(then, scope);
+                self.visit(otherwise, scope);
+            }
+            _ => {}
+        }
+    }
+
+    fn visit_call(&mut self, call: &Rc<Call>, scope: ScopeId) {
+        self.visit(&call.callee, scope);
+        call.positional.iter().for_each(|argument| self.visit(argument, scope));
+        call.keywords.iter().for_each(|(_, argument)| self.visit(argument, scope));
+        let callee = self.evaluate(&call.callee, scope);
+        self.registers(call, &callee, scope);
+        if let Value::Class(class) = &callee {
+            let arguments = Some(self.arguments(call, scope));
+            self.walk_methods(&Value::Instance(Rc::new(Instance { class: class.clone(), arguments })), class);
+        }
+        if let Value::Function(function) = callee
+            && function.def.may_register
+        {
+            let arguments = self.arguments(call, scope);
+            let says = |value: &Value| value.is_known();
+            if arguments.positional.iter().any(says) || arguments.keywords.iter().any(|(_, value)| says(value)) {
+                self.walk_into(&function, &arguments);
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Versions of Python packages, in their order (PEP 440).
+
+use std::cmp::Ordering;
+
+/// A version, as far as its order needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    epoch: u64,
+    release: Vec<u64>,
+    /// `a`, `b` or `rc`, and its number.
+    before: Option<(u8, u64)>,
+    post: Option<u64>,
+    dev: Option<u64>,
+}
+
+impl Version {
+    /// Reads a version; none if it is not one.
+    pub fn of(text: &str) -> Option<Self> {
+        let text = text.trim().to_ascii_lowercase();
+        let text = text.strip_prefix('v').unwrap_or(&text);
+        let text = text.split('+').next()?;
+        let (epoch, mut rest) = match text.split_once('!') {
+            Some((epoch, rest)) => (epoch.parse().ok()?, rest),
+            None => (0, text),
+        };
+        let mut release = vec![number(&mut rest)?];
+        while let Some(mut next) = rest.strip_prefix('.') {
+            let Some(part) = number(&mut next) else { break };
+            release.push(part);
+            rest = next;
+        }
+        while release.len() > 1 && release.last() == Some(&0) {
+            release.pop();
+        }
+        let words = [("alpha", 0), ("beta", 1), ("preview", 2), ("pre", 2), ("rc", 2), ("a", 0), ("b", 1), ("c", 2)];
+        let before = words.iter().find_map(|(word, rank)| Some((*rank, labelled(&mut rest, word)?)));
+        let post =
+            labelled(&mut rest, "post").or_else(|| labelled(&mut rest, "rev")).or_else(|| labelled(&mut rest, "r"));
+        let post = post.or_else(|| {
+            let mut after = rest.strip_prefix('-')?;
+            let post = number(&mut after)?;
+            rest = after;
+            Some(post)
+        });
+        let dev = labelled(&mut rest, "dev");
+        rest.is_empty().then_some(Self { epoch, release, before, post, dev })
+    }
+
+    /// Whether it comes before a release.
+    pub fn is_early(&self) -> bool {
+        self.before.is_some() || self.dev.is_some()
+    }
+
+    fn rank(&self) -> (u64, &[u64], (u8, u8, u64), Option<u64>, (bool, u64)) {
+        let before = match (self.before, self.post, self.dev) {
+            (Some((word, number)), ..) => (1, word, number),
+            (None, None, Some(_)) => (0, 0, 0),
+            _ => (2, 0, 0),
+        };
+        (self.epoch, &self.release, before, self.post, (self.dev.is_none(), self.dev.unwrap_or_default()))
+    }
+}
+
+impl Ord for Version {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl PartialOrd for Version {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+fn number(rest: &mut &str) -> Option<u64> {
+    let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+    let value = rest.get(..end)?.parse().ok()?;
+    *rest = rest.get(end..)?;
+    Some(value)
+}
+
+/// A word with a number, parted or not: `rc1`, `.post2`, `-dev`.
+fn labelled(rest: &mut &str, word: &str) -> Option<u64> {
+    let parted = rest.strip_prefix(['.', '-', '_']).unwrap_or(rest);
+    let after = parted.strip_prefix(word)?;
+    let mut digits = after.strip_prefix(['.', '-', '_']).unwrap_or(after);
+    match number(&mut digits) {
+        Some(value) => {
+            *rest = digits;
+            Some(value)
+        }
+        None if after.starts_with(|letter: char| letter.is_ascii_alphabetic()) => None,
+        None => {
+            *rest = after;
+            Some(0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_come_in_their_order() {
+        let order = [
+            "0.9",
+            "1.0.dev1",
+            "1.0a1.dev2",
+            "1.0a1",
+            "1.0b2",
+            "1.0rc1",
+            "1.0",
+            "1.0.post1.dev1",
+            "1.0.post1",
+            "1.0.1",
+            "1.10",
+            "2",
+            "1!0.1",
+        ];
+        let read: Vec<Version> = order.iter().map(|text| Version::of(text).expect(text)).collect();
+        for pair in read.windows(2) {
+            assert!(pair[0] < pair[1], "{pair:?}");
+        }
+        assert_eq!(Version::of("1.0"), Version::of("v1.0.0"));
+        assert_eq!(Version::of("1.0-1"), Version::of("1.0.post1"));
+        assert_eq!(Version::of("1.0_alpha.1"), Version::of("1.0a1"));
+        assert_eq!(Version::of("nightly"), None);
+        assert_eq!(Version::of("1.0banana"), None);
+        assert!(Version::of("1.0rc1").expect("read").is_early());
+        assert!(!Version::of("1.0.post1").expect("read").is_early());
+    }
+}

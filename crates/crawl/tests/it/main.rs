@@ -1,0 +1,6 @@
+//! What is read from packages, and what is not.
+
+mod archives;
+mod phantoms;
+mod python;
+mod support;
