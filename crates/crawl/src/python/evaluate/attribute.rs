@@ -43,10 +43,10 @@ impl Reader<'_> {
             let outside = self.scopes.get(class.scope).and_then(|scope| scope.parent).unwrap_or(class.scope);
             for base in &class.class.bases {
                 match self.evaluate(base, outside) {
-                    Value::Class(base) if own.len() < MOST_BASES => {
-                        if !own.iter().any(|known| Rc::ptr_eq(&known.class, &base.class)) {
-                            own.push(base);
-                        }
+                    Value::Class(base)
+                        if own.len() < MOST_BASES && !own.iter().any(|known| Rc::ptr_eq(&known.class, &base.class)) =>
+                    {
+                        own.push(base);
                     }
                     Value::External(path) => others.push(path),
                     Value::Unknown(Some(name)) => others.push(name),
@@ -65,7 +65,7 @@ impl Reader<'_> {
     /// A member that stands in the class itself.
     fn of_class(&mut self, class: &ClassValue, name: &Rc<str>, own: Option<&Value>) -> Option<Value> {
         for class in self.lineage(class).0 {
-            let Some(binding) = self.scopes.get(class.scope).and_then(|scope| scope.names.get(name).cloned()) else {
+            let Some(binding) = self.scopes.get(class.scope).and_then(|scope| scope.get(name).cloned()) else {
                 continue;
             };
             let Binding::Def(def) = &binding else { return Some(self.bound(name, binding, class.scope)) };
@@ -148,8 +148,7 @@ impl Reader<'_> {
     /// Opens the scope of a function with its arguments.
     pub fn enter(&mut self, function: &Function, arguments: &Arguments) -> ScopeId {
         let file = self.scopes.get(function.scope).map_or(0, |scope| scope.file);
-        let mut scope = Scope::within(function.scope, file);
-        scope.bind(&function.def.body);
+        let mut scope = Scope::within(function.scope, file).with(self.names(&function.def.body));
         let mut place = 0;
         for (at, parameter) in function.def.parameters.iter().enumerate() {
             if let (0, Some(own)) = (at, &function.own) {
