@@ -29,7 +29,7 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { entries: 60_000, file: 4 << 20, kept: 32 << 20, stream: 512 << 20, depth: 32 }
+        Self { entries: 60_000, file: 4 << 20, kept: 24 << 20, stream: 512 << 20, depth: 32 }
     }
 }
 

@@ -27,3 +27,11 @@ pub struct FoundTool {
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub annotations: Map<String, Value>,
 }
+
+impl FoundTool {
+    /// How much it says, to choose among several of one name.
+    pub(crate) fn says(&self) -> (bool, bool, usize) {
+        let parameters = self.input_schema.get("properties").and_then(Value::as_object).map_or(0, Map::len);
+        (!self.annotations.is_empty(), self.description.is_some(), parameters)
+    }
+}

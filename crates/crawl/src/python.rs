@@ -21,23 +21,28 @@ use std::rc::Rc;
 use crate::found::{FoundTool, SourceFile};
 use evaluate::Looking;
 use files::Files;
-use register::Registered;
-use scope::{Scope, ScopeId};
+use register::{Found, Registered};
+use scope::{Names, Scope, ScopeId};
 use syntax::Stmt;
 use value::Value;
 
 /// How much is looked at in one package. It is counted, not timed, so that every machine finds the same.
-const STEPS: usize = 10_000_000;
+const STEPS: usize = 5_000_000;
+
+/// How many scopes may be open at once.
+const SCOPES: usize = 200_000;
 
 /// The tools that these files of one package define, by name.
 pub fn python_tools(files: &[SourceFile<'_>]) -> Vec<FoundTool> {
     let chosen = which::chosen(files);
     let imports_mcp = chosen.iter().any(|file| which::imports_mcp(file.text));
     let mut reader = Reader::new(Files::of(&chosen), imports_mcp);
-    for (at, file) in chosen.iter().enumerate() {
-        if which::can_have_tools(file.text) {
-            reader.walk_file(at);
-        }
+    let able: Vec<usize> =
+        (0..chosen.len()).filter(|at| chosen.get(*at).is_some_and(|file| which::can_have_tools(file.text))).collect();
+    // What stands in the open comes first; only then calls are followed, as far as they go.
+    for follows_calls in [false, true] {
+        reader.begin(follows_calls);
+        able.iter().for_each(|at| reader.walk_file(*at));
     }
     reader.tools()
 }
@@ -54,6 +59,10 @@ struct Reader<'f> {
     imports_mcp: bool,
     modules: HashMap<usize, (ScopeId, Rc<Vec<Stmt>>)>,
     scopes: Vec<Scope>,
+    /// Scopes below this one are kept.
+    floor: usize,
+    /// What statements bind, by where they are.
+    names: HashMap<usize, Rc<Names>>,
     /// Scopes of modules and classes.
     lasting: HashSet<ScopeId>,
     /// What their names came to.
@@ -66,10 +75,11 @@ struct Reader<'f> {
     walking: Vec<usize>,
     depth_of_classes: usize,
     steps: usize,
-    found: Vec<Registered>,
+    follows_calls: bool,
+    found: Found,
     /// Functions that were registered, and tools of functions that were only put aside.
     registered: HashSet<usize>,
-    collected: Vec<Registered>,
+    collected: Found,
     /// Prefixes of servers that are mounted on others.
     mounted: HashMap<usize, Rc<str>>,
 }
@@ -81,6 +91,8 @@ impl<'f> Reader<'f> {
             imports_mcp,
             modules: HashMap::new(),
             scopes: Vec::new(),
+            floor: 0,
+            names: HashMap::new(),
             lasting: HashSet::new(),
             known: HashMap::new(),
             classes: HashMap::new(),
@@ -89,22 +101,47 @@ impl<'f> Reader<'f> {
             walking: Vec::new(),
             depth_of_classes: 0,
             steps: 0,
-            found: Vec::new(),
+            follows_calls: false,
+            found: Found::default(),
             registered: HashSet::new(),
-            collected: Vec::new(),
+            collected: Found::default(),
             mounted: HashMap::new(),
         }
+    }
+
+    fn begin(&mut self, follows_calls: bool) {
+        self.follows_calls = follows_calls;
+        self.steps = 0;
     }
 
     /// Counts a step; false when there have been enough.
     fn step(&mut self) -> bool {
         self.steps += 1;
-        self.steps <= STEPS
+        self.steps <= STEPS && self.scopes.len() <= SCOPES
+    }
+
+    /// What statements bind; it is looked up once.
+    fn names(&mut self, statements: &[Stmt]) -> Rc<Names> {
+        let key = statements.as_ptr() as usize;
+        self.names.entry(key).or_insert_with(|| Rc::new(Names::of(statements))).clone()
     }
 
     fn open(&mut self, scope: Scope) -> ScopeId {
         self.scopes.push(scope);
         self.scopes.len() - 1
+    }
+
+    /// Closes the scopes that were opened since, unless something still needs them.
+    fn close(&mut self, mark: usize, are_needed: bool) {
+        if !are_needed && self.floor <= mark {
+            self.scopes.truncate(mark);
+        }
+    }
+
+    /// Keeps a scope, and those before it, to the end.
+    fn last(&mut self, scope: ScopeId) {
+        self.lasting.insert(scope);
+        self.floor = self.scopes.len();
     }
 
     /// The scope of a file, which is read when it is first asked for.
@@ -113,10 +150,9 @@ impl<'f> Reader<'f> {
             return *scope;
         }
         let statements = self.files.get(file).and_then(|file| lower::statements(file.text)).unwrap_or_default();
-        let mut scope = Scope { file, ..Scope::default() };
-        scope.bind(&statements);
+        let scope = Scope::of_file(file).with(Rc::new(Names::of(&statements)));
         let scope = self.open(scope);
-        self.lasting.insert(scope);
+        self.last(scope);
         self.modules.insert(file, (scope, Rc::new(statements)));
         scope
     }
@@ -128,17 +164,17 @@ impl<'f> Reader<'f> {
     /// What was found, once for each name: the one that says most.
     fn tools(self) -> Vec<FoundTool> {
         let mut by_name: BTreeMap<String, FoundTool> = BTreeMap::new();
-        let is_registered = |tool: &&Registered| tool.def.is_some_and(|def| self.registered.contains(&def));
+        let is_registered = |tool: &Registered| tool.def.is_some_and(|def| self.registered.contains(&def));
         let collected = self.collected.iter().filter(|tool| !is_registered(tool));
         // A function that is registered at a known server is not also one of an unknown server.
         let placed: HashSet<_> = self.found.iter().filter(|tool| tool.server.is_some()).map(|tool| tool.def).collect();
         let found =
             self.found.iter().filter(|tool| tool.server.is_some() || tool.def.is_none() || !placed.contains(&tool.def));
         for Registered { tool, server, .. } in found.chain(collected) {
-            let name = self.mounted_name(&tool.name, *server);
-            let tool = FoundTool { name: name.clone(), ..tool.clone() };
+            let name = self.mounted_name(&tool.name, server);
+            let tool = FoundTool { name: name.clone(), ..tool };
             match by_name.get(&name) {
-                Some(known) if says(known) >= says(&tool) => {}
+                Some(known) if known.says() >= tool.says() => {}
                 _ => {
                     by_name.insert(name, tool);
                 }
@@ -146,9 +182,4 @@ impl<'f> Reader<'f> {
         }
         by_name.into_values().collect()
     }
-}
-
-fn says(tool: &FoundTool) -> (bool, bool, usize) {
-    let parameters = tool.input_schema.get("properties").and_then(|all| all.as_object()).map_or(0, |all| all.len());
-    (!tool.annotations.is_empty(), tool.description.is_some(), parameters)
 }

@@ -6,7 +6,7 @@ mod call;
 use std::collections::HashSet;
 use std::rc::Rc;
 
-pub use attribute::fields;
+pub use attribute::{fields, init};
 
 use super::Reader;
 use super::scope::{Binding, Scope, ScopeId};
@@ -16,7 +16,7 @@ use super::value::{ClassValue, Function, Instance, Value};
 /// How deep one value may rest on another.
 const DEEPEST: usize = 60;
 /// How many steps one value may take: a table of some hundred tools with all they take.
-const LONGEST_LOOK: usize = 150_000;
+const LONGEST_LOOK: usize = 100_000;
 /// The longest text that is put together.
 const LONGEST: usize = 64 << 10;
 
@@ -34,6 +34,12 @@ impl Reader<'_> {
     pub fn evaluate(&mut self, expr: &Rc<Expr>, scope: ScopeId) -> Value {
         if self.looking.depth == 0 {
             self.looking.until = self.steps + LONGEST_LOOK;
+            self.looking.depth = 1;
+            let mark = self.scopes.len();
+            let value = self.evaluate(expr, scope);
+            self.looking.depth = 0;
+            self.close(mark, value.has_scope());
+            return value;
         }
         if !self.step() || self.looking.depth >= DEEPEST || self.steps > self.looking.until {
             return Value::unknown();
@@ -103,11 +109,11 @@ impl Reader<'_> {
         let mut at = Some(scope);
         while let Some(id) = at {
             let Some(scope) = self.scopes.get(id) else { break };
-            if let Some(binding) = scope.names.get(name).cloned() {
+            if let Some(binding) = scope.get(name).cloned() {
                 return self.bound(name, binding, id);
             }
             at = scope.parent;
-            if at.is_none() && !scope.stars.is_empty() {
+            if at.is_none() && !scope.stars().is_empty() {
                 return self.starred(name, id);
             }
         }
@@ -141,6 +147,9 @@ impl Reader<'_> {
         self.looking.names.remove(&key);
         // What a module or a class says does not change from one look to the next.
         if is_lasting && value.is_known() && self.lasting.contains(&scope) {
+            if value.has_scope() {
+                self.floor = self.scopes.len();
+            }
             self.known.insert(key, value.clone());
         }
         match value {
@@ -191,11 +200,10 @@ impl Reader<'_> {
             return ClassValue { class: class.clone(), scope: *own };
         }
         let file = self.scopes.get(scope).map_or(0, |scope| scope.file);
-        let mut own = Scope::within(scope, file);
-        own.bind(&class.body);
+        let own = Scope::within(scope, file).with(self.names(&class.body));
         let own = self.open(own);
         self.classes.insert(key, own);
-        self.lasting.insert(own);
+        self.last(own);
         ClassValue { class: class.clone(), scope: own }
     }
 
@@ -225,8 +233,8 @@ impl Reader<'_> {
     pub fn member_of(&mut self, file: usize, item: &str) -> Value {
         let scope = self.module(file);
         let name: Rc<str> = item.into();
-        let has_star = self.scopes.get(scope).is_some_and(|scope| !scope.stars.is_empty());
-        let binding = self.scopes.get(scope).and_then(|scope| scope.names.get(&name).cloned());
+        let has_star = self.scopes.get(scope).is_some_and(|scope| !scope.stars().is_empty());
+        let binding = self.scopes.get(scope).and_then(|scope| scope.get(&name).cloned());
         match binding {
             Some(binding) => self.bound(&name, binding, scope),
             None => {
@@ -247,7 +255,8 @@ impl Reader<'_> {
         if !self.looking.names.insert(key.clone()) {
             return Value::Unknown(Some(name.clone()));
         }
-        let (from, stars) = self.scopes.get(scope).map(|scope| (scope.file, scope.stars.clone())).unwrap_or_default();
+        let (from, stars) =
+            self.scopes.get(scope).map(|scope| (scope.file, scope.stars().to_vec())).unwrap_or_default();
         let mut found = Value::Unknown(Some(name.clone()));
         for (up, module) in stars {
             let value = match self.files.module(from, up, &module) {

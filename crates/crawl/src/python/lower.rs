@@ -21,6 +21,8 @@ const STEPS: usize = 400_000;
 struct Source<'t> {
     text: &'t str,
     depth: usize,
+    /// Inside a function that does not speak of tools: only what it binds and returns counts.
+    is_lean: bool,
 }
 
 /// The statements of a text; none if it takes too long.
@@ -37,7 +39,7 @@ pub fn statements(text: &str) -> Option<Vec<Stmt>> {
     let mut from = |at: usize, _| bytes.get(at..).unwrap_or_default();
     let tree = parser.parse_with_options(&mut from, None, Some(options))?;
     let mut out = Vec::new();
-    block(tree.root_node(), Source { text, depth: 0 }, &mut out);
+    block(tree.root_node(), Source { text, depth: 0, is_lean: false }, &mut out);
     Some(out)
 }
 
@@ -80,6 +82,9 @@ fn inside(node: Node<'_>, source: Source<'_>) -> Vec<Stmt> {
 }
 
 fn statement(node: Node<'_>, source: Source<'_>, out: &mut Vec<Stmt>) {
+    if source.is_lean && matches!(node.kind(), "for_statement" | "while_statement" | "match_statement") {
+        return;
+    }
     match node.kind() {
         "function_definition" => out.extend(def(node, Vec::new(), source).map(|def| Stmt::Def(Rc::new(def)))),
         "class_definition" => out.extend(class(node, source).map(|class| Stmt::Class(Rc::new(class)))),
@@ -103,6 +108,7 @@ fn statement(node: Node<'_>, source: Source<'_>, out: &mut Vec<Stmt>) {
             out.push(Stmt::Block(inside(node, source)));
         }
         "comment" | "pass_statement" | "case_pattern" => {}
+        _ if source.is_lean => {}
         _ => out.push(Stmt::Expr(expression(node, source))),
     }
 }
@@ -116,6 +122,7 @@ fn simple(node: Node<'_>, source: Source<'_>, out: &mut Vec<Stmt>) {
         }
         // `tools += [...]` binds nothing new; what is added is looked at.
         "augmented_assignment" => out.extend(field("right").map(Stmt::Expr)),
+        _ if source.is_lean && node.kind() != "string" => {}
         _ => out.push(Stmt::Expr(expression(node, source))),
     }
 }
@@ -158,9 +165,11 @@ fn def(node: Node<'_>, decorators: Vec<Rc<Expr>>, source: Source<'_>) -> Option<
     let name = source.name(node.child_by_field_name("name")?);
     let parameters = node.child_by_field_name("parameters").map(children).unwrap_or_default();
     let parameters = parameters.into_iter().filter_map(|parameter| self::parameter(parameter, source)).collect();
-    let body = node.child_by_field_name("body").map(|body| inside(body, source)).unwrap_or_default();
     let text = source.of(node);
     let (speaks_of_tools, may_register) = (speaks_of_tools(text), may_register(text));
+    // An `__init__` may hand names on.
+    let within = Source { is_lean: !speaks_of_tools && &*name != "__init__", ..source };
+    let body = node.child_by_field_name("body").map(|body| inside(body, within)).unwrap_or_default();
     Some(Def { name, decorators, parameters, docstring: docstring(&body), body, speaks_of_tools, may_register })
 }
 

@@ -3,6 +3,8 @@
 mod collect;
 mod server;
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::rc::Rc;
 
 use serde_json::{Map, Value as Json};
@@ -18,6 +20,9 @@ use server::{is_decorator, is_of_mcp, last};
 /// The longest name of a tool.
 const LONGEST_NAME: usize = 128;
 
+/// The most tools of one package; what has more makes them up.
+const MOST_TOOLS: usize = 5_000;
+
 /// A tool, and the server it was registered at, if that is known.
 #[derive(Debug)]
 pub struct Registered {
@@ -25,6 +30,31 @@ pub struct Registered {
     pub server: Option<usize>,
     /// The function it is.
     pub def: Option<usize>,
+}
+
+/// All that was found, once each: the one that says most.
+#[derive(Debug, Default)]
+pub struct Found(BTreeMap<(String, Option<usize>, Option<usize>), FoundTool>);
+
+impl Found {
+    pub fn push(&mut self, found: Registered) {
+        let Registered { tool, server, def } = found;
+        let is_full = self.0.len() >= MOST_TOOLS;
+        match self.0.entry((tool.name.clone(), server, def)) {
+            Entry::Vacant(_) if is_full => {}
+            Entry::Vacant(place) => {
+                place.insert(tool);
+            }
+            Entry::Occupied(mut known) if known.get().says() < tool.says() => {
+                known.insert(tool);
+            }
+            Entry::Occupied(_) => {}
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Registered> {
+        self.0.iter().map(|((_, server, def), tool)| Registered { tool: tool.clone(), server: *server, def: *def })
+    }
 }
 
 impl Reader<'_> {
@@ -42,7 +72,7 @@ impl Reader<'_> {
                     self.register_function(&callee, &target, &Arguments::default());
                 }
                 // A decorator of the package's own: what it does with the function.
-                Value::Function(maker) if maker.def.speaks_of_tools => {
+                Value::Function(maker) if self.follows_calls && maker.def.may_register => {
                     let positional = vec![Value::Function(function.clone())];
                     self.walk_into(&maker, &Arguments { positional, ..Arguments::default() });
                 }
@@ -177,7 +207,13 @@ impl Reader<'_> {
 
     /// A tool that is described in full: `Tool(name=…, inputSchema=…)`.
     fn register_described(&mut self, arguments: &Arguments, at: Option<(&Rc<Call>, ScopeId)>) {
-        let Some(Value::Str(name)) = arguments.get("name", None) else { return };
+        if let Some(tool) = self.tool_described(arguments, at) {
+            self.found.push(Registered { tool, server: None, def: None });
+        }
+    }
+
+    fn tool_described(&mut self, arguments: &Arguments, at: Option<(&Rc<Call>, ScopeId)>) -> Option<FoundTool> {
+        let name = arguments.get("name", None)?.as_str()?;
         let said = arguments.get("description", None).and_then(Value::as_str).map(|said| clean(said));
         let loosely = |reader: &mut Self| {
             let (call, scope) = at?;
@@ -185,14 +221,11 @@ impl Reader<'_> {
             reader.loosely(&description.1, scope)
         };
         let description = said.or_else(|| loosely(self));
-        let schema = ["inputSchema", "input_schema", "parameters"];
+        let schema = ["inputSchema", "input_schema", "parameters", "schema"];
         let schema = schema.iter().find_map(|name| arguments.get(name, None)).and_then(Value::to_json);
         let input_schema = schema.filter(Json::is_object).unwrap_or_else(empty_schema);
         let annotations = claims(arguments.get("annotations", None));
-        if is_name(name) {
-            let tool = FoundTool { name: name.to_string(), description, input_schema, annotations };
-            self.found.push(Registered { tool, server: None, def: None });
-        }
+        is_name(name).then(|| FoundTool { name: name.to_string(), description, input_schema, annotations })
     }
 
     /// A text with holes that nobody knows: without them.

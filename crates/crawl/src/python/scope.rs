@@ -47,19 +47,60 @@ pub struct Scope {
     pub parent: Option<ScopeId>,
     /// The file it is in.
     pub file: usize,
-    pub names: HashMap<Rc<str>, Binding>,
-    /// Modules all of whose names are taken over.
-    pub stars: Vec<(usize, Rc<str>)>,
+    /// Parameters, and what a loop is at.
+    given: Vec<(Rc<str>, Binding)>,
+    /// What the statements bind; the same for all calls of a function.
+    body: Option<Rc<Names>>,
 }
 
 impl Scope {
+    /// The scope of a file.
+    pub fn of_file(file: usize) -> Self {
+        Self { file, ..Self::default() }
+    }
+
     pub fn within(parent: ScopeId, file: usize) -> Self {
         Self { parent: Some(parent), file, ..Self::default() }
     }
 
-    /// Binds what statements bind. Python runs them in order; of several bindings the last one counts.
-    pub fn bind(&mut self, statements: &[Stmt]) {
-        self.bind_all(statements, When::Always);
+    /// With what statements bind.
+    pub fn with(self, body: Rc<Names>) -> Self {
+        Self { body: Some(body), ..self }
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Binding> {
+        let given = self.given.iter().rev().find(|(known, _)| &**known == name).map(|(_, binding)| binding);
+        given.or_else(|| self.body.as_ref()?.names.get(name))
+    }
+
+    /// Modules all of whose names are taken over.
+    pub fn stars(&self) -> &[(usize, Rc<str>)] {
+        self.body.as_ref().map_or(&[], |body| &body.stars)
+    }
+
+    pub fn value(&mut self, name: &Rc<str>, value: Value) {
+        self.given.push((name.clone(), Binding::Value(value)));
+    }
+
+    pub fn parameter(&mut self, parameter: &Parameter) {
+        let (annotation, default) = (parameter.annotation.clone(), parameter.default.clone());
+        self.given.push((parameter.name.clone(), Binding::Parameter { annotation, default }));
+    }
+}
+
+/// What statements bind.
+#[derive(Debug, Default)]
+pub struct Names {
+    names: HashMap<Rc<str>, Binding>,
+    stars: Vec<(usize, Rc<str>)>,
+}
+
+impl Names {
+    /// Python runs statements in order; of several bindings the last one counts.
+    pub fn of(statements: &[Stmt]) -> Self {
+        let mut names = Self::default();
+        names.bind_all(statements, When::Always);
+        names
     }
 
     fn bind_all(&mut self, statements: &[Stmt], when: When) {
@@ -129,14 +170,5 @@ impl Scope {
         }
         let (up, module, item) = (import.up, import.module.clone(), import.item.clone());
         self.set(&import.bound, Binding::Import { up, module, item }, when);
-    }
-
-    pub fn value(&mut self, name: &Rc<str>, value: Value) {
-        self.names.insert(name.clone(), Binding::Value(value));
-    }
-
-    pub fn parameter(&mut self, parameter: &Parameter) {
-        let (annotation, default) = (parameter.annotation.clone(), parameter.default.clone());
-        self.names.insert(parameter.name.clone(), Binding::Parameter { annotation, default });
     }
 }

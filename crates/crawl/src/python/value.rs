@@ -86,6 +86,10 @@ pub struct Registrar {
 }
 
 impl Arguments {
+    fn has_scope(&self) -> bool {
+        self.positional.iter().chain(self.keywords.iter().map(|(_, value)| value)).any(Value::has_scope)
+    }
+
     /// The argument of a name, or at a place.
     pub fn get(&self, name: &str, place: Option<usize>) -> Option<&Value> {
         let named = self.keywords.iter().find(|(keyword, _)| &**keyword == name).map(|(_, value)| value);
@@ -108,6 +112,19 @@ impl Value {
 
     pub fn as_str(&self) -> Option<&Rc<str>> {
         if let Self::Str(text) = self { Some(text) } else { None }
+    }
+
+    /// Whether scopes must be kept for it.
+    pub fn has_scope(&self) -> bool {
+        match self {
+            Self::Function(_) | Self::Class(_) | Self::Instance(_) => true,
+            Self::Member(owner, _) => owner.has_scope(),
+            Self::List(list) => list.iter().any(Self::has_scope),
+            Self::Dict(pairs) => pairs.iter().any(|(key, value)| key.has_scope() || value.has_scope()),
+            Self::Foreign(made) => made.arguments.has_scope(),
+            Self::Registrar(registrar) => registrar.callee.has_scope() || registrar.arguments.has_scope(),
+            _ => false,
+        }
     }
 
     /// The value of a key.

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::Reader;
-use super::scope::ScopeId;
+use super::scope::{Scope, ScopeId};
 use super::syntax::{Call, Class, Def, Expr, Stmt};
 use super::value::{Arguments, ClassValue, Function, Instance, Value};
 
@@ -34,7 +34,13 @@ impl Reader<'_> {
                 Stmt::For { target, iterated, body } => {
                     self.visit(iterated, scope);
                     let clause = [(target.clone(), iterated.clone())];
-                    self.each(&clause, scope, &mut |reader, inner| reader.walk(body, inner));
+                    self.each(&clause, scope, &mut |reader, inner| {
+                        // What the body binds depends on the element.
+                        let file = reader.scopes.get(inner).map_or(0, |scope| scope.file);
+                        let names = reader.names(body);
+                        let inner = reader.open(Scope::within(inner, file).with(names));
+                        reader.walk(body, inner);
+                    });
                 }
                 Stmt::Block(inner) | Stmt::Fallback(inner) => self.walk(inner, scope),
                 // Either may run: what is registered only sometimes is registered.
@@ -68,8 +74,10 @@ impl Reader<'_> {
             return;
         }
         self.walking.push(key);
+        let mark = self.scopes.len();
         let scope = self.enter(function, arguments);
         self.walk(&function.def.body, scope);
+        self.close(mark, false);
         self.walking.pop();
     }
 
@@ -83,8 +91,10 @@ impl Reader<'_> {
                 other => self.walk(std::slice::from_ref(other), value.scope),
             }
         }
-        for base in self.lineage(&value).0.iter().skip(1) {
-            self.walk_own(&own, base);
+        if self.follows_calls {
+            for base in self.lineage(&value).0.iter().skip(1) {
+                self.walk_own(&own, base);
+            }
         }
     }
 
@@ -155,6 +165,10 @@ impl Reader<'_> {
         call.keywords.iter().for_each(|(_, argument)| self.visit(argument, scope));
         let callee = self.evaluate(&call.callee, scope);
         self.registers(call, &callee, scope);
+        self.collects_described(call, &callee, scope);
+        if !self.follows_calls {
+            return;
+        }
         if let Value::Class(class) = &callee {
             let arguments = Some(self.arguments(call, scope));
             self.walk_methods(&Value::Instance(Rc::new(Instance { class: class.clone(), arguments })), class);

@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use gatelodge_catalogue::Source;
+use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::cli::{CrawlArgs, CrawlCommand};
-use crate::desk;
 use crate::exit::Exit;
 use cache::Cache;
 use fetch::Fetcher;
@@ -25,8 +25,8 @@ use names::Wanted;
 use package::Index;
 use progress::Progress;
 
-/// How many archives are read at once; each may take some tens of megabytes.
-const READERS: usize = 2;
+/// How many archives are read at once; each may take a few hundred megabytes.
+const READERS: usize = 1;
 
 pub fn run(command: CrawlCommand) -> Result<Exit> {
     match command {
@@ -36,7 +36,9 @@ pub fn run(command: CrawlCommand) -> Result<Exit> {
 }
 
 fn wait(work: impl Future<Output = Result<Exit>>) -> Result<Exit> {
-    desk::wait(LocalSet::new().run_until(work))
+    // No more threads than are needed, for each keeps memory of its own.
+    let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(READERS).build()?;
+    runtime.block_on(LocalSet::new().run_until(work))
 }
 
 async fn crawl(source: Source, only: Vec<String>, args: CrawlArgs) -> Result<Exit> {

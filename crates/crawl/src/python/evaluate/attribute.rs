@@ -65,7 +65,7 @@ impl Reader<'_> {
     /// A member that stands in the class itself.
     fn of_class(&mut self, class: &ClassValue, name: &Rc<str>, own: Option<&Value>) -> Option<Value> {
         for class in self.lineage(class).0 {
-            let Some(binding) = self.scopes.get(class.scope).and_then(|scope| scope.names.get(name).cloned()) else {
+            let Some(binding) = self.scopes.get(class.scope).and_then(|scope| scope.get(name).cloned()) else {
                 continue;
             };
             let Binding::Def(def) = &binding else { return Some(self.bound(name, binding, class.scope)) };
@@ -148,8 +148,7 @@ impl Reader<'_> {
     /// Opens the scope of a function with its arguments.
     pub fn enter(&mut self, function: &Function, arguments: &Arguments) -> ScopeId {
         let file = self.scopes.get(function.scope).map_or(0, |scope| scope.file);
-        let mut scope = Scope::within(function.scope, file);
-        scope.bind(&function.def.body);
+        let mut scope = Scope::within(function.scope, file).with(self.names(&function.def.body));
         let mut place = 0;
         for (at, parameter) in function.def.parameters.iter().enumerate() {
             if let (0, Some(own)) = (at, &function.own) {

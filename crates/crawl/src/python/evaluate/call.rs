@@ -9,6 +9,8 @@ use crate::python::syntax::{Call, Expr, Stmt};
 use crate::python::text::clean;
 use crate::python::value::{Arguments, Foreign, Function, Instance, Registrar, Value};
 
+/// How deep calls within calls are followed for a value.
+const DEEPEST_CALL: usize = 6;
 /// The most elements that are gone through.
 const MOST_ELEMENTS: usize = 2_000;
 
@@ -63,7 +65,7 @@ impl Reader<'_> {
     /// What a function returns, if it is one thing.
     pub fn returned(&mut self, function: &Function, arguments: &Arguments) -> Value {
         let key = Rc::as_ptr(&function.def) as usize;
-        if self.running.contains(&key) {
+        if self.running.contains(&key) || self.running.len() >= DEEPEST_CALL {
             return Value::unknown();
         }
         self.running.push(key);

@@ -4,9 +4,10 @@ use std::rc::Rc;
 
 use super::Registered;
 use crate::python::Reader;
+use crate::python::evaluate::{fields, init};
 use crate::python::scope::ScopeId;
-use crate::python::syntax::{Def, Expr};
-use crate::python::value::{Arguments, Function, Value};
+use crate::python::syntax::{Call, Def, Expr};
+use crate::python::value::{Arguments, ClassValue, Function, Value};
 
 impl Reader<'_> {
     /// Takes note of a function under a decorator that speaks of tools by its name, `@tool` or `@tools.register`. It
@@ -19,12 +20,58 @@ impl Reader<'_> {
         if !self.imports_mcp || !speaks(callee) {
             return;
         }
-        let Value::Function(own) = self.evaluate(callee, scope) else { return };
-        let arguments = named(&own, arguments);
+        let arguments = match self.evaluate(callee, scope) {
+            Value::Function(own) => named(&own, arguments),
+            // `@tools.append`.
+            Value::Member(list, name) if matches!(*list, Value::List(_)) && &*name == "append" => Arguments::default(),
+            _ => return,
+        };
         if let Some(tool) = self.tool_of(&Value::Function(function.clone()), &arguments) {
             let def = Some(Rc::as_ptr(&function.def) as usize);
             self.collected.push(Registered { tool, server: None, def });
         }
+    }
+}
+
+impl Reader<'_> {
+    /// Takes note of a tool that is told in full to something of the package's own: `register_tool(name=…,
+    /// description=…, handler=…)`, or `ToolSpec(…)`. It counts as one in a package that uses MCP.
+    pub fn collects_described(&mut self, call: &Rc<Call>, callee: &Value, scope: ScopeId) {
+        let (Expr::Name(name) | Expr::Attribute(_, name)) = &*call.callee else { return };
+        let name = name.trim_matches('_').to_ascii_lowercase();
+        let arguments = match callee {
+            Value::Function(own) if matches!(name.as_str(), "register_tool" | "add_tool" | "register") => {
+                let arguments = self.arguments(call, scope);
+                named(own, arguments)
+            }
+            Value::Class(class) if matches!(&*name, "tool" | "toolspec" | "tooldef" | "tooldefinition" | "mcptool") => {
+                let arguments = self.arguments(call, scope);
+                self.fields_of(class, arguments)
+            }
+            _ => return,
+        };
+        let is_text = |name: &str| arguments.get(name, None).and_then(Value::as_str).is_some();
+        let runs = ["handler", "func", "fn", "callback", "input_schema", "inputSchema", "schema", "parameters"];
+        let is_whole =
+            is_text("name") && is_text("description") && runs.iter().any(|name| arguments.get(name, None).is_some());
+        if self.imports_mcp
+            && is_whole
+            && let Some(tool) = self.tool_described(&arguments, None)
+        {
+            self.collected.push(Registered { tool, server: None, def: None });
+        }
+    }
+
+    /// Arguments by the names of a class's fields.
+    fn fields_of(&mut self, class: &ClassValue, arguments: Arguments) -> Arguments {
+        let lineage = self.lineage(class).0;
+        if let Some(init) = lineage.iter().find_map(|class| init(&class.class)) {
+            let own = Some(Value::None);
+            return named(&Function { def: init.clone(), scope: class.scope, own }, arguments);
+        }
+        let names = lineage.iter().rev().flat_map(|class| fields(&class.class)).map(|(name, ..)| name);
+        let placed: Vec<_> = names.zip(arguments.positional).collect();
+        Arguments { keywords: arguments.keywords.into_iter().chain(placed).collect(), ..Arguments::default() }
     }
 }
 
@@ -41,9 +88,8 @@ fn speaks(callee: &Expr) -> bool {
         _ => false,
     });
     match name.as_str() {
-        "tool" | "mcp_tool" | "mcptool" | "register_tool" | "registertool" | "define_tool" | "add_tool" => true,
-        "register" | "add" => by_owner,
-        _ => name.starts_with("mcp_") && name.ends_with("_tool"),
+        "register" | "add" | "append" => by_owner,
+        _ => name.ends_with("tool"),
     }
 }
 

@@ -51,7 +51,7 @@ impl Reader<'_> {
         let mut at = Some(scope);
         while let Some(id) = at {
             let scope = self.scopes.get(id)?;
-            match scope.names.get(name) {
+            match scope.get(name) {
                 Some(Binding::Expr(expr)) => return Some((expr.clone(), id)),
                 Some(_) => return None,
                 None => at = scope.parent,

@@ -1,7 +1,7 @@
 //! The source files of archives that were read, so that a second reading needs no network.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,12 +33,20 @@ impl Cache {
         Ok(Self { folder: folder.to_owned(), left: AtomicU64::new(most.saturating_sub(size)) })
     }
 
-    /// What was taken from an archive before. What cannot be read is as good as not there.
+    /// Whether something was taken from an archive before.
+    pub fn has(&self, hash: &str) -> bool {
+        self.path(hash).is_some_and(|path| path.exists())
+    }
+
+    /// What was taken from an archive before. What cannot be read is dropped.
     pub fn get(&self, hash: &str) -> Option<Unpacked> {
-        let file = fs::File::open(self.path(hash)?).ok()?;
-        let mut text = String::new();
-        GzDecoder::new(file).take(LARGEST).read_to_string(&mut text).ok()?;
-        serde_json::from_str(&text).ok()
+        let path = self.path(hash)?;
+        let file = fs::File::open(&path).ok()?;
+        let kept = serde_json::from_reader(BufReader::new(GzDecoder::new(file).take(LARGEST))).ok();
+        if kept.is_none() {
+            let _ = fs::remove_file(&path);
+        }
+        kept
     }
 
     /// Keeps what was taken, as long as there is room. A cache that fails costs time, nothing else.

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufReader, Seek};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use data_encoding::HEXLOWER;
 use gatelodge_catalogue::{PackageFacts, Source};
 use gatelodge_crawl::{
-    Bounds, FoundTool, Listed, Release, Skip, Unpacked, facts, javascript_tools, newest_npm, newest_pypi, python_tools,
-    unpack, uses_mcp,
+    Bounds, Form, FoundTool, Listed, Release, Skip, Unpacked, facts, javascript_tools, newest_npm, newest_pypi,
+    python_tools, unpack, uses_mcp,
 };
 use http::Uri;
 use serde::{Deserialize, Serialize};
@@ -32,7 +33,7 @@ const MOST_ARCHIVE: usize = 160 << 20;
 pub struct Index {
     pub source: Source,
     pub address: Uri,
-    pub fetcher: std::sync::Arc<Fetcher>,
+    pub fetcher: Arc<Fetcher>,
     pub cache: Option<Cache>,
     pub readers: Semaphore,
     pub out: PathBuf,
@@ -92,18 +93,25 @@ pub struct Read {
 }
 
 /// Reads a package. Whatever happens is an outcome.
-pub async fn read(index: &std::sync::Arc<Index>, wanted: &Wanted) -> Read {
+pub async fn read(index: &Arc<Index>, wanted: &Wanted) -> Read {
     let (mut version, mut skipped) = (None, BTreeMap::new());
     let done = async {
         let listed = listed(index, wanted).await?;
         version = Some(listed.version.clone());
-        let unpacked = unpacked(index, wanted, &listed).await?;
-        skipped.clone_from(&unpacked.skipped);
+        let archive = archive(index, wanted, &listed).await?;
         let release =
             Release { source: index.source, package: wanted.name.clone(), version: listed.version, date: listed.date };
-        let _reader = index.readers.acquire().await;
-        let found = tokio::task::spawn_blocking(move || found(&release, &unpacked));
-        found.await.map_err(|error| (Outcome::Failed, Some(format!("the reader broke off: {error}"))))?
+        // Sources are in memory only while it is their turn.
+        let _turn = index.readers.acquire().await;
+        let own = index.clone();
+        let found = tokio::task::spawn_blocking(move || {
+            let unpacked = archive.unpacked(&own)?;
+            Ok((found(&release, &unpacked), unpacked.skipped))
+        });
+        let broken = |error| (Outcome::Failed, Some(format!("the reader broke off: {error}")));
+        let (found, left_out) = found.await.map_err(broken)??;
+        skipped = left_out;
+        found
     };
     let (outcome, why, facts, definitions) = match done.await {
         Ok((facts, definitions)) => (Outcome::Tools, None, Some(facts), definitions),
@@ -140,32 +148,48 @@ fn ended(error: FetchError) -> Ended {
     }
 }
 
-/// The source files of an archive, from the cache or the index.
-async fn unpacked(index: &std::sync::Arc<Index>, wanted: &Wanted, listed: &Listed) -> Result<Unpacked, Ended> {
+/// An archive that can be read: what it is known by, its form, and itself if its sources are not kept already.
+struct Archive {
+    key: String,
+    form: Form,
+    file: Option<File>,
+}
+
+async fn archive(index: &Index, wanted: &Wanted, listed: &Listed) -> Result<Archive, Ended> {
     // Where no hash is told, an address stands for what it leads to.
     let key = listed.sha256.clone().unwrap_or_else(|| HEXLOWER.encode(&Sha256::digest(listed.address.as_bytes())));
-    if let Some(unpacked) = index.cache.as_ref().and_then(|cache| cache.get(&key)) {
-        return Ok(unpacked);
+    let form = listed.form;
+    if index.cache.as_ref().is_some_and(|cache| cache.has(&key)) {
+        return Ok(Archive { key, form, file: None });
     }
     let address: Uri = listed.address.parse().map_err(|_| (Outcome::NoFiles, None))?;
     let (file, hash) = index.fetcher.file(&address, MOST_ARCHIVE, || nameless(index)).await.map_err(ended)?;
     if listed.sha256.as_ref().is_some_and(|told| !told.eq_ignore_ascii_case(&hash)) {
         return Err((Outcome::WrongHash, Some(format!("{} came as {hash}", wanted.name))));
     }
-    let _reader = index.readers.acquire().await;
-    let (index, form) = (index.clone(), listed.form);
-    let taken = tokio::task::spawn_blocking(move || {
-        let wanted = if index.source == Source::Pypi { is_python } else { is_javascript };
+    Ok(Archive { key, form, file: Some(file) })
+}
+
+impl Archive {
+    /// Its source files.
+    fn unpacked(self, index: &Index) -> Result<Unpacked, Ended> {
+        let failed = |why: &str| (Outcome::Failed, Some(why.to_owned()));
+        let Some(file) = self.file else {
+            let kept = index.cache.as_ref().and_then(|cache| cache.get(&self.key));
+            return kept.ok_or_else(|| failed("what was kept of it cannot be read; it was dropped"));
+        };
+        let (wanted, bounds): (fn(&str) -> bool, _) = match index.source {
+            Source::Pypi => (is_python, Bounds { file: 2 << 20, ..Bounds::default() }),
+            Source::Npm => (is_javascript, Bounds::default()),
+        };
         let mut file = BufReader::new(file);
-        file.rewind().ok()?;
-        let unpacked = unpack(file, form, &Bounds::default(), wanted);
+        file.rewind().map_err(|error| failed(&error.to_string()))?;
+        let unpacked = unpack(file, self.form, &bounds, wanted);
         if let Some(cache) = &index.cache {
-            cache.put(&key, &unpacked);
+            cache.put(&self.key, &unpacked);
         }
-        Some(unpacked)
-    });
-    let broken = || (Outcome::Failed, Some("the archive cannot be read again".to_owned()));
-    taken.await.ok().flatten().ok_or_else(broken)
+        Ok(unpacked)
+    }
 }
 
 /// A file without a name: when the process ends, however it ends, nothing is left.
