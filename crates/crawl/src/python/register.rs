@@ -20,6 +20,9 @@ use server::{is_decorator, is_of_mcp, last};
 /// The longest name of a tool.
 const LONGEST_NAME: usize = 128;
 
+/// The most tools of one package; what has more makes them up.
+const MOST_TOOLS: usize = 5_000;
+
 /// A tool, and the server it was registered at, if that is known.
 #[derive(Debug)]
 pub struct Registered {
@@ -36,7 +39,9 @@ pub struct Found(BTreeMap<(String, Option<usize>, Option<usize>), FoundTool>);
 impl Found {
     pub fn push(&mut self, found: Registered) {
         let Registered { tool, server, def } = found;
+        let is_full = self.0.len() >= MOST_TOOLS;
         match self.0.entry((tool.name.clone(), server, def)) {
+            Entry::Vacant(_) if is_full => {}
             Entry::Vacant(place) => {
                 place.insert(tool);
             }

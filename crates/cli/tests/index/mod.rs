@@ -1,0 +1,178 @@
+//! A package index of a few packages.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use data_encoding::HEXLOWER;
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+use sha2::{Digest, Sha256};
+
+#[derive(Default)]
+struct State {
+    wheels: HashMap<String, Vec<u8>>,
+    forgotten: Vec<String>,
+    changed: Vec<String>,
+    pause: Duration,
+    refusals: usize,
+    asked: usize,
+    is_gone: bool,
+}
+
+/// An index that answers as long as the test runs.
+pub struct Index {
+    port: u16,
+    state: Arc<Mutex<State>>,
+}
+
+impl Index {
+    /// Serves packages: a wheel of version 1.0 for each, or none if it is empty.
+    pub fn serve<'p>(packages: impl IntoIterator<Item = (&'p str, Vec<u8>)>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let wheels = packages.into_iter().map(|(name, wheel)| (name.to_owned(), wheel)).collect();
+        let state = Arc::new(Mutex::new(State { wheels, ..State::default() }));
+        let shared = state.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let shared = shared.clone();
+                std::thread::spawn(move || answer_all(&stream, &shared));
+            }
+        });
+        Self { port, state }
+    }
+
+    pub fn address(&self) -> String {
+        format!("http://127.0.0.1:{}/simple", self.port)
+    }
+
+    fn set(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock().expect("a lock"));
+    }
+
+    /// From now on a wheel is not what its page says.
+    pub fn change(&self, name: &str) {
+        self.set(|state| state.changed.push(name.to_owned()));
+    }
+
+    /// From now on a package has no page.
+    pub fn forget(&self, name: &str) {
+        self.set(|state| state.forgotten.push(name.to_owned()));
+    }
+
+    /// From now on there is nothing.
+    pub fn forget_all(&self) {
+        self.set(|state| state.is_gone = true);
+    }
+
+    /// From now on each answer takes so long.
+    pub fn slow_down(&self, pause: Duration) {
+        self.set(|state| state.pause = pause);
+    }
+
+    /// So many requests are answered with `503`.
+    pub fn refuse_next(&self, count: usize) {
+        self.set(|state| state.refusals = count);
+    }
+
+    /// How many requests there were.
+    pub fn asked(&self) -> usize {
+        self.state.lock().expect("a lock").asked
+    }
+}
+
+fn answer_all(stream: &TcpStream, state: &Mutex<State>) {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut first = String::new();
+        if reader.read_line(&mut first).unwrap_or(0) == 0 {
+            return;
+        }
+        let mut line = String::new();
+        while reader.read_line(&mut line).unwrap_or(0) > 2 {
+            line.clear();
+        }
+        let path = first.split(' ').nth(1).unwrap_or_default();
+        let (answer, pause) = {
+            let mut state = state.lock().expect("a lock");
+            (answer(path, &mut state), state.pause)
+        };
+        std::thread::sleep(pause);
+        let (status, body) = answer;
+        let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nRetry-After: 0\r\n\r\n", body.len());
+        let mut out = stream;
+        if out.write_all(head.as_bytes()).and_then(|()| out.write_all(&body)).is_err() {
+            return;
+        }
+    }
+}
+
+fn answer(path: &str, state: &mut State) -> (&'static str, Vec<u8>) {
+    state.asked += 1;
+    if state.is_gone {
+        return ("404 Not Found", Vec::new());
+    }
+    if state.refusals > 0 {
+        state.refusals -= 1;
+        return ("503 Service Unavailable", Vec::new());
+    }
+    if path == "/simple/" {
+        let links: String = state.wheels.keys().map(|name| format!("<a href=\"{name}/\">{name}</a>\n")).collect();
+        return ("200 OK", links.into_bytes());
+    }
+    if let Some(name) = path.strip_prefix("/files/") {
+        let name = name.split('/').next().unwrap_or_default();
+        let mut wheel = state.wheels.get(name).cloned().unwrap_or_default();
+        if state.changed.iter().any(|changed| changed == name) {
+            wheel.push(0);
+        }
+        return ("200 OK", wheel);
+    }
+    let name = path.trim_start_matches("/simple/").trim_end_matches('/');
+    match state.wheels.get(name) {
+        Some(_) if state.forgotten.iter().any(|forgotten| forgotten == name) => ("404 Not Found", Vec::new()),
+        Some(wheel) if wheel.is_empty() => ("200 OK", b"<html></html>".to_vec()),
+        Some(wheel) => {
+            let (hash, file) =
+                (HEXLOWER.encode(&Sha256::digest(wheel)), format!("{}-1.0-py3-none-any.whl", name.replace('-', "_")));
+            let link = format!(
+                "<a href=\"../../files/{name}/{file}#sha256={hash}\" data-upload-time=\"2026-01-02T03:04:05Z\">{file}</a>"
+            );
+            ("200 OK", link.into_bytes())
+        }
+        None => ("404 Not Found", Vec::new()),
+    }
+}
+
+/// A wheel of some files.
+pub fn wheel(files: &[(&str, &str)]) -> Vec<u8> {
+    let (mut out, mut directory) = (Vec::new(), Vec::new());
+    for (path, text) in files {
+        let mut packed = DeflateEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(text.as_bytes()).expect("written");
+        let packed = packed.finish().expect("packed");
+        let (offset, name, size) = (out.len() as u32, path.len() as u16, packed.len() as u32);
+        let whole = text.len() as u32;
+        out.extend(b"PK\x03\x04\x14\0\0\0\x08\0\0\0\0\0\0\0\0\0");
+        out.extend([size.to_le_bytes(), whole.to_le_bytes()].concat());
+        out.extend([name.to_le_bytes(), [0, 0]].concat());
+        out.extend(path.as_bytes());
+        out.extend(&packed);
+        directory.extend(b"PK\x01\x02\x14\x03\x14\0\0\0\x08\0\0\0\0\0\0\0\0\0");
+        directory.extend([size.to_le_bytes(), whole.to_le_bytes()].concat());
+        directory.extend([name.to_le_bytes(), [0; 2], [0; 2], [0; 2], [0; 2]].concat());
+        directory.extend((0o100_644_u32 << 16).to_le_bytes());
+        directory.extend(offset.to_le_bytes());
+        directory.extend(path.as_bytes());
+    }
+    let (start, size, count) = (out.len() as u32, directory.len() as u32, files.len() as u16);
+    out.extend(directory);
+    out.extend(b"PK\x05\x06\0\0\0\0");
+    out.extend([count.to_le_bytes(), count.to_le_bytes()].concat());
+    out.extend([size.to_le_bytes(), start.to_le_bytes()].concat());
+    out.extend([0, 0]);
+    out
+}
