@@ -81,7 +81,6 @@ pub fn cases() -> Vec<Case> {
         usual("events-16", Talk::Events, 16),
         with(Figure::Cpu, 1.5, usual("large-16", Talk::Large, 16)),
         usual("list-20", Talk::List(20), 16),
-        with(Figure::Cpu, 2.0, usual("list-500", Talk::List(500), 16)),
         Case {
             who: vec![
                 Who::Direct,
@@ -94,7 +93,6 @@ pub fn cases() -> Vec<Case> {
         growth("grants-10000", USUAL, Plan { grants: 10_000, ..USUAL }),
         growth("rules-1000", Plan { rules: 10, ..USUAL }, Plan { rules: 1_000, ..USUAL }),
         growth("sessions-1000", USUAL, Plan { sessions: 1_000, ..USUAL }),
-        growth("sessions-10000", USUAL, Plan { sessions: 10_000, ..USUAL }),
         Case { bounds: Vec::new(), ..growth("limits-1", Plan { limits: 0, ..USUAL }, USUAL) },
         Case { bounds: Vec::new(), ..growth("limits-5", Plan { limits: 0, ..USUAL }, Plan { limits: 5, ..USUAL }) },
         Case { is_long: true, ..growth("rows-10000000", USUAL, Plan { rows: 10_000_000, ..USUAL }) },
