@@ -315,7 +315,7 @@ async fn a_client_that_comes_back_after_a_restart_is_told_what_it_was_promised()
 }
 
 #[tokio::test]
-async fn a_server_that_takes_anothers_place_has_other_lists() {
+async fn a_server_in_the_place_of_another_has_other_lists() {
     for client in [Client::Session, Client::Stateless] {
         let (_upstream, gw, _) = before(false, json!({"listChanged": true}), "/mcp/desk").await;
         let other = FakeUpstream::with_tools(&["other"]).await;

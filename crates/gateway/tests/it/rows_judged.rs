@@ -103,7 +103,7 @@ async fn p1_a_stateless_client_cannot_tell_a_hidden_tool_from_one_that_is_not_th
             assert_eq!(ask(name, name).await, missing);
             assert_eq!(ask(name, &encoded(name)).await, missing, "{name}, in another spelling of the head");
         }
-        for name in ["Secret_tool", "s\u{435}cret_tool", "secret_tool\u{200b}", "\u{ff53}ecret_tool"] {
+        for name in ["Secret_tool", "s\u{435}cret_tool", "secret_tool\u{200b}", "secret\u{ff3f}tool"] {
             let answer = ask(name, &encoded(name)).await;
             assert_eq!((answer.0, answer.2), (missing.0, missing.2.clone()), "{name}");
         }
@@ -240,7 +240,7 @@ fn of_method<'r>(records: &'r [Record], method: &str) -> &'r Record {
 #[tokio::test]
 async fn p9_a_row_says_who_asked_for_what_under_which_rule_and_by_which_arguments() {
     let (upstream, gw) = before_legacy(Settings::default()).await;
-    let arguments = r#"{"n":1.0,"text":"caf\u00e9"}"#;
+    let arguments = r#"{"n":1.0,"text":"\u00e9"}"#;
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa01c902b7-01";
     let params = format!(r#"{{"name":"asks","arguments":{arguments},"_meta":{{"traceparent":"{trace}"}}}}"#);
     gw.send_text(&format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{params}}}"#)).await;
