@@ -248,13 +248,17 @@ impl Gateway {
         let _ = stop.wait_for(|stop| *stop).await;
     }
 
-    /// Whether what a long stream was opened by is still in force: the grant, its server and the policy's version.
+    /// Whether what a long stream was opened by is still in force: the grant with its labels, its server and the policy's version.
     pub(crate) fn still_holds(&self, visit: &Visit) -> bool {
         let live = self.live();
         let config = &visit.grant.config;
         let Some(grant) = live.grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now())) else {
             return false;
         };
+        // Policies judge by labels, too.
+        if grant.config.label != config.label || grant.config.labels != config.labels {
+            return false;
+        }
         let door = grant.config.doors.get(visit.upstream.name());
         let is_same = door.is_some_and(|door| door.is_same(&visit.door));
         is_same && live.server(visit.upstream.name()).is_some_and(|server| Arc::ptr_eq(server, &visit.upstream))

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use gatelodge_json::{Limits, read, split};
-use gatelodge_mcp::{Id, Method, ServerNotification, Upstream as Said, read_upstream};
+use gatelodge_mcp::{Id, Method, Reply, ServerNotification, Upstream as Said, code, read_upstream};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
@@ -57,6 +57,8 @@ struct Table {
     is_over: bool,
     /// Whether it is over because nobody wants it any more.
     is_unwanted: bool,
+    /// Whether somebody went away without an answer, which may come yet.
+    is_owed: bool,
 }
 
 #[derive(Debug)]
@@ -131,7 +133,8 @@ impl Inbox {
     }
 
     pub fn forget(&self, call: &str) {
-        self.lock().waiting.remove(call);
+        let mut table = self.lock();
+        table.is_owed |= table.waiting.remove(call).is_some();
     }
 
     /// Hands a message out. False if it belongs to nobody.
@@ -143,7 +146,8 @@ impl Inbox {
                 self.has_answered.store(true, Ordering::Relaxed);
                 let waiting = match reply.id() {
                     Some(id) => id.as_str().and_then(|id| self.lock().waiting.remove(id)),
-                    None => self.lock().take_only_one(),
+                    None if self.whose == Whose::Session && speaks_of_a_message(&reply) => self.lock().take_only_one(),
+                    None => None,
                 };
                 waiting.is_some_and(|waiting| waiting.answer.send(message.clone()).is_ok())
             }
@@ -239,14 +243,22 @@ fn answers(message: &[u8]) -> Option<String> {
     Id::read(id.value)?.as_str().map(str::to_owned)
 }
 
+/// Whether an error is about a message that could not be read. A notification, too, may be answered by an error that names
+/// nobody, but not by such a one: we send none that cannot be read.
+fn speaks_of_a_message(reply: &Reply<'_>) -> bool {
+    let about = [code::PARSE_ERROR, code::INVALID_REQUEST];
+    reply.error().is_some_and(|error| about.iter().any(|code| error.code == code.to_string()))
+}
+
 fn pieces(bytes: usize) -> usize {
     bytes / PIECE + 1
 }
 
 impl Table {
-    /// The one call that waits. What answers nobody by name can only be for it; of several, nobody could say for which.
+    /// The one call that waits. What answers nobody by name can only be for it; of several, nobody could say for which,
+    /// nor where somebody went away before.
     fn take_only_one(&mut self) -> Option<Waiting> {
-        if self.waiting.len() != 1 {
+        if self.waiting.len() != 1 || self.is_owed {
             return None;
         }
         self.waiting.pop_last().map(|(_, waiting)| waiting)
@@ -295,25 +307,43 @@ mod tests {
         assert!(answer.await.is_ok(), "whoever waits finds out");
     }
 
+    const FAULTS: [&str; 2] = [
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}"#,
+        r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"what?"}}"#,
+    ];
+
     #[tokio::test]
     async fn an_error_without_an_id_is_that_of_the_one_call_that_waits() {
-        for whose in [Whose::Session, Whose::Anybody] {
-            let inbox = Inbox::new(Arc::default(), 1 << 16, Counter::default(), whose);
-            for fault in [
-                r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}"#,
-                r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"what?"}}"#,
-            ] {
-                let fault = Bytes::from_static(fault.as_bytes());
-                assert!(!inbox.deliver(fault.clone()), "nobody waits");
-                let (_events, one) = inbox.wait_for("call-1", true).expect("it runs");
-                let (_events, mut other) = inbox.wait_for("call-2", false).expect("it runs");
-                assert!(!inbox.deliver(fault.clone()), "nobody could say whose it is");
-                assert!(inbox.deliver(Bytes::from_static(br#"{"jsonrpc":"2.0","id":"call-1","result":{}}"#)));
-                assert!(one.await.is_ok() && other.try_recv().is_err(), "both wait still");
-                assert!(inbox.deliver(fault.clone()));
-                assert_eq!(other.await.expect("an answer"), fault);
-            }
+        let inbox = Inbox::new(Arc::default(), 1 << 16, Counter::default(), Whose::Session);
+        for fault in FAULTS {
+            let fault = Bytes::from_static(fault.as_bytes());
+            assert!(!inbox.deliver(fault.clone()), "nobody waits");
+            let (_events, one) = inbox.wait_for("call-1", true).expect("it runs");
+            let (_events, mut other) = inbox.wait_for("call-2", false).expect("it runs");
+            assert!(!inbox.deliver(fault.clone()), "nobody could say whose it is");
+            assert!(inbox.deliver(Bytes::from_static(br#"{"jsonrpc":"2.0","id":"call-1","result":{}}"#)));
+            assert!(one.await.is_ok() && other.try_recv().is_err(), "both wait still");
+            assert!(inbox.deliver(fault.clone()));
+            assert_eq!(other.await.expect("an answer"), fault);
         }
+    }
+
+    #[tokio::test]
+    async fn an_error_without_an_id_that_may_be_for_another_reaches_nobody() {
+        let fault = || Bytes::from_static(FAULTS[0].as_bytes());
+        let shared = Inbox::new(Arc::default(), 1 << 16, Counter::default(), Whose::Anybody);
+        let (_events, mut own) = shared.wait_for("call-1", true).expect("it runs");
+        assert!(!shared.deliver(fault()), "another grant may have called");
+        assert!(own.try_recv().is_err());
+
+        let inbox = Inbox::new(Arc::default(), 1 << 16, Counter::default(), Whose::Session);
+        let (_events, mut own) = inbox.wait_for("call-1", true).expect("it runs");
+        let refused = br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"what?"}}"#;
+        assert!(!inbox.deliver(Bytes::from_static(refused)), "it may be about a notification");
+        let _gone = inbox.wait_for("call-0", true).expect("it runs");
+        inbox.forget("call-0");
+        assert!(!inbox.deliver(fault()), "it may be about the call that was given up");
+        assert!(own.try_recv().is_err());
     }
 
     #[test]
