@@ -16,6 +16,8 @@ pub struct Pattern {
     pub name: String,
     /// What it is.
     pub what: String,
+    /// How it works.
+    pub how: String,
     /// What it can be seen by.
     pub signs: String,
     /// What links it to a tool; any line suffices.
@@ -24,6 +26,8 @@ pub struct Pattern {
     pub bounds: Vec<String>,
     /// Ids of the OWASP lists.
     pub owasp: Vec<String>,
+    /// A policy that bounds it, as an example.
+    pub policy: String,
     #[serde(skip)]
     rules: Vec<Vec<Clause>>,
 }
@@ -48,10 +52,12 @@ struct Written {
     slug: String,
     name: String,
     what: String,
+    how: String,
     signs: String,
     when: Vec<String>,
     bounds: Vec<String>,
     owasp: Vec<String>,
+    policy: String,
 }
 
 /// All patterns.
@@ -64,8 +70,8 @@ pub(crate) fn read(text: &str) -> Result<Vec<Pattern>, toml::de::Error> {
     let file: File = toml::from_str(text)?;
     let patterns = file.pattern.into_iter().map(|written| {
         let rules = written.when.iter().filter_map(|line| line.split(" + ").map(clause).collect()).collect();
-        let Written { slug, name, what, signs, when, bounds, owasp } = written;
-        Pattern { slug, name, what, signs, when, bounds, owasp, rules }
+        let Written { slug, name, what, how, signs, when, bounds, owasp, policy } = written;
+        Pattern { slug, name, what, how, signs, when, bounds, owasp, policy, rules }
     });
     Ok(patterns.collect())
 }
@@ -99,9 +105,11 @@ mod tests {
     use super::patterns;
 
     #[test]
-    fn every_line_that_links_a_pattern_is_understood() {
+    fn every_line_that_links_a_pattern_is_understood_and_its_policy_loads() {
         for pattern in patterns() {
             assert_eq!(pattern.rules.len(), pattern.when.len(), "{}", pattern.slug);
+            let policy = gatelodge_policy::parse(pattern.policy.as_bytes(), gatelodge_policy::Format::Json);
+            assert!(policy.is_ok(), "{}: {:?}", pattern.slug, policy.err());
             assert!(!pattern.rules.is_empty() && !pattern.bounds.is_empty() && !pattern.owasp.is_empty());
         }
     }

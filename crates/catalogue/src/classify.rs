@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::decide::{Verdict, decide};
-use crate::explain::{evidence, rationale};
+use crate::explain::{Reasons, explain};
 use crate::features::{Feature, Found, find};
 use crate::flow::{self, Flow};
 use crate::letters::mixes;
@@ -91,8 +91,8 @@ fn for_people<S: serde::Serializer>(category: &Category, serializer: S) -> Resul
     serializer.serialize_str(word(*category))
 }
 
-/// A category for people.
-pub(crate) fn word(category: Category) -> &'static str {
+/// A category for people, with a capital.
+pub fn word(category: Category) -> &'static str {
     match category {
         Category::Read => "Read",
         Category::Write => "Write",
@@ -144,12 +144,13 @@ fn classified(
     let mut owasp: Vec<&str> = patterns.iter().flat_map(|pattern| pattern.owasp.iter().map(String::as_str)).collect();
     owasp.sort_unstable();
     owasp.dedup();
+    let Reasons { rationale, evidence } = explain(tool, found, features, &verdict, server, book);
     Classification {
         category,
         level: Level::of(category),
         confidence: confidence(&verdict, tool, book),
-        rationale: rationale(tool, found, features, &verdict, server, book),
-        evidence: evidence(tool, found, features, &verdict, server, book),
+        rationale,
+        evidence,
         attacks: patterns.iter().map(|pattern| pattern.slug.as_str()).collect(),
         owasp,
         recommended: recommend::recommended(&tool.name, category),

@@ -10,7 +10,7 @@ use crate::model::{Shares, takes_away};
 use crate::rulebook::Rulebook;
 use crate::tool::Annotations;
 pub(crate) use hinder::Hindrance;
-use hinder::hindrance;
+use hinder::{hindrance, lead_is_either};
 
 /// A description begins with its verb if that is among so many words: `This tool deletes`.
 const IN_FRONT: usize = 4;
@@ -73,8 +73,14 @@ fn by_words(
     if !has_verb && found.text.tokens.is_empty() && hindrance.is_none() {
         return Category::Unknown;
     }
-    let looks = seen(&|slot, group| matches!(slot, Slot::Lead | Slot::Says) && group == Group::Read);
-    if hindrance.is_none() && looks && shares.read >= borders.read {
+    let looks = seen(&|slot, group| matches!(slot, Slot::Lead | Slot::Says) && group == Group::Read)
+        || found.text.gives(&book.lexicon);
+    let border = match (looks, lead_is_either(found, book)) {
+        (true, false) => borders.read,
+        (true, true) => borders.read_if_either,
+        (false, _) => borders.read_without_verb,
+    };
+    if hindrance.is_none() && shares.read >= border {
         return Category::Read;
     }
     if moves >= borders.moves {

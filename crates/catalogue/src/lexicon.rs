@@ -70,6 +70,8 @@ pub(crate) struct Word {
     pub group: Option<Group>,
     /// Whether it is as often a noun.
     pub is_doubtful: bool,
+    /// Whether it may give something back and leave everything as it was: `download`, `convert`.
+    pub is_either: bool,
     /// Whether it denies what follows.
     pub denies: bool,
     /// Whether it is a thing of money.
@@ -133,7 +135,9 @@ impl Lexicon {
         if word.group.is_none_or(|own| own.harm() < group.harm()) {
             word.group = Some(group);
         }
-        for form in forms(base) {
+        // `rms` and `cps` are other words.
+        let has_forms = base.len() > 2;
+        for form in forms(base).into_iter().filter(|_| has_forms) {
             self.ids.entry(form.into()).or_insert(id);
         }
     }

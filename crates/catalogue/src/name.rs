@@ -1,7 +1,7 @@
 //! The words of a tool's name, and which of them is its verb.
 
 use crate::letters::fold;
-use crate::lexicon::{Group, Lexicon, WordId};
+use crate::lexicon::{Group, Lexicon, Word, WordId};
 use crate::shown::is_hidden;
 
 /// More words of a name are not looked at.
@@ -50,9 +50,9 @@ impl Name {
 /// is a status), or the first word of the name: `map_area` may map, `static_map` does not.
 fn lead(words: &[(String, Option<WordId>)], own: usize, lexicon: &Lexicon) -> Option<usize> {
     let verbs = || {
-        words.iter().enumerate().filter_map(|(at, (_, id))| {
+        words.iter().enumerate().filter_map(|(at, (written, id))| {
             let word = lexicon.word((*id)?)?;
-            word.group.map(|group| (at, group, word.is_doubtful))
+            word.group.map(|group| (at, group, is_noun(written, word)))
         })
     };
     let clear = verbs().find(|(_, _, is_doubtful)| !is_doubtful);
@@ -60,6 +60,12 @@ fn lead(words: &[(String, Option<WordId>)], own: usize, lexicon: &Lexicon) -> Op
     let leads = || verbs().find(|(at, group, _)| *at == own || group.takes_away());
     let first = clear.or_else(looks).or_else(leads).map(|(at, _, _)| at)?;
     Some(second(words, first, lexicon).unwrap_or(first))
+}
+
+/// Whether a word of a name may well be a noun: names say `change`, and `changes` are things.
+pub(crate) fn is_noun(written: &str, word: &Word) -> bool {
+    let takes_away = word.group.is_some_and(Group::takes_away);
+    word.is_doubtful || (!takes_away && written != &*word.base)
 }
 
 /// Of `find_and_replace` and `read_or_update_or_wipe`, the verb that does the most.

@@ -47,6 +47,8 @@ pub(crate) struct Parameter<'a> {
     pub choices: Vec<Cow<'a, str>>,
     /// Whether it may be more texts than these.
     pub has_more_choices: bool,
+    /// Whether it can be nothing but one of its choices.
+    pub is_one_of: bool,
 }
 
 /// All parameters of a tool.

@@ -23,9 +23,9 @@ pub struct Item<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {number}: {why}")]
 pub struct ReadError {
-    /// Which line, from 1; of a list, which tool.
+    /// Which line, from 1.
     pub number: usize,
-    /// What is wrong with it.
+    /// What is wrong with it; of a list, also with which of its tools.
     pub why: String,
 }
 
@@ -54,7 +54,12 @@ impl<'a> Item<'a> {
             return vec![Self::one(root, number, Cow::Borrowed(""))];
         };
         let server = server_of(root);
-        list.elements().enumerate().map(|(at, entry)| Self::one(entry, at + 1, server.clone())).collect()
+        let listed = list.elements().enumerate().map(|(at, entry)| {
+            let told =
+                |error: ReadError| ReadError { number, why: format!("tool {} of the list: {}", at + 1, error.why) };
+            Self::one(entry, at + 1, server.clone()).map_err(told)
+        });
+        listed.collect()
     }
 
     fn one(entry: Value<'a>, number: usize, server: Cow<'a, str>) -> Result<Self, ReadError> {

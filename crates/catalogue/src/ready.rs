@@ -42,7 +42,8 @@ impl Posture {
         }
     }
 
-    pub(crate) fn says(self) -> &'static str {
+    /// What it does, in a sentence.
+    pub fn says(self) -> &'static str {
         match self {
             Self::Recommended => {
                 "Reads pass, changes and runs are limited, money waits for a person, what destroys is hidden."

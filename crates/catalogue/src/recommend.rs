@@ -52,6 +52,16 @@ impl Remedy {
         }
     }
 
+    /// How much it keeps from happening, to compare.
+    pub(crate) fn binds(self) -> u8 {
+        match self {
+            Self::Allow => 0,
+            Self::Limit(_) => 1,
+            Self::Approve => 2,
+            Self::Hide => 3,
+        }
+    }
+
     /// The rule block of a tool; none where it is hidden.
     pub(crate) fn block(self, tool: &str, category: Category) -> Option<Value> {
         match self {

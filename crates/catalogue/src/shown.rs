@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+pub(crate) use gatelodge_json::is_hidden;
+
 /// Longer pieces are cut; whoever wants all of it has the definition.
 const MOST_LETTERS: usize = 120;
 
@@ -22,19 +24,9 @@ pub fn shown(text: &str) -> String {
     out
 }
 
-/// Whether a letter is not seen, or changes how others are seen.
-pub(crate) fn is_hidden(letter: char) -> bool {
-    letter.is_control() || is_invisible(letter)
-}
-
-/// The same without line ends and tabs, which text may have.
+/// What is hidden without line ends and tabs, which text may have.
 pub(crate) fn is_invisible(letter: char) -> bool {
-    matches!(
-        letter,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-    ) || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}')
-        || matches!(letter, '\u{fe00}'..='\u{fe0e}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}')
-        || matches!(letter, '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+    is_hidden(letter) && !letter.is_control()
 }
 
 #[cfg(test)]

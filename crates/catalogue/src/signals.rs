@@ -149,6 +149,9 @@ impl SignalRules {
             let told = self.described.iter().filter(|(told, _)| text.contains(&**told));
             kinds.extend(told.map(|(_, kind)| *kind));
         }
+        // One of a few texts is no program.
+        let is_program = |kind| matches!(kind, SignalKind::TakesCode | SignalKind::TakesShell | SignalKind::TakesSql);
+        kinds.retain(|kind| !(parameter.is_one_of && is_program(*kind)));
         kinds.retain(|kind| parameter.kind == Kind::List || !self.only_lists.contains(kind));
         kinds.retain(|kind| parameter.kind != Kind::Number || *kind == SignalKind::TakesAmount);
         kinds.sort_unstable();

@@ -125,6 +125,13 @@ impl<'t> Text<'t> {
         })
     }
 
+    /// Whether a sentence begins with a verb that looks: `Returns the route.`
+    pub fn gives(&self, lexicon: &Lexicon) -> bool {
+        let begins = self.tokens.iter().filter(|token| token.is_start && !token.is_denied);
+        let mut words = begins.filter_map(|token| lexicon.word(token.id?));
+        words.any(|word| word.group == Some(Group::Read) && !word.is_doubtful)
+    }
+
     /// Some words as they are written, with what stands between them.
     pub fn span(&self, from: usize, count: usize) -> &'t str {
         let last = from + count.saturating_sub(1);

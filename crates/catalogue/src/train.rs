@@ -122,7 +122,7 @@ fn example(tool: &Labelled<'_>, servers: &Servers, book: &Rulebook) -> Option<Ex
 /// Of many tools of one server with one label, each counts less; what is not Read counts more, because a mistake there
 /// does.
 fn weigh(examples: &mut [Example]) {
-    const NOT_READ: f64 = 1.5;
+    const NOT_READ: f64 = 2.0;
     let mut alike: BTreeMap<(usize, Label), usize> = BTreeMap::new();
     for example in &*examples {
         *alike.entry((example.server, example.label)).or_default() += 1;

@@ -4,53 +4,8 @@
 mod support;
 
 use gatelodge_catalogue::{Classification, Item, Posture, Server, classify, read_tools, ready, scaffold};
-use gatelodge_json::{Limits, read};
-use gatelodge_policy::{
-    Call, Caller, Category, Code, Decision, Definition, Format, Policy, Severity, Subject, Tool, Tools, check, decide,
-    parse,
-};
-use jiff::Timestamp;
-
-/// What becomes of a call.
-#[derive(Debug, PartialEq, Eq)]
-enum Fate {
-    Passes,
-    Limited,
-    Waits,
-    Refused,
-}
-
-fn judge(policy: &Policy, tool: &str) -> Fate {
-    let document = read(b"{}", &Limits::REQUEST).expect("JSON");
-    let tool = Tool { name: tool, category: Category::Unknown, definition: Definition::Accepted, schema: None };
-    let call = Call {
-        subject: Subject::Tool(tool),
-        arguments: Some(document.root()),
-        server: None,
-        caller: Caller::default(),
-        session: None,
-    };
-    match decide(policy, &call, Timestamp::UNIX_EPOCH) {
-        Decision::Deny(reason) => {
-            assert!(matches!(reason.code, Code::Hidden | Code::NotListed), "{reason:?}");
-            Fate::Refused
-        }
-        Decision::Allow(terms) if terms.question.is_some() => Fate::Waits,
-        Decision::Allow(terms) if !terms.charges.is_empty() => Fate::Limited,
-        Decision::Allow(_) => Fate::Passes,
-    }
-}
-
-fn expected(posture: Posture, category: Category) -> Fate {
-    match (posture, category) {
-        (_, Category::Read) => Fate::Passes,
-        (Posture::Strict, Category::Destructive | Category::Financial)
-        | (Posture::Recommended, Category::Destructive) => Fate::Refused,
-        (Posture::Strict, _) | (_, Category::Financial | Category::Destructive) => Fate::Waits,
-        (Posture::Recommended, Category::Unknown) => Fate::Waits,
-        (Posture::Recommended | Posture::Permissive, _) => Fate::Limited,
-    }
-}
+use gatelodge_policy::{Format, Severity, Tools, check, parse};
+use support::fate::{Fate, expected, judge};
 
 /// Each server of the labelled file, and Pharo, as the text of a `tools/list` result.
 fn servers() -> Vec<(String, String)> {
@@ -131,16 +86,9 @@ fn a_suggestion_loads_when_its_slashes_are_taken_away() {
     assert!(seen.get() > 20, "{}", seen.get());
 }
 
-#[test]
-fn the_order_of_tools_of_one_name_does_not_matter() {
-    let text = |turned: bool| {
-        let mut tools = vec![
-            serde_json::json!({"name": "sync", "description": "Updates a.", "inputSchema": {"properties": {"a": {}}}}),
-            serde_json::json!({"name": "sync", "description": "Creates b.", "inputSchema": {"properties": {"b": {}}}}),
-        ];
-        if turned {
-            tools.reverse();
-        }
+/// The policy of two tools, in both orders.
+fn of_two(one: serde_json::Value, other: serde_json::Value) -> [String; 2] {
+    [[one.clone(), other.clone()], [other, one]].map(|tools| {
         let list = serde_json::json!({ "tools": tools }).to_string();
         let documents = read_tools(list.as_bytes());
         let items = Item::all(documents[0].1.as_ref().expect("JSON"), 1);
@@ -148,8 +96,28 @@ fn the_order_of_tools_of_one_name_does_not_matter() {
         let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &Server::default()))).collect();
         let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
         scaffold("x", &entries, Posture::Recommended).expect("a policy")
-    };
-    assert_eq!(text(false), text(true));
+    })
+}
+
+#[test]
+fn the_order_of_tools_of_one_name_does_not_matter() {
+    let [one, other] = of_two(
+        serde_json::json!({"name": "sync", "description": "Updates a.", "inputSchema": {"properties": {"a": {}}}}),
+        serde_json::json!({"name": "sync", "description": "Creates b.", "inputSchema": {"properties": {"b": {}}}}),
+    );
+    assert_eq!(one, other);
+}
+
+#[test]
+fn a_name_that_comes_twice_has_the_rule_of_the_riskier_one() {
+    let tool = |description: &str| serde_json::json!({"name": "item", "description": description});
+    let destroys = tool("Deletes the item permanently.");
+    for milder in [tool("Gets the item."), tool("Updates the item."), tool("Pays the item.")] {
+        for text in of_two(milder.clone(), destroys.clone()) {
+            let policy = parse(text.as_bytes(), Format::Json).expect("a policy");
+            assert_eq!(judge(&policy, "item"), Fate::Refused, "{text}");
+        }
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod call;
 mod catalogue;
 mod connect;
 mod grant;
+mod index;
 mod init;
 mod local;
 mod log;
@@ -11,6 +12,7 @@ mod pharo;
 mod policy;
 mod run;
 mod server;
+mod stack;
 
 use std::path::PathBuf;
 
@@ -20,6 +22,7 @@ pub use call::CallArgs;
 pub use catalogue::{CatalogueCommand, ClassifyArgs, CrawlArgs, CrawlCommand, EvalArgs, PostureName, ScanArgs};
 pub use connect::ConnectArgs;
 pub use grant::{AttachArgs, CreateArgs, DetachArgs, GrantCommand, LifeArgs, RotateArgs, TokenArgs};
+pub use index::{AttacksArgs, CatalogueMcpArgs, FromArgs, IndexArgs, SearchArgs, ShowArgs, SiteArgs, UpdateArgs};
 pub use init::InitArgs;
 pub use local::{BridgeArgs, WrapArgs};
 pub use log::{AuditCommand, CallsArgs, DoctorArgs, ExportArgs, HeadArgs, LogName, PruneArgs, StatusArgs, VerifyArgs};
@@ -30,6 +33,7 @@ pub use policy::{
 };
 pub use run::{ServeArgs, UpArgs};
 pub use server::{AcceptArgs, AddServerArgs, ClassArgs, ListArgs, NamedArgs, ServerCommand};
+pub use stack::{PrecheckArgs, StackArgs, StackFormat};
 
 /// Gatelodge: what AI agents may ask of MCP servers.
 ///
@@ -62,10 +66,12 @@ pub enum Command {
     /// Checks, tests and explains policies; keeps them as versions.
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// Classifies tools: what each can do, how sure that is, why, and which rule fits.
+    /// Knows published servers and their tools: what each can do, how sure that is, why, and which rule fits.
     #[command(subcommand)]
     Catalogue(CatalogueCommand),
     Scan(ScanArgs),
+    Precheck(PrecheckArgs),
+    Stack(StackArgs),
     Calls(CallsArgs),
     /// Verifies, exports and prunes the logs.
     #[command(subcommand)]

@@ -106,6 +106,24 @@ impl Source {
     }
 }
 
+/// Puts a file in the place of another, in one step: whoever looks finds the old one or the new one, whole.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let shown = path.display();
+    let mut name = path.file_name().ok_or_else(|| Usage(format!("`{shown}` is no file")))?.to_owned();
+    name.push(format!(".new-{}", std::process::id()));
+    let draft = path.with_file_name(name);
+    let put = || {
+        let mut file = File::create(&draft)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&draft, path)
+    };
+    put().map_err(|error| {
+        let _ = std::fs::remove_file(&draft);
+        anyhow!("cannot write `{shown}`: {error}; what was there stays")
+    })
+}
+
 /// Writes a new file; one that is there already may be somebody's work.
 pub fn write_new(path: &Path, text: &str) -> Result<()> {
     let shown = path.display();

@@ -58,6 +58,8 @@ fn run() -> Exit {
         Command::Policy(command) => commands::policy::run(command),
         Command::Catalogue(command) => commands::catalogue::run(command),
         Command::Scan(args) => commands::scan::run(args),
+        Command::Precheck(args) => commands::precheck::run(&args),
+        Command::Stack(args) => commands::stack::run(&args),
         Command::Calls(args) => commands::calls::run(args),
         Command::Audit(command) => commands::audit::run(command),
         Command::Pharo(args) => commands::pharo::run(args),

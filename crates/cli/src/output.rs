@@ -3,13 +3,21 @@
 use std::io::Write;
 
 use anyhow::{Result, anyhow};
+use gatelodge_json::one_line;
 
 use crate::exit::Exit;
 use crate::report;
 
 /// Prints a value as JSON.
 pub fn json(value: &impl serde::Serialize) -> Result<()> {
-    print(&format!("{}\n", serde_json::to_string_pretty(value)?))
+    let text = serde_json::to_string_pretty(value)?;
+    // Line ends of the layout alone are not in a string.
+    print(&text.split('\n').flat_map(|line| [one_line(line), "\n".to_owned()]).collect::<String>())
+}
+
+/// A value as JSON on one line. What a terminal would act on or not show is escaped, which stands for the same.
+pub fn json_line(value: &impl serde::Serialize) -> Result<String> {
+    Ok(format!("{}\n", one_line(&serde_json::to_string(value)?)))
 }
 
 /// Prints an error that ended a command, for programs.

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use gatelodge_json::Place;
+use gatelodge_json::{Place, is_hidden};
 use gatelodge_policy::{Fault, FaultCode, Severity};
 use serde::Serialize;
 
@@ -131,10 +131,6 @@ pub fn counted(count: usize, noun: &str) -> String {
 
 /// Foreign text on one line, with everything that a terminal would act on or not show written out.
 pub fn shown(text: &str) -> String {
-    let is_hidden = |character: char| {
-        character.is_control()
-            || matches!(character, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         if is_hidden(character) {

@@ -1,4 +1,5 @@
 //! `catalogue crawl` against an index that the test itself serves.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 mod index;
 

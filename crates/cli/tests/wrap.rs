@@ -177,6 +177,53 @@ fn what_somebody_says_of_a_tool_is_shown_with_who_and_why_and_a_policy_goes_by_i
 }
 
 #[test]
+fn diff_and_accept_tell_the_category_before_and_after_and_what_somebody_said_that_lapses() {
+    let house = house();
+    house.write("notes.json", POLICY);
+    house.write("input", &session(&[]));
+    let run = |says: &str| {
+        let (program, server) = (env!("CARGO_BIN_EXE_gatelodge"), server());
+        house.paste(&format!(
+            "ADD_SAYS='{says}' {program} wrap --policy notes.json --name notes --data data -- python3 {server} hits < input"
+        ))
+    };
+    let at = |args: &[&str]| house.run(&[&["server"], args, &["--data", "data"]].concat());
+    run("Adds a note.");
+    run("Adds a note. This cannot be undone: it permanently deletes the others.");
+    let diff = at(&["diff", "notes"]);
+    assert!(diff.stdout.contains("add: changed, Write before, Destructive now; reached by"), "{}", diff.stdout);
+
+    assert_eq!(at(&["classify", "notes", "add", "--as", "read", "--why", "a dry\u{202e} run"]).code, 0);
+    let diff = at(&["diff", "notes"]);
+    assert!(diff.stdout.contains("add: changed, Read before, Destructive now"), "{}", diff.stdout);
+    assert!(diff.stdout.contains("said Read of the definition before (a dry\\u{202e} run)"), "{}", diff.stdout);
+    let told: Value = serde_json::from_str(&at(&["diff", "notes", "--json"]).stdout).expect("JSON");
+    assert_eq!(
+        (&told["drifts"][0]["category_before"], &told["drifts"][0]["category"]),
+        (&json!("read"), &json!("destructive"))
+    );
+    assert_eq!(told["drifts"][0]["lapses"]["why"], "a dry\u{202e} run");
+
+    let accepted = at(&["accept", "notes", "add"]);
+    assert!(accepted.stdout.contains("Read before, Destructive now"), "{}", accepted.stdout);
+    assert!(accepted.stdout.contains("does not hold for the new one; say it again with"), "{}", accepted.stdout);
+    let shown = at(&["show", "notes"]);
+    let row = shown.stdout.lines().find(|line| line.contains("  add  ")).expect("a row");
+    assert!(row.starts_with("Critical  Destructive") && row.contains("said read of an earlier definition"), "{row}");
+
+    assert_eq!(at(&["classify", "notes", "add", "--as", "write", "--why", "w", "--even-if-changed"]).code, 0);
+    run("Gives a note.");
+    let diff = at(&["diff", "notes"]);
+    assert!(diff.stdout.contains("add: changed, Write as before"), "{}", diff.stdout);
+    assert!(!diff.stdout.contains("does not hold"), "{}", diff.stdout);
+    let told: Value = serde_json::from_str(&at(&["accept", "notes", "--all", "--json"]).stdout).expect("JSON");
+    assert_eq!(
+        told["changes"][0],
+        json!({"tool": "add", "category": "write", "category_before": "write", "lapses": null})
+    );
+}
+
+#[test]
 fn our_own_variables_are_not_the_servers_and_its_secrets_do_not_come_back() {
     let house = house();
     house.write("notes.json", POLICY);

@@ -1,9 +1,59 @@
-//! Tools in Javascript sources.
+//! Tools in Javascript and Typescript sources.
+//!
+//! Nothing of a package runs. Its files become small trees (`lower`), in which the known forms of
+//! defining a tool are looked for (`forms`); names, descriptions and schemas that are written
+//! elsewhere are followed on paper (`evaluate`).
+
+mod evaluate;
+mod forms;
+mod lower;
+mod manifest;
+mod parse;
+mod schema;
+mod select;
+mod syntax;
+mod tool;
+mod value;
+mod zod;
+
+use std::thread;
 
 use crate::found::{FoundTool, SourceFile};
 
+/// Room for expressions as deep as we read them, whatever thread asks.
+const STACK: usize = 256 << 20;
+
 /// The tools that these files of one package define, by name.
 pub fn javascript_tools(files: &[SourceFile<'_>]) -> Vec<FoundTool> {
-    let _ = files;
-    Vec::new()
+    thread::scope(|scope| {
+        let reader = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || read(files));
+        reader.ok().and_then(|reader| reader.join().ok()).unwrap_or_default()
+    })
 }
+
+fn read(files: &[SourceFile<'_>]) -> Vec<FoundTool> {
+    if !select::is_server(files) {
+        return manifest::tools(files);
+    }
+    for beside in [false, true] {
+        let tools = defined(&select::sources(files, beside));
+        if !tools.is_empty() {
+            return tools;
+        }
+    }
+    manifest::tools(files)
+}
+
+fn defined(files: &[SourceFile<'_>]) -> Vec<FoundTool> {
+    let mut syntax = syntax::Syntax::default();
+    for file in files {
+        if let Some(tree) = parse::parse(file.path, file.text) {
+            lower::lower(&mut syntax, file.path, file.text, tree.root_node());
+        }
+    }
+    let mut evaluator = evaluate::Evaluator::new(&syntax);
+    tool::one_by_name(forms::tools(&mut evaluator))
+}
+
+#[cfg(test)]
+mod tests;

@@ -51,7 +51,7 @@ impl Version {
         self.before.is_some() || self.dev.is_some()
     }
 
-    fn rank(&self) -> (u64, &[u64], (u8, u8, u64), Option<u64>, (bool, u64)) {
+    fn rank(&self) -> Rank<'_> {
         let before = match (self.before, self.post, self.dev) {
             (Some((word, number)), ..) => (1, word, number),
             (None, None, Some(_)) => (0, 0, 0),
@@ -60,6 +60,9 @@ impl Version {
         (self.epoch, &self.release, before, self.post, (self.dev.is_none(), self.dev.unwrap_or_default()))
     }
 }
+
+/// What versions are compared by: epoch, release, what comes before it, what comes after it, and work on it.
+type Rank<'v> = (u64, &'v [u64], (u8, u8, u64), Option<u64>, (bool, u64));
 
 impl Ord for Version {
     fn cmp(&self, other: &Self) -> Ordering {

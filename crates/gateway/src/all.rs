@@ -16,13 +16,14 @@ mod welcome;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_mcp::{Method, Request};
+use gatelodge_mcp::Request;
 use gatelodge_store::ServerName;
 
 use crate::Gateway;
 use crate::call::Refusal;
 use crate::live::{Door, Live, LiveGrant};
 use crate::methods::pool;
+use crate::now::Now;
 use crate::trace::Trace;
 use crate::upstream::{SendError, Upstream};
 use crate::visit::{Side, Visit};
@@ -31,10 +32,6 @@ use crate::visit::{Side, Visit};
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Where a client finds that a server did not answer, and why.
 const UNAVAILABLE: &str = "gatelodge/unavailable";
-
-/// How a client is told that a list is another one now.
-const LISTS: [Method<'static>; 3] =
-    [Method::ToolsListChanged, Method::PromptsListChanged, Method::ResourcesListChanged];
 
 /// A request for all servers of a grant.
 #[derive(Debug, Clone)]
@@ -98,11 +95,18 @@ fn servers_of<'l>(live: &'l Live, grant: &'l LiveGrant) -> impl Iterator<Item = 
 }
 
 impl Gateway {
-    /// Whether what a long stream was opened by is still in force: the grant, and all of its servers as they were.
-    fn still_holds_all(&self, all: &All) -> bool {
-        let live = self.live();
-        let grant = live.grant(&all.grant.config.token).filter(|grant| !grant.is_expired(self.clock.now()));
-        let is_complete = grant.is_some_and(|grant| servers_of(&live, grant).count() == all.visits.len());
-        is_complete && all.visits.iter().all(|visit| self.still_holds(visit))
+    /// What became of what a long stream was opened by: the grant, and all of its servers as they were.
+    fn now_all(&self, all: &All) -> Now<All> {
+        let (live, config) = (self.live(), &all.grant.config);
+        let grant = live.grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now()));
+        let Some(grant) = grant.filter(|grant| grant.config.id == config.id && grant.lets_go_on(&all.side)) else {
+            return Now::Over;
+        };
+        let is_complete = servers_of(&live, grant).count() == all.visits.len();
+        if is_complete && all.visits.iter().all(|visit| self.still_holds(visit)) {
+            return Now::Same;
+        }
+        let (side, trace) = (all.side.clone(), all.trace.clone());
+        Now::Other(Box::new(All { side, trace, ..All::new(&live, grant, &all.address) }))
     }
 }

@@ -11,36 +11,55 @@ use gatelodge_store::{Known, SaidClass, ServerName, ToolDefinition};
 /// What is known of one tool.
 #[derive(Debug, Clone)]
 pub struct Class {
-    /// What the catalogue says.
-    pub judged: Classification,
+    /// What the catalogue says, or why it cannot.
+    pub judged: Result<Classification, String>,
     /// What somebody says, who knows better.
     pub said: Option<SaidClass>,
+    /// What somebody said of an earlier definition; it does not count any more.
+    pub lapsed: Option<SaidClass>,
 }
 
 impl Class {
-    /// The category that counts.
+    /// The category that counts; what cannot be read is unknown.
     #[must_use]
     pub fn category(&self) -> Category {
-        self.said.as_ref().map_or(self.judged.category, |said| said.category)
+        let judged = || self.judged.as_ref().map_or(Category::Unknown, |judged| judged.category);
+        self.said.as_ref().map_or_else(judged, |said| said.category)
     }
 }
 
-/// Classifies definitions among those that were accepted of their server. One that cannot be read is of no class.
+/// Classifies definitions among their siblings, with what was said of them.
 #[must_use]
 pub fn classes<'d>(
     server: &ServerName,
-    known: &Known,
+    siblings: impl IntoIterator<Item = &'d str>,
+    said: &[SaidClass],
     definitions: impl IntoIterator<Item = &'d ToolDefinition>,
 ) -> BTreeMap<String, Class> {
-    let siblings = known.accepted.iter().map(|pin| pin.definition.name.as_str());
     let around = Server::new(server.as_str(), None, siblings);
     let class = |definition: &ToolDefinition| {
-        let document = read(definition.text.as_bytes(), &Limits::REPLY).ok()?;
-        let judged = classify(&Tool::of(document.root()).ok()?, &around);
-        let said = known.said.iter().find(|said| said.holds_for(definition)).cloned();
-        Some((definition.name.clone(), Class { judged, said }))
+        // Of one tool one thing is said.
+        let about = said.iter().find(|said| said.tool == definition.name);
+        let (said, lapsed) = match about.cloned() {
+            Some(said) if said.holds_for(definition) => (Some(said), None),
+            lapsed => (None, lapsed),
+        };
+        (definition.name.clone(), Class { judged: judge(definition, &around), said, lapsed })
     };
-    definitions.into_iter().filter_map(class).collect()
+    definitions.into_iter().map(class).collect()
+}
+
+/// Classifies what was accepted of a server.
+#[must_use]
+pub fn accepted_classes(server: &ServerName, known: &Known) -> BTreeMap<String, Class> {
+    let accepted = || known.accepted.iter().map(|pin| &pin.definition);
+    classes(server, accepted().map(|tool| tool.name.as_str()), &known.said, accepted())
+}
+
+fn judge(definition: &ToolDefinition, around: &Server) -> Result<Classification, String> {
+    let document = read(definition.text.as_bytes(), &Limits::REPLY).map_err(|fault| fault.to_string())?;
+    let tool = Tool::of(document.root()).map_err(str::to_owned)?;
+    Ok(classify(&tool, around))
 }
 
 /// The categories of a server's accepted tools, and what they were found from.
@@ -63,7 +82,7 @@ impl Categories {
         let (server, known) = (server.clone(), known.clone());
         // A server may have thousands of tools, and others wait for this thread.
         let found = tokio::task::spawn_blocking(move || {
-            let classes = classes(&server, &known, known.accepted.iter().map(|pin| &pin.definition));
+            let classes = accepted_classes(&server, &known);
             let by_name = classes.into_iter().map(|(name, class)| (name.into(), class.category())).collect();
             Self { by_name, accepted, said: known.said }
         });

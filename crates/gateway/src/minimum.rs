@@ -1,11 +1,12 @@
 //! The oldest revision of the protocol that a grant lets its bearer speak.
 
 use gatelodge_mcp::head::Misfit;
-use gatelodge_mcp::{Method, Request, Revision, code};
+use gatelodge_mcp::{Era, Method, Request, Revision, code};
 use http::StatusCode;
 
 use crate::live::LiveGrant;
 use crate::session::Session;
+use crate::visit::Side;
 
 impl LiveGrant {
     /// Of some revisions, those that the grant lets its bearer speak.
@@ -45,6 +46,20 @@ impl LiveGrant {
         asked.map_or(Ok(()), |asked| self.may_speak(asked, spoken))
     }
 
+    /// The same for a client that begins with a stream, and would shake hands later.
+    ///
+    /// # Errors
+    /// Nothing that has a handshake is new enough.
+    pub(crate) fn may_open_stream(&self) -> Result<(), Misfit> {
+        let has_handshake = self.new_enough(&Revision::ALL).iter().any(|own| own.era() == Era::Legacy);
+        let Some(minimum) = self.config.minimum_revision.filter(|_| !has_handshake) else { return Ok(()) };
+        let message = format!(
+            "this grant wants the revision {minimum} or a newer one, which has no GET and no handshake; \
+            send each request by POST, with `MCP-Protocol-Version: {minimum}`"
+        );
+        Err(Misfit::new(StatusCode::METHOD_NOT_ALLOWED, code::INVALID_REQUEST, &message))
+    }
+
     /// The same for a session that was opened before. Its client begins anew then, and is told by the answer to that.
     ///
     /// # Errors
@@ -52,5 +67,10 @@ impl LiveGrant {
     pub(crate) fn may_go_on(&self, session: &Session, spoken: &[Revision]) -> Result<(), Misfit> {
         let begin_anew = |misfit| Misfit { status: StatusCode::NOT_FOUND, ..misfit };
         self.may_speak(session.revision(), spoken).map_err(begin_anew)
+    }
+
+    /// The same for a stream that is open.
+    pub(crate) fn lets_go_on(&self, side: &Side) -> bool {
+        side.revision().is_none_or(|revision| self.may_speak(revision, &[]).is_ok())
     }
 }

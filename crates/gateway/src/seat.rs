@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use bytes::Bytes;
 use gatelodge_mcp::head::{Misfit, check_meta, names_stateless};
 use gatelodge_mcp::{Era, Message, Method, code, error, read_message};
-use gatelodge_store::{Outcome, ServerName, TokenHash};
+use gatelodge_store::Outcome;
 use http::StatusCode;
 use tokio::sync::{mpsc, oneshot};
 
@@ -15,7 +15,9 @@ use crate::call::Trail;
 use crate::http::line::{Line, Slot};
 use crate::http::mcp::dispatch;
 use crate::http::reply;
+use crate::lists;
 use crate::methods::{initialize, pass, pool, stream};
+use crate::now::Now;
 use crate::session::{Calls, ClientInfo, Session};
 use crate::trace::Trace;
 use crate::visit::{Modern, Side, Visit};
@@ -161,7 +163,8 @@ impl Seat {
     }
 }
 
-/// Passes on what belongs to no request, for as long as the session lives, by the policy in force.
+/// Passes on what belongs to no request, for as long as the session lives, by the policy in force; and says when that is
+/// another one.
 fn hear(gw: &Arc<Gateway>, visit: &Visit, texts: &mpsc::Sender<Bytes>, slot: &Slot) {
     let Some(session) = slot.lock().unwrap_or_else(PoisonError::into_inner).clone() else { return };
     let end = session.open_stream();
@@ -177,8 +180,16 @@ fn hear(gw: &Arc<Gateway>, visit: &Visit, texts: &mpsc::Sender<Bytes>, slot: &Sl
                 () = end.notified() => break,
                 () = gw.stopping() => break,
             }
-            let Some(now) = gw.visit(&visit.grant.config.token, visit.upstream.name(), &visit.address) else { break };
-            visit = now.in_session(Arc::clone(&session));
+            match gw.now(&visit) {
+                Now::Same => {}
+                Now::Over => break,
+                Now::Other(next) => {
+                    visit = *next;
+                    for method in gw.promised(&visit, &session).await.methods() {
+                        let _ = texts.send(lists::changed(&method).into()).await;
+                    }
+                }
+            }
         }
         session.close_stream(&end);
     });
@@ -200,25 +211,10 @@ pub(crate) async fn end_session(gw: &Gateway, visit: &Visit, slot: &Slot) {
 }
 
 impl Gateway {
-    /// The visit of a client that came before; none if its grant or its server is not in force any more.
-    pub(crate) fn visit(&self, grant: &TokenHash, server: &ServerName, address: &Arc<str>) -> Option<Visit> {
-        let live = self.live();
-        let grant = live.grant(grant).filter(|grant| !grant.is_expired(self.clock.now()))?;
-        let (upstream, door) = (live.server(server)?, grant.config.doors.get(server)?);
-        Some(Visit {
-            grant: Arc::clone(grant),
-            door: door.clone(),
-            upstream: Arc::clone(upstream),
-            address: Arc::clone(address),
-            side: Side::Legacy(None),
-            trace: None,
-        })
-    }
-
     /// Waits until what a visit came by is not in force any more.
     async fn changes(&self, visit: &Visit) {
         let mut look = tokio::time::interval(stream::LOOK);
-        while self.still_holds(visit) {
+        while matches!(self.now(visit), Now::Same) {
             look.tick().await;
         }
     }

@@ -27,6 +27,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use self::hub::Hub;
 use self::parts::Parts;
 use self::words::{OwnWords, Watched};
+use crate::lists::Lists;
 use crate::upstream::Link;
 
 pub(crate) use self::calls::{Calls, UnderWay};
@@ -85,6 +86,8 @@ pub(crate) struct Session {
     handshake: Bytes,
     /// What the upstream said of itself: the result of its handshake, or of `server/discover`.
     pub welcome: Bytes,
+    /// Of which lists the client was promised to hear when they change; none where that is not known any more.
+    lists: Mutex<Option<Lists>>,
     pub takes_log: bool,
     /// What the client said of itself, where the upstream wants it said with each request.
     words: Option<OwnWords>,
@@ -195,6 +198,7 @@ impl Session {
             client,
             words: is_far_stateless.then(|| OwnWords::of(&handshake)),
             handshake,
+            lists: Mutex::new((!welcome.is_empty()).then(|| Lists::advertised(&welcome))),
             welcome,
             takes_log,
             link: Mutex::new(link),
@@ -251,6 +255,15 @@ impl Session {
         let server = self.server.as_ref().map_or("", |server| server.as_str());
         self.counted = IdHash::of(&[whole.id(), server]);
         self
+    }
+
+    /// Notes what the server promised to tell of, unless the client was promised something before.
+    pub fn note_lists(&self, welcome: &[u8]) {
+        lock(&self.lists).get_or_insert_with(|| Lists::advertised(welcome));
+    }
+
+    pub fn lists(&self) -> Option<Lists> {
+        *lock(&self.lists)
     }
 
     /// Notes which log messages were asked for, for asking again.
@@ -555,6 +568,13 @@ impl Sessions {
             .flat_map(|mut table| table.extract_if(|_, session| idle(session)).collect::<Vec<_>>())
             .map(|(_, session)| session)
             .collect()
+    }
+
+    /// Has sessions for all servers forget those at single ones that are over: each keeps a place of its grant's.
+    pub fn sweep_parts(&self) {
+        for session in self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
+            session.parts.sweep(|part| self.has(part.id()));
+        }
     }
 
     /// Ends the process of the session at a server that was not used for longest. False if none is out of use.

@@ -42,6 +42,8 @@ pub struct Settings {
     pub connect_time: Duration,
     /// Time for a whole call. Claude Code waits 300 s without progress.
     pub call_time: Duration,
+    /// Time for a client to answer what a server asks in the middle of its call; a person may have to think.
+    pub answer_time: Duration,
     /// Time between signs of life on an open event stream; some proxies cut at 30 s.
     pub keep_alive: Duration,
     /// Time for calls to end when the gateway stops.
@@ -71,6 +73,7 @@ impl Default for Settings {
             body_time: Duration::from_secs(30),
             connect_time: Duration::from_secs(5),
             call_time: Duration::from_secs(290),
+            answer_time: Duration::from_secs(600),
             keep_alive: Duration::from_secs(15),
             drain_time: Duration::from_secs(10),
             keeper: Vec::new(),

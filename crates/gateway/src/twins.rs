@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use gatelodge_json::is_invisible;
 use unicode_security::skeleton;
 
 /// Longer names cannot be called.
@@ -38,11 +39,7 @@ fn is_readable(name: &str) -> bool {
 
 /// Whether a character leaves no mark of its own.
 fn is_unseen(character: char) -> bool {
-    let is_invisible = matches!(character,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-        | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
-        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{e0000}'..='\u{e0fff}');
-    is_invisible || character.is_whitespace() || character.is_control()
+    is_invisible(character) || character.is_whitespace() || character.is_control()
 }
 
 #[cfg(test)]

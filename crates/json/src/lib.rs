@@ -5,6 +5,7 @@
 
 mod document;
 mod fault;
+mod hidden;
 mod number;
 mod read;
 mod scan;
@@ -13,6 +14,7 @@ mod text;
 
 pub use document::{Document, Elements, Kind, Members, Value};
 pub use fault::{Fault, FaultKind, Place};
+pub use hidden::{is_hidden, is_invisible, one_line, quoted};
 pub use number::{Decimal, MAX_DIGITS};
 pub use read::{Limits, read, read_commented};
 pub use split::{Part, split};

@@ -63,6 +63,11 @@ impl Misfit {
     }
 }
 
+const NO_REVISION: &str = "`params._meta` does not say the revision; a request that stands alone has \
+    `io.modelcontextprotocol/protocolVersion` there";
+const NO_CAPABILITIES: &str = "`params._meta` does not say the client's capabilities; a request that stands alone has \
+    `io.modelcontextprotocol/clientCapabilities` there, be it `{}`";
+
 /// The revision that the head names; none if it names none.
 ///
 /// # Errors
@@ -95,32 +100,40 @@ pub fn names_stateless(request: &Request<'_>) -> bool {
 /// `spoken`.
 pub fn check_stateless(headers: &HeaderMap, request: &Request<'_>, spoken: &[Revision]) -> Result<Revision, Misfit> {
     let Some(named) = request.meta().protocol_version() else {
-        return Err(Misfit::missing("`params._meta` does not say the revision"));
+        return Err(Misfit::missing(NO_REVISION));
     };
     // The texts first: whoever says two things is told so, be they known here or not.
     let is_same = says(headers, &PROTOCOL_VERSION).is_some_and(|said| said == named);
     if !is_same {
-        return Err(Misfit::mismatch("the `MCP-Protocol-Version` header is not what `params._meta` says"));
+        return Err(unlike(headers, &PROTOCOL_VERSION, "MCP-Protocol-Version", "the revision in `params._meta`"));
     }
     let revision = check_meta(request, spoken)?;
     if says(headers, &METHOD).as_deref() != Some(request.method().name()) {
-        return Err(Misfit::mismatch("the `Mcp-Method` header is not the method of the body"));
+        return Err(unlike(headers, &METHOD, "Mcp-Method", "`method`"));
     }
-    let about = match request.method() {
-        Method::ToolsCall | Method::PromptsGet => request.params().and_then(|params| params.get("name")),
-        Method::ResourcesRead => request.params().and_then(|params| params.get("uri")),
-        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => {
-            request.params().and_then(|params| params.get("taskId"))
-        }
-        _ => None,
+    let member = match request.method() {
+        Method::ToolsCall | Method::PromptsGet => "name",
+        Method::ResourcesRead => "uri",
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => "taskId",
+        _ => return Ok(revision),
     };
-    if let Some(about) = about {
+    if let Some(about) = request.params().and_then(|params| params.get(member)) {
         let is_same = says(headers, &NAME).is_some_and(|name| about.is_str(&name));
         if !is_same {
-            return Err(Misfit::mismatch("the `Mcp-Name` header is not the name of the body"));
+            return Err(unlike(headers, &NAME, "Mcp-Name", &format!("`params.{member}`")));
         }
     }
     Ok(revision)
+}
+
+/// What is wrong with a header that has to say what a place of the body says.
+fn unlike(headers: &HeaderMap, name: &HeaderName, shown: &str, place: &str) -> Misfit {
+    let how = match headers.get_all(name).iter().count() {
+        0 => "is missing",
+        1 => "says something else than the body",
+        _ => "is there more than once",
+    };
+    Misfit::mismatch(&format!("the `{shown}` header {how}; send it once, with the value of {place}"))
 }
 
 /// Checks what a stateless request says of itself, where there is no head, and gives the revision.
@@ -129,11 +142,11 @@ pub fn check_stateless(headers: &HeaderMap, request: &Request<'_>, spoken: &[Rev
 /// It does not say what it must, or the revision is not known; whoever asks is told those `spoken`.
 pub fn check_meta(request: &Request<'_>, spoken: &[Revision]) -> Result<Revision, Misfit> {
     let Some(named) = request.meta().protocol_version() else {
-        return Err(Misfit::missing("`params._meta` does not say the revision"));
+        return Err(Misfit::missing(NO_REVISION));
     };
     let revision = known(&named, spoken)?;
     if request.meta().client_capabilities().is_none() {
-        return Err(Misfit::missing("`params._meta` does not say the client's capabilities"));
+        return Err(Misfit::missing(NO_CAPABILITIES));
     }
     Ok(revision)
 }

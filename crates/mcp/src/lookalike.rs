@@ -3,6 +3,7 @@
 //! Some readers ignore case, some fold compatible letters, some accept `task_id` for `taskId` or `meta` for `_meta`.
 //! What they would find must be what was judged, so a look-alike is refused, whether or not the real one is there.
 
+use gatelodge_json::is_invisible;
 use unicode_normalization::UnicodeNormalization;
 
 /// The members of a message.
@@ -48,36 +49,6 @@ pub(crate) const META: &[&str] = &[
 /// The members of `params.ref`.
 pub(crate) const REFERENCE: &[&str] = &["type", "name", "uri", "title"];
 
-/// Characters that are not seen: format characters and those that Unicode lets a display ignore.
-const INVISIBLE: &[(char, char)] = &[
-    ('\u{ad}', '\u{ad}'),
-    ('\u{34f}', '\u{34f}'),
-    ('\u{600}', '\u{605}'),
-    ('\u{61c}', '\u{61c}'),
-    ('\u{6dd}', '\u{6dd}'),
-    ('\u{70f}', '\u{70f}'),
-    ('\u{890}', '\u{891}'),
-    ('\u{8e2}', '\u{8e2}'),
-    ('\u{115f}', '\u{1160}'),
-    ('\u{17b4}', '\u{17b5}'),
-    ('\u{180b}', '\u{180f}'),
-    ('\u{200b}', '\u{200f}'),
-    ('\u{202a}', '\u{202e}'),
-    ('\u{2060}', '\u{206f}'),
-    ('\u{2800}', '\u{2800}'),
-    ('\u{3164}', '\u{3164}'),
-    ('\u{fe00}', '\u{fe0f}'),
-    ('\u{feff}', '\u{feff}'),
-    ('\u{ffa0}', '\u{ffa0}'),
-    ('\u{fff0}', '\u{fffb}'),
-    ('\u{110bd}', '\u{110bd}'),
-    ('\u{110cd}', '\u{110cd}'),
-    ('\u{13430}', '\u{1345f}'),
-    ('\u{1bca0}', '\u{1bca3}'),
-    ('\u{1d173}', '\u{1d17a}'),
-    ('\u{e0000}', '\u{e0fff}'),
-];
-
 /// Whether `key` is none of the known names, yet one of them to a lenient reader.
 pub(crate) fn is_look_alike(key: &str, known: &[&str]) -> bool {
     if known.contains(&key) {
@@ -93,8 +64,7 @@ pub(crate) fn is_look_alike(key: &str, known: &[&str]) -> bool {
 
 /// Whether a character leaves no mark of its own: controls, white space and what is invisible.
 pub(crate) fn is_hidden(character: char) -> bool {
-    let is_in = |&(first, last): &(char, char)| (first..=last).contains(&character);
-    character.is_control() || character.is_whitespace() || (character > '\u{7f}' && INVISIBLE.iter().any(is_in))
+    character.is_control() || character.is_whitespace() || is_invisible(character)
 }
 
 /// Compatible letters made one, case folded, separators and what is not seen left out.

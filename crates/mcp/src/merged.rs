@@ -8,6 +8,7 @@ mod together;
 
 use std::borrow::Cow;
 
+pub use inward::Past;
 pub use outward::{answer_of, message_of};
 pub use together::{marked, union};
 

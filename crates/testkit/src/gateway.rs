@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use gatelodge_gateway::{
-    Accepting, Door, Gateway, GrantConfig, HttpConfig, InjectedHeader, LivePolicy, Settings, Stores, UpstreamConfig,
-    Way,
+    Accepting, ChildConfig, Door, Gateway, GrantConfig, HttpConfig, InjectedHeader, LivePolicy, Settings, Stores,
+    UpstreamConfig, Way,
 };
 use gatelodge_policy::{Category, Format, parse};
 use gatelodge_store::{
@@ -59,7 +60,7 @@ pub struct TestGateway {
     settings: Settings,
     session: std::sync::Mutex<Option<String>>,
     path: &'static str,
-    servers: Vec<UpstreamConfig>,
+    servers: std::sync::Mutex<Vec<UpstreamConfig>>,
     grants: std::sync::Mutex<Vec<GrantConfig>>,
     run: std::sync::Mutex<Option<tokio::task::JoinHandle<()>>>,
 }
@@ -136,19 +137,38 @@ impl TestGatewayBuilder {
     }
 
     /// Starts it in front of whatever is at a URL.
-    pub async fn start_at(self, url: &str) -> TestGateway {
-        let Self { policy, mode, settings, headers, log_arguments, accepting, ledger, sessions, clock, further, path } =
+    pub async fn start_at(mut self, url: &str) -> TestGateway {
+        let headers = std::mem::take(&mut self.headers);
+        self.start_before(to_url(url, headers)).await
+    }
+
+    /// Starts it in front of a program that is run by a shell, which is also its keeper.
+    #[expect(clippy::disallowed_methods, reason = "what the shell runs is found where the test's own programs are")]
+    pub async fn start_child(mut self, script: &str) -> TestGateway {
+        self.settings.keeper = ["sh", "-c", r#"shift; exec "$@""#, "keeper"].map(Into::into).to_vec();
+        let environment = std::env::vars().filter(|(name, _)| name == "PATH").collect();
+        self.start_before(Way::Child(ChildConfig {
+            program: "sh".to_owned(),
+            arguments: vec!["-c".to_owned(), script.to_owned()],
+            environment,
+            secrets: Vec::new(),
+            directory: None,
+            grace: Duration::from_millis(200),
+        }))
+        .await
+    }
+
+    async fn start_before(self, way: Way) -> TestGateway {
+        let Self { policy, mode, settings, log_arguments, accepting, ledger, sessions, clock, further, path, .. } =
             self;
         let pins = Arc::new(MemoryStore::new(clock.clone()));
         let ledger = ledger.unwrap_or_else(|| pins.clone());
         let sessions = sessions.unwrap_or_else(|| pins.clone());
         let stores = Stores { ledger: Arc::clone(&ledger), pins: pins.clone(), sessions, tasks: pins.clone() };
-        let server = |name: &str, url: &str, headers| {
-            let way = Way::Http(HttpConfig { url: url.parse().expect("a URL"), headers });
-            UpstreamConfig { name: name.parse().expect("a name"), way, log_arguments, accepting }
-        };
-        let mut servers = vec![server(SERVER, url, headers)];
-        servers.extend(further.iter().map(|(name, url, _)| server(name, url, Vec::new())));
+        let server =
+            |name: &str, way| UpstreamConfig { name: name.parse().expect("a name"), way, log_arguments, accepting };
+        let mut servers = vec![server(SERVER, way)];
+        servers.extend(further.iter().map(|(name, url, _)| server(name, to_url(url, Vec::new()))));
         let token = Token::random().expect("randomness");
         let mut grant = grant("ci", token.hash(), policy.as_deref(), mode);
         for (name, _, policy) in &further {
@@ -170,11 +190,15 @@ impl TestGatewayBuilder {
             settings,
             session,
             path,
-            servers,
+            servers: std::sync::Mutex::new(servers),
             grants,
             run,
         }
     }
+}
+
+fn to_url(url: &str, headers: Vec<InjectedHeader>) -> Way {
+    Way::Http(HttpConfig { url: url.parse().expect("a URL"), headers })
 }
 
 /// One life of a gateway, from start to stop.
@@ -214,8 +238,12 @@ fn grant(label: &str, token: TokenHash, policy: Option<&str>, mode: Mode) -> Gra
 }
 
 fn live_policy(text: &str) -> Arc<LivePolicy> {
+    Arc::new(read_policy(text))
+}
+
+fn read_policy(text: &str) -> LivePolicy {
     let policy = parse(text.as_bytes(), Format::Json).unwrap_or_else(|faults| panic!("{faults:?}"));
-    Arc::new(LivePolicy { name: "books".parse().expect("a name"), version: PolicyVersion(1), policy })
+    LivePolicy { name: "books".parse().expect("a name"), version: PolicyVersion(1), policy }
 }
 
 impl TestGateway {
@@ -246,15 +274,42 @@ impl TestGateway {
         let token = Token::random().expect("randomness");
         let mut grants = self.grants.lock().unwrap();
         grants.push(grant(label, token.hash(), Some(policy), Mode::Enforce));
-        self.gateway.replace(self.servers.clone(), grants.clone());
+        self.gateway.replace(self.servers.lock().unwrap().clone(), grants.clone());
         token
     }
 
     /// Changes the grants in force.
     pub fn change_grants(&self, change: impl FnOnce(&mut Vec<GrantConfig>)) {
-        let mut grants = self.grants.lock().unwrap();
-        change(&mut grants);
-        self.gateway.replace(self.servers.clone(), grants.clone());
+        self.change(|_, grants| change(grants));
+    }
+
+    /// Changes the servers and grants in force.
+    pub fn change(&self, change: impl FnOnce(&mut Vec<UpstreamConfig>, &mut Vec<GrantConfig>)) {
+        let (mut servers, mut grants) = (self.servers.lock().unwrap(), self.grants.lock().unwrap());
+        change(&mut servers, &mut grants);
+        self.gateway.replace(servers.clone(), grants.clone());
+    }
+
+    /// Puts the next version of the first grant's policy for a server in force. The server may be a new one.
+    pub fn put_policy(&self, server: &str, policy: &str) {
+        let server = server.parse().expect("a name");
+        self.change_grants(|grants| {
+            let doors = &mut grants[0].doors;
+            let before = doors.get(&server).and_then(|door| door.policy.as_ref());
+            let version = PolicyVersion(before.map_or(1, |policy| policy.version.0 + 1));
+            let policy = Arc::new(LivePolicy { version, ..read_policy(policy) });
+            doors.insert(server, Door { policy: Some(policy), mode: Mode::Enforce });
+        });
+    }
+
+    /// Puts a server in force, in the place of one of that name if there is one.
+    pub fn put_server(&self, name: &str, url: &str) {
+        self.change(|servers, _| {
+            let way = Way::Http(HttpConfig { url: url.parse().expect("a URL"), headers: Vec::new() });
+            let name = name.parse().expect("a name");
+            servers.retain(|server| server.name != name);
+            servers.push(UpstreamConfig { name, way, log_arguments: false, accepting: Accepting::default() });
+        });
     }
 
     /// Opens a session with the usual handshake.
@@ -318,7 +373,7 @@ impl TestGateway {
     pub async fn ends_at_once(&self) {
         self.gateway.stop();
         let run = self.run.lock().unwrap().take().expect("it runs");
-        let ended = tokio::time::timeout(std::time::Duration::from_secs(2), run).await;
+        let ended = tokio::time::timeout(Duration::from_secs(2), run).await;
         ended.expect("a task of the gateway does not end").expect("a task that ends in order");
     }
 
@@ -326,7 +381,8 @@ impl TestGateway {
     pub async fn restart(&mut self) {
         self.ends_at_once().await;
         let grants = self.grants.lock().unwrap().clone();
-        let life = begin(&self.stores, &self.clock, &self.settings, &self.servers, &grants).await;
+        let servers = self.servers.lock().unwrap().clone();
+        let life = begin(&self.stores, &self.clock, &self.settings, &servers, &grants).await;
         (self.gateway, self.address, self.admin) = (life.gateway, life.address, life.admin);
         self.run = std::sync::Mutex::new(Some(life.run));
     }
@@ -334,7 +390,8 @@ impl TestGateway {
     /// A second gateway beside this one, on the same stores; it knows the session of this one.
     pub async fn beside(&self) -> Self {
         let grants = self.grants.lock().unwrap().clone();
-        let life = begin(&self.stores, &self.clock, &self.settings, &self.servers, &grants).await;
+        let servers = self.servers.lock().unwrap().clone();
+        let life = begin(&self.stores, &self.clock, &self.settings, &servers, &grants).await;
         Self {
             gateway: life.gateway,
             clock: self.clock.clone(),
@@ -347,7 +404,7 @@ impl TestGateway {
             settings: self.settings.clone(),
             session: std::sync::Mutex::new(self.session.lock().unwrap().clone()),
             path: self.path,
-            servers: self.servers.clone(),
+            servers: std::sync::Mutex::new(servers),
             grants: std::sync::Mutex::new(grants),
             run: std::sync::Mutex::new(Some(life.run)),
         }

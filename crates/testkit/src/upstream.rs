@@ -49,6 +49,8 @@ pub enum Step {
     Write(Vec<u8>),
     /// Waits.
     Pause(Duration),
+    /// Waits until it is told to go on, be it before.
+    Until(Arc<tokio::sync::Notify>),
     /// Waits until the other side hangs up, and notes that it did.
     HungUp(Arc<AtomicBool>),
     /// Closes in the middle of whatever was said.
@@ -155,6 +157,10 @@ async fn serve(mut stream: TcpStream, handler: &Handler, tools: &Value, hits: &M
                 Step::Write(bytes) => stream.write_all(&bytes).await.is_err(),
                 Step::Pause(time) => {
                     tokio::time::sleep(time).await;
+                    false
+                }
+                Step::Until(told) => {
+                    told.notified().await;
                     false
                 }
                 Step::HungUp(noted) => {

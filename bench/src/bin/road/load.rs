@@ -1,101 +1,114 @@
-//! A closed loop: each connection sends its next call when the last one is answered, and looks at every answer.
+//! Two ways to ask: each connection when it has its answer, or by the clock, whatever became of the answers.
 
 use std::time::{Duration, Instant};
 
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
-
+use super::caller::{Caller, Talk};
 use super::target::Target;
-use super::upstream::read;
 
 /// What one target did in one slice.
+#[derive(Default)]
 pub struct Slice {
     pub calls: usize,
     pub seconds: f64,
+    /// Microseconds of CPU that the target used.
     pub cpu: u64,
+    /// KiB that it has.
+    pub memory: u64,
     times: Vec<u32>,
 }
 
 impl Slice {
+    fn of(mut times: Vec<u32>, time: Duration) -> Self {
+        times.sort_unstable();
+        Self { calls: times.len(), seconds: time.as_secs_f64(), cpu: 0, memory: 0, times }
+    }
+
     /// Microseconds below which so many answers came.
     pub fn percentile(&self, share: f64) -> f64 {
         let at = (self.times.len() as f64 * share) as usize;
-        f64::from(self.times[at.min(self.times.len() - 1)])
+        self.times.get(at.min(self.times.len().saturating_sub(1))).copied().map_or(0.0, f64::from)
+    }
+
+    pub fn calls_per_second(&self) -> f64 {
+        self.calls as f64 / self.seconds
+    }
+
+    pub fn cpu_per_call(&self) -> f64 {
+        self.cpu as f64 / self.calls.max(1) as f64
     }
 }
 
-/// Calls from so many connections for so long.
-pub async fn storm(target: &Target, connections: usize, time: Duration) -> Slice {
-    let mut tasks = Vec::new();
-    for _ in 0..connections {
-        let caller = Caller::open(target).await;
-        tasks.push(tokio::spawn(caller.call_for(time)));
+/// How a slice is filled.
+#[derive(Clone, Copy)]
+pub struct Load {
+    pub talk: Talk,
+    pub connections: usize,
+    pub time: Duration,
+    /// Calls per second of all connections together; none for a closed loop.
+    pub rate: Option<f64>,
+}
+
+/// Fills one slice.
+pub async fn storm(target: &Target, load: Load) -> Slice {
+    let mut callers = Vec::with_capacity(load.connections);
+    for _ in 0..load.connections {
+        callers.push(Caller::open(target, load.talk).await);
     }
+    let before = target.cpu_microseconds();
     let since = Instant::now();
+    let times = match load.rate {
+        None => closed(callers, since + load.time).await,
+        Some(rate) => open(callers, since, load.time, rate).await,
+    };
+    let mut slice = Slice::of(times, since.elapsed());
+    slice.cpu = target.cpu_microseconds() - before;
+    slice.memory = target.memory_kib();
+    slice
+}
+
+async fn closed(callers: Vec<Caller>, end: Instant) -> Vec<u32> {
+    let ask_on = |mut caller: Caller| async move {
+        let mut times = Vec::with_capacity(1 << 14);
+        let mut since = Instant::now();
+        while since < end {
+            times.push(microseconds(caller.ask().await - since));
+            since = Instant::now();
+        }
+        times
+    };
+    gathered(callers.into_iter().map(|caller| tokio::spawn(ask_on(caller))).collect()).await
+}
+
+/// Each connection has its times to ask. Where it is late because an answer was, that counts as waiting.
+async fn open(callers: Vec<Caller>, start: Instant, time: Duration, rate: f64) -> Vec<u32> {
+    let between = Duration::from_secs_f64(callers.len() as f64 / rate);
+    let count = callers.len() as f64;
+    let ask_on = |mut caller: Caller, mut due: Instant| async move {
+        let mut times = Vec::new();
+        while due < start + time {
+            tokio::time::sleep_until(due.into()).await;
+            let sent = Instant::now().max(due);
+            let late = sent - due;
+            let took = caller.ask().await - sent;
+            // Timers are late by up to a millisecond, which is our own fault; behind by a whole turn is the target's.
+            times.push(microseconds(if late > between { late + took } else { took }));
+            due += between;
+        }
+        times
+    };
+    let tasks = callers.into_iter().enumerate();
+    let tasks = tasks.map(|(at, caller)| tokio::spawn(ask_on(caller, start + between.mul_f64(at as f64 / count))));
+    gathered(tasks.collect()).await
+}
+
+async fn gathered(tasks: Vec<tokio::task::JoinHandle<Vec<u32>>>) -> Vec<u32> {
     let mut times = Vec::new();
     for task in tasks {
         times.extend(task.await.expect("a caller"));
     }
-    let seconds = since.elapsed().as_secs_f64();
-    times.sort_unstable();
-    Slice { calls: times.len(), seconds, cpu: 0, times }
+    times
 }
 
-/// Opens sessions that stay open without a connection.
-pub async fn open_sessions(target: &Target, count: usize) -> usize {
-    for _ in 0..count {
-        Caller::open(target).await;
-    }
-    count
-}
-
-struct Caller {
-    stream: TcpStream,
-    head: String,
-}
-
-impl Caller {
-    async fn open(target: &Target) -> Self {
-        let stream = TcpStream::connect(("127.0.0.1", target.port)).await.expect("a connection");
-        stream.set_nodelay(true).expect("an option");
-        let token = target.token.as_ref().map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
-        let head = format!(
-            "POST {} HTTP/1.1\r\nhost: 127.0.0.1\r\n{token}content-type: application/json\r\naccept: application/json, text/event-stream\r\n",
-            target.path
-        );
-        let mut caller = Self { stream, head };
-        let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
-        let (head, _) = caller.send(hello).await;
-        let session =
-            head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("mcp-session-id: ").map(str::to_owned));
-        caller.head.push_str(&format!("mcp-session-id: {}\r\n", session.expect("a session")));
-        caller
-    }
-
-    async fn call_for(mut self, time: Duration) -> Vec<u32> {
-        let end = Instant::now() + time;
-        let mut times = Vec::new();
-        let mut at = 0_u64;
-        while Instant::now() < end {
-            at += 1;
-            let body = format!(
-                r#"{{"jsonrpc":"2.0","id":{at},"method":"tools/call","params":{{"name":"tool_50","arguments":{{"amount":5,"currency":"eur","note":"for the books"}}}}}}"#
-            );
-            let since = Instant::now();
-            let (_, answer) = self.send(&body).await;
-            times.push(u32::try_from(since.elapsed().as_micros()).unwrap_or(u32::MAX));
-            let expected = format!("\"id\":{at},");
-            assert!(answer.contains(&expected) && answer.contains("the answer is forty-two"), "{answer}");
-        }
-        times
-    }
-
-    async fn send(&mut self, body: &str) -> (String, String) {
-        let request = format!("{}content-length: {}\r\n\r\n{body}", self.head, body.len());
-        self.stream.write_all(request.as_bytes()).await.expect("sent");
-        let mut buffer = Vec::with_capacity(4 << 10);
-        let body = read(&mut self.stream, &mut buffer).await.expect("an answer").to_owned();
-        let head = String::from_utf8_lossy(&buffer[..buffer.len() - body.len()]).into_owned();
-        (head, body)
-    }
+fn microseconds(time: Duration) -> u32 {
+    u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }

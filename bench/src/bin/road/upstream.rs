@@ -1,8 +1,12 @@
-//! An upstream that does nothing but answer, as fast as it can.
+//! An upstream that does nothing but answer, as fast as it can; over HTTP, or at its standard streams.
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
+/// What every answer of a call says.
+pub const ANSWER: &str = "the answer is forty-two";
+
+/// Answers on a port of this machine.
 pub async fn serve(port: u16) {
     let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("a port");
     loop {
@@ -11,49 +15,103 @@ pub async fn serve(port: u16) {
     }
 }
 
+/// Answers at its standard streams, a line for a line.
+pub async fn serve_lines() {
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    let mut out = tokio::io::stdout();
+    while let Ok(Some(line)) = lines.next_line().await {
+        if let Some(Reply { text, .. }) = reply(&line, "/mcp") {
+            out.write_all(format!("{text}\n").as_bytes()).await.expect("a reader");
+            out.flush().await.expect("a reader");
+        }
+    }
+}
+
 async fn answer(mut stream: TcpStream) {
     let _ = stream.set_nodelay(true);
     let mut buffer = Vec::with_capacity(16 << 10);
     loop {
         buffer.clear();
-        let Some(body) = read(&mut stream, &mut buffer).await else { return };
-        let id = between(body, "\"id\":", &[',', '}']).unwrap_or("null");
-        let (head, result) = match between(body, "\"method\":\"", &['"']) {
-            Some("initialize") => (
-                "mcp-session-id: s\r\n",
-                r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"u","version":"1"}}"#,
-            ),
-            Some("tools/list") => ("", r#"{"tools":[{"name":"tool_50","inputSchema":{"type":"object"}}]}"#),
-            Some("tools/call") => ("", r#"{"content":[{"type":"text","text":"the answer is forty-two"}]}"#),
-            _ => {
-                if stream.write_all(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n").await.is_err() {
-                    return;
-                }
-                continue;
+        let Some((head, body)) = read(&mut stream, &mut buffer).await else { return };
+        let path = head.split(' ').nth(1).unwrap_or_default();
+        let bytes = match reply(body, path) {
+            None => "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_owned(),
+            Some(Reply { text, head }) if path == "/events" => {
+                let text = format!("event: message\ndata: {text}\n\n");
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{head}transfer-encoding: chunked\r\n\r\n"
+                );
+                format!("{head}{:x}\r\n{text}\r\n0\r\n\r\n", text.len())
             }
+            Some(Reply { text, head }) => format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{head}content-length: {}\r\n\r\n{text}",
+                text.len()
+            ),
         };
-        let text = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}");
-        let reply = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{head}content-length: {}\r\n\r\n{text}",
-            text.len()
-        );
-        if stream.write_all(reply.as_bytes()).await.is_err() {
+        if stream.write_all(bytes.as_bytes()).await.is_err() {
             return;
         }
     }
 }
 
-/// Reads one request and gives its body.
-pub async fn read<'b>(stream: &mut TcpStream, buffer: &'b mut Vec<u8>) -> Option<&'b str> {
+struct Reply {
+    text: String,
+    /// What stands in the head beside the usual.
+    head: &'static str,
+}
+
+/// The answer to a message; none to what wants none.
+fn reply(body: &str, path: &str) -> Option<Reply> {
+    let id = between(body, "\"id\":", &[',', '}'])?;
+    let (head, result) = match between(body, "\"method\":\"", &['"'])? {
+        "initialize" => (
+            "mcp-session-id: s\r\n",
+            r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"u","version":"1"}}"#
+                .to_owned(),
+        ),
+        "server/discover" => (
+            "",
+            r#"{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25"],"capabilities":{"tools":{}},"serverInfo":{"name":"u","version":"1"},"ttlMs":0,"cacheScope":"private"}"#.to_owned(),
+        ),
+        "tools/list" => ("", tools(path)),
+        "tools/call" => {
+            let text = if body.len() > 100_000 { format!("{ANSWER}{}", "x".repeat(1 << 20)) } else { ANSWER.to_owned() };
+            ("", format!(r#"{{"content":[{{"type":"text","text":"{text}"}}],"resultType":"complete"}}"#))
+        }
+        _ => return None,
+    };
+    Some(Reply { text: format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}"), head })
+}
+
+/// A list of as many tools as the path says: `/mcp` has one of them, `/tools/500` has 500.
+fn tools(path: &str) -> String {
+    let count = path.strip_prefix("/tools/").and_then(|count| count.parse().ok()).unwrap_or(1);
+    let tools: Vec<String> = (0..count)
+        .map(|at| {
+            let at = if count == 1 { 50 } else { at };
+            format!(
+                r#"{{"name":"tool_{at}","description":"Enters an amount in the books, under its currency.","inputSchema":{{"type":"object","properties":{{"amount":{{"type":"number"}},"currency":{{"type":"string"}},"note":{{"type":"string"}}}}}}}}"#
+            )
+        })
+        .collect();
+    format!(r#"{{"tools":[{}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}}"#, tools.join(","))
+}
+
+/// Reads one message and gives its head and its body. A body in chunks is given with their lengths.
+pub async fn read<'b>(stream: &mut TcpStream, buffer: &'b mut Vec<u8>) -> Option<(&'b str, &'b str)> {
     loop {
         if let Some(head) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
             let length = length_of(str::from_utf8(&buffer[..head]).ok()?);
-            while buffer.len() < head + 4 + length {
+            let is_whole = |buffer: &[u8]| match length {
+                Some(length) => buffer.len() >= head + 4 + length,
+                None => buffer.ends_with(b"0\r\n\r\n"),
+            };
+            while !is_whole(buffer) {
                 if stream.read_buf(buffer).await.ok()? == 0 {
                     return None;
                 }
             }
-            return str::from_utf8(&buffer[head + 4..]).ok();
+            return Some((str::from_utf8(&buffer[..head]).ok()?, str::from_utf8(&buffer[head + 4..]).ok()?));
         }
         if stream.read_buf(buffer).await.ok()? == 0 {
             return None;
@@ -61,9 +119,16 @@ pub async fn read<'b>(stream: &mut TcpStream, buffer: &'b mut Vec<u8>) -> Option
     }
 }
 
-fn length_of(head: &str) -> usize {
-    let line = head.lines().find(|line| line.len() > 15 && line[..15].eq_ignore_ascii_case("content-length:"));
-    line.map_or(0, |line| line[15..].trim().parse().expect("a length"))
+/// How long a body is by its head; none for one in chunks.
+pub fn length_of(head: &str) -> Option<usize> {
+    let has = |name: &'static str| {
+        move |line: &&str| line.len() > name.len() && line[..name.len()].eq_ignore_ascii_case(name)
+    };
+    if head.lines().any(|line| has("transfer-encoding:")(&line)) {
+        return None;
+    }
+    let line = head.lines().find(has("content-length:"));
+    Some(line.map_or(0, |line| line["content-length:".len()..].trim().parse().expect("a length")))
 }
 
 fn between<'t>(text: &'t str, before: &str, ends: &[char]) -> Option<&'t str> {

@@ -45,7 +45,10 @@ fn destroys(found: &Found<'_>, features: &[Feature<'_>], book: &Rulebook) -> Opt
 
 fn does_more(found: &Found<'_>, features: &[Feature<'_>], moves: bool, book: &Rulebook) -> Option<String> {
     let begins = found.text.lead.is_some_and(|at| at < IN_FRONT);
-    if let Some(why) = features.iter().find_map(|feature| by_feature(feature, begins)) {
+    // A verb that may leave all as it was is no reason by itself.
+    let is_either = lead_is_either(found, book);
+    let counts = |feature: &&Feature<'_>| !(is_either && feature.key == Key::Group(Slot::Lead, Group::Write));
+    if let Some(why) = features.iter().filter(counts).find_map(|feature| by_feature(feature, begins)) {
         return Some(why);
     }
     if moves {
@@ -56,6 +59,12 @@ fn does_more(found: &Found<'_>, features: &[Feature<'_>], moves: bool, book: &Ru
     }
     let is_cut = |own: &crate::parameters::Parameter<'_>| own.has_more_choices && book.chooses(&own.joined);
     found.parameters.list.iter().any(is_cut).then(|| "a parameter offers more than is looked at".to_owned())
+}
+
+/// Whether the verb of the name may leave all as it was.
+pub(super) fn lead_is_either(found: &Found<'_>, book: &Rulebook) -> bool {
+    let word = found.name.verb().and_then(|(_, id)| book.lexicon.word((*id)?));
+    word.is_some_and(|word| word.is_either)
 }
 
 fn by_feature(feature: &Feature<'_>, begins: bool) -> Option<String> {

@@ -2,27 +2,90 @@
 
 use gatelodge_policy::Category;
 
+use super::Case;
 use crate::classify::quoted;
-use crate::decide::Verdict;
 use crate::features::{Feature, Flag, Found, Key, Phrase, Slot};
-use crate::lexicon::Group;
+use crate::lexicon::{Group, Word};
 use crate::rulebook::Rulebook;
 use crate::signals::SignalKind;
 
 /// What weighs less is not worth telling.
 const LEAST_WEIGHT: f64 = 0.15;
+/// So many words of a name are told.
+const FEW_WORDS: usize = 5;
+
+/// A fact in words.
+pub(super) struct Fact {
+    pub text: String,
+    /// Whether it weighs, but proves little.
+    pub is_weak: bool,
+}
+
+/// The facts that an answer rests on, the weightiest first.
+pub(super) fn facts(case: &Case<'_, '_>) -> Vec<Fact> {
+    let mut told = Vec::new();
+    for feature in deciding(case) {
+        let is_weak = matches!(feature.key, Key::Word(Slot::Parameter | Slot::Rest, _));
+        tell(fact(feature, case.found), is_weak, &mut told);
+    }
+    let is_unknown = case.verdict.category == Category::Unknown;
+    if told.is_empty() && !is_unknown {
+        tell(verb(case), false, &mut told);
+    }
+    if told.is_empty() || is_unknown {
+        not_understood(case).into_iter().for_each(|fact| tell(Some(fact), false, &mut told));
+    }
+    if case.verdict.category != Category::Read {
+        // It is often the verb, which is told already.
+        let is_new = |why: &&String| why.split('`').nth(1).is_none_or(|word| !names(&told, word));
+        let why = case.verdict.hindrance.as_ref().map(|hindrance| &hindrance.why).filter(is_new).cloned();
+        tell(why, false, &mut told);
+    }
+    told
+}
+
+/// Whether one of the facts is about a word.
+fn names(told: &[Fact], word: &str) -> bool {
+    let quoted = format!("`{word}`");
+    told.iter().any(|fact| fact.text.contains(&quoted))
+}
+
+fn tell(fact: Option<String>, is_weak: bool, told: &mut Vec<Fact>) {
+    let new = fact.filter(|text| !told.iter().any(|fact| fact.text == *text));
+    told.extend(new.map(|text| Fact { text, is_weak }));
+}
 
 /// The features that speak for the category, the weightiest first.
-pub(super) fn deciding<'f, 't>(
-    features: &'f [Feature<'t>],
-    verdict: &Verdict,
-    book: &Rulebook,
-) -> Vec<&'f Feature<'t>> {
+fn deciding<'c>(case: &Case<'c, '_>) -> Vec<&'c Feature<'c>> {
+    let weight = |feature: &Feature<'_>| weight(feature.key, case.verdict.category, case.book);
     let mut weighed: Vec<(f64, &Feature<'_>)> =
-        features.iter().map(|feature| (weight(feature.key, verdict.category, book), feature)).collect();
+        case.features.iter().map(|feature| (weight(feature), feature)).collect();
     weighed.retain(|(weight, _)| *weight > LEAST_WEIGHT);
     weighed.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.key.cmp(&other.1.key)));
     weighed.into_iter().map(|(_, feature)| feature).collect()
+}
+
+/// Its verb, where nothing else is worth telling.
+fn verb(case: &Case<'_, '_>) -> Option<String> {
+    let is_verb = |feature: &&Feature<'_>| matches!(feature.key, Key::Group(Slot::Lead | Slot::Says, _));
+    case.features.iter().find(is_verb).and_then(|feature| fact(feature, case.found))
+}
+
+/// What was looked at in vain.
+fn not_understood(case: &Case<'_, '_>) -> Vec<String> {
+    let (name, text) = (case.found.name, case.found.text);
+    let words: Vec<String> = name.words.iter().take(FEW_WORDS).map(|(word, _)| quoted(word)).collect();
+    let named = match (name.lead, words.is_empty()) {
+        (Some(_), _) => None,
+        (None, true) => Some("its name has no word".to_owned()),
+        (None, false) => {
+            Some(format!("no verb that is known here is among the words of its name: {}", words.join(", ")))
+        }
+    };
+    let is_told = case.tool.description.is_some() && text.lead.is_none();
+    let told = is_told.then(|| "its description does not begin with a verb that is known here".to_owned());
+    let is_cut = case.verdict.is_cut.then(|| format!("it {}", SignalKind::LongDescription.says()));
+    is_cut.into_iter().chain(named).chain(told).collect()
 }
 
 /// How much a feature speaks for a category against the others.
@@ -62,6 +125,8 @@ pub(super) fn fact(feature: &Feature<'_>, found: &Found<'_>) -> Option<String> {
     let fact = match feature.key {
         Key::Group(slot, _) | Key::Word(slot, _) => match slot {
             Slot::Lead => format!("the verb of its name is {source}"),
+            // So is the verb of the name.
+            Slot::Name if found.name.verb().is_some_and(|(verb, _)| verb == feature.source) => return None,
             Slot::Name => format!("its name has the word {source}"),
             Slot::Says => format!("its description begins with {source}"),
             // The verb it begins with is told already.
@@ -87,13 +152,10 @@ fn is_lead(feature: &Feature<'_>, found: &Found<'_>) -> bool {
     lead.is_some_and(|lead| lead.written == feature.source)
 }
 
-/// A verb of taking away that the definition has, quoted.
-pub(super) fn takes_away(found: &Found<'_>, book: &Rulebook) -> Option<String> {
-    let is_such = |id: Option<u32>| {
-        let word = id.and_then(|id| book.lexicon.word(id));
-        word.and_then(|word| word.group).is_some_and(Group::takes_away)
-    };
-    let named = found.name.words.iter().find(|(_, id)| is_such(*id)).map(|(word, _)| word.as_str());
-    let told = || found.text.tokens.iter().find(|token| is_such(token.id)).map(|token| token.written);
+/// A word of the name or the description that is such a one, quoted.
+pub(super) fn spoken(case: &Case<'_, '_>, is_such: impl Fn(&Word) -> bool) -> Option<String> {
+    let is_such = |id: Option<u32>| id.and_then(|id| case.book.lexicon.word(id)).is_some_and(&is_such);
+    let named = case.found.name.words.iter().find(|(_, id)| is_such(*id)).map(|(word, _)| word.as_str());
+    let told = || case.found.text.tokens.iter().find(|token| is_such(token.id)).map(|token| token.written);
     named.or_else(told).map(quoted)
 }

@@ -2,7 +2,7 @@
 
 use super::{Feature, Flag, Key, Phrase, Slot};
 use crate::lexicon::{Group, Lexicon, WordId};
-use crate::name::{Name, split};
+use crate::name::{Name, is_noun, split};
 use crate::parameters::Parameters;
 use crate::rulebook::Rulebook;
 use crate::signals::{Signal, SignalKind};
@@ -56,8 +56,8 @@ fn of_name<'t>(found: &Found<'t>, lexicon: &Lexicon, features: &mut Vec<Feature<
         // `group_members` that lists something groups nothing; what runs, pays or takes away is not talked away.
         let is_mild = |group: Group| group.harm() <= Group::Write.harm();
         let known = id.and_then(|id| lexicon.word(id));
-        let is_noun = looks && known.is_some_and(|word| word.is_doubtful && word.group.is_none_or(is_mild));
-        let slot = if Some(at) == name.lead && !is_noun { Slot::Lead } else { Slot::Name };
+        let is_thing = looks && known.is_some_and(|word| is_noun(written, word) && word.group.is_none_or(is_mild));
+        let slot = if Some(at) == name.lead && !is_thing { Slot::Lead } else { Slot::Name };
         word(slot, *id, written, lexicon, features);
     }
 }

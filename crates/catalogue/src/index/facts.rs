@@ -17,6 +17,16 @@ pub enum Source {
     Npm,
 }
 
+impl Source {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pypi => "pypi",
+            Self::Npm => "npm",
+        }
+    }
+}
+
 /// A package with tools.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PackageFacts {

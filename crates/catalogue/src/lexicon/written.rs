@@ -32,6 +32,8 @@ pub(crate) struct GroupEntry {
     verbs: String,
     #[serde(default)]
     doubtful: String,
+    #[serde(default)]
+    either: String,
     pub prior: Prior,
     #[serde(default)]
     pub runs: [f64; 5],
@@ -108,6 +110,10 @@ pub(crate) struct BentFlags {
 pub(crate) struct Borders {
     /// The least share of Read that makes a tool one, where a verb or a noun of the name, or the verb of the description, looks.
     pub read: f64,
+    /// The same where the verb of the name may leave something behind or not.
+    pub read_if_either: f64,
+    /// The same where no verb looks.
+    pub read_without_verb: f64,
     /// The least share of Destructive, where a word takes something away.
     pub destroy: f64,
     /// The same where no word takes anything away.
@@ -141,6 +147,10 @@ impl Written {
             for verb in entry.doubtful.split_whitespace() {
                 lexicon.add_verb(verb, group);
                 lexicon.change(verb, |word| word.is_doubtful = true);
+            }
+            for verb in entry.either.split_whitespace() {
+                lexicon.add_verb(verb, group);
+                lexicon.change(verb, |word| word.is_either = true);
             }
         }
         for noun in self.money.nouns.split_whitespace() {

@@ -110,6 +110,7 @@ impl<'a> Walk<'a> {
                 description: description_of(value),
                 choices,
                 has_more_choices,
+                is_one_of: value.get("enum").is_some() || value.get("const").is_some(),
                 path: path.clone(),
             });
             self.found.texts.push(name);

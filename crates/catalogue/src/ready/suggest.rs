@@ -1,8 +1,8 @@
 //! Rules on arguments that a signal calls for. Nobody but the operator knows the value, so they are suggestions.
 
+use gatelodge_json::quoted;
 use gatelodge_policy::Category;
 
-use super::write::quoted;
 use crate::classify::Classification;
 use crate::parameters::{Kind, Parameter, Parameters};
 use crate::shown::shown;

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use gatelodge_json::quote;
+use gatelodge_json::{one_line, quoted};
 use gatelodge_policy::{Format, format, parse};
 
 use super::suggest::{Suggestion, parameters, suggestions};
 use super::{Posture, ReadyError};
 use crate::classify::{Classification, Level, word};
 use crate::recommend::{Remedy, can_be_named};
-use crate::shown::{is_hidden, shown};
+use crate::shown::shown;
 use crate::tool::Tool;
 
 /// What comments say.
@@ -22,6 +22,11 @@ pub(super) enum Detail {
     Parameters,
 }
 
+/// Reading a resource or a prompt changes nothing, so it passes under every posture; without these two the rest of the
+/// server would be gone. What acts is a tool.
+const REST: &str =
+    ",\n\n// What the server gives to read passes.\n\"resources\": {\"*\": {}},\n\"prompts\": {\"*\": {}}";
+
 type Entry<'e> = (&'e Tool<'e>, &'e Classification);
 
 /// Writes a policy.
@@ -30,7 +35,7 @@ pub(super) fn write(server: &str, tools: &[Entry<'_>], posture: Posture, detail:
     for (tool, known) in tools {
         let entry = by_name.entry(&tool.name).or_insert((tool, known));
         // A name that comes twice is as risky as the worse of the two; of two alike, whichever comes first in words.
-        if rank(tool, known) > rank(entry.0, entry.1) {
+        if rank(tool, known, posture) > rank(entry.0, entry.1, posture) {
             *entry = (tool, known);
         }
     }
@@ -42,6 +47,7 @@ pub(super) fn write(server: &str, tools: &[Entry<'_>], posture: Posture, detail:
         named.into_iter().partition(|(_, known)| remedy(known) == Remedy::Hide);
     hide(&hidden, detail, &mut out);
     blocks(listed, posture, detail, &mut out);
+    out.push_str(REST);
     out.push_str("}\n");
     let laid_out = format(out.as_bytes(), Format::Json).map_err(ReadyError)?.text;
     parse(laid_out.as_bytes(), Format::Json).map_err(ReadyError)?;
@@ -49,13 +55,13 @@ pub(super) fn write(server: &str, tools: &[Entry<'_>], posture: Posture, detail:
 }
 
 /// What decides between two tools of one name, in whichever order they come.
-fn rank<'e>(tool: &Tool<'_>, known: &'e Classification) -> (Level, &'static str, &'e [String], String) {
-    (known.level, word(known.category), &known.evidence, parameters(tool))
+fn rank<'e>(tool: &Tool<'_>, known: &'e Classification, posture: Posture) -> (Level, u8, &'e [String], String) {
+    (known.level, posture.remedy(known.category).binds(), &known.evidence, parameters(tool))
 }
 
 fn heading(server: &str, posture: Posture, odd: &[Entry<'_>]) -> String {
     let mut out = format!("// Policy `{}` for {}. {}\n", posture.as_str(), shown(server), posture.says());
-    out.push_str("// What is not named here is refused, so also a tool that comes later, resources and prompts.\n");
+    out.push_str("// A tool that is not named here is refused, so also one that comes later. Resources and prompts can be read.\n");
     out.push_str("// A line marked `suggestion` is a rule to fill in: put your value in, and take the slashes away.\n");
     for (tool, _) in odd {
         let _ = writeln!(
@@ -117,26 +123,4 @@ fn remarks(tool: &Tool<'_>, known: &Classification, detail: Detail, out: &mut St
     if detail == Detail::Parameters {
         let _ = writeln!(out, "// {}", one_line(&parameters(tool)));
     }
-}
-
-/// A text as JSON, in which nothing is hidden from whoever reads it.
-pub(super) fn quoted(text: &str) -> String {
-    let mut raw = String::new();
-    quote(text, &mut raw);
-    one_line(&raw)
-}
-
-/// Foreign text on one line: what an editor would not show is written as JSON writes it.
-fn one_line(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if is_hidden(letter) {
-            for unit in letter.encode_utf16(&mut [0; 2]) {
-                let _ = write!(out, "\\u{unit:04x}");
-            }
-        } else {
-            out.push(letter);
-        }
-    }
-    out
 }

@@ -13,9 +13,9 @@ const ROUNDS: usize = 150;
 const STEP: f64 = 0.5;
 /// How hard groups and facts are pulled back to the lexicon's points, and words to nothing.
 const PULL_OF_GROUPS: f64 = 0.002;
-const PULL_OF_WORDS: f64 = 0.005;
+const PULL_OF_WORDS: f64 = 0.0015;
 /// Later words of a description say little of the tool, and there are many.
-const PULL_OF_REST: f64 = 0.05;
+const PULL_OF_REST: f64 = 0.02;
 /// A word needs so many examples.
 const LEAST_EXAMPLES: usize = 4;
 /// A feature that ends with less is dropped.

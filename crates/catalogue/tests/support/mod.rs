@@ -1,6 +1,8 @@
 //! Tools for tests, classified among their siblings.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
+pub mod fate;
+
 use gatelodge_catalogue::{Classification, Item, Server, Tool, classify, read_tools};
 
 /// Classifies all tools of a list.

@@ -6,14 +6,22 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::StoreArgs;
+use super::index::{AttacksArgs, CatalogueMcpArgs, IndexArgs, SearchArgs, ShowArgs, SiteArgs, UpdateArgs};
 
 /// The verbs of `catalogue`.
 #[derive(Debug, Subcommand)]
 pub enum CatalogueCommand {
+    Search(SearchArgs),
+    Show(ShowArgs),
+    Attacks(AttacksArgs),
     Classify(ClassifyArgs),
     Eval(EvalArgs),
     #[command(subcommand)]
     Crawl(CrawlCommand),
+    Index(IndexArgs),
+    Update(UpdateArgs),
+    Export(SiteArgs),
+    Mcp(CatalogueMcpArgs),
 }
 
 /// Classifies tools by what their definitions say: one line for each, in the order in which they come.
@@ -115,8 +123,8 @@ pub struct CrawlArgs {
 
 /// Connects to a server, classifies its tools, and prints them, the riskiest first; or writes a policy for it.
 ///
-/// The policy names each tool with its category, its reasons and its parameters as comments, and refuses what it does
-/// not name. Read it, fill in what is suggested, then `gatelodge policy put`.
+/// The policy names each tool with its category, its reasons and its parameters as comments, and refuses tools that it
+/// does not name; resources and prompts can be read. Read it, fill in what is suggested, then `gatelodge policy put`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge scan books                                        a server of the configuration

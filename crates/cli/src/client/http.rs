@@ -125,6 +125,25 @@ pub async fn get(url: Uri, time: Duration) -> Result<u16, ClientError> {
     Ok(response.status().as_u16())
 }
 
+/// Gets a file of at most so many bytes. It is not looked for elsewhere.
+pub async fn download(url: Uri, time: Duration, most: usize) -> Result<Bytes, ClientError> {
+    let wire = Wire::new(url, HeaderMap::new(), time)?;
+    let whole = async {
+        let response = wire.send(&wire.url, Method::GET, Bytes::new(), &HeaderMap::new()).await?;
+        let status = response.status();
+        if status.is_redirection() {
+            return Err(ClientError::Status(status.as_u16(), "it leads elsewhere; name that address".to_owned()));
+        }
+        if !status.is_success() {
+            return Err(ClientError::Status(status.as_u16(), String::new()));
+        }
+        let body = Limited::new(response.into_body(), most).collect().await;
+        body.map(|body| body.to_bytes())
+            .map_err(|error| ClientError::Unreachable(format!("the file broke off or is too large: {error}")))
+    };
+    wire.within(whole).await
+}
+
 async fn read(body: Incoming) -> Result<Bytes, ClientError> {
     let whole = Limited::new(body, MAX_BYTES).collect().await;
     whole.map(|whole| whole.to_bytes()).map_err(|error| ClientError::NotMcp(format!("the answer broke off: {error}")))

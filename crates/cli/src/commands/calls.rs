@@ -36,7 +36,7 @@ fn tell(call: &Call, json: bool) -> Result<()> {
 
 fn tell_row(row: &Row, json: bool) -> Result<()> {
     if json {
-        return output::print(&format!("{}\n", serde_json::to_string(row)?));
+        return output::print(&output::json_line(row)?);
     }
     output::print(&text::text(&row.record))
 }

@@ -58,7 +58,9 @@ async fn of_url(url: &str, args: &ScanArgs) -> Result<Told> {
     };
     asked.await.map_err(|error: ClientError| {
         let exit = if matches!(error, ClientError::Unreachable(_)) { Exit::Unreachable } else { Exit::Findings };
-        Failed(exit, format!("{}: {}", address::shown(url), shown(&error.to_string()))).into()
+        let is_closed = matches!(error, ClientError::Status(401, _)) && args.token_env.is_none();
+        let help = if is_closed { "; `--token-env NAME` names the variable that holds the token" } else { "" };
+        Failed(exit, format!("{}: {}{help}", address::shown(url), shown(&error.to_string()))).into()
     })
 }
 
@@ -87,13 +89,14 @@ fn tell(told: &Told, args: &ScanArgs, cut: impl Fn(&str) -> String) -> Result<Ex
         Some(posture) => policy(&told.server, &known, posture, args)?,
         None => list_all(&told.server, &known, args.json)?,
     }
-    known::refuse(&errors);
-    Ok(if errors.is_empty() { Exit::Fine } else { Exit::Findings })
+    let exit = if errors.is_empty() { Exit::Fine } else { Exit::Findings };
+    known::refuse_each(errors.into_iter().map(|error| error.why).collect());
+    Ok(exit)
 }
 
 fn list_all(server: &str, known: &[(&Item<'_>, Classification)], json: bool) -> Result<()> {
     if json {
-        let lines = known.iter().map(|(item, known)| Ok(format!("{}\n", known::told(server, &item.tool, known)?)));
+        let lines = known.iter().map(|(item, known)| output::json_line(&known::told(server, &item.tool, known)?));
         return output::print(&lines.collect::<Result<String>>()?);
     }
     let rows: Vec<_> = known.iter().map(|(item, known)| known::row(&item.tool, known)).collect();

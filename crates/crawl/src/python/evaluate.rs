@@ -364,12 +364,9 @@ fn compared(one: &Value, how: Comparison, other: &Value) -> Option<bool> {
         (Comparison::Equal, _) => equal(one, other),
         (Comparison::Unequal, _) => equal(one, other).map(|equal| !equal),
         (_, Value::List(list)) => {
-            let found = list.iter().map(|element| equal(one, element));
-            let found = found.fold(Some(false), |found, equal| match (found, equal) {
-                (Some(true), _) | (_, Some(true)) => Some(true),
-                (None, _) | (_, None) => None,
-                _ => Some(false),
-            });
+            let equals: Vec<_> = list.iter().map(|element| equal(one, element)).collect();
+            let is_found = equals.contains(&Some(true));
+            let found = (is_found || !equals.contains(&None)).then_some(is_found);
             found.map(|found| found == (how == Comparison::In))
         }
         (_, Value::Dict(_)) => one.as_str().map(|key| other.get(key).is_some() == (how == Comparison::In)),

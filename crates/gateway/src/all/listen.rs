@@ -1,24 +1,28 @@
 //! `subscriptions/listen` to all servers: one stream for the client, and one at each server for what is its own.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::{Document, Kind, Limits, Value, read};
-use gatelodge_mcp::merged::union;
+use gatelodge_mcp::merged::{Past, name_of, union};
 use gatelodge_mcp::{Message, Method, Request, Upstream as Said, code, read_message, read_upstream};
 use gatelodge_store::{Outcome, ServerName};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{All, LISTS, PATIENCE};
+use super::{All, PATIENCE};
 use crate::Gateway;
 use crate::call::{Facts, Refusal, Room, Trail};
 use crate::http::line::{Line, Slot};
 use crate::http::mcp::dispatch;
 use crate::http::reply;
-use crate::methods::listen::{SUBSCRIPTION, may_listen, refused};
+use crate::lists::{Lists, SUBSCRIPTION, changed_for};
+use crate::methods::listen::{may_listen, refused};
 use crate::methods::stream::LOOK;
+use crate::methods::tasks;
+use crate::now::Now;
 use crate::visit::Visit;
 
 /// Messages that wait for a client that does not read; beyond that the servers wait.
@@ -38,12 +42,16 @@ enum Heard {
 
 /// Holds the stream open until the client ends it.
 pub(super) async fn listen(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, mut trail: Trail, mut line: Line) {
-    if let Some(past) = request.listens_past(|server| all.visit(server).is_some()) {
-        trail.target(&past);
-        gw.metrics.refused(Refusal::Unaddressed.code());
-        let facts = Facts::Resource { uri: past.into() };
-        line.finish(reply::not_there(all.side.era(), &facts, request.id()).into()).await;
-        return gw.write(trail.refused(&Refusal::Unaddressed)).await;
+    match request.listens_past(|server| all.visit(server).is_some()) {
+        Some(Past::Resource(uri)) => {
+            let facts = Facts::Resource { uri: uri.as_str().into() };
+            let text = reply::not_there(all.side.era(), &facts, request.id());
+            return nowhere(gw, trail, &uri, line, text).await;
+        }
+        Some(Past::Task(task)) => {
+            return nowhere(gw, trail, &task, line, reply::unknown_task(request.id(), &task)).await;
+        }
+        None => {}
     }
     for visit in &all.visits {
         let text = request.listening_to(visit.upstream.name().as_str());
@@ -51,7 +59,13 @@ pub(super) async fn listen(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, 
         let as_asked = Visit { side: all.side.clone(), ..visit.clone() };
         if let Err(why) = may_listen(gw, &as_asked, &own) {
             let trail = Trail::begin(&as_asked, &own, gw.new_call(), gw.clock.now());
+            line.speak_for(visit.upstream.name(), own.method(), gw.settings.reply);
             return refused(gw, &as_asked, &own, trail, line, why).await;
+        }
+        // Whether it may be heard of, its server's part says; it may be slow.
+        if let Some(task) = tasks::not_there(gw, &as_asked, &own).await {
+            let task = name_of(visit.upstream.name().as_str(), &task);
+            return nowhere(gw, trail, &task, line, reply::unknown_task(request.id(), &task)).await;
         }
     }
     match Room::for_stream(&all.grant) {
@@ -67,15 +81,45 @@ pub(super) async fn listen(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, 
     gw.write(trail.outcome(Outcome::Ok, None)).await;
 }
 
-async fn listened(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, line: &mut Line) {
-    let mut changes = gw.late.changes();
-    let (said, mut heard) = mpsc::channel(WAITING);
+/// Whether the client may listen to all that it names by what is in force now, too. Where not, it listens anew, and is
+/// told.
+fn goes_on(gw: &Gateway, all: &All, request: &Request<'_>) -> bool {
+    let may_listen_to = |visit: &Visit| {
+        let text = request.listening_to(visit.upstream.name().as_str());
+        let as_asked = Visit { side: all.side.clone(), ..visit.clone() };
+        let read = read_message(text.as_bytes(), &gw.settings.request);
+        matches!(read, Ok(Message::Request(own)) if may_listen(gw, &as_asked, &own).is_ok())
+    };
+    request.listens_past(|server| all.visit(server).is_some()).is_none() && all.visits.iter().all(may_listen_to)
+}
+
+/// Answers that something is not there.
+async fn nowhere(gw: &Gateway, mut trail: Trail, about: &str, line: Line, text: String) {
+    trail.target(about);
+    gw.metrics.refused(Refusal::Unaddressed.code());
+    line.finish(text.into()).await;
+    gw.write(trail.refused(&Refusal::Unaddressed)).await;
+}
+
+/// Listens to each server, for as long as somebody hears what is given.
+fn begin(gw: &Arc<Gateway>, all: &All, request: &Request<'_>) -> mpsc::Receiver<(ServerName, Heard)> {
+    let (said, heard) = mpsc::channel(WAITING);
     for visit in &all.visits {
         let text: Arc<str> = request.listening_to(visit.upstream.name().as_str()).into();
         let (task, all, visit, said) = (Arc::clone(gw), all.clone(), visit.clone(), said.clone());
         gw.spawn(async move { hear(&task, &all, &visit, &text, &said).await });
     }
-    let (acknowledged, early) = acknowledged(all, request, &mut heard).await;
+    heard
+}
+
+async fn listened(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, line: &mut Line) {
+    let mut changes = gw.late.changes();
+    let mut all = all.clone();
+    let mut heard = begin(gw, &all, request);
+    let wanted = wanted(request);
+    // Those that are listened to anew, though they were not away.
+    let mut anew = HashSet::new();
+    let (acknowledged, early) = acknowledged(&all, wanted, &mut heard).await;
     let params = format!(r#"{{"notifications":{acknowledged},"_meta":{{"{SUBSCRIPTION}":{}}}}}"#, request.id());
     let method = Method::SubscriptionsAcknowledged.name();
     line.send(&format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#)).await;
@@ -87,86 +131,74 @@ async fn listened(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, line: &mu
     let mut look = tokio::time::interval(LOOK);
     loop {
         tokio::select! {
-            Some((_, heard)) = heard.recv() => match heard {
+            Some((server, said)) = heard.recv() => match said {
                 Heard::Text(text) => line.send(str::from_utf8(&text).unwrap_or_default()).await,
+                Heard::Acknowledged(_) if anew.remove(&server) => {}
                 // It was away; what it would have said meanwhile, the next lists tell.
-                Heard::Acknowledged(_) => {
-                    for method in LISTS {
-                        tell(request, &method, line).await;
-                    }
-                }
-                Heard::Ended => {}
+                Heard::Acknowledged(_) => tell(wanted, request, line).await,
+                Heard::Ended => drop(anew.remove(&server)),
             },
             Ok(changed) = changes.recv() => {
-                if changed.grant == all.grant.config.id {
-                    tell(request, &changed.method, line).await;
+                if changed.grant == all.grant.config.id && wanted.has(&changed.method) {
+                    line.send(&changed_for(&changed.method, request.id())).await;
                 }
             }
             _ = keep_alive.tick() => line.keep_alive().await,
-            _ = look.tick() => {
-                if !gw.still_holds_all(all) {
-                    break;
+            _ = look.tick() => match gw.now_all(&all) {
+                Now::Same => {}
+                Now::Over => break,
+                Now::Other(next) => {
+                    tell(wanted, request, line).await;
+                    if !goes_on(gw, &next, request) {
+                        break;
+                    }
+                    all = *next;
+                    anew = all.visits.iter().map(|visit| visit.upstream.name().clone()).collect();
+                    heard = begin(gw, &all, request);
                 }
-            }
+            },
             () = line.gone() => break,
             () = gw.stopping() => break,
         }
     }
 }
 
-/// By which name a client asks to hear that a list is another one.
-fn flag(method: &Method<'_>) -> &'static str {
-    match method {
-        Method::PromptsListChanged => "promptsListChanged",
-        Method::ResourcesListChanged => "resourcesListChanged",
-        _ => "toolsListChanged",
+/// The lists that the client wants to hear of. Whatever its servers tell, we do: which they are may change.
+fn wanted(request: &Request<'_>) -> Lists {
+    Lists::named(request.params().and_then(|params| params.get("notifications")))
+}
+
+/// Tells the client that its lists are others now.
+async fn tell(lists: Lists, request: &Request<'_>, line: &mut Line) {
+    for method in lists.methods() {
+        line.send(&changed_for(&method, request.id())).await;
     }
 }
 
-fn wants(request: &Request<'_>, method: &Method<'_>) -> bool {
-    let wanted = request.params().and_then(|params| params.get("notifications")?.get(flag(method)));
-    wanted.is_some_and(|wanted| wanted.as_bool() == Some(true))
-}
-
-/// Tells the client that a list is another one, if it wants to hear of it.
-async fn tell(request: &Request<'_>, method: &Method<'_>, line: &mut Line) {
-    if wants(request, method) {
-        let params = format!(r#"{{"_meta":{{"{SUBSCRIPTION}":{}}}}}"#, request.id());
-        line.send(&format!(r#"{{"jsonrpc":"2.0","method":"{}","params":{params}}}"#, method.name())).await;
-    }
-}
-
-/// What the client will hear of, as far as servers say so in time; and what they said meanwhile.
+/// What the client will hear of: the lists that it wants, and the rest as far as servers say so in time; and what they
+/// said meanwhile.
 async fn acknowledged(
     all: &All,
-    request: &Request<'_>,
+    wanted: Lists,
     heard: &mut mpsc::Receiver<(ServerName, Heard)>,
 ) -> (String, Vec<Bytes>) {
     let until = Instant::now() + PATIENCE;
-    let (mut texts, mut early, mut missing) = (Vec::new(), Vec::new(), all.visits.len());
+    let (mut texts, mut early) = (Vec::new(), Vec::new());
     let mut ended = 0;
     while texts.len() + ended < all.visits.len() {
         match tokio::time::timeout_at(until, heard.recv()).await {
-            Ok(Some((_, Heard::Acknowledged(text)))) => {
-                missing -= 1;
-                texts.push(text);
-            }
+            Ok(Some((_, Heard::Acknowledged(text)))) => texts.push(text),
             Ok(Some((_, Heard::Text(text)))) => early.push(text),
             Ok(Some((_, Heard::Ended))) => ended += 1,
             Ok(None) | Err(_) => break,
         }
     }
-    let perhaps: Vec<String> = LISTS
-        .iter()
-        .filter(|method| missing > 0 && wants(request, method))
-        .map(|method| format!("\"{}\":true", flag(method)))
-        .collect();
-    let perhaps = format!("{{{}}}", perhaps.join(","));
+    let own = format!("{{{}}}", wanted.flags().join(","));
     let documents: Vec<Document<'_>> = texts.iter().filter_map(|text| read(text, &Limits::REPLY).ok()).collect();
-    let perhaps = read(perhaps.as_bytes(), &Limits::REPLY).ok();
+    let own = read(own.as_bytes(), &Limits::REPLY).ok();
     let said = documents.iter().filter_map(|document| document.root().get("params")?.get("notifications"));
     let said = said.filter(|said| said.kind() == Kind::Object);
-    let said: Vec<Value<'_>> = said.chain(perhaps.as_ref().map(|perhaps| perhaps.root())).collect();
+    let said: Vec<Value<'_>> = own.as_ref().map(|own| own.root()).into_iter().chain(said).collect();
     (union(&said), early)
 }
 

@@ -47,6 +47,12 @@ pub(super) async fn of(gw: &Gateway, session: &Session, visit: &Visit) -> Result
     Ok(part)
 }
 
+/// The sessions at single servers that are open. Those that were forgotten keep no place of the grant's any more.
+pub(super) fn open(gw: &Gateway, session: &Session) -> Vec<(ServerName, Arc<Session>)> {
+    session.parts.sweep(|part| gw.sessions.has(part.id()));
+    session.parts.all()
+}
+
 async fn opened(gw: &Gateway, session: &Session, visit: &Visit) -> Result<Arc<Session>, Refusal> {
     let room = initialize::place(gw, visit, session.handshake().len()).await?;
     let (Shaken { link, revision, welcome }, is_far_stateless) = greeted(gw, session, visit).await?;
@@ -115,19 +121,19 @@ pub(super) async fn one_way(gw: &Gateway, all: &All, message: &Message<'_>) {
     let to = match message {
         // Each server was told when its session was opened.
         Message::Notification(said) if *said.method() == Method::Initialized => return,
-        Message::Notification(said) => notified(session, said),
-        Message::Response(said) => answered(session, said),
+        Message::Notification(said) => notified(open(gw, session), said),
+        Message::Response(said) => answered(open(gw, session), said),
         Message::Request(_) => Vec::new(),
     };
-    let open: Vec<(Visit, String)> =
+    let to: Vec<(Visit, String)> =
         to.into_iter().filter_map(|(server, part, text)| Some((all.visit(&server)?.in_session(part), text))).collect();
-    if open.is_empty() {
+    if to.is_empty() {
         return dropped(gw, all, message).await;
     }
     // Beside one another: a server that hangs must not delay those behind it.
     let Some(own) = gw.own() else { return };
     let mut telling = JoinSet::new();
-    for (visit, text) in open {
+    for (visit, text) in to {
         let gw = Arc::clone(&own);
         telling.spawn(async move {
             if let Ok(message) = read_message(text.as_bytes(), &gw.settings.request) {
@@ -141,8 +147,8 @@ pub(super) async fn one_way(gw: &Gateway, all: &All, message: &Message<'_>) {
 /// A server, the session there, and the text that it gets.
 type To = (String, Arc<Session>, String);
 
-fn notified(session: &Session, said: &Notification<'_>) -> Vec<To> {
-    let parts = session.parts.all().into_iter();
+fn notified(parts: Vec<(ServerName, Arc<Session>)>, said: &Notification<'_>) -> Vec<To> {
+    let parts = parts.into_iter();
     let whole = |(server, part): (ServerName, Arc<Session>)| (server.to_string(), part, said.text().to_owned());
     match said.method() {
         Method::Cancelled => {
@@ -159,8 +165,8 @@ fn notified(session: &Session, said: &Notification<'_>) -> Vec<To> {
     }
 }
 
-fn answered(session: &Session, said: &Response<'_>) -> Vec<To> {
-    let mut parts = session.parts.all().into_iter().filter(|(_, part)| part.has_asked(said.id()));
+fn answered(parts: Vec<(ServerName, Arc<Session>)>, said: &Response<'_>) -> Vec<To> {
+    let mut parts = parts.into_iter().filter(|(_, part)| part.has_asked(said.id()));
     parts
         .next()
         .map(|(server, part)| {
@@ -187,7 +193,7 @@ pub(super) async fn end(gw: &Gateway, all: &All) {
     let Some(session) = all.side.session() else { return };
     gw.forget_session(session).await;
     session.end_stream();
-    for (server, part) in session.parts.all() {
+    for (server, part) in open(gw, session) {
         if let Some(visit) = all.visit(server.as_str()) {
             initialize::end(gw, &visit.in_session(part)).await;
         }

@@ -1,25 +1,28 @@
 //! The one stream that a client of all servers holds open: what belongs to no request, of all of them.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gatelodge_mcp::merged::message_of;
 use gatelodge_mcp::{KEEP_ALIVE, Method};
-use gatelodge_store::Outcome;
-use http::{Response, StatusCode};
+use gatelodge_store::{Outcome, ServerName};
+use http::{HeaderValue, Response, StatusCode};
 use tokio::sync::{Notify, mpsc};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::each::each;
-use super::{All, LISTS, part};
+use super::{All, part};
 use crate::Gateway;
 use crate::call::{Refusal, Room, Trail};
 use crate::http::body::Body;
 use crate::http::reply;
+use crate::lists::{self, Lists};
 use crate::methods::stream::{HANDING_OVER, LOOK, WAITING_EVENTS, begin, follow};
+use crate::now::Now;
 use crate::session::{Place, STANDALONE, Session};
+use crate::visit::Visit;
 
 /// A session that is opened later than this is of a server that was away. Its lists are others now.
 const SETTLED: Duration = Duration::from_secs(2);
@@ -55,7 +58,7 @@ async fn unknown(gw: &Gateway, all: &All) -> Response<Body> {
 }
 
 /// Opens the stream, behind an event that the client has of it. It lives until the client hangs up, opens another or
-/// ends the session, until the grant or one of its servers is no longer what it was, or until the gateway stops.
+/// ends the session, until the grant is no more, or until the gateway stops.
 pub(crate) async fn open(gw: &Arc<Gateway>, all: All, behind: Option<Place>) -> Response<Body> {
     let room = match place(gw, &all).await {
         Ok(room) => room,
@@ -86,7 +89,8 @@ async fn place(gw: &Gateway, all: &All) -> Result<Room, Refusal> {
 }
 
 async fn serve(gw: Arc<Gateway>, all: All, behind: Option<Place>, events: mpsc::Sender<Bytes>) {
-    let Some(session) = all.side.session() else { return };
+    let mut all = all;
+    let Some(session) = all.side.session().cloned() else { return };
     let handle = session.open_stream();
     let mut changes = gw.late.changes();
     // The head goes out with the first bytes; clients wait for it.
@@ -94,7 +98,7 @@ async fn serve(gw: Arc<Gateway>, all: All, behind: Option<Place>, events: mpsc::
     let _earlier_has_ended = tokio::time::timeout(HANDING_OVER, session.streaming.lock()).await;
     let missed = behind.and_then(|place| session.streams().missed(place));
     let mut followers = Followers { goes_on: missed.is_some(), ..Followers::default() };
-    begin(session, missed, &events).await;
+    begin(&session, missed, &events).await;
     let begun = Instant::now();
     let mut keep_alive = tokio::time::interval(gw.settings.keep_alive);
     let mut look = tokio::time::interval(LOOK);
@@ -104,21 +108,26 @@ async fn serve(gw: Arc<Gateway>, all: All, behind: Option<Place>, events: mpsc::
                 if events.send(Bytes::from_static(KEEP_ALIVE.as_bytes())).await.is_err() {
                     break;
                 }
-                open_parts(&gw, &all, session);
+                open_parts(&gw, &all, &session);
             }
             _ = look.tick() => {
-                if !gw.still_holds_all(&all) {
-                    break;
-                }
-                let is_back = followers.follow(&gw, &all, session, &events) && begun.elapsed() > SETTLED;
-                for method in LISTS.iter().filter(|_| is_back) {
-                    let _ = events.send(session.streams().stamped(STANDALONE, &told(method))).await;
+                let has_changed = match gw.now_all(&all) {
+                    Now::Same => false,
+                    Now::Over => break,
+                    Now::Other(next) => {
+                        all = *next;
+                        open_parts(&gw, &all, &session);
+                        true
+                    }
+                };
+                let is_back = followers.follow(&gw, &all, &session, &events) && begun.elapsed() > SETTLED;
+                if has_changed || is_back {
+                    tell(Lists::ALL.methods(), &session, &events).await;
                 }
             }
             Ok(changed) = changes.recv() => {
                 if changed.grant == all.grant.config.id {
-                    let event = session.streams().stamped(STANDALONE, &told(&changed.method));
-                    let _ = events.send(event).await;
+                    tell([changed.method], &session, &events).await;
                 }
             }
             () = handle.notified() => break,
@@ -147,44 +156,83 @@ fn open_parts(gw: &Arc<Gateway>, all: &All, session: &Arc<Session>) {
     });
 }
 
-/// The notification that a list is another one now.
-fn told(method: &Method<'_>) -> String {
-    format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, method.name())
+/// Tells the client that lists are others now. That they may be, we have promised ourselves.
+async fn tell(lists: impl IntoIterator<Item = Method<'static>>, session: &Session, events: &mpsc::Sender<Bytes>) {
+    for method in lists {
+        let _ = events.send(session.streams().stamped(STANDALONE, &lists::changed(&method))).await;
+    }
 }
 
 /// Those who pass on what single servers say, each for the session of one. They end with it.
 #[derive(Default)]
 struct Followers {
     tasks: JoinSet<()>,
-    /// The ids of the sessions that are followed.
-    followed: HashSet<Box<str>>,
+    followed: HashMap<ServerName, Followed>,
     /// Whether the client has all that was said before.
     goes_on: bool,
 }
 
-impl Followers {
-    /// Begins to follow the sessions that were opened since. Whether there are any.
-    fn follow(&mut self, gw: &Arc<Gateway>, all: &All, session: &Arc<Session>, events: &mpsc::Sender<Bytes>) -> bool {
-        let before = self.followed.len();
-        for (server, part) in session.parts.all() {
-            let Some(visit) = all.visit(server.as_str()) else { continue };
-            if !self.followed.insert(part.id().into()) {
-                continue;
-            }
-            let heard = if self.goes_on { part.heard() } else { None };
-            let (gw, session, events) = (Arc::clone(gw), Arc::clone(session), events.clone());
-            let visit = visit.in_session(Arc::clone(&part));
-            self.tasks.spawn(async move {
-                let _in_use = InUse::new(part);
-                let written = |text: &str| {
-                    let text = message_of(visit.upstream.name().as_str(), text, &gw.settings.reply);
-                    session.streams().stamped(STANDALONE, &text)
-                };
-                follow(&gw, &visit, heard, &events, &written).await;
-            });
-        }
-        self.followed.len() > before
+/// The session at a server that is followed, and by what was in force then.
+struct Followed {
+    visit: Visit,
+    task: AbortHandle,
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.task.abort();
     }
+}
+
+impl Followers {
+    /// Begins to follow the sessions that were opened since, and those whose server or policy is another one now. Leaves
+    /// those that are over. Whether there are any that were opened since.
+    fn follow(&mut self, gw: &Arc<Gateway>, all: &All, session: &Arc<Session>, events: &mpsc::Sender<Bytes>) -> bool {
+        let mut is_new = false;
+        let mut before = std::mem::take(&mut self.followed);
+        while self.tasks.try_join_next().is_some() {}
+        for (server, part) in part::open(gw, session) {
+            let Some(visit) = all.visit(server.as_str()) else { continue };
+            let earlier = match before.remove(&server).filter(|earlier| earlier.is_of(&part)) {
+                Some(earlier) if gw.still_holds(&earlier.visit) => {
+                    self.followed.insert(server, earlier);
+                    continue;
+                }
+                earlier => earlier,
+            };
+            is_new |= earlier.is_none();
+            // Another server knows nothing of the events of the one that had its name.
+            let is_same = |earlier: &Followed| Arc::ptr_eq(&earlier.visit.upstream, &visit.upstream);
+            let heard = part.heard().filter(|_| earlier.as_ref().map_or(self.goes_on, is_same));
+            drop(earlier);
+            let visit = visit.in_session(Arc::clone(&part));
+            let task =
+                self.tasks.spawn(pass_on(Arc::clone(gw), visit.clone(), heard, Arc::clone(session), events.clone()));
+            self.followed.insert(server, Followed { visit, task });
+        }
+        is_new
+    }
+}
+
+impl Followed {
+    fn is_of(&self, part: &Session) -> bool {
+        self.visit.session().is_some_and(|own| own.id() == part.id())
+    }
+}
+
+async fn pass_on(
+    gw: Arc<Gateway>,
+    visit: Visit,
+    heard: Option<HeaderValue>,
+    session: Arc<Session>,
+    events: mpsc::Sender<Bytes>,
+) {
+    let _in_use = visit.session().cloned().map(InUse::new);
+    let written = |text: &str| {
+        let text = message_of(visit.upstream.name().as_str(), text, &gw.settings.reply);
+        session.streams().stamped(STANDALONE, &text)
+    };
+    follow(&gw, &visit, heard, &events, &written).await;
 }
 
 /// Keeps the session at a server from being taken for one that nobody uses.

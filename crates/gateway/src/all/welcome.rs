@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_json::{Document, Kind, Limits, Value, read};
-use gatelodge_mcp::bridge::{quoted, without_members};
+use gatelodge_mcp::bridge::{quoted, with_members, without_members};
 use gatelodge_mcp::merged::union;
 use gatelodge_mcp::{Era, Message, Request, Revision, read_message};
 
@@ -22,8 +22,10 @@ use crate::upstream::Link;
 use crate::visit::Visit;
 
 const OURSELVES: &str = concat!(r#"{"name":"gatelodge","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
-/// What a server may have that has not answered yet. It says so when it has.
-const PERHAPS: &str = r#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true}}"#;
+/// What there is whatever the servers have: policies change, and so does which servers there are, and we tell.
+const OURS: &str = r#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true}}"#;
+/// What a server may have that has not answered yet.
+const PERHAPS: &str = r#"{"resources":{"subscribe":true}}"#;
 
 /// Opens a session for all servers. Those at each of them are opened with it, and are waited for a little.
 pub(super) async fn initialize(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, mut trail: Trail, mut line: Line) {
@@ -67,7 +69,7 @@ async fn opened(gw: &Gateway, all: &All, request: &Request<'_>) -> Result<Arc<Se
         server: None,
         revision,
         client: ClientInfo::of(params.and_then(|params| params.get("clientInfo"))),
-        handshake: Bytes::copy_from_slice(request.text().as_bytes()),
+        handshake: asking_for(request, revision).into(),
         welcome: Bytes::new(),
         link: Link::None,
         room,
@@ -75,6 +77,20 @@ async fn opened(gw: &Gateway, all: &All, request: &Request<'_>) -> Result<Arc<Se
         takes_log: true,
     };
     Session::new(opening).and_then(|session| gw.sessions.insert(session)).ok_or(Refusal::Busy("sessions"))
+}
+
+/// The client's handshake as each server gets it: it asks for what was agreed on here, whatever the client asked for.
+fn asking_for(request: &Request<'_>, revision: Revision) -> String {
+    let (text, quoted) = (request.text(), format!("\"{revision}\""));
+    let put =
+        |(start, end): (usize, usize), with: &str| Some(format!("{}{with}{}", text.get(..start)?, text.get(end..)?));
+    let params = request.params().filter(|params| params.kind() == Kind::Object);
+    let written = match (params, params.and_then(|params| params.get("protocolVersion"))) {
+        (_, Some(asked)) => put(asked.span(), &quoted),
+        (Some(params), None) => put(params.span(), &with_members(params.raw(), &[("protocolVersion", &quoted)])),
+        (None, None) => None,
+    };
+    written.unwrap_or_else(|| text.to_owned())
 }
 
 /// Says what there is, to a client whose requests stand alone.
@@ -119,7 +135,7 @@ struct Words {
 impl Words {
     /// Puts together what came. `foreign` is the capability that the client's era does not have.
     fn of(came: impl Iterator<Item = (Visit, Option<Bytes>)>, foreign: &str) -> Self {
-        let (mut able, mut instructions) = (Vec::new(), Vec::new());
+        let (mut able, mut instructions) = (vec![OURS.to_owned()], Vec::new());
         for (visit, welcome) in came {
             let welcome = welcome.and_then(|welcome| String::from_utf8(welcome.into()).ok());
             let welcome = welcome.map(|welcome| visit.upstream.secrets().cut_json(welcome));

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use gatelodge_json::Value;
+use gatelodge_mcp::merged::{name_of, uri_of};
 use gatelodge_mcp::{Completion, Method, Reference as WireReference, Request, WireError};
 use gatelodge_policy::{Call, Caller, Category, Definition, Reference, Subject, Tool};
 
@@ -62,6 +63,20 @@ impl<'r> Facts<'r> {
             Self::Completion { reference: WireReference::Prompt(name) } => Some(name),
             Self::Completion { reference: WireReference::Resource(uri) } => Some(uri),
             Self::Method { .. } => None,
+        }
+    }
+
+    /// The same under the names that a client of many servers knows.
+    pub fn among_many(&self, server: &str) -> Self {
+        match self {
+            Self::Tool { name, arguments } => Self::Tool { name: name_of(server, name).into(), arguments: *arguments },
+            Self::Task { id, tool } => Self::Task { id: name_of(server, id).into(), tool: tool.clone() },
+            Self::Resource { uri } => Self::Resource { uri: uri_of(server, uri).into() },
+            Self::Prompt { name, arguments } => {
+                Self::Prompt { name: name_of(server, name).into(), arguments: *arguments }
+            }
+            // What is said of these names nothing of a server.
+            Self::Completion { .. } | Self::Method { .. } => self.clone(),
         }
     }
 

@@ -108,8 +108,7 @@ async fn forwarded(
         StatusCode::NOT_FOUND if openings.is_some() => {
             initialize::again(gw, visit, openings).await;
             doubt(gw, visit).await;
-            let what = "the server had forgotten the session; it is open again, and the call can be sent again";
-            return Err(SendError::Unusable(what.to_owned()));
+            return Err(SendError::Forgotten);
         }
         // Our credential is wrong, not the caller's.
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(SendError::Status(status.as_u16())),
@@ -207,9 +206,8 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
             Err(_) if is_stream => gw.metrics.dropped(),
             Err(error) => return Err(SendError::Unusable(format!("the answer cannot be read: {error}"))),
             Ok(Said::Reply(reply)) => {
-                let is_own =
-                    reply.id().map_or(!is_stream && matches!(reply.payload(), Payload::Error(_)), |id| *id == own_id);
-                if is_own {
+                // One without an id is an error, and on this answer nobody else waits: see `Inbox`.
+                if reply.id().is_none_or(|id| *id == own_id) {
                     return Ok(Ended::Answer(message.clone()));
                 }
                 gw.metrics.dropped();

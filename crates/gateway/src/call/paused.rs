@@ -20,8 +20,6 @@ use crate::session::Session;
 use crate::upstream::{Exchange, Secrets, Upstream};
 use crate::visit::Visit;
 
-/// How long a client may think.
-const TIME: Duration = Duration::from_secs(600);
 /// Calls that wait, of all and of one grant.
 const MOST: usize = 1_024;
 const MOST_OF_GRANT: usize = 32;
@@ -112,11 +110,11 @@ impl PausedCalls {
         calls.len() < MOST && own < MOST_OF_GRANT
     }
 
-    /// Keeps a call, and gives the result that asks its client.
+    /// Keeps a call for so long, and gives the result that asks its client.
     ///
     /// # Errors
     /// There is no randomness; the call comes back.
-    pub fn keep(&self, paused: Paused) -> Result<String, Box<Paused>> {
+    pub fn keep(&self, paused: Paused, time: Duration) -> Result<String, Box<Paused>> {
         let mut random = [0; 32];
         if getrandom::fill(&mut random).is_err() {
             return Err(Box::new(paused));
@@ -128,7 +126,7 @@ impl PausedCalls {
             r#"{{"resultType":"input_required","inputRequests":{{{}}},"requestState":"{state}"}}"#,
             asked.join(",")
         );
-        self.lock().insert(state, (paused, Instant::now() + TIME));
+        self.lock().insert(state, (paused, Instant::now() + time));
         Ok(result)
     }
 

@@ -74,7 +74,7 @@ impl Trail {
 
     /// Which request it is.
     pub fn request(&mut self, request: &Request<'_>) {
-        self.facts.method = Some(request.method().name().into());
+        self.facts.method = Some(bounded(request.method().name()));
         self.facts.request = Some(bounded(request.id().raw()));
     }
 
@@ -97,7 +97,7 @@ impl Trail {
     }
 
     pub fn method(&mut self, method: &str) {
-        self.facts.method = Some(method.into());
+        self.facts.method = Some(bounded(method));
     }
 
     /// What the call is about, and with which arguments: their names and a hash, the values only where configured.
@@ -243,13 +243,41 @@ fn say(record: &Record) {
         (Kind::Refused, "store_unavailable" | "busy") => {
             warn!(call.id = %call, server.name = server, grant.label = grant, code, "call {call} to {target} on `{server}` refused: {code}");
         }
+        (Kind::Refused, "upstream_unreachable" | "upstream_timeout" | "upstream_gone") => {
+            let why = why_refused(code, None);
+            warn!(call.id = %call, server.name = server, grant.label = grant, code, "call {call} of `{grant}` to {target} on `{server}` was {why}");
+        }
         (Kind::Refused, _) => {
-            let rule = record.rule.as_deref().unwrap_or("no rule");
-            info!(call.id = %call, server.name = server, grant.label = grant, code, rule.name = rule, "call {call} of `{grant}` to {target} on `{server}` denied by {rule} ({code})");
+            let rule = record.rule.as_deref();
+            let why = why_refused(code, rule);
+            info!(call.id = %call, server.name = server, grant.label = grant, code, rule.name = rule, "call {call} of `{grant}` to {target} on `{server}` was {why}");
         }
         (Kind::Outcome, code) if !code.is_empty() => {
             warn!(call.id = %call, code, "call {call} ended without an answer: {code}");
         }
         _ => {}
+    }
+}
+
+/// Why a call was not sent. Where nobody said no, the server could not be spoken to; what it said itself is for the record.
+fn why_refused(code: &str, rule: Option<&str>) -> String {
+    match (code, rule) {
+        ("upstream_unreachable", _) => "not sent: the server cannot be reached".to_owned(),
+        ("upstream_timeout", _) => "not sent: the server did not answer in time".to_owned(),
+        ("upstream_gone", _) => "not sent: the server did not answer in a way that can be used".to_owned(),
+        (_, Some(rule)) => format!("denied by {rule} ({code})"),
+        (_, None) => format!("refused ({code})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_away_denies_nothing() {
+        assert_eq!(why_refused("upstream_unreachable", None), "not sent: the server cannot be reached");
+        assert_eq!(why_refused("denied", Some("/tools/wipe")), "denied by /tools/wipe (denied)");
+        assert_eq!(why_refused("rejected", None), "refused (rejected)");
     }
 }

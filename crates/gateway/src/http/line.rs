@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::body::Body;
 use super::outlet::{Outlet, held};
 use super::reply;
-use crate::call::{Refusal, Room};
+use crate::call::{Facts, Refusal, Room};
 use crate::session::Session;
 use crate::telemetry::AnswerSlot;
 use crate::visit::Visit;
@@ -116,6 +116,19 @@ impl Line {
     pub fn speak_for(&mut self, server: &ServerName, method: &Method<'_>, limits: Limits) {
         let method = Method::of(method.name().to_owned().into());
         self.speaker = Some(Speaker { server: server.clone(), method, limits });
+    }
+
+    /// Whether one of many servers speaks.
+    pub fn is_of_many(&self) -> bool {
+        self.speaker.is_some()
+    }
+
+    /// What a request is about, under the names that the client knows.
+    pub fn as_known<'f>(&self, facts: &Facts<'f>) -> Facts<'f> {
+        match &self.speaker {
+            Some(speaker) => facts.among_many(speaker.server.as_str()),
+            None => facts.clone(),
+        }
     }
 
     /// Keeps the request's place until its answer is taken.

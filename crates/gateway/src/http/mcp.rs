@@ -308,6 +308,10 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
     }
     // A client that names neither a session nor a revision has agreed on nothing yet: it begins with its stream.
     if !headers.contains_key(head::SESSION) && !headers.contains_key(head::PROTOCOL_VERSION) {
+        if let Err(Misfit { code, message, .. }) = visit.grant.may_open_stream() {
+            gw.reject(&visit, code, &message).await;
+            return reply::not_allowed("POST", &message);
+        }
         return sse::open(gw, visit).await;
     }
     let found = find_session(gw, Whose::of(&visit), headers).await;

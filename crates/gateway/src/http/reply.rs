@@ -10,6 +10,7 @@ use http::{Response, StatusCode};
 use tokio::sync::mpsc;
 
 use super::body::Body;
+use super::line::Line;
 use crate::call::{Facts, Refusal};
 use crate::live::LivePolicy;
 use crate::visit::Visit;
@@ -81,33 +82,34 @@ pub(crate) fn fault(id: &Id<'_>, call: CallId, refusal: &Refusal) -> Bytes {
 pub(crate) fn refusal(
     visit: &Visit,
     facts: &Facts<'_>,
-    id: &Id<'_>,
-    call: CallId,
+    line: &Line,
+    (id, call): (&Id<'_>, CallId),
     refusal: &Refusal,
 ) -> (StatusCode, String) {
     let era = visit.era();
     let policy = visit.door.policy.as_deref();
+    let known = line.as_known(facts);
     let meta = || about(refusal, call, policy);
     let refused = |message: &str| error(Some(id), code::REFUSED_BY_POLICY, message, Some(&meta()));
     if let Refusal::Misfit(misfit) = refusal {
         return (misfit.status, error(Some(id), misfit.code, &misfit.message, misfit.data.as_deref()));
     }
     let text = match facts {
-        Facts::Tool { .. } | Facts::Task { .. } if refusal.is_invisible() => not_there(era, facts, id),
+        Facts::Tool { .. } | Facts::Task { .. } if refusal.is_invisible() => not_there(era, &known, id),
         Facts::Tool { .. } => {
             let meta = format!("{{\"gatelodge/refusal\":{}}}", meta());
             result(id, &tool_refusal(&refusal.text(call.as_str()), Some(&meta), era))
         }
         Facts::Resource { uri } if !is_visible(policy, |policy| policy.policy.lists_resource(uri)) => {
-            not_there(era, facts, id)
+            not_there(era, &known, id)
         }
         Facts::Prompt { name, .. } if !is_visible(policy, |policy| policy.policy.lists_prompt(name)) => {
-            not_there(era, facts, id)
+            not_there(era, &known, id)
         }
-        Facts::Completion { .. } if refusal.is_invisible() => not_there(era, facts, id),
+        Facts::Completion { .. } if refusal.is_invisible() => not_there(era, &known, id),
         Facts::Method { .. } if matches!(refusal, Refusal::Denied(_)) => {
             let status = if era == Era::Modern { StatusCode::NOT_FOUND } else { StatusCode::OK };
-            return (status, not_there(era, facts, id));
+            return (status, not_there(era, &known, id));
         }
         Facts::Task { .. }
         | Facts::Resource { .. }
@@ -118,7 +120,7 @@ pub(crate) fn refusal(
     (StatusCode::OK, text)
 }
 
-/// What is said of something that is not there for whoever asks.
+/// What is said of something that is not there for whoever asks, under the name that they know.
 pub(crate) fn not_there(era: Era, facts: &Facts<'_>, id: &Id<'_>) -> String {
     let (code, what) = match facts {
         Facts::Tool { name, .. } => (code::INVALID_PARAMS, unknown_tool(name)),

@@ -1,7 +1,6 @@
 //! The spine: carries one judged request from what was asked to what is answered. Every way out is on the trail.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_mcp::head::Misfit;
@@ -25,8 +24,6 @@ use crate::visit::{Crossing, Visit};
 
 /// How often an upstream may ask the client before it answers.
 const MAX_ROUNDS: usize = 16;
-/// How long a client may take to answer what a server asks in the middle of its call.
-const TO_ANSWER: Duration = Duration::from_secs(600);
 
 /// What is left to do when the caller has its answer.
 enum Carried {
@@ -79,7 +76,7 @@ async fn stopped(
     stop: Stop,
 ) {
     gw.metrics.refused(stop.refusal.code());
-    let (status, text) = reply::refusal(visit, facts, request.id(), trail.call(), &stop.refusal);
+    let (status, text) = reply::refusal(visit, facts, &line, (request.id(), trail.call()), &stop.refusal);
     line.finish_with(status, text.into()).await;
     match stop.left {
         Left::Refusal => gw.write(trail.refused(&stop.refusal)).await,
@@ -201,7 +198,7 @@ async fn walk(
         }
         let asking = super::input::ask_client(gw, visit, request, under_way, &result, line);
         let unanswered = || Err(SendError::Unusable("the client did not answer what the server asked".to_owned()));
-        let next = tokio::time::timeout(TO_ANSWER, asking).await.unwrap_or_else(|_| unanswered());
+        let next = tokio::time::timeout(gw.settings.answer_time, asking).await.unwrap_or_else(|_| unanswered());
         // The client may think for minutes. What was judged before holds only if nothing has changed.
         if !gw.still_holds(visit) {
             let what = "the grant, its policy or the server changed while the client was asked";
@@ -418,7 +415,7 @@ async fn send(
         };
         match ended {
             (Ended::Asked(asked), Some(exchange)) => {
-                let text = gw.paused.keep(paused(&asked, exchange)?).map_err(|_| unasked())?;
+                let text = gw.paused.keep(paused(&asked, exchange)?, gw.settings.answer_time).map_err(|_| unasked())?;
                 Ok(Carried::Told { text: gatelodge_mcp::result(request.id(), &text) })
             }
             (Ended::Answer(message), Some(_))

@@ -111,6 +111,7 @@ async fn opened(
         end_upstream(gw, &visit.upstream, exchange.link.clone()).await;
         return Err(gone("there is no room for another session").into());
     };
+    session.note_lists(&result);
     if has_tasks(&result) {
         session.note_tasks();
     }
@@ -215,6 +216,7 @@ async fn open_again(gw: &Gateway, visit: &Visit, session: &Session) {
     match shaken(gw, visit, session.handshake()).await {
         Ok(Shaken { link, revision, welcome }) if revision == session.revision() => {
             session.set_link(link);
+            session.note_lists(&welcome);
             if has_tasks(&welcome) {
                 session.note_tasks();
             }
@@ -330,7 +332,9 @@ impl Gateway {
         let grants: HashSet<_> =
             live.grants().filter(|grant| !grant.is_expired(now)).map(|grant| grant.config.id.clone()).collect();
         drop(live);
-        for session in self.sessions.sweep(|grant| grants.contains(grant)) {
+        let ended = self.sessions.sweep(|grant| grants.contains(grant));
+        self.sessions.sweep_parts();
+        for session in ended {
             let upstream = session.server().and_then(|server| self.live().server(server).cloned());
             if let Some(upstream) = upstream {
                 end_upstream(self, &upstream, session.link()).await;

@@ -69,7 +69,7 @@ pub(crate) async fn answered(
     }
     paused.questions = open;
     let unusable = |_| SendError::Unusable("the client cannot be asked".to_owned());
-    let text = gw.paused.keep(paused).map_err(unusable)?;
+    let text = gw.paused.keep(paused, gw.settings.answer_time).map_err(unusable)?;
     Ok(Err(result(request.id(), &text)))
 }
 

@@ -82,6 +82,10 @@ pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut
     }
 }
 
+/// What is said to whoever brings a cursor.
+pub(crate) const FOREIGN_CURSOR: &str =
+    "`params.cursor` is not one of this gateway, which gives lists whole; ask again without it";
+
 /// Refuses a cursor: lists come whole, so nobody has one of ours. Gives the line back where there is none.
 pub(crate) async fn from_the_beginning(
     gw: &Gateway,
@@ -93,7 +97,7 @@ pub(crate) async fn from_the_beginning(
     let (status, text, code, what) = match request.cursor() {
         Ok(None) => return Some(line),
         Ok(Some(_)) => {
-            let what = "the cursor is not one of this gateway".to_owned();
+            let what = FOREIGN_CURSOR.to_owned();
             let text = error(Some(request.id()), code::INVALID_PARAMS, &what, None);
             (StatusCode::OK, text, code::INVALID_PARAMS, what)
         }
@@ -148,7 +152,8 @@ pub(crate) async fn accepted(gw: &Gateway, visit: &Visit) -> Vec<String> {
     listed.map(|tool| tool.text.clone()).collect()
 }
 
-/// Fetches all pages of a list. `make` writes the request for the page that a cursor begins.
+/// Fetches all pages of a list. `make` writes the request for the page that a cursor begins. A list does nothing at the
+/// server, so one that meets a session which was forgotten is asked for once more, from its beginning.
 pub(crate) async fn fetch(
     gw: &Gateway,
     visit: &Visit,
@@ -156,7 +161,12 @@ pub(crate) async fn fetch(
     line: &mut Line,
     make: impl Fn(&Id<'_>, Option<&str>, Option<&TraceParent>) -> String,
 ) -> Result<Pages, SendError> {
-    let fetching = fetch_pages(gw, visit, wanted, line, make);
+    let fetching = async {
+        match fetch_pages(gw, visit, wanted, line, &make).await {
+            Err(SendError::Forgotten) => fetch_pages(gw, visit, wanted, line, &make).await,
+            fetched => fetched,
+        }
+    };
     tokio::time::timeout(gw.settings.call_time, fetching).await.unwrap_or(Err(SendError::Timeout))
 }
 

@@ -2,9 +2,11 @@
 
 mod session;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use gatelodge_json::{Limits, Value, read};
-use gatelodge_mcp::{Id, Request, Upstream as Said, read_upstream};
+use gatelodge_mcp::{Id, Method, Request, Upstream as Said, read_upstream};
 use gatelodge_store::{CallId, Outcome};
 use http::StatusCode;
 
@@ -16,11 +18,11 @@ use crate::Gateway;
 use crate::call::{Facts, Permit, Refusal, Trail, answer, status_of};
 use crate::http::line::Line;
 use crate::http::reply;
+use crate::lists::{Lists, SUBSCRIPTION, changed_for};
+use crate::now::Now;
 use crate::telemetry::ClientSpan;
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::{Crossing, Visit};
-
-pub(crate) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The end of a stream: the answer, as the caller gets it.
 type Heard = (StatusCode, Bytes, Outcome);
@@ -39,7 +41,8 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, m
     if let Some(task) = not_to_hear(gw, visit, request, &mut line).await {
         gw.metrics.refused(Refusal::Unaddressed.code());
         trail.about(visit, Some(&task), None);
-        line.finish(reply::unknown_task(request.id(), &task).into()).await;
+        let facts = line.as_known(&Facts::Task { id: task.into(), tool: String::new() });
+        line.finish(reply::not_there(visit.era(), &facts, request.id()).into()).await;
         return gw.write(trail.refused(&Refusal::Unaddressed)).await;
     }
     let method = request.method().name();
@@ -93,7 +96,7 @@ pub(crate) async fn refused(
     gw.metrics.refused(refusal.code());
     trail.about(visit, Some(&uri), None);
     let facts = Facts::Resource { uri: uri.into() };
-    let (status, text) = reply::refusal(visit, &facts, request.id(), trail.call(), &refusal);
+    let (status, text) = reply::refusal(visit, &facts, &line, (request.id(), trail.call()), &refusal);
     line.finish_with(status, text.into()).await;
     gw.write(trail.refused(&refusal)).await
 }
@@ -121,6 +124,7 @@ async fn pump(
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut look = tokio::time::interval(LOOK);
+    let mut listener = Listener::new(visit, None);
     loop {
         let message = {
             let mut next = std::pin::pin!(exchange.next());
@@ -129,7 +133,7 @@ async fn pump(
                     message = &mut next => break message?,
                     _ = keep_alive.tick() => line.keep_alive().await,
                     _ = look.tick() => {
-                        if !gw.still_holds(visit) {
+                        if !listener.look(gw, request, line).await {
                             return Ok(None);
                         }
                     }
@@ -139,6 +143,7 @@ async fn pump(
             }
         };
         let Some(message) = message else { return Ok(None) };
+        let visit = &listener.visit;
         match read_upstream(&message, &gw.settings.reply) {
             Ok(Said::Reply(_)) => {
                 let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply)
@@ -151,10 +156,61 @@ async fn pump(
                     let text = retagged(&text, request.id(), &gw.settings.reply).unwrap_or(text);
                     line.send(&visit.upstream.secrets().cut_json(text)).await;
                 }
+                if *said.method() == Method::SubscriptionsAcknowledged {
+                    listener.promised = Some(acknowledged(request, said.params().unwrap_or_default()));
+                    listener.tell(request, line).await;
+                }
             }
             Ok(Said::Request(_)) | Err(_) => gw.metrics.dropped(),
         }
     }
+}
+
+/// By what is in force somebody listens, and of which lists they hear.
+struct Listener {
+    visit: Visit,
+    /// None until they were told of which.
+    promised: Option<Lists>,
+    /// Whether the lists are others by now, and nobody has said so.
+    is_due: bool,
+}
+
+impl Listener {
+    fn new(visit: &Visit, promised: Option<Lists>) -> Self {
+        Self { visit: visit.clone(), promised, is_due: false }
+    }
+
+    /// Looks whether something else is in force, tells the client, and goes on by that. False where the stream has to
+    /// end: where the server is another one, or the grant may not hear any more of something that the client named, the
+    /// client listens anew, and is told.
+    async fn look(&mut self, gw: &Gateway, request: &Request<'_>, line: &mut Line) -> bool {
+        let next = match gw.now(&self.visit) {
+            Now::Same => return true,
+            Now::Over => return false,
+            // Whoever listens to all servers is told once for all of them.
+            Now::Other(_) if line.is_of_many() => return false,
+            Now::Other(next) => *next,
+        };
+        self.is_due = true;
+        self.tell(request, line).await;
+        let before = std::mem::replace(&mut self.visit, next);
+        Arc::ptr_eq(&before.upstream, &self.visit.upstream) && may_listen(gw, &self.visit, request).is_ok()
+    }
+
+    /// Tells the client that its lists are others now, if that is to be said.
+    async fn tell(&mut self, request: &Request<'_>, line: &mut Line) {
+        let Some(promised) = self.promised.filter(|_| std::mem::take(&mut self.is_due)) else { return };
+        for method in promised.methods() {
+            line.send(&changed_for(&method, request.id())).await;
+        }
+    }
+}
+
+/// Of the lists that a client wants to hear of, those that a server says it will tell of.
+fn acknowledged(request: &Request<'_>, params: &str) -> Lists {
+    let wanted = Lists::named(request.params().and_then(|params| params.get("notifications")));
+    let document = read(params.as_bytes(), &Limits::REPLY).ok();
+    wanted.and(Lists::named(document.as_ref().and_then(|document| document.root().get("notifications"))))
 }
 
 /// The notification tagged with the caller's own id of the request; the upstream's tag is our id.

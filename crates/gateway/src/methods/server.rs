@@ -130,7 +130,8 @@ async fn settled<T>(
 ) -> Option<T> {
     let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
     let name = asked.method().name();
-    trail.method(name);
+    // What a server calls its question may be anything, our secret, too.
+    trail.method(&visit.upstream.secrets().cut_text(name));
     let may_ask = match tasks::of_client(gw, visit, asked) {
         Some(asked_for) => asked_for.and_then(|method| may_ask(gw, visit, &method, &mut trail)),
         None => may_ask(gw, visit, name, &mut trail),

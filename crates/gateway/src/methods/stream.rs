@@ -8,7 +8,7 @@ use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::{KEEP_ALIVE, Method, Revision, Upstream as Said, read_upstream};
 use gatelodge_store::Outcome;
 use http::{HeaderValue, Response, StatusCode};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::initialize::open_if_restored;
 use super::server::{question, unaddressed};
@@ -16,6 +16,8 @@ use crate::Gateway;
 use crate::call::{Permit, Refusal, Room, Trail};
 use crate::http::body::Body;
 use crate::http::reply;
+use crate::lists::changed as changed_list;
+use crate::now::Now;
 use crate::session::{Place, STANDALONE, Session};
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::Visit;
@@ -61,7 +63,7 @@ async fn unknown(gw: &Gateway, visit: &Visit) -> Response<Body> {
 }
 
 /// Opens the stream, behind an event that the client has of it. It lives until the client hangs up, opens another or
-/// ends the session, until the grant is no longer what it was, or until the gateway stops.
+/// ends the session, until the grant has no way to the server any more, or until the gateway stops.
 pub(crate) async fn open(gw: &Arc<Gateway>, visit: Visit, behind: Option<Place>) -> Response<Body> {
     let room = match place(gw, &visit).await {
         Ok(room) => room,
@@ -102,31 +104,50 @@ async fn serve(gw: Arc<Gateway>, visit: Visit, behind: Option<Place>, events: mp
     let missed = behind.and_then(|place| session.streams().missed(place));
     let heard = missed.as_ref().and_then(|_| session.heard());
     begin(session, missed, &events).await;
-    let mut keep_alive = tokio::time::interval(gw.settings.keep_alive);
-    let mut look = tokio::time::interval(LOOK);
-    {
-        let mut upstream =
-            std::pin::pin!(follow(&gw, &visit, heard, &events, |text| session.streams().stamped(STANDALONE, text)));
-        loop {
-            tokio::select! {
-                () = &mut upstream => break,
-                _ = keep_alive.tick() => {
-                    if events.send(Bytes::from_static(KEEP_ALIVE.as_bytes())).await.is_err() {
-                        break;
-                    }
-                }
-                _ = look.tick() => {
-                    if !gw.still_holds(&visit) {
-                        break;
-                    }
-                }
-                () = handle.notified() => break,
-                () = events.closed() => break,
-                () = gw.stopping() => break,
-            }
+    let (mut own, mut heard) = (visit.clone(), heard);
+    while let Some(next) = served(&gw, &own, heard, &events, &handle).await {
+        for method in gw.promised(&next, session).await.methods() {
+            let event = session.streams().stamped(STANDALONE, &changed_list(&method));
+            let _ = events.send(event).await;
         }
+        // Another server knows nothing of the events of this one.
+        heard = session.heard().filter(|_| Arc::ptr_eq(&own.upstream, &next.upstream));
+        own = next;
     }
     session.close_stream(&handle);
+}
+
+/// Serves the stream by what is in force. Gives the visit to go on by when that is another one; none at the end.
+async fn served(
+    gw: &Gateway,
+    visit: &Visit,
+    heard: Option<HeaderValue>,
+    events: &mpsc::Sender<Bytes>,
+    handle: &Notify,
+) -> Option<Visit> {
+    let session = visit.session()?;
+    let mut keep_alive = tokio::time::interval(gw.settings.keep_alive);
+    let mut look = tokio::time::interval(LOOK);
+    let mut upstream =
+        std::pin::pin!(follow(gw, visit, heard, events, |text| session.streams().stamped(STANDALONE, text)));
+    loop {
+        tokio::select! {
+            () = &mut upstream => return None,
+            _ = keep_alive.tick() => {
+                if events.send(Bytes::from_static(KEEP_ALIVE.as_bytes())).await.is_err() {
+                    return None;
+                }
+            }
+            _ = look.tick() => match gw.now(visit) {
+                Now::Same => {}
+                Now::Other(next) => return Some(*next),
+                Now::Over => return None,
+            },
+            () = handle.notified() => return None,
+            () = events.closed() => return None,
+            () = gw.stopping() => return None,
+        }
+    }
 }
 
 /// Gives the client what it missed since the place that it comes from. Where that is not known any more, as after a

@@ -10,7 +10,7 @@ use http::StatusCode;
 
 use self::list::list;
 use self::owner::is_passed_over;
-pub(crate) use self::owner::{is_for, not_to_hear, note, of_client};
+pub(crate) use self::owner::{is_for, not_there, not_to_hear, note, of_client};
 use super::{call, initialize};
 use crate::Gateway;
 use crate::call::{Facts, Refusal, Trail};
@@ -49,7 +49,8 @@ pub(crate) async fn request(gw: &Gateway, visit: &Visit, request: &Request<'_>, 
         Ok(None) => {
             trail.about(visit, Some(&id), None);
             gw.metrics.refused(Refusal::Unaddressed.code());
-            line.finish(reply::unknown_task(request.id(), &id).into()).await;
+            let facts = line.as_known(&Facts::Task { id, tool: String::new() });
+            line.finish(reply::not_there(visit.era(), &facts, request.id()).into()).await;
             gw.write(trail.refused(&Refusal::Unaddressed)).await;
         }
         Err(fault) => refuse(gw, request, trail, line, &Refusal::Store(fault)).await,

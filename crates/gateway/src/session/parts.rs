@@ -26,6 +26,11 @@ impl Parts {
         lock(&self.open).insert(server.clone(), part);
     }
 
+    /// Forgets those that are over.
+    pub fn sweep(&self, is_open: impl Fn(&Session) -> bool) {
+        lock(&self.open).retain(|_, own| is_open(own));
+    }
+
     /// Those that are open, by their servers.
     pub fn all(&self) -> Vec<(ServerName, Arc<Session>)> {
         lock(&self.open).iter().map(|(server, part)| (server.clone(), Arc::clone(part))).collect()

@@ -1,6 +1,7 @@
 //! What a session keeps of its client where the upstream keeps nothing: it is said anew with each request.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 
 use gatelodge_json::{Limits, read};
@@ -66,7 +67,10 @@ impl Watched {
         }
     }
 
+    /// All of them, for whoever opens the upstream's stream: what changed before that is not told any more.
     pub fn all(&self) -> Vec<String> {
-        self.uris.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        let uris = self.uris.lock().unwrap_or_else(PoisonError::into_inner);
+        pin!(self.changed.notified()).enable();
+        uris.iter().cloned().collect()
     }
 }

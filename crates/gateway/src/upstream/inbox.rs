@@ -141,7 +141,10 @@ impl Inbox {
             Err(_) => answers(&message).is_some_and(|call| self.answer(&call, message.clone())),
             Ok(Said::Reply(reply)) => {
                 self.has_answered.store(true, Ordering::Relaxed);
-                let waiting = reply.id().and_then(|id| self.lock().waiting.remove(id.as_str()?));
+                let waiting = match reply.id() {
+                    Some(id) => id.as_str().and_then(|id| self.lock().waiting.remove(id)),
+                    None => self.lock().take_only_one(),
+                };
                 waiting.is_some_and(|waiting| waiting.answer.send(message.clone()).is_ok())
             }
             Ok(Said::Notification(said)) => {
@@ -241,6 +244,14 @@ fn pieces(bytes: usize) -> usize {
 }
 
 impl Table {
+    /// The one call that waits. What answers nobody by name can only be for it; of several, nobody could say for which.
+    fn take_only_one(&mut self) -> Option<Waiting> {
+        if self.waiting.len() != 1 {
+            return None;
+        }
+        self.waiting.pop_last().map(|(_, waiting)| waiting)
+    }
+
     fn tell_call(&self, call: &str, event: Event) -> bool {
         self.waiting.get(call).is_some_and(|waiting| waiting.events.try_send(event).is_ok())
     }
@@ -282,6 +293,27 @@ mod tests {
         let deep = format!(r#"{{"jsonrpc":"2.0","id":"call-1","result":{}1{}}}"#, "[".repeat(100), "]".repeat(100));
         assert!(inbox.deliver(Bytes::from(deep)));
         assert!(answer.await.is_ok(), "whoever waits finds out");
+    }
+
+    #[tokio::test]
+    async fn an_error_without_an_id_is_that_of_the_one_call_that_waits() {
+        for whose in [Whose::Session, Whose::Anybody] {
+            let inbox = Inbox::new(Arc::default(), 1 << 16, Counter::default(), whose);
+            for fault in [
+                r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}"#,
+                r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"what?"}}"#,
+            ] {
+                let fault = Bytes::from_static(fault.as_bytes());
+                assert!(!inbox.deliver(fault.clone()), "nobody waits");
+                let (_events, one) = inbox.wait_for("call-1", true).expect("it runs");
+                let (_events, mut other) = inbox.wait_for("call-2", false).expect("it runs");
+                assert!(!inbox.deliver(fault.clone()), "nobody could say whose it is");
+                assert!(inbox.deliver(Bytes::from_static(br#"{"jsonrpc":"2.0","id":"call-1","result":{}}"#)));
+                assert!(one.await.is_ok() && other.try_recv().is_err(), "both wait still");
+                assert!(inbox.deliver(fault.clone()));
+                assert_eq!(other.await.expect("an answer"), fault);
+            }
+        }
     }
 
     #[test]

@@ -31,6 +31,9 @@ pub(crate) enum SendError {
     /// It answered with an HTTP status that says no.
     #[error("HTTP status {0}")]
     Status(u16),
+    /// It had forgotten the session, which is open again. It has most likely not looked at the request, but who knows.
+    #[error("the server had forgotten the session; it is open again, and the call can be sent again")]
+    Forgotten,
 }
 
 impl SendError {
@@ -39,7 +42,7 @@ impl SendError {
         match self {
             Self::NotSent(_) => Outcome::NotSent,
             Self::Timeout => Outcome::Timeout,
-            Self::Gone(_) | Self::Unusable(_) | Self::Status(_) => Outcome::Gone,
+            Self::Gone(_) | Self::Unusable(_) | Self::Status(_) | Self::Forgotten => Outcome::Gone,
         }
     }
 
@@ -59,6 +62,7 @@ impl SendError {
             Self::Unusable(_) => "unusable".to_owned(),
             Self::Timeout => "timeout".to_owned(),
             Self::Status(status) => status.to_string(),
+            Self::Forgotten => "forgotten".to_owned(),
         }
     }
 
@@ -68,7 +72,7 @@ impl SendError {
             Self::NotSent(why) => Self::NotSent(secrets.cut_text(&why)),
             Self::Gone(why) => Self::Gone(secrets.cut_text(&why)),
             Self::Unusable(why) => Self::Unusable(secrets.cut_text(&why)),
-            other @ (Self::Timeout | Self::Status(_)) => other,
+            other @ (Self::Timeout | Self::Status(_) | Self::Forgotten) => other,
         }
     }
 }

@@ -143,9 +143,15 @@ async fn a_name_of_no_server_of_the_grant_is_like_one_that_is_not_there() {
     for name in ["read", "other__read", "Desk__read", "desk_read", "__read", "desk__secret", "desk__nothing"] {
         let answer = ask(&gw, "tools/call", json!({"name": name})).await;
         assert_eq!(answer["error"]["code"], -32602, "{name}");
-        let own = name.strip_prefix("desk__").unwrap_or(name);
-        let words = format!("Unknown tool: {own} (not available to this grant)");
-        assert_eq!(answer["error"]["message"], words.as_str());
+        let words = format!("Unknown tool: {name} (not available to this grant)");
+        assert_eq!(answer["error"]["message"], words.as_str(), "as the client knows it");
+    }
+    for (method, params, words) in [
+        ("resources/read", json!({"uri": "x-desk+file:///etc"}), "Resource not found: `x-desk+file:///etc`"),
+        ("resources/read", json!({"uri": "ui://x-desk+v"}), "Resource not found: `ui://x-desk+v`"),
+        ("prompts/get", json!({"name": "zoo__greet"}), "Unknown prompt: `zoo__greet`"),
+    ] {
+        assert_eq!(ask(&gw, method, params).await["error"]["message"], words, "{method}");
     }
     assert_eq!(ask(&gw, "resources/read", json!({"uri": "note://1"})).await["error"]["code"], -32002);
     assert_eq!(ask(&gw, "resources/read", json!({"uri": "x-other+note://1"})).await["error"]["code"], -32002);
@@ -159,7 +165,7 @@ async fn a_name_of_no_server_of_the_grant_is_like_one_that_is_not_there() {
     let refused = rows.iter().filter(|row| row.record.kind == Kind::Refused);
     let other = refused.clone().find(|row| row.record.target.as_deref() == Some("other__read")).expect("a row");
     assert!(other.record.server.is_none());
-    assert_eq!(refused.count(), 13);
+    assert_eq!(refused.count(), 16);
 }
 
 #[tokio::test]

@@ -1,12 +1,14 @@
 //! `/mcp` beyond one answer: what servers ask, what they say to nobody in particular, and what goes on behind a task.
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 
 const OPEN: &str = r#"{"version":"1","default":"deny","tools":{"*":{}},"resources":{"note://*":{},"note://shut":{"action":"deny"}},
     "client_requests":{"elicitation":"allow"}}"#;
@@ -26,8 +28,17 @@ fn said(method: &str, params: &Value) -> String {
 }
 
 /// A server with sessions that asks, tells of changes, and has tasks.
-fn old(hit: &Hit) -> Option<Script> {
+fn old() -> impl Fn(&Hit) -> Option<Script> + Send + Sync + 'static {
+    let answered = Arc::new(Notify::new());
+    move |hit| old_with(hit, &answered)
+}
+
+/// The same, which does not go on with what it asked about until it is answered.
+fn old_with(hit: &Hit, answered: &Arc<Notify>) -> Option<Script> {
     let params = hit.message()["params"].clone();
+    if hit.message()["id"] == 77 && hit.method().is_empty() {
+        answered.notify_one();
+    }
     let task = json!({"taskId": "t1", "status": "working", "ttl": 60000});
     match hit.method().as_str() {
         "initialize" => {
@@ -45,7 +56,7 @@ fn old(hit: &Hit) -> Option<Script> {
             let chunk = |text: String| format!("{:x}\r\n{text}\r\n", text.len());
             Some(vec![
                 Step::Write(format!("{head}{}", chunk(event(&question))).into_bytes()),
-                Step::Pause(Duration::from_millis(600)),
+                Step::Until(Arc::clone(answered)),
                 Step::Write(format!("{}0\r\n\r\n", chunk(event(&answer))).into_bytes()),
             ])
         }
@@ -73,8 +84,8 @@ fn old(hit: &Hit) -> Option<Script> {
 
 async fn two() -> (FakeUpstream, FakeUpstream, TestGateway) {
     let tools = json!([tool("ask"), tool("sleep")]);
-    let desk = FakeUpstream::start(tools.clone(), old).await;
-    let zoo = FakeUpstream::start(tools, old).await;
+    let desk = FakeUpstream::start(tools.clone(), old()).await;
+    let zoo = FakeUpstream::start(tools, old()).await;
     let builder = TestGateway::builder().policy(OPEN).at_all().and_server("zoo", &zoo.url(), OPEN);
     let gw = builder.start(&desk).await;
     (desk, zoo, gw)
@@ -82,6 +93,28 @@ async fn two() -> (FakeUpstream, FakeUpstream, TestGateway) {
 
 /// Opens a request and reads what comes of it for a while.
 async fn heard(gw: &TestGateway, head: &str, body: &str, time: Duration) -> String {
+    let mut stream = begun(gw, head, body, &extra(gw, head)).await;
+    let mut raw = Vec::new();
+    let _ = tokio::time::timeout(time, stream.read_to_end(&mut raw)).await;
+    String::from_utf8_lossy(&raw).into_owned()
+}
+
+/// Reads on until there is a word in what comes, and the end of the event that has it.
+async fn until(stream: &mut TcpStream, word: &str) -> String {
+    let mut raw = String::new();
+    let reading = async {
+        while raw.find(word).is_none_or(|at| !raw[at..].contains("\n\n")) {
+            let mut piece = [0; 4096];
+            let read = stream.read(&mut piece).await.expect("the stream can be read");
+            assert!(read > 0, "the stream is over: {raw}");
+            raw += &String::from_utf8_lossy(&piece[..read]);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), reading).await.expect("it comes");
+    raw
+}
+
+async fn begun(gw: &TestGateway, head: &str, body: &str, extra: &str) -> TcpStream {
     let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
     let bearer = gw.token.reveal();
     let text = format!(
@@ -89,11 +122,8 @@ async fn heard(gw: &TestGateway, head: &str, body: &str, time: Duration) -> Stri
         gw.address,
         body.len()
     );
-    let text = format!("{text}{}\r\n{body}", extra(gw, head));
-    stream.write_all(text.as_bytes()).await.expect("sent");
-    let mut raw = Vec::new();
-    let _ = tokio::time::timeout(time, stream.read_to_end(&mut raw)).await;
-    String::from_utf8_lossy(&raw).into_owned()
+    stream.write_all(format!("{text}{extra}\r\n{body}").as_bytes()).await.expect("sent");
+    stream
 }
 
 fn extra(gw: &TestGateway, head: &str) -> String {
@@ -112,20 +142,18 @@ fn messages(raw: &str) -> Vec<Value> {
 async fn what_a_server_asks_is_answered_to_that_server() {
     let (desk, zoo, gw) = two().await;
     gw.initialize().await;
-    let calling = gw.call("zoo__ask", json!({}));
-    let answering = async {
-        tokio::time::sleep(Duration::from_millis(250)).await;
-        gw.send(&json!({"jsonrpc": "2.0", "id": "gl-none", "result": {}})).await;
-    };
-    let (answer, ()) = tokio::join!(calling, answering);
-    let messages = answer.messages();
-    assert_eq!(messages[0]["method"], "elicitation/create");
-    assert_eq!(messages[0]["params"]["_meta"]["progressToken"], "zoo__7");
-    assert_eq!(messages[1]["result"]["content"][0]["text"], "done");
-    let id = &messages[0]["id"];
+    let params = json!({"name": "zoo__ask", "arguments": {}});
+    let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}).to_string();
+    let mut stream = begun(&gw, "POST", &call, &format!("Mcp-Session-Id: {}\r\n", gw.session())).await;
+    let question = messages(&until(&mut stream, "elicitation/create").await).remove(0);
+    assert_eq!(question["params"]["_meta"]["progressToken"], "zoo__7");
+    gw.send(&json!({"jsonrpc": "2.0", "id": "gl-none", "result": {}})).await;
     let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": "zoo__7", "progress": 1}});
     assert_eq!(gw.send(&progress).await.status, 202);
-    assert_eq!(gw.send(&json!({"jsonrpc": "2.0", "id": id, "result": {"action": "accept"}})).await.status, 202);
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}});
+    assert_eq!(gw.send(&answer).await.status, 202);
+    let done = messages(&until(&mut stream, "\"result\"").await).remove(0);
+    assert_eq!((&done["id"], &done["result"]["content"][0]["text"]), (&json!(7), &json!("done")));
     let told = zoo.hits().iter().map(Hit::message).filter(|message| message["id"] == 77).collect::<Vec<_>>();
     assert_eq!(told, [json!({"jsonrpc": "2.0", "id": 77, "result": {"action": "accept"}})]);
     let token = zoo.hits().iter().find(|hit| hit.method() == "notifications/progress").expect("progress").message();
@@ -240,7 +268,9 @@ async fn a_task_is_asked_for_at_the_server_that_has_it_under_a_name_of_its_own()
     let made = ask("tools/call", json!({"name": "zoo__sleep", "task": {"ttl": 60000}})).await;
     assert_eq!(made["result"]["task"]["taskId"], "zoo__t1", "{made}");
     assert_eq!(ask("tasks/get", json!({"taskId": "zoo__t1"})).await["result"]["taskId"], "zoo__t1");
-    assert_eq!(ask("tasks/get", json!({"taskId": "desk__t1"})).await["error"]["code"], -32602, "it made none there");
+    let none = ask("tasks/get", json!({"taskId": "desk__t1"})).await["error"].clone();
+    let words = json!({"code": -32602, "message": "Unknown task: `desk__t1`"});
+    assert_eq!(none, words, "it made none there");
     let result = ask("tasks/result", json!({"taskId": "zoo__t1"})).await;
     assert_eq!(result["result"]["content"][0]["text"], "slept");
     assert_eq!(result["result"]["_meta"]["io.modelcontextprotocol/related-task"]["taskId"], "zoo__t1");

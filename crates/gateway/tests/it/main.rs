@@ -1,14 +1,18 @@
 //! The gateway as its callers and its servers meet it. One program: each of many would take as long to build as all.
 
 mod all;
+mod all_ends;
 mod all_lists;
 mod all_streams;
 mod bad_input;
 mod bounds;
 mod categories;
+mod changes;
 mod crossing;
 mod eras;
+mod errors_without_id;
 mod fidelity;
+mod forgotten;
 mod limits;
 mod listener;
 mod minimum;
@@ -19,6 +23,14 @@ mod restart;
 mod resume;
 mod road;
 mod routing;
+mod rows_all;
+mod rows_child;
+mod rows_heads;
+mod rows_judged;
+mod rows_kit;
+mod rows_lines;
+mod rows_secrets;
+mod rows_streams;
 mod secrets;
 mod seeds;
 mod sse;

@@ -31,13 +31,13 @@ const SECRET: &str = "hunter2secret";
 
 /// A collector that keeps what it gets.
 #[derive(Clone)]
-struct Collector {
+pub struct Collector {
     address: SocketAddr,
-    got: Arc<Mutex<Vec<(String, ExportTraceServiceRequest)>>>,
+    pub got: Arc<Mutex<Vec<(String, ExportTraceServiceRequest)>>>,
 }
 
 impl Collector {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let own = Self { address: listener.local_addr().expect("an address"), got: Arc::default() };
         let got = Arc::clone(&own.got);
@@ -65,7 +65,7 @@ impl Collector {
         own
     }
 
-    fn config(&self) -> TelemetryConfig {
+    pub fn config(&self) -> TelemetryConfig {
         let mut config = TelemetryConfig::to(format!("http://{}/v1/traces", self.address).parse().expect("a URL"));
         config.delay = Duration::from_millis(20);
         config

@@ -10,6 +10,15 @@ use crate::message::{Notification, Outcome, Request, Response};
 use crate::method::Method;
 use crate::rewrite::{Edit, splice};
 
+/// What a client wants to hear of that no server of it has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Past {
+    /// A resource, by its URI.
+    Resource(String),
+    /// A task, by its id.
+    Task(String),
+}
+
 impl Request<'_> {
     /// The server that the request is for, and the request as that server gets it. None if it names nothing of one.
     pub fn for_one(&self) -> Option<(String, String)> {
@@ -30,13 +39,15 @@ impl Request<'_> {
     }
 
     /// What a request to listen names that is of no server, or of one that is not among these: a URI or a task.
-    pub fn listens_past(&self, is_known: impl Fn(&str) -> bool) -> Option<String> {
+    pub fn listens_past(&self, is_known: impl Fn(&str) -> bool) -> Option<Past> {
         let is_of_any = |server: Option<&str>| server.is_some_and(&is_known);
-        let uris = self.listened("resourceSubscriptions").filter_map(|uri| uri.as_str());
-        let mut past = uris.filter(|uri| !is_of_any(of_uri(uri).map(|(server, _)| server)));
-        let tasks = self.listened("taskIds").filter_map(|task| task.as_str());
-        let mut past_tasks = tasks.filter(|task| !is_of_any(of_name(task).map(|(server, _)| server)));
-        past.next().or_else(|| past_tasks.next()).map(|past| past.into_owned())
+        // What is no text names nothing.
+        let text = |value: Value<'_>| value.as_str().map_or_else(|| value.raw().to_owned(), |text| text.into_owned());
+        let mut uris = self.listened("resourceSubscriptions").map(text);
+        let mut tasks = self.listened("taskIds").map(text);
+        let uri = uris.find(|uri| !is_of_any(of_uri(uri).map(|(server, _)| server)));
+        let task = tasks.find(|task| !is_of_any(of_name(task).map(|(server, _)| server)));
+        uri.map(Past::Resource).or(task.map(Past::Task))
     }
 
     /// A request to listen as one server gets it: with what is its own of what the client names.
@@ -96,6 +107,7 @@ impl Response<'_> {
 mod tests {
     use gatelodge_json::Limits;
 
+    use super::Past;
     use crate::message::{Message, Request, read_message};
 
     fn with_request<T>(method: &str, params: &str, look: impl Fn(&Request<'_>) -> T) -> T {
@@ -133,9 +145,15 @@ mod tests {
         with_request("subscriptions/listen", params, |request| {
             let own = r#"{"toolsListChanged":true,"resourceSubscriptions":["f:2"],"taskIds":["3"]}"#;
             assert!(request.listening_to("b").contains(own));
-            assert_eq!(request.listens_past(|server| server == "b"), Some("x-a+f:1".to_owned()));
-            assert_eq!(request.listens_past(|server| server == "a"), Some("x-b+f:2".to_owned()));
+            assert_eq!(request.listens_past(|server| server == "b"), Some(Past::Resource("x-a+f:1".to_owned())));
+            assert_eq!(request.listens_past(|server| server == "a"), Some(Past::Resource("x-b+f:2".to_owned())));
             assert_eq!(request.listens_past(|_| true), None);
         });
+        let past = |ids: &str| {
+            let params = format!(r#"{{"notifications":{{"taskIds":{ids}}}}}"#);
+            with_request("subscriptions/listen", &params, |request| request.listens_past(|server| server == "a"))
+        };
+        assert_eq!(past(r#"["a__1","b__3"]"#), Some(Past::Task("b__3".to_owned())));
+        assert_eq!(past("[7]"), Some(Past::Task("7".to_owned())), "what is no text names nothing");
     }
 }

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gatelodge_json::{Kind, Value};
-
-use super::text::quoted;
+use gatelodge_json::{Kind, Value, quoted};
 
 /// More different values than this are no list that somebody chose from.
 const MOST_VALUES: usize = 5;

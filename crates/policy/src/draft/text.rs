@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use gatelodge_json::quote;
+use gatelodge_json::{one_line, quoted};
 use jiff::Timestamp;
 
 use super::{Part, Used};
@@ -93,34 +93,6 @@ fn between(first: Timestamp, last: Timestamp) -> String {
         (first, last) if first == last => format!("at {first}"),
         (first, last) => format!("from {first} to {last}"),
     }
-}
-
-/// A text as JSON, in which nothing is hidden from whoever reads the draft.
-pub(super) fn quoted(text: &str) -> String {
-    let mut raw = String::new();
-    quote(text, &mut raw);
-    one_line(&raw)
-}
-
-/// Foreign text on one line: what an editor would not show is written out as JSON does it.
-fn one_line(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        if is_hidden(character) {
-            for unit in character.encode_utf16(&mut [0; 2]) {
-                let _ = write!(out, "\\u{unit:04x}");
-            }
-        } else {
-            out.push(character);
-        }
-    }
-    out
-}
-
-fn is_hidden(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-        || matches!(character, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 fn plain_or_quoted(name: &str) -> String {

@@ -27,14 +27,14 @@ pub fn run(args: &ClassifyArgs) -> Result<Exit> {
             Ok(item) => {
                 let answer = classify(&item.tool, servers.get(&item.family()).unwrap_or(&nobody));
                 match args.json {
-                    true => out.push_str(&format!("{}\n", known::told(&item.server, &item.tool, &answer)?)),
+                    true => out.push_str(&output::json_line(&known::told(&item.server, &item.tool, &answer)?)?),
                     false => rows.push(known::row(&item.tool, &answer)),
                 }
             }
             Err(error) => {
                 // Each tool that was told gets its line, also where there is no answer.
                 if args.json {
-                    out.push_str(&format!("{}\n", json!({"line": error.number, "error": error.why})));
+                    out.push_str(&output::json_line(&json!({"line": error.number, "error": error.why}))?);
                 }
                 errors.push(error);
             }

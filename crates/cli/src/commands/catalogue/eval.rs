@@ -8,6 +8,7 @@ use super::known;
 use crate::cli::EvalArgs;
 use crate::exit::Exit;
 use crate::output;
+use crate::report::shown;
 
 pub fn run(args: &EvalArgs) -> Result<Exit> {
     let source = known::read(&args.labels)?;
@@ -64,7 +65,8 @@ fn for_people(evaluation: &Evaluation, worst: usize) -> String {
     out.push_str(&format!("\n{}", output::table(&confusion(evaluation))));
     out.push_str(&format!("\n{}", output::table(&calibration(evaluation))));
     for mistake in evaluation.mistakes.iter().take(worst) {
-        let (server, tool, label, answer) = (&mistake.server, &mistake.tool, mistake.label, mistake.answer);
+        let (server, tool) = (shown(&mistake.server), shown(&mistake.tool));
+        let (label, answer) = (mistake.label, mistake.answer);
         let why = &mistake.rationale;
         out.push_str(&format!(
             "\n{server} / {tool}: is {label}, called {answer} ({:.2})\n  {why}\n",

@@ -33,10 +33,15 @@ pub fn servers<'t>(tools: impl IntoIterator<Item = &'t Item<'t>>) -> BTreeMap<St
 
 /// Tells what is no tool.
 pub fn refuse(errors: &[ReadError]) {
+    refuse_each(errors.iter().map(ToString::to_string).collect());
+}
+
+/// The same, each in its own words.
+pub fn refuse_each(errors: Vec<String>) {
     /// Nobody reads more.
     const MOST: usize = 20;
     for error in errors.iter().take(MOST) {
-        say(&format!("not classified: {}", shown(&error.to_string())));
+        say(&format!("not classified: {}", shown(error)));
     }
     if errors.len() > MOST {
         say(&format!("and {} more", errors.len() - MOST));
@@ -45,7 +50,7 @@ pub fn refuse(errors: &[ReadError]) {
 
 /// All that is known of a tool, for programs.
 pub fn told(server: &str, tool: &Tool<'_>, known: &Classification) -> Result<Value> {
-    let mut all = json!({"server": shown(server), "name": shown(&tool.name)});
+    let mut all = json!({"server": server, "name": tool.name});
     if let (Value::Object(all), Value::Object(known)) = (&mut all, serde_json::to_value(known)?) {
         all.extend(known);
     }

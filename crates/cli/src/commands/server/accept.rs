@@ -1,10 +1,11 @@
 //! `server diff` and `server accept`: what changed in a server's definitions, and settling it.
 
 use anyhow::Result;
+use gatelodge_policy::Category;
 use gatelodge_store::{Known, ServerName};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::drift::{Drift, What, drifts};
+use super::drift::{Drift, What, drifts, headline, lapse, told};
 use crate::cli::{AcceptArgs, NamedArgs};
 use crate::desk::{self, Desk, Need};
 use crate::exit::{Exit, Usage};
@@ -57,13 +58,27 @@ pub fn accept(args: AcceptArgs) -> Result<Exit> {
         }
         if args.json {
             let refused: Vec<&str> = refused.iter().map(|drift| drift.tool.as_str()).collect();
-            output::json(&json!({"server": name, "accepted": names, "refused": refused}))?;
+            let changes: Vec<Value> = accepted.iter().map(|drift| change(drift)).collect();
+            output::json(&json!({"server": name, "accepted": names, "refused": refused, "changes": changes}))?;
         } else {
             output::print(&format!("accepted {} of `{name}`\n", counted(names.len(), "tool")))?;
-            accepted.iter().try_for_each(|drift| output::print(&format!("  {}\n", headline(drift))))?;
+            for drift in &accepted {
+                output::print(&format!("  {}\n", headline(drift)))?;
+                if let Some(lapse) = lapse(drift) {
+                    let help = format!("gatelodge server classify {name} TOOL --as CATEGORY --why TEXT");
+                    output::print(&format!("    {lapse}; say it again with `{help}`\n"))?;
+                }
+            }
         }
         Ok(if refused.is_empty() { Exit::Fine } else { Exit::Findings })
     })
+}
+
+/// What accepting a tool changes, for programs.
+fn change(drift: &Drift) -> Value {
+    let word = |category: Option<Category>| category.map(Category::as_str);
+    json!({"tool": drift.tool, "category": word(drift.category), "category_before": word(drift.category_before),
+        "lapses": drift.lapses})
 }
 
 /// The drifts that are meant, and the names that are none of them.
@@ -86,25 +101,4 @@ pub(super) async fn known(desk: &Desk, name: &str) -> Result<(ServerName, Known)
     super::find(super::all(desk).await?, name.as_str())?;
     let help = "a gateway asks it when the first agent comes";
     Err(Usage(format!("nobody has asked `{name}` for its tools yet; {help}")).into())
-}
-
-fn headline(drift: &Drift) -> String {
-    let what = match drift.what {
-        What::New => "new",
-        What::Changed => "changed",
-        What::Gone => "not offered any more",
-    };
-    let reach = |reach: &super::drift::Reach| {
-        let rule = reach.rule.as_deref().map(|rule| format!(" {}", shown(rule))).unwrap_or_default();
-        format!("{} ({}{rule})", shown(&reach.grant), reach.policy)
-    };
-    let grants: Vec<String> = drift.reached_by.iter().map(reach).collect();
-    let grants = if grants.is_empty() { "no grant".to_owned() } else { grants.join(", ") };
-    format!("{}: {what}; reached by {grants}", shown(&drift.tool))
-}
-
-fn told(drift: &Drift) -> String {
-    let refused = drift.refused.as_deref().map(|why| format!("  withheld: {why}\n")).unwrap_or_default();
-    let lines: String = drift.difference.lines().map(|line| format!("    {}\n", shown(line))).collect();
-    format!("{}\n{refused}{lines}", headline(drift))
 }

@@ -1,22 +1,37 @@
 //! What a server offers now, against what was accepted of it.
 
+mod difference;
+mod reach;
+mod words;
+
+use std::collections::{BTreeMap, BTreeSet};
+
 use anyhow::Result;
-use gatelodge_gateway::{Class, classes, twins};
-use gatelodge_policy::{Call, Caller, Category, Decision, Definition, Subject, Tool, decide};
-use gatelodge_store::{Known, Pin, ServerName, ToolDefinition};
-use serde::Serialize;
-use serde_json::Value;
-use similar::TextDiff;
+use gatelodge_gateway::{Class, accepted_classes, classes, twins};
+use gatelodge_policy::Category;
+use gatelodge_store::{Known, SaidClass, ServerName, ToolDefinition};
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
 
 use crate::desk::Desk;
-use crate::environment;
-use crate::wire::{merge, stored};
+use difference::difference;
+pub use reach::Reach;
+use reach::{Doors, doors, reached_by};
+pub use words::{headline, lapse, told};
 
 /// One tool that is not as it was accepted.
 #[derive(Debug, Serialize)]
 pub struct Drift {
     pub tool: String,
     pub what: What,
+    /// What it could do if it were accepted as it is, beside all that is offered; none if it is gone.
+    #[serde(serialize_with = "as_word")]
+    pub category: Option<Category>,
+    /// What it counts as by the accepted definition; none if there is none.
+    #[serde(serialize_with = "as_word")]
+    pub category_before: Option<Category>,
+    /// What somebody said of the accepted definition, and what does not hold for this one.
+    pub lapses: Option<Said>,
     /// The fingerprint of what is offered.
     pub fingerprint: Option<String>,
     /// Why it cannot be accepted.
@@ -39,101 +54,96 @@ pub enum What {
     Gone,
 }
 
-/// Who could call a tool.
+/// What somebody said that a tool can do.
 #[derive(Debug, Serialize)]
-pub struct Reach {
-    pub grant: String,
-    pub policy: String,
-    pub rule: Option<String>,
+pub struct Said {
+    #[serde(serialize_with = "as_word")]
+    pub category: Option<Category>,
+    pub by: String,
+    pub at: Timestamp,
+    pub why: String,
+}
+
+fn as_word<S: Serializer>(category: &Option<Category>, to: S) -> Result<S::Ok, S::Error> {
+    category.map(Category::as_str).serialize(to)
+}
+
+/// Both sides of the comparison.
+struct Sides<'k> {
+    accepted: BTreeMap<&'k str, &'k ToolDefinition>,
+    offered: BTreeSet<&'k str>,
+    /// Names that no tool is accepted under.
+    odd: BTreeSet<&'k str>,
+    before: BTreeMap<String, Class>,
+    after: BTreeMap<String, Class>,
+    doors: Doors,
+    desk: &'k Desk,
 }
 
 /// Everything that is not as it was accepted, by name.
 pub async fn drifts(desk: &Desk, server: &ServerName, known: &Known) -> Result<Vec<Drift>> {
-    let doors = doors(desk, server).await?;
-    // What each could do if it were accepted as it is.
-    let classes = classes(server, known, &known.offered);
-    let category = |name: &str| classes.get(name).map_or(Category::Unknown, Class::category);
-    let odd = twins(known.offered.iter().map(|tool| tool.name.as_str()));
-    let pin_of = |name: &str| known.accepted.iter().find(|pin| pin.definition.name == name);
-    let offered = known.offered.iter().filter_map(|tool| {
-        let what = match pin_of(&tool.name) {
-            Some(pin) if pin.definition.fingerprint == tool.fingerprint => return None,
+    let accepted: BTreeMap<&str, &ToolDefinition> =
+        known.accepted.iter().map(|pin| (pin.definition.name.as_str(), &pin.definition)).collect();
+    let offered: BTreeSet<&str> = known.offered.iter().map(|tool| tool.name.as_str()).collect();
+    let siblings = accepted.keys().chain(&offered).copied();
+    let sides = Sides {
+        odd: twins(offered.iter().copied()),
+        before: accepted_classes(server, known),
+        after: classes(server, siblings, &known.said, &known.offered),
+        doors: doors(desk, server).await?,
+        accepted,
+        offered,
+        desk,
+    };
+    let differ = known.offered.iter().filter_map(|tool| sides.differs(tool));
+    let gone = sides.accepted.values().filter(|tool| !sides.offered.contains(tool.name.as_str()));
+    Ok(differ.chain(gone.map(|tool| sides.gone(tool))).collect())
+}
+
+impl Sides<'_> {
+    fn differs(&self, tool: &ToolDefinition) -> Option<Drift> {
+        let (name, accepted) = (tool.name.as_str(), self.accepted.get(tool.name.as_str()));
+        let what = match accepted {
+            Some(accepted) if accepted.fingerprint == tool.fingerprint => return None,
             Some(_) => What::Changed,
             None => What::New,
         };
-        let refused = odd
-            .contains(tool.name.as_str())
-            .then(|| "its name cannot be read, or looks like another tool's".to_owned());
+        let (before, after) = (self.before.get(name), self.after.get(name));
+        let category = after.map_or(Category::Unknown, Class::category);
+        let held = before.is_some_and(|before| before.said.is_some());
+        let is_odd = self.odd.contains(name);
         Some(Drift {
             tool: tool.name.clone(),
             what,
+            category: Some(category),
+            category_before: before.map(Class::category),
+            lapses: after.and_then(|after| after.lapsed.as_ref()).filter(|_| held).map(Said::from),
             fingerprint: Some(tool.fingerprint.clone()),
-            refused,
-            reached_by: reached_by(&doors, &tool.name, category(&tool.name), desk),
-            difference: difference(pin_of(&tool.name).map(|pin| &pin.definition), Some(tool)),
+            refused: is_odd.then(|| "its name cannot be read, or looks like another tool's".to_owned()),
+            reached_by: reached_by(&self.doors, name, category, self.desk),
+            difference: difference(accepted.copied(), Some(tool)),
         })
-    });
-    let is_gone = |pin: &&Pin| !known.offered.iter().any(|tool| tool.name == pin.definition.name);
-    let gone = known.accepted.iter().filter(is_gone).map(|pin| Drift {
-        tool: pin.definition.name.clone(),
-        what: What::Gone,
-        fingerprint: None,
-        refused: None,
-        reached_by: reached_by(&doors, &pin.definition.name, Category::Unknown, desk),
-        difference: String::new(),
-    });
-    Ok(offered.chain(gone).collect())
-}
+    }
 
-type Doors = Vec<(String, std::sync::Arc<gatelodge_gateway::LivePolicy>)>;
-
-async fn doors(desk: &Desk, server: &ServerName) -> Result<Doors> {
-    let picture = merge(&desk.entries(), &stored(&desk.stores).await?, &environment::variable);
-    let doors = picture.grants.into_iter().filter_map(|grant| {
-        let policy = grant.doors.get(server)?.policy.clone()?;
-        Some((grant.label.to_string(), policy))
-    });
-    Ok(doors.collect())
-}
-
-/// Who could call it if it were accepted, with arguments that no condition minds.
-fn reached_by(doors: &Doors, name: &str, category: Category, desk: &Desk) -> Vec<Reach> {
-    let tool = Tool { name, category, definition: Definition::Accepted, schema: None };
-    let reach = |(grant, policy): &(String, std::sync::Arc<gatelodge_gateway::LivePolicy>)| {
-        if !policy.policy.lists_tool(&tool) {
-            return None;
+    fn gone(&self, tool: &ToolDefinition) -> Drift {
+        let category = self.before.get(&tool.name).map_or(Category::Unknown, Class::category);
+        Drift {
+            tool: tool.name.clone(),
+            what: What::Gone,
+            category: None,
+            category_before: Some(category),
+            lapses: None,
+            fingerprint: None,
+            refused: None,
+            reached_by: reached_by(&self.doors, &tool.name, category, self.desk),
+            difference: String::new(),
         }
-        let subject = Subject::Tool(tool);
-        let call = Call { subject, arguments: None, server: None, caller: Caller::default(), session: None };
-        let rule = match decide(&policy.policy, &call, desk.clock.now()) {
-            Decision::Allow(terms) => terms.rule,
-            Decision::Deny(reason) => reason.rule,
-        };
-        Some(Reach { grant: grant.clone(), policy: policy.name.to_string(), rule: rule.map(|rule| rule.to_string()) })
-    };
-    doors.iter().filter_map(reach).collect()
+    }
 }
 
-fn difference(before: Option<&ToolDefinition>, now: Option<&ToolDefinition>) -> String {
-    let (before, now) = (before.map(laid_out).unwrap_or_default(), now.map(laid_out).unwrap_or_default());
-    TextDiff::from_lines(&before, &now).unified_diff().context_radius(2).to_string()
-}
-
-/// A definition over lines, members in order, so that only what it says makes a difference.
-fn laid_out(definition: &ToolDefinition) -> String {
-    let value: Value = serde_json::from_str(&definition.text).unwrap_or_default();
-    let text = serde_json::to_string_pretty(&sorted(value)).unwrap_or_default();
-    format!("{text}\n")
-}
-
-fn sorted(value: Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            let mut members: Vec<_> = members.into_iter().map(|(name, value)| (name, sorted(value))).collect();
-            members.sort_by(|(one, _), (other, _)| one.cmp(other));
-            Value::Object(members.into_iter().collect())
-        }
-        Value::Array(elements) => Value::Array(elements.into_iter().map(sorted).collect()),
-        other => other,
+impl From<&SaidClass> for Said {
+    fn from(said: &SaidClass) -> Self {
+        let SaidClass { said_by, said_at, why, .. } = said;
+        Self { category: Some(said.category), by: said_by.clone(), at: *said_at, why: why.clone() }
     }
 }

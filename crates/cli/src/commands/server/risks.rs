@@ -1,9 +1,10 @@
 //! What a server's accepted tools can do, the riskiest first.
 
-use gatelodge_catalogue::Level;
-use gatelodge_gateway::{Class, classes};
+use gatelodge_catalogue::{Level, category_name};
+use gatelodge_gateway::{Class, accepted_classes};
+use gatelodge_policy::Category;
 use gatelodge_store::{Known, ServerName};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::report::shown;
@@ -12,59 +13,106 @@ use crate::report::shown;
 #[derive(Debug, Serialize)]
 pub struct Risk {
     pub tool: String,
-    pub category: &'static str,
+    #[serde(serialize_with = "as_word")]
+    pub category: Category,
     pub level: Level,
-    /// How sure the catalogue is; none where somebody said it.
+    /// How sure the catalogue is; none where somebody said it, or where the definition cannot be read.
     pub confidence: Option<f64>,
     /// What it rests on.
     pub evidence: Vec<String>,
     /// Who said otherwise, when and why.
     pub said: Option<Value>,
+    /// Who said something of an earlier definition; it does not count.
+    pub lapsed: Option<Value>,
 }
 
 /// The accepted tools, by level, then by name.
 pub fn risks(server: &ServerName, known: &Known) -> Vec<Risk> {
-    let classes = classes(server, known, known.accepted.iter().map(|pin| &pin.definition));
-    let mut risks: Vec<Risk> = classes.into_iter().map(|(tool, class)| risk(tool, class)).collect();
+    let mut risks: Vec<Risk> =
+        accepted_classes(server, known).into_iter().map(|(tool, class)| risk(tool, class)).collect();
     risks.sort_by(|one, other| other.level.cmp(&one.level).then_with(|| one.tool.cmp(&other.tool)));
     risks
 }
 
 fn risk(tool: String, class: Class) -> Risk {
     let category = class.category();
+    let (judged, confidence, evidence) = match class.judged {
+        Ok(judged) => (judged.category, Some(judged.confidence), judged.evidence),
+        Err(why) => (Category::Unknown, None, vec![format!("its definition cannot be read: {}", shown(&why))]),
+    };
     let said = class.said.map(|said| {
         json!({"by": said.said_by, "at": said.said_at, "why": said.why, "category": said.category.as_str(),
-            "even_if_changed": said.fingerprint.is_none(), "catalogue": class.judged.category.as_str()})
+            "even_if_changed": said.fingerprint.is_none(), "catalogue": judged.as_str()})
     });
-    let confidence = said.is_none().then_some(class.judged.confidence);
-    Risk {
-        tool,
-        category: category.as_str(),
-        level: Level::of(category),
-        confidence,
-        evidence: class.judged.evidence,
-        said,
-    }
+    let lapsed = class.lapsed.map(
+        |said| json!({"by": said.said_by, "at": said.said_at, "why": said.why, "category": said.category.as_str()}),
+    );
+    let confidence = confidence.filter(|_| said.is_none());
+    Risk { tool, category, level: Level::of(category), confidence, evidence, said, lapsed }
 }
 
 impl Risk {
     /// As rows of a table.
     pub fn rows(&self) -> Vec<Vec<String>> {
         let sure = self.confidence.map(|sure| format!("{:.0} %", sure * 100.0)).unwrap_or_default();
-        let because = match &self.said {
-            Some(said) => {
-                let text =
-                    |member: &str| shown(said.get(member).and_then(Value::as_str).unwrap_or_default()).to_string();
-                format!("{} says so: {}", text("by"), text("why"))
-            }
+        let text = |said: &Value, member: &str| shown(said.get(member).and_then(Value::as_str).unwrap_or_default());
+        let mut because = match &self.said {
+            Some(said) => format!("{} says so: {}", text(said, "by"), text(said, "why")),
             None => self.evidence.join("; "),
         };
-        vec![vec![
-            self.level.as_str().to_owned(),
-            self.category.to_owned(),
-            sure,
-            shown(&self.tool).to_string(),
-            because,
-        ]]
+        if let Some(lapsed) = &self.lapsed {
+            let (by, category) = (text(lapsed, "by"), text(lapsed, "category"));
+            because.push_str(&format!("; {by} said {category} of an earlier definition, which does not count here"));
+        }
+        let (level, category) = (self.level.as_str().to_owned(), category_name(self.category).to_owned());
+        vec![vec![level, category, sure, shown(&self.tool), because]]
+    }
+}
+
+fn as_word<S: Serializer>(category: &Category, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(category.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use gatelodge_store::{Known, Pin, SaidClass, ServerName, ToolDefinition};
+
+    use super::*;
+
+    fn known(text: &str, said_of: Option<&str>) -> Vec<Risk> {
+        let definition = |name: &str, text: &str| Pin {
+            definition: ToolDefinition { name: name.to_owned(), fingerprint: "f".to_owned(), text: text.to_owned() },
+            accepted_at: jiff::Timestamp::UNIX_EPOCH,
+            accepted_by: "ada".to_owned(),
+        };
+        let accepted = vec![definition("get_x", r#"{"name": "get_x"}"#), definition("odd", text)];
+        let said = said_of.map(|said_of| SaidClass {
+            tool: "odd".to_owned(),
+            category: Category::Read,
+            why: "I know it".to_owned(),
+            fingerprint: Some(said_of.to_owned()),
+            said_at: jiff::Timestamp::UNIX_EPOCH,
+            said_by: "ada".to_owned(),
+        });
+        let known = Known { accepted, offered: Vec::new(), said: said.into_iter().collect() };
+        risks(&"desk".parse::<ServerName>().expect("a name"), &known)
+    }
+
+    #[test]
+    fn a_definition_that_cannot_be_read_is_listed_as_unknown_with_the_reason() {
+        for (text, why) in [("no JSON", "cannot be read"), ("[1]", "a tool is an object"), ("{}", "has no `name`")] {
+            let risks = known(text, None);
+            assert_eq!((risks.len(), risks[0].tool.as_str(), risks[0].category), (2, "odd", Category::Unknown));
+            assert!(risks[0].confidence.is_none() && risks[0].rows()[0][4].contains(why), "{:?}", risks[0].rows());
+        }
+    }
+
+    #[test]
+    fn what_somebody_says_counts_also_there_and_only_for_the_definition_it_was_said_of() {
+        let said = known("no JSON", Some("f"));
+        assert_eq!((said[1].tool.as_str(), said[1].category), ("odd", Category::Read));
+        let lapsed = known("no JSON", Some("an earlier one"));
+        assert_eq!(lapsed[0].category, Category::Unknown);
+        assert!(lapsed[0].rows()[0][4].contains("ada said read of an earlier definition"), "{:?}", lapsed[0].rows());
     }
 }

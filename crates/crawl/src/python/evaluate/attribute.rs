@@ -43,10 +43,10 @@ impl Reader<'_> {
             let outside = self.scopes.get(class.scope).and_then(|scope| scope.parent).unwrap_or(class.scope);
             for base in &class.class.bases {
                 match self.evaluate(base, outside) {
-                    Value::Class(base) if own.len() < MOST_BASES => {
-                        if !own.iter().any(|known| Rc::ptr_eq(&known.class, &base.class)) {
-                            own.push(base);
-                        }
+                    Value::Class(base)
+                        if own.len() < MOST_BASES && !own.iter().any(|known| Rc::ptr_eq(&known.class, &base.class)) =>
+                    {
+                        own.push(base);
                     }
                     Value::External(path) => others.push(path),
                     Value::Unknown(Some(name)) => others.push(name),

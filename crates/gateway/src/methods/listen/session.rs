@@ -4,16 +4,17 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_json::{Limits, Value, read};
+use gatelodge_json::{Limits, read};
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::{Id, Method, Request, Upstream as Said, read_upstream};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
-use super::SUBSCRIPTION;
+use super::Listener;
 use crate::Gateway;
 use crate::call::{Permit, own_answer};
 use crate::http::line::Line;
+use crate::lists::{Lists, SUBSCRIPTION};
 use crate::methods::server::MayHear;
 use crate::methods::stream::{LOOK, follow};
 use crate::session::Session;
@@ -23,9 +24,7 @@ use crate::visit::Visit;
 /// What a listener gets.
 #[derive(Debug, Default)]
 struct Filter {
-    tools: bool,
-    prompts: bool,
-    resources: bool,
+    lists: Lists,
     uris: Vec<String>,
 }
 
@@ -34,29 +33,19 @@ impl Filter {
     fn of(request: &Request<'_>, session: &Session, heard: &[MayHear]) -> Self {
         let wanted = request.params().and_then(|params| params.get("notifications"));
         let welcome = read(&session.welcome, &Limits::REPLY).ok();
-        let capabilities = welcome.as_ref().and_then(|welcome| welcome.root().get("capabilities"));
-        let is_true = |object: Option<Value<'_>>, name: &str| {
-            object.and_then(|object| object.get(name)).is_some_and(|value| value.raw() == "true")
-        };
-        let offers = |group: &str, name: &str| is_true(capabilities.and_then(|own| own.get(group)), name);
+        let resources = welcome.as_ref().and_then(|welcome| welcome.root().get("capabilities")?.get("resources"));
+        let subscribe = resources.and_then(|own| own.get("subscribe"));
+        let tells_of_one = subscribe.is_some_and(|subscribe| subscribe.as_bool() == Some(true));
         let uris = heard.iter().map(|heard| heard.uri().to_owned());
         Self {
-            tools: is_true(wanted, "toolsListChanged") && offers("tools", "listChanged"),
-            prompts: is_true(wanted, "promptsListChanged") && offers("prompts", "listChanged"),
-            resources: is_true(wanted, "resourcesListChanged") && offers("resources", "listChanged"),
-            uris: uris.filter(|_| offers("resources", "subscribe")).collect(),
+            lists: Lists::named(wanted).and(Lists::advertised(&session.welcome)),
+            uris: uris.filter(|_| tells_of_one).collect(),
         }
     }
 
     /// As the client is told what it will hear of.
     fn acknowledged(&self, id: &Id<'_>) -> String {
-        let flags = [
-            ("toolsListChanged", self.tools),
-            ("promptsListChanged", self.prompts),
-            ("resourcesListChanged", self.resources),
-        ];
-        let mut members: Vec<String> =
-            flags.iter().filter(|(_, is_on)| *is_on).map(|(name, _)| format!("\"{name}\":true")).collect();
+        let mut members = self.lists.flags();
         if !self.uris.is_empty() {
             let uris: Vec<String> = self.uris.iter().map(|uri| quoted(uri)).collect();
             members.push(format!("\"resourceSubscriptions\":[{}]", uris.join(",")));
@@ -73,14 +62,11 @@ impl Filter {
         let Ok(Said::Notification(said)) = read_upstream(message, &Limits::REPLY) else { return None };
         let document = said.params().and_then(|params| read(params.as_bytes(), &Limits::REPLY).ok());
         let is_wanted = match said.method() {
-            Method::ToolsListChanged => self.tools,
-            Method::PromptsListChanged => self.prompts,
-            Method::ResourcesListChanged => self.resources,
             Method::ResourceUpdated => {
                 let uri = document.as_ref()?.root().get("uri")?.as_str()?;
                 self.uris.iter().any(|own| *own == uri)
             }
-            _ => false,
+            method => self.lists.has(method),
         };
         if !is_wanted {
             return None;
@@ -115,6 +101,7 @@ pub(super) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, h
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut look = tokio::time::interval(LOOK);
+    let mut listener = Listener::new(visit, Some(filter.lists));
     loop {
         tokio::select! {
             message = messages.recv() => match message {
@@ -129,14 +116,14 @@ pub(super) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, h
             },
             _ = keep_alive.tick() => line.keep_alive().await,
             _ = look.tick() => {
-                if !gw.still_holds(visit) {
+                if !listener.look(gw, request, line).await {
                     break;
                 }
-                gw.follow_hub_of(visit, session);
+                gw.follow_hub_of(&listener.visit, session);
                 // A server that had forgotten the session has forgotten what was to be heard of, too.
                 if std::mem::replace(&mut openings, session.openings()) != openings {
                     for heard in &heard {
-                        ask(gw, visit, &Method::ResourcesSubscribe, heard).await;
+                        ask(gw, &listener.visit, &Method::ResourcesSubscribe, heard).await;
                     }
                 }
             }

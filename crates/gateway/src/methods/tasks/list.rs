@@ -11,7 +11,7 @@ use super::{refuse, reject};
 use crate::Gateway;
 use crate::call::{Refusal, Trail, answer};
 use crate::http::line::Line;
-use crate::methods::list::{Pages, Wanted, fetch};
+use crate::methods::list::{FOREIGN_CURSOR, Pages, Wanted, fetch};
 use crate::methods::pass::fail;
 use crate::upstream::SendError;
 use crate::visit::Visit;
@@ -21,7 +21,7 @@ pub(super) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut
     match request.cursor() {
         Ok(None) => {}
         Ok(Some(_)) => {
-            let what = "the cursor is not one of this gateway";
+            let what = FOREIGN_CURSOR;
             line.finish(error(Some(request.id()), code::INVALID_PARAMS, what, None).into()).await;
             return gw.write(trail.rejected(code::INVALID_PARAMS, what)).await;
         }

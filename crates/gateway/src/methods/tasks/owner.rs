@@ -137,6 +137,18 @@ pub(crate) async fn not_to_hear(gw: &Gateway, visit: &Visit, request: &Request<'
     None
 }
 
+/// The first task that a request wants to listen to and that is not there for the grant.
+pub(crate) async fn not_there(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Option<String> {
+    let named = request.params()?.get("notifications")?.get("taskIds")?;
+    for id in named.elements().filter_map(|id| id.as_str()) {
+        let is_own = matches!(gw.own_task(visit, &id).await, Ok(Some(_)));
+        if !is_own && !is_passed_over(gw, visit, &id).await {
+            return Some(id.into_owned());
+        }
+    }
+    None
+}
+
 /// The tools whose calls made the grant's tasks at the server, by what the tasks are known by.
 pub(super) async fn own_tasks(gw: &Gateway, visit: &Visit) -> Result<HashMap<IdHash, String>, StoreError> {
     let now = gw.clock.now();

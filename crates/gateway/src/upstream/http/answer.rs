@@ -37,6 +37,17 @@ enum Form {
     Ended(Option<Box<EventDecoder>>),
 }
 
+/// An answer of a kind that is not asked for. Kinds are not repeated: a server may write anything there, our secret, too.
+fn strange(kind: &str) -> SendError {
+    let but = match kind {
+        "" => " and does not say what it is",
+        "text/html" => " but a web page",
+        "text/plain" => " but a plain text",
+        _ => "",
+    };
+    SendError::Unusable(format!("the answer is neither JSON nor an event stream{but}"))
+}
+
 impl HttpAnswer {
     pub fn begin(response: Response<Incoming>, max_bytes: usize) -> Result<Exchange, SendError> {
         let (head, body) = response.into_parts();
@@ -54,10 +65,7 @@ impl HttpAnswer {
             // Accepted without content, by servers that do not say how long nothing is.
             _ if head.status == StatusCode::ACCEPTED => Form::Ended(None),
             _ if !head.status.is_success() => return Err(SendError::Status(head.status.as_u16())),
-            _ => {
-                let kind = gatelodge_mcp::shown(&kind);
-                return Err(SendError::Unusable(format!("the answer is neither JSON nor an event stream but {kind}")));
-            }
+            kind => return Err(strange(kind)),
         };
         let link = head.headers.get(head::SESSION).cloned().map_or(Link::None, Link::Http);
         let source = Source::Http(Self { body, form, max_bytes });

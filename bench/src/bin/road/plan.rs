@@ -1,0 +1,112 @@
+//! What a gateway under test is set up with, written down as its configuration.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gatelodge_store::{CallId, Clock, Durability, Kind, Ledger, Record, SqliteLedger, Token};
+use jiff::Timestamp;
+
+/// How much there is of everything.
+#[derive(Clone, Copy)]
+pub struct Plan {
+    pub grants: usize,
+    pub rules: usize,
+    /// Limits that each call takes from.
+    pub limits: usize,
+    pub servers: usize,
+    pub is_power: bool,
+    /// Rows in the ledger before the first call.
+    pub rows: u64,
+    /// Sessions that are open and idle.
+    pub sessions: usize,
+}
+
+/// Everything on: a grant's token, two conditions among 100 rules, one limit, the intent written.
+pub const USUAL: Plan = Plan { grants: 1, rules: 100, limits: 1, servers: 1, is_power: false, rows: 0, sessions: 0 };
+
+/// A configuration that was written.
+pub struct Written {
+    pub file: PathBuf,
+    pub token: String,
+}
+
+impl Plan {
+    /// Writes the configuration of a gateway on two ports before an upstream.
+    pub fn write(&self, folder: &Path, ports: (u16, u16), upstream: &str) -> Written {
+        fs::write(folder.join("policy.json"), self.policy()).expect("a file");
+        let token = Token::random().expect("randomness");
+        fs::write(folder.join("token"), token.reveal()).expect("a file");
+        let durability = if self.is_power { "power" } else { "process" };
+        let mut text = format!(
+            "[gateway]\nlisten = \"127.0.0.1:{}\"\n[admin]\nlisten = \"127.0.0.1:{}\"\n\
+             [store]\ndata = \"data\"\ndurability = \"{durability}\"\n[[policies]]\nname = \"p\"\nfile = \"policy.json\"\n",
+            ports.0, ports.1
+        );
+        let names: Vec<String> = (0..self.servers).map(|at| format!("u{at}")).collect();
+        for name in &names {
+            text.push_str(&format!("[[servers]]\nname = \"{name}\"\nurl = \"{upstream}\"\n"));
+        }
+        let servers = names.iter().map(|name| format!("{name} = \"p\""));
+        let doors = match self.servers {
+            1 => "server = \"u0\"\npolicy = \"p\"\n".to_owned(),
+            _ => format!("servers = {{ {} }}\n", servers.collect::<Vec<_>>().join(", ")),
+        };
+        text.push_str(&format!("[[grants]]\nlabel = \"g\"\ntoken_file = \"token\"\n{doors}"));
+        for at in 1..self.grants {
+            let hash = Token::random().expect("randomness").hash();
+            text.push_str(&format!("[[grants]]\nlabel = \"g{at}\"\ntoken_hash = \"{hash}\"\n{doors}"));
+        }
+        let file = folder.join("gatelodge.toml");
+        fs::write(&file, text).expect("a file");
+        self.fill(&folder.join("data"));
+        Written { file, token: token.reveal().to_owned() }
+    }
+
+    fn policy(&self) -> String {
+        let limits: Vec<String> =
+            (0..self.limits).map(|at| format!(r#"{{"counter":"c{at}","window":"day","max":1000000000}}"#)).collect();
+        let limits = limits.join(",");
+        let rule = |at| {
+            format!(
+                r#""tool_{at}":{{"require":[{{"path":"args.currency","op":"in","value":["eur","usd"]}}],"deny_if":[{{"path":"args.amount","op":"gt","value":50000}}],"limits":[{limits}]}}"#
+            )
+        };
+        // The tool that is called is always there.
+        let rules: Vec<String> = (0..self.rules.max(51)).skip(51_usize.saturating_sub(self.rules)).map(rule).collect();
+        format!(r#"{{"version":"1","default":"deny","tools":{{{}}}}}"#, rules.join(","))
+    }
+
+    /// Writes rows of earlier calls.
+    fn fill(&self, data: &Path) {
+        if self.rows == 0 {
+            return;
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let ledger = SqliteLedger::open(data, Durability::Process, Arc::new(Fixed)).expect("a ledger");
+        runtime.block_on(async {
+            for at in 0..self.rows {
+                let mut record = Record::new(Kind::Outcome, CallId::new(Fixed.now(), at_bytes(at)), Fixed.now());
+                record.target = Some("tool_50".into());
+                ledger.write(record).await.expect("a row");
+            }
+            ledger.flush().await.expect("written");
+        });
+    }
+}
+
+/// A clock that stands.
+#[derive(Debug)]
+struct Fixed;
+
+impl Clock for Fixed {
+    fn now(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+}
+
+fn at_bytes(at: u64) -> [u8; 10] {
+    let mut bytes = [0; 10];
+    bytes[2..].copy_from_slice(&at.to_be_bytes());
+    bytes
+}

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Chooses what weights are learned from: labelled tools of packages that are not held out, and like none that is.
+
+    training.py LABELS DEFINITIONS… > train.jsonl
+
+LABELS is the folder that `collect.py` filled: all of its `dev.jsonl` is taken. DEFINITIONS are what
+`gatelodge catalogue crawl --definitions` wrote. Of these, packages of the development half are taken that
+
+- are not in LABELS already,
+- do not look like a held-out server under another name: half of the tools' names, and at least three, are its own,
+- and of their tools those that no other has word for word.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+
+from label import read_lines
+from package import Json, Package
+
+LEAST_SHARED = 3
+TOLD = 200  # so many letters of a description tell two tools apart
+
+
+def words_of(tool: Json) -> tuple[str, str]:
+    """A tool, as far as it can be told from another."""
+    return tool["name"].lower(), " ".join((tool.get("description") or "").lower().split())[:TOLD]
+
+
+def names_of(tools: list[Json]) -> set[str]:
+    return {tool["name"].lower() for tool in tools}
+
+
+def by_package(paths: list[Path]) -> dict[str, list[Json]]:
+    """All tools, by their package without its version."""
+    packages: dict[str, list[Json]] = {}
+    for path in paths:
+        for tool in read_lines(path):
+            packages.setdefault(Package.parse(tool["package"]).key, []).append(tool)
+    return packages
+
+
+class Held:
+    """The held-out servers, by the names of their tools."""
+
+    def __init__(self, path: Path) -> None:
+        """Read them."""
+        packages = by_package([path])
+        self.words = {words_of(tool) for tools in packages.values() for tool in tools}
+        self.names = {package: names_of(tools) for package, tools in packages.items()}
+        self.owners: dict[str, set[str]] = defaultdict(set)
+        for package, names in self.names.items():
+            for name in names:
+                self.owners[name].add(package)
+
+    def has_like(self, names: set[str]) -> bool:
+        """Whether one of them could be this under another name."""
+        shared = Counter(owner for name in names for owner in self.owners.get(name, ()))
+        return any(
+            count >= LEAST_SHARED and 2 * count >= min(len(names), len(self.names[owner]))
+            for owner, count in shared.items()
+        )
+
+
+def main() -> int:
+    """Write the lines, and tell how many."""
+    if len(sys.argv) < 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    labels = Path(sys.argv[1])
+    held = Held(labels / "held.jsonl")
+    own = by_package([labels / "dev.jsonl"])
+    more = by_package([Path(path) for path in sys.argv[2:]])
+    chosen = [tool for tools in own.values() for tool in tools]
+    seen = held.words | {words_of(tool) for tool in chosen}
+    for package, tools in sorted(more.items()):
+        if package in own or Package.parse(package).split != "dev" or held.has_like(names_of(tools)):
+            continue
+        for tool in tools:
+            if words_of(tool) not in seen:
+                seen.add(words_of(tool))
+                chosen.append(tool)
+    for tool in chosen:
+        print(json.dumps(tool, ensure_ascii=False))
+    labelled = [tool for tool in chosen if tool.get("category")]
+    packages = {tool["package"] for tool in labelled}
+    print(f"{len(chosen)} tools, {len(labelled)} of {len(packages)} packages have a label", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+//! What siblings confirm.
+
+use gatelodge_policy::Category;
+
+use super::Case;
+use crate::classify::quoted;
+use crate::lexicon::Group;
+use crate::name::Name;
+
+/// What the names beside it say of a tool.
+pub(super) fn siblings(case: &Case<'_, '_>) -> Option<String> {
+    let (own, name, server) = (&*case.tool.name, case.found.name, case.server);
+    let runs = name.group(&case.book.lexicon) == Some(Group::Run);
+    if case.verdict.category == Category::Execute && runs {
+        let runners = server.code_runners(own);
+        if !runners.is_empty() {
+            let say = if runners.len() == 1 { "says" } else { "say" };
+            return Some(format!("{} {say} that this server runs code", list(&runners)));
+        }
+    }
+    let kin = server.kin(own, name);
+    if !kin.is_empty() {
+        return Some(of_kin(case, &kin));
+    }
+    let namesakes = server.namesakes(own, name);
+    let share = if namesakes.len() == 1 { "shares" } else { "share" };
+    (!namesakes.is_empty()).then(|| format!("{} {share} its verb", list(&namesakes)))
+}
+
+/// Tools about the same thing: where one of them changes it, they are its life cycle.
+fn of_kin(case: &Case<'_, '_>, kin: &[&str]) -> String {
+    let lexicon = &case.book.lexicon;
+    let changes = |name: &Name| name.group(lexicon).is_some_and(|group| group.harm() > Group::Think.harm());
+    let is_cycle = changes(case.found.name)
+        || kin.iter().any(|sibling| changes(&Name::of(sibling, case.server.prefix(), lexicon)));
+    let thing = quoted(&case.found.name.object().replace('_', " "));
+    match (is_cycle, kin.len()) {
+        (true, _) => format!("{} and it are the life cycle of {thing}, so the verb tells what it does", list(kin)),
+        (false, 1) => format!("{} is about {thing} as well", list(kin)),
+        (false, _) => format!("{} are about {thing} as well", list(kin)),
+    }
+}
+
+fn list(names: &[&str]) -> String {
+    let all = names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
+    if names.len() == 1 { format!("its sibling {all}") } else { format!("its siblings {all}") }
+}

@@ -1,0 +1,81 @@
+//! A letter for a server: how much harm its tools could do if nothing stood before them. It says nothing of its author.
+
+use serde::Serialize;
+
+use crate::classify::Level;
+use crate::flow::Flow;
+use crate::index::ToolFacts;
+use crate::signals::SignalKind;
+
+/// So many tools are more than anybody looks through.
+const CROWD: usize = 60;
+
+/// A grade with its reasons.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Grade {
+    /// `A`, the mildest, to `F`.
+    pub letter: char,
+    /// Why, the gravest first.
+    pub reasons: Vec<String>,
+}
+
+/// Grades a server by its tools.
+pub fn grade(tools: &[ToolFacts]) -> Grade {
+    let count = |level: Level| tools.iter().filter(|tool| Level::of(tool.category) == level).count();
+    let shows =
+        |kinds: &[SignalKind]| tools.iter().filter(|tool| tool.signals.iter().any(|kind| kinds.contains(kind))).count();
+    let mut reasons = Vec::new();
+    let steering = shows(&[SignalKind::SteersModel, SignalKind::HiddenText, SignalKind::MixedLetters]);
+    if steering > 0 {
+        reasons.push(format!("{} text for the model, or letters that are not what they seem", have(steering)));
+    }
+    let (critical, high, medium) = (count(Level::Critical), count(Level::High), count(Level::Medium));
+    let mut step = match (critical, high, medium) {
+        (0, 0, 0) => 0,
+        (0, 0, _) => 1,
+        (0, ..) => 2,
+        _ => 3,
+    };
+    if critical > 0 {
+        reasons.push(format!("{} something away for good, or money", take(critical)));
+    }
+    if high > 0 {
+        reasons.push(format!("{} something by what a call says, or cannot be placed", run(high)));
+    }
+    let flows = |flow: Flow| tools.iter().any(|tool| tool.flow.contains(&flow));
+    if flows(Flow::ReadsPrivate) && flows(Flow::ReadsUntrusted) && flows(Flow::SendsOutward) {
+        reasons.push("by itself it reads private data, takes in text of strangers, and can send".to_owned());
+        step += 1;
+    }
+    let code = shows(&[SignalKind::TakesCode, SignalKind::TakesShell]);
+    if code > 0 {
+        reasons.push(format!("{} code or a command line", take(code)));
+        step += usize::from(critical > 0);
+    }
+    if tools.len() > CROWD {
+        reasons.push(format!("it has {} tools, more than anybody looks through", tools.len()));
+    }
+    if medium > 0 && critical + high == 0 {
+        reasons.push("what it changes can be changed back".to_owned());
+    }
+    if critical + high + medium == 0 {
+        reasons.push("all its tools only read".to_owned());
+    }
+    if steering > 0 {
+        step = 5;
+    }
+    let letter = ['A', 'B', 'C', 'D', 'E', 'F'].get(step.min(5)).copied().unwrap_or('F');
+    Grade { letter, reasons }
+}
+
+fn have(count: usize) -> String {
+    if count == 1 { "one tool has".to_owned() } else { format!("{count} tools have") }
+}
+
+fn run(count: usize) -> String {
+    if count == 1 { "one tool runs".to_owned() } else { format!("{count} tools run") }
+}
+
+fn take(count: usize) -> String {
+    if count == 1 { "one tool takes".to_owned() } else { format!("{count} tools take") }
+}

@@ -1,0 +1,109 @@
+//! Numbers and columns of an index file. What is read is foreign: every length is held against what is there.
+
+use super::open::OpenIndexError;
+
+/// Puts columns together.
+#[derive(Debug, Default)]
+pub(super) struct Column(Vec<u8>);
+
+impl Column {
+    pub fn byte(&mut self, byte: u8) {
+        self.0.push(byte);
+    }
+
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Seven bits a byte, the low ones first.
+    pub fn number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.0.push((number & 0x7f) as u8 | 0x80);
+            number >>= 7;
+        }
+        self.0.push(number as u8);
+    }
+
+    /// Adds another column whole, with its length in front.
+    pub fn column(&mut self, column: Self) {
+        self.number(column.0.len() as u64);
+        self.0.extend_from_slice(&column.0);
+    }
+
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+/// Reads a column from its start.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reader<'b>(&'b [u8]);
+
+const SHORT: OpenIndexError = OpenIndexError::Malformed("a column ends too early");
+
+impl<'b> Reader<'b> {
+    pub fn new(bytes: &'b [u8]) -> Self {
+        Self(bytes)
+    }
+
+    pub fn byte(&mut self) -> Result<u8, OpenIndexError> {
+        let (first, rest) = self.0.split_first().ok_or(SHORT)?;
+        self.0 = rest;
+        Ok(*first)
+    }
+
+    pub fn take(&mut self, count: usize) -> Result<&'b [u8], OpenIndexError> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(SHORT)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    pub fn number(&mut self) -> Result<u64, OpenIndexError> {
+        let mut number = 0_u64;
+        for shift in (0..63).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(OpenIndexError::Malformed("a number is too large"))
+    }
+
+    /// A number below a bound.
+    pub fn below(&mut self, bound: usize) -> Result<u32, OpenIndexError> {
+        let number = self.number()?;
+        if number < bound as u64 {
+            u32::try_from(number).map_err(|_| OpenIndexError::Malformed("a number is too large"))
+        } else {
+            Err(OpenIndexError::Malformed("a reference leads nowhere"))
+        }
+    }
+
+    /// A count of things that take at least one byte each of what is left here or in a column like this.
+    pub fn count(&mut self, most: usize) -> Result<usize, OpenIndexError> {
+        let number = self.number()?;
+        match usize::try_from(number) {
+            Ok(count) if count <= most => Ok(count),
+            _ => Err(OpenIndexError::Malformed("a count is larger than what is there")),
+        }
+    }
+
+    pub fn column(&mut self) -> Result<Self, OpenIndexError> {
+        let length = self.count(self.0.len())?;
+        self.take(length).map(Self)
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn rest(self) -> &'b [u8] {
+        self.0
+    }
+
+    /// Nothing may be left over.
+    pub fn end(self) -> Result<(), OpenIndexError> {
+        if self.0.is_empty() { Ok(()) } else { Err(OpenIndexError::Malformed("a column has more than it should")) }
+    }
+}

@@ -1,0 +1,78 @@
+//! What is known of an indexed tool, as if its definition were at hand: the category that the index keeps, with reasons
+//! from what it keeps. Descriptions are not among that.
+
+use gatelodge_json::{Limits, read};
+use serde_json::{Map, Value as Json, json};
+
+use super::facts::ToolFacts;
+use super::rows::IndexedServer;
+use crate::classify::Classification;
+use crate::recorded::recorded;
+use crate::server::Server;
+use crate::tool::Tool;
+
+/// A server of an index with its tools as policies and pages want them.
+#[derive(Debug)]
+pub struct Known {
+    /// Its name for people.
+    pub name: String,
+    /// The server among whose tools each is judged.
+    pub server: Server,
+    /// The facts, by name.
+    pub tools: Vec<ToolFacts>,
+    /// Each tool as `tools/list` would have it, without its description.
+    definitions: Vec<String>,
+}
+
+impl Known {
+    /// Gathers what is known of a server.
+    pub fn of(server: &IndexedServer<'_>) -> Self {
+        Self::of_facts(server.package(), server.tools().map(|tool| tool.facts()).collect())
+    }
+
+    /// The same from facts.
+    pub fn of_facts(name: &str, tools: Vec<ToolFacts>) -> Self {
+        let server = Server::new(name, None, tools.iter().map(|tool| tool.name.as_str()));
+        let definitions = tools.iter().map(|tool| definition(tool).to_string()).collect();
+        Self { name: name.to_owned(), server, tools, definitions }
+    }
+
+    /// Gives each tool with its classification to `work`.
+    pub fn with<T>(&self, work: impl FnOnce(&[(Tool<'_>, Classification)]) -> T) -> T {
+        let documents: Vec<_> =
+            self.definitions.iter().map(|text| read(text.as_bytes(), &Limits::REPLY).ok()).collect();
+        let known = documents.iter().zip(&self.tools).map(|(document, facts)| {
+            let tool = document.as_ref().and_then(|document| Tool::of(document.root()).ok());
+            let tool = tool.unwrap_or_else(|| Tool::named(&facts.name));
+            let known = recorded(&tool, &self.server, facts);
+            (tool, known)
+        });
+        work(&known.collect::<Vec<_>>())
+    }
+
+    /// About how many tokens a model reads to know these tools: four letters each, descriptions not counted.
+    pub fn tokens(&self) -> usize {
+        self.definitions.iter().map(|text| text.len().div_ceil(4)).sum()
+    }
+}
+
+fn definition(tool: &ToolFacts) -> Json {
+    let mut properties = Map::new();
+    for own in &tool.parameters {
+        let kind = if own.kind.is_empty() { json!({}) } else { json!({ "type": own.kind }) };
+        properties.insert(own.name.clone(), kind);
+    }
+    let required: Vec<&str> = tool.parameters.iter().filter(|own| own.required).map(|own| own.name.as_str()).collect();
+    let mut claims = Map::new();
+    let all = [
+        ("readOnlyHint", tool.claims.read_only),
+        ("destructiveHint", tool.claims.destructive),
+        ("idempotentHint", tool.claims.idempotent),
+        ("openWorldHint", tool.claims.open_world),
+    ];
+    for (name, claim) in all {
+        claim.map(|claim| claims.insert(name.to_owned(), claim.into()));
+    }
+    let schema = json!({"type": "object", "properties": properties, "required": required});
+    json!({"name": tool.name, "inputSchema": schema, "annotations": claims})
+}

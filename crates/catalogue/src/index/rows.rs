@@ -1,0 +1,281 @@
+//! An opened index: rows with numbers in them, and views that read like what they stand for.
+
+use gatelodge_policy::Category;
+
+use super::about::About;
+use super::facts::{Claims, PackageFacts, ParameterFacts, Source, ToolFacts};
+use super::open::{KINDS, REQUIRED};
+use super::pool::Pool;
+use super::search::Folded;
+use crate::classify::Level;
+use crate::flow::Flow;
+use crate::signals::SignalKind;
+
+/// What is known of published packages and their tools.
+#[derive(Debug, Default)]
+pub struct Index {
+    pub(super) about: About,
+    pub(super) packages: Pool,
+    pub(super) versions: Pool,
+    pub(super) dates: Pool,
+    pub(super) names: Pool,
+    pub(super) parameters: Pool,
+    pub(super) servers: Vec<ServerRow>,
+    pub(super) tools: Vec<ToolRow>,
+    pub(super) takes: Vec<ParameterRow>,
+    /// The names in small letters, for searching.
+    pub(super) folded_packages: Folded,
+    pub(super) folded_names: Folded,
+}
+
+#[derive(Debug)]
+pub(super) struct ServerRow {
+    pub source: Source,
+    pub package: u32,
+    pub version: u32,
+    pub date: u32,
+    pub first: u32,
+    pub count: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct ToolRow {
+    pub server: u32,
+    pub name: u32,
+    pub first: u32,
+    pub count: u32,
+    pub claims: u8,
+    pub category: Category,
+    /// In hundredths.
+    pub confidence: u8,
+    pub signals: u32,
+    pub flow: u8,
+    pub hash: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct ParameterRow {
+    pub name: u32,
+    pub kind: u8,
+}
+
+/// A server of an index.
+#[derive(Debug, Clone, Copy)]
+pub struct IndexedServer<'i> {
+    index: &'i Index,
+    row: &'i ServerRow,
+}
+
+/// A tool of an index.
+#[derive(Debug, Clone, Copy)]
+pub struct IndexedTool<'i> {
+    index: &'i Index,
+    row: &'i ToolRow,
+}
+
+const FLOWS: [Flow; 3] = [Flow::ReadsPrivate, Flow::ReadsUntrusted, Flow::SendsOutward];
+
+impl ToolRow {
+    /// Signals as bits, in the order in which this program has them.
+    pub fn bits(signals: &[SignalKind]) -> u32 {
+        let bit = |kind: &SignalKind| SignalKind::ALL.iter().position(|own| own == kind).unwrap_or_default();
+        signals.iter().fold(0, |bits, kind| bits | 1 << bit(kind))
+    }
+
+    pub fn flow_bits(flow: &[Flow]) -> u8 {
+        FLOWS.iter().enumerate().filter(|(_, own)| flow.contains(own)).fold(0, |bits, (at, _)| bits | 1 << at)
+    }
+
+    /// Two bits a claim: none, no, yes.
+    pub fn claim_bits(claims: &Claims) -> u8 {
+        let all = [claims.read_only, claims.destructive, claims.idempotent, claims.open_world];
+        let bits = |claim: Option<bool>| claim.map_or(0, |claim| 1 + u8::from(claim));
+        all.into_iter().enumerate().fold(0, |all, (at, claim)| all | bits(claim) << (2 * at))
+    }
+}
+
+impl Index {
+    /// When it was made, and from what.
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// All servers, by source and name.
+    pub fn servers(&self) -> impl ExactSizeIterator<Item = IndexedServer<'_>> {
+        self.servers.iter().map(|row| IndexedServer { index: self, row })
+    }
+
+    /// All tools, by server and name.
+    pub fn tools(&self) -> impl ExactSizeIterator<Item = IndexedTool<'_>> {
+        self.tools.iter().map(|row| IndexedTool { index: self, row })
+    }
+
+    /// Finds a package by its name; Python names are the same with `-`, `_`, `.` and in any case of letters.
+    pub fn find(&self, source: Option<Source>, package: &str) -> Option<IndexedServer<'_>> {
+        let asked = |server: &IndexedServer<'_>| source.is_none_or(|source| source == server.source());
+        let wanted = normal(package);
+        let exact = self.servers().find(|server| asked(server) && server.package() == package);
+        let is_same = |server: &IndexedServer<'_>| match server.source() {
+            Source::Pypi => normal(server.package()) == wanted,
+            Source::Npm => server.package().eq_ignore_ascii_case(package),
+        };
+        exact.or_else(|| self.servers().find(|server| asked(server) && is_same(server)))
+    }
+
+    pub(super) fn finish(&mut self) {
+        self.folded_packages = Folded::of(&self.packages);
+        self.folded_names = Folded::of(&self.names);
+    }
+
+    pub(super) fn tool_at(&self, at: u32) -> Option<IndexedTool<'_>> {
+        self.tools.get(at as usize).map(|row| IndexedTool { index: self, row })
+    }
+
+    pub(super) fn server_at(&self, at: u32) -> Option<IndexedServer<'_>> {
+        self.servers.get(at as usize).map(|row| IndexedServer { index: self, row })
+    }
+}
+
+/// A Python package's name as the package index compares it.
+fn normal(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for letter in name.chars() {
+        match letter {
+            '-' | '_' | '.' if out.ends_with('-') => {}
+            '-' | '_' | '.' => out.push('-'),
+            letter => out.push(letter.to_ascii_lowercase()),
+        }
+    }
+    out
+}
+
+impl<'i> IndexedServer<'i> {
+    /// Where it is published.
+    pub fn source(&self) -> Source {
+        self.row.source
+    }
+
+    /// Its name there.
+    pub fn package(&self) -> &'i str {
+        self.index.packages.get(self.row.package)
+    }
+
+    /// The version that was read.
+    pub fn version(&self) -> &'i str {
+        self.index.versions.get(self.row.version)
+    }
+
+    /// The day that version was published, if it is known.
+    pub fn date(&self) -> Option<&'i str> {
+        Some(self.index.dates.get(self.row.date)).filter(|date| !date.is_empty())
+    }
+
+    /// Its tools, by name.
+    pub fn tools(&self) -> impl ExactSizeIterator<Item = IndexedTool<'i>> + use<'i> {
+        let first = self.row.first as usize;
+        let rows = self.index.tools.get(first..first + self.row.count as usize).unwrap_or_default();
+        let index = self.index;
+        rows.iter().map(move |row| IndexedTool { index, row })
+    }
+
+    /// A tool by its name.
+    pub fn tool(&self, name: &str) -> Option<IndexedTool<'i>> {
+        self.tools().find(|tool| tool.name() == name)
+    }
+
+    /// All that is kept of it.
+    pub fn facts(&self) -> PackageFacts {
+        PackageFacts {
+            source: self.source(),
+            package: self.package().to_owned(),
+            version: self.version().to_owned(),
+            date: self.date().map(str::to_owned),
+            tools: self.tools().map(|tool| tool.facts()).collect(),
+        }
+    }
+}
+
+impl<'i> IndexedTool<'i> {
+    /// The server it is on.
+    pub fn server(&self) -> Option<IndexedServer<'i>> {
+        self.index.server_at(self.row.server)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'i str {
+        self.index.names.get(self.row.name)
+    }
+
+    /// What it was taken for.
+    pub fn category(&self) -> Category {
+        self.row.category
+    }
+
+    /// How much harm a call can do.
+    pub fn level(&self) -> Level {
+        Level::of(self.row.category)
+    }
+
+    /// How sure the category is.
+    pub fn confidence(&self) -> f64 {
+        f64::from(self.row.confidence) / 100.0
+    }
+
+    /// What its author claims.
+    pub fn claims(&self) -> Claims {
+        let claim = |at: u8| match self.row.claims >> (2 * at) & 3 {
+            1 => Some(false),
+            2 => Some(true),
+            _ => None,
+        };
+        Claims { read_only: claim(0), destructive: claim(1), idempotent: claim(2), open_world: claim(3) }
+    }
+
+    /// What its definition shows.
+    pub fn signals(&self) -> impl Iterator<Item = SignalKind> + use<> {
+        let bits = self.row.signals;
+        SignalKind::ALL.iter().enumerate().filter(move |(at, _)| bits >> at & 1 == 1).map(|(_, kind)| *kind)
+    }
+
+    /// Whether its definition shows something.
+    pub fn shows(&self, kind: SignalKind) -> bool {
+        self.row.signals & ToolRow::bits(&[kind]) != 0
+    }
+
+    /// Where data comes from and goes.
+    pub fn flow(&self) -> impl Iterator<Item = Flow> + use<> {
+        let bits = self.row.flow;
+        FLOWS.into_iter().enumerate().filter(move |(at, _)| bits >> at & 1 == 1).map(|(_, flow)| flow)
+    }
+
+    /// What it takes.
+    pub fn parameters(&self) -> impl ExactSizeIterator<Item = ParameterFacts> + use<'i> {
+        let first = self.row.first as usize;
+        let rows = self.index.takes.get(first..first + self.row.count as usize).unwrap_or_default();
+        let index = self.index;
+        rows.iter().map(move |row| ParameterFacts {
+            name: index.parameters.get(row.name).to_owned(),
+            kind: KINDS.get(usize::from(row.kind & !REQUIRED)).copied().unwrap_or_default().to_owned(),
+            required: row.kind & REQUIRED != 0,
+        })
+    }
+
+    /// The first 16 hexadecimal digits of the fingerprint of its definition.
+    pub fn hash(&self) -> String {
+        format!("{:016x}", self.row.hash)
+    }
+
+    /// All that is kept of it.
+    pub fn facts(&self) -> ToolFacts {
+        ToolFacts {
+            name: self.name().to_owned(),
+            parameters: self.parameters().collect(),
+            claims: self.claims(),
+            category: self.category(),
+            confidence: self.confidence(),
+            signals: self.signals().collect(),
+            flow: self.flow().collect(),
+            hash: self.hash(),
+        }
+    }
+}

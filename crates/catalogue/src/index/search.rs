@@ -1,0 +1,195 @@
+//! Finding servers and tools by parts of their names, and by what the tools can do.
+
+use gatelodge_policy::Category;
+use memchr::memmem;
+
+use super::pool::Pool;
+use super::rows::{Index, IndexedServer, IndexedTool, ToolRow};
+use crate::classify::Level;
+use crate::signals::SignalKind;
+
+/// More words of a query are not looked at.
+const MOST_WORDS: usize = 8;
+/// Stands between texts, and in no word that is looked for.
+const BORDER: u8 = b'\n';
+
+/// What is looked for. Without words, everything that the other conditions let through.
+#[derive(Debug, Clone, Default)]
+pub struct Query {
+    /// Parts of names, in small letters. A tool has each in its name or its package's, and at least one in its own.
+    words: Vec<String>,
+    /// Whether names must begin with them.
+    pub is_prefix: bool,
+    /// What a tool is taken for.
+    pub category: Option<Category>,
+    /// How much harm a call can do.
+    pub level: Option<Level>,
+    /// What its definition shows.
+    pub signal: Option<SignalKind>,
+}
+
+impl Query {
+    /// A query by words, parted by spaces, in any case of letters.
+    pub fn words(text: &str) -> Self {
+        let words = text.split(|letter: char| letter.is_whitespace() || letter.is_control());
+        let words = words.filter(|word| !word.is_empty()).take(MOST_WORDS).map(str::to_lowercase);
+        Self { words: words.collect(), ..Self::default() }
+    }
+
+    fn is_about_tools(&self) -> bool {
+        self.category.is_some() || self.level.is_some() || self.signal.is_some()
+    }
+}
+
+/// What was found: the best first, no more than was asked for, and how many there are.
+#[derive(Debug)]
+pub struct Found<'i> {
+    /// Servers by their names; none where the query is about tools.
+    pub servers: Vec<IndexedServer<'i>>,
+    /// How many servers there are.
+    pub server_count: usize,
+    /// Tools by their names.
+    pub tools: Vec<IndexedTool<'i>>,
+    /// How many tools there are.
+    pub tool_count: usize,
+}
+
+/// The texts of a pool in small letters, one behind the other.
+#[derive(Debug, Default)]
+pub(super) struct Folded {
+    text: Vec<u8>,
+    starts: Vec<u32>,
+}
+
+/// How well a text fits a word: the smaller the better.
+const NOT_AT_ALL: u8 = u8::MAX;
+const WHOLE: u8 = 0;
+const BEGINS: u8 = 1;
+const WORD: u8 = 2;
+const WITHIN: u8 = 3;
+
+impl Folded {
+    pub fn of(pool: &Pool) -> Self {
+        let mut folded = Self::default();
+        for text in pool.iter() {
+            folded.starts.push(folded.text.len() as u32);
+            if text.is_ascii() {
+                folded.text.extend(text.bytes().map(|byte| byte.to_ascii_lowercase()));
+            } else {
+                folded.text.extend_from_slice(text.to_lowercase().as_bytes());
+            }
+            folded.text.push(BORDER);
+        }
+        folded
+    }
+
+    /// How well each text fits a word.
+    fn fits(&self, word: &str, is_prefix: bool) -> Vec<u8> {
+        let mut fits = vec![NOT_AT_ALL; self.starts.len()];
+        let is_end = |at: usize| self.text.get(at).is_none_or(|byte| !byte.is_ascii_alphanumeric());
+        let mut at = 0_usize;
+        for found in memmem::find_iter(&self.text, word.as_bytes()) {
+            while self.starts.get(at + 1).is_some_and(|next| *next as usize <= found) {
+                at += 1;
+            }
+            let begins = self.starts.get(at).is_some_and(|start| *start as usize == found);
+            let ends = self.text.get(found + word.len()) == Some(&BORDER);
+            // Behind a scope, `/` or `_` a word begins.
+            let is_word = begins || found.checked_sub(1).is_none_or(is_end);
+            let own = match (begins, ends) {
+                (true, true) => WHOLE,
+                (true, false) => BEGINS,
+                _ if is_word => WORD,
+                _ => WITHIN,
+            };
+            if is_prefix && own > BEGINS {
+                continue;
+            }
+            if let Some(fit) = fits.get_mut(at) {
+                *fit = own.min(*fit);
+            }
+        }
+        fits
+    }
+}
+
+impl Index {
+    /// Finds servers and tools; of each, the best `limit` behind the first `skip`.
+    pub fn search(&self, query: &Query, skip: usize, limit: usize) -> Found<'_> {
+        let by_package: Vec<Vec<u8>> =
+            query.words.iter().map(|word| self.folded_packages.fits(word, query.is_prefix)).collect();
+        let by_name: Vec<Vec<u8>> =
+            query.words.iter().map(|word| self.folded_names.fits(word, query.is_prefix)).collect();
+        let (servers, server_count) =
+            if query.is_about_tools() { (Vec::new(), 0) } else { best(self.server_keys(&by_package), skip, limit) };
+        let (tools, tool_count) = best(self.tool_keys(query, &by_package, &by_name), skip, limit);
+        Found {
+            servers: servers.into_iter().filter_map(|at| self.server_at(at)).collect(),
+            server_count,
+            tools: tools.into_iter().filter_map(|at| self.tool_at(at)).collect(),
+            tool_count,
+        }
+    }
+
+    fn server_keys(&self, by_package: &[Vec<u8>]) -> Vec<u64> {
+        let mut keys = Vec::new();
+        for (at, row) in self.servers.iter().enumerate() {
+            let fits = by_package.iter().map(|fits| fit(fits, row.package));
+            if fits.clone().all(|fit| fit != NOT_AT_ALL) {
+                // Of two alike, the shorter name is more likely meant.
+                let length = self.packages.get(row.package).len() as u32;
+                keys.push(key(fits.min().unwrap_or(WITHIN), Level::Low, length, at));
+            }
+        }
+        keys
+    }
+
+    fn tool_keys(&self, query: &Query, by_package: &[Vec<u8>], by_name: &[Vec<u8>]) -> Vec<u64> {
+        let signals = query.signal.map_or(0, |kind| ToolRow::bits(&[kind]));
+        let mut keys = Vec::new();
+        for (at, row) in self.tools.iter().enumerate() {
+            let level = Level::of(row.category);
+            let is_wanted = query.category.is_none_or(|category| category == row.category)
+                && query.level.is_none_or(|own| own == level)
+                && row.signals & signals == signals;
+            if !is_wanted {
+                continue;
+            }
+            let own = by_name.iter().map(|fits| fit(fits, row.name)).min().unwrap_or(WITHIN);
+            // One word is in the name itself; of several, the others may be in the package's.
+            if own == NOT_AT_ALL || (by_name.len() > 1 && !self.fits_all(row, by_package, by_name)) {
+                continue;
+            }
+            keys.push(key(own, level, row.name, at));
+        }
+        keys
+    }
+
+    fn fits_all(&self, row: &ToolRow, by_package: &[Vec<u8>], by_name: &[Vec<u8>]) -> bool {
+        let package = self.servers.get(row.server as usize).map_or(u32::MAX, |server| server.package);
+        let mut both = by_package.iter().zip(by_name);
+        both.all(|(packages, names)| fit(names, row.name).min(fit(packages, package)) != NOT_AT_ALL)
+    }
+}
+
+fn fit(fits: &[u8], at: u32) -> u8 {
+    fits.get(at as usize).copied().unwrap_or(NOT_AT_ALL)
+}
+
+/// What is sorted by, in one number: how well it fits, how risky it is, its name, and its place.
+fn key(fit: u8, level: Level, name: u32, at: usize) -> u64 {
+    let risk = 3 - level as u64;
+    u64::from(fit) << 62 | risk << 60 | u64::from(name & 0x0fff_ffff) << 32 | at as u64 & 0xffff_ffff
+}
+
+/// The places of the best, and how many there are.
+fn best(mut keys: Vec<u64>, skip: usize, limit: usize) -> (Vec<u32>, usize) {
+    let count = keys.len();
+    let wanted = skip.saturating_add(limit).min(count);
+    if wanted > 0 && wanted < count {
+        keys.select_nth_unstable(wanted - 1);
+        keys.truncate(wanted);
+    }
+    keys.sort_unstable();
+    (keys.into_iter().skip(skip).take(limit).map(|key| key as u32).collect(), count)
+}

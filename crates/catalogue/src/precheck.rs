@@ -1,0 +1,105 @@
+//! Before one connects: what to do about a server. It never says that one is safe, because nobody can.
+
+use serde::Serialize;
+
+use crate::classify::Level;
+use crate::flow::Flow;
+use crate::index::ToolFacts;
+use crate::signals::SignalKind;
+use gatelodge_policy::Category;
+
+/// What to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Advice {
+    /// Nothing that is known asks for more than the usual policy.
+    Proceed,
+    /// Connect with the rule that is given.
+    ConnectWithRule,
+    /// Let a person look first.
+    AskFirst,
+}
+
+impl Advice {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Proceed => "proceed",
+            Self::ConnectWithRule => "connect-with-rule",
+            Self::AskFirst => "ask-first",
+        }
+    }
+}
+
+/// Advice with its reasons.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Precheck {
+    /// What to do.
+    pub verdict: Advice,
+    /// Why.
+    pub reasons: Vec<String>,
+}
+
+impl Precheck {
+    /// Nothing is known.
+    pub fn unknown(why: &str) -> Self {
+        Self { verdict: Advice::AskFirst, reasons: vec![why.to_owned()] }
+    }
+}
+
+/// Advises on a server by its tools.
+pub fn precheck(tools: &[ToolFacts]) -> Precheck {
+    let mut reasons: Vec<String> = Vec::new();
+    let names = |wanted: &dyn Fn(&ToolFacts) -> bool| {
+        let all: Vec<String> =
+            tools.iter().filter(|tool| wanted(tool)).map(|tool| format!("`{}`", crate::shown(&tool.name))).collect();
+        match all.len() {
+            0 => None,
+            1..=3 => Some(all.join(", ")),
+            count => {
+                Some(format!("{} and {} more", all.iter().take(2).cloned().collect::<Vec<_>>().join(", "), count - 2))
+            }
+        }
+    };
+    let steers = |tool: &ToolFacts| {
+        let odd = [SignalKind::SteersModel, SignalKind::HiddenText, SignalKind::MixedLetters];
+        tool.signals.iter().any(|kind| odd.contains(kind))
+    };
+    let mut asks = false;
+    if let Some(names) = names(&steers) {
+        reasons.push(format!("{names}: text that is written for the model, or letters that are not what they seem"));
+        asks = true;
+    }
+    let flows = |flow: Flow| tools.iter().any(|tool| tool.flow.contains(&flow));
+    if flows(Flow::ReadsPrivate) && flows(Flow::ReadsUntrusted) && flows(Flow::SendsOutward) {
+        reasons.push("by itself it reads private data, takes in text of strangers, and can send".to_owned());
+        asks = true;
+    }
+    let unknown = tools.iter().filter(|tool| tool.category == Category::Unknown).count();
+    if unknown * 2 > tools.len() {
+        reasons.push("what most of its tools do cannot be told".to_owned());
+        asks = true;
+    }
+    let kinds: [(Category, &str); 5] = [
+        (Category::Destructive, "take something away for good; the rule hides them"),
+        (Category::Financial, "commit money; each call waits for a person"),
+        (Category::Execute, "run something by what a call says; at most 10 calls a minute"),
+        (Category::Unknown, "cannot be placed; each call waits for a person"),
+        (Category::Write, "change something; at most 30 calls a minute"),
+    ];
+    for (category, says) in kinds {
+        if let Some(names) = names(&|tool: &ToolFacts| tool.category == category) {
+            reasons.push(format!("{names}: {says}"));
+        }
+    }
+    let worst = tools.iter().map(|tool| Level::of(tool.category)).max().unwrap_or(Level::Low);
+    let verdict = match (asks, worst) {
+        (true, _) => Advice::AskFirst,
+        (false, Level::Low) => Advice::Proceed,
+        (false, _) => Advice::ConnectWithRule,
+    };
+    if reasons.is_empty() {
+        reasons.push("all its tools only read; what they read still ends up with the model".to_owned());
+    }
+    Precheck { verdict, reasons }
+}

@@ -1,0 +1,71 @@
+//! The classification of a tool whose category is on record: the reasons are those that the record still shows.
+
+use std::borrow::Cow;
+
+use crate::attack;
+use crate::classify::{Classification, Level, look};
+use crate::decide::{Verdict, decide};
+use crate::explain::{Reasons, explain};
+use crate::index::ToolFacts;
+use crate::model::Shares;
+use crate::recommend::recommended;
+use crate::rulebook::Rulebook;
+use crate::server::Server;
+use crate::signals::{Signal, SignalKind};
+use crate::tool::Tool;
+
+/// Where neither name nor parameters tell, the description did.
+const READ_AND_NOT_KEPT: &str = "its description, which was read and is not kept, decided it";
+
+/// What is known of a tool by its facts. `tool` is what is left of its definition.
+pub(crate) fn recorded(tool: &Tool<'_>, server: &Server, facts: &ToolFacts) -> Classification {
+    let book = Rulebook::built_in();
+    let had_description = !facts.signals.contains(&SignalKind::NoDescription);
+    // An empty one is not told as missing.
+    let tool = &Tool { description: had_description.then_some(Cow::Borrowed("")), ..tool.clone() };
+    look(tool, server, book, |found, features| {
+        let decided = decide(found, features, tool.annotations, book);
+        let is_shown = decided.category == facts.category;
+        // How the name alone reads says little where there was more to read.
+        let shares = if had_description { Shares { read: 0.0, change: 0.0, destroy: 0.0 } } else { decided.shares };
+        let verdict = Verdict { category: facts.category, raised: decided.raised && is_shown, shares, ..decided };
+        let Reasons { rationale: mut why, evidence: mut rests_on } =
+            explain(tool, found, features, &verdict, server, book);
+        if !is_shown && had_description {
+            why.push_str(
+                " Name and parameters alone would say less: its description decided, which was read and is not kept.",
+            );
+            rests_on.push(READ_AND_NOT_KEPT.to_owned());
+        }
+        let signals = signals(facts, found.signals);
+        let patterns = attack::of_tool(book, facts.category, &signals, &facts.flow);
+        let mut owasp: Vec<&str> = patterns.iter().flat_map(|own| own.owasp.iter().map(String::as_str)).collect();
+        owasp.sort_unstable();
+        owasp.dedup();
+        Classification {
+            category: facts.category,
+            level: Level::of(facts.category),
+            confidence: facts.confidence,
+            rationale: why,
+            evidence: rests_on,
+            attacks: patterns.iter().map(|pattern| pattern.slug.as_str()).collect(),
+            owasp,
+            recommended: recommended(&tool.name, facts.category),
+            flow: facts.flow.clone(),
+            signals,
+        }
+    })
+}
+
+/// The signals on record, with the parameters that show them as far as that can be seen.
+fn signals(facts: &ToolFacts, seen: &[Signal]) -> Vec<Signal> {
+    let mut signals = Vec::new();
+    for kind in &facts.signals {
+        let before = signals.len();
+        signals.extend(seen.iter().filter(|own| own.kind == *kind).cloned());
+        if signals.len() == before {
+            signals.push(Signal { kind: *kind, parameter: None });
+        }
+    }
+    signals
+}

@@ -1,0 +1,71 @@
+//! Where pages are: names of packages and tools as names of files, which are foreign and must not lead elsewhere.
+
+use std::collections::BTreeSet;
+
+use crate::index::IndexedServer;
+
+/// Longer names are cut, and told apart by their sum.
+const LONGEST: usize = 100;
+
+/// The folder of a server.
+pub(super) fn server(server: &IndexedServer<'_>) -> String {
+    // A scope is a folder of its own; nothing else may be one.
+    let name = match server.package().split_once('/') {
+        Some((scope, name)) if scope.starts_with('@') => format!("{}/{}", segment(scope), segment(name)),
+        _ => segment(server.package()),
+    };
+    format!("servers/{}/{name}", server.source().as_str())
+}
+
+/// The places of a server's tools, in their order. Names that differ in the case of letters alone have places that do
+/// not, because some file systems take them for one.
+pub(super) fn tools(own: &IndexedServer<'_>) -> Vec<String> {
+    let folder = server(own);
+    let mut taken = BTreeSet::new();
+    let mut places = Vec::new();
+    for tool in own.tools() {
+        let plain = segment(tool.name());
+        let mut name = plain.clone();
+        let mut number = 2;
+        while !taken.insert(name.to_lowercase()) {
+            name = format!("{plain}~{number}");
+            number += 1;
+        }
+        places.push(format!("{folder}/tools/{name}"));
+    }
+    places
+}
+
+/// A name as one part of a path: letters, digits and a few signs; the rest is written out.
+fn segment(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'@' => out.push(char::from(byte)),
+            // A leading one hides a file, and two lead upwards.
+            b'.' if !out.is_empty() && !out.ends_with('.') => out.push('.'),
+            byte => out.push_str(&format!("~{byte:02x}")),
+        }
+    }
+    if out.len() > LONGEST {
+        out.truncate(LONGEST);
+        out.push_str(&format!("~{:08x}", crc32fast::hash(name.as_bytes())));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::segment;
+
+    #[test]
+    fn no_name_leads_out_of_its_folder() {
+        assert_eq!(segment("../../etc"), "~2e.~2f.~2e~2fetc");
+        assert_eq!(segment(".."), "~2e.");
+        assert_eq!(segment("a/b\\c:d"), "a~2fb~5cc~3ad");
+        assert_eq!(segment("ünï"), "~c3~bcn~c3~af");
+        assert_eq!(segment("get_it-2.0"), "get_it-2.0");
+        assert!(segment(&"x".repeat(300)).len() < 120);
+        assert_ne!(segment(&format!("{}a", "x".repeat(300))), segment(&format!("{}b", "x".repeat(300))));
+    }
+}

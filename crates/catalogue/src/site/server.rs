@@ -1,0 +1,218 @@
+//! The page of a server, and the lists of all servers.
+
+use std::collections::BTreeMap;
+
+use gatelodge_policy::Category;
+
+use super::doc::{Block, Doc, Inline, Line, code, link, paragraph, text};
+use super::{Site, counted, grouped, place};
+use crate::classify::{Classification, Level, word};
+use crate::grade::grade;
+use crate::index::{Change, IndexedServer, Known};
+use crate::precheck::precheck;
+use crate::ready::{Posture, ready};
+use crate::tool::Tool;
+
+/// So many of the most dangerous are shown above the others.
+const MOST_DANGEROUS: usize = 6;
+/// Older changes are not told.
+const MOST_CHANGES: usize = 50;
+const CATEGORIES: [Category; 6] =
+    [Category::Read, Category::Write, Category::Execute, Category::Destructive, Category::Financial, Category::Unknown];
+
+/// A server's name for people.
+pub(super) fn name(server: &IndexedServer<'_>) -> String {
+    crate::shown(server.package())
+}
+
+/// How many tools of which category.
+pub(super) fn counts(categories: impl Iterator<Item = Category> + Clone) -> Vec<(&'static str, usize)> {
+    let count = |wanted: Category| categories.clone().filter(|own| *own == wanted).count();
+    let all = CATEGORIES.iter().map(|own| (word(*own), count(*own)));
+    all.filter(|(name, count)| *count > 0 || *name != "Unknown").collect()
+}
+
+/// Writes the page of a server.
+pub(super) fn page(
+    site: &Site<'_>,
+    server: &IndexedServer<'_>,
+    known: &Known,
+    tools: &[(Tool<'_>, Classification)],
+) -> Doc {
+    let (own, folder) = (name(server), place::server(server));
+    let grade = grade(&known.tools);
+    let advice = precheck(&known.tools);
+    let level = server.tools().map(|tool| tool.level()).max().unwrap_or(Level::Low);
+    let reads = known.tools.iter().filter(|tool| tool.category == Category::Read).count();
+    let date = server.date().map_or_else(|| "not known".to_owned(), crate::shown);
+    let mut blocks = vec![
+        Block::Paragraph(vec![
+            Inline::Badge(level),
+            text(format!(
+                " {}: {} can change, run, destroy or spend, {reads} only read.",
+                counted(known.tools.len(), "tool"),
+                known.tools.len() - reads
+            )),
+        ]),
+        Block::Facts(vec![
+            ("Package", vec![code(&format!("{}:{}", server.source().as_str(), server.package()))]),
+            ("Version that was read", vec![text(crate::shown(server.version()))]),
+            ("Published", vec![text(date)]),
+            ("Before connecting", vec![text(advice.verdict.as_str())]),
+            ("Tokens of its list, without descriptions", vec![text(format!("about {}", grouped(known.tokens())))]),
+        ]),
+        Block::Bar(counts(known.tools.iter().map(|tool| tool.category))),
+        Block::Grade(grade.letter, grade.reasons),
+    ];
+    let places = place::tools(server);
+    blocks.extend(dangerous(tools, &places));
+    blocks.extend(policies(&known.name, tools));
+    blocks.push(Block::Heading("tools", vec![text("All tools")]));
+    let rows = tools.iter().zip(&places).map(|((tool, own), place)| row(tool, own, place));
+    blocks.push(Block::Table(vec!["tool", "risk", "category", "confidence"], rows.collect()));
+    blocks.extend(changes(site, server));
+    Doc {
+        path: format!("{folder}/index"),
+        title: own.clone(),
+        summary: format!(
+            "{own}: grade {}, {}, and three policies for it.",
+            grade.letter,
+            counted(known.tools.len(), "tool")
+        ),
+        trail: vec![("Catalogue".to_owned(), "index".to_owned()), ("Servers".to_owned(), "servers/index".to_owned())],
+        blocks,
+    }
+}
+
+/// What changed since it is in the index, the latest first.
+fn changes(site: &Site<'_>, server: &IndexedServer<'_>) -> Vec<Block> {
+    let is_own = |change: &Change| change.source == server.source() && change.package == server.package();
+    let own = site.history.iter().rev().filter(|(_, change)| is_own(change)).take(MOST_CHANGES);
+    let told: Vec<Line> = own
+        .map(|(date, change)| {
+            vec![
+                text(format!("{}: ", crate::shown(date))),
+                code(&change.tool),
+                text(format!(" {}", change.kind.says())),
+            ]
+        })
+        .collect();
+    let none = "None is known. The index keeps a fingerprint of each definition, and what differs in a later one is told here.";
+    let list = if told.is_empty() { paragraph(none) } else { Block::List(told) };
+    vec![
+        Block::Heading("", vec![text("Changes")]),
+        list,
+        paragraph("The gateway itself holds a tool whose definition changed, until somebody has accepted it."),
+    ]
+}
+
+fn row(tool: &Tool<'_>, own: &Classification, place: &str) -> Vec<Line> {
+    vec![
+        vec![Inline::CodeLink(crate::shown(&tool.name), place.to_owned())],
+        vec![Inline::Badge(own.level)],
+        vec![text(own.category_name())],
+        vec![text(format!("{:.2}", own.confidence))],
+    ]
+}
+
+fn dangerous(tools: &[(Tool<'_>, Classification)], places: &[String]) -> Vec<Block> {
+    let mut worst: Vec<_> = tools.iter().zip(places).filter(|((_, own), _)| own.level >= Level::High).collect();
+    worst.sort_by_key(|((tool, own), _)| (std::cmp::Reverse(own.level), tool.name.clone()));
+    if worst.is_empty() {
+        return Vec::new();
+    }
+    let told = worst.into_iter().take(MOST_DANGEROUS).map(|((tool, own), place)| {
+        let why = own.evidence.first().cloned().unwrap_or_default();
+        let mut line = vec![
+            Inline::CodeLink(crate::shown(&tool.name), place.clone()),
+            text(" "),
+            Inline::Badge(own.level),
+            text(" "),
+        ];
+        line.extend(super::doc::marked(&why));
+        line
+    });
+    vec![Block::Heading("", vec![text("Most dangerous tools")]), Block::List(told.collect())]
+}
+
+fn policies(name: &str, tools: &[(Tool<'_>, Classification)]) -> Vec<Block> {
+    let tools: Vec<_> = tools.iter().map(|(tool, own)| (tool, own)).collect();
+    let mut blocks = vec![
+        Block::Heading("policies", vec![text("Three ready policies")]),
+        paragraph(
+            "Each is a whole document. It names every tool, keeps what is harmless working, and refuses what comes later.",
+        ),
+    ];
+    for posture in Posture::ALL {
+        let title = format!("{}: {}", posture.as_str(), posture.says());
+        match ready(name, &tools, posture) {
+            Ok(policy) => blocks.push(Block::Folded(title, policy)),
+            Err(error) => blocks.push(paragraph(error.to_string())),
+        }
+    }
+    blocks
+}
+
+/// The list of all servers, by their first letters.
+pub(super) fn lists(site: &Site<'_>) -> Vec<Doc> {
+    let mut by_letter: BTreeMap<String, Vec<&IndexedServer<'_>>> = BTreeMap::new();
+    for server in &site.servers {
+        by_letter.entry(letter(server.package())).or_default().push(server);
+    }
+    let trail = vec![("Catalogue".to_owned(), "index".to_owned())];
+    let links = by_letter.iter().map(|(letter, servers)| {
+        vec![
+            link(letter.to_uppercase(), format!("servers/{letter}")),
+            text(format!(" {}", counted(servers.len(), "server"))),
+        ]
+    });
+    let mut docs = vec![Doc {
+        path: "servers/index".to_owned(),
+        title: "Servers".to_owned(),
+        summary: "All servers of the catalogue, by their first letters.".to_owned(),
+        trail: trail.clone(),
+        blocks: vec![
+            paragraph(format!(
+                "{}, by the first letter of their names, scopes left out.",
+                counted(site.servers.len(), "server")
+            )),
+            Block::List(links.collect()),
+            Block::Paragraph(vec![
+                text("To look for parts of names: "),
+                Inline::Code("gatelodge catalogue search WORDS".to_owned()),
+            ]),
+        ],
+    }];
+    for (letter, servers) in &by_letter {
+        let rows = servers.iter().map(|server| list_row(server));
+        docs.push(Doc {
+            path: format!("servers/{letter}"),
+            title: format!("Servers: {}", letter.to_uppercase()),
+            summary: format!("Servers whose names begin with {}.", letter.to_uppercase()),
+            trail: trail.iter().cloned().chain([("Servers".to_owned(), "servers/index".to_owned())]).collect(),
+            blocks: vec![Block::Table(vec!["server", "grade", "worst tool", "tools"], rows.collect())],
+        });
+    }
+    docs
+}
+
+/// A server in a table.
+pub(super) fn list_row(server: &IndexedServer<'_>) -> Vec<Line> {
+    let facts = server.facts();
+    let level = server.tools().map(|tool| tool.level()).max().unwrap_or(Level::Low);
+    vec![
+        vec![Inline::CodeLink(name(server), format!("{}/index", place::server(server)))],
+        vec![text(grade(&facts.tools).letter)],
+        vec![Inline::Badge(level)],
+        vec![text(facts.tools.len().to_string())],
+    ]
+}
+
+/// Under which letter a name stands.
+fn letter(package: &str) -> String {
+    let name = package.rsplit('/').next().unwrap_or(package);
+    match name.chars().next().map(|first| first.to_ascii_lowercase()) {
+        Some(first @ 'a'..='z') => first.to_string(),
+        _ => "other".to_owned(),
+    }
+}

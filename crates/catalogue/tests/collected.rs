@@ -1,0 +1,108 @@
+//! The three ready policies of every server that was collected: each loads, has no findings against the server's
+//! schemas, and does to each tool what its category calls for.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use gatelodge_catalogue::{Classification, Item, Level, Posture, Server, classify, read_tools, ready, scaffold};
+use gatelodge_policy::{Category, Format, Policy, Reference, Subject, Tools, check, parse};
+use serde_json::{Value, json};
+use support::fate::{Fate, expected, judge, of};
+
+/// Each collected server, as the text of a `tools/list` result.
+fn servers(file: &str) -> BTreeMap<String, String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../checks/catalogue").join(file);
+    let text = std::fs::read_to_string(&path).expect("collected facts");
+    let mut servers: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for line in text.lines() {
+        let tool: Value = serde_json::from_str(line).expect("JSON");
+        let package = tool["package"].as_str().expect("a package").to_owned();
+        servers.entry(package).or_default().push(tool);
+    }
+    servers.into_iter().map(|(package, tools)| (package, json!({ "tools": tools }).to_string())).collect()
+}
+
+/// The category of each name; of two tools of one name the riskier one counts.
+fn categories<'k>(known: &'k [(&Item<'_>, Classification)]) -> BTreeMap<&'k str, Category> {
+    let mut categories: BTreeMap<&str, Category> = BTreeMap::new();
+    for (item, known) in known {
+        let own = categories.entry(&item.tool.name).or_insert(known.category);
+        if Level::of(known.category) > Level::of(*own) {
+            *own = known.category;
+        }
+    }
+    categories
+}
+
+fn hold(server: &str, text: &str, posture: Posture, categories: &BTreeMap<&str, Category>, tools: &Tools) -> Policy {
+    let findings = check(text.as_bytes(), Format::Json, Some(tools));
+    assert!(findings.is_empty(), "{server}, {posture:?}: {findings:?}\n{text}");
+    let policy = parse(text.as_bytes(), Format::Json).expect("a policy");
+    for (tool, category) in categories {
+        let should = if tool.contains('*') { Fate::Refused } else { expected(posture, *category) };
+        assert_eq!(judge(&policy, tool), should, "{server}, {tool}, {category:?}, {posture:?}\n{text}");
+    }
+    policy
+}
+
+fn rest(server: &str, policy: &Policy) {
+    assert_eq!(judge(policy, "a_tool_that_comes_later"), Fate::Refused, "{server}");
+    for subject in [
+        Subject::Resource { uri: "file:///notes/today" },
+        Subject::Prompt { name: "summary" },
+        Subject::Completion(Reference::Prompt("summary")),
+        Subject::Completion(Reference::Resource("note://{id}")),
+    ] {
+        assert_eq!(of(policy, subject), Fate::Passes, "{server}, {subject:?}");
+    }
+    for subject in [
+        Subject::Resource { uri: "file:///notes/../etc/passwd" },
+        Subject::Method { name: "sampling/createMessage" },
+        Subject::Method { name: "vendor/reset" },
+    ] {
+        assert_eq!(of(policy, subject), Fate::Refused, "{server}, {subject:?}");
+    }
+}
+
+/// How many servers, tools and reads there were.
+fn each(file: &str) -> (usize, usize, usize) {
+    let start = Instant::now();
+    let (servers, mut tools_seen, mut reads) = (servers(file), 0, 0);
+    for (server, list) in &servers {
+        let documents = read_tools(list.as_bytes());
+        let items = Item::all(documents[0].1.as_ref().expect("JSON"), 1);
+        let items: Vec<Item<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
+        let around = Server::new(server, None, items.iter().map(|item| &*item.tool.name));
+        let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
+        let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
+        let categories = categories(&known);
+        let tools = Tools::read(list.as_bytes()).expect("tools");
+        for posture in Posture::ALL {
+            let policy = ready(server, &entries, posture).expect("a policy");
+            rest(server, &hold(server, &policy, posture, &categories, &tools));
+            let scaffold = scaffold(server, &entries, posture).expect("a policy");
+            hold(server, &scaffold, posture, &categories, &tools);
+        }
+        tools_seen += categories.len();
+        reads += categories.values().filter(|category| **category == Category::Read).count();
+    }
+    // Some seconds without optimisation; other tests run beside it.
+    assert!(start.elapsed() < Duration::from_secs(180), "{:?}", start.elapsed());
+    (servers.len(), tools_seen, reads)
+}
+
+#[test]
+fn ready_policies_of_every_server_of_the_development_set_do_what_they_should() {
+    let (servers, tools, reads) = each("dev-facts.jsonl");
+    assert!(servers >= 40 && tools >= 1_500 && reads >= 500, "{servers} servers, {tools} tools, {reads} reads");
+}
+
+#[test]
+fn ready_policies_of_every_server_that_was_held_back_do_what_they_should() {
+    let (servers, tools, reads) = each("held-facts.jsonl");
+    assert!(servers >= 100 && tools >= 3_000 && reads >= 1_000, "{servers} servers, {tools} tools, {reads} reads");
+}

@@ -1,0 +1,114 @@
+//! Reasons name facts of the tool they are about: its verb, its words, its parameters, its siblings.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::path::Path;
+
+use gatelodge_catalogue::{Classification, Item, Server, Tool, classify, read_tools};
+use gatelodge_policy::Category;
+use support::one;
+
+fn among(name: &str, siblings: &[&str]) -> Classification {
+    classify(&Tool::named(name), &Server::new("server", None, siblings.iter().copied()))
+}
+
+fn says(found: &Classification, wanted: &str) {
+    assert!(found.evidence.iter().any(|fact| fact.contains(wanted)), "{wanted} in {:#?}", found.evidence);
+    let rationale = found.rationale.to_lowercase();
+    assert!(rationale.contains(&wanted.to_lowercase()), "{wanted} in {}", found.rationale);
+}
+
+#[test]
+fn a_sibling_that_runs_code_confirms_code_execution() {
+    let found = among("eval", &["eval", "eval_code", "list_classes"]);
+    assert_eq!(found.category, Category::Execute);
+    says(&found, "its sibling `eval_code` says that this server runs code");
+    let found = among("run_test", &["run_test", "eval", "eval_code"]);
+    says(&found, "its siblings `eval`, `eval_code` say that this server runs code");
+    let alone = among("eval", &["eval", "list_classes"]);
+    assert!(!alone.rationale.contains("runs code"), "{}", alone.rationale);
+}
+
+#[test]
+fn siblings_about_the_same_thing_are_its_life_cycle() {
+    let found = among("import_package", &["import_package", "export_package", "get_settings"]);
+    says(&found, "its sibling `export_package` and it are the life cycle of `package`");
+    let found = among("get_issue", &["get_issue", "create_issue", "delete_issue"]);
+    says(&found, "its siblings `create_issue`, `delete_issue` and it are the life cycle of `issue`");
+    let found = among("get_issue", &["get_issue", "search_issue"]);
+    says(&found, "its sibling `search_issue` is about `issue` as well");
+}
+
+#[test]
+fn siblings_of_one_verb_are_told_and_none_where_there_is_none() {
+    says(&among("create_a", &["create_a", "create_b"]), "its sibling `create_b` shares its verb");
+    assert!(!among("create_a", &["create_a", "get_b"]).rationale.contains("sibling"));
+    assert!(!among("create_a", &[]).rationale.contains("sibling"));
+}
+
+#[test]
+fn why_it_is_no_neighbour_names_what_the_tool_has() {
+    let schema = |name: &str| {
+        format!(r#""inputSchema": {{"type": "object", "properties": {{"{name}": {{"type": "string"}}, "b": {{}}}}}}"#)
+    };
+    let tool = |name: &str, parameter: &str| one(&format!(r#"{{"name": "{name}", {}}}"#, schema(parameter)));
+    for (found, category, wanted) in [
+        (tool("get_note", "title"), Category::Read, "Not Write: nothing in its name and its parameters `title`, `b`"),
+        (tool("create_note", "title"), Category::Write, "Not Read: `create` does more than look."),
+        (tool("create_note", "title"), Category::Write, "goes into its parameters `title`, `b`."),
+        (tool("run_thing", "code"), Category::Execute, "Not Write: what it does is decided by what `code` carries."),
+        (one(r#"{"name": "run_test"}"#), Category::Execute, "Not Write: `run` sets something off"),
+        (tool("delete_note", "title"), Category::Destructive, "Not Write: what falls to `delete`"),
+        (tool("pay_invoice", "title"), Category::Financial, "Not Write: `pay` is about money"),
+        (tool("frobnicate_gizmo", "title"), Category::Unknown, "words of its name: `frobnicate`, `gizmo`."),
+    ] {
+        assert_eq!(found.category, category, "{}", found.rationale);
+        assert!(found.rationale.contains(wanted), "{wanted} in {}", found.rationale);
+    }
+}
+
+#[test]
+fn a_claim_that_raised_is_the_first_reason_and_a_word_of_a_parameter_is_none() {
+    let raised = one(r#"{"name": "frobnicate", "annotations": {"destructiveHint": true}}"#);
+    assert!(raised.rationale.contains("gone for good: the server claims `destructiveHint: true`, and"), "{raised:?}");
+    let found = one(r#"{"name": "delete_note", "inputSchema": {"type": "object", "properties": {"note_id": {}}}}"#);
+    assert!(found.rationale.contains("gone for good: the verb of its name is `delete`."), "{}", found.rationale);
+}
+
+#[test]
+fn a_description_that_is_too_long_is_told_with_its_length() {
+    let long = serde_json::json!({"name": "get_notes", "description": "Gives notes. ".repeat(10_000)}).to_string();
+    let found = one(&long);
+    assert!(
+        found.rationale.contains("its description of 130000 bytes is too long to be read whole"),
+        "{}",
+        found.rationale
+    );
+}
+
+#[test]
+fn a_riskier_reading_that_was_not_taken_is_never_said_to_count() {
+    for name in ["create-contact", "update_record", "frobnicate", "static_map", "merge_x", "set_state"] {
+        let found = one(&format!(r#"{{"name": "{name}"}}"#));
+        let counts = "It could also be Destructive; of two readings the riskier one counts.";
+        assert!(!found.rationale.contains(counts), "{name}: {}", found.rationale);
+    }
+}
+
+#[test]
+fn every_collected_tool_has_a_fact_of_its_own_in_evidence_and_rationale() {
+    for file in ["dev-facts.jsonl", "held-facts.jsonl"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../checks/catalogue").join(file);
+        let text = std::fs::read(&path).expect("collected facts");
+        for (number, document) in &read_tools(&text) {
+            for item in Item::all(document.as_ref().expect("JSON"), *number) {
+                let tool = item.expect("a tool").tool;
+                let found = classify(&tool, &Server::new("server", None, [&*tool.name]));
+                let own = |fact: &String| fact.contains('`') && !fact.starts_with("the server claims");
+                let says = &found.rationale;
+                assert!(found.evidence.iter().any(own) && says.contains('`'), "{}: {found:#?}", tool.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The exported site: each page of a seed tool has every part of the seed page, links lead somewhere, and no name is markup.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+
+use gatelodge_catalogue::{
+    About, Claims, Flow, Index, PackageFacts, ParameterFacts, Server, SignalKind, Site, Source, Tool, ToolFacts,
+    classify, patterns, write_index,
+};
+use gatelodge_policy::{Format, parse};
+
+/// The tools of the Pharo server, by names and parameters alone: the seed pages know no descriptions.
+const PHARO: [(&str, &[&str]); 22] = [
+    ("eval", &["code"]),
+    ("run_package_test", &["package_name"]),
+    ("run_class_test", &["class_name"]),
+    ("install_project", &["project_name", "repository_url"]),
+    ("import_package", &["package_name", "path"]),
+    ("export_package", &["package_name", "path"]),
+    ("apply_settings", &["settings"]),
+    ("get_class_source", &["class_name"]),
+    ("get_method_source", &["class_name", "method_name"]),
+    ("get_class_comment", &["class_name"]),
+    ("search_classes_like", &["class_name_query"]),
+    ("search_methods_like", &["method_name_query"]),
+    ("search_implementors", &["method_name"]),
+    ("search_references", &["method_name_or_symbol"]),
+    ("search_references_to_class", &["class_name"]),
+    ("search_traits_like", &["trait_name_query"]),
+    ("list_packages", &[]),
+    ("list_classes", &["package_name"]),
+    ("list_extended_classes", &["package_name"]),
+    ("list_methods", &["package_name"]),
+    ("read_screen", &["target_type"]),
+    ("get_settings", &[]),
+];
+const NAME: &str = "pharo-smalltalk-interop-mcp-server";
+
+fn facts(source: Source, package: &str, tools: &[(&str, &[&str])]) -> PackageFacts {
+    let server = Server::new(package, None, tools.iter().map(|(name, _)| *name));
+    let tools = tools.iter().map(|(name, takes)| {
+        let known = classify(&Tool::named(name), &server);
+        let parameter = |name: &&str| ParameterFacts { name: (*name).into(), kind: "string".into(), required: true };
+        ToolFacts {
+            name: (*name).into(),
+            parameters: takes.iter().map(parameter).collect(),
+            claims: Claims::default(),
+            category: known.category,
+            confidence: known.confidence,
+            signals: known.signals.iter().map(|signal| signal.kind).collect(),
+            flow: known.flow,
+            hash: "0".repeat(16),
+        }
+    });
+    PackageFacts { source, package: package.into(), version: "1.0".into(), date: None, tools: tools.collect() }
+}
+
+fn site(packages: Vec<PackageFacts>) -> BTreeMap<String, String> {
+    let about = About { date: "2026-11-16".into(), outcomes: [("no_tools".into(), 5)].into(), ..About::default() };
+    let index = Index::open(&write_index(packages, &about).unwrap()).unwrap();
+    let site = Site::new(&index, index.servers().collect());
+    let mut files = BTreeMap::new();
+    let done: Result<(), Infallible> = site.write(|page| {
+        assert!(files.insert(page.path.clone(), page.text).is_none(), "{} comes twice", page.path);
+        Ok(())
+    });
+    assert!(done.is_ok());
+    assert_eq!(files.len(), site.file_count());
+    files
+}
+
+fn pharo() -> BTreeMap<String, String> {
+    site(vec![facts(Source::Pypi, NAME, &PHARO)])
+}
+
+/// The text of a page without its markup.
+fn words(html: &str) -> String {
+    let mut out = String::new();
+    let mut is_tag = false;
+    for letter in html.chars() {
+        match letter {
+            '<' => is_tag = true,
+            '>' => is_tag = false,
+            letter if !is_tag => out.push(letter),
+            _ => {}
+        }
+    }
+    out.replace("&quot;", "\"").replace("&#39;", "'").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+}
+
+/// Level, category and calls a minute of the five seed pages.
+const SEEDS: [(&str, &str, &str, u32); 5] = [
+    ("import_package", "Medium", "Write", 30),
+    ("export_package", "Medium", "Write", 30),
+    ("run_package_test", "High", "Execute", 10),
+    ("eval", "High", "Execute", 10),
+    ("run_class_test", "High", "Execute", 10),
+];
+
+#[test]
+fn each_seed_page_has_every_part_with_the_same_category_level_rule_and_numbers() {
+    let files = pharo();
+    for (tool, level, category, max) in SEEDS {
+        let html = &files[&format!("servers/pypi/{NAME}/tools/{tool}.html")];
+        let text = words(html);
+        for part in [
+            format!("{level} risk · {category} tool of {NAME}"),
+            "How to control it ↓".to_owned(),
+            format!("What {tool} does on {NAME}"),
+            format!("Why {tool} needs a policy"),
+            "From the tool's definition".to_owned(),
+            "Attack patterns that this access serves".to_owned(),
+            format!("How to control {tool}"),
+            "Everything else on the server is refused unless you say otherwise.".to_owned(),
+            format!("at most {max} times a minute"),
+            "Register the server".to_owned(),
+            "Point your client at the gateway".to_owned(),
+            "Related tools".to_owned(),
+            "Go deeper".to_owned(),
+            format!("Questions about {tool}"),
+            format!("What does {tool} do?"),
+            format!("How do I enforce a policy on {tool}?"),
+            format!("What risk level is {tool}?"),
+            format!("Can I rate-limit {tool}?"),
+            format!("How do I block {tool} completely?"),
+            format!("Which MCP server provides {tool}?"),
+            format!("22 {NAME} tools catalogued and classified, in an index of 1 server and 22 tools"),
+        ] {
+            assert!(text.contains(&part), "{tool}: `{part}` is missing in\n{text}");
+        }
+        let policy = text.split("policy.json").nth(1).unwrap();
+        let policy = &policy[..policy.find("\nIt can be called").unwrap()];
+        let expected = format!(
+            r#"{{"version": "1", "default": "deny", "tools": {{"{tool}": {{"limits": [{{"counter": "{tool}_rate", "window": "minute", "max": {max}, "scope": "grant"}}]}}}}}}"#
+        );
+        let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(read(policy), read(&expected));
+        assert!(parse(policy.as_bytes(), Format::Json).is_ok());
+        assert!(html.contains("../../../../attacks/"), "{tool} has attack patterns");
+        let markdown = &files[&format!("servers/pypi/{NAME}/tools/{tool}.md")];
+        assert!(markdown.contains(&format!("\"max\": {max}")) && markdown.contains("## How to control"));
+    }
+}
+
+#[test]
+fn the_server_page_has_counts_grade_policies_and_all_tools() {
+    let files = pharo();
+    let text = words(&files[&format!("servers/pypi/{NAME}/index.html")]);
+    for part in [
+        "15 Read",
+        "3 Write",
+        "4 Execute",
+        "0 Destructive",
+        "0 Financial",
+        "Most dangerous tools",
+        "Three ready policies",
+        "recommended: ",
+        "strict: ",
+        "permissive: ",
+        "Tokens of its list",
+        "Changes",
+    ] {
+        assert!(text.contains(part), "`{part}` is missing");
+    }
+    for (tool, _) in PHARO {
+        assert!(text.contains(tool), "{tool}");
+    }
+    assert_eq!(text.matches("\"default\": \"deny\"").count(), 3);
+}
+
+#[test]
+fn every_link_leads_to_a_page_that_is_there() {
+    let files = site(vec![
+        facts(Source::Pypi, NAME, &PHARO),
+        facts(Source::Npm, "@acme/f", &[("get", &[]), ("Get", &[]), ("a b/c?#%", &[])]),
+    ]);
+    for (path, text) in files.iter().filter(|(path, _)| path.ends_with(".html")) {
+        for href in text.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
+            if href.starts_with('#') || href.starts_with("data:") {
+                continue;
+            }
+            let mut at: Vec<&str> = path.split('/').collect();
+            at.pop();
+            for part in href.split('/') {
+                match part {
+                    ".." => drop(at.pop()),
+                    part => at.push(part),
+                }
+            }
+            let target = at.join("/");
+            assert!(files.contains_key(&target), "{path}: {href} leads to {target}");
+        }
+    }
+    for pattern in patterns() {
+        assert!(files.contains_key(&format!("attacks/{}.html", pattern.slug)));
+    }
+    let llms = &files["llms.txt"];
+    for link in llms.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
+        assert!(files.contains_key(link), "llms.txt: {link}");
+    }
+}
+
+#[test]
+fn names_of_others_are_text_wherever_they_turn_up() {
+    let odd = "<script>alert(1)</script>\"'&`|*[x](y)";
+    let mut package = facts(Source::Npm, "@evil/../../x", &[(odd, &["<img src=x onerror=alert(1)>"])]);
+    package.version = "<u>1</u>".into();
+    package.date = Some("<i>".into());
+    package.tools[0].signals = vec![SignalKind::TakesPath, SignalKind::SteersModel];
+    package.tools[0].flow = vec![Flow::SendsOutward];
+    for (path, text) in site(vec![package]) {
+        assert!(!path.contains("..") && !path.starts_with('/'), "{path}");
+        if path.ends_with(".html") {
+            for forbidden in ["<script", "<img", "<u>", "<i>"] {
+                assert!(!text.contains(forbidden), "{path}: {forbidden}");
+            }
+        }
+        if path.ends_with(".md") {
+            // Only in text to copy may such a name stand as it is.
+            let outside: String = text.split("````").step_by(2).collect();
+            for line in outside.lines() {
+                let line = line.replace("\\<", "").replace("\\>", "");
+                let plain: String = line.split('`').step_by(2).collect();
+                assert!(!plain.contains("<script") && !plain.contains("<img"), "{path}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn pages_need_no_script_and_fetch_nothing_from_elsewhere() {
+    for (path, text) in pharo() {
+        assert!(!text.contains("<script") && !text.contains("src="), "{path}");
+        if path != "style.css" {
+            for word in ["href=\"http", "url(", "@import"] {
+                assert!(!text.contains(word), "{path}: {word}");
+            }
+        }
+    }
+}

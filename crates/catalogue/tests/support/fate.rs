@@ -1,0 +1,61 @@
+//! What becomes of a call under a ready policy, and what should.
+
+use gatelodge_catalogue::Posture;
+use gatelodge_json::{Limits, read};
+use gatelodge_policy::{
+    Call, Caller, Category, Code, Decision, Definition, Policy, Scope, Subject, Tool, Window, decide,
+};
+use jiff::Timestamp;
+
+/// What becomes of a call.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Fate {
+    Passes,
+    /// So many times a minute, for each grant.
+    Limited(String),
+    Waits,
+    Refused,
+}
+
+/// Judges a call of an accepted tool.
+pub fn judge(policy: &Policy, tool: &str) -> Fate {
+    of(
+        policy,
+        Subject::Tool(Tool { name: tool, category: Category::Unknown, definition: Definition::Accepted, schema: None }),
+    )
+}
+
+/// Judges anything.
+pub fn of(policy: &Policy, subject: Subject<'_>) -> Fate {
+    let document = read(b"{}", &Limits::REQUEST).expect("JSON");
+    let call =
+        Call { subject, arguments: Some(document.root()), server: None, caller: Caller::default(), session: None };
+    match decide(policy, &call, Timestamp::UNIX_EPOCH) {
+        Decision::Deny(reason) => {
+            assert!(matches!(reason.code, Code::Hidden | Code::NotListed | Code::Denied), "{reason:?}");
+            Fate::Refused
+        }
+        Decision::Allow(terms) if terms.question.is_some() => Fate::Waits,
+        Decision::Allow(terms) => match terms.charges.as_slice() {
+            [] => Fate::Passes,
+            [charge] => {
+                assert_eq!((charge.window(), charge.scope()), (Window::Seconds(60), Scope::Grant));
+                Fate::Limited(charge.max().to_string())
+            }
+            more => panic!("{more:?}"),
+        },
+    }
+}
+
+/// What a posture owes a category.
+pub fn expected(posture: Posture, category: Category) -> Fate {
+    match (posture, category) {
+        (_, Category::Read) => Fate::Passes,
+        (Posture::Strict, Category::Destructive | Category::Financial)
+        | (Posture::Recommended, Category::Destructive) => Fate::Refused,
+        (Posture::Strict, _) | (_, Category::Financial | Category::Destructive) => Fate::Waits,
+        (Posture::Recommended, Category::Unknown) => Fate::Waits,
+        (Posture::Recommended | Posture::Permissive, Category::Write) => Fate::Limited("30".to_owned()),
+        (Posture::Recommended | Posture::Permissive, _) => Fate::Limited("10".to_owned()),
+    }
+}

@@ -1,0 +1,201 @@
+//! `gatelodge catalogue search|show|attacks|index|update|export|mcp`: what can be asked of the index.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use gatelodge_catalogue::{Level, SignalKind};
+use gatelodge_policy::Category;
+
+use super::StoreArgs;
+use super::catalogue::PostureName;
+
+/// Which index: the one that is named, else the one that `catalogue update` put into the data directory, else the one
+/// that came with the program.
+#[derive(Debug, Clone, Args)]
+pub struct FromArgs {
+    /// The index to look into, in place of the usual one.
+    #[arg(long, value_name = "FILE")]
+    pub index: Option<PathBuf>,
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+/// Finds servers and tools in the index of published MCP packages.
+///
+/// Words are parts of names, in any case of letters; a tool has each in its own name or its package's. The closest come
+/// first, of those the riskiest. Nothing is fetched.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatelodge catalogue search github issue
+  gatelodge catalogue search --level critical --signal takes_path
+  gatelodge catalogue search --prefix delete_ --json
+
+Exit code: 0 found or not, 2 usage, 5 the index cannot be used.")]
+pub struct SearchArgs {
+    /// Parts of names.
+    pub words: Vec<String>,
+    /// Names must begin with the words.
+    #[arg(long)]
+    pub prefix: bool,
+    /// Only tools of a category: read, write, execute, destructive, financial, unknown.
+    #[arg(long, value_parser = category)]
+    pub category: Option<Category>,
+    /// Only tools of a level: low, medium, high, critical.
+    #[arg(long, value_parser = level)]
+    pub level: Option<Level>,
+    /// Only tools whose definition shows something, as `takes_code`; docs/catalogue.md has the list.
+    #[arg(long, value_parser = signal)]
+    pub signal: Option<SignalKind>,
+    /// Leave out so many of the first.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub skip: usize,
+    /// Show at most so many servers, and so many tools.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub limit: usize,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub from: FromArgs,
+}
+
+/// Shows what the index knows of a server or of one of its tools: grade, categories, reasons, the rule that fits.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatelodge catalogue show mcp-server-git
+  gatelodge catalogue show npm:@modelcontextprotocol/server-filesystem write_file
+  gatelodge catalogue show mcp-server-git --policy strict > git.json
+
+Exit code: 0 shown, 1 it is not in the index, 2 usage.")]
+pub struct ShowArgs {
+    /// The package; `npm:` or `pypi:` before it says where it is published.
+    pub package: String,
+    /// One of its tools.
+    pub tool: Option<String>,
+    /// Print a policy for the whole server in place of what is known.
+    #[arg(long, value_name = "POSTURE", conflicts_with_all = ["tool", "json"])]
+    pub policy: Option<PostureName>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub from: FromArgs,
+}
+
+/// Lists the attack patterns; or tells one: how it works, its signs, what bounds it, a policy, and where it happened.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatelodge catalogue attacks
+  gatelodge catalogue attacks lethal-trifecta
+
+Exit code: 0 told, 2 there is no such pattern.")]
+pub struct AttacksArgs {
+    /// The pattern.
+    pub slug: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Makes an index file from facts, as `catalogue crawl` writes them.
+///
+/// The same facts give the same file. Of a package that comes twice, the later one counts. A line that is none ends it,
+/// and a file that is there stays as it is.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  gatelodge catalogue index pypi/facts.jsonl npm/facts.jsonl --outcomes pypi/done.jsonl npm/done.jsonl --out index.glx
+
+Exit code: 0 written, 1 a line is no fact, 2 usage, 5 it cannot be written.")]
+pub struct IndexArgs {
+    /// Files with one package a line.
+    #[arg(required = true)]
+    pub facts: Vec<PathBuf>,
+    /// Files with one line for each package that was looked at, and what came of it under `outcome`.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub outcomes: Vec<PathBuf>,
+    /// The day it was made, as 2026-11-16 [default: today]
+    #[arg(long, value_name = "DAY")]
+    pub date: Option<String>,
+    /// The file to write.
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+}
+
+/// Puts a newer index in place of the one in use, after having read it whole.
+///
+/// What is cut off, damaged, foreign or of a later format is refused, and the old one stays. What changed on servers
+/// that are in both is kept as change events, which `catalogue mcp` tells.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatelodge catalogue update --from index.glx
+  gatelodge catalogue update --from https://example.com/index.glx
+
+Exit code: 0 in use, 1 it is no index or older, 2 usage, 4 unreachable.")]
+pub struct UpdateArgs {
+    /// A file, or an address that answers with one; redirections are not followed.
+    #[arg(long, value_name = "FILE|URL")]
+    pub from: String,
+    /// Take it also where it is older than the one in use.
+    #[arg(long)]
+    pub allow_older: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+/// Writes the index as a static site: a page for each server, tool, attack pattern, risk and public case, in HTML and
+/// Markdown, with `llms.txt`.
+///
+/// The pages need no script and no server, and fetch nothing from elsewhere. All text from packages is shown as text.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatelodge catalogue export --out site
+  gatelodge catalogue export --out site --server mcp-server-git --server npm:@acme/files
+
+Exit code: 0 written, 1 a server is not in the index, 2 usage, 5 it cannot be written.")]
+pub struct SiteArgs {
+    /// The folder to write; it is made, and must be empty if it is there.
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Only these servers; all without it.
+    #[arg(long, value_name = "PACKAGE")]
+    pub server: Vec<String>,
+    #[command(flatten)]
+    pub from: FromArgs,
+}
+
+/// Serves the catalogue to agents, as an MCP server over the standard streams.
+///
+/// Tools: `check_mcp_server`, `search_registry`, `check_tool`, `check_mcp_stack`, `get_change_events`. All of them only
+/// read; what is asked goes nowhere.
+#[derive(Debug, Args)]
+#[command(after_help = "Example, in a client's configuration:
+  \"catalogue\": { \"command\": \"gatelodge\", \"args\": [\"catalogue\", \"mcp\"] }
+
+Exit code: 0 the client has gone, 5 the index cannot be used.")]
+pub struct CatalogueMcpArgs {
+    #[command(flatten)]
+    pub from: FromArgs,
+}
+
+fn category(text: &str) -> Result<Category, String> {
+    Category::from_word(&text.to_ascii_lowercase())
+        .ok_or_else(|| "a category is read, write, execute, destructive, financial or unknown".to_owned())
+}
+
+/// A level, in any case of letters.
+pub fn level(text: &str) -> Result<Level, String> {
+    let all = [Level::Low, Level::Medium, Level::High, Level::Critical];
+    all.into_iter()
+        .find(|level| level.as_str().eq_ignore_ascii_case(text))
+        .ok_or_else(|| "a level is low, medium, high or critical".to_owned())
+}
+
+fn signal(text: &str) -> Result<SignalKind, String> {
+    SignalKind::from_word(&text.to_ascii_lowercase().replace('-', "_")).ok_or_else(|| {
+        let all: Vec<&str> = SignalKind::ALL.iter().map(|kind| kind.as_str()).collect();
+        format!("a signal is one of {}", all.join(", "))
+    })
+}

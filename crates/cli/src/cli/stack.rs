@@ -1,0 +1,86 @@
+//! `gatelodge precheck` and `gatelodge stack`: what can be asked.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use gatelodge_catalogue::Level;
+
+use super::index::{FromArgs, level};
+
+/// Says what to do about a server before one connects to it: `proceed`, `connect-with-rule` or `ask-first`, with the
+/// reasons and the rule.
+///
+/// It looks into the index; nothing is fetched, started or sent. What is not known is `ask-first`. It judges what a
+/// server could do, not who wrote it, and never vouches for one.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatelodge precheck mcp-server-git
+  gatelodge precheck npm:@modelcontextprotocol/server-filesystem@2025.8.21 --json
+  gatelodge precheck ./server.json
+  gatelodge precheck https://example.com/mcp
+
+Exit code: 0 proceed or connect-with-rule, 1 ask-first, 2 usage.")]
+pub struct PrecheckArgs {
+    /// A package, an address, or a `server.json` of the MCP registry.
+    pub what: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub from: FromArgs,
+}
+
+/// Shows everything that the agents of your MCP clients could call, what it adds up to, and a policy for each server.
+///
+/// Servers are known by the packages that the configurations start. Of the configurations only the names of servers
+/// and of known packages enter the output: no path, argument, address, variable or header. Nothing is fetched or sent.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatelodge stack                                       all clients of this user
+  gatelodge stack --client cursor --policies policies   one client; a policy file for each server
+  gatelodge stack .mcp.json --fail-on high --format sarif > stack.sarif
+
+With `--fail-on`, a server that is not in the index counts as High.
+
+Exit code: 0 told, 1 something reaches `--fail-on` or a file cannot be read, 2 usage.")]
+pub struct StackArgs {
+    /// A client's configuration, in place of those of this user.
+    #[arg(conflicts_with_all = ["home", "project"])]
+    pub file: Option<PathBuf>,
+    /// Only this client, or the client whose form the file has; docs/clients.md has the words.
+    #[arg(long, value_name = "NAME")]
+    pub client: Option<String>,
+    /// Print JSON; the same as `--format json`.
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+    /// How to print it.
+    #[arg(long)]
+    pub format: Option<StackFormat>,
+    /// End with code 1 if a tool has this level or a higher one: low, medium, high, critical.
+    #[arg(long, value_name = "LEVEL", value_parser = level)]
+    pub fail_on: Option<Level>,
+    /// Write a recommended policy for each known server into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub policies: Option<PathBuf>,
+    /// A folder whose own configurations of clients are looked at, too.
+    #[arg(long, value_name = "DIR")]
+    pub project: Option<PathBuf>,
+    /// The home directory to look in, in place of yours.
+    #[arg(long, value_name = "DIR")]
+    pub home: Option<PathBuf>,
+    #[command(flatten)]
+    pub from: FromArgs,
+}
+
+/// Forms of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StackFormat {
+    /// For people, at a terminal.
+    Text,
+    /// For programs.
+    Json,
+    /// For a pull request.
+    Markdown,
+    /// For code scanning.
+    Sarif,
+}

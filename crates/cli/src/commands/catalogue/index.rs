@@ -1,0 +1,78 @@
+//! `catalogue index`: the index file from facts.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use anyhow::Result;
+use gatelodge_catalogue::{About, Index, PackageFacts, write_index};
+use serde::Deserialize;
+
+use crate::cli::IndexArgs;
+use crate::exit::{Exit, Failed, Usage};
+use crate::report::{say, shown};
+use crate::{file, wire};
+
+/// No package has facts of more bytes.
+const LONGEST_LINE: u64 = 32 << 20;
+
+/// What came of a package.
+#[derive(Debug, Deserialize)]
+struct Done {
+    package: String,
+    outcome: String,
+}
+
+pub fn run(args: &IndexArgs) -> Result<Exit> {
+    let date = match &args.date {
+        Some(date) => date
+            .parse::<jiff::civil::Date>()
+            .map(|date| date.to_string())
+            .map_err(|_| Usage(format!("`{}` is no day; say it as 2026-11-16", shown(date))))?,
+        None => wire::system_clock().now().to_string().chars().take(10).collect(),
+    };
+    let mut packages: Vec<PackageFacts> = Vec::new();
+    for path in &args.facts {
+        lines(path, |package| packages.push(package))?;
+    }
+    let mut outcomes: BTreeMap<String, u64> = BTreeMap::new();
+    for path in &args.outcomes {
+        // One that was tried again has several lines; the last one counts.
+        let mut last: BTreeMap<String, String> = BTreeMap::new();
+        lines(path, |done: Done| drop(last.insert(done.package, done.outcome)))?;
+        last.into_values().for_each(|outcome| *outcomes.entry(outcome).or_default() += 1);
+    }
+    let about = About { date, outcomes, ..About::default() };
+    let bytes = write_index(packages, &about).map_err(|error| Failed(Exit::Findings, error.to_string()))?;
+    // What was written must be what is read.
+    let index = Index::open(&bytes)?;
+    file::replace(&args.out, &bytes)?;
+    let about = index.about();
+    let (servers, tools) = (about.servers, about.tools);
+    say(&format!("wrote `{}`: {servers} servers, {tools} tools, {} bytes", args.out.display(), bytes.len()));
+    Ok(Exit::Fine)
+}
+
+/// Reads a file of JSON lines, each within bounds.
+fn lines<T: for<'de> Deserialize<'de>>(path: &Path, mut take: impl FnMut(T)) -> Result<()> {
+    let shown = path.display();
+    let cannot = |error: std::io::Error| Usage(format!("cannot read `{shown}`: {error}"));
+    let mut input = BufReader::new(File::open(path).map_err(cannot)?);
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        let read = (&mut input).take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(cannot)?;
+        if read == 0 {
+            break;
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let fact = serde_json::from_slice(&line).map_err(|error| {
+            Failed(Exit::Findings, format!("`{shown}`, line {number}: {error}; nothing was written"))
+        })?;
+        take(fact);
+    }
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! `catalogue mcp`: the catalogue as an MCP server over the standard streams. One message at a time: each answer is a look
+//! into memory.
+
+mod answer;
+mod tools;
+
+use std::io::{BufRead, Read, Write};
+
+use anyhow::{Context, Result};
+use gatelodge_json::Limits;
+use gatelodge_mcp::{code, error, one_line};
+
+use super::open;
+use crate::cli::CatalogueMcpArgs;
+use crate::exit::Exit;
+use tools::Desk;
+
+pub fn run(args: &CatalogueMcpArgs) -> Result<Exit> {
+    // Where there is no directory to keep them in, nothing has changed yet.
+    let changes = open::places(&args.from.store).ok().map(|(_, changes)| changes);
+    let desk = Desk { index: open::index(&args.from)?, changes };
+    let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    let max = Limits::REQUEST.bytes as u64;
+    let mut line = Vec::new();
+    let mut is_rest = false;
+    loop {
+        line.clear();
+        let read = (&mut input).take(max + 1).read_until(b'\n', &mut line).context("cannot read standard input")?;
+        if read == 0 {
+            return Ok(Exit::Fine);
+        }
+        let is_whole = line.ends_with(b"\n") || read as u64 <= max;
+        let said = match (is_rest, is_whole) {
+            // What is too long is told once, at its end, and the rest of it dropped.
+            (false, true) => answer::answer(&desk, line.trim_ascii_end()),
+            (_, false) => None,
+            (true, true) => {
+                let what = format!("a message has more than {max} bytes");
+                Some(error(None, code::INVALID_REQUEST, &what, None))
+            }
+        };
+        is_rest = !is_whole;
+        if let Some(said) = said {
+            let written = writeln!(output, "{}", one_line(&said)).and_then(|()| output.flush());
+            if written.is_err() {
+                // The client has gone.
+                return Ok(Exit::Fine);
+            }
+        }
+    }
+}

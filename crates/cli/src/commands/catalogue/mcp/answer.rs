@@ -1,0 +1,119 @@
+//! What is answered to a message, in the form of its era.
+
+use gatelodge_json::{Limits, quote};
+use gatelodge_mcp::head::{check_meta, names_stateless};
+use gatelodge_mcp::{Era, Message, Method, Request, Revision, code, error, read_message, result};
+use serde_json::Value;
+
+use super::tools::{self, Desk};
+
+const SERVER: &str = concat!(
+    r#"{"name":"gatelodge-catalogue","title":"Catalogue of MCP servers","version":""#,
+    env!("CARGO_PKG_VERSION"),
+    r#""}"#
+);
+const INSTRUCTIONS: &str = "What published MCP servers let an agent do. Ask check_mcp_server before a server is added; \
+    its verdict is proceed, connect-with-rule or ask-first. Nothing here vouches for a server.";
+
+/// The answer; none to what wants none.
+pub fn answer(desk: &Desk, line: &[u8]) -> Option<String> {
+    if line.is_empty() {
+        return None;
+    }
+    match read_message(line, &Limits::REQUEST) {
+        // A notification of some later revision wants no answer.
+        Err(fault) if fault.id.is_none() && fault.code == code::METHOD_NOT_FOUND => None,
+        Err(fault) => Some(error(fault.id.as_ref(), fault.code, &fault.message, None)),
+        Ok(Message::Notification(_) | Message::Response(_)) => None,
+        Ok(Message::Request(request)) => Some(to_request(desk, &request)),
+    }
+}
+
+fn to_request(desk: &Desk, request: &Request<'_>) -> String {
+    let era = if names_stateless(request) {
+        match check_meta(request, &Revision::ALL) {
+            Ok(revision) => revision.era(),
+            Err(misfit) => return error(Some(request.id()), misfit.code, &misfit.message, misfit.data.as_deref()),
+        }
+    } else {
+        Era::Legacy
+    };
+    let answered = |text: &str| result(request.id(), &finished(text, era));
+    match (request.method(), era) {
+        (Method::Initialize, Era::Legacy) => answered(&initialized(request)),
+        (Method::Ping, Era::Legacy) => answered("{}"),
+        (Method::Discover, Era::Modern) => answered(&discovered()),
+        (Method::ToolsList, _) => answered(&format!(r#"{{"tools":{}{}}}"#, tools::LIST, caching(era))),
+        (Method::ResourcesList, Era::Legacy) => answered(r#"{"resources":[]}"#),
+        (Method::ResourceTemplatesList, Era::Legacy) => answered(r#"{"resourceTemplates":[]}"#),
+        (Method::PromptsList, Era::Legacy) => answered(r#"{"prompts":[]}"#),
+        (Method::ToolsCall, _) => called(desk, request, era),
+        (method, _) => {
+            let what = format!("this server does not know {}", gatelodge_mcp::shown(method.name()));
+            error(Some(request.id()), code::METHOD_NOT_FOUND, &what, None)
+        }
+    }
+}
+
+fn called(desk: &Desk, request: &Request<'_>, era: Era) -> String {
+    let call = match request.tool_call() {
+        Ok(call) => call,
+        Err(fault) => return error(Some(request.id()), fault.code, &fault.message, None),
+    };
+    let arguments: Value = match call.arguments.map(|arguments| serde_json::from_str(arguments.raw())) {
+        Some(Ok(arguments)) => arguments,
+        Some(Err(fault)) => return error(Some(request.id()), code::INVALID_PARAMS, &fault.to_string(), None),
+        None => Value::Object(serde_json::Map::new()),
+    };
+    match tools::call(desk, &call.name, &arguments) {
+        None => {
+            let what = format!("there is no tool {}; `tools/list` names them", gatelodge_mcp::shown(&call.name));
+            error(Some(request.id()), code::INVALID_PARAMS, &what, None)
+        }
+        Some(Ok(told)) => {
+            let text = content(&told.to_string());
+            result(request.id(), &finished(&format!(r#"{{"content":[{text}],"structuredContent":{told}}}"#), era))
+        }
+        Some(Err(why)) => {
+            result(request.id(), &finished(&format!(r#"{{"content":[{}],"isError":true}}"#, content(&why)), era))
+        }
+    }
+}
+
+fn content(text: &str) -> String {
+    let mut block = String::from(r#"{"type":"text","text":"#);
+    quote(text, &mut block);
+    block.push('}');
+    block
+}
+
+/// What a stateless result has to say beside what it is about.
+fn finished(text: &str, era: Era) -> String {
+    let Some(members) = text.strip_suffix('}').filter(|_| era == Era::Modern) else { return text.to_owned() };
+    let comma = if members.ends_with('{') { "" } else { "," };
+    format!(r#"{members}{comma}"resultType":"complete","_meta":{{"io.modelcontextprotocol/serverInfo":{SERVER}}}}}"#)
+}
+
+fn caching(era: Era) -> &'static str {
+    if era == Era::Modern { r#","ttlMs":3600000,"cacheScope":"public""# } else { "" }
+}
+
+fn initialized(request: &Request<'_>) -> String {
+    let asked = request.params().and_then(|params| params.get("protocolVersion")?.as_str());
+    let spoken = asked.and_then(|asked| asked.parse().ok()).filter(|revision: &Revision| revision.era() == Era::Legacy);
+    let spoken = spoken.unwrap_or(Revision::R2025_11_25);
+    let mut out = format!(r#"{{"protocolVersion":"{spoken}","capabilities":{{"tools":{{}}}},"serverInfo":{SERVER},"#);
+    out.push_str(r#""instructions":"#);
+    quote(INSTRUCTIONS, &mut out);
+    out.push('}');
+    out
+}
+
+fn discovered() -> String {
+    let versions: Vec<String> = Revision::ALL.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
+    let mut out = format!(r#"{{"supportedVersions":[{}],"capabilities":{{"tools":{{}}}},"#, versions.join(","));
+    out.push_str(r#""instructions":"#);
+    quote(INSTRUCTIONS, &mut out);
+    out.push_str(&format!("{}}}", caching(Era::Modern)));
+    out
+}

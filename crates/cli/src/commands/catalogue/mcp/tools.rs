@@ -1,0 +1,203 @@
+//! The tools of the catalogue. All of them only read; an error is one of the call, and says what to do.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+
+use gatelodge_catalogue::{
+    Index, IndexedServer, Known, Level, Member, PackageName, Posture, Precheck, Query, SignalKind, category_name,
+    grade, precheck, stack,
+};
+use gatelodge_policy::Category;
+use serde_json::{Map, Value, json};
+
+use super::super::{known, search, show};
+use crate::report::shown;
+
+/// The most of anything that is told at once.
+const MOST: u64 = 100;
+
+/// The `tools` of a list.
+pub const LIST: &str = r#"[
+{"name":"check_mcp_server","title":"Check a server","description":"Tells what a published MCP server lets an agent do, before it is added: verdict (proceed, connect-with-rule, ask-first) with reasons, grade, its tools by risk, and a policy. A server that is not in the index is ask-first.","inputSchema":{"type":"object","properties":{"server":{"type":"string","description":"A package, as `npm:@scope/name` or `pypi:name`; the source may be left out."}},"required":["server"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
+{"name":"search_registry","title":"Search servers and tools","description":"Finds servers and tools of the index by parts of their names, by category, level or signal.","inputSchema":{"type":"object","properties":{"query":{"type":"string","description":"Parts of names, parted by spaces."},"category":{"type":"string","enum":["read","write","execute","destructive","financial","unknown"]},"level":{"type":"string","enum":["low","medium","high","critical"]},"signal":{"type":"string","description":"What a definition shows, as `takes_code`."},"limit":{"type":"integer","minimum":1,"maximum":100}},"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
+{"name":"check_tool","title":"Check a tool","description":"Tells one tool's category, level, confidence, reasons, signals, attack patterns, OWASP classes and the rule that fits.","inputSchema":{"type":"object","properties":{"server":{"type":"string","description":"The package it is of."},"tool":{"type":"string","description":"Its name."}},"required":["server","tool"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
+{"name":"check_mcp_stack","title":"Check servers together","description":"Tells what several servers add up to for one agent: the highest level, tools by category, which are not known, and which combinations have private data, text of strangers and a way out.","inputSchema":{"type":"object","properties":{"servers":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":100,"description":"Packages."}},"required":["servers"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
+{"name":"get_change_events","title":"What changed","description":"Tells changes of tools between the indexes that were in use here, in order: added, removed, raised level, lost claims, changed definitions. Give the last cursor to get what came after it.","inputSchema":{"type":"object","properties":{"cursor":{"type":"integer","minimum":0},"level":{"type":"string","enum":["low","medium","high","critical"],"description":"Only tools of this level or a higher one."},"limit":{"type":"integer","minimum":1,"maximum":100}},"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}}
+]"#;
+
+/// What the tools look into.
+pub struct Desk {
+    pub index: Index,
+    /// Where changes are kept.
+    pub changes: Option<PathBuf>,
+}
+
+/// Calls a tool; none if there is no such one.
+pub fn call(desk: &Desk, name: &str, arguments: &Value) -> Option<Result<Value, String>> {
+    let given = Given::of(arguments);
+    let called = match name {
+        "check_mcp_server" => given.only(&["server"]).and_then(|given| check_server(desk, &given.text("server")?)),
+        "search_registry" => {
+            given.only(&["query", "category", "level", "signal", "limit"]).and_then(|given| search_all(desk, &given))
+        }
+        "check_tool" => given
+            .only(&["server", "tool"])
+            .and_then(|given| check_tool(desk, &given.text("server")?, &given.text("tool")?)),
+        "check_mcp_stack" => given.only(&["servers"]).and_then(|given| check_stack(desk, &given)),
+        "get_change_events" => given.only(&["cursor", "level", "limit"]).and_then(|given| changes(desk, &given)),
+        _ => return None,
+    };
+    Some(called)
+}
+
+/// The arguments of a call.
+struct Given<'a>(Option<&'a Map<String, Value>>);
+
+impl<'a> Given<'a> {
+    fn of(arguments: &'a Value) -> Self {
+        Self(arguments.as_object())
+    }
+
+    /// Refuses what is not known: a misspelled condition must not count as none.
+    fn only(self, names: &[&str]) -> Result<Self, String> {
+        match self.0.into_iter().flatten().find(|(name, _)| !names.contains(&name.as_str())) {
+            Some((name, _)) => Err(format!("there is no argument `{}`; there are {}", shown(name), names.join(", "))),
+            None => Ok(self),
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<&'a Value> {
+        self.0?.get(name)
+    }
+
+    fn find_text(&self, name: &str) -> Result<Option<String>, String> {
+        match self.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(format!("`{name}` is a text")),
+        }
+    }
+
+    fn text(&self, name: &str) -> Result<String, String> {
+        self.find_text(name)?.ok_or_else(|| format!("`{name}` is missing"))
+    }
+
+    fn number(&self, name: &str, usual: u64) -> Result<u64, String> {
+        match self.get(name) {
+            None | Some(Value::Null) => Ok(usual),
+            Some(value) => value.as_u64().ok_or_else(|| format!("`{name}` is a whole number")),
+        }
+    }
+
+    fn word<T>(&self, name: &str, read: impl Fn(&str) -> Option<T>) -> Result<Option<T>, String> {
+        let Some(text) = self.find_text(name)? else { return Ok(None) };
+        read(&text.to_ascii_lowercase()).map(Some).ok_or_else(|| format!("`{name}` is none of the known words"))
+    }
+
+    fn level(&self) -> Result<Option<Level>, String> {
+        let all = [Level::Low, Level::Medium, Level::High, Level::Critical];
+        self.word("level", |word| all.into_iter().find(|level| level.as_str().eq_ignore_ascii_case(word)))
+    }
+}
+
+fn find<'i>(desk: &'i Desk, text: &str) -> Result<Option<IndexedServer<'i>>, String> {
+    let named = PackageName::read(text)
+        .ok_or("a server is named as a package: `npm:@scope/name` or `pypi:name`; addresses are not in the index")?;
+    Ok(desk.index.find(named.source, &named.name))
+}
+
+fn check_server(desk: &Desk, text: &str) -> Result<Value, String> {
+    let Some(server) = find(desk, text)? else {
+        let advice = Precheck::unknown("it is not in the index, so nothing is known of its tools");
+        return Ok(
+            json!({"server": shown(text), "is_known": false, "verdict": advice.verdict, "reasons": advice.reasons}),
+        );
+    };
+    let known = Known::of(&server);
+    let (grade, advice) = (grade(&known.tools), precheck(&known.tools));
+    let tools = known.tools.iter().map(|tool| {
+        json!({"name": shown(&tool.name), "category": category_name(tool.category), "level": Level::of(tool.category),
+            "confidence": tool.confidence})
+    });
+    let mut told = search::server(&server);
+    if let Value::Object(told) = &mut told {
+        let more = json!({"is_known": true, "verdict": advice.verdict, "reasons": advice.reasons, "grade_reasons": grade.reasons,
+            "tokens": known.tokens(), "tools": tools.collect::<Vec<_>>(), "policy": show::policy(&known, Posture::Recommended).ok(),
+            "index_date": desk.index.about().date});
+        told.extend(more.as_object().cloned().unwrap_or_default());
+    }
+    Ok(told)
+}
+
+fn search_all(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
+    let mut query = Query::words(&given.find_text("query")?.unwrap_or_default());
+    query.category = given.word("category", Category::from_word)?;
+    query.level = given.level()?;
+    query.signal = given.word("signal", SignalKind::from_word)?;
+    let limit = given.number("limit", 20)?.clamp(1, MOST) as usize;
+    let found = desk.index.search(&query, 0, limit);
+    Ok(json!({
+        "servers": found.servers.iter().map(search::server).collect::<Vec<_>>(), "server_count": found.server_count,
+        "tools": found.tools.iter().map(search::tool).collect::<Vec<_>>(), "tool_count": found.tool_count,
+    }))
+}
+
+fn check_tool(desk: &Desk, server: &str, name: &str) -> Result<Value, String> {
+    let server =
+        find(desk, server)?.ok_or("the server is not in the index; `search_registry` looks for parts of names")?;
+    Known::of(&server).with(|tools| {
+        let found = tools.iter().find(|(tool, _)| tool.name == name);
+        let (tool, own) = found.ok_or("the server has no such tool; `check_mcp_server` lists them")?;
+        known::told(server.package(), tool, own).map_err(|error| error.to_string())
+    })
+}
+
+fn check_stack(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
+    let names = given.get("servers").and_then(Value::as_array).ok_or("`servers` is a list of texts")?;
+    if names.len() as u64 > MOST {
+        return Err(format!("at most {MOST} servers are looked at together"));
+    }
+    let mut members = Vec::new();
+    for name in names {
+        let name = name.as_str().ok_or("`servers` is a list of texts")?;
+        let tools = find(desk, name)?.map(|server| server.facts().tools);
+        members.push(Member { name: shown(name), tools });
+    }
+    let servers = members.iter().map(|member| {
+        let advice = match &member.tools {
+            Some(tools) => precheck(tools),
+            None => Precheck::unknown("it is not in the index"),
+        };
+        json!({"server": member.name, "is_known": member.tools.is_some(), "verdict": advice.verdict, "level": member.level(),
+            "grade": member.grade().map(|grade| grade.letter), "reasons": advice.reasons})
+    });
+    Ok(json!({"stack": stack(&members), "servers": servers.collect::<Vec<_>>()}))
+}
+
+fn changes(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
+    let cursor = given.number("cursor", 0)?;
+    let limit = given.number("limit", MOST)?.clamp(1, MOST) as usize;
+    let least = given.level()?.unwrap_or(Level::Low);
+    let (mut told, mut last, mut has_more) = (Vec::new(), cursor, false);
+    let file = desk.changes.as_ref().and_then(|path| File::open(path).ok());
+    for line in file.into_iter().flat_map(|file| BufReader::new(file).lines()) {
+        let line = line.map_err(|error| format!("the changes cannot be read: {error}"))?;
+        let Ok(change) = serde_json::from_str::<Value>(&line) else { continue };
+        let own = change.get("cursor").and_then(Value::as_u64).unwrap_or_default();
+        if own <= cursor {
+            continue;
+        }
+        if told.len() == limit {
+            has_more = true;
+            break;
+        }
+        last = own;
+        let level = change.get("level").and_then(Value::as_str).unwrap_or_default();
+        let all = [Level::Low, Level::Medium, Level::High, Level::Critical];
+        if all.into_iter().any(|known| known.as_str() == level && known >= least) {
+            told.push(change);
+        }
+    }
+    Ok(json!({"events": told, "cursor": last, "has_more": has_more}))
+}

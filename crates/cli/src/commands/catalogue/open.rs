@@ -1,0 +1,95 @@
+//! The index that is in use.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use gatelodge_catalogue::{Index, IndexedServer, PackageName};
+
+use crate::cli::{FromArgs, StoreArgs};
+use crate::exit::{Exit, Failed, Usage};
+use crate::report::shown;
+use crate::{config, desk};
+
+/// What the index is called in the data directory.
+const FILE: &str = "index.glx";
+/// What is kept of changes beside it.
+const CHANGES: &str = "catalogue-changes.jsonl";
+
+/// Opens the index: the one that was named, the one in the data directory, or the one that came with the program.
+pub fn index(from: &FromArgs) -> Result<Index> {
+    if let Some(path) = &from.index {
+        let bytes = read(path).map_err(|error| Usage(format!("cannot read `{}`: {error}", path.display())))?;
+        return Index::open(&bytes)
+            .map_err(|error| Failed(Exit::Fault, format!("`{}` cannot be used: {error}", path.display())).into());
+    }
+    kept(&from.store)
+}
+
+/// The same without one that was named.
+pub fn kept(store: &StoreArgs) -> Result<Index> {
+    let Some(path) = place(store)?.map(|data| data.join(FILE)) else { return built_in() };
+    let bytes = match read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return built_in(),
+        Err(error) => return Err(Failed(Exit::Fault, format!("cannot read `{}`: {error}", path.display())).into()),
+    };
+    Index::open(&bytes).map_err(|error| {
+        let help =
+            "`gatelodge catalogue update` brings another; without the file, the one that came with the program is used";
+        Failed(Exit::Fault, format!("`{}` cannot be used: {error} ({help})", path.display())).into()
+    })
+}
+
+fn built_in() -> Result<Index> {
+    let opened = Index::open(Index::BUILT_IN);
+    opened.map_err(|error| Failed(Exit::Fault, format!("the index of the program cannot be used: {error}")).into())
+}
+
+/// The data directory; none where there is no home.
+fn place(store: &StoreArgs) -> Result<Option<PathBuf>> {
+    if store.config.is_none() && store.data.is_none() {
+        return Ok(config::default_data());
+    }
+    let config = desk::configured(store)?.map_err(|desk::Faulty| desk::faulty())?;
+    Ok(Some(desk::place(store, config.as_ref())?.data))
+}
+
+/// Where a newer index goes, and where changes are kept.
+pub fn places(store: &StoreArgs) -> Result<(PathBuf, PathBuf)> {
+    let data = place(store)?.ok_or_else(|| {
+        Usage("there is no home directory to keep the index in; name a directory with `--data`".to_owned())
+    })?;
+    Ok((data.join(FILE), data.join(CHANGES)))
+}
+
+/// Reads a file, never more than an index may have and one byte.
+pub fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(Index::MOST_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Finds a package that was named; an error says what is close to it.
+pub fn server<'i>(index: &'i Index, package: &str) -> Result<IndexedServer<'i>> {
+    let named = PackageName::read(package).ok_or_else(|| {
+        Usage(format!("`{}` is no name of a package; say it as `npm:@scope/name` or `pypi:name`", shown(package)))
+    })?;
+    index.find(named.source, &named.name).ok_or_else(|| {
+        let close = match close(index, &named.name) {
+            Some(close) => format!("did you mean `{close}`?"),
+            None => "`gatelodge catalogue search` looks for parts of names".to_owned(),
+        };
+        Failed(Exit::Findings, format!("`{}` is not in the index; {close}", shown(package))).into()
+    })
+}
+
+/// The name in the index that is the closest to one that is not in it.
+pub fn close(index: &Index, name: &str) -> Option<String> {
+    /// Less alike is another name.
+    const ALIKE: f64 = 0.88;
+    let alike = index.servers().map(|server| (strsim::jaro_winkler(server.package(), name), server.package()));
+    let best = alike.max_by(|one, other| one.0.total_cmp(&other.0));
+    best.filter(|(alike, _)| *alike >= ALIKE).map(|(_, name)| name.to_owned())
+}

@@ -1,0 +1,79 @@
+//! `catalogue search`: servers and tools by parts of their names.
+
+use anyhow::Result;
+use gatelodge_catalogue::{IndexedServer, IndexedTool, Level, Query, category_name, grade};
+use serde_json::{Value, json};
+
+use super::open;
+use crate::cli::SearchArgs;
+use crate::exit::Exit;
+use crate::output;
+use crate::report::{counted, say, shown};
+
+pub fn run(args: &SearchArgs) -> Result<Exit> {
+    let index = open::index(&args.from)?;
+    let mut query = Query::words(&args.words.join(" "));
+    query.is_prefix = args.prefix;
+    query.category = args.category;
+    query.level = args.level;
+    query.signal = args.signal;
+    let found = index.search(&query, args.skip, args.limit);
+    if args.json {
+        output::json(&json!({
+            "servers": found.servers.iter().map(server).collect::<Vec<_>>(), "server_count": found.server_count,
+            "tools": found.tools.iter().map(tool).collect::<Vec<_>>(), "tool_count": found.tool_count,
+            "index": index.about(),
+        }))?;
+        return Ok(Exit::Fine);
+    }
+    let mut out = output::table(&found.servers.iter().map(server_row).collect::<Vec<_>>());
+    if !found.servers.is_empty() && !found.tools.is_empty() {
+        out.push('\n');
+    }
+    out.push_str(&output::table(&found.tools.iter().map(tool_row).collect::<Vec<_>>()));
+    output::print(&out)?;
+    let (servers, tools) = (counted(found.server_count, "server"), counted(found.tool_count, "tool"));
+    let about = index.about();
+    say(&format!("{servers} and {tools} fit, of {} and {} ({})", about.servers, about.tools, about.date));
+    Ok(Exit::Fine)
+}
+
+/// A server on its own line, for programs.
+pub fn server(server: &IndexedServer<'_>) -> Value {
+    let facts = server.facts();
+    json!({
+        "source": server.source(), "package": shown(server.package()), "version": shown(server.version()),
+        "date": server.date().map(shown), "tool_count": facts.tools.len(), "grade": grade(&facts.tools).letter,
+        "level": server.tools().map(|tool| tool.level()).max().map(Level::as_str),
+    })
+}
+
+/// A tool on its own line, for programs.
+pub fn tool(tool: &IndexedTool<'_>) -> Value {
+    json!({
+        "name": shown(tool.name()), "package": tool.server().map(|server| shown(server.package())),
+        "source": tool.server().map(|server| server.source()), "category": category_name(tool.category()),
+        "level": tool.level(), "confidence": tool.confidence(),
+        "signals": tool.signals().map(|kind| kind.as_str()).collect::<Vec<_>>(),
+    })
+}
+
+fn server_row(server: &IndexedServer<'_>) -> Vec<String> {
+    let facts = server.facts();
+    let level = server.tools().map(|tool| tool.level()).max().unwrap_or(Level::Low);
+    let source = source(server);
+    let name = format!("{source}:{}", shown(server.package()));
+    let grade = format!("grade {}", grade(&facts.tools).letter);
+    vec![level.as_str().to_owned(), grade, name, shown(server.version()), counted(facts.tools.len(), "tool")]
+}
+
+/// The word for where a server is published.
+pub fn source(server: &IndexedServer<'_>) -> &'static str {
+    server.source().as_str()
+}
+
+fn tool_row(tool: &IndexedTool<'_>) -> Vec<String> {
+    let package = tool.server().map(|server| format!("{}:{}", source(&server), shown(server.package())));
+    let category = category_name(tool.category()).to_owned();
+    vec![tool.level().as_str().to_owned(), category, shown(tool.name()), package.unwrap_or_default()]
+}

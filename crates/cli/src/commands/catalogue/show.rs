@@ -1,0 +1,116 @@
+//! `catalogue show`: what the index knows of a server, or of a tool.
+
+use anyhow::Result;
+use gatelodge_catalogue::{
+    Classification, Index, IndexedServer, Known, Level, Posture, Tool, effect, grade, precheck, ready,
+};
+use serde_json::{Value, json};
+
+use super::{known, open, search};
+use crate::cli::{PostureName, ShowArgs};
+use crate::exit::{Exit, Failed};
+use crate::output;
+use crate::report::{counted, shown};
+
+pub fn run(args: &ShowArgs) -> Result<Exit> {
+    let index = open::index(&args.from)?;
+    let server = open::server(&index, &args.package)?;
+    if let Some(posture) = args.policy {
+        output::print(&policy(&Known::of(&server), posture.into())?)?;
+    } else if let Some(name) = &args.tool {
+        show_tool(&server, name, args.json)?;
+    } else if args.json {
+        output::json(&told(&index, &server)?)?;
+    } else {
+        output::print(&for_people(&server))?;
+    }
+    Ok(Exit::Fine)
+}
+
+impl From<PostureName> for Posture {
+    fn from(name: PostureName) -> Self {
+        match name {
+            PostureName::Recommended => Self::Recommended,
+            PostureName::Strict => Self::Strict,
+            PostureName::Permissive => Self::Permissive,
+        }
+    }
+}
+
+/// A ready policy for a server.
+pub fn policy(known: &Known, posture: Posture) -> Result<String> {
+    known.with(|tools| {
+        let tools: Vec<_> = tools.iter().map(|(tool, known)| (tool, known)).collect();
+        ready(&known.name, &tools, posture).map_err(|error| Failed(Exit::Findings, error.to_string()).into())
+    })
+}
+
+/// All that is known of a server, for programs.
+pub fn told(index: &Index, server: &IndexedServer<'_>) -> Result<Value> {
+    let known = Known::of(server);
+    let name = shown(server.package());
+    let mut all = search::server(server);
+    let tools: Result<Vec<Value>> =
+        known.with(|tools| tools.iter().map(|(tool, own)| known::told(&name, tool, own)).collect());
+    if let Value::Object(all) = &mut all {
+        all.insert("reasons".to_owned(), json!(grade(&known.tools).reasons));
+        all.insert("precheck".to_owned(), serde_json::to_value(precheck(&known.tools))?);
+        all.insert("tokens".to_owned(), known.tokens().into());
+        all.insert("tools".to_owned(), tools?.into());
+        all.insert("policy".to_owned(), policy(&known, Posture::Recommended)?.into());
+        all.insert("index".to_owned(), serde_json::to_value(index.about())?);
+    }
+    Ok(all)
+}
+
+fn for_people(server: &IndexedServer<'_>) -> String {
+    let known = Known::of(server);
+    let grade = grade(&known.tools);
+    let date = server.date().map(|date| format!(", {}", shown(date))).unwrap_or_default();
+    let mut out =
+        format!("{} {}{date} ({})\n", shown(server.package()), shown(server.version()), server.source().as_str());
+    out.push_str(&format!("Grade {}: {}.\n", grade.letter, grade.reasons.join("; ")));
+    let advice = precheck(&known.tools);
+    out.push_str(&format!(
+        "Before connecting: {}. {} take about {} tokens of a model's context, without their descriptions.\n\n",
+        advice.verdict.as_str(),
+        counted(known.tools.len(), "tool"),
+        known.tokens()
+    ));
+    known.with(|tools| {
+        let mut tools: Vec<&(Tool<'_>, Classification)> = tools.iter().collect();
+        tools.sort_by(|(one, first), (other, second)| {
+            second.level.cmp(&first.level).then_with(|| one.name.cmp(&other.name))
+        });
+        let rows: Vec<_> = tools.into_iter().map(|(tool, own)| known::row(tool, own)).collect();
+        out.push_str(&output::table(&rows));
+    });
+    out
+}
+
+fn show_tool(server: &IndexedServer<'_>, name: &str, json: bool) -> Result<()> {
+    let known = Known::of(server);
+    known.with(|tools| {
+        let found = tools.iter().find(|(tool, _)| tool.name == name);
+        let (tool, own) = found.ok_or_else(|| {
+            let package = shown(server.package());
+            Failed(
+                Exit::Findings,
+                format!("`{package}` has no tool `{}`; `catalogue show {package}` lists them", shown(name)),
+            )
+        })?;
+        if json {
+            return output::json(&known::told(server.package(), tool, own)?);
+        }
+        let level = Level::as_str(own.level);
+        let mut out = format!("{} on {}\n", shown(&tool.name), shown(server.package()));
+        out.push_str(&format!("{level} risk, {}, confidence {:.2}\n\n", own.category_name(), own.confidence));
+        out.push_str(&format!("{}\n", own.rationale));
+        own.evidence.iter().for_each(|fact| out.push_str(&format!("  - {fact}\n")));
+        if !own.attacks.is_empty() {
+            out.push_str(&format!("\nAttack patterns: {}\n", own.attacks.join(", ")));
+        }
+        out.push_str(&format!("\n{:#}\n{}\n", own.recommended, effect(own.category)));
+        output::print(&out)
+    })
+}

@@ -1,0 +1,52 @@
+//! Who could call a tool, and by which rule.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use gatelodge_gateway::LivePolicy;
+use gatelodge_policy::{Call, Caller, Category, Decision, Definition, Subject, Tool, decide};
+use gatelodge_store::ServerName;
+use serde::Serialize;
+
+use crate::desk::Desk;
+use crate::environment;
+use crate::wire::{merge, stored};
+
+/// Who could call a tool.
+#[derive(Debug, Serialize)]
+pub struct Reach {
+    pub grant: String,
+    pub policy: String,
+    pub rule: Option<String>,
+}
+
+/// The grants that reach a server, and the policy that each goes by.
+pub(super) type Doors = Vec<(String, Arc<LivePolicy>)>;
+
+/// Finds them.
+pub(super) async fn doors(desk: &Desk, server: &ServerName) -> Result<Doors> {
+    let picture = merge(&desk.entries(), &stored(&desk.stores).await?, &environment::variable);
+    let doors = picture.grants.into_iter().filter_map(|grant| {
+        let policy = grant.doors.get(server)?.policy.clone()?;
+        Some((grant.label.to_string(), policy))
+    });
+    Ok(doors.collect())
+}
+
+/// Who could call it if it were accepted, with arguments that no condition minds.
+pub(super) fn reached_by(doors: &Doors, name: &str, category: Category, desk: &Desk) -> Vec<Reach> {
+    let tool = Tool { name, category, definition: Definition::Accepted, schema: None };
+    let reach = |(grant, policy): &(String, Arc<LivePolicy>)| {
+        if !policy.policy.lists_tool(&tool) {
+            return None;
+        }
+        let subject = Subject::Tool(tool);
+        let call = Call { subject, arguments: None, server: None, caller: Caller::default(), session: None };
+        let rule = match decide(&policy.policy, &call, desk.clock.now()) {
+            Decision::Allow(terms) => terms.rule,
+            Decision::Deny(reason) => reason.rule,
+        };
+        Some(Reach { grant: grant.clone(), policy: policy.name.to_string(), rule: rule.map(|rule| rule.to_string()) })
+    };
+    doors.iter().filter_map(reach).collect()
+}

@@ -1,0 +1,159 @@
+//! `gatelodge stack`: everything that agents of some clients could call, and what it adds up to.
+//!
+//! Of a configuration only the names of servers, and of packages that the index knows, come out of `gather`. What is
+//! printed is made from that alone.
+
+mod gather;
+mod markdown;
+mod sarif;
+
+use anyhow::{Context, Result};
+use gatelodge_catalogue::{Known, Level, Member, Posture, Stack, precheck, stack};
+use serde_json::{Value, json};
+
+use super::catalogue::{open, show};
+use crate::cli::{StackArgs, StackFormat};
+use crate::exit::Exit;
+use crate::report::{counted, say, shown};
+use crate::{file, output};
+use gather::Entry;
+
+/// Everything that is told.
+struct Told {
+    entries: Vec<Entry>,
+    members: Vec<Member>,
+    sum: Stack,
+    date: String,
+}
+
+pub fn run(args: &StackArgs) -> Result<Exit> {
+    let index = open::index(&args.from)?;
+    let (entries, findings) = gather::gather(args, &index)?;
+    let members: Vec<Member> =
+        entries.iter().map(|own| Member { name: own.name.clone(), tools: own.tools.clone() }).collect();
+    let told = Told { sum: stack(&members), members, entries, date: index.about().date.clone() };
+    let format = if args.json { StackFormat::Json } else { args.format.unwrap_or(StackFormat::Text) };
+    match format {
+        StackFormat::Json => output::json(&json_of(&told))?,
+        StackFormat::Markdown => output::print(&markdown::page(&told))?,
+        StackFormat::Sarif => output::json(&sarif::report(&told))?,
+        StackFormat::Text => output::print(&text(&told))?,
+    }
+    findings.iter().for_each(|finding| say(finding));
+    if let Some(folder) = &args.policies {
+        write_policies(&told, folder)?;
+    }
+    let reaches = args.fail_on.is_some_and(|level| told.sum.level.is_some_and(|own| own >= level));
+    if reaches {
+        let level = told.sum.level.map_or("", Level::as_str);
+        say(&format!("the stack reaches {level}, which `--fail-on` does not let pass"));
+    }
+    Ok(if reaches || !findings.is_empty() { Exit::Findings } else { Exit::Fine })
+}
+
+/// The recommended policy of a server that is known.
+fn policy(entry: &Entry) -> Option<String> {
+    let package = entry.package.as_ref()?;
+    let known = Known::of_facts(package, entry.tools.clone()?);
+    show::policy(&known, Posture::Recommended).ok()
+}
+
+fn write_policies(told: &Told, folder: &std::path::Path) -> Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+    let mut count = 0;
+    for entry in &told.entries {
+        if let Some(policy) = policy(entry) {
+            let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
+            let name: String = entry.name.chars().take(80).map(plain).collect();
+            file::replace(&folder.join(format!("{name}.json")), policy.as_bytes())?;
+            count += 1;
+        }
+    }
+    say(&format!("wrote {} to `{}`", counted(count, "policy"), folder.display()));
+    Ok(())
+}
+
+fn json_of(told: &Told) -> Value {
+    let servers = told.entries.iter().zip(&told.members).map(|(entry, member)| {
+        let tools = entry.tools.iter().flatten().map(|tool| {
+            json!({"name": shown(&tool.name), "category": gatelodge_catalogue::category_name(tool.category),
+                "level": Level::of(tool.category), "confidence": tool.confidence, "flow": tool.flow})
+        });
+        let advice = entry.advice();
+        json!({
+            "name": entry.name, "clients": entry.clients, "package": entry.package, "source": entry.source,
+            "version": entry.version, "is_off": entry.is_off, "what": entry.what, "level": member.level(),
+            "grade": member.grade(), "verdict": advice.verdict, "reasons": advice.reasons,
+            "tools": tools.collect::<Vec<_>>(), "policy": policy(entry),
+        })
+    });
+    json!({"stack": told.sum, "servers": servers.collect::<Vec<_>>(), "index_date": told.date})
+}
+
+fn text(told: &Told) -> String {
+    let mut rows = Vec::new();
+    for (entry, member) in told.entries.iter().zip(&told.members) {
+        let known = match (&entry.package, &entry.tools) {
+            (Some(package), Some(tools)) => format!("{package}, {}", counted(tools.len(), "tool")),
+            _ => format!("{}, not in the index", entry.what),
+        };
+        let grade = member.grade().map_or("?".to_owned(), |grade| grade.letter.to_string());
+        let level = member.level().as_str().to_owned();
+        let off = if entry.is_off { " (off)" } else { "" };
+        let verdict = entry.advice().verdict.as_str().to_owned();
+        rows.push(vec![
+            level,
+            format!("grade {grade}"),
+            format!("{}{off}", entry.name),
+            known,
+            verdict,
+            entry.clients.join(", "),
+        ]);
+    }
+    let mut out = output::table(&rows);
+    out.push_str(&format!("\n{}\n", sentence(told)));
+    for names in &told.sum.combinations {
+        out.push_str(&format!("  together they leak: {}\n", names.join(" + ")));
+    }
+    out
+}
+
+/// What it adds up to, in words.
+fn sentence(told: &Told) -> String {
+    let sum = &told.sum;
+    let Some(level) = sum.level else { return "No server was found.".to_owned() };
+    let by_level: Vec<String> = ["Critical", "High", "Medium", "Low"]
+        .iter()
+        .filter_map(|word| sum.levels.get(word).map(|count| format!("{count} {word}")))
+        .collect();
+    let unknown = match sum.unknown.len() {
+        0 => String::new(),
+        count => format!(
+            " {} not in the index: nobody knows what it adds.",
+            match count {
+                1 => "One server is".to_owned(),
+                count => format!("{count} servers are"),
+            }
+        ),
+    };
+    let leaks = match sum.combination_count {
+        0 => " No combination of the known ones has private data, text of strangers and a way out.".to_owned(),
+        1 => " One combination has private data, text of strangers and a way out.".to_owned(),
+        count => format!(" {count} combinations have private data, text of strangers and a way out."),
+    };
+    let tools = match by_level.is_empty() {
+        true => "no known tools".to_owned(),
+        false => format!("{} ({})", counted(sum.tool_count, "tool"), by_level.join(", ")),
+    };
+    format!("The stack is {}: {}, {tools}.{unknown}{leaks}", level.as_str(), counted(told.entries.len(), "server"))
+}
+
+impl Entry {
+    /// What to do about it.
+    fn advice(&self) -> gatelodge_catalogue::Precheck {
+        match &self.tools {
+            Some(tools) => precheck(tools),
+            None => gatelodge_catalogue::Precheck::unknown("it is not in the index; `gatelodge scan` looks at it"),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The report for a pull request.
+
+use gatelodge_catalogue::Level;
+
+use super::{Told, policy, sentence};
+
+/// More tools of one server are counted.
+const MOST_TOOLS: usize = 8;
+
+pub fn page(told: &Told) -> String {
+    let mut out = format!("## MCP servers of this configuration\n\n{}\n\n", sentence(told));
+    out.push_str("| server | level | grade | known as | to do | tools to look at |\n|---|---|---|---|---|---|\n");
+    for (entry, member) in told.entries.iter().zip(&told.members) {
+        let grade = member.grade().map_or("?".to_owned(), |grade| grade.letter.to_string());
+        let package = entry.package.as_deref().unwrap_or("not in the index");
+        let mut risky: Vec<_> =
+            entry.tools.iter().flatten().filter(|tool| Level::of(tool.category) >= Level::High).collect();
+        risky.sort_by_key(|tool| std::cmp::Reverse(Level::of(tool.category)));
+        let mut names: Vec<String> = risky.iter().take(MOST_TOOLS).map(|tool| code(&tool.name)).collect();
+        if risky.len() > MOST_TOOLS {
+            names.push(format!("and {} more", risky.len() - MOST_TOOLS));
+        }
+        out.push_str(&format!(
+            "| {} | {} | {grade} | {} | {} | {} |\n",
+            code(&entry.name),
+            member.level().as_str(),
+            code(package),
+            entry.advice().verdict.as_str(),
+            names.join(", ")
+        ));
+    }
+    if !told.sum.combinations.is_empty() {
+        out.push_str("\n### Together they leak\n\nPrivate data, text of strangers and a way out:\n\n");
+        for names in &told.sum.combinations {
+            let names: Vec<String> = names.iter().map(|name| code(name)).collect();
+            out.push_str(&format!("- {}\n", names.join(" + ")));
+        }
+    }
+    for entry in &told.entries {
+        if let Some(policy) = policy(entry) {
+            let name = code(&entry.name);
+            out.push_str(&format!(
+                "\n<details><summary>Policy for {name}</summary>\n\n````json\n{policy}````\n\n</details>\n"
+            ));
+        }
+    }
+    out.push_str(&format!("\n<sub>Index of {}. It judges what tools could do, not who wrote them.</sub>\n", told.date));
+    out
+}
+
+/// Foreign text as text: nothing in it is markup, and no cell ends early.
+fn code(text: &str) -> String {
+    let mut out = String::from("<code>");
+    for letter in gatelodge_catalogue::shown(text).chars() {
+        match letter {
+            letter if letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '.' | '/' | ',') => out.push(letter),
+            letter => out.push_str(&format!("&#{};", u32::from(letter))),
+        }
+    }
+    out.push_str("</code>");
+    out
+}

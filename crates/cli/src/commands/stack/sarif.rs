@@ -1,0 +1,83 @@
+//! The report for code scanning, as SARIF 2.1.0.
+
+use gatelodge_catalogue::{Level, category_name};
+use gatelodge_policy::Category;
+use serde_json::{Value, json};
+
+use super::Told;
+use super::gather::Entry;
+use crate::report::shown;
+
+pub fn report(told: &Told) -> Value {
+    let mut results = Vec::new();
+    for entry in &told.entries {
+        let Some(tools) = &entry.tools else {
+            let text =
+                format!("The server `{}` is not in the index: ask first. `gatelodge scan` looks at it.", entry.name);
+            results.push(result("unknown-server", "warning", &text, entry));
+            continue;
+        };
+        for tool in tools.iter().filter(|tool| Level::of(tool.category) >= Level::High) {
+            let level = Level::of(tool.category);
+            let text = format!(
+                "The tool `{}` of the server `{}` is {} ({} risk).",
+                shown(&tool.name),
+                entry.name,
+                category_name(tool.category),
+                level.as_str()
+            );
+            let kind = if level == Level::Critical { "error" } else { "warning" };
+            results.push(result(rule_of(tool.category), kind, &text, entry));
+        }
+    }
+    for names in &told.sum.combinations {
+        let text = format!(
+            "Together these servers read private data, take in text of strangers, and can send: {}.",
+            names.join(", ")
+        );
+        let first = told.entries.iter().find(|entry| names.first() == Some(&entry.name));
+        results.extend(first.map(|entry| result("lethal-trifecta", "error", &text, entry)));
+    }
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {"name": "gatelodge stack", "version": env!("CARGO_PKG_VERSION"), "rules": rules()}},
+            "results": results,
+        }],
+    })
+}
+
+fn rule_of(category: Category) -> &'static str {
+    match category {
+        Category::Destructive => "destructive-tool",
+        Category::Financial => "financial-tool",
+        Category::Execute => "execute-tool",
+        Category::Read | Category::Write | Category::Unknown => "unknown-tool",
+    }
+}
+
+fn rules() -> Value {
+    let rule = |id: &str, says: &str| json!({"id": id, "shortDescription": {"text": says}});
+    json!([
+        rule("destructive-tool", "A tool takes something away for good."),
+        rule("financial-tool", "A tool commits money."),
+        rule("execute-tool", "A tool runs something by what a call says."),
+        rule("unknown-tool", "What a tool does cannot be told."),
+        rule("unknown-server", "Nothing is known of a server."),
+        rule("lethal-trifecta", "Servers together have private data, text of strangers, and a way out."),
+    ])
+}
+
+fn result(rule: &str, level: &str, text: &str, entry: &Entry) -> Value {
+    // One finding stays the same finding, however the list around it changes.
+    let print = format!("{rule}/{}/{text}", entry.name);
+    json!({
+        "ruleId": rule, "level": level, "message": {"text": text},
+        "locations": [{"physicalLocation": {
+            "artifactLocation": {"uri": if entry.file.is_empty() { "mcp.json" } else { entry.file.as_str() }},
+            "region": {"startLine": 1},
+        }}],
+        "partialFingerprints": {"gatelodge/v1": print},
+    })
+}

@@ -1,0 +1,419 @@
+//! `gatelodge catalogue search|show|index|update`, `precheck` and `stack` as people call them.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod clients;
+mod support;
+
+use std::io::{Read, Write};
+
+use clients::{SECRET, furnish, put};
+use serde_json::{Value, json};
+use support::{House, Run, house};
+
+fn tool(name: &str, category: &str, flow: &[&str]) -> Value {
+    json!({"name": name, "parameters": [{"name": "path", "type": "string", "required": true}], "category": category,
+        "confidence": 0.9, "signals": ["takes_path"], "flow": flow, "hash": "0123456789abcdef"})
+}
+
+fn package(source: &str, name: &str, tools: &[Value]) -> String {
+    json!({"source": source, "package": name, "version": "1.0.0", "date": "2026-11-01", "tools": tools}).to_string()
+}
+
+/// Facts of some of the servers that the clients of the fixtures have.
+fn facts() -> String {
+    [
+        package(
+            "npm",
+            "@example/github",
+            &[
+                tool("read_issue", "Read", &["reads_private", "reads_untrusted"]),
+                tool("delete_repository", "Destructive", &[]),
+            ],
+        ),
+        package("npm", "@example/files", &[tool("list_files", "Read", &["reads_private"])]),
+        package("pypi", "mail", &[tool("send_mail", "Write", &["sends_outward"])]),
+        package("pypi", "notes", &[tool("get_note", "Read", &[])]),
+    ]
+    .join("\n")
+}
+
+fn with_index() -> House {
+    let house = house();
+    house.write("facts.jsonl", &facts());
+    house.write(
+        "done.jsonl",
+        "{\"package\": \"a\", \"outcome\": \"failed\"}\n{\"package\": \"b\", \"outcome\": \"no_tools\"}\n{\"package\": \"a\", \"outcome\": \"no_tools\"}\n",
+    );
+    let made =
+        ["catalogue", "index", "facts.jsonl", "--outcomes", "done.jsonl", "--date", "2026-11-16", "--out", "i.glx"];
+    let run = house.run(&made);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    house
+}
+
+fn told(run: &Run) -> Value {
+    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", run.stdout, run.stderr))
+}
+
+#[test]
+fn an_index_is_made_from_facts_and_searched() {
+    let house = with_index();
+    let found = told(&house.run(&["catalogue", "search", "DELETE", "github", "--json", "--index", "i.glx"]));
+    assert_eq!((&found["tools"][0]["name"], &found["tool_count"]), (&json!("delete_repository"), &json!(1)));
+    assert_eq!(found["index"]["outcomes"], json!({"no_tools": 2}));
+    let run = house.run(&["catalogue", "search", "--level", "CRITICAL", "--index", "i.glx"]);
+    assert!(run.stdout.contains("Destructive  delete_repository  npm:@example/github"), "{}", run.stdout);
+    assert!(run.stderr.contains("of 4 and 5"), "{}", run.stderr);
+    let run = house.run(&["catalogue", "search", "--signal", "nonsense", "--index", "i.glx"]);
+    assert!(run.code == 2 && run.stderr.contains("takes_code"), "{}", run.stderr);
+}
+
+#[test]
+fn a_line_that_is_no_fact_ends_it_and_the_file_that_was_there_stays() {
+    let house = with_index();
+    let before = std::fs::read(house.path("i.glx")).unwrap();
+    house.write("facts.jsonl", &format!("{}\n{{\"source\": \"npm\"}}\n", facts()));
+    let run = house.run(&["catalogue", "index", "facts.jsonl", "--out", "i.glx"]);
+    assert!(
+        run.code == 1 && run.stderr.contains("line 5") && run.stderr.contains("nothing was written"),
+        "{}",
+        run.stderr
+    );
+    assert_eq!(std::fs::read(house.path("i.glx")).unwrap(), before);
+}
+
+#[test]
+fn a_server_is_shown_with_its_grade_its_tools_and_a_policy_that_loads() {
+    let house = with_index();
+    let run = house.run(&["catalogue", "show", "@example/github", "--index", "i.glx"]);
+    assert!(run.stdout.contains("Grade D") && run.stdout.contains("delete_repository"), "{}", run.stdout);
+    let run = house.run(&["catalogue", "show", "@example/github", "delete_repository", "--json", "--index", "i.glx"]);
+    assert_eq!(told(&run)["recommended"]["hide"][0], "delete_repository");
+    for posture in ["recommended", "strict", "permissive"] {
+        let run = house.run(&["catalogue", "show", "@example/github", "--policy", posture, "--index", "i.glx"]);
+        house.write("p.json", &run.stdout);
+        assert_eq!(house.run(&["policy", "check", "p.json"]).code, 0, "{}", run.stdout);
+    }
+    let run = house.run(&["catalogue", "show", "@example/gihtub", "--index", "i.glx"]);
+    assert!(run.code == 1 && run.stderr.contains("did you mean `@example/github`"), "{}", run.stderr);
+}
+
+#[test]
+fn an_update_takes_what_is_an_index_and_keeps_the_old_one_otherwise() {
+    let house = with_index();
+    let servers = |house: &House| {
+        told(&house.run(&["catalogue", "search", "x", "--json", "--data", "d"]))["index"]["servers"].clone()
+    };
+    let good = std::fs::read(house.path("i.glx")).unwrap();
+    let run = house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older"]);
+    assert_eq!((run.code, servers(&house)), (0, json!(4)), "{}", run.stderr);
+    let mut newer = good.clone();
+    newer[8] = 9;
+    let mut damaged = good.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    for (bytes, says) in [
+        (&good[..good.len() / 2], "cut off"),
+        (&b"PK\x03\x04 not an index"[..], "no index of the catalogue"),
+        (&newer, "format 9"),
+        (&damaged, "checksum"),
+    ] {
+        house.write_bytes("bad.glx", bytes);
+        let run = house.run(&["catalogue", "update", "--from", "bad.glx", "--data", "d"]);
+        assert!(
+            run.code == 1 && run.stderr.contains(says) && run.stderr.contains("the old index stays"),
+            "{}",
+            run.stderr
+        );
+        assert_eq!(servers(&house), 4);
+    }
+    house.run(&["catalogue", "index", "facts.jsonl", "--date", "2001-01-01", "--out", "old.glx"]);
+    let run = house.run(&["catalogue", "update", "--from", "old.glx", "--data", "d"]);
+    assert!(run.code == 1 && run.stderr.contains("--allow-older"), "{}", run.stderr);
+    // A file that rots in its place is told, and an update mends it.
+    house.write_bytes("d/index.glx", b"rotten");
+    let run = house.run(&["catalogue", "search", "x", "--data", "d"]);
+    assert!(run.code == 5 && run.stderr.contains("catalogue update"), "{}", run.stderr);
+    assert_eq!(house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older"]).code, 0);
+}
+
+#[test]
+fn an_update_is_fetched_and_its_changes_are_kept() {
+    let house = with_index();
+    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older"]);
+    house.write("facts.jsonl", &facts().replace("\"Read\"", "\"Execute\""));
+    house.run(&["catalogue", "index", "facts.jsonl", "--date", "2026-11-17", "--out", "new.glx"]);
+    let bytes = std::fs::read(house.path("new.glx")).unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/new.glx", listener.local_addr().unwrap());
+    let serve = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 4096]);
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", bytes.len()).unwrap();
+        stream.write_all(&bytes).unwrap();
+    });
+    let run = house.run(&["catalogue", "update", "--from", &url, "--data", "d", "--json"]);
+    serve.join().unwrap();
+    assert_eq!((run.code, &told(&run)["changes"]), (0, &json!(3)), "{}", run.stderr);
+    let kept = house.read("d/catalogue-changes.jsonl");
+    let last: Value = serde_json::from_str(kept.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["kind"], &last["cursor"], &last["level"]), (&json!("level_raised"), &json!(3), &json!("High")));
+    let run = house.run(&["catalogue", "update", "--from", "http://127.0.0.1:1/x", "--data", "d"]);
+    assert!(run.code == 4 && run.stderr.contains("the old one stays"), "{}", run.stderr);
+}
+
+#[test]
+fn precheck_gives_advice_with_a_rule_and_never_says_safe() {
+    let house = with_index();
+    let ask = |what: &str| house.run(&["precheck", what, "--index", "i.glx"]);
+    for (what, code, says) in [
+        ("notes", 0, "pypi:notes: proceed"),
+        ("mail", 0, "connect-with-rule"),
+        ("npm:@example/github@2.0.0", 0, "the index has read version 1.0.0, not 2.0.0"),
+        ("@example/githob", 1, "close to `@example/github`"),
+        ("nobody-knows-this-one", 1, "ask-first"),
+        ("https://example.com/mcp?key=hunter2secret", 1, "ask-first"),
+    ] {
+        let run = ask(what);
+        assert_eq!(run.code, code, "{what}: {}{}", run.stdout, run.stderr);
+        let all = format!("{}{}", run.stdout, run.stderr).to_lowercase();
+        assert!(all.contains(says) && !all.contains("safe") && !all.contains(SECRET), "{what}: {all}");
+    }
+    assert!(ask("mail").stdout.contains("\"max\": 30"));
+    house.write("server.json", r#"{"name": "x/y", "packages": [{"registryType": "npm", "identifier": "@example/files", "version": "1.0.0"},
+        {"registryType": "oci", "identifier": "example/image"}], "remotes": [{"type": "streamable-http", "url": "https://x.example.com/hunter2secret"}]}"#);
+    let run = house.run(&["precheck", "server.json", "--json", "--index", "i.glx"]);
+    let verdicts: Vec<Value> =
+        told(&run)["servers"].as_array().unwrap().iter().map(|own| own["verdict"].clone()).collect();
+    assert_eq!(verdicts, ["proceed", "ask-first", "ask-first"]);
+    assert!(run.code == 1 && !run.stdout.contains(SECRET));
+    house.write("server.json", "{");
+    assert_eq!(ask("server.json").code, 2);
+}
+
+fn stack(house: &House, more: &[&str]) -> Run {
+    let mut args = vec!["stack", "--home", "home", "--project", "project", "--index", "i.glx"];
+    args.extend(more);
+    house.run(&args)
+}
+
+#[test]
+fn the_stack_of_fifteen_clients_is_told_by_what_the_index_knows() {
+    let house = with_index();
+    furnish(&house);
+    let run = stack(&house, &["--json"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let all = told(&run);
+    let servers = all["servers"].as_array().unwrap();
+    let mut clients: Vec<&str> =
+        servers.iter().flat_map(|own| own["clients"].as_array().unwrap()).map(|id| id.as_str().unwrap()).collect();
+    clients.sort_unstable();
+    clients.dedup();
+    assert!(clients.len() >= 14, "{clients:?}");
+    let github = servers.iter().find(|own| own["name"] == "github").unwrap();
+    assert_eq!(github["package"], "@example/github");
+    assert!(github["clients"].as_array().unwrap().len() >= 3, "{github}");
+    assert_eq!((&github["level"], &github["verdict"]), (&json!("Critical"), &json!("connect-with-rule")));
+    assert!(github["policy"].as_str().unwrap().contains("\"hide\""));
+    let maps = servers.iter().find(|own| own["name"] == "maps").unwrap();
+    assert_eq!(
+        (&maps["what"], &maps["verdict"], &maps["package"]),
+        (&json!("an address"), &json!("ask-first"), &Value::Null)
+    );
+    assert_eq!(all["stack"]["combinations"], json!([["github", "mail"]]));
+    assert_eq!(all["stack"]["level"], "Critical");
+}
+
+#[test]
+fn no_secret_path_address_variable_or_header_is_in_any_output() {
+    let house = with_index();
+    furnish(&house);
+    let marked = r#"{"mcpServers": {"a": {"command": "npx", "args": ["-y", "--token", "hunter2secret-1", "@example/files", "/srv/hunter2secret-2"],
+        "env": {"HUNTER2NAME": "hunter2secret-3"}, "cwd": "/hunter2secret-4"},
+        "b": {"url": "https://hunter2secret-5.example.com/hunter2secret-6?k=hunter2secret-7", "headers": {"X-Hunter2name": "hunter2secret-8"}},
+        "c": {"command": "/opt/hunter2secret-9/mcp-run", "args": ["hunter2secret-10"]},
+        "d": {"command": "uvx", "args": ["hunter2secret-11"]},
+        "e": {"command": "docker", "args": ["run", "-e", "K=hunter2secret-12", "hunter2secret-13/mcp"]}}}"#;
+    put(&house, "marked.json", marked.as_bytes());
+    for format in ["text", "json", "markdown", "sarif"] {
+        for run in [
+            stack(&house, &["--format", format]),
+            house.run(&["stack", "marked.json", "--format", format, "--index", "i.glx", "--policies", "policies"]),
+        ] {
+            let all = format!("{}{}", run.stdout, run.stderr);
+            for forbidden in [
+                "hunter2",
+                "HUNTER2",
+                "/srv",
+                "/opt",
+                "example.com",
+                "GITHUB_TOKEN",
+                "PGPASSWORD",
+                "Bearer",
+                "X-Api-Key",
+                "/home/",
+                "/tmp/",
+            ] {
+                assert!(!all.contains(forbidden), "{format}: {forbidden} in {all}");
+            }
+            assert!(!run.stdout.is_empty() && run.code == 0, "{all}");
+        }
+    }
+    let run = house.run(&["stack", "marked.json", "--json", "--index", "i.glx"]);
+    assert_eq!(told(&run)["servers"].as_array().unwrap().len(), 5);
+}
+
+#[test]
+fn fail_on_takes_any_case_of_letters_and_counts_what_is_not_known_as_high() {
+    let house = with_index();
+    house.write("read.json", r#"{"mcpServers": {"n": {"command": "uvx", "args": ["notes"]}}}"#);
+    house.write("unknown.json", r#"{"servers": {"n": {"url": "https://a.example.com"}}}"#);
+    house.write("worst.json", r#"{"mcp": {"g": {"type": "local", "command": ["npx", "-y", "@example/github"]}}}"#);
+    for (file, level, code) in [
+        ("read.json", "low", 1),
+        ("read.json", "Medium", 0),
+        ("unknown.json", "HIGH", 1),
+        ("unknown.json", "critical", 0),
+        ("worst.json", "Critical", 1),
+        ("worst.json", "cRiTiCaL", 1),
+    ] {
+        let run = house.run(&["stack", file, "--fail-on", level, "--index", "i.glx"]);
+        assert_eq!(run.code, code, "{file} {level}: {}{}", run.stdout, run.stderr);
+    }
+    assert_eq!(house.run(&["stack", "read.json", "--fail-on", "grave", "--index", "i.glx"]).code, 2);
+    house.write("none.json", "{}");
+    let run = house.run(&["stack", "none.json", "--fail-on", "low", "--index", "i.glx"]);
+    assert!(run.code == 0 && run.stdout.contains("No server was found"), "{}", run.stdout);
+    house.write("broken.json", "{\"mcpServers\": hunter2secret");
+    let run = house.run(&["stack", "broken.json", "--index", "i.glx"]);
+    assert!(run.code == 1 && !run.stderr.contains(SECRET), "{}", run.stderr);
+}
+
+#[test]
+fn reports_for_pull_requests_and_code_scanning_are_well_formed() {
+    let house = with_index();
+    house.write("c.json", r#"{"mcpServers": {"g<b>|x": {"command": "npx", "args": ["-y", "@example/github"]}, "m": {"command": "uvx", "args": ["mail"]}, "u": {"url": "https://a"}}}"#);
+    let run = house.run(&["stack", "c.json", "--format", "sarif", "--index", "i.glx"]);
+    let sarif = told(&run);
+    assert_eq!(sarif["version"], "2.1.0");
+    let results = sarif["runs"][0]["results"].as_array().unwrap();
+    let rules: Vec<&str> = results.iter().map(|own| own["ruleId"].as_str().unwrap()).collect();
+    assert_eq!(rules, ["destructive-tool", "unknown-server", "lethal-trifecta"]);
+    assert!(results.iter().all(|own| own["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "c.json"));
+    let run = house.run(&["stack", "c.json", "--format", "markdown", "--index", "i.glx"]);
+    assert!(run.stdout.contains("g&#60;b&#62;&#124;x") && !run.stdout.contains("<b>"), "{}", run.stdout);
+    assert!(run.stdout.contains("Together they leak") && run.stdout.contains("<details>"));
+    let run = house.run(&["stack", "c.json", "--policies", "p", "--index", "i.glx"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(house.run(&["policy", "check", "p/m.json"]).code, 0);
+}
+
+/// Sends lines to `catalogue mcp`, and gives what it answers.
+fn converse(house: &House, lines: &[Value]) -> Vec<Value> {
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    house.write("lines", &text);
+    let program = env!("CARGO_BIN_EXE_gatelodge");
+    let run = house.paste(&format!("'{program}' catalogue mcp --data d < lines"));
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn called(id: u64, name: &str, arguments: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": arguments}})
+}
+
+#[test]
+fn the_catalogue_answers_agents_of_both_eras() {
+    let house = with_index();
+    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older"]);
+    house.write("facts.jsonl", &facts().replace("\"Read\"", "\"Execute\""));
+    house.run(&["catalogue", "index", "facts.jsonl", "--date", "2026-11-17", "--out", "new.glx"]);
+    house.run(&["catalogue", "update", "--from", "new.glx", "--data", "d"]);
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"}});
+    let answers = converse(
+        &house,
+        &[
+            json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}),
+            json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+            json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}),
+            called(3, "check_mcp_server", &json!({"server": "npm:@example/github"})),
+            called(4, "check_mcp_server", &json!({"server": "nobody-knows"})),
+            called(5, "search_registry", &json!({"query": "mail", "level": "medium"})),
+            called(6, "check_tool", &json!({"server": "mail", "tool": "send_mail"})),
+            called(7, "check_mcp_stack", &json!({"servers": ["@example/github", "mail", "nobody-knows"]})),
+            called(8, "get_change_events", &json!({"cursor": 1, "limit": 1})),
+            called(9, "search_registry", &json!({"qeury": "x"})),
+            called(10, "drop_all", &json!({})),
+            json!({"jsonrpc": "2.0", "id": 11, "method": "tools/list", "params": {"_meta": meta}}),
+            json!({"jsonrpc": "2.0", "id": 12, "method": "server/discover", "params": {"_meta": meta}}),
+            json!({"jsonrpc": "2.0", "id": 13, "method": "resources/subscribe", "params": {"uri": "x"}}),
+        ],
+    );
+    let of = |id: u64| answers.iter().find(|own| own["id"] == id).unwrap_or_else(|| panic!("no answer to {id}"));
+    assert_eq!(answers.len(), 13);
+    assert_eq!(of(1)["result"]["protocolVersion"], "2025-06-18");
+    let names: Vec<&str> =
+        of(2)["result"]["tools"].as_array().unwrap().iter().map(|own| own["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["check_mcp_server", "search_registry", "check_tool", "check_mcp_stack", "get_change_events"]);
+    let told = |id: u64| &of(id)["result"]["structuredContent"];
+    assert_eq!((&told(3)["verdict"], &told(3)["tools"][0]["level"]), (&json!("connect-with-rule"), &json!("Critical")));
+    assert!(told(3)["policy"].as_str().unwrap().contains("\"hide\""));
+    assert_eq!((&told(4)["verdict"], &told(4)["is_known"]), (&json!("ask-first"), &json!(false)));
+    assert_eq!(told(5)["tools"][0]["name"], "send_mail");
+    assert_eq!(told(6)["recommended"]["tools"]["send_mail"]["limits"][0]["max"], 30);
+    assert_eq!(
+        (&told(7)["stack"]["combination_count"], &told(7)["stack"]["unknown"]),
+        (&json!(1), &json!(["nobody-knows"]))
+    );
+    assert_eq!(
+        (&told(8)["events"][0]["cursor"], &told(8)["cursor"], &told(8)["has_more"]),
+        (&json!(2), &json!(2), &json!(true))
+    );
+    assert_eq!(of(9)["result"]["isError"], true);
+    assert_eq!(of(10)["error"]["code"], -32602);
+    assert_eq!(of(11)["result"]["resultType"], "complete");
+    assert!(of(12)["result"]["supportedVersions"].as_array().unwrap().contains(&json!("2026-07-28")));
+    assert_eq!(of(13)["error"]["code"], -32601);
+    assert!(!format!("{answers:?}").to_lowercase().contains("safe"));
+    let run = house.run(&["catalogue", "export", "--out", "site", "--data", "d"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let page = house.read("site/servers/npm/@example/files/index.md");
+    assert!(page.contains("2026-11-17: `list_files` can do more harm than before"), "{page}");
+}
+
+#[test]
+fn a_line_that_is_no_message_is_told_and_the_next_is_answered() {
+    let house = with_index();
+    house.write(
+        "lines",
+        &format!("not json\n\n[1]\n{}\n{}\n", "x".repeat(5 << 20), called(1, "search_registry", &json!({}))),
+    );
+    let program = env!("CARGO_BIN_EXE_gatelodge");
+    let run = house.paste(&format!("'{program}' catalogue mcp --index i.glx < lines"));
+    let answers: Vec<Value> = run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let codes: Vec<&Value> = answers.iter().map(|own| &own["error"]["code"]).collect();
+    assert_eq!(codes[..3], [&json!(-32700), &json!(-32600), &json!(-32600)]);
+    assert_eq!(answers[3]["result"]["structuredContent"]["tool_count"], 5);
+}
+
+#[test]
+fn a_site_is_written_where_nothing_is() {
+    let house = with_index();
+    let run = house.run(&["catalogue", "export", "--out", "site", "--index", "i.glx"]);
+    assert!(run.code == 0 && run.stderr.contains("files in"), "{}", run.stderr);
+    assert!(house.read("site/servers/npm/@example/github/tools/delete_repository.html").contains("Critical"));
+    assert!(house.read("site/llms.txt").contains("4 servers and 5 tools"));
+    let run = house.run(&["catalogue", "export", "--out", "site", "--index", "i.glx"]);
+    assert!(run.code == 2 && run.stderr.contains("not empty"), "{}", run.stderr);
+    let run = house.run(&["catalogue", "export", "--out", "part", "--server", "mail", "--index", "i.glx"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(!house.path("part/servers/npm").exists() && house.path("part/servers/pypi/mail/index.html").exists());
+    assert_eq!(house.run(&["catalogue", "export", "--out", "none", "--server", "nobody", "--index", "i.glx"]).code, 1);
+}

@@ -1,0 +1,291 @@
+//! Finds the values of expressions. Nothing runs: calls of the package's own small functions are
+//! followed on paper, and whatever has an effect is opaque.
+
+mod builtin;
+mod call;
+mod context;
+mod member;
+mod modules;
+mod sites;
+
+use std::{
+    collections::{HashMap, HashSet},
+    rc::Rc,
+};
+
+use super::syntax::{BindingId, Collection, Entry, Node, NodeId, ScopeId, Source, Step, Syntax, Word};
+use super::value::{Env, Found, Owner, Stop, Value, find_frame};
+
+/// Steps for a whole package.
+const MOST_STEPS: usize = 8_000_000;
+/// Steps for one question.
+const MOST_STEPS_EACH: usize = 400_000;
+/// How deep one value may rest on others.
+const DEEPEST: usize = 150;
+
+pub(super) struct Evaluator<'a> {
+    pub syntax: &'a Syntax,
+    steps: usize,
+    limit: usize,
+    depth: usize,
+    /// Values that do not depend on who calls.
+    known: HashMap<NodeId, Value>,
+    /// Collections that are being filled, to notice circles.
+    filling: HashSet<Collection>,
+    /// What other files add to a name that they import.
+    added_from_afar: HashMap<Collection, Vec<NodeId>>,
+    sites: Option<Rc<sites::Sites>>,
+    paths: HashMap<&'a str, super::syntax::FileId>,
+}
+
+impl<'a> Evaluator<'a> {
+    pub fn new(syntax: &'a Syntax) -> Self {
+        let mut evaluator = Self {
+            syntax,
+            steps: 0,
+            limit: MOST_STEPS_EACH,
+            depth: 0,
+            known: HashMap::new(),
+            filling: HashSet::new(),
+            added_from_afar: HashMap::new(),
+            sites: None,
+            paths: modules::paths(syntax),
+        };
+        evaluator.added_from_afar = evaluator.find_additions_from_afar();
+        evaluator
+    }
+
+    /// Gives the next question its share of the steps: one that leads nowhere must not starve
+    /// the rest.
+    pub fn begin(&mut self) {
+        self.limit = MOST_STEPS.min(self.steps + MOST_STEPS_EACH);
+    }
+
+    /// The value of an expression.
+    pub fn value(&mut self, node: NodeId, env: &Env) -> Found {
+        if env.is_none()
+            && let Some(value) = self.known.get(&node)
+        {
+            return Ok(value.clone());
+        }
+        self.steps += 1;
+        if self.steps > self.limit {
+            return Err(Stop::Spent);
+        }
+        if self.depth >= DEEPEST {
+            return Ok(Value::Opaque(None));
+        }
+        self.depth += 1;
+        let value = self.value_of(node, env);
+        self.depth -= 1;
+        if env.is_none()
+            && self.filling.is_empty()
+            && self.depth < DEEPEST / 2
+            && let Ok(value) = &value
+        {
+            self.known.insert(node, value.clone());
+        }
+        value
+    }
+
+    /// The same for a value that was not looked at.
+    pub fn force(&mut self, value: &Value) -> Found {
+        match value {
+            Value::Lazy(node, env) => self.value(*node, env),
+            _ => Ok(value.clone()),
+        }
+    }
+
+    fn value_of(&mut self, node: NodeId, env: &Env) -> Found {
+        let syntax = self.syntax;
+        match syntax.node(node) {
+            Node::Text(text) => Ok(Value::Text(text.as_ref().into())),
+            Node::Number(number) => Ok(Value::Number(*number)),
+            Node::Truth(truth) => Ok(Value::Truth(*truth)),
+            Node::Nothing => Ok(Value::Nothing),
+            Node::Joined(pieces) => self.joined(node, pieces, env),
+            Node::Name(word, scope) => self.name(*word, *scope, env),
+            Node::This(scope) => Ok(self.this(*scope, env)?),
+            Node::Member(object, key) => {
+                let object = self.value(*object, env)?;
+                match self.member(&object, &syntax.shared_text(*key))? {
+                    // The fields of a schema: how it is written still tells them.
+                    Value::Opaque(None) if syntax.text(*key) == "shape" => Ok(Value::Opaque(Some((node, env.clone())))),
+                    value => Ok(value),
+                }
+            }
+            Node::Index(object, index) => self.indexed(*object, *index, env),
+            Node::Call(callee, items) => self.call(node, *callee, items, env),
+            Node::New(callee, items) => self.instance(node, *callee, items, env),
+            Node::List(items) => self.list(items, env),
+            Node::Object(entries) => self.object(entries, env),
+            Node::Spread(inner) => self.value(*inner, env),
+            Node::Function(function) => Ok(Value::Function(*function, env.clone())),
+            Node::Class(class) => Ok(Value::Class(*class, env.clone())),
+            Node::Either(first, second) => self.either(*first, *second, env),
+            Node::Both(left, right) => {
+                let left = self.value(*left, env);
+                match (left, self.value(*right, env)?) {
+                    (Ok(Value::Truth(false)), _) => Ok(Value::Truth(false)),
+                    (Ok(Value::Truth(true)), right) => Ok(right),
+                    // Not known, and a guess would be a claim.
+                    (_, Value::Truth(_)) => Ok(Value::Opaque(None)),
+                    (_, right) => Ok(right),
+                }
+            }
+            Node::Choice(test, first, second) => match self.value(*test, env) {
+                Ok(Value::Truth(true)) => self.value(*first, env),
+                Ok(Value::Truth(false)) => self.value(*second, env),
+                _ => self.unsure(*first, *second, env),
+            },
+            Node::Same(left, right, wanted) => self.same(*left, *right, *wanted, env),
+            Node::Module(from, specifier) => Ok(match self.resolve(*from, specifier) {
+                Some(file) => Value::Module(file),
+                None => Value::Opaque(None),
+            }),
+            Node::Super | Node::Opaque => Ok(Value::Opaque(None)),
+        }
+    }
+
+    fn joined(&mut self, node: NodeId, pieces: &[NodeId], env: &Env) -> Found {
+        let mut text = String::new();
+        for piece in pieces {
+            match self.value(*piece, env)? {
+                Value::Text(piece) => text.push_str(&piece),
+                Value::Number(number) => text.push_str(&number.to_string()),
+                _ => return Ok(Value::Opaque(Some((node, env.clone())))),
+            }
+        }
+        Ok(Value::Text(text.into()))
+    }
+
+    fn same(&mut self, left: NodeId, right: NodeId, wanted: bool, env: &Env) -> Found {
+        Ok(match (self.value(left, env)?, self.value(right, env)?) {
+            (Value::Text(left), Value::Text(right)) => Value::Truth((left == right) == wanted),
+            _ => Value::Opaque(None),
+        })
+    }
+
+    fn name(&mut self, word: Word, scope: ScopeId, env: &Env) -> Found {
+        match self.syntax.find_binding(word, scope) {
+            Some(binding) => self.binding(binding, env),
+            None if self.syntax.text(word) == "undefined" => Ok(Value::Nothing),
+            None => Ok(Value::Opaque(None)),
+        }
+    }
+
+    fn binding(&mut self, id: BindingId, env: &Env) -> Found {
+        let syntax = self.syntax;
+        let Some(binding) = syntax.binding(id) else { return Ok(Value::Opaque(None)) };
+        // What stands at the top of a file is the same for all who call.
+        let at_top = syntax.scopes.get(binding.scope.0 as usize).is_some_and(|scope| scope.parent.is_none());
+        let env = if at_top { &None } else { env };
+        let mut value = match &binding.source {
+            Source::Unset => Value::Opaque(None),
+            Source::Node(node) => self.value(*node, env)?,
+            Source::Parameter(function, index) => {
+                self.given(Owner::Function(*function), *index, env, binding.default)?
+            }
+            Source::Arguments(function) => match find_frame(env, Owner::Function(*function)) {
+                Some(frame) => Value::list(frame.values.clone()),
+                None => Value::Opaque(None),
+            },
+            Source::Loop(id) => self.given(Owner::Loop(*id), 0, env, None)?,
+            Source::Import(from, specifier, word) => self.imported(*from, specifier, *word)?,
+        };
+        for step in &binding.path {
+            value = self.step(&value, *step)?;
+        }
+        if value.is_weak()
+            && let Some(default) = binding.default
+        {
+            value = self.value(default, env)?;
+        }
+        if !binding.members.is_empty() {
+            value = self.with_members(value, &binding.members, env);
+        }
+        Ok(self.filled(Collection::Binding(id), value))
+    }
+
+    fn given(&mut self, owner: Owner, index: usize, env: &Env, default: Option<NodeId>) -> Found {
+        let Some(frame) = find_frame(env, owner) else { return Err(Stop::Open(owner, index)) };
+        match (frame.values.get(index), default) {
+            (Some(value), _) => self.force(value),
+            (None, Some(default)) => self.value(default, env),
+            (None, None) => Ok(Value::Nothing),
+        }
+    }
+
+    fn step(&mut self, value: &Value, step: Step) -> Found {
+        match (step, value) {
+            (Step::Key(word), _) => self.member(value, &self.syntax.shared_text(word)),
+            (Step::At(place), Value::List(items)) => match items.get(place) {
+                Some(item) => self.force(item),
+                None => Ok(Value::Nothing),
+            },
+            (Step::From(place), Value::List(items)) => Ok(Value::list(items.get(place..).unwrap_or_default().to_vec())),
+            _ => Ok(Value::Opaque(None)),
+        }
+    }
+
+    fn list(&mut self, items: &[NodeId], env: &Env) -> Found {
+        let mut values = Vec::with_capacity(items.len());
+        for item in items {
+            match self.syntax.node(*item) {
+                Node::Spread(inner) => {
+                    let inner = self.value(*inner, env)?;
+                    values.extend(self.elements(&inner));
+                }
+                _ => values.push(Value::Lazy(*item, env.clone())),
+            }
+        }
+        Ok(Value::list(values))
+    }
+
+    fn object(&mut self, entries: &[Entry], env: &Env) -> Found {
+        let mut pairs = Vec::with_capacity(entries.len());
+        for entry in entries {
+            match entry {
+                Entry::Pair(key, value) => {
+                    pairs.push((self.syntax.shared_text(*key), Value::Lazy(*value, env.clone())));
+                }
+                Entry::Computed(key, value) => {
+                    if let Value::Text(key) = self.value(*key, env)? {
+                        pairs.push((key, Value::Lazy(*value, env.clone())));
+                    }
+                }
+                Entry::Spread(inner) => {
+                    let inner = self.value(*inner, env)?;
+                    pairs.extend(self.entries(&inner));
+                }
+            }
+        }
+        Ok(Value::Object(Rc::new(pairs)))
+    }
+
+    /// One or the other, and it is not known which.
+    fn unsure(&mut self, first: NodeId, second: NodeId, env: &Env) -> Found {
+        match (self.value(first, env)?, self.value(second, env)?) {
+            (Value::Truth(left), Value::Truth(right)) if left != right => Ok(Value::Opaque(None)),
+            _ => self.either(first, second, env),
+        }
+    }
+
+    /// Lists are joined: what is offered under either condition is offered.
+    fn either(&mut self, first: NodeId, second: NodeId, env: &Env) -> Found {
+        let left = self.value(first, env)?;
+        if !left.is_weak() && !matches!(left, Value::List(_) | Value::Truth(false)) {
+            return Ok(left);
+        }
+        let right = self.value(second, env)?;
+        match (&left, &right) {
+            (Value::List(left), Value::List(right)) => {
+                Ok(Value::list(left.iter().chain(right.iter()).cloned().collect()))
+            }
+            (Value::List(_), _) if right.is_weak() => Ok(left),
+            (_, Value::Nothing) => Ok(left),
+            (Value::Opaque(_), Value::Truth(_)) => Ok(Value::Opaque(None)),
+            _ => Ok(right),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Which file an import means, and what it exports.
+
+use std::{
+    collections::{HashMap, HashSet},
+    rc::Rc,
+};
+
+use super::Evaluator;
+use crate::javascript::syntax::{BindingId, Collection, FileId, Node, NodeId, Source, Syntax, Word};
+use crate::javascript::value::{Found, Value};
+
+/// How many modules may hand a name on.
+const LONGEST_CHAIN: usize = 12;
+const ENDINGS: [&str; 9] = ["", ".js", ".mjs", ".cjs", ".ts", ".mts", "/index.js", "/index.ts", "/index.mjs"];
+
+/// The files by path without ending of a compiled file, so that `./a.js` finds `a.ts`.
+pub(super) fn paths(syntax: &Syntax) -> HashMap<&str, FileId> {
+    let paths = syntax.files.iter().map(|file| file.path.as_str());
+    paths.enumerate().map(|(index, path)| (path, FileId(index as u32))).collect()
+}
+
+impl Evaluator<'_> {
+    /// The files that others import.
+    pub fn imported_files(&self) -> HashSet<FileId> {
+        let imports = self.syntax.imports.iter();
+        imports.filter_map(|(from, specifier)| self.resolve(*from, specifier).filter(|file| file != from)).collect()
+    }
+
+    /// Additions to an imported name belong to where it is declared.
+    pub(super) fn find_additions_from_afar(&self) -> HashMap<Collection, Vec<NodeId>> {
+        let mut found: HashMap<Collection, Vec<NodeId>> = HashMap::new();
+        for (collection, calls) in &self.syntax.additions {
+            if let Collection::Binding(id) = collection
+                && let Some(origin) = self.origin(*id).filter(|origin| origin != id)
+            {
+                found.entry(Collection::Binding(origin)).or_default().extend(calls);
+            }
+        }
+        // The map they come from has no order of its own.
+        found.values_mut().for_each(|calls| calls.sort_by_key(|call| call.0));
+        found
+    }
+
+    fn origin(&self, binding: BindingId) -> Option<BindingId> {
+        let mut at = binding;
+        for _ in 0..LONGEST_CHAIN {
+            let Source::Import(from, specifier, Some(word)) = &self.syntax.binding(at)?.source else { break };
+            let file = self.syntax.file(self.resolve(*from, specifier)?)?;
+            let Node::Name(word, scope) = self.syntax.node(*file.exports.get(word)?) else { return None };
+            at = self.syntax.find_binding(*word, *scope)?;
+        }
+        Some(at)
+    }
+
+    pub(super) fn resolve(&self, from: FileId, specifier: &str) -> Option<FileId> {
+        let from = &self.syntax.file(from)?.path;
+        if !specifier.starts_with('.') {
+            return self.by_alias(specifier);
+        }
+        let mut parts: Vec<&str> = from.split('/').collect();
+        parts.pop();
+        for part in specifier.split('/') {
+            match part {
+                "." | "" => {}
+                ".." => {
+                    parts.pop();
+                }
+                part => parts.push(part),
+            }
+        }
+        self.by_path(&parts.join("/"))
+    }
+
+    fn by_path(&self, path: &str) -> Option<FileId> {
+        let find = |path: String| self.paths.get(path.as_str()).copied();
+        let direct = ENDINGS.iter().find_map(|ending| find(format!("{path}{ending}")));
+        direct.or_else(|| {
+            let (stem, ending) = path.rsplit_once('.')?;
+            match ending {
+                "js" => find(format!("{stem}.ts")).or_else(|| find(format!("{stem}.tsx"))),
+                "mjs" => find(format!("{stem}.mts")),
+                "cjs" => find(format!("{stem}.cts")),
+                _ => None,
+            }
+        })
+    }
+
+    /// `@/tools/x` and the like, which the package's build settings explain.
+    fn by_alias(&self, specifier: &str) -> Option<FileId> {
+        let rest = ["@/", "~/", "#"].iter().find_map(|mark| specifier.strip_prefix(mark))?;
+        ["", "src/", "dist/", "build/", "lib/"].iter().find_map(|folder| self.by_path(&format!("{folder}{rest}")))
+    }
+
+    pub(super) fn imported(&mut self, from: FileId, specifier: &str, word: Option<Word>) -> Found {
+        match (self.resolve(from, specifier), word) {
+            (None, _) => Ok(Value::Opaque(None)),
+            (Some(file), None) => Ok(Value::Module(file)),
+            (Some(file), Some(word)) => self.exported(file, &self.syntax.shared_text(word), 0),
+        }
+    }
+
+    pub(super) fn exported(&mut self, file: FileId, key: &Rc<str>, depth: usize) -> Found {
+        let syntax = self.syntax;
+        let Some(known) = syntax.file(file).filter(|_| depth < LONGEST_CHAIN) else {
+            return Ok(Value::Opaque(None));
+        };
+        if let Some(node) = syntax.find_word(key).and_then(|word| known.exports.get(&word)) {
+            return self.value(*node, &None);
+        }
+        for specifier in &known.stars {
+            if let Some(next) = self.resolve(file, specifier) {
+                let value = self.exported(next, key, depth + 1)?;
+                if !matches!(value, Value::Opaque(None)) {
+                    return Ok(value);
+                }
+            }
+        }
+        match known.whole {
+            Some(whole) if key.as_ref() == "default" => self.value(whole, &None),
+            Some(whole) => {
+                let whole = self.value(whole, &None)?;
+                self.member(&whole, key)
+            }
+            // A compiled module seen as its own default.
+            None if key.as_ref() == "default" => Ok(Value::Module(file)),
+            None => Ok(Value::Opaque(None)),
+        }
+    }
+
+    /// Everything a module exports, by name.
+    pub(super) fn all_exports(&mut self, file: FileId, depth: usize) -> Vec<(Rc<str>, Value)> {
+        let syntax = self.syntax;
+        let Some(known) = syntax.file(file).filter(|_| depth < LONGEST_CHAIN) else { return Vec::new() };
+        let mut all: Vec<_> =
+            known.exports.iter().map(|(word, node)| (syntax.shared_text(*word), Value::Lazy(*node, None))).collect();
+        // The map has no order of its own.
+        all.sort_by(|left, right| left.0.cmp(&right.0));
+        for specifier in &known.stars {
+            if let Some(next) = self.resolve(file, specifier) {
+                all.extend(self.all_exports(next, depth + 1));
+            }
+        }
+        if let Some(whole) = known.whole
+            && let Ok(Value::Object(pairs)) = self.value(whole, &None)
+        {
+            all.extend(pairs.iter().cloned());
+        }
+        all
+    }
+}

@@ -1,0 +1,139 @@
+//! From where a function is called.
+
+use std::{collections::HashMap, rc::Rc};
+
+use super::Evaluator;
+use crate::javascript::syntax::{ClassId, FunctionId, Node, NodeId, Source, Syntax, Word};
+use crate::javascript::value::{Stop, Value};
+
+/// A method name that more classes share says nothing about which of them is called.
+const MOST_NAMESAKES: usize = 2;
+
+#[derive(Default)]
+pub(super) struct Sites {
+    /// Calls by the word in front of the parenthesis.
+    by_word: HashMap<Word, Vec<NodeId>>,
+    /// The words a function is declared by.
+    words: HashMap<FunctionId, Vec<Word>>,
+    methods: HashMap<Word, usize>,
+    /// `new` expressions by the class they make.
+    made: HashMap<ClassId, Vec<NodeId>>,
+    /// Whether some `new` makes whatever it is given.
+    makes_any: bool,
+}
+
+impl Sites {
+    fn new(syntax: &Syntax) -> Self {
+        let mut sites = Self::default();
+        for call in syntax.calls.iter().chain(&syntax.news) {
+            if let Node::Call(callee, _) | Node::New(callee, _) = syntax.node(*call)
+                && let Node::Name(word, _) | Node::Member(_, word) = syntax.node(*callee)
+            {
+                sites.by_word.entry(*word).or_default().push(*call);
+            }
+        }
+        for ((_, word), binding) in &syntax.names {
+            if let Some(Source::Node(node)) = syntax.binding(*binding).map(|binding| &binding.source)
+                && let Node::Function(function) = syntax.node(*node)
+            {
+                sites.words.entry(*function).or_default().push(*word);
+            }
+        }
+        for (index, function) in syntax.functions.iter().enumerate() {
+            if let Some(word) = function.method {
+                *sites.methods.entry(word).or_default() += 1;
+                sites.words.entry(FunctionId(index as u32)).or_default().push(word);
+            }
+        }
+        sites.add_aliases(syntax);
+        sites
+    }
+
+    /// Names under which functions are imported: `import { a as b }`, and defaults.
+    fn add_aliases(&mut self, syntax: &Syntax) {
+        let mut aliases: HashMap<Word, Vec<Word>> = HashMap::new();
+        for ((_, word), binding) in &syntax.names {
+            if let Some(Source::Import(_, _, Some(name))) = syntax.binding(*binding).map(|binding| &binding.source)
+                && name != word
+            {
+                aliases.entry(*name).or_default().push(*word);
+            }
+        }
+        for words in self.words.values_mut() {
+            let more: Vec<Word> = words.iter().filter_map(|word| aliases.get(word)).flatten().copied().collect();
+            words.extend(more);
+            words.sort_by_key(|word| word.0);
+            words.dedup();
+        }
+    }
+}
+
+impl Evaluator<'_> {
+    fn sites(&mut self) -> Rc<Sites> {
+        if let Some(sites) = &self.sites {
+            return Rc::clone(sites);
+        }
+        let syntax = self.syntax;
+        let mut sites = Sites::new(syntax);
+        for new in &syntax.news {
+            if let Node::New(callee, _) = syntax.node(*new)
+                && matches!(syntax.node(*callee), Node::Name(..) | Node::Member(..))
+            {
+                match self.value(*callee, &None) {
+                    Ok(Value::Class(class, _)) => sites.made.entry(class).or_default().push(*new),
+                    Err(Stop::Open(..)) => sites.makes_any = true,
+                    _ => {}
+                }
+            }
+        }
+        let sites = Rc::new(sites);
+        self.sites = Some(Rc::clone(&sites));
+        sites
+    }
+
+    /// Where the class is made.
+    pub(super) fn news_of(&mut self, class: ClassId) -> Vec<NodeId> {
+        self.sites().made.get(&class).cloned().unwrap_or_default()
+    }
+
+    /// Whether instances of the class may exist.
+    pub fn is_made(&mut self, class: ClassId) -> bool {
+        let sites = self.sites();
+        sites.makes_any || sites.made.contains_key(&class)
+    }
+
+    /// The calls of this function, in the order of the sources.
+    pub(super) fn call_sites(&mut self, function: FunctionId) -> Vec<NodeId> {
+        let syntax = self.syntax;
+        if let Some(id) = syntax.function(function).and_then(|known| known.class)
+            && syntax.class(id).is_some_and(|class| class.constructor == Some(function))
+        {
+            return self.news_of(id);
+        }
+        let sites = self.sites();
+        let mut found = Vec::new();
+        for word in sites.words.get(&function).map(Vec::as_slice).unwrap_or_default() {
+            let namesakes = sites.methods.get(word).copied().unwrap_or_default();
+            for call in sites.by_word.get(word).map(Vec::as_slice).unwrap_or_default() {
+                if self.calls(*call, function, namesakes) {
+                    found.push(*call);
+                }
+            }
+        }
+        found.sort_by_key(|node| node.0);
+        found.dedup();
+        found
+    }
+
+    fn calls(&mut self, call: NodeId, function: FunctionId, namesakes: usize) -> bool {
+        let Node::Call(callee, _) = self.syntax.node(call) else { return false };
+        match (self.syntax.node(*callee), self.value(*callee, &None)) {
+            (_, Ok(Value::Function(other, _))) => other == function,
+            (Node::Member(..), _) => {
+                let is_method = self.syntax.function(function).is_some_and(|known| known.method.is_some());
+                is_method && namesakes <= MOST_NAMESAKES
+            }
+            _ => false,
+        }
+    }
+}

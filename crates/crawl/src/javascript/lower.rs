@@ -1,0 +1,150 @@
+//! The grammar's tree of a file to our [`Syntax`].
+//!
+//! Names are found later, when all of the package is here: what is used may be declared below.
+
+mod class;
+mod expression;
+mod function;
+mod late;
+mod literal;
+mod module;
+
+use tree_sitter::Node as Tree;
+
+use super::syntax::{ClassId, File, FileId, Node, NodeId, ScopeId, Syntax, Word};
+
+/// How deep expressions may nest. What lies deeper is not looked at.
+const DEEPEST: usize = 1_500;
+
+/// Kinds of the grammar that hold no values.
+const TYPES: [&str; 8] = [
+    "comment",
+    "type_annotation",
+    "type_alias_declaration",
+    "interface_declaration",
+    "type_arguments",
+    "type_parameters",
+    "ambient_declaration",
+    "function_signature",
+];
+
+/// A file on its way into the syntax.
+struct Lowering<'a> {
+    syntax: &'a mut Syntax,
+    text: &'a str,
+    file: FileId,
+    scope: ScopeId,
+    class: Option<ClassId>,
+    /// The returns of the function that is being read.
+    returns: Vec<NodeId>,
+    depth: usize,
+    /// How many examples, and definitions for other interfaces, surround this place.
+    aside: usize,
+    late: late::Late,
+}
+
+/// Adds a file.
+pub(super) fn lower(syntax: &mut Syntax, path: &str, text: &str, root: Tree<'_>) {
+    let file = FileId(syntax.files.len() as u32);
+    syntax.files.push(File { path: path.to_owned(), start: syntax.len(), ..File::default() });
+    let scope = syntax.add_scope(None, None, true);
+    let late = late::Late::default();
+    let mut lowering =
+        Lowering { syntax, text, file, scope, class: None, returns: Vec::new(), depth: 0, aside: 0, late };
+    lowering.children(root);
+    lowering.settle();
+}
+
+impl Lowering<'_> {
+    /// Reads a statement or an expression.
+    fn visit(&mut self, tree: Tree<'_>) -> NodeId {
+        if self.depth >= DEEPEST {
+            return self.add(Node::Opaque);
+        }
+        self.depth += 1;
+        let node = self.visit_kind(tree);
+        self.depth -= 1;
+        node
+    }
+
+    fn visit_kind(&mut self, tree: Tree<'_>) -> NodeId {
+        match tree.kind() {
+            "variable_declaration" | "lexical_declaration" => self.variables(tree),
+            "function_declaration" | "generator_function_declaration" => self.function_declaration(tree),
+            "class_declaration" | "abstract_class_declaration" | "class" => self.class(tree),
+            "enum_declaration" => self.enumeration(tree),
+            "import_statement" => self.import(tree),
+            "export_statement" => self.export(tree),
+            "for_in_statement" => self.for_of(tree),
+            "return_statement" => {
+                let value = self.last_child(tree);
+                self.returns.push(value);
+                value
+            }
+            "statement_block" | "for_statement" | "switch_body" | "catch_clause" => self.block(tree),
+            kind if TYPES.contains(&kind) => self.add(Node::Opaque),
+            kind => self.expression(kind, tree),
+        }
+    }
+
+    fn add(&mut self, node: Node) -> NodeId {
+        self.syntax.add(node)
+    }
+
+    fn slice(&self, tree: Tree<'_>) -> &str {
+        self.text.get(tree.byte_range()).unwrap_or_default()
+    }
+
+    fn word(&mut self, tree: Tree<'_>) -> Word {
+        let text = self.text.get(tree.byte_range()).unwrap_or_default();
+        self.syntax.word(text)
+    }
+
+    /// Reads what is inside, for what it declares and calls.
+    fn children(&mut self, tree: Tree<'_>) {
+        let mut cursor = tree.walk();
+        for child in tree.named_children(&mut cursor) {
+            self.visit(child);
+        }
+    }
+
+    /// Reads all that is inside and gives the last: parentheses, sequences, `await`, `return`.
+    fn last_child(&mut self, tree: Tree<'_>) -> NodeId {
+        let mut last = None;
+        let mut cursor = tree.walk();
+        for child in tree.named_children(&mut cursor) {
+            if !TYPES.contains(&child.kind()) {
+                last = Some(self.visit(child));
+            }
+        }
+        last.unwrap_or_else(|| self.add(Node::Nothing))
+    }
+
+    /// Reads the child of that field; what is missing is opaque.
+    fn field(&mut self, tree: Tree<'_>, name: &str) -> NodeId {
+        match tree.child_by_field_name(name) {
+            Some(child) => self.visit(child),
+            None => self.add(Node::Opaque),
+        }
+    }
+
+    fn block(&mut self, tree: Tree<'_>) -> NodeId {
+        let outer = self.scope;
+        self.scope = self.syntax.add_scope(Some(outer), self.class, false);
+        self.children(tree);
+        self.scope = outer;
+        self.add(Node::Opaque)
+    }
+
+    /// The scope a `var` declared here belongs to.
+    fn var_scope(&self) -> ScopeId {
+        let mut at = self.scope;
+        while let Some(scope) = self.syntax.scopes.get(at.0 as usize) {
+            match scope.parent {
+                Some(parent) if !scope.holds_vars => at = parent,
+                _ => break,
+            }
+        }
+        at
+    }
+}

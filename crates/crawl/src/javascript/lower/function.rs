@@ -1,0 +1,211 @@
+//! Functions, variables and the patterns that bind names.
+
+use tree_sitter::Node as Tree;
+
+use super::Lowering;
+use crate::javascript::syntax::{Binding, FunctionId, LoopId, Node, NodeId, ScopeId, Source, Step, Word};
+
+impl Lowering<'_> {
+    /// A function of any kind; `method` is the key it stands under.
+    pub(super) fn function(&mut self, tree: Tree<'_>, method: Option<Word>) -> (NodeId, FunctionId) {
+        let id = self.syntax.add_function(method, self.class);
+        let outer = self.scope;
+        self.scope = self.syntax.add_scope(Some(outer), self.class, true);
+        let outer_returns = std::mem::take(&mut self.returns);
+        let list = tree.child_by_field_name("parameters").or_else(|| tree.child_by_field_name("parameter"));
+        if let Some(list) = list {
+            self.parameters(list, id);
+        }
+        if let Some(body) = tree.child_by_field_name("body") {
+            if body.kind() == "statement_block" {
+                self.children(body);
+            } else {
+                let value = self.visit(body);
+                self.returns.push(value);
+            }
+        }
+        let result = self.alternatives();
+        if let Some(function) = self.syntax.functions.get_mut(id.0 as usize) {
+            function.result = result;
+        }
+        self.returns = outer_returns;
+        self.scope = outer;
+        (self.add(Node::Function(id)), id)
+    }
+
+    fn alternatives(&mut self) -> Option<NodeId> {
+        let mut result = None;
+        while let Some(value) = self.returns.pop() {
+            result = Some(match result {
+                None => value,
+                Some(later) => {
+                    let test = self.syntax.add(Node::Opaque);
+                    self.syntax.add(Node::Choice(test, value, later))
+                }
+            });
+        }
+        result
+    }
+
+    fn parameters(&mut self, list: Tree<'_>, function: FunctionId) {
+        if list.kind() != "formal_parameters" {
+            return self.bind(list, Bound::whole(Source::Parameter(function, 0), self.scope));
+        }
+        let mut cursor = list.walk();
+        let parameters = list.named_children(&mut cursor).filter(|child| child.kind() != "comment");
+        for (index, parameter) in parameters.enumerate() {
+            let mut bound = Bound::whole(Source::Parameter(function, index), self.scope);
+            let pattern = parameter.child_by_field_name("pattern").unwrap_or(parameter);
+            if let Some(value) = parameter.child_by_field_name("value") {
+                bound.default = Some(self.visit(value));
+            }
+            self.bind(pattern, bound);
+            if parameter.kind().ends_with("_parameter") && self.is_property(parameter) {
+                self.parameter_property(pattern);
+            }
+        }
+    }
+
+    /// `constructor(private name: string)` is also a field.
+    fn parameter_property(&mut self, pattern: Tree<'_>) {
+        let word = self.word(pattern);
+        let value = self.add(Node::Name(word, self.scope));
+        if let Some(class) = self.class.and_then(|class| self.syntax.classes.get_mut(class.0 as usize)) {
+            class.assigned.push((word, value));
+        }
+    }
+
+    fn is_property(&self, parameter: Tree<'_>) -> bool {
+        self.has_token(parameter, "accessibility_modifier") || self.has_token(parameter, "readonly")
+    }
+
+    pub(super) fn function_declaration(&mut self, tree: Tree<'_>) -> NodeId {
+        let (node, _) = self.function(tree, None);
+        if let Some(name) = tree.child_by_field_name("name") {
+            self.bind(name, Bound::whole(Source::Node(node), self.scope));
+        }
+        node
+    }
+
+    pub(super) fn variables(&mut self, tree: Tree<'_>) -> NodeId {
+        let scope = if tree.kind() == "variable_declaration" { self.var_scope() } else { self.scope };
+        let mut cursor = tree.walk();
+        for declarator in tree.named_children(&mut cursor) {
+            if declarator.kind() != "variable_declarator" {
+                continue;
+            }
+            let value = declarator.child_by_field_name("value").map(|value| self.visit(value));
+            let source = value.map_or(Source::Unset, Source::Node);
+            if let Some(name) = declarator.child_by_field_name("name") {
+                self.bind(name, Bound::whole(source, scope));
+            }
+        }
+        self.add(Node::Opaque)
+    }
+
+    pub(super) fn for_of(&mut self, tree: Tree<'_>) -> NodeId {
+        let over = self.field(tree, "right");
+        let id = LoopId(self.syntax.loops.len() as u32);
+        self.syntax.loops.push(over);
+        let outer = self.scope;
+        self.scope = self.syntax.add_scope(Some(outer), self.class, false);
+        if let Some(left) = tree.child_by_field_name("left") {
+            self.bind(left, Bound::whole(Source::Loop(id), self.scope));
+        }
+        self.field(tree, "body");
+        self.scope = outer;
+        self.add(Node::Opaque)
+    }
+
+    /// Declares every name of a pattern.
+    pub(super) fn bind(&mut self, pattern: Tree<'_>, bound: Bound) {
+        match pattern.kind() {
+            "identifier" | "shorthand_property_identifier_pattern" | "type_identifier" => {
+                let word = self.word(pattern);
+                let Bound { source, scope, path, default } = bound;
+                self.syntax.declare(word, Binding { scope, source, path, default, members: Vec::new() });
+            }
+            "assignment_pattern" | "object_assignment_pattern" => {
+                let default = self.field(pattern, "right");
+                let Some(left) = pattern.child_by_field_name("left") else { return };
+                let bound = if pattern.kind() == "object_assignment_pattern" {
+                    let key = self.word(left);
+                    bound.then(Step::Key(key))
+                } else {
+                    bound
+                };
+                self.bind(left, Bound { default: Some(default), ..bound });
+            }
+            "object_pattern" => self.bind_keys(pattern, &bound),
+            "array_pattern" => self.bind_places(pattern, &bound),
+            "rest_pattern" => {
+                if let Some(inner) = pattern.named_child(0) {
+                    let start = match bound.source {
+                        Source::Parameter(function, index) if bound.path.is_empty() => {
+                            return self.bind(inner, Bound::rest(function, index, bound.scope));
+                        }
+                        _ => bound,
+                    };
+                    self.bind(inner, start);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn bind_keys(&mut self, pattern: Tree<'_>, bound: &Bound) {
+        let mut cursor = pattern.walk();
+        for child in pattern.named_children(&mut cursor) {
+            match child.kind() {
+                "shorthand_property_identifier_pattern" => {
+                    let key = self.word(child);
+                    self.bind(child, bound.clone().then(Step::Key(key)));
+                }
+                "pair_pattern" => {
+                    let key = child.child_by_field_name("key").and_then(|key| self.key(key));
+                    if let (Some(key), Some(value)) = (key, child.child_by_field_name("value")) {
+                        self.bind(value, bound.clone().then(Step::Key(key)));
+                    }
+                }
+                _ => self.bind(child, bound.clone()),
+            }
+        }
+    }
+
+    fn bind_places(&mut self, pattern: Tree<'_>, bound: &Bound) {
+        let mut place = 0;
+        let mut cursor = pattern.walk();
+        for child in pattern.children(&mut cursor) {
+            match child.kind() {
+                "," => place += 1,
+                "rest_pattern" => self.bind(child, bound.clone().then(Step::From(place))),
+                _ => self.bind(child, bound.clone().then(Step::At(place))),
+            }
+        }
+    }
+}
+
+/// What the names of a pattern are bound to.
+#[derive(Clone)]
+pub(super) struct Bound {
+    source: Source,
+    scope: ScopeId,
+    path: Vec<Step>,
+    default: Option<NodeId>,
+}
+
+impl Bound {
+    pub(super) fn whole(source: Source, scope: ScopeId) -> Self {
+        Self { source, scope, path: Vec::new(), default: None }
+    }
+
+    /// `...rest` as a parameter: all arguments from here on.
+    fn rest(function: FunctionId, index: usize, scope: ScopeId) -> Self {
+        Self { source: Source::Arguments(function), scope, path: vec![Step::From(index)], default: None }
+    }
+
+    fn then(mut self, step: Step) -> Self {
+        self.path.push(step);
+        Self { default: None, ..self }
+    }
+}

@@ -1,0 +1,140 @@
+//! Imports and exports.
+
+use tree_sitter::Node as Tree;
+
+use super::{Lowering, function::Bound};
+use crate::javascript::syntax::{Node, NodeId, Source, Word};
+
+impl Lowering<'_> {
+    pub(super) fn import(&mut self, tree: Tree<'_>) -> NodeId {
+        let node = self.add(Node::Opaque);
+        let Some(specifier) = self.specifier(tree) else { return node };
+        self.note_import(&specifier);
+        let mut cursor = tree.walk();
+        for clause in tree.named_children(&mut cursor).filter(|child| child.kind() == "import_clause") {
+            let mut inner = clause.walk();
+            for child in clause.named_children(&mut inner) {
+                self.import_names(child, &specifier);
+            }
+        }
+        node
+    }
+
+    fn import_names(&mut self, tree: Tree<'_>, specifier: &str) {
+        match tree.kind() {
+            "identifier" => {
+                let default = self.syntax.word("default");
+                self.bind_import(tree, specifier, Some(default));
+            }
+            "namespace_import" => {
+                if let Some(name) = tree.named_child(0) {
+                    self.bind_import(name, specifier, None);
+                }
+            }
+            _ => {
+                let mut cursor = tree.walk();
+                for item in tree.named_children(&mut cursor) {
+                    let Some(name) = item.child_by_field_name("name") else { continue };
+                    if let Some(key) = self.key(name) {
+                        let local = item.child_by_field_name("alias").unwrap_or(name);
+                        self.bind_import(local, specifier, Some(key));
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn note_import(&mut self, specifier: &str) {
+        self.syntax.imports.push((self.file, specifier.into()));
+    }
+
+    fn bind_import(&mut self, local: Tree<'_>, specifier: &str, name: Option<Word>) {
+        let source = Source::Import(self.file, specifier.into(), name);
+        self.bind(local, Bound::whole(source, self.scope));
+    }
+
+    pub(super) fn export(&mut self, tree: Tree<'_>) -> NodeId {
+        let specifier = self.specifier(tree);
+        if let Some(specifier) = &specifier {
+            self.note_import(specifier);
+        }
+        let is_default = self.has_token(tree, "default");
+        let given = tree.child_by_field_name("declaration").or_else(|| tree.child_by_field_name("value"));
+        if let Some(given) = given {
+            let node = self.visit(given);
+            if is_default {
+                let word = self.syntax.word("default");
+                self.export_node(word, node);
+            } else {
+                self.export_declared(given);
+            }
+            return node;
+        }
+        let mut cursor = tree.walk();
+        for child in tree.named_children(&mut cursor) {
+            match (child.kind(), &specifier) {
+                ("export_clause", _) => self.export_clause(child, specifier.as_deref()),
+                ("namespace_export", Some(specifier)) => {
+                    let module = self.syntax.add(Node::Module(self.file, specifier.as_str().into()));
+                    if let Some(word) = child.named_child(0).and_then(|name| self.key(name)) {
+                        self.export_node(word, module);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if let Some(specifier) = specifier
+            && self.has_token(tree, "*")
+            && let Some(file) = self.syntax.files.get_mut(self.file.0 as usize)
+        {
+            file.stars.push(specifier.into());
+        }
+        self.add(Node::Opaque)
+    }
+
+    fn export_clause(&mut self, tree: Tree<'_>, specifier: Option<&str>) {
+        let mut cursor = tree.walk();
+        for item in tree.named_children(&mut cursor) {
+            let Some(name) = item.child_by_field_name("name") else { continue };
+            let shown = item.child_by_field_name("alias").unwrap_or(name);
+            let (Some(name), Some(shown)) = (self.key(name), self.key(shown)) else { continue };
+            let node = match specifier {
+                Some(specifier) => {
+                    let module = self.syntax.add(Node::Module(self.file, specifier.into()));
+                    Node::Member(module, name)
+                }
+                None => Node::Name(name, self.scope),
+            };
+            let node = self.syntax.add(node);
+            self.export_node(shown, node);
+        }
+    }
+
+    /// Exports the names that a declaration declares.
+    fn export_declared(&mut self, tree: Tree<'_>) {
+        let mut names = Vec::new();
+        names.extend(tree.child_by_field_name("name"));
+        let mut cursor = tree.walk();
+        for declarator in tree.named_children(&mut cursor) {
+            if declarator.kind() == "variable_declarator" {
+                names.extend(declarator.child_by_field_name("name"));
+            }
+        }
+        for name in names {
+            let word = self.word(name);
+            let node = self.syntax.add(Node::Name(word, self.scope));
+            self.export_node(word, node);
+        }
+    }
+
+    pub(super) fn export_node(&mut self, word: Word, node: NodeId) {
+        if let Some(file) = self.syntax.files.get_mut(self.file.0 as usize) {
+            file.exports.entry(word).or_insert(node);
+        }
+    }
+
+    fn specifier(&mut self, tree: Tree<'_>) -> Option<String> {
+        let source = tree.child_by_field_name("source")?;
+        Some(self.slice(source).trim_matches(['"', '\'']).to_owned())
+    }
+}

@@ -1,0 +1,155 @@
+//! What a tool takes, as a JSON schema.
+
+use serde_json::{Map, Number, Value as Json, json};
+
+use super::evaluate::Evaluator;
+use super::syntax::{Node, NodeId};
+use super::value::{Env, Value};
+
+/// How deep schemas may nest.
+const DEEPEST: usize = 40;
+/// How many properties of an object are read.
+const MOST_PROPERTIES: usize = 300;
+
+/// The schema of a part, and whether it may be left out.
+pub(super) struct Part {
+    pub schema: Json,
+    pub optional: bool,
+}
+
+impl Part {
+    pub fn any() -> Self {
+        Self { schema: json!({}), optional: false }
+    }
+}
+
+/// An object of these properties.
+pub(super) fn object_schema(parts: Vec<(String, Part)>) -> Json {
+    let required: Vec<Json> =
+        parts.iter().filter(|(_, part)| !part.optional).map(|(key, _)| key.clone().into()).collect();
+    let properties: Map<String, Json> = parts.into_iter().map(|(key, part)| (key, part.schema)).collect();
+    match required.is_empty() {
+        true => json!({ "type": "object", "properties": properties }),
+        false => json!({ "type": "object", "properties": properties, "required": required }),
+    }
+}
+
+impl Evaluator<'_> {
+    /// The schema of a whole tool: always one of an object.
+    pub fn input_schema(&mut self, value: &Value) -> Json {
+        let schema = self.part(value, 0).schema;
+        match schema.get("properties").is_some() || schema.get("type").is_some_and(|kind| kind == "object") {
+            true => schema,
+            false => json!({ "type": "object" }),
+        }
+    }
+
+    pub(super) fn part(&mut self, value: &Value, depth: usize) -> Part {
+        if depth > DEEPEST {
+            return Part::any();
+        }
+        if let Value::Lazy(node, env) = value
+            && let Some(part) = self.written(*node, env, depth)
+        {
+            return part;
+        }
+        match self.force(value) {
+            Ok(object @ Value::Object(_)) if self.is_json_schema(&object) => {
+                Part { schema: self.json(&object, 0).unwrap_or_else(|| json!({})), optional: false }
+            }
+            Ok(object @ Value::Object(_)) => {
+                let parts = self.parts(&object, depth);
+                Part { schema: object_schema(parts), optional: false }
+            }
+            Ok(Value::Opaque(Some((node, env)))) => {
+                self.written(node, &env, depth).or_else(|| self.converted(node, &env, depth)).unwrap_or_else(Part::any)
+            }
+            _ => Part::any(),
+        }
+    }
+
+    /// A schema that shows in how the expression is written.
+    fn written(&mut self, node: NodeId, env: &Env, depth: usize) -> Option<Part> {
+        match self.syntax.node(node) {
+            Node::Call(..) => self.zod(node, env, depth),
+            Node::Member(object, word) if self.syntax.text(*word) == "shape" => {
+                Some(self.part(&Value::Lazy(*object, env.clone()), depth + 1))
+            }
+            _ => None,
+        }
+    }
+
+    /// `zodToJsonSchema(schema)` and its like: what is converted is among what is given.
+    fn converted(&mut self, node: NodeId, env: &Env, depth: usize) -> Option<Part> {
+        let Node::Call(_, items) = self.syntax.node(node) else { return None };
+        let first = *items.first()?;
+        Some(self.part(&Value::Lazy(first, env.clone()), depth + 1))
+    }
+
+    /// The properties of a shape.
+    pub(super) fn parts(&mut self, shape: &Value, depth: usize) -> Vec<(String, Part)> {
+        let mut parts: Vec<(String, Part)> = Vec::new();
+        for (key, value) in self.entries(shape).into_iter().take(MOST_PROPERTIES) {
+            let part = self.part(&value, depth + 1);
+            parts.retain(|(known, _)| known != key.as_ref());
+            parts.push((key.to_string(), part));
+        }
+        parts
+    }
+
+    fn is_json_schema(&mut self, object: &Value) -> bool {
+        let of_schema = ["properties", "anyOf", "oneOf", "allOf", "enum", "$ref", "const"];
+        let entries = self.entries(object);
+        entries.iter().any(|(key, value)| match key.as_ref() {
+            "type" => matches!(self.force(value), Ok(Value::Text(_) | Value::List(_))),
+            key if of_schema.contains(&key) => matches!(self.force(value), Ok(Value::Object(_) | Value::List(_))),
+            _ => false,
+        })
+    }
+
+    /// The value as JSON; what is not known is left out.
+    pub fn json(&mut self, value: &Value, depth: usize) -> Option<Json> {
+        if depth > DEEPEST {
+            return None;
+        }
+        match self.force(value).ok()? {
+            Value::Text(text) => Some(text.as_ref().into()),
+            Value::Number(number) => Some(as_number(number)),
+            Value::Truth(truth) => Some(truth.into()),
+            Value::List(items) => {
+                Some(items.iter().filter_map(|item| self.json(item, depth + 1)).collect::<Vec<_>>().into())
+            }
+            Value::Object(pairs) => {
+                let mut map = Map::new();
+                for (key, value) in pairs.iter().take(MOST_PROPERTIES) {
+                    let text = if key.as_ref() == "description" { self.text(value).map(Json::from) } else { None };
+                    let part = text.or_else(|| self.json(value, depth + 1));
+                    map.insert(key.to_string(), part.unwrap_or_else(|| json!({})));
+                }
+                Some(map.into())
+            }
+            Value::Opaque(Some((node, env))) => self.zod(node, &env, depth).map(|part| part.schema),
+            _ => None,
+        }
+    }
+
+    /// The value as text; of a template, the parts that are known.
+    pub fn text(&mut self, value: &Value) -> Option<String> {
+        match self.force(value).ok()? {
+            Value::Text(text) => Some(text.to_string()),
+            Value::Opaque(Some((node, env))) => {
+                let Node::Joined(pieces) = self.syntax.node(node) else { return None };
+                let pieces = pieces.iter().filter_map(|piece| self.text(&Value::Lazy(*piece, env.clone())));
+                Some(pieces.collect())
+            }
+            _ => None,
+        }
+    }
+}
+
+fn as_number(number: f64) -> Json {
+    if number.fract() == 0.0 && number.abs() < 9e15 {
+        return (number as i64).into();
+    }
+    Number::from_f64(number).map_or(Json::Null, Json::Number)
+}

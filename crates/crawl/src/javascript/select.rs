@@ -1,0 +1,79 @@
+//! Which files of a package are read.
+
+use crate::found::SourceFile;
+
+/// A longer file is not read.
+const LONGEST_FILE: usize = 12 << 20;
+/// All files of a package together.
+const MOST_TEXT: usize = 24 << 20;
+
+/// Folders that hold what the package is tested with: never read.
+const TESTS: [&str; 10] =
+    ["test", "tests", "__tests__", "spec", "e2e", "fixtures", "__fixtures__", "__mocks__", "mocks", "benchmarks"];
+/// Folders that hold what the package is shown with.
+const BESIDE: [&str; 9] = ["example", "examples", "demo", "demos", "docs", "doc", "website", "templates", "template"];
+
+/// Signs of a server, one of which is in every package that has tools.
+const SERVER_SIGNS: [&str; 12] = [
+    "@modelcontextprotocol/",
+    "tools/list",
+    "ListToolsRequestSchema",
+    "fastmcp",
+    "mcp-framework",
+    "mcp-handler",
+    "@mastra/mcp",
+    "mcp-use",
+    "xmcp",
+    "tmcp",
+    "mcp-ts-core",
+    "McpServer",
+];
+
+/// Words without which a file has nothing to say about tools.
+const TOOL_SIGNS: [&str; 8] =
+    ["registerTool", ".tool(", "addTool", "inputSchema", "ListTools", "tools/list", "registerAppTool", "Tool"];
+
+/// Whether the package speaks MCP at all.
+pub(super) fn is_server(files: &[SourceFile<'_>]) -> bool {
+    let speaks = |file: &SourceFile<'_>| SERVER_SIGNS.iter().any(|sign| file.text.contains(sign));
+    files.iter().any(|file| (is_source(file.path) || is_own_package(file.path)) && speaks(file))
+}
+
+/// `package.json`, which names what the package is built on.
+fn is_own_package(path: &str) -> bool {
+    path.rsplit('/').next() == Some("package.json") && !path.contains("node_modules/")
+}
+
+/// The files to read, those about tools first. What stands beside the package only counts where
+/// there is nothing else.
+pub(super) fn sources<'a>(files: &[SourceFile<'a>], beside: bool) -> Vec<SourceFile<'a>> {
+    let mut chosen: Vec<SourceFile<'a>> = files
+        .iter()
+        .filter(|file| is_source(file.path) && file.text.len() <= LONGEST_FILE && is_beside(file.path) == beside)
+        .copied()
+        .collect();
+    chosen.sort_by_key(|file| (!TOOL_SIGNS.iter().any(|sign| file.text.contains(sign)), file.path));
+    let mut texts = std::collections::HashSet::new();
+    let mut room = MOST_TEXT;
+    chosen.retain(|file| {
+        let fits = file.text.len() <= room && texts.insert(file.text);
+        room -= if fits { file.text.len() } else { 0 };
+        fits
+    });
+    chosen
+}
+
+fn is_source(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+    let typed = [".d.ts", ".d.mts", ".d.cts"].iter().any(|ending| name.ends_with(ending));
+    let read = matches!(ending, Some("js" | "mjs" | "cjs" | "jsx" | "ts" | "mts" | "cts" | "tsx"));
+    let skipped = |folder: &str| folder == "node_modules" || TESTS.contains(&folder);
+    let tests = name.contains(".test.") || name.contains(".spec.");
+    read && !typed && !tests && !path.split('/').any(skipped)
+}
+
+fn is_beside(path: &str) -> bool {
+    let folders = path.rsplit_once('/').map_or("", |(folders, _)| folders);
+    folders.split('/').any(|folder| BESIDE.contains(&folder))
+}

@@ -1,0 +1,65 @@
+use std::time::{Duration, Instant};
+
+use super::*;
+
+/// Reads within the time that hostile text may cost, which is far above what it does cost.
+fn in_time(text: &str) -> Vec<FoundTool> {
+    let started = Instant::now();
+    let tools = read_one(text);
+    assert!(started.elapsed() < Duration::from_secs(180), "took {:?}", started.elapsed());
+    tools
+}
+
+const TOOL: &str = "server.tool(\"kept\", \"Told\", f);\n";
+
+#[test]
+fn deep_nesting_ends_well() {
+    for (open, close) in [("[", "]"), ("(", ")"), ("{a:", "}"), ("f(", ")"), ("()=>{", "}"), ("!", ""), ("a?", ":b")] {
+        in_time(&format!("x = {}", open.repeat(100_000)));
+        in_time(&format!("{TOOL}x = {}1{};", open.repeat(20_000), close.repeat(20_000)));
+    }
+    in_time(&format!("x = {}1", "a+".repeat(100_000)));
+    in_time(&format!("x = z{}", ".optional()".repeat(50_000)));
+}
+
+#[test]
+fn what_is_not_deep_is_read_beside_what_is() {
+    let deep = format!("{TOOL}x = {}1{};", "[".repeat(5_000), "]".repeat(5_000));
+    assert_eq!(names(&in_time(&deep)), ["kept"]);
+}
+
+#[test]
+fn long_minified_line_is_read() {
+    let mut text = String::from(TOOL.trim_end());
+    while text.len() < 5 << 20 {
+        text.push_str("function a(b,c){return b?c.map(d=>({e:d.f,g:[1,2,\"h\"]})):a(c,b)}var i=a(1,{j:`k${i}`});");
+    }
+    assert_eq!(names(&in_time(&text)), ["kept"]);
+}
+
+#[test]
+fn invalid_text_is_survived_and_the_rest_is_read() {
+    assert_eq!(names(&in_time(&format!("{TOOL}const = ; }} ) function ("))), ["kept"]);
+    let junk: String =
+        (0..300_000_u32).filter_map(|number| char::from_u32(number.wrapping_mul(2_654_435_761) % 0x3000)).collect();
+    in_time(&junk);
+    in_time(&format!("{TOOL}{}", "\0\u{1}\u{fffd}'`\"${".repeat(50_000)));
+}
+
+#[test]
+fn definitions_that_rest_on_themselves_end() {
+    let circles = "const a = b, b = a; const t = [...t]; t.push(...t); function g(x) { return g(g(x)); }
+        const o = { ...o, name: o.name, inputSchema: o }; class C extends C {} class D extends E {} class E extends D { name = this.name; description = 1; schema = 2; }
+        function r(n) { r(n + n); server.registerTool(n, {}, f); } r('x'); server.tool(g(a), f, f); new D(); export * from './index.js';";
+    in_time(&format!("{TOOL}{circles}"));
+}
+
+#[test]
+fn what_grows_with_every_step_is_cut_off() {
+    let mut text = String::from("const l0 = ['a','b'];");
+    for level in 1..40 {
+        text.push_str(&format!("const l{level} = [...l{0}, ...l{0}];", level - 1));
+    }
+    text.push_str("for (const a of l39) for (const b of l39) server.tool(a + b, 'Told', f);");
+    in_time(&text);
+}

@@ -1,0 +1,266 @@
+//! Zod's way of writing schemas: `z.object({ a: z.string().optional() })`.
+
+use std::rc::Rc;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::evaluate::Evaluator;
+use super::schema::{Part, object_schema};
+use super::syntax::{Node, NodeId, Syntax};
+use super::value::{Env, Value};
+
+/// The words that begin a schema, or change one.
+const WORDS: [&str; 47] = [
+    "string",
+    "number",
+    "boolean",
+    "bigint",
+    "int",
+    "date",
+    "any",
+    "unknown",
+    "never",
+    "null",
+    "literal",
+    "enum",
+    "nativeEnum",
+    "array",
+    "tuple",
+    "object",
+    "strictObject",
+    "looseObject",
+    "record",
+    "map",
+    "set",
+    "union",
+    "discriminatedUnion",
+    "intersection",
+    "preprocess",
+    "lazy",
+    "email",
+    "url",
+    "uuid",
+    "optional",
+    "nullable",
+    "nullish",
+    "default",
+    "catch",
+    "describe",
+    "min",
+    "max",
+    "extend",
+    "merge",
+    "safeExtend",
+    "pick",
+    "omit",
+    "partial",
+    "strict",
+    "passthrough",
+    "refine",
+    "superRefine",
+];
+
+/// Words of zod that are also words of the language's own collections.
+const SHARED: [&str; 4] = ["map", "set", "catch", "min"];
+
+/// Whether this is what zod's functions are called by; bundlers add digits and underscores.
+pub(super) fn is_word(syntax: &Syntax, callee: NodeId) -> bool {
+    match syntax.node(callee) {
+        Node::Member(_, word) => {
+            let word = syntax.text(*word);
+            WORDS.contains(&word) && !SHARED.contains(&word)
+        }
+        Node::Name(word, _) => {
+            let word = plain(syntax.text(*word));
+            WORDS.iter().take(22).any(|known| *known == word) && !SHARED.contains(&word)
+        }
+        _ => false,
+    }
+}
+
+/// Whether the word makes one schema from another.
+pub(super) fn changes(word: &str) -> bool {
+    WORDS.iter().skip(29).any(|known| *known == word) || word == "array"
+}
+
+/// Whether the word adds to the parts of an object.
+pub(super) fn extends(word: &str) -> bool {
+    matches!(word, "extend" | "merge" | "safeExtend")
+}
+
+fn plain(word: &str) -> &str {
+    word.trim_start_matches('_').trim_end_matches(|letter: char| letter.is_ascii_digit())
+}
+
+impl Evaluator<'_> {
+    /// The schema that a call builds, if it is one of zod's.
+    pub(super) fn zod(&mut self, node: NodeId, env: &Env, depth: usize) -> Option<Part> {
+        let syntax = self.syntax;
+        let Node::Call(callee, items) = syntax.node(node) else { return None };
+        if !is_word(syntax, *callee) && !matches!(syntax.node(*callee), Node::Member(..)) {
+            return None;
+        }
+        match syntax.node(*callee) {
+            Node::Name(word, _) => self.begun(plain(syntax.text(*word)), items, env, depth),
+            Node::Member(object, word) => {
+                let word = syntax.text(*word);
+                let on_schema =
+                    matches!(syntax.node(*object), Node::Call(..)) || (changes(word) && !is_library(syntax, *object));
+                if !on_schema {
+                    return self.begun(word, items, env, depth);
+                }
+                let inner = Value::Lazy(*object, env.clone());
+                let part = self.part(&inner, depth + 1);
+                Some(self.changed(part, word, items, env, depth))
+            }
+            _ => None,
+        }
+    }
+
+    fn first(&mut self, items: &[NodeId], env: &Env, depth: usize) -> Part {
+        match items.first() {
+            Some(item) => self.part(&Value::Lazy(*item, env.clone()), depth + 1),
+            None => Part::any(),
+        }
+    }
+
+    fn begun(&mut self, word: &str, items: &[NodeId], env: &Env, depth: usize) -> Option<Part> {
+        let plain = |schema: Json| Some(Part { schema, optional: false });
+        match word {
+            "string" | "email" | "url" | "uuid" => plain(json!({ "type": "string" })),
+            "number" => plain(json!({ "type": "number" })),
+            "int" | "bigint" => plain(json!({ "type": "integer" })),
+            "boolean" => plain(json!({ "type": "boolean" })),
+            "date" => plain(json!({ "type": "string", "format": "date-time" })),
+            "record" | "map" => plain(json!({ "type": "object" })),
+            "tuple" | "set" => plain(json!({ "type": "array" })),
+            "any" | "unknown" | "never" | "null" | "lazy" => Some(Part::any()),
+            "array" => {
+                let items = self.first(items, env, depth).schema;
+                plain(json!({ "type": "array", "items": items }))
+            }
+            "object" | "strictObject" | "looseObject" => match items.first() {
+                Some(item) => {
+                    let shape = self.force(&Value::Lazy(*item, env.clone())).ok()?;
+                    let parts = self.parts(&shape, depth + 1);
+                    plain(object_schema(parts))
+                }
+                None => plain(json!({ "type": "object" })),
+            },
+            "enum" | "nativeEnum" => plain(self.choices(items, env)),
+            "literal" => {
+                let value = items.first().map(|item| self.json(&Value::Lazy(*item, env.clone()), 0));
+                plain(value.flatten().map_or(json!({}), |value| json!({ "const": value })))
+            }
+            "union" | "discriminatedUnion" | "intersection" => plain(self.union(items, env, depth)),
+            "preprocess" => Some(self.first(items.get(1..)?, env, depth)),
+            "optional" => Some(Part { optional: true, ..self.first(items, env, depth) }),
+            "nullable" | "partial" => Some(self.first(items, env, depth)),
+            _ => None,
+        }
+    }
+
+    fn choices(&mut self, items: &[NodeId], env: &Env) -> Json {
+        let value = items.first().map(|item| self.json(&Value::Lazy(*item, env.clone()), 0));
+        let choices: Vec<Json> = match value.flatten() {
+            Some(Json::Array(choices)) => choices,
+            Some(Json::Object(choices)) => choices.into_iter().map(|(_, choice)| choice).collect(),
+            _ => Vec::new(),
+        };
+        match choices.is_empty() {
+            true => json!({ "type": "string" }),
+            false => json!({ "type": "string", "enum": choices }),
+        }
+    }
+
+    fn union(&mut self, items: &[NodeId], env: &Env, depth: usize) -> Json {
+        let list = items.last().map(|item| self.force(&Value::Lazy(*item, env.clone())));
+        let Some(Ok(list)) = list else { return json!({}) };
+        let mut any_of = Vec::new();
+        for element in self.elements(&list) {
+            any_of.push(self.part(&element, depth + 1).schema);
+        }
+        json!({ "anyOf": any_of })
+    }
+
+    fn changed(&mut self, part: Part, word: &str, items: &[NodeId], env: &Env, depth: usize) -> Part {
+        let Part { mut schema, optional } = part;
+        let argument = items.first().map(|item| Value::Lazy(*item, env.clone()));
+        match word {
+            "optional" | "nullish" | "default" | "catch" => return Part { schema, optional: true },
+            "array" => schema = json!({ "type": "array", "items": schema }),
+            "describe" => {
+                let text = argument.and_then(|value| self.text(&value));
+                set(&mut schema, "description", text.map(Json::from));
+            }
+            "int" => set(&mut schema, "type", Some("integer".into())),
+            "min" | "max" => self.bound(&mut schema, word, argument),
+            word if extends(word) => {
+                let more = argument.map(|value| self.part(&value, depth + 1).schema);
+                join(&mut schema, more);
+            }
+            "pick" | "omit" => {
+                let keys = argument.and_then(|value| self.force(&value).ok());
+                let keys: Vec<Rc<str>> =
+                    keys.map(|keys| self.entries(&keys).into_iter().map(|(key, _)| key).collect()).unwrap_or_default();
+                keep(&mut schema, |key| keys.iter().any(|known| known.as_ref() == key) == (word == "pick"));
+            }
+            "partial" => {
+                schema.as_object_mut().and_then(|schema| schema.remove("required"));
+            }
+            _ => {}
+        }
+        Part { schema, optional }
+    }
+
+    fn bound(&mut self, schema: &mut Json, word: &str, argument: Option<Value>) {
+        let Some(Json::Number(number)) = argument.and_then(|value| self.json(&value, 0)) else { return };
+        let key = match (schema.get("type").and_then(Json::as_str), word) {
+            (Some("string"), "min") => "minLength",
+            (Some("string"), _) => "maxLength",
+            (Some("array"), "min") => "minItems",
+            (Some("array"), _) => "maxItems",
+            (_, "min") => "minimum",
+            _ => "maximum",
+        };
+        set(schema, key, Some(Json::Number(number)));
+    }
+}
+
+/// `z`, or what else stands alone in front: not a schema of the package.
+fn is_library(syntax: &Syntax, object: NodeId) -> bool {
+    matches!(syntax.node(object), Node::Name(word, _) if plain(syntax.text(*word)) == "z")
+}
+
+fn set(schema: &mut Json, key: &str, value: Option<Json>) {
+    if let (Some(schema), Some(value)) = (schema.as_object_mut(), value) {
+        schema.insert(key.to_owned(), value);
+    }
+}
+
+/// Adds the properties of another object.
+fn join(schema: &mut Json, more: Option<Json>) {
+    let Some(Json::Object(mut more)) = more else { return };
+    let Some(schema) = schema.as_object_mut() else { return };
+    if let Some(Json::Object(properties)) = more.remove("properties") {
+        let known = schema.entry("properties").or_insert_with(|| Map::new().into());
+        if let Some(known) = known.as_object_mut() {
+            known.extend(properties);
+        }
+    }
+    if let Some(Json::Array(required)) = more.remove("required") {
+        let known = schema.entry("required").or_insert_with(|| json!([]));
+        if let Some(known) = known.as_array_mut() {
+            known.extend(required);
+        }
+    }
+}
+
+fn keep(schema: &mut Json, keeps: impl Fn(&str) -> bool) {
+    if let Some(properties) = schema.get_mut("properties").and_then(Json::as_object_mut) {
+        properties.retain(|key, _| keeps(key));
+    }
+    if let Some(required) = schema.get_mut("required").and_then(Json::as_array_mut) {
+        required.retain(|key| key.as_str().is_some_and(&keeps));
+    }
+}

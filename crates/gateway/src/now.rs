@@ -1,0 +1,67 @@
+//! What is in force changes while a client listens: whoever still has its grant and its server is told that the lists
+//! are others, and goes on by what is in force now.
+
+use std::sync::Arc;
+
+use gatelodge_store::{ServerName, TokenHash};
+
+use crate::Gateway;
+use crate::lists::Lists;
+use crate::methods::discover::{Said, ask};
+use crate::methods::initialize::open_if_restored;
+use crate::session::Session;
+use crate::visit::{Side, Visit};
+
+/// What became of what a long stream was opened by.
+#[derive(Debug)]
+pub(crate) enum Now<T> {
+    /// It is in force.
+    Same,
+    /// Another policy, or another server of that name, has taken its place.
+    Other(Box<T>),
+    /// The grant or its way to the server is no more, or it wants another revision.
+    Over,
+}
+
+impl Gateway {
+    /// What became of what a visit came by.
+    pub(crate) fn now(&self, visit: &Visit) -> Now<Visit> {
+        let config = &visit.grant.config;
+        let now = self.visit(&config.token, visit.upstream.name(), &visit.address);
+        let Some(now) = now.filter(|now| now.grant.config.id == config.id && now.grant.lets_go_on(&visit.side)) else {
+            return Now::Over;
+        };
+        if self.still_holds(visit) {
+            return Now::Same;
+        }
+        Now::Other(Box::new(Visit { side: visit.side.clone(), trace: visit.trace.clone(), ..now }))
+    }
+
+    /// The visit of a client that came before; none if its grant or its server is not in force any more.
+    pub(crate) fn visit(&self, grant: &TokenHash, server: &ServerName, address: &Arc<str>) -> Option<Visit> {
+        let live = self.live();
+        let grant = live.grant(grant).filter(|grant| !grant.is_expired(self.clock.now()))?;
+        let (upstream, door) = (live.server(server)?, grant.config.doors.get(server)?);
+        Some(Visit {
+            grant: Arc::clone(grant),
+            door: door.clone(),
+            upstream: Arc::clone(upstream),
+            address: Arc::clone(address),
+            side: Side::Legacy(None),
+            trace: None,
+        })
+    }
+
+    /// Of which lists the server promised a client with a session to tell. Of one that was kept over a restart the
+    /// server has to be asked again.
+    pub(crate) async fn promised(&self, visit: &Visit, session: &Session) -> Lists {
+        if session.lists().is_none() && session.is_far_stateless() {
+            if let Ok(Said::Welcome(welcome)) = ask(self, visit).await {
+                session.note_lists(&welcome);
+            }
+        } else if session.lists().is_none() {
+            open_if_restored(self, visit).await;
+        }
+        session.lists().unwrap_or_default()
+    }
+}

@@ -1,0 +1,123 @@
+//! `/mcp`: what is said of slow servers, and what servers are asked for.
+#![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const OPEN: &str = r#"{"version":"1","default":"deny","tools":{"*":{}}}"#;
+const VERSION: &str = "2026-07-28";
+const TOOLS: &str = "notifications/tools/list_changed";
+
+fn slow(hit: &Hit) -> Option<Script> {
+    let mut script = vec![Step::Pause(Duration::from_millis(1_000))];
+    let text = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": {"tools": [tool("think")]}}).to_string();
+    script.extend(json_response("200 OK", "", &text));
+    (hit.method() == "tools/list").then_some(script)
+}
+
+fn meta() -> Value {
+    json!({"io.modelcontextprotocol/protocolVersion": VERSION, "io.modelcontextprotocol/clientCapabilities": {}})
+}
+
+/// Opens the stream by which a client hears.
+async fn listens(gw: &TestGateway, is_stateless: bool) -> TcpStream {
+    let wanted = json!({"toolsListChanged": true, "promptsListChanged": true});
+    let body = json!({"jsonrpc": "2.0", "id": "l", "method": "subscriptions/listen", "params": {"notifications": wanted, "_meta": meta()}});
+    let (verb, own, body) = if is_stateless {
+        let own = format!("MCP-Protocol-Version: {VERSION}\r\nMcp-Method: subscriptions/listen\r\n");
+        ("POST", own, body.to_string())
+    } else {
+        gw.initialize().await;
+        ("GET", format!("Mcp-Session-Id: {}\r\n", gw.session()), String::new())
+    };
+    let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
+    let head = format!(
+        "{verb} /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nAccept: application/json, text/event-stream\r\nContent-Type: application/json\r\n{own}Content-Length: {}\r\n\r\n{body}",
+        gw.token.reveal(),
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    stream
+}
+
+/// What the client was told.
+async fn told(stream: &mut TcpStream, time: Duration) -> Vec<Value> {
+    let mut raw = Vec::new();
+    let _ = tokio::time::timeout(time, stream.read_to_end(&mut raw)).await;
+    let raw = String::from_utf8_lossy(&raw).into_owned();
+    let data = raw.lines().filter_map(|line| line.strip_prefix("data: "));
+    data.filter_map(|data| serde_json::from_str(data).ok()).collect()
+}
+
+async fn listed(gw: &TestGateway, is_stateless: bool) -> Vec<String> {
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta()}}).to_string();
+    let answer = if is_stateless {
+        gw.post(&[("MCP-Protocol-Version", VERSION), ("Mcp-Method", "tools/list")], &list).await
+    } else {
+        gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await
+    };
+    let tools = answer.message()["result"]["tools"].as_array().cloned().expect("tools");
+    tools.iter().map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+#[tokio::test]
+async fn who_listens_is_told_when_a_slow_server_has_said_what_it_has() {
+    for is_stateless in [false, true] {
+        let desk = FakeUpstream::with_tools(&["read"]).await;
+        let slow = FakeUpstream::start(json!([]), slow).await;
+        let gw = TestGateway::builder().policy(OPEN).at_all().and_server("slow", &slow.url(), OPEN).start(&desk).await;
+        let mut stream = listens(&gw, is_stateless).await;
+        assert_eq!(listed(&gw, is_stateless).await, ["desk__read"], "it has not answered yet");
+        let heard = told(&mut stream, Duration::from_millis(1_200)).await;
+        let heard: Vec<&Value> = heard
+            .iter()
+            .filter(|message| message["method"].as_str().is_some_and(|method| method.ends_with("list_changed")))
+            .collect();
+        assert_eq!(heard.len(), 1, "once, of that list: {heard:?}");
+        assert_eq!(heard[0]["method"], TOOLS);
+        if is_stateless {
+            assert_eq!(heard[0]["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "l");
+        }
+        assert_eq!(listed(&gw, is_stateless).await, ["desk__read", "slow__think"]);
+    }
+}
+
+#[tokio::test]
+async fn servers_are_asked_for_the_revision_that_was_agreed_on() {
+    for (asked, agreed) in [
+        (Some("2030-01-01"), "2025-11-25"),
+        (Some("latest"), "2025-11-25"),
+        (Some(VERSION), "2025-11-25"),
+        (None, "2025-11-25"),
+        (Some("2025-03-26"), "2025-03-26"),
+    ] {
+        let desk = FakeUpstream::with_tools(&["read"]).await;
+        let gw = TestGateway::builder().policy(OPEN).at_all().start(&desk).await;
+        let mut params = json!({"capabilities": {"roots": {}}, "clientInfo": {"name": "odd", "version": "1.10"}});
+        if let Some(asked) = asked {
+            params["protocolVersion"] = json!(asked);
+        }
+        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        let answer = gw.post(&[], &hello.to_string()).await.message();
+        assert_eq!(answer["result"]["protocolVersion"], agreed, "{answer}");
+        let sent = desk.hits().into_iter().find(|hit| hit.method() == "initialize").expect("a handshake").message();
+        params["protocolVersion"] = json!(agreed);
+        assert_eq!(sent["params"], params, "all else is the client's own");
+    }
+}
+
+#[tokio::test]
+async fn the_gateway_promises_to_tell_of_lists_whatever_its_servers_do() {
+    let desk = FakeUpstream::with_tools(&["read"]).await;
+    let gw = TestGateway::builder().policy(OPEN).at_all().start(&desk).await;
+    let opened = gw.initialize().await.message();
+    for list in ["tools", "prompts", "resources"] {
+        assert_eq!(opened["result"]["capabilities"][list]["listChanged"], true, "{opened}");
+    }
+    assert!(opened["result"]["capabilities"]["resources"].get("subscribe").is_none(), "that is for servers to say");
+}
