@@ -29,6 +29,8 @@ use value::Value;
 /// How much is looked at in one package. It is counted, not timed, so that every machine finds the same.
 const STEPS: usize = 5_000_000;
 
+/// How many bytes of sources are parsed in one package; statements take many times the memory of their text.
+const SOURCES: usize = 10 << 20;
 /// How many scopes may be open at once.
 const SCOPES: usize = 200_000;
 
@@ -75,6 +77,8 @@ struct Reader<'f> {
     walking: Vec<usize>,
     depth_of_classes: usize,
     steps: usize,
+    /// Bytes of sources that were parsed.
+    read: usize,
     follows_calls: bool,
     found: Found,
     /// Functions that were registered, and tools of functions that were only put aside.
@@ -101,6 +105,7 @@ impl<'f> Reader<'f> {
             walking: Vec::new(),
             depth_of_classes: 0,
             steps: 0,
+            read: 0,
             follows_calls: false,
             found: Found::default(),
             registered: HashSet::new(),
@@ -149,7 +154,10 @@ impl<'f> Reader<'f> {
         if let Some((scope, _)) = self.modules.get(&file) {
             return *scope;
         }
-        let statements = self.files.get(file).and_then(|file| lower::statements(file.text)).unwrap_or_default();
+        let text = self.files.get(file).map_or("", |file| file.text);
+        let fits = self.read + text.len() <= SOURCES;
+        self.read += if fits { text.len() } else { 0 };
+        let statements = if fits { lower::statements(text) } else { None }.unwrap_or_default();
         let scope = Scope::of_file(file).with(Rc::new(Names::of(&statements)));
         let scope = self.open(scope);
         self.last(scope);
