@@ -220,10 +220,10 @@ fn memory_is_bounded_for_large_packages() {
         .map(|at| format!("@mcp.tool()\ndef tool_{at}(a: int, b: str = 'x' * {at}) -> dict:\n    'Does it {at}.'\n    return {{'a': [a, {at}, (a + {at}) * 2], 'b': b}}\n\n"))
         .collect();
     let module = format!("from fastmcp import FastMCP\nmcp = FastMCP('x')\n{module}");
-    let names: Vec<String> = (0..60).map(|at| format!("big/m{at}.py")).collect();
+    let names: Vec<String> = (0..40).map(|at| format!("big/m{at}.py")).collect();
     let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), module.as_str())).collect();
     let large = wheel(&files);
-    let packages: Vec<(String, Vec<u8>)> = (0..4).map(|at| (format!("big{at}-mcp"), large.clone())).collect();
+    let packages: Vec<(String, Vec<u8>)> = (0..2).map(|at| (format!("big{at}-mcp"), large.clone())).collect();
     let index = Index::serve(packages.iter().map(|(name, wheel)| (name.as_str(), wheel.clone())));
     let folder = tempfile::tempdir().expect("a folder");
     let mut child = crawl(&index, folder.path(), &["--connections", "8"]).spawn().expect("the program runs");
@@ -236,6 +236,6 @@ fn memory_is_bounded_for_large_packages() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let outcomes = outcomes(folder.path());
-    assert_eq!(outcomes.values().filter(|outcome| *outcome == "tools").count(), 4, "{outcomes:?}");
+    assert_eq!(outcomes.values().filter(|outcome| *outcome == "tools").count(), 2, "{outcomes:?}");
     assert!(most < 500 << 10, "{most} KiB");
 }

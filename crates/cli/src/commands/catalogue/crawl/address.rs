@@ -69,6 +69,9 @@ pub fn joined(page: &Uri, address: &str) -> Option<Uri> {
 
 /// The page of a package. A slash in a name is part of it.
 pub fn page(index: &Uri, source: Source, name: &str) -> Option<Uri> {
+    // An address without a path is written with a slash.
+    let index = index.to_string();
+    let index = index.trim_end_matches('/');
     match source {
         Source::Pypi => format!("{index}/{name}/").parse().ok(),
         Source::Npm => format!("{index}/{}", name.replace('/', "%2f")).parse().ok(),
@@ -98,6 +101,6 @@ mod tests {
         }
         let given = index(Source::Npm, Some("http://127.0.0.1:8000/")).expect("an address");
         let page = page(&given, Source::Npm, "@books/mcp").expect("an address");
-        assert_eq!(page.to_string(), "http://127.0.0.1:8000//@books%2fmcp".replace("//@", "/@"));
+        assert_eq!(page.to_string(), "http://127.0.0.1:8000/@books%2fmcp");
     }
 }
