@@ -30,7 +30,7 @@ use self::words::{OwnWords, Watched};
 use crate::lists::Lists;
 use crate::upstream::Link;
 
-pub(crate) use self::calls::{Calls, UnderWay};
+pub(crate) use self::calls::{Calls, UnderWay, cancelled};
 pub(crate) use self::replay::{Place, STANDALONE, Streams};
 
 /// The most of a client's name that is kept.

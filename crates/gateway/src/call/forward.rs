@@ -15,7 +15,7 @@ use crate::Gateway;
 use crate::http::line::Line;
 use crate::methods::discover::doubt;
 use crate::methods::{initialize, server};
-use crate::session::UnderWay;
+use crate::session::{UnderWay, cancelled};
 use crate::telemetry::ClientSpan;
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::{Crossing, Side, Visit};
@@ -241,13 +241,6 @@ async fn next_with(asked: &[Bytes], exchange: &mut Exchange) -> Option<Result<Op
         0 => Some(exchange.next().await),
         MOST_AT_ONCE.. => None,
         _ => tokio::time::timeout(TOGETHER, exchange.next()).await.ok(),
-    }
-}
-
-async fn cancelled(under_way: Option<&UnderWay>) {
-    match under_way {
-        Some(under_way) => under_way.cancelled.notified().await,
-        None => std::future::pending().await,
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_mcp::head::Misfit;
-use gatelodge_mcp::{Id, Method, Request, code};
+use gatelodge_mcp::{Method, Request, code};
 use gatelodge_policy::{Code, Decision, Reason, Terms, decide};
 use gatelodge_store::{CallId, Mode, Outcome};
 use http::StatusCode;
@@ -146,7 +146,7 @@ async fn walk(
     line.take_room(visit, request.method())?;
     crossing::carried(visit, request)?;
     initialize::reopen_if_over(gw, visit).await;
-    let under_way = begin(visit, request, trail);
+    let entry = visit.calls().and_then(|calls| calls.begin(request.id(), trail.call()));
     let _held = visit.far_session().map(|session| session.hold());
     let offer = offered(gw, visit, facts, trail, line).await?;
     let (fingerprint, category) = facts.definition(offer.as_deref());
@@ -185,7 +185,7 @@ async fn walk(
             Step::Send(trail.call(), Box::new(Permit::of_reserved(&reserved, outgoing)))
         }
     };
-    let under_way = under_way.as_ref().map(|guard| guard.entry.as_ref());
+    let under_way = entry.as_ref().map(|entry| entry.under_way.as_ref());
     let mut rounds = 0;
     let sent = loop {
         let is_first = rounds == 0 && matches!(step, Step::Send(..));
@@ -299,27 +299,6 @@ fn judged(visit: &Visit, facts: &Facts<'_>, offer: Option<&Offer>, trail: &Trail
     match &visit.door.policy {
         Some(policy) => decide(&policy.policy, &facts.call(visit, offer), trail.at()),
         None => Decision::Deny(Reason::no_policy()),
-    }
-}
-
-/// A request under way; forgotten when dropped.
-struct Guard<'a> {
-    visit: &'a Visit,
-    id: Id<'static>,
-    entry: Arc<UnderWay>,
-}
-
-fn begin<'a>(visit: &'a Visit, request: &Request<'_>, trail: &Trail) -> Option<Guard<'a>> {
-    let id = request.id().clone().into_owned();
-    let entry = visit.calls()?.begin(id.clone(), trail.call())?;
-    Some(Guard { visit, id, entry })
-}
-
-impl Drop for Guard<'_> {
-    fn drop(&mut self) {
-        if let Some(calls) = self.visit.calls() {
-            calls.end(&self.id);
-        }
     }
 }
 

@@ -90,7 +90,7 @@ fn says(speak: &Arc<Notify>, listener: Option<&Value>) -> Script {
 struct Ear {
     messages: mpsc::UnboundedReceiver<Value>,
     /// Its own end of standard streams.
-    _input: Option<DuplexStream>,
+    input: Option<DuplexStream>,
 }
 
 impl Ear {
@@ -109,7 +109,7 @@ impl Ear {
                 }
             }
         });
-        Self { messages, _input: input }
+        Self { messages, input }
     }
 
     async fn next(&mut self) -> Value {
@@ -186,7 +186,7 @@ async fn by_sse(gw: &TestGateway) -> Ear {
             let _ = heard.send(serde_json::from_str(&data).expect("JSON"));
         }
     });
-    Ear { messages, _input: None }
+    Ear { messages, input: None }
 }
 
 async fn over_lines(gw: &TestGateway, client: Client, uris: &Value) -> Ear {
@@ -245,10 +245,15 @@ async fn is_told_and_goes_on(client: Client, is_modern: bool, path: &str) {
     assert_eq!((said["method"].as_str(), said["params"]["uri"].as_str()), (Some(UPDATED), Some(uri)), "{case}: {said}");
 
     gw.change_grants(Vec::clear);
-    if matches!(client, Client::Lines | Client::StatelessLines) {
-        assert_eq!(ear.told().await, [""; 0], "{case}");
-    } else {
-        ear.ends().await;
+    match client {
+        Client::Lines => assert_eq!(ear.told().await, [""; 0], "{case}"),
+        Client::StatelessLines => {
+            let last = ear.next().await;
+            assert_eq!((&last["id"], &last["error"]["code"]), (&json!("l"), &json!(-32600)), "{case}: {last}");
+            assert!(last["error"]["message"].as_str().is_some_and(|why| why.contains("grant")), "{case}: {last}");
+            assert_eq!(ear.told().await, [""; 0], "{case}");
+        }
+        _ => ear.ends().await,
     }
 }
 
@@ -366,6 +371,53 @@ async fn whoever_may_not_hear_any_more_of_what_it_named_has_to_listen_anew() {
             assert_eq!(ear.next().await["method"], PROMPTS);
         }
         ear.ends().await;
+    }
+}
+
+/// What a listen at standard streams ends with, which nothing else can end.
+async fn has_its_result(ear: &mut Ear, case: &str) {
+    let last = ear.next().await;
+    let result = json!({"resultType": "complete", "_meta": {SUBSCRIPTION: "l"}});
+    assert_eq!(last, json!({"jsonrpc": "2.0", "id": "l", "result": result}), "{case}");
+    assert_eq!(ear.told().await, [""; 0], "{case}: nothing follows");
+}
+
+#[tokio::test]
+async fn a_listen_at_standard_streams_that_has_to_end_ends_with_its_result() {
+    let shut = r#"{"version":"1","default":"deny","tools":{"*":{}}}"#;
+    for is_modern in [false, true] {
+        let (_upstream, gw, _) = before(is_modern, json!({"listChanged": true}), "/mcp/desk").await;
+        let mut ear = listens(&gw, Client::StatelessLines, "/mcp/desk").await;
+        gw.put_policy("desk", shut);
+        assert_eq!(ear.next().await["method"], TOOLS, "{is_modern}");
+        has_its_result(&mut ear, &format!("it may not read what it named; modern: {is_modern}")).await;
+
+        let (_upstream, gw, _) = before(is_modern, json!({"listChanged": true}), "/mcp/desk").await;
+        let mut ear = listens(&gw, Client::StatelessLines, "/mcp/desk").await;
+        let other = FakeUpstream::with_tools(&["other"]).await;
+        gw.put_server("desk", &other.url());
+        assert_eq!(ear.next().await["method"], TOOLS, "{is_modern}");
+        has_its_result(&mut ear, &format!("another server; modern: {is_modern}")).await;
+    }
+    let (upstream, gw, _) = before(true, json!({"listChanged": true}), "/mcp/desk").await;
+    let mut ear = listens(&gw, Client::StatelessLines, "/mcp/desk").await;
+    upstream.stop();
+    let last = ear.next().await;
+    assert_eq!(last["id"], "l", "a server that goes away is told of, too: {last}");
+}
+
+#[tokio::test]
+async fn a_listen_at_standard_streams_is_cancelled_by_its_id() {
+    for is_modern in [false, true] {
+        let (_upstream, gw, speak) = before(is_modern, json!({"listChanged": true}), "/mcp/desk").await;
+        let mut ear = listens(&gw, Client::StatelessLines, "/mcp/desk").await;
+        let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "l"}});
+        let input = ear.input.as_mut().expect("standard streams");
+        input.write_all(format!("{cancel}\n").as_bytes()).await.expect("it can be written");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        speak.notify_waiters();
+        gw.put_policy("desk", AFTER);
+        assert_eq!(ear.told().await, [""; 0], "{is_modern}: it hears nothing more, not even an answer");
     }
 }
 

@@ -10,14 +10,14 @@ use gatelodge_mcp::{Id, Method, Request, Upstream as Said, read_upstream};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
-use super::Listener;
+use super::{End, Listener, unwanted};
 use crate::Gateway;
 use crate::call::{Permit, own_answer};
 use crate::http::line::Line;
 use crate::lists::{Lists, SUBSCRIPTION};
 use crate::methods::server::MayHear;
 use crate::methods::stream::{LOOK, follow};
-use crate::session::Session;
+use crate::session::{Session, UnderWay};
 use crate::upstream::Outgoing;
 use crate::visit::Visit;
 
@@ -84,8 +84,14 @@ impl Filter {
 }
 
 /// Holds the stream open until either side ends it.
-pub(super) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, heard: Vec<MayHear>, line: &mut Line) {
-    let Some(session) = visit.far_session() else { return };
+pub(super) async fn listen(
+    gw: &Gateway,
+    visit: &Visit,
+    (request, under_way): (&Request<'_>, Option<&UnderWay>),
+    heard: Vec<MayHear>,
+    line: &mut Line,
+) -> End {
+    let Some(session) = visit.far_session() else { return End::Over };
     let filter = Filter::of(request, session, &heard);
     let mut messages = session.hub.listen();
     gw.follow_hub_of(visit, session);
@@ -102,7 +108,7 @@ pub(super) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, h
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut look = tokio::time::interval(LOOK);
     let mut listener = Listener::new(visit, Some(filter.lists));
-    loop {
+    let end = loop {
         tokio::select! {
             message = messages.recv() => match message {
                 Ok(message) => {
@@ -112,12 +118,12 @@ pub(super) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, h
                 }
                 // It reads too slowly; what it missed, the next list tells.
                 Err(RecvError::Lagged(_)) => gw.metrics.dropped(),
-                Err(RecvError::Closed) => break,
+                Err(RecvError::Closed) => break End::Over,
             },
             _ = keep_alive.tick() => line.keep_alive().await,
             _ = look.tick() => {
                 if !listener.look(gw, request, line).await {
-                    break;
+                    break End::Over;
                 }
                 gw.follow_hub_of(&listener.visit, session);
                 // A server that had forgotten the session has forgotten what was to be heard of, too.
@@ -127,15 +133,16 @@ pub(super) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, h
                     }
                 }
             }
-            () = line.gone() => break,
-            () = gw.stopping() => break,
+            () = unwanted(line, under_way) => break End::Unwanted,
+            () = gw.stopping() => break End::Over,
         }
-    }
+    };
     for heard in &heard {
         if session.hub.unwatch(heard.uri()) {
             ask(gw, visit, &Method::ResourcesUnsubscribe, heard).await;
         }
     }
+    end
 }
 
 /// Subscribes at the upstream, or ends that. One that will not have it never tells.
