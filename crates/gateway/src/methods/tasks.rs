@@ -10,7 +10,7 @@ use http::StatusCode;
 
 use self::list::list;
 use self::owner::is_passed_over;
-pub(crate) use self::owner::{is_for, not_there, not_to_hear, note, of_client};
+pub(crate) use self::owner::{are_named, is_for, not_there, not_to_hear, note, of_client};
 use super::{call, initialize};
 use crate::Gateway;
 use crate::call::{Facts, Refusal, Trail};

@@ -117,6 +117,12 @@ pub(crate) fn of_client(gw: &Gateway, visit: &Visit, asked: &ServerRequest<'_>) 
     Some(method.ok_or(Refusal::Unaddressed))
 }
 
+/// Whether a request wants to listen to tasks.
+pub(crate) fn are_named(request: &Request<'_>) -> bool {
+    let named = request.params().and_then(|params| params.get("notifications")?.get("taskIds"));
+    named.is_some_and(|named| named.elements().next().is_some())
+}
+
 /// The first task that a request wants to listen to and that the grant may not hear of.
 pub(crate) async fn not_to_hear(gw: &Gateway, visit: &Visit, request: &Request<'_>, line: &mut Line) -> Option<String> {
     let named = request.params()?.get("notifications")?.get("taskIds")?;
