@@ -31,7 +31,7 @@ pub(crate) use exchange::Exchange;
 pub use http::TlsError;
 pub(crate) use http::{Pool, innermost, pool};
 pub(crate) use offer::{Offer, OfferedTool, Offers};
-pub(crate) use outgoing::{Link, ModernHead, Outgoing, SendError, Verb};
+pub(crate) use outgoing::{HttpSession, Link, ModernHead, Outgoing, SendError, Verb};
 pub use secret::{MIN_SECRET, Secrets};
 
 use self::child::{Child, Keeping};
@@ -292,7 +292,7 @@ impl Client {
     /// Sends what a permit allows, and gives the beginning of the answer.
     pub async fn send(&self, upstream: &Upstream, permit: Permit) -> Result<Exchange, SendError> {
         let outgoing = permit.into_outgoing();
-        if matches!(outgoing.link, Link::Unopened) {
+        if outgoing.link.is_elsewhere(upstream) {
             return Err(SendError::NotSent("the session could not be opened again at the server".to_owned()));
         }
         match &upstream.config.way {

@@ -6,7 +6,7 @@ use gatelodge_mcp::{Era, Id, Message, Method, Notification, Outcome as Answer, R
 use gatelodge_store::Outcome;
 use http::StatusCode;
 
-use super::initialize::open_if_restored;
+use super::initialize::reopen_if_elsewhere;
 use super::server::tell;
 use crate::Gateway;
 use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, forward, status_of, under_our_id};
@@ -91,7 +91,7 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) 
         return kept_here(gw, visit, message).await;
     }
     let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
-    open_if_restored(gw, visit).await;
+    reopen_if_elsewhere(gw, visit).await;
     let permit = match message {
         Message::Notification(said) => {
             trail.method(said.method().name());

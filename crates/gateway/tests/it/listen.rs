@@ -1,7 +1,8 @@
 //! `subscriptions/listen`: how it ends, and what becomes of what was named when what is in force changes.
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use super::rows_kit::{
-    ALL, Caller, answered, chunk, count, event, modern_answer, open_stream, read_until, result_of, stream,
+    ALL, Caller, answered, chunk, count, event, modern_answer, open_stream, read_until, result_of, stream, until,
 };
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
@@ -119,4 +120,39 @@ async fn a_task_that_is_not_to_be_heard_of_any_more_ends_the_stream_for_all_serv
     assert_eq!((refused.status, refused.code()), (200, -32602), "{}", refused.body);
     assert!(refused.body.contains("Unknown task: `desk__t1`"), "and is told why: {}", refused.body);
     assert!(count(&desk, "subscriptions/listen") >= 3, "the stream without tasks is heard by the new policy");
+}
+
+#[tokio::test]
+async fn who_begins_to_listen_does_not_overtake_who_ends() {
+    let slow = Duration::from_millis(400);
+    let asked: Arc<Mutex<Vec<(String, Instant)>>> = Arc::default();
+    let noted = Arc::clone(&asked);
+    let upstream = FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| match hit.method().as_str() {
+        "initialize" => {
+            let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"resources": {"subscribe": true}},
+                "serverInfo": {"name": "s", "version": "1"}});
+            Some(json_response("200 OK", "mcp-session-id: s-1\r\n", &result_of(hit, &result).to_string()))
+        }
+        method @ ("resources/subscribe" | "resources/unsubscribe") => {
+            noted.lock().expect("a list").push((method.to_owned(), Instant::now()));
+            let mut script = vec![Step::Pause(slow)];
+            script.extend(answered(hit, &json!({}))?);
+            Some(script)
+        }
+        _ => None,
+    })
+    .await;
+    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let named = || json!({"notifications": {"resourceSubscriptions": ["note://1"]}});
+    let count = |method: &str| asked.lock().expect("a list").iter().filter(|(own, _)| own == method).count();
+    let mut first = Caller::of(&gw).begin("subscriptions/listen", named()).await;
+    read_until(&mut first, "acknowledged", 1).await;
+    drop(first);
+    until("the last one ends it", || count("resources/unsubscribe") == 1).await;
+    let mut second = Caller::of(&gw).begin("subscriptions/listen", named()).await;
+    read_until(&mut second, "acknowledged", 1).await;
+    let asked = asked.lock().expect("a list").clone();
+    let methods: Vec<&str> = asked.iter().map(|(method, _)| method.as_str()).collect();
+    assert_eq!(methods, ["resources/subscribe", "resources/unsubscribe", "resources/subscribe"]);
+    assert!(asked[2].1 - asked[1].1 >= slow, "it is asked when the one before was answered: {asked:?}");
 }
