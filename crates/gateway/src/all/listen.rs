@@ -73,9 +73,13 @@ pub(super) async fn listen(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, 
             return refused(gw, &as_asked, &own, trail, line, why).await;
         }
         // Whether it may be heard of, its server's part says; it may be slow.
-        if let Some(task) = tasks::not_there(gw, &as_asked, &own).await {
-            let task = name_of(visit.upstream.name().as_str(), &task);
-            return nowhere(gw, trail, &task, line, reply::unknown_task(request.id(), &task)).await;
+        match tasks::not_there(gw, &as_asked, &own).await {
+            Ok(None) => {}
+            Ok(Some(task)) => {
+                let task = name_of(visit.upstream.name().as_str(), &task);
+                return nowhere(gw, trail, &task, line, reply::unknown_task(request.id(), &task)).await;
+            }
+            Err(fault) => return tasks::refuse(gw, request, trail, line, &Refusal::Store(fault)).await,
         }
     }
     match Room::for_stream(&all.grant) {

@@ -13,7 +13,7 @@ use http::StatusCode;
 use super::pass::fail;
 use super::server::{MayHear, may_hear_of, unaddressed};
 use super::stream::LOOK;
-use super::tasks::not_to_hear;
+use super::tasks::{self, not_to_hear};
 use crate::Gateway;
 use crate::call::{Facts, Permit, Refusal, Trail, answer, status_of};
 use crate::http::line::Line;
@@ -47,7 +47,11 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, m
         let end = session::listen(gw, visit, (request, under_way), heard, &mut line).await;
         return ended(gw, visit, request, trail, line, end).await;
     }
-    if let Some(task) = not_to_hear(gw, visit, request, &mut line).await {
+    let unheard = match not_to_hear(gw, visit, request, &mut line).await {
+        Ok(unheard) => unheard,
+        Err(fault) => return tasks::refuse(gw, request, trail, line, &Refusal::Store(fault)).await,
+    };
+    if let Some(task) = unheard {
         gw.metrics.refused(Refusal::Unaddressed.code());
         trail.about(visit, Some(&task), None);
         let facts = line.as_known(&Facts::Task { id: task.into(), tool: String::new() });

@@ -66,7 +66,7 @@ async fn listed(
         let Some(id) = entry.get("taskId").and_then(|id| id.as_str()) else { continue };
         let is_shown = match own.get(&hash(visit, &id)) {
             Some(tool) => may_hear(gw, visit, tool),
-            None => is_passed_over(gw, visit, &id).await,
+            None => is_passed_over(gw, visit, &id).await.map_err(Refusal::Store)?,
         };
         if is_shown {
             entries.push(entry.raw());
