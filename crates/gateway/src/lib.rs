@@ -194,7 +194,7 @@ impl Gateway {
             self.end_idle_sessions().await;
             self.note_sessions().await;
             self.sweep_tasks().await;
-            self.end_paused_calls().await;
+            self.end_paused_calls();
             self.pool.sweep(|id, grant, server| self.sessions.is_there(id, grant, server));
             self.tell_unauthenticated().await;
         }

@@ -62,7 +62,14 @@ pub(crate) async fn carry(
             line.hang_up();
             gw.write(trail.outcome(Outcome::Cancelled, None)).await;
         }
-        Err(stop) => stopped(gw, visit, request, facts, trail, line, stop).await,
+        Err(stop) => {
+            let is_denied = matches!(stop.refusal, Refusal::Denied(_));
+            stopped(gw, visit, request, facts, trail, line, stop).await;
+            // What waits for answers that nobody may give any more, waits in vain.
+            if is_denied && let Ok(Some(paused)) = resumed(gw, visit, request, facts) {
+                gw.cancel(*paused);
+            }
+        }
     }
 }
 
@@ -155,7 +162,7 @@ async fn walk(
     }
     let terms = judge(visit, facts, offer.as_deref(), trail)?;
     let params = mirrored(visit, facts, offer.as_deref())?;
-    let resumed = resumed(gw, visit, request, facts)?;
+    let resumed = judged_anew(gw, visit, request, facts)?;
     // What goes on was paid for when it began.
     let terms = if resumed.is_some() { Terms::default() } else { terms };
     let taken = match take(gw, visit, &terms, trail).await {
@@ -344,6 +351,21 @@ fn resumed(
     })
 }
 
+/// The same, if the policy in force lets its client answer. Else nobody goes on with it.
+fn judged_anew(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    facts: &Facts<'_>,
+) -> Result<Option<Box<Paused>>, Refusal> {
+    let resumed = resumed(gw, visit, request, facts)?;
+    if let Err(refusal) = super::input::judge_answers(gw, visit, request, resumed.as_deref()) {
+        resumed.into_iter().for_each(|paused| gw.cancel(*paused));
+        return Err(refusal);
+    }
+    Ok(resumed)
+}
+
 async fn send(
     gw: &Gateway,
     visit: &Visit,
@@ -401,6 +423,9 @@ async fn send(
                 if let Some(result) = super::input::wanted(visit, &message, &gw.settings.reply) =>
             {
                 Ok(Carried::InputRequired { result })
+            }
+            (Ended::Answer(message), Some(_)) if !super::input::may_all_be_asked(gw, visit, &message).await => {
+                Err(SendError::Unusable("the server asks what the client is not asked".to_owned()))
             }
             (Ended::Answer(message), Some(exchange)) => {
                 if may_pause && let Some(text) = super::input::pages(gw, visit, &message).await {

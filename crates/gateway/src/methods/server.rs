@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gatelodge_json::read;
 use gatelodge_mcp::{Id, Method, ServerNotification, ServerRequest};
-use gatelodge_policy::{Decision, Reason, decide};
+use gatelodge_policy::{Code, Decision, Reason, decide};
 use gatelodge_store::{Mode, Outcome};
 
 use super::tasks;
@@ -119,6 +119,19 @@ pub(super) async fn may_be_asked(gw: &Gateway, visit: &Visit, name: &str) -> boo
             gw.write(trail.refused(&refusal)).await;
             false
         }
+    }
+}
+
+/// Whether the policy in force lets an upstream have the answer to what it asked before.
+pub(super) fn may_be_answered(gw: &Gateway, visit: &Visit, name: &str) -> Result<(), Refusal> {
+    match judge(gw, visit, &Facts::Method { name }) {
+        // The call itself may be made: that is no secret, as it is of what is not listed.
+        Err(reason) if visit.door.mode == Mode::Enforce => {
+            let message =
+                format!("the policy does not let the server ask `{name}`; what you answer was not sent").into();
+            Err(Refusal::Denied(Reason { code: Code::Denied, message, ..reason }))
+        }
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 
