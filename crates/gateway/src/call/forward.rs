@@ -124,6 +124,11 @@ async fn forwarded(
         }
         Err(fault) => Err(fault),
     };
+    // A refusal in words that are none of the protocol's is one by its status.
+    let ended = match ended {
+        Err(SendError::Unusable(_)) if !status.is_success() => Err(SendError::Status(status.as_u16())),
+        ended => ended,
+    };
     let is_strange = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
     if is_strange && !is_to_us(errand, &ended) {
         doubt(gw, visit).await;
