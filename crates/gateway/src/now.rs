@@ -46,6 +46,7 @@ impl Gateway {
         Some(Visit {
             grant: Arc::clone(grant),
             door: door.clone(),
+            acceptances: upstream.acceptances(),
             upstream: Arc::clone(upstream),
             address: Arc::clone(address),
             side: Side::Legacy(None),

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use gatelodge_gateway::Accepting;
+use gatelodge_policy::Category;
 use gatelodge_testkit::{FakeUpstream, Hit, Script, SseCaller, Step, TestGateway, json_response, tool};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, DuplexStream};
@@ -401,6 +403,36 @@ async fn a_server_that_moves_is_greeted_at_its_new_address_before_it_is_heard() 
             let answer = gw.call("read", json!({"n": 1})).await;
             assert_eq!(answer.text(), r#"{"n":1}"#, "and calls go there, too");
         }
+    }
+}
+
+#[tokio::test]
+async fn what_a_person_accepts_or_says_of_tools_is_told() {
+    let accepting = Accepting { review: true, ..Accepting::default() };
+    for (client, path) in [
+        (Client::Session, "/mcp/desk"),
+        (Client::Stateless, "/mcp/desk"),
+        (Client::Sse, "/mcp/desk"),
+        (Client::Lines, "/mcp/desk"),
+        (Client::Session, "/mcp"),
+        (Client::Stateless, "/mcp"),
+    ] {
+        let case = format!("{client:?} at {path}");
+        let upstream = server(false, json!({"listChanged": true}), &Arc::default()).await;
+        let builder = TestGateway::builder().policy(BEFORE).accepting(accepting);
+        let builder = if path == "/mcp" { builder.at_all() } else { builder };
+        let gw = builder.start(&upstream).await;
+        let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+        assert_eq!(gw.send(&list).await.message()["result"]["tools"], json!([]), "{case}");
+        let mut ear = listens(&gw, client, path).await;
+        gw.change_grants(|_| ());
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        assert!(ear.messages.is_empty(), "{case}: nothing has changed");
+        gw.accept_all().await;
+        assert_eq!(ear.next().await["method"], TOOLS, "{case}: accepted");
+        assert!(!ear.told().await.contains(&TOOLS.to_owned()), "{case}: once");
+        gw.say("wipe", Category::Destructive, false).await;
+        assert_eq!(ear.next().await["method"], TOOLS, "{case}: classified");
     }
 }
 
