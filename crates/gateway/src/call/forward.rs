@@ -10,7 +10,7 @@ use gatelodge_store::{CallId, Outcome};
 use http::StatusCode;
 use tokio::time::{MissedTickBehavior, interval_at};
 
-use super::{Permit, Resumption};
+use super::{Permit, Progress, Resumption};
 use crate::Gateway;
 use crate::http::line::Line;
 use crate::methods::discover::doubt;
@@ -62,8 +62,8 @@ pub(crate) struct Errand<'a> {
     pub visit: &'a Visit,
     /// Our id for it, which is also the progress token towards the upstream.
     pub call: CallId,
-    /// The caller's progress token.
-    pub progress: Option<&'a Id<'a>>,
+    /// What the caller hears of its progress; none if it does not want to.
+    pub progress: Option<&'a Progress>,
     pub under_way: Option<&'a UnderWay>,
     /// Whether it does nothing at the upstream, so that nobody needs the answer when the caller has gone.
     pub is_only_asking: bool,

@@ -13,8 +13,8 @@ use super::offer::offer_for;
 use super::{crossing, initialize, tasks};
 use crate::Gateway;
 use crate::call::{
-    Bond, Ended, Errand, Facts, Paused, Permit, Refusal, Trail, answer, forward, go_on, mirrored, status_of, take,
-    under_our_id,
+    Bond, Ended, Errand, Facts, Paused, Permit, Progress, Refusal, Trail, answer, forward, go_on, mirrored, status_of,
+    take, under_our_id,
 };
 use crate::http::line::Line;
 use crate::http::reply;
@@ -193,17 +193,18 @@ async fn walk(
         }
     };
     let under_way = entry.as_ref().map(|entry| entry.under_way.as_ref());
+    let progress = Progress::of(request).map(Arc::new);
     let mut rounds = 0;
     let sent = loop {
         let is_first = rounds == 0 && matches!(step, Step::Send(..));
-        let sent = send(gw, visit, (request, facts), under_way, step, line).await;
+        let sent = send(gw, visit, (request, facts), (under_way, progress.as_deref()), step, line).await;
         let sent = if is_first { sent } else { sent.map_err(SendError::behind_a_call) };
         let Ok(Carried::InputRequired { result }) = sent else { break sent };
         rounds += 1;
         if rounds > MAX_ROUNDS {
             break Err(SendError::Unusable("the server asks the client again and again".to_owned()));
         }
-        let asking = super::input::ask_client(gw, visit, request, under_way, &result, line);
+        let asking = super::input::ask_client(gw, visit, under_way, &result, line);
         let unanswered = || Err(SendError::Unusable("the client did not answer what the server asked".to_owned()));
         let next = tokio::time::timeout(gw.settings.answer_time, asking).await.unwrap_or_else(|_| unanswered());
         // The client may think for minutes. What was judged before holds only if nothing has changed.
@@ -224,7 +225,7 @@ async fn walk(
     };
     match sent {
         Ok(carried) => {
-            note_task(gw, visit, request, facts, trail, &carried).await;
+            note_task(gw, visit, progress, facts, trail, &carried).await;
             Ok(carried)
         }
         Err(SendError::NotSent(why)) => {
@@ -246,15 +247,14 @@ async fn walk(
 async fn note_task(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    progress: Option<Arc<Progress>>,
     facts: &Facts<'_>,
     trail: &Trail,
     carried: &Carried,
 ) {
     if let (Facts::Tool { name, .. }, Carried::Answered { text, .. }) = (facts, carried) {
         let call = trail.call();
-        let token = request.meta().progress_token().map(|token| (call.as_str(), token));
-        tasks::note(gw, visit, name, text, token).await;
+        tasks::note(gw, visit, name, text, progress.map(|progress| (call.as_str(), progress))).await;
     }
 }
 
@@ -370,26 +370,16 @@ async fn send(
     gw: &Gateway,
     visit: &Visit,
     (request, facts): (&Request<'_>, &Facts<'_>),
-    under_way: Option<&UnderWay>,
+    (under_way, progress): (Option<&UnderWay>, Option<&Progress>),
     step: Step,
     line: &mut Line,
 ) -> Result<Carried, SendError> {
-    let progress = request.meta().progress_token();
     let call = match &step {
         Step::Send(call, _) => *call,
         Step::GoOn(paused) => paused.call,
     };
     let may_pause = matches!(request.method(), Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead);
-    let errand = Errand {
-        gw,
-        visit,
-        call,
-        progress: progress.as_ref(),
-        under_way,
-        is_only_asking: false,
-        is_callers: true,
-        may_pause,
-    };
+    let errand = Errand { gw, visit, call, progress, under_way, is_only_asking: false, is_callers: true, may_pause };
     let brings_answers = matches!(step, Step::Send(..)) && super::input::brings_answers(request);
     let sending = async {
         let ended = match step {

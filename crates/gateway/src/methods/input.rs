@@ -191,7 +191,6 @@ pub(crate) struct Answers {
 pub(crate) async fn ask_client(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
     under_way: Option<&UnderWay>,
     result: &str,
     line: &mut Line,
@@ -199,12 +198,12 @@ pub(crate) async fn ask_client(
     let unusable = |what: &str| SendError::Unusable(what.to_owned());
     let document = read(result.as_bytes(), &gw.settings.reply).map_err(|_| unusable("the answer cannot be read"))?;
     let state = document.root().get("requestState").map(|state| state.raw().to_owned());
-    let progress = request.meta().progress_token();
     let errand = Errand {
         gw,
         visit,
         call: gw.new_call(),
-        progress: progress.as_ref(),
+        // Nothing is heard of the server meanwhile.
+        progress: None,
         under_way,
         is_only_asking: false,
         is_callers: true,

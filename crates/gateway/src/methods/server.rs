@@ -18,7 +18,7 @@ use crate::visit::{Crossing, Visit};
 pub(crate) async fn notification(errand: &Errand<'_>, said: &ServerNotification<'_>) -> Option<String> {
     let is_own = said.reference().is_some_and(|token| token == Id::string(errand.call.as_str()));
     if *said.method() == Method::Progress && is_own {
-        return errand.progress.and_then(|token| said.referring_to(token));
+        return errand.progress.and_then(|progress| progress.told(said));
     }
     let text = unaddressed(errand.gw, errand.visit, said).await?;
     if errand.visit.crossing() == Crossing::ToSession && is_of_listeners(said.method()) {
@@ -44,7 +44,7 @@ pub(crate) async fn unaddressed(gw: &Gateway, visit: &Visit, said: &ServerNotifi
         Method::ElicitationComplete | Method::TaskStatus if visit.crossing() == Crossing::ToSession => None,
         Method::TaskChanged if visit.crossing() == Crossing::ToStateless => None,
         // Of a call that has made a task one hears until that is done.
-        Method::Progress => said.referring_to(&visit.session()?.progress_of(&said.reference()?)?),
+        Method::Progress => visit.session()?.progress_of(&said.reference()?)?.told(said),
         Method::TaskStatus | Method::TaskChanged => {
             tasks::is_for(gw, visit, said.params()?).await.then(|| said.text().to_owned())
         }

@@ -1,17 +1,18 @@
 //! Whose a task is: noted when the answer to a call makes it, looked up whenever somebody speaks of it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::{Value, read};
-use gatelodge_mcp::{Id, Method, Payload, Request, ServerRequest, Upstream as Said, made_task, read_upstream};
+use gatelodge_mcp::{Method, Payload, Request, ServerRequest, Upstream as Said, made_task, read_upstream};
 use gatelodge_policy::{Decision, decide};
 use gatelodge_store::{IdHash, Mode, StoreError, TaskRow};
 use tracing::warn;
 
 use crate::Gateway;
-use crate::call::{Facts, Refusal};
+use crate::call::{Facts, Progress, Refusal};
 use crate::http::line::Line;
 use crate::methods::offer::offer_for;
 use crate::upstream::Link;
@@ -55,7 +56,13 @@ pub(super) fn hash(visit: &Visit, id: &str) -> IdHash {
 }
 
 /// Notes whose a task is that the answer to a call has made, before the caller gets to know it.
-pub(crate) async fn note(gw: &Gateway, visit: &Visit, tool: &str, text: &Bytes, token: Option<(&str, Id<'_>)>) {
+pub(crate) async fn note(
+    gw: &Gateway,
+    visit: &Visit,
+    tool: &str,
+    text: &Bytes,
+    progress: Option<(&str, Arc<Progress>)>,
+) {
     // Most answers do not have the word in them at all, and large ones are not worth looking through.
     if visit.crossing() != Crossing::None
         || text.len() > MAX_ANSWER
@@ -69,8 +76,8 @@ pub(crate) async fn note(gw: &Gateway, visit: &Visit, tool: &str, text: &Bytes, 
     visit.upstream.note_tasks();
     if let Some(session) = visit.session() {
         session.note_tasks();
-        if let Some((own, token)) = token {
-            session.note_progress(own, token.into_owned());
+        if let Some((own, told)) = progress {
+            session.note_progress(own, told);
         }
     }
     let now = gw.clock.now();
