@@ -51,6 +51,7 @@ impl All {
             .map(|(upstream, door)| Visit {
                 grant: Arc::clone(grant),
                 door: door.clone(),
+                acceptances: upstream.acceptances(),
                 upstream: Arc::clone(upstream),
                 address: Arc::clone(address),
                 side: Side::Legacy(None),

@@ -5,6 +5,7 @@ mod forward;
 mod mirrored;
 mod paused;
 mod permit;
+mod progress;
 mod refusal;
 mod reserve;
 mod resume;
@@ -19,6 +20,7 @@ pub(crate) use forward::{
 pub(crate) use mirrored::mirrored;
 pub(crate) use paused::{Bond, Paused, PausedCalls, Question};
 pub(crate) use permit::Permit;
+pub(crate) use progress::Progress;
 pub(crate) use refusal::Refusal;
 pub(crate) use reserve::take;
 use resume::Resumption;

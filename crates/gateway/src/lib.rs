@@ -151,6 +151,7 @@ impl Gateway {
             has_grant
                 && session.server().and_then(|server| live.server(server)).is_some_and(|upstream| link.is_of(upstream))
         });
+        self.look_at_accepted();
     }
 
     /// What is in force now.
@@ -194,7 +195,7 @@ impl Gateway {
             self.end_idle_sessions().await;
             self.note_sessions().await;
             self.sweep_tasks().await;
-            self.end_paused_calls().await;
+            self.end_paused_calls();
             self.pool.sweep(|id, grant, server| self.sessions.is_there(id, grant, server));
             self.tell_unauthenticated().await;
         }
@@ -248,7 +249,8 @@ impl Gateway {
         let _ = stop.wait_for(|stop| *stop).await;
     }
 
-    /// Whether what a long stream was opened by is still in force: the grant with its labels, its server and the policy's version.
+    /// Whether what a long stream was opened by is still in force: the grant with its labels, its server, what is accepted
+    /// of that, and the policy's version.
     pub(crate) fn still_holds(&self, visit: &Visit) -> bool {
         let live = self.live();
         let config = &visit.grant.config;
@@ -261,7 +263,9 @@ impl Gateway {
         }
         let door = grant.config.doors.get(visit.upstream.name());
         let is_same = door.is_some_and(|door| door.is_same(&visit.door));
-        is_same && live.server(visit.upstream.name()).is_some_and(|server| Arc::ptr_eq(server, &visit.upstream))
+        is_same
+            && visit.acceptances == visit.upstream.acceptances()
+            && live.server(visit.upstream.name()).is_some_and(|server| Arc::ptr_eq(server, &visit.upstream))
     }
 
     /// The gateway, for a task that outlives a request.

@@ -8,7 +8,8 @@ use gatelodge_store::{ServerName, TokenHash};
 use crate::Gateway;
 use crate::lists::Lists;
 use crate::methods::discover::{Said, ask};
-use crate::methods::initialize::open_if_restored;
+use crate::methods::initialize::reopen_if_elsewhere;
+use crate::methods::stream::{AGAIN, AT_MOST};
 use crate::session::Session;
 use crate::visit::{Side, Visit};
 
@@ -45,6 +46,7 @@ impl Gateway {
         Some(Visit {
             grant: Arc::clone(grant),
             door: door.clone(),
+            acceptances: upstream.acceptances(),
             upstream: Arc::clone(upstream),
             address: Arc::clone(address),
             side: Side::Legacy(None),
@@ -53,15 +55,32 @@ impl Gateway {
     }
 
     /// Of which lists the server promised a client with a session to tell. Of one that was kept over a restart the
-    /// server has to be asked again.
+    /// server has to be asked again, until it answers.
     pub(crate) async fn promised(&self, visit: &Visit, session: &Session) -> Lists {
+        let mut pause = AGAIN;
+        loop {
+            match self.promised_now(visit, session).await {
+                Some(lists) => return lists,
+                // Of a session that is over nobody is promised anything.
+                None if !self.sessions.has(session.id()) => return Lists::default(),
+                None => tokio::time::sleep(pause).await,
+            }
+            pause = (pause * 2).min(AT_MOST);
+        }
+    }
+
+    /// The same; none if the server does not answer now.
+    async fn promised_now(&self, visit: &Visit, session: &Session) -> Option<Lists> {
         if session.lists().is_none() && session.is_far_stateless() {
-            if let Ok(Said::Welcome(welcome)) = ask(self, visit).await {
-                session.note_lists(&welcome);
+            match ask(self, visit).await {
+                Ok(Said::Welcome(welcome)) => session.note_lists(&welcome),
+                // It answers, and promises nothing.
+                Ok(Said::Refused | Said::NotStateless) => return Some(Lists::default()),
+                Err(_) => return None,
             }
         } else if session.lists().is_none() {
-            open_if_restored(self, visit).await;
+            reopen_if_elsewhere(self, visit).await;
         }
-        session.lists().unwrap_or_default()
+        session.lists()
     }
 }

@@ -15,7 +15,6 @@ use crate::call::Trail;
 use crate::http::line::{Line, Slot};
 use crate::http::mcp::dispatch;
 use crate::http::reply;
-use crate::lists;
 use crate::methods::{initialize, pass, pool, stream};
 use crate::now::Now;
 use crate::session::{Calls, ClientInfo, Session};
@@ -173,21 +172,32 @@ fn hear(gw: &Arc<Gateway>, visit: &Visit, texts: &mpsc::Sender<Bytes>, slot: &Sl
     gw.spawn(async move {
         let gw = task;
         let Some(texts) = texts.upgrade() else { return };
+        let written = |text: &str| Bytes::copy_from_slice(text.as_bytes());
+        let (mut heard, mut is_due) = (None, false);
         loop {
+            let telling = async {
+                if is_due {
+                    stream::tell(&gw, &visit, &texts, written).await;
+                    is_due = false;
+                }
+                std::future::pending::<()>().await;
+            };
             tokio::select! {
-                () = stream::follow(&gw, &visit, None, &texts, |text| Bytes::copy_from_slice(text.as_bytes())) => {}
+                () = stream::follow(&gw, &visit, heard, &texts, written) => {}
+                () = telling => {}
                 () = gw.changes(&visit) => {}
                 () = end.notified() => break,
                 () = gw.stopping() => break,
             }
+            heard = session.heard();
             match gw.now(&visit) {
                 Now::Same => {}
                 Now::Over => break,
                 Now::Other(next) => {
+                    is_due = true;
+                    // Another server knows nothing of the events of this one.
+                    heard = heard.filter(|_| Arc::ptr_eq(&visit.upstream, &next.upstream));
                     visit = *next;
-                    for method in gw.promised(&visit, &session).await.methods() {
-                        let _ = texts.send(lists::changed(&method).into()).await;
-                    }
                 }
             }
         }

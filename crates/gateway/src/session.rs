@@ -27,10 +27,11 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use self::hub::Hub;
 use self::parts::Parts;
 use self::words::{OwnWords, Watched};
+use crate::call::Progress;
 use crate::lists::Lists;
 use crate::upstream::Link;
 
-pub(crate) use self::calls::{Calls, UnderWay};
+pub(crate) use self::calls::{Calls, UnderWay, cancelled};
 pub(crate) use self::replay::{Place, STANDALONE, Streams};
 
 /// The most of a client's name that is kept.
@@ -98,8 +99,8 @@ pub(crate) struct Session {
     has_tasks: AtomicBool,
     /// The client's own tasks: by which method the upstream asked for what they do.
     client_tasks: Mutex<VecDeque<(String, String)>>,
-    /// The client's progress tokens of calls that have made tasks, by our own.
-    progress: Mutex<VecDeque<(String, Id<'static>)>>,
+    /// What the client hears of the progress of calls that have made tasks, by our own tokens.
+    progress: Mutex<VecDeque<(String, Arc<Progress>)>>,
     /// The client's requests under way, by the ids it gave them: each is told when the client cancels.
     under_way: Calls,
     /// What the upstream asked of the client, by the ids we gave it.
@@ -350,19 +351,19 @@ impl Session {
         self.has_tasks.store(true, Ordering::Relaxed);
     }
 
-    /// Notes under which token the client hears of a call that has made a task.
-    pub fn note_progress(&self, own: &str, token: Id<'static>) {
+    /// Notes what the client hears of the progress of a call that has made a task.
+    pub fn note_progress(&self, own: &str, told: Arc<Progress>) {
         let mut progress = lock(&self.progress);
-        progress.push_back((own.to_owned(), token));
+        progress.push_back((own.to_owned(), told));
         if progress.len() > MAX_TASKS {
             progress.pop_front();
         }
     }
 
-    /// The client's token for one of ours.
-    pub fn progress_of(&self, own: &Id<'_>) -> Option<Id<'static>> {
+    /// What the client hears of progress under a token of ours.
+    pub fn progress_of(&self, own: &Id<'_>) -> Option<Arc<Progress>> {
         let own = own.as_str()?;
-        lock(&self.progress).iter().find(|(known, _)| *known == own).map(|(_, token)| token.clone())
+        lock(&self.progress).iter().find(|(known, _)| *known == own).map(|(_, told)| Arc::clone(told))
     }
 
     /// Notes a task that the client has made of what the upstream asked by a method.

@@ -13,15 +13,16 @@ mod secret;
 mod sse;
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ::http::Uri;
 use ::http::header::{HeaderMap, HeaderName, HeaderValue};
 use arc_swap::ArcSwapOption;
 use gatelodge_mcp::Revision;
-use gatelodge_store::ServerName;
+use gatelodge_store::{Known, ServerName};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Mutex, Semaphore};
 
@@ -31,7 +32,7 @@ pub(crate) use exchange::Exchange;
 pub use http::TlsError;
 pub(crate) use http::{Pool, innermost, pool};
 pub(crate) use offer::{Offer, OfferedTool, Offers};
-pub(crate) use outgoing::{Link, ModernHead, Outgoing, SendError, Verb};
+pub(crate) use outgoing::{HttpSession, Link, ModernHead, Outgoing, SendError, Verb};
 pub use secret::{MIN_SECRET, Secrets};
 
 use self::child::{Child, Keeping};
@@ -143,6 +144,9 @@ pub struct Upstream {
     pub(crate) offers: Arc<Offers>,
     /// What its accepted tools can do, as it was found last.
     pub(crate) categories: ArcSwapOption<Categories>,
+    /// What was accepted and said of its tools, as it was found last, and how often that was something else than before.
+    accepted: std::sync::Mutex<Option<u64>>,
+    acceptances: AtomicU64,
     /// Bounds the processes that run for it.
     children: Arc<Semaphore>,
     restarts: Arc<Restarts>,
@@ -179,6 +183,8 @@ impl Upstream {
             in_flight: Arc::new(Semaphore::new(in_flight)),
             offers: Arc::default(),
             categories: ArcSwapOption::empty(),
+            accepted: std::sync::Mutex::default(),
+            acceptances: AtomicU64::new(0),
             children: Arc::new(Semaphore::new(children)),
             restarts: Arc::default(),
             shared: std::sync::Mutex::default(),
@@ -205,6 +211,29 @@ impl Upstream {
 
     pub(crate) fn secrets(&self) -> &Secrets {
         &self.secrets
+    }
+
+    /// Notes what was accepted and said of its tools. Where that is something else than before, so are the lists of all
+    /// who have seen one.
+    pub(crate) fn note_accepted(&self, known: &Known) {
+        let pins = known.accepted.iter().map(|pin| hashed(&(&pin.definition.name, &pin.definition.fingerprint)));
+        let said = known.said.iter().map(|said| hashed(&(&said.tool, said.category.as_str(), &said.fingerprint)));
+        // In whatever order they come.
+        let now = pins.chain(said).fold(0, u64::wrapping_add);
+        let mut accepted = self.accepted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if accepted.replace(now).is_some_and(|before| before != now) {
+            self.acceptances.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// How often something else was accepted or said of its tools.
+    pub(crate) fn acceptances(&self) -> u64 {
+        self.acceptances.load(Ordering::Acquire)
+    }
+
+    /// Whether anybody has seen a list of its tools.
+    pub(crate) fn has_been_listed(&self) -> bool {
+        self.accepted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).is_some()
     }
 
     /// The process for requests that stand alone; started if none runs.
@@ -276,6 +305,12 @@ impl Upstream {
     }
 }
 
+fn hashed(value: &impl Hash) -> u64 {
+    let mut hash = DefaultHasher::new();
+    value.hash(&mut hash);
+    hash.finish()
+}
+
 /// The one way out to upstreams.
 pub(crate) struct Client {
     http: HttpClient,
@@ -292,7 +327,7 @@ impl Client {
     /// Sends what a permit allows, and gives the beginning of the answer.
     pub async fn send(&self, upstream: &Upstream, permit: Permit) -> Result<Exchange, SendError> {
         let outgoing = permit.into_outgoing();
-        if matches!(outgoing.link, Link::Unopened) {
+        if outgoing.link.is_elsewhere(upstream) {
             return Err(SendError::NotSent("the session could not be opened again at the server".to_owned()));
         }
         match &upstream.config.way {

@@ -20,6 +20,8 @@ pub(crate) struct Visit {
     pub grant: Arc<LiveGrant>,
     pub door: Door,
     pub upstream: Arc<Upstream>,
+    /// How often something else had been accepted of the upstream's tools when the request came.
+    pub acceptances: u64,
     pub address: Arc<str>,
     pub side: Side,
     /// Which trace the request belongs to, if any.

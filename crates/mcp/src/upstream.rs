@@ -238,6 +238,12 @@ impl<'a> ServerNotification<'a> {
         Id::read(part.value)
     }
 
+    /// How far it has come, as it is written.
+    pub fn progress(&self) -> Option<&'a str> {
+        let parts = split(self.params()?.as_bytes(), &Limits::REPLY).ok()?;
+        parts.into_iter().find(|part| part.key == "progress").map(|part| part.value)
+    }
+
     /// Writes the notification with another request id or token to refer to; none if it refers to nothing.
     pub fn referring_to(&self, id: &Id<'_>) -> Option<String> {
         let part = self.reference_part()?;

@@ -12,7 +12,7 @@ use gatelodge_gateway::{
 use gatelodge_policy::{Category, Format, parse};
 use gatelodge_store::{
     AdminEntry, Clock, Filter, GrantId, Ledger, ManualClock, MemoryStore, Mode, PolicyVersion, Row, SaidClass,
-    SessionRows, Token, TokenHash, ToolPins,
+    SessionRows, TaskRows, Token, TokenHash, ToolPins,
 };
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
@@ -34,6 +34,7 @@ pub struct TestGatewayBuilder {
     accepting: Accepting,
     ledger: Option<Arc<dyn Ledger>>,
     sessions: Option<Arc<dyn SessionRows>>,
+    tasks: Option<Arc<dyn TaskRows>>,
     clock: Arc<ManualClock>,
     /// Further servers: name, URL and policy of the grant.
     further: Vec<(String, String, String)>,
@@ -119,6 +120,12 @@ impl TestGatewayBuilder {
         self
     }
 
+    /// Tasks are kept elsewhere than in memory.
+    pub fn tasks(mut self, tasks: Arc<dyn TaskRows>) -> Self {
+        self.tasks = Some(tasks);
+        self
+    }
+
     /// One more server of the grant, with a policy of its own.
     pub fn and_server(mut self, name: &str, url: &str, policy: &str) -> Self {
         self.further.push((name.to_owned(), url.to_owned(), policy.to_owned()));
@@ -159,12 +166,25 @@ impl TestGatewayBuilder {
     }
 
     async fn start_before(self, way: Way) -> TestGateway {
-        let Self { policy, mode, settings, log_arguments, accepting, ledger, sessions, clock, further, path, .. } =
-            self;
+        let Self {
+            policy,
+            mode,
+            settings,
+            log_arguments,
+            accepting,
+            ledger,
+            sessions,
+            tasks,
+            clock,
+            further,
+            path,
+            ..
+        } = self;
         let pins = Arc::new(MemoryStore::new(clock.clone()));
         let ledger = ledger.unwrap_or_else(|| pins.clone());
         let sessions = sessions.unwrap_or_else(|| pins.clone());
-        let stores = Stores { ledger: Arc::clone(&ledger), pins: pins.clone(), sessions, tasks: pins.clone() };
+        let tasks = tasks.unwrap_or_else(|| pins.clone());
+        let stores = Stores { ledger: Arc::clone(&ledger), pins: pins.clone(), sessions, tasks };
         let server =
             |name: &str, way| UpstreamConfig { name: name.parse().expect("a name"), way, log_arguments, accepting };
         let mut servers = vec![server(SERVER, way)];
@@ -258,6 +278,7 @@ impl TestGateway {
             accepting: Accepting::default(),
             ledger: None,
             sessions: None,
+            tasks: None,
             clock: Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time"))),
             further: Vec::new(),
             path: "/mcp/desk",

@@ -37,7 +37,17 @@ enum Heard {
     Acknowledged(Bytes),
     Text(Bytes),
     /// It has ended, or did not begin.
-    Ended,
+    Ended(Ended),
+}
+
+/// How one server was left.
+enum Ended {
+    /// A bad moment; it is listened to again.
+    ForNow,
+    /// It has nothing to be listened to. The others go on.
+    ForGood,
+    /// A task that the client named is not there for it, or not any more, as the error says.
+    Refused(Bytes),
 }
 
 /// Holds the stream open until the client ends it.
@@ -63,9 +73,13 @@ pub(super) async fn listen(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, 
             return refused(gw, &as_asked, &own, trail, line, why).await;
         }
         // Whether it may be heard of, its server's part says; it may be slow.
-        if let Some(task) = tasks::not_there(gw, &as_asked, &own).await {
-            let task = name_of(visit.upstream.name().as_str(), &task);
-            return nowhere(gw, trail, &task, line, reply::unknown_task(request.id(), &task)).await;
+        match tasks::not_there(gw, &as_asked, &own).await {
+            Ok(None) => {}
+            Ok(Some(task)) => {
+                let task = name_of(visit.upstream.name().as_str(), &task);
+                return nowhere(gw, trail, &task, line, reply::unknown_task(request.id(), &task)).await;
+            }
+            Err(fault) => return tasks::refuse(gw, request, trail, line, &Refusal::Store(fault)).await,
         }
     }
     match Room::for_stream(&all.grant) {
@@ -76,9 +90,16 @@ pub(super) async fn listen(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, 
             return gw.write(trail.refused(&refusal)).await;
         }
     }
-    listened(gw, all, request, &mut line).await;
-    line.hang_up();
-    gw.write(trail.outcome(Outcome::Ok, None)).await;
+    match listened(gw, all, request, &mut line).await {
+        Some(refused) => {
+            line.finish(refused).await;
+            gw.write(trail.refused(&Refusal::Unaddressed)).await;
+        }
+        None => {
+            line.hang_up();
+            gw.write(trail.outcome(Outcome::Ok, None)).await;
+        }
+    }
 }
 
 /// Whether the client may listen to all that it names by what is in force now, too. Where not, it listens anew, and is
@@ -112,14 +133,18 @@ fn begin(gw: &Arc<Gateway>, all: &All, request: &Request<'_>) -> mpsc::Receiver<
     heard
 }
 
-async fn listened(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, line: &mut Line) {
+/// Listens until the stream has to end. Gives the error where it does not begin, because a server refuses a task.
+async fn listened(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, line: &mut Line) -> Option<Bytes> {
     let mut changes = gw.late.changes();
     let mut all = all.clone();
     let mut heard = begin(gw, &all, request);
     let wanted = wanted(request);
     // Those that are listened to anew, though they were not away.
     let mut anew = HashSet::new();
-    let (acknowledged, early) = acknowledged(&all, wanted, &mut heard).await;
+    let (acknowledged, early) = match acknowledged(&all, wanted, &mut heard).await {
+        Ok(acknowledged) => acknowledged,
+        Err(refused) => return Some(refused),
+    };
     let params = format!(r#"{{"notifications":{acknowledged},"_meta":{{"{SUBSCRIPTION}":{}}}}}"#, request.id());
     let method = Method::SubscriptionsAcknowledged.name();
     line.send(&format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#)).await;
@@ -136,7 +161,9 @@ async fn listened(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, line: &mu
                 Heard::Acknowledged(_) if anew.remove(&server) => {}
                 // It was away; what it would have said meanwhile, the next lists tell.
                 Heard::Acknowledged(_) => tell(wanted, request, line).await,
-                Heard::Ended => drop(anew.remove(&server)),
+                // It would not be heard at all from now on. So the client listens anew, and is told.
+                Heard::Ended(Ended::Refused(_)) => break,
+                Heard::Ended(Ended::ForNow | Ended::ForGood) => drop(anew.remove(&server)),
             },
             Ok(changed) = changes.recv() => {
                 if changed.grant == all.grant.config.id && wanted.has(&changed.method) {
@@ -161,6 +188,7 @@ async fn listened(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, line: &mu
             () = gw.stopping() => break,
         }
     }
+    None
 }
 
 /// The lists that the client wants to hear of. Whatever its servers tell, we do: which they are may change.
@@ -177,11 +205,14 @@ async fn tell(lists: Lists, request: &Request<'_>, line: &mut Line) {
 
 /// What the client will hear of: the lists that it wants, and the rest as far as servers say so in time; and what they
 /// said meanwhile.
+///
+/// # Errors
+/// A server refuses a task that the client named.
 async fn acknowledged(
     all: &All,
     wanted: Lists,
     heard: &mut mpsc::Receiver<(ServerName, Heard)>,
-) -> (String, Vec<Bytes>) {
+) -> Result<(String, Vec<Bytes>), Bytes> {
     let until = Instant::now() + PATIENCE;
     let (mut texts, mut early) = (Vec::new(), Vec::new());
     let mut ended = 0;
@@ -189,7 +220,8 @@ async fn acknowledged(
         match tokio::time::timeout_at(until, heard.recv()).await {
             Ok(Some((_, Heard::Acknowledged(text)))) => texts.push(text),
             Ok(Some((_, Heard::Text(text)))) => early.push(text),
-            Ok(Some((_, Heard::Ended))) => ended += 1,
+            Ok(Some((_, Heard::Ended(Ended::Refused(error))))) => return Err(error),
+            Ok(Some((_, Heard::Ended(Ended::ForNow | Ended::ForGood)))) => ended += 1,
             Ok(None) | Err(_) => break,
         }
     }
@@ -199,7 +231,7 @@ async fn acknowledged(
     let said = documents.iter().filter_map(|document| document.root().get("params")?.get("notifications"));
     let said = said.filter(|said| said.kind() == Kind::Object);
     let said: Vec<Value<'_>> = own.as_ref().map(|own| own.root()).into_iter().chain(said).collect();
-    (union(&said), early)
+    Ok((union(&said), early))
 }
 
 /// Listens to one server for as long as somebody hears it, again and again.
@@ -208,12 +240,13 @@ async fn hear(gw: &Gateway, all: &All, visit: &Visit, text: &str, said: &mpsc::S
     let mut pause = AGAIN;
     loop {
         let began = Instant::now();
-        let is_final = hear_once(gw, all, visit, text, said).await;
+        let ended = hear_once(gw, all, visit, text, said).await;
+        let is_final = !matches!(ended, Ended::ForNow);
         // One that was good for a while is not to be left alone for long.
         if began.elapsed() > AT_MOST {
             pause = AGAIN;
         }
-        if said.send((server.clone(), Heard::Ended)).await.is_err() || is_final {
+        if said.send((server.clone(), Heard::Ended(ended))).await.is_err() || is_final {
             return;
         }
         tokio::select! {
@@ -224,38 +257,44 @@ async fn hear(gw: &Gateway, all: &All, visit: &Visit, text: &str, said: &mpsc::S
     }
 }
 
-/// The same once. Whether it would be of no use again: the server or the policy will not have it.
+/// The same once.
 async fn hear_once(
     gw: &Gateway,
     all: &All,
     visit: &Visit,
     text: &str,
     said: &mpsc::Sender<(ServerName, Heard)>,
-) -> bool {
-    let Ok(Message::Request(request)) = read_message(text.as_bytes(), &gw.settings.request) else { return true };
+) -> Ended {
+    let Ok(Message::Request(request)) = read_message(text.as_bytes(), &gw.settings.request) else {
+        return Ended::ForGood;
+    };
     let server = visit.upstream.name();
     let seated = tokio::select! {
         seated = all.seated(gw, visit, &request) => seated,
-        () = said.closed() => return true,
+        () = said.closed() => return Ended::ForGood,
     };
-    let Ok(seated) = seated else { return false };
-    let (texts, mut queue) = mpsc::channel(WAITING);
+    let Ok(seated) = seated else { return Ended::ForNow };
+    let (texts, queue) = mpsc::channel(WAITING);
     let mut line = Line::of_texts(texts, Slot::default());
     line.hold(Room::for_one_stream());
     line.speak_for(server, request.method(), gw.settings.reply);
-    let hearing = async move {
-        let mut is_final = false;
+    let hearing = async {
+        let (mut queue, mut ended) = (queue, Ended::ForNow);
         loop {
             let text = tokio::select! {
                 text = queue.recv() => text,
                 // The queue goes, so that the line is cut and the server is left in order.
                 () = said.closed() => None,
             };
-            let Some(text) = text else { return is_final };
+            let Some(text) = text else { return ended };
             let heard = match read_upstream(&text, &gw.settings.reply) {
                 Ok(Said::Reply(reply)) => {
-                    let fault = reply.error();
-                    is_final = fault.is_some_and(|fault| fault.code != code::INTERNAL_ERROR.to_string());
+                    let fault = reply.error().and_then(|fault| fault.code.parse().ok());
+                    ended = match fault {
+                        None | Some(code::INTERNAL_ERROR) => Ended::ForNow,
+                        Some(code::INVALID_PARAMS) if tasks::are_named(&request) => Ended::Refused(text.clone()),
+                        Some(_) => Ended::ForGood,
+                    };
                     continue;
                 }
                 Ok(Said::Notification(said)) if *said.method() == Method::SubscriptionsAcknowledged => {
@@ -266,6 +305,6 @@ async fn hear_once(
             let _ = said.send((server.clone(), heard)).await;
         }
     };
-    let ((), is_final) = tokio::join!(dispatch(gw, &seated, &request, line), hearing);
-    is_final
+    let ((), ended) = tokio::join!(dispatch(gw, &seated, &request, line), hearing);
+    ended
 }

@@ -121,6 +121,11 @@ pub(super) async fn one_way(gw: &Gateway, all: &All, message: &Message<'_>) {
     let to = match message {
         // Each server was told when its session was opened.
         Message::Notification(said) if *said.method() == Method::Initialized => return,
+        Message::Notification(said) if *said.method() == Method::Cancelled => {
+            let id = said.reference().ok().flatten();
+            let parts = id.map(|id| session.parts.with_call(&id)).unwrap_or_default();
+            parts.into_iter().map(|(server, part)| (server.to_string(), part, said.text().to_owned())).collect()
+        }
         Message::Notification(said) => notified(open(gw, session), said),
         Message::Response(said) => answered(open(gw, session), said),
         Message::Request(_) => Vec::new(),
@@ -151,11 +156,6 @@ fn notified(parts: Vec<(ServerName, Arc<Session>)>, said: &Notification<'_>) -> 
     let parts = parts.into_iter();
     let whole = |(server, part): (ServerName, Arc<Session>)| (server.to_string(), part, said.text().to_owned());
     match said.method() {
-        Method::Cancelled => {
-            let id = said.reference().ok().flatten();
-            let is_there = |part: &Session| id.as_ref().is_some_and(|id| part.find(id).is_some());
-            parts.filter(|(_, part)| is_there(part)).map(whole).collect()
-        }
         Method::Progress => {
             let Some((server, text)) = said.progress_for_one() else { return Vec::new() };
             let mut parts = parts.filter(|(own, _)| own.as_str() == server);

@@ -10,12 +10,12 @@ use gatelodge_store::{CallId, Outcome};
 use http::StatusCode;
 use tokio::time::{MissedTickBehavior, interval_at};
 
-use super::{Permit, Resumption};
+use super::{Permit, Progress, Resumption};
 use crate::Gateway;
 use crate::http::line::Line;
 use crate::methods::discover::doubt;
 use crate::methods::{initialize, server};
-use crate::session::UnderWay;
+use crate::session::{UnderWay, cancelled};
 use crate::telemetry::ClientSpan;
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::{Crossing, Side, Visit};
@@ -62,8 +62,8 @@ pub(crate) struct Errand<'a> {
     pub visit: &'a Visit,
     /// Our id for it, which is also the progress token towards the upstream.
     pub call: CallId,
-    /// The caller's progress token.
-    pub progress: Option<&'a Id<'a>>,
+    /// What the caller hears of its progress; none if it does not want to.
+    pub progress: Option<&'a Progress>,
     pub under_way: Option<&'a UnderWay>,
     /// Whether it does nothing at the upstream, so that nobody needs the answer when the caller has gone.
     pub is_only_asking: bool,
@@ -123,6 +123,11 @@ async fn forwarded(
             go_on(errand, exchange, line).await
         }
         Err(fault) => Err(fault),
+    };
+    // A refusal in words that are none of the protocol's is one by its status.
+    let ended = match ended {
+        Err(SendError::Unusable(_)) if !status.is_success() => Err(SendError::Status(status.as_u16())),
+        ended => ended,
     };
     let is_strange = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
     if is_strange && !is_to_us(errand, &ended) {
@@ -241,13 +246,6 @@ async fn next_with(asked: &[Bytes], exchange: &mut Exchange) -> Option<Result<Op
         0 => Some(exchange.next().await),
         MOST_AT_ONCE.. => None,
         _ => tokio::time::timeout(TOGETHER, exchange.next()).await.ok(),
-    }
-}
-
-async fn cancelled(under_way: Option<&UnderWay>) {
-    match under_way {
-        Some(under_way) => under_way.cancelled.notified().await,
-        None => std::future::pending().await,
     }
 }
 

@@ -52,6 +52,8 @@ pub(crate) struct Question {
     key: String,
     /// The upstream's id of it.
     pub id: Id<'static>,
+    /// By which method it asks.
+    pub method: String,
     /// Method and parameters, as JSON.
     asked: String,
 }
@@ -64,7 +66,8 @@ impl Question {
             0 => "ask".to_owned(),
             before => format!("ask-{}", before + 1),
         });
-        Self { key, id: asked.id().clone().into_owned(), asked: secrets.cut_json(as_input(asked)) }
+        let method = asked.method().name().to_owned();
+        Self { key, id: asked.id().clone().into_owned(), method, asked: secrets.cut_json(as_input(asked)) }
     }
 
     /// The client's answer among those that it brings, as JSON. What is no object is none.

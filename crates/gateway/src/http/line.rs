@@ -216,6 +216,14 @@ impl Line {
         }
     }
 
+    /// Ends a stream of notifications. Over HTTP its end says all; where many share a line, nothing ends but by a word.
+    pub async fn close(self, last_word: String) {
+        match &self.to {
+            To::Http(_) => self.hang_up(),
+            To::Lines(..) => self.finish(last_word.into()).await,
+        }
+    }
+
     /// Waits until the caller hangs up.
     pub async fn gone(&mut self) {
         match &mut self.to {

@@ -76,8 +76,8 @@ fn admit(gw: &Gateway, peer: SocketAddr, head: &Parts) -> Result<To, Refused> {
     });
     // A server of another grant is not told from one that is not there.
     let Some((upstream, door)) = found else { return not_found("this grant has no server of that name") };
-    let (grant, side) = (Arc::clone(grant), Side::Legacy(None));
-    Ok(To::One(Visit { grant, door, upstream, address, side, trace: None }))
+    let (grant, side, acceptances) = (Arc::clone(grant), Side::Legacy(None), upstream.acceptances());
+    Ok(To::One(Visit { grant, door, upstream, acceptances, address, side, trace: None }))
 }
 
 fn unauthorized(status: StatusCode, what: &str) -> Response<Body> {

@@ -20,6 +20,7 @@ use super::line::Slot;
 use super::reply;
 use crate::Gateway;
 use crate::methods::stream;
+use crate::now::Now;
 use crate::seat::{Seat, end_session, stop_hearing};
 use crate::visit::Visit;
 
@@ -118,7 +119,7 @@ async fn serve(
 ) {
     let address = format!("/mcp/{}?{ID}={id}", visit.upstream.name());
     let _ = events.send(endpoint_event(&address).into()).await;
-    relay(gw, visit, &events, &mut queue).await;
+    relay(gw, visit, slot, &events, &mut queue).await;
     // Nothing more is taken. What is under way gets its time to end, as when the gateway stops.
     gw.connections.remove(id);
     stop_hearing(slot);
@@ -134,19 +135,29 @@ async fn serve(
 }
 
 /// Passes texts on as events until the connection has to end.
-async fn relay(gw: &Gateway, visit: &Visit, events: &mpsc::Sender<Bytes>, queue: &mut mpsc::Receiver<Bytes>) {
+async fn relay(
+    gw: &Gateway,
+    visit: &Visit,
+    slot: &Slot,
+    events: &mpsc::Sender<Bytes>,
+    queue: &mut mpsc::Receiver<Bytes>,
+) {
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut look = tokio::time::interval(stream::LOOK);
-    let (token, server) = (&visit.grant.config.token, visit.upstream.name());
     loop {
         let next = tokio::select! {
             Some(text) = queue.recv() => as_event(&text),
             _ = keep_alive.tick() => Bytes::from_static(KEEP_ALIVE.as_bytes()),
-            _ = look.tick() => match gw.visit(token, server, &visit.address) {
-                Some(_) => continue,
-                None => return,
-            },
+            _ = look.tick() => {
+                // What was agreed on in the handshake may be too old by now.
+                let session = slot.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let inside = session.map_or_else(|| visit.clone(), |session| visit.in_session(session));
+                match gw.now(&inside) {
+                    Now::Over => return,
+                    Now::Same | Now::Other(_) => continue,
+                }
+            }
             () = events.closed() => return,
             () = gw.stopping() => return,
         };

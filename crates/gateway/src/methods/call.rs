@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_mcp::head::Misfit;
-use gatelodge_mcp::{Id, Method, Request, code};
+use gatelodge_mcp::{Method, Request, code};
 use gatelodge_policy::{Code, Decision, Reason, Terms, decide};
 use gatelodge_store::{CallId, Mode, Outcome};
 use http::StatusCode;
@@ -13,8 +13,8 @@ use super::offer::offer_for;
 use super::{crossing, initialize, tasks};
 use crate::Gateway;
 use crate::call::{
-    Bond, Ended, Errand, Facts, Paused, Permit, Refusal, Trail, answer, forward, go_on, mirrored, status_of, take,
-    under_our_id,
+    Bond, Ended, Errand, Facts, Paused, Permit, Progress, Refusal, Trail, answer, forward, go_on, mirrored, status_of,
+    take, under_our_id,
 };
 use crate::http::line::Line;
 use crate::http::reply;
@@ -62,7 +62,14 @@ pub(crate) async fn carry(
             line.hang_up();
             gw.write(trail.outcome(Outcome::Cancelled, None)).await;
         }
-        Err(stop) => stopped(gw, visit, request, facts, trail, line, stop).await,
+        Err(stop) => {
+            let is_denied = matches!(stop.refusal, Refusal::Denied(_));
+            stopped(gw, visit, request, facts, trail, line, stop).await;
+            // What waits for answers that nobody may give any more, waits in vain.
+            if is_denied && let Ok(Some(paused)) = resumed(gw, visit, request, facts) {
+                gw.cancel(*paused);
+            }
+        }
     }
 }
 
@@ -146,7 +153,7 @@ async fn walk(
     line.take_room(visit, request.method())?;
     crossing::carried(visit, request)?;
     initialize::reopen_if_over(gw, visit).await;
-    let under_way = begin(visit, request, trail);
+    let entry = visit.calls().and_then(|calls| calls.begin(request.id(), trail.call()));
     let _held = visit.far_session().map(|session| session.hold());
     let offer = offered(gw, visit, facts, trail, line).await?;
     let (fingerprint, category) = facts.definition(offer.as_deref());
@@ -155,7 +162,7 @@ async fn walk(
     }
     let terms = judge(visit, facts, offer.as_deref(), trail)?;
     let params = mirrored(visit, facts, offer.as_deref())?;
-    let resumed = resumed(gw, visit, request, facts)?;
+    let resumed = judged_anew(gw, visit, request, facts)?;
     // What goes on was paid for when it began.
     let terms = if resumed.is_some() { Terms::default() } else { terms };
     let taken = match take(gw, visit, &terms, trail).await {
@@ -185,18 +192,19 @@ async fn walk(
             Step::Send(trail.call(), Box::new(Permit::of_reserved(&reserved, outgoing)))
         }
     };
-    let under_way = under_way.as_ref().map(|guard| guard.entry.as_ref());
+    let under_way = entry.as_ref().map(|entry| entry.under_way.as_ref());
+    let progress = Progress::of(request).map(Arc::new);
     let mut rounds = 0;
     let sent = loop {
         let is_first = rounds == 0 && matches!(step, Step::Send(..));
-        let sent = send(gw, visit, (request, facts), under_way, step, line).await;
+        let sent = send(gw, visit, (request, facts), (under_way, progress.as_deref()), step, line).await;
         let sent = if is_first { sent } else { sent.map_err(SendError::behind_a_call) };
         let Ok(Carried::InputRequired { result }) = sent else { break sent };
         rounds += 1;
         if rounds > MAX_ROUNDS {
             break Err(SendError::Unusable("the server asks the client again and again".to_owned()));
         }
-        let asking = super::input::ask_client(gw, visit, request, under_way, &result, line);
+        let asking = super::input::ask_client(gw, visit, under_way, &result, line);
         let unanswered = || Err(SendError::Unusable("the client did not answer what the server asked".to_owned()));
         let next = tokio::time::timeout(gw.settings.answer_time, asking).await.unwrap_or_else(|_| unanswered());
         // The client may think for minutes. What was judged before holds only if nothing has changed.
@@ -217,7 +225,7 @@ async fn walk(
     };
     match sent {
         Ok(carried) => {
-            note_task(gw, visit, request, facts, trail, &carried).await;
+            note_task(gw, visit, progress, facts, trail, &carried).await;
             Ok(carried)
         }
         Err(SendError::NotSent(why)) => {
@@ -239,15 +247,14 @@ async fn walk(
 async fn note_task(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    progress: Option<Arc<Progress>>,
     facts: &Facts<'_>,
     trail: &Trail,
     carried: &Carried,
 ) {
     if let (Facts::Tool { name, .. }, Carried::Answered { text, .. }) = (facts, carried) {
         let call = trail.call();
-        let token = request.meta().progress_token().map(|token| (call.as_str(), token));
-        tasks::note(gw, visit, name, text, token).await;
+        tasks::note(gw, visit, name, text, progress.map(|progress| (call.as_str(), progress))).await;
     }
 }
 
@@ -302,27 +309,6 @@ fn judged(visit: &Visit, facts: &Facts<'_>, offer: Option<&Offer>, trail: &Trail
     }
 }
 
-/// A request under way; forgotten when dropped.
-struct Guard<'a> {
-    visit: &'a Visit,
-    id: Id<'static>,
-    entry: Arc<UnderWay>,
-}
-
-fn begin<'a>(visit: &'a Visit, request: &Request<'_>, trail: &Trail) -> Option<Guard<'a>> {
-    let id = request.id().clone().into_owned();
-    let entry = visit.calls()?.begin(id.clone(), trail.call())?;
-    Some(Guard { visit, id, entry })
-}
-
-impl Drop for Guard<'_> {
-    fn drop(&mut self) {
-        if let Some(calls) = self.visit.calls() {
-            calls.end(&self.id);
-        }
-    }
-}
-
 /// How a request gets to the upstream.
 enum Step {
     /// It is sent, under this id.
@@ -365,30 +351,35 @@ fn resumed(
     })
 }
 
+/// The same, if the policy in force lets its client answer. Else nobody goes on with it.
+fn judged_anew(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    facts: &Facts<'_>,
+) -> Result<Option<Box<Paused>>, Refusal> {
+    let resumed = resumed(gw, visit, request, facts)?;
+    if let Err(refusal) = super::input::judge_answers(gw, visit, request, resumed.as_deref()) {
+        resumed.into_iter().for_each(|paused| gw.cancel(*paused));
+        return Err(refusal);
+    }
+    Ok(resumed)
+}
+
 async fn send(
     gw: &Gateway,
     visit: &Visit,
     (request, facts): (&Request<'_>, &Facts<'_>),
-    under_way: Option<&UnderWay>,
+    (under_way, progress): (Option<&UnderWay>, Option<&Progress>),
     step: Step,
     line: &mut Line,
 ) -> Result<Carried, SendError> {
-    let progress = request.meta().progress_token();
     let call = match &step {
         Step::Send(call, _) => *call,
         Step::GoOn(paused) => paused.call,
     };
     let may_pause = matches!(request.method(), Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead);
-    let errand = Errand {
-        gw,
-        visit,
-        call,
-        progress: progress.as_ref(),
-        under_way,
-        is_only_asking: false,
-        is_callers: true,
-        may_pause,
-    };
+    let errand = Errand { gw, visit, call, progress, under_way, is_only_asking: false, is_callers: true, may_pause };
     let brings_answers = matches!(step, Step::Send(..)) && super::input::brings_answers(request);
     let sending = async {
         let ended = match step {
@@ -422,6 +413,9 @@ async fn send(
                 if let Some(result) = super::input::wanted(visit, &message, &gw.settings.reply) =>
             {
                 Ok(Carried::InputRequired { result })
+            }
+            (Ended::Answer(message), Some(_)) if !super::input::may_all_be_asked(gw, visit, &message).await => {
+                Err(SendError::Unusable("the server asks what the client is not asked".to_owned()))
             }
             (Ended::Answer(message), Some(exchange)) => {
                 if may_pause && let Some(text) = super::input::pages(gw, visit, &message).await {

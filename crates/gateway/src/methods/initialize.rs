@@ -20,7 +20,7 @@ use crate::http::line::Line;
 use crate::http::reply;
 use crate::live::LiveGrant;
 use crate::session::{ClientInfo, Opening, Session};
-use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
+use crate::upstream::{Exchange, HttpSession, Link, Outgoing, SendError, Upstream};
 use crate::visit::Visit;
 
 /// The most bytes of a handshake; real ones have some hundreds.
@@ -102,7 +102,7 @@ async fn opened(
         client,
         handshake,
         welcome: Bytes::new(),
-        link: exchange.link.clone(),
+        link: exchange.link.clone().of_handshake(&visit.upstream),
         room,
         is_far_stateless: false,
         takes_log: true,
@@ -253,10 +253,10 @@ pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &Visit) {
     }
 }
 
-/// Opens a session anew that comes from another life of the gateway. A process that has ended is let rest until a
-/// request needs it.
-pub(crate) async fn open_if_restored(gw: &Gateway, visit: &Visit) {
-    if visit.session().is_some_and(|session| matches!(session.link(), Link::Unopened)) {
+/// Opens a session anew that comes from another life of the gateway, or is at another address than the server is now.
+/// A process that has ended is let rest until a request needs it.
+pub(crate) async fn reopen_if_elsewhere(gw: &Gateway, visit: &Visit) {
+    if visit.far_session().is_some_and(|session| session.link().is_elsewhere(&visit.upstream)) {
         reopen_if_over(gw, visit).await;
     }
 }
@@ -293,7 +293,8 @@ pub(crate) async fn shaken(gw: &Gateway, visit: &Visit, handshake: &Bytes) -> Re
     let welcome = welcome.ok_or_else(|| unusable("the server refuses the handshake"))?;
     let revision = revision_of(&welcome).filter(|revision| revision.era() == Era::Legacy);
     let revision = revision.ok_or_else(|| unusable("the server speaks a revision that is not known here"))?;
-    Ok(Shaken { link: exchange.link.clone(), revision, welcome: Bytes::copy_from_slice(&welcome) })
+    let link = exchange.link.clone().of_handshake(&visit.upstream);
+    Ok(Shaken { link, revision, welcome: Bytes::copy_from_slice(&welcome) })
 }
 
 /// Ends a session at both sides.
@@ -309,7 +310,7 @@ pub(crate) async fn end(gw: &Gateway, visit: &Visit) {
 
 /// Ends the upstream's own session. One that does not hear of it forgets by itself.
 async fn end_upstream(gw: &Gateway, upstream: &Upstream, link: Link) {
-    if matches!(link, Link::None | Link::Unopened) {
+    if matches!(link, Link::None | Link::Unopened | Link::Http(HttpSession { id: None, .. })) {
         return;
     }
     let _ = tokio::time::timeout(gw.settings.connect_time, gw.client.send(upstream, Permit::to_end(link))).await;

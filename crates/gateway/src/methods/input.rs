@@ -5,13 +5,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use gatelodge_json::{Kind, Limits, Value, read};
 use gatelodge_mcp::bridge::{Retry, quoted, with_members, without_members};
-use gatelodge_mcp::{Message, Method, Outcome, Request, Upstream as Said, code, read_message, read_upstream, result};
+use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::{
+    Era, Message, Method, Outcome, Request, Upstream as Said, code, read_message, read_upstream, result,
+};
 use gatelodge_store::CallId;
+use http::StatusCode;
 use tokio::sync::oneshot;
 
-use super::server::{may_be_asked, tell};
+use super::server::{may_be_answered, may_be_asked, tell};
 use crate::Gateway;
-use crate::call::{Bond, Errand, Paused, Permit, Question, attend, result_text, under_our_id};
+use crate::call::{Bond, Errand, Paused, Permit, Question, Refusal, attend, result_text, under_our_id};
 use crate::http::line::Line;
 use crate::session::{AskedBy, Session, UnderWay};
 use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
@@ -39,6 +43,69 @@ pub(crate) fn paused(errand: &Errand<'_>, asked: &[Bytes], exchange: Exchange, b
 /// Whether a client answers before it is asked.
 pub(crate) fn brings_answers(request: &Request<'_>) -> bool {
     request.params().and_then(|params| params.get("inputResponses")).is_some_and(|said| said.kind() == Kind::Object)
+}
+
+/// Judges what a client answers by the policy in force: it may be another one than when it was asked.
+///
+/// # Errors
+/// What it was asked must not be asked any more.
+pub(crate) fn judge_answers(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    paused: Option<&Paused>,
+) -> Result<(), Refusal> {
+    if let Some(paused) = paused {
+        if !Arc::ptr_eq(&paused.upstream, &visit.upstream) {
+            let what = "the server is another one than when it asked; send the request without its state";
+            return Err(Refusal::Misfit(Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what)));
+        }
+        return paused.questions.iter().try_for_each(|own| may_be_answered(gw, visit, &own.method));
+    }
+    let brings_answers = matches!(
+        request.method(),
+        Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::TasksUpdate
+    );
+    if !brings_answers || visit.era() != Era::Modern || visit.crossing() != Crossing::None {
+        return Ok(());
+    }
+    let answers = request.params().and_then(|params| params.get("inputResponses"));
+    let mut methods = answers.iter().flat_map(|answers| answers.members()).flat_map(|(_, answer)| asked_by(answer));
+    methods.try_for_each(|method| may_be_answered(gw, visit, method))
+}
+
+/// By which methods a client may have been asked that answers so: answers do not say it. What could be any has to be
+/// allowed by all.
+fn asked_by(answer: Value<'_>) -> &'static [&'static str] {
+    if answer.get("action").is_some() {
+        &["elicitation/create"]
+    } else if answer.get("roots").is_some() {
+        &["roots/list"]
+    } else if answer.get("role").is_some() {
+        &["sampling/createMessage"]
+    } else {
+        &["elicitation/create", "roots/list", "sampling/createMessage"]
+    }
+}
+
+/// Whether an answer of an upstream without sessions asks its client only what the policy lets it ask.
+pub(crate) async fn may_all_be_asked(gw: &Gateway, visit: &Visit, message: &Bytes) -> bool {
+    if visit.era() != Era::Modern || visit.crossing() != Crossing::None {
+        return true;
+    }
+    // Most answers do not have the word in them at all.
+    if !str::from_utf8(message).is_ok_and(|text| text.contains("input_required")) {
+        return true;
+    }
+    let Ok(Some(result)) = result_text(message, &gw.settings.reply) else { return true };
+    let Ok(document) = read(&result, &gw.settings.reply) else { return true };
+    for (_, wanted) in document.root().get("inputRequests").iter().flat_map(|wanted| wanted.members()) {
+        let method = wanted.get("method").and_then(|method| method.as_str()).unwrap_or_default();
+        if !may_be_asked(gw, visit, &method).await {
+            return false;
+        }
+    }
+    true
 }
 
 /// Tells the upstream what the client says, and gives the exchange to go on with. What the client does not answer, it is
@@ -124,7 +191,6 @@ pub(crate) struct Answers {
 pub(crate) async fn ask_client(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
     under_way: Option<&UnderWay>,
     result: &str,
     line: &mut Line,
@@ -132,12 +198,12 @@ pub(crate) async fn ask_client(
     let unusable = |what: &str| SendError::Unusable(what.to_owned());
     let document = read(result.as_bytes(), &gw.settings.reply).map_err(|_| unusable("the answer cannot be read"))?;
     let state = document.root().get("requestState").map(|state| state.raw().to_owned());
-    let progress = request.meta().progress_token();
     let errand = Errand {
         gw,
         visit,
         call: gw.new_call(),
-        progress: progress.as_ref(),
+        // Nothing is heard of the server meanwhile.
+        progress: None,
         under_way,
         is_only_asking: false,
         is_callers: true,
@@ -206,16 +272,19 @@ pub(crate) fn again(
 
 impl Gateway {
     /// Ends the calls whose clients did not come again.
-    pub(crate) async fn end_paused_calls(&self) {
-        for paused in self.paused.overdue() {
-            self.cancel(paused).await;
-        }
+    pub(crate) fn end_paused_calls(&self) {
+        self.paused.overdue().into_iter().for_each(|paused| self.cancel(paused));
     }
 
-    async fn cancel(&self, paused: Paused) {
-        let Paused { call, upstream, session, exchange, .. } = paused;
-        drop(exchange);
-        self.tell_cancelled(&upstream, &session, call).await;
+    /// Ends a call that nobody goes on with. Nobody waits until its server has heard of it.
+    pub(crate) fn cancel(&self, paused: Paused) {
+        let Some(gw) = self.own() else { return };
+        let task = Arc::clone(&gw);
+        gw.spawn(async move {
+            let Paused { call, upstream, session, exchange, .. } = paused;
+            drop(exchange);
+            task.tell_cancelled(&upstream, &session, call).await;
+        });
     }
 
     /// Tells an upstream with a session that nobody waits for a call any more.

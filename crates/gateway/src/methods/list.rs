@@ -15,7 +15,7 @@ use http::StatusCode;
 use super::offer::offered;
 use super::pass::fail;
 use crate::Gateway;
-use crate::call::{COMPLETE, Ended, Errand, Permit, Refusal, Trail, answer, forward, result_text, status_of};
+use crate::call::{COMPLETE, Ended, Errand, Permit, Progress, Refusal, Trail, answer, forward, result_text, status_of};
 use crate::classes::Categories;
 use crate::http::line::Line;
 use crate::http::reply;
@@ -39,7 +39,7 @@ pub(crate) enum Pages {
 pub(crate) struct Wanted<'a> {
     pub method: &'a Method<'a>,
     pub member: &'a str,
-    pub progress: Option<&'a Id<'a>>,
+    pub progress: Option<&'a Progress>,
     /// Whether the caller asked for it.
     pub is_callers: bool,
 }
@@ -60,7 +60,7 @@ pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut
     let id = request.id();
     let Some(mut line) = from_the_beginning(gw, request, visit.era(), &mut trail, line).await else { return };
     let (member, _) = shape(request.method());
-    let progress = request.meta().progress_token();
+    let progress = Progress::of(request);
     let wanted = Wanted { method: request.method(), member, progress: progress.as_ref(), is_callers: true };
     let changes = visit.offers().changes();
     let pages = fetch(gw, visit, &wanted, &mut line, |id, cursor, trace| request.paged(id, cursor, trace)).await;

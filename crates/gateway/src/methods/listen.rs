@@ -6,26 +6,34 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_json::{Limits, Value, read};
-use gatelodge_mcp::{Id, Method, Request, Upstream as Said, read_upstream};
+use gatelodge_mcp::{Id, Method, Request, Upstream as Said, code, error, read_upstream, result};
 use gatelodge_store::{CallId, Outcome};
 use http::StatusCode;
 
 use super::pass::fail;
 use super::server::{MayHear, may_hear_of, unaddressed};
 use super::stream::LOOK;
-use super::tasks::not_to_hear;
+use super::tasks::{self, not_to_hear};
 use crate::Gateway;
 use crate::call::{Facts, Permit, Refusal, Trail, answer, status_of};
 use crate::http::line::Line;
 use crate::http::reply;
 use crate::lists::{Lists, SUBSCRIPTION, changed_for};
 use crate::now::Now;
+use crate::session::{UnderWay, cancelled};
 use crate::telemetry::ClientSpan;
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::{Crossing, Visit};
 
-/// The end of a stream: the answer, as the caller gets it.
-type Heard = (StatusCode, Bytes, Outcome);
+/// How a stream ends.
+enum End {
+    /// With the server's answer, as the caller gets it.
+    Answered(StatusCode, Bytes, Outcome),
+    /// The client wants to hear nothing more.
+    Unwanted,
+    /// The server has no more to say, or we do not pass it on any more.
+    Over,
+}
 
 /// Holds the stream open until either side ends it.
 pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
@@ -33,12 +41,17 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, m
         Ok(heard) => heard,
         Err((uri, refusal)) => return refused(gw, visit, request, trail, line, (uri, refusal)).await,
     };
+    let entry = visit.calls().and_then(|calls| calls.begin(request.id(), trail.call()));
+    let under_way = entry.as_ref().map(|entry| entry.under_way.as_ref());
     if visit.crossing() == Crossing::ToSession {
-        session::listen(gw, visit, request, heard, &mut line).await;
-        line.hang_up();
-        return gw.write(trail.outcome(Outcome::Ok, None)).await;
+        let end = session::listen(gw, visit, (request, under_way), heard, &mut line).await;
+        return ended(gw, visit, request, trail, line, end).await;
     }
-    if let Some(task) = not_to_hear(gw, visit, request, &mut line).await {
+    let unheard = match not_to_hear(gw, visit, request, &mut line).await {
+        Ok(unheard) => unheard,
+        Err(fault) => return tasks::refuse(gw, request, trail, line, &Refusal::Store(fault)).await,
+    };
+    if let Some(task) = unheard {
         gw.metrics.refused(Refusal::Unaddressed.code());
         trail.about(visit, Some(&task), None);
         let facts = line.as_known(&Facts::Task { id: task.into(), tool: String::new() });
@@ -49,27 +62,59 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, m
     let hop = visit.hop(method, None);
     let text = request.paged(&Id::string(trail.call().as_str()), None, hop.as_ref().map(|hop| &hop.own));
     let outgoing = visit.addressed_about(Outgoing::request(text, trail.call()), method, None).within(hop);
-    let ended = match Permit::of_always_allowed(method, outgoing) {
+    let end = match Permit::of_always_allowed(method, outgoing) {
         Some(permit) => {
             let span = ClientSpan::begin(visit, permit.hop(), trail.call(), gw.clock.now());
-            let ended = opened(gw, visit, request, (trail.call(), permit), &mut line).await;
+            let end = opened(gw, visit, (request, under_way), (trail.call(), permit), &mut line).await;
             if let Some(span) = span {
-                span.end_stream(ended.as_ref().err());
+                span.end_stream(end.as_ref().err());
             }
-            ended
+            end
         }
         None => Err(SendError::NotSent("the method has to be judged".to_owned())),
     };
-    match ended {
-        Ok(Some((status, text, outcome))) => {
-            line.finish_with(status, text).await;
-            gw.write(trail.outcome(outcome, None)).await;
-        }
-        Ok(None) => {
-            line.hang_up();
-            gw.write(trail.outcome(Outcome::Ok, None)).await;
-        }
+    match end {
+        Ok(end) => ended(gw, visit, request, trail, line, end).await,
         Err(fault) => fail(gw, request.id(), &mut trail, fault, line).await,
+    }
+}
+
+async fn ended(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, line: Line, end: End) {
+    let outcome = match end {
+        End::Answered(status, text, outcome) => {
+            line.finish_with(status, text).await;
+            outcome
+        }
+        End::Unwanted => {
+            line.hang_up();
+            Outcome::Ok
+        }
+        End::Over => {
+            line.close(last_word(gw, visit, request.id())).await;
+            Outcome::Ok
+        }
+    };
+    gw.write(trail.outcome(outcome, None)).await;
+}
+
+/// What a client is told that has to listen anew, or may not.
+fn last_word(gw: &Gateway, visit: &Visit, id: &Id<'_>) -> String {
+    match gw.now(visit) {
+        Now::Over => {
+            let what = "the grant, or its way to the server, is not in force any more";
+            error(Some(id), code::INVALID_REQUEST, what, None)
+        }
+        Now::Same | Now::Other(_) => {
+            result(id, &format!(r#"{{"resultType":"complete","_meta":{{"{SUBSCRIPTION}":{id}}}}}"#))
+        }
+    }
+}
+
+/// Waits until the client wants to hear nothing more: it hangs up, or cancels the request where it can name it.
+async fn unwanted(line: &mut Line, under_way: Option<&UnderWay>) {
+    tokio::select! {
+        () = line.gone() => {}
+        () = cancelled(under_way) => {}
     }
 }
 
@@ -104,23 +149,23 @@ pub(crate) async fn refused(
 async fn opened(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    asked: (&Request<'_>, Option<&UnderWay>),
     (call, permit): (CallId, Permit),
     line: &mut Line,
-) -> Result<Option<Heard>, SendError> {
+) -> Result<End, SendError> {
     let opening = tokio::time::timeout(gw.settings.call_time, gw.client.send(&visit.upstream, permit));
     let mut exchange = opening.await.unwrap_or(Err(SendError::Timeout))?;
-    pump(gw, visit, request, call, &mut exchange, line).await
+    pump(gw, visit, asked, call, &mut exchange, line).await
 }
 
 async fn pump(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    (request, under_way): (&Request<'_>, Option<&UnderWay>),
     call: CallId,
     exchange: &mut Exchange,
     line: &mut Line,
-) -> Result<Option<Heard>, SendError> {
+) -> Result<End, SendError> {
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut look = tokio::time::interval(LOOK);
@@ -134,22 +179,24 @@ async fn pump(
                     _ = keep_alive.tick() => line.keep_alive().await,
                     _ = look.tick() => {
                         if !listener.look(gw, request, line).await {
-                            return Ok(None);
+                            return Ok(End::Over);
                         }
                     }
-                    () = line.gone() => return Ok(None),
-                    () = gw.stopping() => return Ok(None),
+                    () = unwanted(line, under_way) => return Ok(End::Unwanted),
+                    () = gw.stopping() => return Ok(End::Over),
                 }
             }
         };
-        let Some(message) = message else { return Ok(None) };
+        let Some(message) = message else { return Ok(End::Over) };
         let visit = &listener.visit;
         match read_upstream(&message, &gw.settings.reply) {
             Ok(Said::Reply(_)) => {
                 let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply)
                     .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
                 let status = status_of(visit.era(), &message, call, exchange.status, &gw.settings.reply);
-                return Ok(Some((status, text, outcome)));
+                let tagged =
+                    str::from_utf8(&text).ok().and_then(|text| retagged(text, request.id(), &gw.settings.reply));
+                return Ok(End::Answered(status, tagged.map_or(text, Bytes::from), outcome));
             }
             Ok(Said::Notification(said)) => {
                 if let Some(text) = unaddressed(gw, visit, &said).await {
@@ -213,10 +260,11 @@ fn acknowledged(request: &Request<'_>, params: &str) -> Lists {
     wanted.and(Lists::named(document.as_ref().and_then(|document| document.root().get("notifications"))))
 }
 
-/// The notification tagged with the caller's own id of the request; the upstream's tag is our id.
+/// A notification, or the answer, tagged with the caller's own id of the request; the upstream's tag is our id.
 fn retagged(text: &str, id: &Id<'_>, limits: &Limits) -> Option<String> {
     let document = read(text.as_bytes(), limits).ok()?;
-    let tag: Value<'_> = document.root().get("params")?.get("_meta")?.get(SUBSCRIPTION)?;
+    let said = document.root().get("params").or_else(|| document.root().get("result"))?;
+    let tag: Value<'_> = said.get("_meta")?.get(SUBSCRIPTION)?;
     let (start, end) = tag.span();
     Some(format!("{}{}{}", text.get(..start)?, id.raw(), text.get(end..)?))
 }

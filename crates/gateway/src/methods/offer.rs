@@ -80,6 +80,7 @@ pub(crate) async fn offered(gw: &Gateway, visit: &Visit, pages: &[Bytes], change
         }
     }
     let known = settle(gw, upstream, offer.definitions()).await.map_err(Refusal::Store)?;
+    upstream.note_accepted(&known);
     let categories = Categories::of(upstream.categories.load_full(), upstream.name(), &known).await;
     upstream.categories.store(Some(Arc::clone(&categories)));
     offer.compare(&known, categories);
@@ -89,6 +90,26 @@ pub(crate) async fn offered(gw: &Gateway, visit: &Visit, pages: &[Bytes], change
         tell_of_misnamed(visit, &offer);
     }
     Ok(offer)
+}
+
+impl Gateway {
+    /// Looks what was accepted and said of servers whose tools somebody has seen: those who listen are told of it.
+    pub(crate) fn look_at_accepted(&self) {
+        let servers = self.live().servers().filter(|server| server.has_been_listed()).cloned().collect::<Vec<_>>();
+        let Some(gw) = self.own().filter(|_| !servers.is_empty()) else { return };
+        let task = Arc::clone(&gw);
+        gw.spawn(async move {
+            for server in servers {
+                match task.pins.known(server.name()).await {
+                    Ok(known) => server.note_accepted(&known.unwrap_or_default()),
+                    Err(fault) => {
+                        let name = server.name();
+                        warn!(server.name = %name, error = %fault, "what is accepted of `{name}` cannot be read: {fault}");
+                    }
+                }
+            }
+        });
+    }
 }
 
 /// Warns of tools that the policy names and the server does not offer: most often a name was mistaken.

@@ -6,10 +6,10 @@ use gatelodge_mcp::{Era, Id, Message, Method, Notification, Outcome as Answer, R
 use gatelodge_store::Outcome;
 use http::StatusCode;
 
-use super::initialize::open_if_restored;
+use super::initialize::reopen_if_elsewhere;
 use super::server::tell;
 use crate::Gateway;
-use crate::call::{Ended, Errand, Permit, Refusal, Trail, answer, forward, status_of, under_our_id};
+use crate::call::{Ended, Errand, Permit, Progress, Refusal, Trail, answer, forward, status_of, under_our_id};
 use crate::http::line::Line;
 use crate::http::reply;
 use crate::session::AskedBy;
@@ -62,7 +62,7 @@ pub(crate) async fn exchanged(
     trail: &Trail,
     line: &mut Line,
 ) -> Result<(Bytes, Exchange), SendError> {
-    let progress = request.meta().progress_token();
+    let progress = Progress::of(request);
     let outgoing = under_our_id(visit, request, trail.call(), None);
     let permit = Permit::of_always_allowed(request.method().name(), outgoing)
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
@@ -91,7 +91,7 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) 
         return kept_here(gw, visit, message).await;
     }
     let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
-    open_if_restored(gw, visit).await;
+    reopen_if_elsewhere(gw, visit).await;
     let permit = match message {
         Message::Notification(said) => {
             trail.method(said.method().name());

@@ -184,6 +184,7 @@ impl Visit {
             grant: Arc::clone(&self.grant),
             door: self.door.clone(),
             upstream: Arc::clone(&self.upstream),
+            acceptances: self.acceptances,
             address: Arc::clone(&self.address),
             side: Side::Modern(side),
             // What is sent so belongs to no request of the caller's.

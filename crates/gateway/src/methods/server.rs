@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gatelodge_json::read;
 use gatelodge_mcp::{Id, Method, ServerNotification, ServerRequest};
-use gatelodge_policy::{Decision, Reason, decide};
+use gatelodge_policy::{Code, Decision, Reason, decide};
 use gatelodge_store::{Mode, Outcome};
 
 use super::tasks;
@@ -18,7 +18,7 @@ use crate::visit::{Crossing, Visit};
 pub(crate) async fn notification(errand: &Errand<'_>, said: &ServerNotification<'_>) -> Option<String> {
     let is_own = said.reference().is_some_and(|token| token == Id::string(errand.call.as_str()));
     if *said.method() == Method::Progress && is_own {
-        return errand.progress.and_then(|token| said.referring_to(token));
+        return errand.progress.and_then(|progress| progress.told(said));
     }
     let text = unaddressed(errand.gw, errand.visit, said).await?;
     if errand.visit.crossing() == Crossing::ToSession && is_of_listeners(said.method()) {
@@ -44,7 +44,7 @@ pub(crate) async fn unaddressed(gw: &Gateway, visit: &Visit, said: &ServerNotifi
         Method::ElicitationComplete | Method::TaskStatus if visit.crossing() == Crossing::ToSession => None,
         Method::TaskChanged if visit.crossing() == Crossing::ToStateless => None,
         // Of a call that has made a task one hears until that is done.
-        Method::Progress => said.referring_to(&visit.session()?.progress_of(&said.reference()?)?),
+        Method::Progress => visit.session()?.progress_of(&said.reference()?)?.told(said),
         Method::TaskStatus | Method::TaskChanged => {
             tasks::is_for(gw, visit, said.params()?).await.then(|| said.text().to_owned())
         }
@@ -119,6 +119,19 @@ pub(super) async fn may_be_asked(gw: &Gateway, visit: &Visit, name: &str) -> boo
             gw.write(trail.refused(&refusal)).await;
             false
         }
+    }
+}
+
+/// Whether the policy in force lets an upstream have the answer to what it asked before.
+pub(super) fn may_be_answered(gw: &Gateway, visit: &Visit, name: &str) -> Result<(), Refusal> {
+    match judge(gw, visit, &Facts::Method { name }) {
+        // The call itself may be made: that is no secret, as it is of what is not listed.
+        Err(reason) if visit.door.mode == Mode::Enforce => {
+            let message =
+                format!("the policy does not let the server ask `{name}`; what you answer was not sent").into();
+            Err(Refusal::Denied(Reason { code: Code::Denied, message, ..reason }))
+        }
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

@@ -10,7 +10,7 @@ use gatelodge_store::Outcome;
 use http::{HeaderValue, Response, StatusCode};
 use tokio::sync::{Notify, mpsc};
 
-use super::initialize::open_if_restored;
+use super::initialize::reopen_if_elsewhere;
 use super::server::{question, unaddressed};
 use crate::Gateway;
 use crate::call::{Permit, Refusal, Room, Trail};
@@ -24,8 +24,8 @@ use crate::visit::Visit;
 
 pub(crate) const WAITING_EVENTS: usize = 64;
 /// After the upstream ends its stream, we wait so long before asking for it again.
-const AGAIN: Duration = Duration::from_secs(1);
-const AT_MOST: Duration = Duration::from_secs(60);
+pub(crate) const AGAIN: Duration = Duration::from_secs(1);
+pub(crate) const AT_MOST: Duration = Duration::from_secs(60);
 const SHORTEST: Duration = Duration::from_millis(50);
 /// How long one that takes an earlier stream's place waits for it to end.
 pub(crate) const HANDING_OVER: Duration = Duration::from_secs(1);
@@ -104,12 +104,9 @@ async fn serve(gw: Arc<Gateway>, visit: Visit, behind: Option<Place>, events: mp
     let missed = behind.and_then(|place| session.streams().missed(place));
     let heard = missed.as_ref().and_then(|_| session.heard());
     begin(session, missed, &events).await;
-    let (mut own, mut heard) = (visit.clone(), heard);
-    while let Some(next) = served(&gw, &own, heard, &events, &handle).await {
-        for method in gw.promised(&next, session).await.methods() {
-            let event = session.streams().stamped(STANDALONE, &changed_list(&method));
-            let _ = events.send(event).await;
-        }
+    let (mut own, mut heard, mut is_due) = (visit.clone(), heard, false);
+    while let Some(next) = served(&gw, &own, heard, &mut is_due, &events, &handle).await {
+        is_due = true;
         // Another server knows nothing of the events of this one.
         heard = session.heard().filter(|_| Arc::ptr_eq(&own.upstream, &next.upstream));
         own = next;
@@ -117,22 +114,26 @@ async fn serve(gw: Arc<Gateway>, visit: Visit, behind: Option<Place>, events: mp
     session.close_stream(&handle);
 }
 
-/// Serves the stream by what is in force. Gives the visit to go on by when that is another one; none at the end.
+/// Serves the stream by what is in force, and says that it is another one if that is due. Gives the visit to go on by
+/// when it is another one again; none at the end.
 async fn served(
     gw: &Gateway,
     visit: &Visit,
     heard: Option<HeaderValue>,
+    is_due: &mut bool,
     events: &mpsc::Sender<Bytes>,
     handle: &Notify,
 ) -> Option<Visit> {
     let session = visit.session()?;
     let mut keep_alive = tokio::time::interval(gw.settings.keep_alive);
     let mut look = tokio::time::interval(LOOK);
-    let mut upstream =
-        std::pin::pin!(follow(gw, visit, heard, events, |text| session.streams().stamped(STANDALONE, text)));
+    let written = |text: &str| session.streams().stamped(STANDALONE, text);
+    let mut upstream = std::pin::pin!(follow(gw, visit, heard, events, written));
+    let mut telling = std::pin::pin!(tell(gw, visit, events, written));
     loop {
         tokio::select! {
             () = &mut upstream => return None,
+            () = &mut telling, if *is_due => *is_due = false,
             _ = keep_alive.tick() => {
                 if events.send(Bytes::from_static(KEEP_ALIVE.as_bytes())).await.is_err() {
                     return None;
@@ -165,19 +166,31 @@ pub(crate) async fn begin(session: &Session, missed: Option<Vec<Bytes>>, events:
     }
 }
 
+/// Tells a client with a session that its lists are others now, as soon as it is known of which it was promised to hear.
+pub(crate) async fn tell(gw: &Gateway, visit: &Visit, events: &mpsc::Sender<Bytes>, written: impl Fn(&str) -> Bytes) {
+    let Some(session) = visit.session() else { return };
+    for method in gw.promised(visit, session).await.methods() {
+        let Ok(place) = events.reserve().await else { return };
+        place.send(written(&changed_list(&method)));
+    }
+}
+
 /// Follows the upstream's own stream from where it was left, and passes on what is in it as `written` says. Where it
 /// has none, this waits for ever: the client's stays open all the same.
 pub(crate) async fn follow(
     gw: &Gateway,
     visit: &Visit,
-    mut last: Option<HeaderValue>,
+    last: Option<HeaderValue>,
     events: &mpsc::Sender<Bytes>,
     written: impl Fn(&str) -> Bytes + Copy,
 ) {
     let mut pause = AGAIN;
+    // Kept with the session, which forgets it when it is opened anew.
+    set_heard(visit, last);
     loop {
-        open_if_restored(gw, visit).await;
-        let Some(permit) = to_hear(gw, visit, last.clone()) else { return std::future::pending().await };
+        reopen_if_elsewhere(gw, visit).await;
+        let last = visit.far_session().and_then(|session| session.heard());
+        let Some(permit) = to_hear(gw, visit, last) else { return std::future::pending().await };
         match gw.client.send(&visit.upstream, permit).await {
             Ok(mut exchange) if exchange.is_stream() => {
                 tokio::select! {
@@ -187,17 +200,26 @@ pub(crate) async fn follow(
                 }
                 let (id, retry) = exchange.left_at();
                 pause = retry.unwrap_or(AGAIN).clamp(SHORTEST, AT_MOST);
-                last = id;
+                set_heard(visit, id);
             }
             Ok(exchange) if exchange.status == StatusCode::METHOD_NOT_ALLOWED => return std::future::pending().await,
             Err(SendError::Status(405)) => return std::future::pending().await,
             // Not there now, or it has forgotten the session or the event; a call opens the session again.
             answer => {
                 pause = (pause * 2).min(AT_MOST);
-                last = last.filter(|_| matches!(answer, Err(SendError::NotSent(_) | SendError::Gone(_))));
+                if !matches!(answer, Err(SendError::NotSent(_) | SendError::Gone(_))) {
+                    set_heard(visit, None);
+                }
             }
         }
         tokio::time::sleep(pause).await;
+    }
+}
+
+/// Notes the last event that was heard of the upstream's stream.
+fn set_heard(visit: &Visit, last: Option<HeaderValue>) {
+    if let Some(session) = visit.far_session() {
+        session.set_heard(last);
     }
 }
 
@@ -230,9 +252,6 @@ async fn pump(
     written: impl Fn(&str) -> Bytes,
 ) {
     while let Ok(Some(message)) = exchange.next().await {
-        if let Some(session) = visit.session() {
-            session.set_heard(exchange.left_at().0);
-        }
         let text = match read_upstream(&message, &gw.settings.reply) {
             Ok(Said::Notification(said)) => unaddressed(gw, visit, &said).await,
             Ok(Said::Request(asked)) => question(gw, visit, &asked).await,
@@ -243,9 +262,11 @@ async fn pump(
         };
         if let Some(text) = text {
             let text = visit.upstream.secrets().cut_json(text);
-            if events.send(written(&text)).await.is_err() {
-                return;
-            }
+            // In one step: whoever is stopped before it hears the message again, and whoever is stopped behind it has
+            // sent it. What is written is kept for those who come back, so it must not be written for a second time.
+            let Ok(place) = events.reserve().await else { return };
+            place.send(written(&text));
         }
+        set_heard(visit, exchange.left_at().0);
     }
 }

@@ -10,7 +10,7 @@ use http::StatusCode;
 
 use self::list::list;
 use self::owner::is_passed_over;
-pub(crate) use self::owner::{is_for, not_there, not_to_hear, note, of_client};
+pub(crate) use self::owner::{are_named, is_for, not_there, not_to_hear, note, of_client};
 use super::{call, initialize};
 use crate::Gateway;
 use crate::call::{Facts, Refusal, Trail};
@@ -41,11 +41,13 @@ pub(crate) async fn request(gw: &Gateway, visit: &Visit, request: &Request<'_>, 
         Ok(id) => id,
         Err(fault) => return reject(gw, visit, trail, line, &fault).await,
     };
-    match gw.own_task(visit, &id).await {
-        Ok(Some(tool)) => call::carry(gw, visit, request, &Facts::Task { id, tool }, trail, line).await,
-        Ok(None) if is_passed_over(gw, visit, &id).await => {
-            call::carry(gw, visit, request, &method, trail, line).await;
-        }
+    let own = match gw.own_task(visit, &id).await {
+        Ok(None) => is_passed_over(gw, visit, &id).await.map(|is_passed| is_passed.then_some(None)),
+        own => own.map(|tool| tool.map(Some)),
+    };
+    match own {
+        Ok(Some(Some(tool))) => call::carry(gw, visit, request, &Facts::Task { id, tool }, trail, line).await,
+        Ok(Some(None)) => call::carry(gw, visit, request, &method, trail, line).await,
         Ok(None) => {
             trail.about(visit, Some(&id), None);
             gw.metrics.refused(Refusal::Unaddressed.code());
@@ -73,7 +75,7 @@ fn is_known(visit: &Visit, method: &Method<'_>) -> bool {
     }
 }
 
-async fn refuse(gw: &Gateway, request: &Request<'_>, mut trail: Trail, line: Line, refusal: &Refusal) {
+pub(crate) async fn refuse(gw: &Gateway, request: &Request<'_>, mut trail: Trail, line: Line, refusal: &Refusal) {
     gw.metrics.refused(refusal.code());
     line.finish(reply::fault(request.id(), trail.call(), refusal)).await;
     gw.write(trail.refused(refusal)).await;

@@ -15,19 +15,45 @@ const WAITING: usize = 64;
 pub(crate) struct Hub {
     messages: broadcast::Sender<Bytes>,
     state: Mutex<State>,
+    /// Held while the upstream is asked: who begins to listen and who ends must not overtake one another on the way.
+    pub asked: tokio::sync::Mutex<Asked>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     /// Whether somebody follows the upstream's stream.
     is_followed: bool,
+    /// Whether whoever did has left it to those who listen.
+    is_left: bool,
     /// How many listen for a resource.
     watched: HashMap<String, usize>,
 }
 
+/// The resources that the upstream was asked to tell of, each with which opening of the session it was asked in.
+#[derive(Debug, Default)]
+pub(crate) struct Asked(HashMap<String, u64>);
+
+impl Asked {
+    /// What the upstream has to be asked, so that it tells of a resource just if it is wanted in this opening of the
+    /// session: true to tell, false not to. It is taken for asked then.
+    pub fn settle(&mut self, uri: &str, is_wanted: bool, opening: u64) -> Option<bool> {
+        let is_asked = self.0.get(uri) == Some(&opening);
+        if is_wanted {
+            self.0.insert(uri.to_owned(), opening);
+        } else {
+            self.0.remove(uri);
+        }
+        (is_wanted != is_asked).then_some(is_wanted)
+    }
+}
+
 impl Default for Hub {
     fn default() -> Self {
-        Self { messages: broadcast::Sender::new(WAITING), state: Mutex::default() }
+        Self {
+            messages: broadcast::Sender::new(WAITING),
+            state: Mutex::default(),
+            asked: tokio::sync::Mutex::default(),
+        }
     }
 }
 
@@ -42,9 +68,12 @@ impl Hub {
         let _ = self.messages.send(message);
     }
 
-    /// Takes it upon the caller to follow the upstream's stream; false if somebody does.
-    pub fn begin_following(&self) -> bool {
-        !std::mem::replace(&mut self.lock().is_followed, true)
+    /// Takes it upon the caller to follow the upstream's stream; none if somebody does. Gives whether the one before has
+    /// left it to others.
+    pub fn begin_following(&self) -> Option<bool> {
+        let mut state = self.lock();
+        let was_followed = std::mem::replace(&mut state.is_followed, true);
+        (!was_followed).then(|| std::mem::take(&mut state.is_left))
     }
 
     /// Gives that up where nobody listens any more.
@@ -58,27 +87,29 @@ impl Hub {
 
     /// Gives it up, whoever listens.
     pub fn leave(&self) {
-        self.lock().is_followed = false;
+        let mut state = self.lock();
+        (state.is_followed, state.is_left) = (false, true);
     }
 
-    /// Notes one more who listens for a resource; whether it is the first.
-    pub fn watch(&self, uri: &str) -> bool {
-        let mut state = self.lock();
-        let count = state.watched.entry(uri.to_owned()).or_default();
-        *count += 1;
-        *count == 1
+    /// Notes one more who listens for a resource.
+    pub fn watch(&self, uri: &str) {
+        *self.lock().watched.entry(uri.to_owned()).or_default() += 1;
     }
 
-    /// Notes one less; whether it was the last.
-    pub fn unwatch(&self, uri: &str) -> bool {
+    /// Notes one less.
+    pub fn unwatch(&self, uri: &str) {
         let mut state = self.lock();
-        let Some(count) = state.watched.get_mut(uri) else { return false };
-        *count -= 1;
-        let is_last = *count == 0;
-        if is_last {
-            state.watched.remove(uri);
+        if let Some(count) = state.watched.get_mut(uri) {
+            *count -= 1;
+            if *count == 0 {
+                state.watched.remove(uri);
+            }
         }
-        is_last
+    }
+
+    /// Whether anybody listens for a resource.
+    pub fn is_watched(&self, uri: &str) -> bool {
+        self.lock().watched.contains_key(uri)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
+use gatelodge_mcp::Id;
 use gatelodge_store::ServerName;
 
 use super::{Session, lock};
@@ -11,6 +12,8 @@ use super::{Session, lock};
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     open: Mutex<BTreeMap<ServerName, Arc<Session>>>,
+    /// Those that are over, and in which something is under way.
+    over: Mutex<Vec<(ServerName, Arc<Session>)>>,
     /// Held by whoever opens the one of a server, so that of many requests one does it.
     opening: Mutex<HashMap<ServerName, Arc<tokio::sync::Mutex<()>>>>,
     /// The least severe log message that the client wants, for those that are opened later.
@@ -23,12 +26,31 @@ impl Parts {
     }
 
     pub fn keep(&self, server: &ServerName, part: Arc<Session>) {
-        lock(&self.open).insert(server.clone(), part);
+        let earlier = lock(&self.open).insert(server.clone(), part);
+        if let Some(earlier) = earlier {
+            lock(&self.over).push((server.clone(), earlier));
+        }
     }
 
-    /// Forgets those that are over.
+    /// Forgets those that are over, and that nobody uses any more.
     pub fn sweep(&self, is_open: impl Fn(&Session) -> bool) {
-        lock(&self.open).retain(|_, own| is_open(own));
+        let mut over = lock(&self.over);
+        lock(&self.open).retain(|server, own| {
+            let is_open = is_open(own);
+            if !is_open {
+                over.push((server.clone(), Arc::clone(own)));
+            }
+            is_open
+        });
+        over.retain(|(_, own)| Arc::strong_count(own) > 1);
+    }
+
+    /// Those in which a request of the client's is under way, be they over.
+    pub fn with_call(&self, id: &Id<'_>) -> Vec<(ServerName, Arc<Session>)> {
+        let mut all = self.all();
+        all.extend(lock(&self.over).iter().cloned());
+        all.retain(|(_, part)| part.find(id).is_some());
+        all
     }
 
     /// Those that are open, by their servers.

@@ -18,7 +18,7 @@ use rustls_platform_verifier::ConfigVerifierExt;
 
 pub(super) use answer::HttpAnswer;
 
-use super::{Exchange, HttpConfig, Link, Outgoing, SendError, Upstream, Verb};
+use super::{Exchange, HttpConfig, HttpSession, Link, Outgoing, SendError, Upstream, Verb};
 use crate::trace::Hop;
 
 /// Connections to one upstream that are kept though nobody uses them.
@@ -80,7 +80,7 @@ impl HttpClient {
     /// Sends a message, and gives the beginning of the answer. Redirects are not followed.
     pub async fn send(&self, upstream: &Upstream, to: &HttpConfig, outgoing: Outgoing) -> Result<Exchange, SendError> {
         let response = self.request(upstream.headers(), &to.url, outgoing).await?;
-        HttpAnswer::begin(response, self.max_bytes).map_err(|fault| fault.cut(upstream.secrets()))
+        HttpAnswer::begin(response, &to.url, self.max_bytes).map_err(|fault| fault.cut(upstream.secrets()))
     }
 
     /// Sends a message with the headers that are configured, and gives the answer as it comes.
@@ -124,8 +124,8 @@ fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<Full<
     } else {
         headers.insert(ACCEPT, EVENTS);
     }
-    if let Link::Http(session) = outgoing.link {
-        headers.insert(head::SESSION, session);
+    if let Link::Http(HttpSession { id: Some(id), .. }) = outgoing.link {
+        headers.insert(head::SESSION, id);
     }
     if let Some(last) = outgoing.last_event {
         headers.insert(head::LAST_EVENT, last);

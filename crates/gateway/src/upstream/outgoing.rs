@@ -6,11 +6,12 @@ use bytes::Bytes;
 use gatelodge_json::Limits;
 use gatelodge_mcp::{Message, Method, Revision, read_message};
 use gatelodge_store::Outcome;
+use http::Uri;
 use http::header::{HeaderMap, HeaderValue};
 
 use super::child::Child;
 use super::sse::Sse;
-use super::{Secrets, Upstream};
+use super::{Secrets, Upstream, Way};
 use crate::trace::Hop;
 
 /// Why an upstream gave no answer.
@@ -85,15 +86,31 @@ pub(crate) enum Link {
     None,
     /// There was one in another life of the gateway. Nothing can be sent until it is opened anew.
     Unopened,
-    /// The id that a server gave over HTTP.
-    Http(HeaderValue),
+    /// A session over HTTP.
+    Http(HttpSession),
     /// A process of the session's own.
     Child(Arc<Child>),
     /// A connection of the session's own, by HTTP+SSE.
     Sse(Arc<Sse>),
 }
 
+/// A session over HTTP. Another address than the one where it was opened knows nothing of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HttpSession {
+    /// The id that the server gave; some give none.
+    pub id: Option<HeaderValue>,
+    pub at: Uri,
+}
+
 impl Link {
+    /// The same as what a server's handshake began.
+    pub fn of_handshake(self, upstream: &Upstream) -> Self {
+        match (self, &upstream.config().way) {
+            (Self::None, Way::Http(to)) => Self::Http(HttpSession { id: None, at: to.url.clone() }),
+            (own, _) => own,
+        }
+    }
+
     /// Whether it has ended, or was never opened.
     pub fn is_over(&self) -> bool {
         match self {
@@ -109,7 +126,18 @@ impl Link {
         match self {
             Self::Child(child) => child.is_of(upstream),
             Self::Sse(connection) => connection.is_of(upstream),
-            Self::None | Self::Unopened | Self::Http(_) => true,
+            Self::Http(own) => matches!(&upstream.config().way, Way::Http(to) if to.url == own.at),
+            Self::None | Self::Unopened => true,
+        }
+    }
+
+    /// Whether it has to be opened before anything can be sent: it was in another life of the gateway, or is a session
+    /// at another address.
+    pub fn is_elsewhere(&self, upstream: &Upstream) -> bool {
+        match self {
+            Self::Unopened => true,
+            Self::Http(_) => !self.is_of(upstream),
+            Self::None | Self::Child(_) | Self::Sse(_) => false,
         }
     }
 }

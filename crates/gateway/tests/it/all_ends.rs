@@ -1,12 +1,16 @@
 //! `/mcp`: what is said of slow servers, and what servers are asked for.
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use super::rows_kit::{begin_in_session, chunk, modern_answer, open_stream, until};
 
 const OPEN: &str = r#"{"version":"1","default":"deny","tools":{"*":{}}}"#;
 const VERSION: &str = "2026-07-28";
@@ -120,4 +124,35 @@ async fn the_gateway_promises_to_tell_of_lists_whatever_its_servers_do() {
         assert_eq!(opened["result"]["capabilities"][list]["listChanged"], true, "{opened}");
     }
     assert!(opened["result"]["capabilities"]["resources"].get("subscribe").is_none(), "that is for servers to say");
+}
+
+#[tokio::test]
+async fn a_call_is_cancelled_though_the_session_of_its_server_is_over() {
+    let (is_old, hung_up) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (old, noted) = (Arc::clone(&is_old), Arc::clone(&hung_up));
+    let desk = FakeUpstream::start(json!([tool("slow"), tool("read")]), move |hit: &Hit| {
+        match (old.load(Ordering::Acquire), hit.method().as_str()) {
+            (true, _) if hit.header("mcp-method").is_some() => Some(json_response("404 Not Found", "", "{}")),
+            (true, _) => None,
+            (false, "tools/call") => {
+                Some([open_stream(), vec![Step::Write(chunk(": here\n\n")), Step::HungUp(Arc::clone(&noted))]].concat())
+            }
+            (false, _) => modern_answer(hit, &json!([tool("slow"), tool("read")]), &json!({"tools": {}})),
+        }
+    })
+    .await;
+    let gw = TestGateway::builder().policy(OPEN).at_all().start(&desk).await;
+    gw.initialize().await;
+    let call =
+        |id: u8, tool: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool}});
+    let _slow = begin_in_session(&gw, "POST", "/mcp", "", &call(9, "desk__slow").to_string()).await;
+    until("it is called", || desk.calls().len() == 1).await;
+    is_old.store(true, Ordering::Release);
+    // The server speaks otherwise by now, so that the session for it is over, and another one is opened.
+    gw.send(&call(10, "desk__read")).await;
+    let again = gw.send(&call(11, "desk__read")).await;
+    assert_eq!(again.text(), "null", "{}", again.body);
+    assert!(!hung_up.load(Ordering::Acquire), "the call goes on");
+    gw.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}})).await;
+    until("it is cancelled", || hung_up.load(Ordering::Acquire)).await;
 }

@@ -3,13 +3,18 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use gatelodge_gateway::Accepting;
+use gatelodge_policy::Category;
 use gatelodge_testkit::{FakeUpstream, Hit, Script, SseCaller, Step, TestGateway, json_response, tool};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
+
+use super::rows_kit::begin_in_session;
 
 const VERSION: &str = "2026-07-28";
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
@@ -38,7 +43,18 @@ impl Client {
 
 /// A server that says something when it is told to, in one era or the other.
 async fn server(is_modern: bool, promises: Value, speak: &Arc<Notify>) -> FakeUpstream {
-    let speak = Arc::clone(speak);
+    server_with(is_modern, promises, speak, "s-1", &Arc::default()).await
+}
+
+/// The same, which knows only sessions of its own, and is out of order while it is told so.
+async fn server_with(
+    is_modern: bool,
+    promises: Value,
+    speak: &Arc<Notify>,
+    session: &'static str,
+    is_down: &Arc<AtomicBool>,
+) -> FakeUpstream {
+    let (speak, is_down) = (Arc::clone(speak), Arc::clone(is_down));
     let able = json!({"tools": promises, "prompts": {}, "resources": {"subscribe": true}});
     let answer = move |hit: &Hit| {
         let id = hit.message()["id"].clone();
@@ -46,10 +62,13 @@ async fn server(is_modern: bool, promises: Value, speak: &Arc<Notify>) -> FakeUp
             Some(json_response("200 OK", head, &json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()))
         };
         let listens = hit.method() == "subscriptions/listen";
+        let is_foreign = hit.header("mcp-session-id").is_some_and(|own| own != session);
         match hit.method().as_str() {
+            _ if is_down.load(Ordering::Acquire) => Some(json_response("503 Service Unavailable", "", "{}")),
+            _ if is_foreign => Some(json_response("404 Not Found", "", "{}")),
             "initialize" if !is_modern => {
                 let result = json!({"protocolVersion": "2025-11-25", "capabilities": able, "serverInfo": {"name": "s", "version": "1"}});
-                answered("mcp-session-id: s-1\r\n", result)
+                answered(&format!("mcp-session-id: {session}\r\n"), result)
             }
             "initialize" => {
                 let body = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"gone"}}"#;
@@ -90,7 +109,7 @@ fn says(speak: &Arc<Notify>, listener: Option<&Value>) -> Script {
 struct Ear {
     messages: mpsc::UnboundedReceiver<Value>,
     /// Its own end of standard streams.
-    _input: Option<DuplexStream>,
+    input: Option<DuplexStream>,
 }
 
 impl Ear {
@@ -109,7 +128,7 @@ impl Ear {
                 }
             }
         });
-        Self { messages, _input: input }
+        Self { messages, input }
     }
 
     async fn next(&mut self) -> Value {
@@ -186,7 +205,7 @@ async fn by_sse(gw: &TestGateway) -> Ear {
             let _ = heard.send(serde_json::from_str(&data).expect("JSON"));
         }
     });
-    Ear { messages, _input: None }
+    Ear { messages, input: None }
 }
 
 async fn over_lines(gw: &TestGateway, client: Client, uris: &Value) -> Ear {
@@ -245,10 +264,15 @@ async fn is_told_and_goes_on(client: Client, is_modern: bool, path: &str) {
     assert_eq!((said["method"].as_str(), said["params"]["uri"].as_str()), (Some(UPDATED), Some(uri)), "{case}: {said}");
 
     gw.change_grants(Vec::clear);
-    if matches!(client, Client::Lines | Client::StatelessLines) {
-        assert_eq!(ear.told().await, [""; 0], "{case}");
-    } else {
-        ear.ends().await;
+    match client {
+        Client::Lines => assert_eq!(ear.told().await, [""; 0], "{case}"),
+        Client::StatelessLines => {
+            let last = ear.next().await;
+            assert_eq!((&last["id"], &last["error"]["code"]), (&json!("l"), &json!(-32600)), "{case}: {last}");
+            assert!(last["error"]["message"].as_str().is_some_and(|why| why.contains("grant")), "{case}: {last}");
+            assert_eq!(ear.told().await, [""; 0], "{case}");
+        }
+        _ => ear.ends().await,
     }
 }
 
@@ -334,6 +358,85 @@ async fn a_server_in_the_place_of_another_has_other_lists() {
 }
 
 #[tokio::test]
+async fn what_has_to_be_told_is_told_when_the_server_answers_again() {
+    for is_modern in [false, true] {
+        let is_down = Arc::new(AtomicBool::new(false));
+        let upstream = server_with(is_modern, json!({"listChanged": true}), &Arc::default(), "s-1", &is_down).await;
+        let mut gw = TestGateway::with_policy(BEFORE, &upstream).await;
+        gw.initialize().await;
+        is_down.store(true, Ordering::Release);
+        gw.restart().await;
+        let mut ear = over_http(&gw, "/mcp/desk", None).await;
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        gw.put_policy("desk", AFTER);
+        assert_eq!(ear.told().await, [""; 0], "{is_modern}: nobody knows of what the client was promised to hear");
+        is_down.store(false, Ordering::Release);
+        assert_eq!(ear.next().await["method"], TOOLS, "{is_modern}");
+        assert_eq!(ear.told().await, [""; 0], "{is_modern}: once");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_moves_is_greeted_at_its_new_address_before_it_is_heard() {
+    for (client, path) in [
+        (Client::Session, "/mcp/desk"),
+        (Client::Sse, "/mcp/desk"),
+        (Client::Lines, "/mcp/desk"),
+        (Client::Session, "/mcp"),
+    ] {
+        let case = format!("{client:?} at {path}");
+        let (_upstream, gw, _) = before(false, json!({"listChanged": true}), path).await;
+        let speak = Arc::new(Notify::new());
+        let other = server_with(false, json!({"listChanged": true}), &speak, "s-2", &Arc::default()).await;
+        let mut ear = listens(&gw, client, path).await;
+        gw.put_server("desk", &other.url());
+        assert_eq!(ear.next().await["method"], TOOLS, "{case}");
+        ear.told().await;
+        let hits = other.hits();
+        assert!(hits.iter().all(|hit| hit.header("mcp-session-id") != Some("s-1")), "{case}: whose session is it?");
+        let heard =
+            hits.iter().filter(|hit| hit.line.starts_with("GET") && hit.header("mcp-session-id") == Some("s-2"));
+        assert_eq!(heard.count(), 1, "{case}: {hits:?}");
+        speak.notify_waiters();
+        assert_eq!(ear.next().await["method"], UPDATED, "{case}");
+        if client == Client::Session && path == "/mcp/desk" {
+            let answer = gw.call("read", json!({"n": 1})).await;
+            assert_eq!(answer.text(), r#"{"n":1}"#, "and calls go there, too");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_person_accepts_or_says_of_tools_is_told() {
+    let accepting = Accepting { review: true, ..Accepting::default() };
+    for (client, path) in [
+        (Client::Session, "/mcp/desk"),
+        (Client::Stateless, "/mcp/desk"),
+        (Client::Sse, "/mcp/desk"),
+        (Client::Lines, "/mcp/desk"),
+        (Client::Session, "/mcp"),
+        (Client::Stateless, "/mcp"),
+    ] {
+        let case = format!("{client:?} at {path}");
+        let upstream = server(false, json!({"listChanged": true}), &Arc::default()).await;
+        let builder = TestGateway::builder().policy(BEFORE).accepting(accepting);
+        let builder = if path == "/mcp" { builder.at_all() } else { builder };
+        let gw = builder.start(&upstream).await;
+        let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+        assert_eq!(gw.send(&list).await.message()["result"]["tools"], json!([]), "{case}");
+        let mut ear = listens(&gw, client, path).await;
+        gw.change_grants(|_| ());
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        assert!(ear.messages.is_empty(), "{case}: nothing has changed");
+        gw.accept_all().await;
+        assert_eq!(ear.next().await["method"], TOOLS, "{case}: accepted");
+        assert!(!ear.told().await.contains(&TOOLS.to_owned()), "{case}: once");
+        gw.say("wipe", Category::Destructive, false).await;
+        assert_eq!(ear.next().await["method"], TOOLS, "{case}: classified");
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_comes_to_the_others_is_told_of_and_heard() {
     for client in [Client::Session, Client::Stateless] {
         let (_upstream, gw, speak) = before(false, json!({"listChanged": true}), "/mcp").await;
@@ -369,10 +472,131 @@ async fn whoever_may_not_hear_any_more_of_what_it_named_has_to_listen_anew() {
     }
 }
 
+/// What a listen at standard streams ends with, which nothing else can end.
+async fn has_its_result(ear: &mut Ear, case: &str) {
+    let last = ear.next().await;
+    let result = json!({"resultType": "complete", "_meta": {SUBSCRIPTION: "l"}});
+    assert_eq!(last, json!({"jsonrpc": "2.0", "id": "l", "result": result}), "{case}");
+    assert_eq!(ear.told().await, [""; 0], "{case}: nothing follows");
+}
+
+#[tokio::test]
+async fn a_listen_at_standard_streams_that_has_to_end_ends_with_its_result() {
+    let shut = r#"{"version":"1","default":"deny","tools":{"*":{}}}"#;
+    for is_modern in [false, true] {
+        let (_upstream, gw, _) = before(is_modern, json!({"listChanged": true}), "/mcp/desk").await;
+        let mut ear = listens(&gw, Client::StatelessLines, "/mcp/desk").await;
+        gw.put_policy("desk", shut);
+        assert_eq!(ear.next().await["method"], TOOLS, "{is_modern}");
+        has_its_result(&mut ear, &format!("it may not read what it named; modern: {is_modern}")).await;
+
+        let (_upstream, gw, _) = before(is_modern, json!({"listChanged": true}), "/mcp/desk").await;
+        let mut ear = listens(&gw, Client::StatelessLines, "/mcp/desk").await;
+        let other = FakeUpstream::with_tools(&["other"]).await;
+        gw.put_server("desk", &other.url());
+        assert_eq!(ear.next().await["method"], TOOLS, "{is_modern}");
+        has_its_result(&mut ear, &format!("another server; modern: {is_modern}")).await;
+    }
+    let (upstream, gw, _) = before(true, json!({"listChanged": true}), "/mcp/desk").await;
+    let mut ear = listens(&gw, Client::StatelessLines, "/mcp/desk").await;
+    upstream.stop();
+    let last = ear.next().await;
+    assert_eq!(last["id"], "l", "a server that goes away is told of, too: {last}");
+}
+
+#[tokio::test]
+async fn a_listen_at_standard_streams_is_cancelled_by_its_id() {
+    for is_modern in [false, true] {
+        let (_upstream, gw, speak) = before(is_modern, json!({"listChanged": true}), "/mcp/desk").await;
+        let mut ear = listens(&gw, Client::StatelessLines, "/mcp/desk").await;
+        let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "l"}});
+        let input = ear.input.as_mut().expect("standard streams");
+        input.write_all(format!("{cancel}\n").as_bytes()).await.expect("it can be written");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        speak.notify_waiters();
+        gw.put_policy("desk", AFTER);
+        assert_eq!(ear.told().await, [""; 0], "{is_modern}: it hears nothing more, not even an answer");
+    }
+}
+
 #[tokio::test]
 async fn a_grant_that_wants_a_newer_revision_by_now_ends_the_stream() {
     let (_upstream, gw, _) = before(false, json!({"listChanged": true}), "/mcp/desk").await;
     let mut ear = listens(&gw, Client::Session, "/mcp/desk").await;
+    let mut by_sse = listens(&gw, Client::Sse, "/mcp/desk").await;
     gw.change_grants(|grants| grants[0].minimum_revision = Some(gatelodge_mcp::Revision::R2026_07_28));
     ear.ends().await;
+    by_sse.ends().await;
+}
+
+/// A server whose stream says so many things of so many bytes, each under an id, and goes on behind the last that a
+/// client has. Who names none hears what is new, and after the first time that is nothing.
+async fn chatty(most: usize, bytes: usize) -> FakeUpstream {
+    let is_first = AtomicBool::new(true);
+    FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| {
+        if !hit.line.starts_with("GET") {
+            return None;
+        }
+        let last = hit.header("last-event-id").and_then(|id| id.parse::<usize>().ok());
+        let next = match last {
+            Some(last) => last + 1,
+            None if is_first.swap(false, Ordering::AcqRel) => 1,
+            None => most + 1,
+        };
+        let mut script = vec![Step::Write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n".to_vec())];
+        script.extend((next..=most).map(|n| {
+            let params = json!({"level": "info", "data": "x".repeat(bytes), "n": n});
+            let said = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});
+            Step::Write(format!("id: {n}\ndata: {said}\n\n").into_bytes())
+        }));
+        script.push(Step::Pause(Duration::from_secs(60)));
+        Some(script)
+    })
+    .await
+}
+
+/// The numbers of what is said on a stream.
+async fn numbers(stream: impl AsyncRead + Unpin, most: usize) -> Vec<usize> {
+    let (mut lines, mut all) = (BufReader::new(stream).lines(), Vec::new());
+    let reading = async {
+        while all.last() != Some(&most) {
+            let Ok(Some(line)) = lines.next_line().await else { return };
+            let text = line.strip_prefix("data: ").unwrap_or(&line);
+            let message: Value = serde_json::from_str(text).unwrap_or_default();
+            all.extend(message["params"]["n"].as_u64().and_then(|n| usize::try_from(n).ok()));
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(20), reading).await;
+    all
+}
+
+#[tokio::test]
+async fn what_a_server_says_while_something_changes_is_neither_lost_nor_said_twice() {
+    let most = 150;
+    let upstream = chatty(most, 4 << 10).await;
+    let gw = TestGateway::with_policy(BEFORE, &upstream).await;
+    let (mut own, input) = tokio::io::duplex(64 << 10);
+    let (output, answers) = tokio::io::duplex(16 << 10);
+    let (gateway, token) = (gw.gateway.clone(), gw.token.hash());
+    let name = "desk".parse().expect("a name");
+    tokio::spawn(async move { gateway.run_lines(&token, &name, input, output).await });
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
+    own.write_all(format!("{hello}\n").as_bytes()).await.expect("it can be written");
+    // The client does not read, so that something is under way when the policy changes.
+    tokio::time::sleep(Duration::from_millis(1_000)).await;
+    gw.put_policy("desk", AFTER);
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    assert_eq!(numbers(answers, most).await, (1..=most).collect::<Vec<_>>(), "at standard streams");
+
+    let most = 250;
+    let upstream = chatty(most, 64 << 10).await;
+    let gw = TestGateway::with_policy(BEFORE, &upstream).await;
+    gw.initialize().await;
+    let stream = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    tokio::time::sleep(Duration::from_millis(3_000)).await;
+    gw.put_policy("desk", AFTER);
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    assert_eq!(numbers(stream, most).await, (1..=most).collect::<Vec<_>>(), "by the stream of a session");
+    assert!(upstream.hits().iter().any(|hit| hit.header("last-event-id").is_some()), "it was left in the middle");
 }

@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::rows_kit::{Caller, answered, chunk, modern_answer, open_stream};
+
 const ALL: &str = r#"{"version":"1","default":"allow"}"#;
 const VERSION: &str = "2026-07-28";
 const SECRET: &str = "canary_of_the_header";
@@ -450,4 +452,69 @@ async fn tasks_of_the_other_era_are_refused_and_say_so() {
     for hit in [legacy.hits(), modern.hits()].concat() {
         assert!(!hit.method().starts_with("tasks/"), "{}", hit.body);
     }
+}
+
+const ASKS: &str = r#"{"version":"1","default":"deny","tools":{"*":{}},"client_requests":{"elicitation":"allow"}}"#;
+
+/// What a client brings back that was asked.
+fn brought(asked: &Value, key: &str) -> Value {
+    json!({"name": "ask", "arguments": {}, "requestState": asked["requestState"],
+        "inputResponses": {key: {"action": "accept", "content": {"code": "4711"}}}})
+}
+
+#[tokio::test]
+async fn what_must_not_be_asked_any_more_is_not_answered_and_what_waits_for_it_ends_at_once() {
+    let no_tool = r#"{"version":"1","default":"deny","tools":{"ask":{"action":"deny"}},"client_requests":{"elicitation":"allow"}}"#;
+    let no_question = r#"{"version":"1","default":"deny","tools":{"*":{}}}"#;
+    for (then, why) in [(no_question, "does not let the server ask `elicitation/create`"), (no_tool, "POLICY DENIED")] {
+        let upstream = FakeUpstream::start(json!([tool("ask")]), |hit: &Hit| {
+            let question = event(
+                &json!({"jsonrpc": "2.0", "id": 77, "method": "elicitation/create", "params": {"message": "code?"}}),
+            );
+            let waits = vec![Step::Write(chunk(&question)), Step::Pause(Duration::from_secs(30))];
+            (hit.method() == "tools/call").then(|| [open_stream(), waits].concat())
+        })
+        .await;
+        let gw = TestGateway::with_policy(ASKS, &upstream).await;
+        let asked = Caller::of(&gw).call("ask", json!({})).await.message()["result"].clone();
+        assert_eq!(asked["resultType"], "input_required", "{asked}");
+        gw.put_policy("desk", then);
+        let refused = Caller::of(&gw).ask("tools/call", brought(&asked, "ask")).await;
+        let said = refused.message()["result"].clone();
+        assert_eq!(said["isError"], true, "{why}: {}", refused.body);
+        assert!(refused.text().contains(why), "{why}: {}", refused.body);
+        assert!(upstream.hits().iter().all(|hit| !hit.body.contains("4711")), "{why}: the server is told nothing");
+        let is_cancelled = || upstream.hits().iter().any(|hit| hit.method() == "notifications/cancelled");
+        until(&format!("{why}: it ends at once"), is_cancelled).await;
+        gw.put_policy("desk", ASKS);
+        let late = Caller::of(&gw).ask("tools/call", brought(&asked, "ask")).await;
+        assert_eq!(late.code(), -32602, "{why}: and cannot be gone on with: {}", late.body);
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_without_sessions_asks_is_judged_when_it_asks_and_when_it_is_answered() {
+    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
+        "tools/call" if hit.message()["params"]["inputResponses"].is_null() => {
+            let wanted = json!({"q": {"method": "elicitation/create", "params": {"message": "code?"}}});
+            answered(hit, &json!({"resultType": "input_required", "inputRequests": wanted, "requestState": "s"}))
+        }
+        "tools/call" => answered(hit, &json!({"resultType": "complete", "content": []})),
+        _ => modern_answer(hit, &json!([tool("ask")]), &json!({"tools": {}})),
+    })
+    .await;
+    let silent = r#"{"version":"1","default":"deny","tools":{"*":{}}}"#;
+    let gw = TestGateway::with_policy(ASKS, &upstream).await;
+    let asked = Caller::of(&gw).call("ask", json!({})).await.message()["result"].clone();
+    assert_eq!(asked["inputRequests"]["q"]["method"], "elicitation/create", "{asked}");
+    gw.put_policy("desk", silent);
+    let refused = Caller::of(&gw).ask("tools/call", brought(&asked, "q")).await;
+    assert_eq!(refused.message()["result"]["isError"], true, "{}", refused.body);
+    assert_eq!(upstream.calls().len(), 1, "the answer is not sent");
+    let unasked = Caller::of(&gw).call("ask", json!({})).await;
+    assert!(!unasked.body.contains("code?"), "the client is not asked: {}", unasked.body);
+    assert_eq!(unasked.message()["result"]["isError"], true, "{}", unasked.body);
+    gw.put_policy("desk", ASKS);
+    let done = Caller::of(&gw).ask("tools/call", brought(&asked, "q")).await;
+    assert_eq!(done.message()["result"]["resultType"], "complete", "{}", done.body);
 }

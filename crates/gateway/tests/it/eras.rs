@@ -526,3 +526,33 @@ async fn a_bad_moment_of_a_server_is_no_verdict() {
     }
     assert_eq!(count(&upstream, "initialize"), 1);
 }
+
+#[tokio::test]
+async fn a_handshake_that_is_refused_in_words_of_any_kind_is_followed_by_the_question_how_the_server_speaks() {
+    let bodies = [
+        ("application/json", r#"{"error":"unsupported"}"#),
+        ("application/json", "[]"),
+        ("application/json", "not JSON at all"),
+        ("application/json", ""),
+        ("text/plain", "bad request"),
+    ];
+    for status in ["400 Bad Request", "404 Not Found", "405 Method Not Allowed"] {
+        for (kind, body) in bodies {
+            let refusal =
+                format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            let upstream = FakeUpstream::start(json!([]), move |hit| match hit.method().as_str() {
+                "initialize" => Some(vec![Step::Write(refusal.clone().into_bytes())]),
+                _ => modern_server(hit),
+            });
+            let upstream = upstream.await;
+            let gw = TestGateway::with_policy(POLICY, &upstream).await;
+            let hello = gw.initialize().await;
+            assert_eq!(
+                hello.message()["result"]["serverInfo"]["name"],
+                "new",
+                "{status} {kind} {body}: {}",
+                hello.body
+            );
+        }
+    }
+}

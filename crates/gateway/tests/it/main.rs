@@ -14,6 +14,7 @@ mod errors_without_id;
 mod fidelity;
 mod forgotten;
 mod limits;
+mod listen;
 mod listener;
 mod minimum;
 mod mirror;

@@ -178,8 +178,9 @@ async fn p3_what_a_server_with_sessions_asked_is_not_answered_under_a_policy_tha
     assert!(tightened.text().contains("No more."), "{}", tightened.body);
     assert!(!told(), "the server hears nothing");
     put_in_force(&gw, POLICY);
-    assert_eq!(caller.ask("tools/call", retry(json!({"n": 1}), asked["requestState"].clone())).await.text(), "done");
-    assert!(told());
+    let late = caller.ask("tools/call", retry(json!({"n": 1}), asked["requestState"].clone())).await;
+    assert_eq!(late.code(), -32602, "what was refused is over: {}", late.body);
+    assert!(!told());
 }
 
 #[tokio::test]

@@ -218,15 +218,19 @@ fn telling(hit: &Hit) -> Option<Script> {
     let before = [
         told(own, "5.0,\"total\":1e1,\"message\":\"a\""),
         told(own, "3"),
-        told(own, "3"),
+        told(own, "5.00"),
         told(&json!("mine2"), "8"),
+        told(own, "5.01e0"),
+        told(own, "12345678901234567890123"),
+        told(own, "12345678901234567890123"),
+        told(own, "12345678901234567890124"),
         told(&json!(1), "9"),
     ];
     (hit.method() == "tools/call").then(|| event_response(&format!("{}{answer}{}", before.concat(), told(own, "7"))))
 }
 
 #[tokio::test]
-async fn r1_progress_comes_to_whom_asked_for_it_as_it_is_and_never_behind_the_answer() {
+async fn r1_progress_comes_to_whom_asked_for_it_as_it_is_while_it_increases_and_never_behind_the_answer() {
     let tools = json!([tool("tell")]);
     let for_modern = tools.clone();
     let old = FakeUpstream::start(tools, telling).await;
@@ -247,10 +251,11 @@ async fn r1_progress_comes_to_whom_asked_for_it_as_it_is_and_never_behind_the_an
                 let values: Vec<&str> = told.filter_map(|line| line.split("\"params\":").nth(1)).collect();
                 let wanted = [
                     r#"{"progressToken":"mine","progress":5.0,"total":1e1,"message":"a"}}"#,
-                    r#"{"progressToken":"mine","progress":3}}"#,
-                    r#"{"progressToken":"mine","progress":3}}"#,
+                    r#"{"progressToken":"mine","progress":5.01e0}}"#,
+                    r#"{"progressToken":"mine","progress":12345678901234567890123}}"#,
+                    r#"{"progressToken":"mine","progress":12345678901234567890124}}"#,
                 ];
-                assert_eq!(values, &wanted[..if with_token { 3 } else { 0 }], "{}", answer.body);
+                assert_eq!(values, &wanted[..if with_token { 4 } else { 0 }], "{}", answer.body);
                 assert_eq!(answer.text(), "done", "the last of it all");
             }
         }

@@ -5,11 +5,18 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use gatelodge_store::{Durability, ManualClock, SqliteLedger};
-use gatelodge_testkit::{FakeUpstream, TestGateway};
+use async_trait::async_trait;
+use gatelodge_store::{
+    Durability, GrantId, IdHash, ManualClock, MemoryStore, ServerName, SqliteLedger, StoreError, TaskRow, TaskRows,
+};
+use gatelodge_testkit::{FakeUpstream, Hit, TestGateway, tool};
+use jiff::Timestamp;
 use serde_json::json;
+
+use super::rows_kit::{ALL, Caller, EXTENSION, Log, answered, count, modern_answer};
 
 const POLICY: &str =
     r#"{"version":"1","default":"deny","tools":{"pay":{"limits":[{"counter":"c","window":"day","max":1000}]}}}"#;
@@ -166,4 +173,61 @@ async fn a_read_only_directory_refuses_and_passes() {
     bound.remount("bind,rw");
     drop(bound);
     desk.is_normal_again("a read-only directory").await;
+}
+
+/// Whose tasks are, where nobody can say it for a while.
+struct Tasks {
+    rows: MemoryStore,
+    is_broken: AtomicBool,
+}
+
+impl Tasks {
+    fn rows(&self) -> Result<&MemoryStore, StoreError> {
+        let fault = || StoreError::Unavailable("the disk is gone".to_owned());
+        if self.is_broken.load(Ordering::Acquire) { Err(fault()) } else { Ok(&self.rows) }
+    }
+}
+
+#[async_trait]
+impl TaskRows for Tasks {
+    async fn keep(&self, task: TaskRow, now: Timestamp) -> Result<(), StoreError> {
+        TaskRows::keep(self.rows()?, task, now).await
+    }
+
+    async fn find(&self, id: IdHash) -> Result<Option<TaskRow>, StoreError> {
+        TaskRows::find(self.rows()?, id).await
+    }
+
+    async fn of_grant(&self, grant: &GrantId, server: &ServerName) -> Result<Vec<TaskRow>, StoreError> {
+        self.rows()?.of_grant(grant, server).await
+    }
+
+    async fn sweep(&self, before: Timestamp) -> Result<usize, StoreError> {
+        TaskRows::sweep(self.rows()?, before).await
+    }
+}
+
+#[tokio::test]
+async fn who_listens_to_a_task_is_told_that_nobody_can_say_whose_it_is() {
+    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
+        "tools/call" => answered(hit, &json!({"resultType": "task", "taskId": "t1", "status": "working"})),
+        _ => modern_answer(hit, &json!([tool("slow")]), &json!({"tools": {}, "extensions": {EXTENSION: {}}})),
+    })
+    .await;
+    let clock = Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time")));
+    let tasks = Arc::new(Tasks { rows: MemoryStore::new(clock), is_broken: AtomicBool::new(false) });
+    let gw = TestGateway::builder().policy(ALL).tasks(tasks.clone()).start(&upstream).await;
+    Caller::of(&gw).call("slow", json!({})).await;
+    tasks.is_broken.store(true, Ordering::Release);
+    let (log, _logged) = Log::begin();
+    for (caller, task) in [(Caller::of(&gw), "t1"), (Caller::of(&gw).at_all(), "desk__t1")] {
+        let listen = json!({"notifications": {"taskIds": [task]}});
+        let answer = caller.ask("subscriptions/listen", listen).await;
+        assert_eq!(answer.code(), -32603, "{}", answer.body);
+        assert!(answer.body.contains("try again later") && !answer.body.contains("Unknown task"), "{}", answer.body);
+        let row = gw.rows().await.pop().expect("a row").record;
+        assert_eq!(row.code.as_deref(), Some("store_unavailable"), "{row:?}");
+    }
+    assert_eq!(count(&upstream, "subscriptions/listen"), 0, "nothing is sent");
+    assert!(log.text().contains("the disk is gone"), "{}", log.text());
 }

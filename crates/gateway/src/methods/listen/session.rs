@@ -10,14 +10,14 @@ use gatelodge_mcp::{Id, Method, Request, Upstream as Said, read_upstream};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
-use super::Listener;
+use super::{End, Listener, unwanted};
 use crate::Gateway;
 use crate::call::{Permit, own_answer};
 use crate::http::line::Line;
 use crate::lists::{Lists, SUBSCRIPTION};
 use crate::methods::server::MayHear;
 use crate::methods::stream::{LOOK, follow};
-use crate::session::Session;
+use crate::session::{Session, UnderWay};
 use crate::upstream::Outgoing;
 use crate::visit::Visit;
 
@@ -84,25 +84,28 @@ impl Filter {
 }
 
 /// Holds the stream open until either side ends it.
-pub(super) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, heard: Vec<MayHear>, line: &mut Line) {
-    let Some(session) = visit.far_session() else { return };
+pub(super) async fn listen(
+    gw: &Gateway,
+    visit: &Visit,
+    (request, under_way): (&Request<'_>, Option<&UnderWay>),
+    heard: Vec<MayHear>,
+    line: &mut Line,
+) -> End {
+    let Some(session) = visit.far_session() else { return End::Over };
     let filter = Filter::of(request, session, &heard);
     let mut messages = session.hub.listen();
     gw.follow_hub_of(visit, session);
     let mut openings = session.openings();
     let heard: Vec<MayHear> =
         heard.into_iter().filter(|heard| filter.uris.iter().any(|uri| uri == heard.uri())).collect();
-    for heard in &heard {
-        if session.hub.watch(heard.uri()) {
-            ask(gw, visit, &Method::ResourcesSubscribe, heard).await;
-        }
-    }
+    heard.iter().for_each(|heard| session.hub.watch(heard.uri()));
+    settle(gw, visit, session, &heard).await;
     line.send(&filter.acknowledged(request.id())).await;
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut look = tokio::time::interval(LOOK);
     let mut listener = Listener::new(visit, Some(filter.lists));
-    loop {
+    let end = loop {
         tokio::select! {
             message = messages.recv() => match message {
                 Ok(message) => {
@@ -112,28 +115,37 @@ pub(super) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, h
                 }
                 // It reads too slowly; what it missed, the next list tells.
                 Err(RecvError::Lagged(_)) => gw.metrics.dropped(),
-                Err(RecvError::Closed) => break,
+                Err(RecvError::Closed) => break End::Over,
             },
             _ = keep_alive.tick() => line.keep_alive().await,
             _ = look.tick() => {
                 if !listener.look(gw, request, line).await {
-                    break;
+                    break End::Over;
                 }
                 gw.follow_hub_of(&listener.visit, session);
                 // A server that had forgotten the session has forgotten what was to be heard of, too.
                 if std::mem::replace(&mut openings, session.openings()) != openings {
-                    for heard in &heard {
-                        ask(gw, &listener.visit, &Method::ResourcesSubscribe, heard).await;
-                    }
+                    settle(gw, &listener.visit, session, &heard).await;
                 }
             }
-            () = line.gone() => break,
-            () = gw.stopping() => break,
+            () = unwanted(line, under_way) => break End::Unwanted,
+            () = gw.stopping() => break End::Over,
         }
-    }
-    for heard in &heard {
-        if session.hub.unwatch(heard.uri()) {
-            ask(gw, visit, &Method::ResourcesUnsubscribe, heard).await;
+    };
+    heard.iter().for_each(|heard| session.hub.unwatch(heard.uri()));
+    settle(gw, visit, session, &heard).await;
+    end
+}
+
+/// Asks the upstream to tell of just those resources that somebody listens for.
+async fn settle(gw: &Gateway, visit: &Visit, session: &Session, heard: &[MayHear]) {
+    for heard in heard {
+        let mut asked = session.hub.asked.lock().await;
+        let is_wanted = session.hub.is_watched(heard.uri());
+        match asked.settle(heard.uri(), is_wanted, session.openings()) {
+            Some(true) => ask(gw, visit, &Method::ResourcesSubscribe, heard).await,
+            Some(false) => ask(gw, visit, &Method::ResourcesUnsubscribe, heard).await,
+            None => {}
         }
     }
 }
@@ -155,19 +167,21 @@ async fn ask(gw: &Gateway, visit: &Visit, method: &Method<'_>, heard: &MayHear) 
 impl Gateway {
     /// Has somebody follow the upstream's stream of a session, if nobody does.
     fn follow_hub_of(&self, visit: &Visit, session: &Arc<Session>) {
-        if session.hub.begin_following() {
-            self.follow_hub(visit.through(Arc::clone(session)));
+        if let Some(goes_on) = session.hub.begin_following() {
+            self.follow_hub(visit.through(Arc::clone(session)), goes_on);
         }
     }
 
-    /// Follows the upstream's stream of a session for all who listen, until none does.
-    fn follow_hub(&self, visit: Visit) {
+    /// Follows the upstream's stream of a session for all who listen, until none does: from where it was left, if it goes
+    /// on with what somebody else left. What is said while nobody listens is nobody's.
+    fn follow_hub(&self, visit: Visit, goes_on: bool) {
         let Some(gw) = self.own() else { return };
         let task = Arc::clone(&gw);
         gw.spawn(async move {
             let Some(session) = visit.far_session().cloned() else { return };
             let (events, mut heard) = mpsc::channel::<Bytes>(1);
-            let following = follow(&task, &visit, None, &events, |text| Bytes::copy_from_slice(text.as_bytes()));
+            let last = session.heard().filter(|_| goes_on);
+            let following = follow(&task, &visit, last, &events, |text| Bytes::copy_from_slice(text.as_bytes()));
             let telling = async {
                 while let Some(message) = heard.recv().await {
                     session.hub.tell(message);
@@ -188,6 +202,9 @@ impl Gateway {
                 is_left = ending => is_left,
                 () = task.stopping() => true,
             };
+            while let Ok(message) = heard.try_recv() {
+                session.hub.tell(message);
+            }
             if is_left {
                 // Whoever listens by what is in force now, follows it next.
                 session.hub.leave();

@@ -9,7 +9,7 @@ use http::StatusCode;
 use super::owner::{hash, is_passed_over, know_offer, may_hear, own_tasks};
 use super::{refuse, reject};
 use crate::Gateway;
-use crate::call::{Refusal, Trail, answer};
+use crate::call::{Progress, Refusal, Trail, answer};
 use crate::http::line::Line;
 use crate::methods::list::{FOREIGN_CURSOR, Pages, Wanted, fetch};
 use crate::methods::pass::fail;
@@ -44,7 +44,7 @@ async fn listed(
     line: &mut Line,
 ) -> Result<(StatusCode, Bytes, Outcome), Refusal> {
     let unreadable = || Refusal::Upstream(SendError::Unusable("the list cannot be read".to_owned()));
-    let progress = request.meta().progress_token();
+    let progress = Progress::of(request);
     let wanted = Wanted { method: request.method(), member: "tasks", progress: progress.as_ref(), is_callers: true };
     let (pages, first) = match fetch(gw, visit, &wanted, line, |id, cursor, trace| request.paged(id, cursor, trace))
         .await?
@@ -66,7 +66,7 @@ async fn listed(
         let Some(id) = entry.get("taskId").and_then(|id| id.as_str()) else { continue };
         let is_shown = match own.get(&hash(visit, &id)) {
             Some(tool) => may_hear(gw, visit, tool),
-            None => is_passed_over(gw, visit, &id).await,
+            None => is_passed_over(gw, visit, &id).await.map_err(Refusal::Store)?,
         };
         if is_shown {
             entries.push(entry.raw());

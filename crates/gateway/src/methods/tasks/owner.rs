@@ -1,17 +1,18 @@
 //! Whose a task is: noted when the answer to a call makes it, looked up whenever somebody speaks of it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_json::read;
-use gatelodge_mcp::{Id, Method, Payload, Request, ServerRequest, Upstream as Said, made_task, read_upstream};
+use gatelodge_json::{Value, read};
+use gatelodge_mcp::{Method, Payload, Request, ServerRequest, Upstream as Said, made_task, read_upstream};
 use gatelodge_policy::{Decision, decide};
 use gatelodge_store::{IdHash, Mode, StoreError, TaskRow};
 use tracing::warn;
 
 use crate::Gateway;
-use crate::call::{Facts, Refusal};
+use crate::call::{Facts, Progress, Refusal};
 use crate::http::line::Line;
 use crate::methods::offer::offer_for;
 use crate::upstream::Link;
@@ -55,7 +56,13 @@ pub(super) fn hash(visit: &Visit, id: &str) -> IdHash {
 }
 
 /// Notes whose a task is that the answer to a call has made, before the caller gets to know it.
-pub(crate) async fn note(gw: &Gateway, visit: &Visit, tool: &str, text: &Bytes, token: Option<(&str, Id<'_>)>) {
+pub(crate) async fn note(
+    gw: &Gateway,
+    visit: &Visit,
+    tool: &str,
+    text: &Bytes,
+    progress: Option<(&str, Arc<Progress>)>,
+) {
     // Most answers do not have the word in them at all, and large ones are not worth looking through.
     if visit.crossing() != Crossing::None
         || text.len() > MAX_ANSWER
@@ -69,8 +76,8 @@ pub(crate) async fn note(gw: &Gateway, visit: &Visit, tool: &str, text: &Bytes, 
     visit.upstream.note_tasks();
     if let Some(session) = visit.session() {
         session.note_tasks();
-        if let Some((own, token)) = token {
-            session.note_progress(own, token.into_owned());
+        if let Some((own, told)) = progress {
+            session.note_progress(own, told);
         }
     }
     let now = gw.clock.now();
@@ -94,15 +101,18 @@ pub(crate) async fn is_for(gw: &Gateway, visit: &Visit, params: &str) -> bool {
     let Some(id) = document.root().get("taskId").and_then(|id| id.as_str()) else { return false };
     match gw.own_task(visit, &id).await {
         Ok(Some(tool)) => may_hear(gw, visit, &tool),
-        Ok(None) => is_passed_over(gw, visit, &id).await,
+        Ok(None) => is_passed_over(gw, visit, &id).await.unwrap_or_default(),
         Err(_) => false,
     }
 }
 
 /// Whether a task that is not the grant's own is shown to it all the same: one that nobody has may have been made past
 /// us, and who only observes is not kept from it.
-pub(super) async fn is_passed_over(gw: &Gateway, visit: &Visit, id: &str) -> bool {
-    visit.door.mode == Mode::Observe && matches!(gw.task_rows.find(hash(visit, id)).await, Ok(None))
+///
+/// # Errors
+/// The store cannot say.
+pub(super) async fn is_passed_over(gw: &Gateway, visit: &Visit, id: &str) -> Result<bool, StoreError> {
+    Ok(visit.door.mode == Mode::Observe && gw.find_task(visit, id).await?.is_none())
 }
 
 /// For what an upstream asks about a task of the client's own: the method by which it asked for what the task does,
@@ -117,36 +127,56 @@ pub(crate) fn of_client(gw: &Gateway, visit: &Visit, asked: &ServerRequest<'_>) 
     Some(method.ok_or(Refusal::Unaddressed))
 }
 
+/// Whether a request wants to listen to tasks.
+pub(crate) fn are_named(request: &Request<'_>) -> bool {
+    named(request).is_some_and(|named| named.elements().next().is_some())
+}
+
+fn named<'r>(request: &'r Request<'_>) -> Option<Value<'r>> {
+    request.params()?.get("notifications")?.get("taskIds")
+}
+
 /// The first task that a request wants to listen to and that the grant may not hear of.
-pub(crate) async fn not_to_hear(gw: &Gateway, visit: &Visit, request: &Request<'_>, line: &mut Line) -> Option<String> {
-    let named = request.params()?.get("notifications")?.get("taskIds")?;
-    for value in named.elements() {
+///
+/// # Errors
+/// The store cannot say whose they are.
+pub(crate) async fn not_to_hear(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    line: &mut Line,
+) -> Result<Option<String>, StoreError> {
+    for value in named(request).iter().flat_map(|named| named.elements()) {
         let id = value.as_str().unwrap_or(value.raw().into());
-        let may_hear = match gw.own_task(visit, &id).await {
-            Ok(Some(tool)) => {
+        let may_hear = match gw.own_task(visit, &id).await? {
+            Some(tool) => {
                 know_offer(gw, visit, &tool, line).await;
                 may_hear(gw, visit, &tool)
             }
-            Ok(None) => is_passed_over(gw, visit, &id).await,
-            Err(_) => false,
+            None => is_passed_over(gw, visit, &id).await?,
         };
         if !may_hear {
-            return Some(id.into_owned());
+            return Ok(Some(id.into_owned()));
         }
     }
-    None
+    Ok(None)
 }
 
 /// The first task that a request wants to listen to and that is not there for the grant.
-pub(crate) async fn not_there(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Option<String> {
-    let named = request.params()?.get("notifications")?.get("taskIds")?;
-    for id in named.elements().filter_map(|id| id.as_str()) {
-        let is_own = matches!(gw.own_task(visit, &id).await, Ok(Some(_)));
-        if !is_own && !is_passed_over(gw, visit, &id).await {
-            return Some(id.into_owned());
+///
+/// # Errors
+/// The store cannot say whose they are.
+pub(crate) async fn not_there(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+) -> Result<Option<String>, StoreError> {
+    for id in named(request).iter().flat_map(|named| named.elements()).filter_map(|id| id.as_str()) {
+        if gw.own_task(visit, &id).await?.is_none() && !is_passed_over(gw, visit, &id).await? {
+            return Ok(Some(id.into_owned()));
         }
     }
-    None
+    Ok(None)
 }
 
 /// The tools whose calls made the grant's tasks at the server, by what the tasks are known by.
@@ -159,9 +189,19 @@ pub(super) async fn own_tasks(gw: &Gateway, visit: &Visit) -> Result<HashMap<IdH
 impl Gateway {
     /// The tool whose call made a task; none unless the grant made it.
     pub(super) async fn own_task(&self, visit: &Visit, id: &str) -> Result<Option<String>, StoreError> {
-        let found = self.task_rows.find(hash(visit, id)).await?;
-        let own = found.filter(|task| task.grant == visit.grant.config.id && task.expires_at > self.clock.now());
+        let own = self
+            .find_task(visit, id)
+            .await?
+            .filter(|task| task.grant == visit.grant.config.id && task.expires_at > self.clock.now());
         Ok(own.map(|task| task.tool))
+    }
+
+    async fn find_task(&self, visit: &Visit, id: &str) -> Result<Option<TaskRow>, StoreError> {
+        let found = self.task_rows.find(hash(visit, id)).await;
+        found.inspect_err(|fault| {
+            let server = visit.upstream.name();
+            warn!(server.name = %server, error = %fault, "it cannot be said whose a task of `{server}` is: {fault}");
+        })
     }
 
     /// Forgets tasks that nobody asks for any more.

@@ -6,12 +6,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_mcp::{EventDecoder, head};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
 use crate::upstream::exchange::Source;
-use crate::upstream::{Exchange, Link, SendError};
+use crate::upstream::{Exchange, HttpSession, Link, SendError};
 
 /// An answer over HTTP that is being read.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ fn strange(kind: &str) -> SendError {
 }
 
 impl HttpAnswer {
-    pub fn begin(response: Response<Incoming>, max_bytes: usize) -> Result<Exchange, SendError> {
+    pub fn begin(response: Response<Incoming>, at: &Uri, max_bytes: usize) -> Result<Exchange, SendError> {
         let (head, body) = response.into_parts();
         if head.headers.contains_key(CONTENT_ENCODING) {
             return Err(SendError::Unusable("the answer is compressed, which was not asked for".to_owned()));
@@ -67,7 +67,8 @@ impl HttpAnswer {
             _ if !head.status.is_success() => return Err(SendError::Status(head.status.as_u16())),
             kind => return Err(strange(kind)),
         };
-        let link = head.headers.get(head::SESSION).cloned().map_or(Link::None, Link::Http);
+        let session = |id: &HeaderValue| Link::Http(HttpSession { id: Some(id.clone()), at: at.clone() });
+        let link = head.headers.get(head::SESSION).map_or(Link::None, session);
         let source = Source::Http(Self { body, form, max_bytes });
         Ok(Exchange { status: head.status, link, back: None, source })
     }

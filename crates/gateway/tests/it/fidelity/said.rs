@@ -158,12 +158,22 @@ fn request(
     format!("{before}{}{behind}", chance.object(1, true, &members))
 }
 
+/// Values of progress in odd spellings, each group more than the one before: what does not increase is not passed on.
+const RISING: [&[&str]; 5] = [
+    &["-98765432109876543210.0123456789012345678900", "-1.50e-7", "-0"],
+    &["0.1", "1.0", "1.10"],
+    &["1e2", "1E+2", "100.50"],
+    &["9007199254740993", "18446744073709551616"],
+    &["123456789012345678901234567890", "2e30"],
+];
+
 /// What a server says before it answers.
 fn before(chance: &mut Chance, era: Era, key: &str, has_token: bool) -> Vec<Said> {
     (0..chance.below(5))
         .map(|nth| match chance.below(4) {
             0 if has_token => {
-                let members = [("progressToken", TOKEN.to_owned()), ("progress", chance.number())];
+                let progress = chance.pick(RISING[nth % RISING.len()]).to_owned();
+                let members = [("progressToken", TOKEN.to_owned()), ("progress", progress)];
                 Said { text: told(chance, "notifications/progress", &members), asks: None, reply: String::new() }
             }
             1 if era == Era::Legacy => asked(chance, &format!("{key}:{nth}")),

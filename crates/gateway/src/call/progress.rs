@@ -1,0 +1,35 @@
+//! What a caller hears of the progress of its request: under its own token, and never less than before.
+
+use std::sync::{Mutex, PoisonError};
+
+use gatelodge_json::Decimal;
+use gatelodge_mcp::{Id, Request, ServerNotification};
+
+/// The caller's token, and what was told under it. Of one request we may make several.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    token: Id<'static>,
+    told: Mutex<String>,
+}
+
+impl Progress {
+    /// None for a caller that does not want to hear of it.
+    pub fn of(request: &Request<'_>) -> Option<Self> {
+        let token = request.meta().progress_token()?.into_owned();
+        Some(Self { token, told: Mutex::default() })
+    }
+
+    /// A notification as the caller gets it; none if it does not tell of more than the one before. One that names no
+    /// number passes: there is nothing to compare.
+    pub fn told(&self, said: &ServerNotification<'_>) -> Option<String> {
+        if let Some((value, number)) = said.progress().and_then(|value| Some((value, Decimal::new(value)?))) {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            if Decimal::new(&told).is_some_and(|before| number <= before) {
+                return None;
+            }
+            told.clear();
+            told.push_str(value);
+        }
+        said.referring_to(&self.token)
+    }
+}
