@@ -135,6 +135,10 @@ fn told(script: &Script, id: &str) -> Response<Full<Bytes>> {
 fn usual(message: &Value, era: Era) -> Response<Full<Bytes>> {
     let result = match message["method"].as_str().unwrap_or_default() {
         "server/discover" if era == Era::Modern => json!({"supportedVersions": ["2026-07-28"], "capabilities": {}}),
+        "initialize" if era == Era::Legacy => {
+            let info = json!({"name": "e", "version": "1"});
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": info})
+        }
         "tools/list" => json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}], "ttlMs": 0}),
         _ if message["id"].is_null() => return reply(202, "text/plain", String::new()),
         _ => {
