@@ -18,6 +18,8 @@ mod across;
 mod chance;
 #[path = "fidelity/echo.rs"]
 mod echo;
+#[path = "fidelity/heard.rs"]
+mod heard;
 #[path = "fidelity/said.rs"]
 mod said;
 #[path = "fidelity/tree.rs"]

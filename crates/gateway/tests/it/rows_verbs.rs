@@ -172,11 +172,6 @@ async fn t7_the_stateless_revision_has_one_verb_where_all_servers_are_one_and_lo
     assert_eq!(gw.call("desk__read", json!({})).await.text(), "{}", "the session is open, and both are served");
 }
 
-/// A server with sessions whose calls do not end.
-fn slow(_: &Hit) -> Script {
-    [open_stream(), vec![Step::Write(chunk(": here\n\n")), Step::Pause(Duration::from_secs(60))]].concat()
-}
-
 #[tokio::test]
 async fn r2_who_hangs_up_without_a_session_cancels_at_the_server_that_it_called_where_all_servers_are_one() {
     let hung_up = Arc::new(AtomicBool::new(false));
@@ -188,8 +183,16 @@ async fn r2_who_hangs_up_without_a_session_cancels_at_the_server_that_it_called_
         _ => modern_answer(hit, &json!([tool("slow")]), &json!({"tools": {}})),
     });
     let new = new.await;
-    let old = || FakeUpstream::start(json!([tool("slow")]), |hit| (hit.method() == "tools/call").then(|| slow(hit)));
-    let (desk, zoo) = (old().await, old().await);
+    // One begins to answer, the other does not.
+    let begun = || [open_stream(), vec![Step::Write(chunk(": here\n\n"))]].concat();
+    let hanging = |begun: Script| {
+        move |hit: &Hit| {
+            let script = || [begun.clone(), vec![Step::Pause(Duration::from_secs(60))]].concat();
+            (hit.method() == "tools/call").then(script)
+        }
+    };
+    let zoo = FakeUpstream::start(json!([tool("slow")]), hanging(begun())).await;
+    let desk = FakeUpstream::start(json!([tool("slow")]), hanging(Vec::new())).await;
     let builder = TestGateway::builder().policy(ALL).at_all();
     let gw = builder.and_server("zoo", &zoo.url(), ALL).and_server("new", &new.url(), ALL).start(&desk).await;
     let own = Caller::of(&gw).at_all();

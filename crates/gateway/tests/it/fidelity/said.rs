@@ -183,7 +183,7 @@ fn before(chance: &mut Chance, may_ask: bool, key: &str, has_token: bool) -> Vec
         .collect()
 }
 
-fn told(chance: &mut Chance, method: &str, params: &[(&str, String)]) -> String {
+pub fn told(chance: &mut Chance, method: &str, params: &[(&str, String)]) -> String {
     let params = chance.object(2, false, params);
     let members = [("jsonrpc", "\"2.0\"".to_owned()), ("method", format!("\"{method}\"")), ("params", params)];
     chance.object(1, false, &members)
