@@ -219,7 +219,7 @@ fn named(method: &str, list: &mut Tree) -> Vec<Tree> {
 
 async fn come_through(era: Era, far: Era, path: &'static str) {
     let across = Across::start(era, far, path).await;
-    let messages = number_of("GATELODGE_FIDELITY_MESSAGES", FEW) / 10;
+    let messages = (number_of("GATELODGE_FIDELITY_MESSAGES", FEW) / 10).min(4_000);
     let mut workers = tokio::task::JoinSet::new();
     for worker in 0..super::WORKERS {
         let across = Arc::clone(&across);
