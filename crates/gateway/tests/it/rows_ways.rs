@@ -213,7 +213,7 @@ impl<'g> Client<'g> {
                 _ => panic!("{:?} has no stream", self.way),
             }
         };
-        tokio::time::timeout(Duration::from_secs(10), next).await.expect("something in time")
+        tokio::time::timeout(Duration::from_secs(30), next).await.expect("something in time")
     }
 
     async fn post(&self, headers: &[(&str, &str)], text: &str) -> Answer {
