@@ -179,6 +179,20 @@ impl<'a> Reply<'a> {
         splice(self.text, vec![self.id_edit(id), Edit { span: self.payload_span, with: payload.into() }])
     }
 
+    /// Writes an error under another id and with another code.
+    pub fn with_code(&self, id: &Id<'_>, code: i64) -> String {
+        let mut edits = vec![self.id_edit(id)];
+        if let Payload::Error(raw) = self.payload {
+            let parts = split(raw.as_bytes(), &Limits::REPLY).unwrap_or_default();
+            let place = parts.iter().find(|part| part.key == "code").map(span_of);
+            let offset = self.payload_span.0;
+            edits.extend(
+                place.map(|(start, end)| Edit { span: (offset + start, offset + end), with: code.to_string().into() }),
+            );
+        }
+        splice(self.text, edits)
+    }
+
     fn id_edit<'r>(&self, id: &'r Id<'_>) -> Edit<'r> {
         if let Some(span) = self.id_span {
             return Edit { span, with: id.raw().into() };
@@ -250,6 +264,18 @@ impl<'a> ServerNotification<'a> {
         let (start, end) = span_of(&part);
         let offset = self.params.as_ref()?.start;
         Some(splice(self.text, vec![Edit { span: (offset + start, offset + end), with: id.raw().into() }]))
+    }
+
+    /// Writes the notification with other parameters, which are JSON.
+    pub fn with_params(&self, params: &str) -> String {
+        let edit = match &self.params {
+            Some(part) => Edit { span: span_of(part), with: params.into() },
+            None => {
+                let end = self.text.rfind('}').unwrap_or(self.text.len());
+                Edit { span: (end, end), with: format!(",\"params\":{params}").into() }
+            }
+        };
+        splice(self.text, vec![edit])
     }
 
     fn reference_part(&self) -> Option<Part<'a>> {

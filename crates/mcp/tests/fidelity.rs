@@ -279,3 +279,22 @@ fn our_own_messages_are_json_and_say_no_more_than_they_should() {
         serde_json::from_str::<serde_json::Value>(&text).expect("JSON");
     }
 }
+
+#[test]
+fn an_error_under_another_code_and_a_notification_with_other_parameters_keep_all_else() {
+    let text = r#"{"x":1.10, "error":{"message":"no \u00e9" ,"code": -32002,"y":{"code":1}},"jsonrpc":"2.0"}"#;
+    let Ok(Upstream::Reply(reply)) = read_upstream(text.as_bytes(), &Limits::REPLY) else { panic!("a reply") };
+    let wanted = text.replace("-32002", "-32602").replacen('{', r#"{"id":7,"#, 1);
+    assert_eq!(reply.with_code(&Id::number(7), -32602), wanted);
+    for (text, wanted) in [
+        (
+            r#"{"x":1.10,"method":"m", "params" : {"a":1} ,"y":1e2}"#,
+            r#"{"x":1.10,"method":"m", "params" : {} ,"y":1e2}"#,
+        ),
+        (r#"{"method":"m","x":{} } "#, r#"{"method":"m","x":{} ,"params":{}} "#),
+    ] {
+        let text = text.replacen('{', r#"{"jsonrpc":"2.0","#, 1);
+        let Ok(Upstream::Notification(told)) = read_upstream(text.as_bytes(), &Limits::REPLY) else { panic!("{text}") };
+        assert_eq!(told.with_params("{}"), wanted.replacen('{', r#"{"jsonrpc":"2.0","#, 1));
+    }
+}

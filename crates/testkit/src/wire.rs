@@ -52,13 +52,18 @@ impl Answer {
     }
 }
 
-/// Sends bytes and reads until the other side closes, or for ten seconds.
+/// How long nothing may come, and how long all of it may take: a large answer comes slowly where much else runs.
+const SILENCE: Duration = Duration::from_secs(10);
+const ALL: Duration = Duration::from_secs(60);
+
+/// Sends bytes and reads until the other side closes, or says nothing for a while.
 pub async fn exchange(address: SocketAddr, bytes: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     // A server that refuses a head early may close before it has read the rest.
     let _ = stream.write_all(bytes).await;
     let mut raw = Vec::new();
-    let _ = tokio::time::timeout(Duration::from_secs(10), stream.read_to_end(&mut raw)).await;
+    let reading = async { while let Ok(Ok(1..)) = tokio::time::timeout(SILENCE, stream.read_buf(&mut raw)).await {} };
+    let _ = tokio::time::timeout(ALL, reading).await;
     parse(&raw)
 }
 

@@ -273,13 +273,13 @@ fn as_stateless(reply: &Reply<'_>, id: &Id<'_>) -> String {
     match reply.payload() {
         Payload::Result(result) if has_contents(result) => {
             let members = [COMPLETE, ("ttlMs", "0"), ("cacheScope", "\"private\"")];
-            gatelodge_mcp::result(id, &with_members(result, &members))
+            reply.with_payload(id, &with_members(result, &members))
         }
-        Payload::Result(result) => gatelodge_mcp::result(id, &with_members(result, &[COMPLETE])),
+        Payload::Result(result) => reply.with_payload(id, &with_members(result, &[COMPLETE])),
         Payload::Error(_) => match reply.error() {
             // The code for a resource that is not there is another one.
             Some(fault) if fault.code == code::RESOURCE_NOT_FOUND.to_string() => {
-                gatelodge_mcp::error(Some(id), code::INVALID_PARAMS, &fault.message, fault.data)
+                reply.with_code(id, code::INVALID_PARAMS)
             }
             _ => reply.with_id(id),
         },

@@ -241,7 +241,15 @@ impl Listener {
         self.is_due = true;
         self.tell(request, line).await;
         let before = std::mem::replace(&mut self.visit, next);
-        Arc::ptr_eq(&before.upstream, &self.visit.upstream) && may_listen(gw, &self.visit, request).is_ok()
+        Arc::ptr_eq(&before.upstream, &self.visit.upstream)
+            && may_listen(gw, &self.visit, request).is_ok()
+            && self.hears_of_tasks(gw, request, line).await
+    }
+
+    /// Whether the client may hear of all tasks that it named. With what is in force, what the server offers is to be
+    /// asked for anew, and without that nothing is said of a task.
+    async fn hears_of_tasks(&self, gw: &Gateway, request: &Request<'_>, line: &mut Line) -> bool {
+        self.visit.crossing() != Crossing::None || not_to_hear(gw, &self.visit, request, line).await.is_none()
     }
 
     /// Tells the client that its lists are others now, if that is to be said.

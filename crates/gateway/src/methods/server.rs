@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use gatelodge_json::read;
+use gatelodge_json::{Limits, read};
+use gatelodge_mcp::bridge::without_members;
 use gatelodge_mcp::{Id, Method, ServerNotification, ServerRequest};
 use gatelodge_policy::{Code, Decision, Reason, decide};
 use gatelodge_store::{Mode, Outcome};
@@ -10,6 +11,7 @@ use gatelodge_store::{Mode, Outcome};
 use super::tasks;
 use crate::Gateway;
 use crate::call::{Errand, Facts, Permit, Refusal, Trail};
+use crate::lists::SUBSCRIPTION;
 use crate::session::AskedBy;
 use crate::upstream::SendError;
 use crate::visit::{Crossing, Visit};
@@ -39,6 +41,23 @@ fn is_of_listeners(method: &Method<'_>) -> bool {
 
 /// The same for what comes outside of a call.
 pub(crate) async fn unaddressed(gw: &Gateway, visit: &Visit, said: &ServerNotification<'_>) -> Option<String> {
+    let text = heard(gw, visit, said).await?;
+    if visit.crossing() != Crossing::ToStateless {
+        return Some(text);
+    }
+    Some(untagged(&text, &gw.settings.reply).unwrap_or(text))
+}
+
+/// The notification without the id that a server without sessions puts to it: the request to listen was ours.
+fn untagged(text: &str, limits: &Limits) -> Option<String> {
+    let document = read(text.as_bytes(), limits).ok()?;
+    let meta = document.root().get("params")?.get("_meta")?;
+    meta.get(SUBSCRIPTION)?;
+    let (start, end) = meta.span();
+    Some(format!("{}{}{}", text.get(..start)?, without_members(meta, &[SUBSCRIPTION]), text.get(end..)?))
+}
+
+async fn heard(gw: &Gateway, visit: &Visit, said: &ServerNotification<'_>) -> Option<String> {
     match said.method() {
         // Of what the client's era does not have.
         Method::ElicitationComplete | Method::TaskStatus if visit.crossing() == Crossing::ToSession => None,

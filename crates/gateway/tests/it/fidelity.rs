@@ -12,12 +12,18 @@
     reason = "a test fails by panicking, and takes its size from the environment"
 )]
 
+#[path = "fidelity/across.rs"]
+mod across;
 #[path = "fidelity/chance.rs"]
 mod chance;
 #[path = "fidelity/echo.rs"]
 mod echo;
+#[path = "fidelity/heard.rs"]
+mod heard;
 #[path = "fidelity/said.rs"]
 mod said;
+#[path = "fidelity/tree.rs"]
+mod tree;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,6 +55,7 @@ fn number_of(variable: &str, default: usize) -> usize {
 /// One client of one era, and the server behind the gateway.
 struct Side {
     era: Era,
+    path: &'static str,
     seed: u64,
     echo: Echo,
     gw: TestGateway,
@@ -67,16 +74,20 @@ struct Got {
 
 impl Side {
     async fn start(era: Era) -> Arc<Self> {
-        let echo = Echo::start(era).await;
-        let settings = Settings { sessions_per_grant: 100_000, sessions: 100_000, ..Settings::default() };
-        let gw = TestGateway::builder().policy(POLICY).settings(settings).start_at(&echo.url()).await;
-        let client = Client::builder(TokioExecutor::new()).build_http();
-        let seed = number_of("GATELODGE_SEED", 1) as u64;
-        let mut side = Self { era, seed, echo, gw, client, session: None, count: AtomicUsize::new(0) };
+        let mut side = Self::between(era, era, "/mcp/desk").await;
         if era == Era::Legacy {
             side.session = side.handshake(&mut Chance::new(side.seed), "start").await;
         }
         Arc::new(side)
+    }
+
+    async fn between(era: Era, far: Era, path: &'static str) -> Self {
+        let echo = Echo::start(far).await;
+        let settings = Settings { sessions_per_grant: 100_000, sessions: 100_000, ..Settings::default() };
+        let gw = TestGateway::builder().policy(POLICY).settings(settings).start_at(&echo.url()).await;
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        let seed = number_of("GATELODGE_SEED", 1) as u64;
+        Self { era, path, seed, echo, gw, client, session: None, count: AtomicUsize::new(0) }
     }
 
     fn passed(&self, count: usize) {
@@ -86,7 +97,7 @@ impl Side {
     async fn send(&self, headers: &[(&str, &str)], verb: &str, body: String) -> Got {
         let mut request = Request::builder()
             .method(verb)
-            .uri(format!("http://{}/mcp/desk", self.gw.address))
+            .uri(format!("http://{}{}", self.gw.address, self.path))
             .header("authorization", format!("Bearer {}", self.gw.token.reveal()))
             .header("content-type", "application/json")
             .header("accept", if verb == "GET" { "text/event-stream" } else { "application/json, text/event-stream" });
@@ -149,7 +160,10 @@ impl Side {
 
     /// Sends one random request and compares everything that was said on either side.
     async fn check(&self, chance: &mut Chance, key: String) {
-        let case = Case::new(chance, self.era, key);
+        let mut case = Case::new(chance, self.era, key);
+        for (place, own) in case.names(str::to_owned, str::to_owned) {
+            case.request = filled(&case.request, &[(place, &own)]);
+        }
         let texts = case.before.iter().map(|said| match &said.asks {
             Some(id) => filled(&said.text, &[(ID, id)]),
             None => said.text.clone(),

@@ -13,6 +13,7 @@ use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, ex
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
@@ -155,6 +156,14 @@ pub async fn until(what: &str, is_so: impl Fn() -> bool) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     panic!("never: {what}");
+}
+
+/// Runs cases beside one another: most of the time they wait.
+pub async fn beside(cases: impl IntoIterator<Item = impl Future<Output = ()> + Send + 'static>) {
+    let mut running: JoinSet<()> = cases.into_iter().collect();
+    while let Some(done) = running.join_next().await {
+        done.expect("each as it should be");
+    }
 }
 
 /// Gives the first grant another policy.

@@ -130,7 +130,7 @@ async fn t9_streams_of_all_servers_show_signs_of_life() {
 }
 
 /// The result of a call that is 12 MiB long and has some of everything in it.
-static LARGE: LazyLock<String> = LazyLock::new(|| {
+pub static LARGE: LazyLock<String> = LazyLock::new(|| {
     let line = r#"{\"n\": 1.10, \"e\": 1e2}\n\u00e4 \/ "#;
     let texts: Vec<String> = (0..48).map(|at| format!("{at}: {}", line.repeat((256 << 10) / line.len()))).collect();
     let parts: Vec<String> =

@@ -79,7 +79,7 @@ impl Filter {
         let mut meta: Vec<String> = meta.map(|(key, value)| format!("{}:{}", key.raw(), value.raw())).collect();
         meta.push(format!("\"{SUBSCRIPTION}\":{id}"));
         members.push(format!("\"_meta\":{{{}}}", meta.join(",")));
-        Some(format!(r#"{{"jsonrpc":"2.0","method":"{}","params":{{{}}}}}"#, said.method().name(), members.join(",")))
+        Some(said.with_params(&format!("{{{}}}", members.join(","))))
     }
 }
 

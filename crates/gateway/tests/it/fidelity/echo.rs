@@ -105,7 +105,10 @@ async fn answer(
     let body = request.into_body().collect().await.expect("the whole request").to_bytes();
     let text = String::from_utf8(body.to_vec()).expect("UTF-8");
     let message: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
-    let key = if is_get { "GET".to_owned() } else { message["x-case"].as_str().unwrap_or_default().to_owned() };
+    // Where the gateway listens on its own, it is by the stream of a session or by a request that stands alone.
+    let is_own_ear = message["method"] == "subscriptions/listen" && message["x-case"].is_null();
+    let key =
+        if is_get || is_own_ear { "GET".to_owned() } else { message["x-case"].as_str().unwrap_or_default().to_owned() };
     if key.is_empty() {
         return Ok(usual(&message, era));
     }
@@ -116,7 +119,7 @@ async fn answer(
     book.seen.insert(key.clone(), Seen { text: text.clone(), traceparent });
     Ok(match book.scripts.remove(&key) {
         Some(script) => told(&script, &id_of(&text).unwrap_or_default()),
-        None if is_get => reply(405, "text/plain", String::new()),
+        None if is_get || is_own_ear => reply(405, "text/plain", String::new()),
         None => reply(202, "text/plain", String::new()),
     })
 }
@@ -133,8 +136,13 @@ fn told(script: &Script, id: &str) -> Response<Full<Bytes>> {
 
 /// What it says to what the gateway asks on its own.
 fn usual(message: &Value, era: Era) -> Response<Full<Bytes>> {
+    let able = json!({"prompts": {"listChanged": true}});
     let result = match message["method"].as_str().unwrap_or_default() {
-        "server/discover" if era == Era::Modern => json!({"supportedVersions": ["2026-07-28"], "capabilities": {}}),
+        "server/discover" if era == Era::Modern => json!({"supportedVersions": ["2026-07-28"], "capabilities": able}),
+        "initialize" if era == Era::Legacy => {
+            let info = json!({"name": "e", "version": "1"});
+            json!({"protocolVersion": "2025-11-25", "capabilities": able, "serverInfo": info})
+        }
         "tools/list" => json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}], "ttlMs": 0}),
         _ if message["id"].is_null() => return reply(202, "text/plain", String::new()),
         _ => {

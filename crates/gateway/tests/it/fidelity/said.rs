@@ -8,6 +8,9 @@ pub const TOKEN: &str = "\u{1}token\u{1}";
 pub const SPAN: &str = "\u{1}span\u{1}";
 pub const TTL: &str = "\u{1}ttl\u{1}";
 pub const SCOPE: &str = "\u{1}scope\u{1}";
+/// What a request is about, and what a completion refers to.
+pub const NAME: &str = "\u{1}name\u{1}";
+pub const REFERENCE: &str = "\u{1}reference\u{1}";
 
 /// A text with its places filled.
 pub fn filled(template: &str, values: &[(&str, &str)]) -> String {
@@ -78,27 +81,43 @@ const METHODS: &[(&str, Option<&str>, Option<Era>)] = &[
 
 impl Case {
     pub fn new(chance: &mut Chance, era: Era, key: String) -> Self {
+        let capabilities = chance.object(2, true, &[]);
+        Self::between(chance, (era, era), &capabilities, key)
+    }
+
+    /// A request of a client that speaks in the first of two eras, and what a server says that speaks in the second.
+    pub fn between(chance: &mut Chance, (era, far): (Era, Era), capabilities: &str, key: String) -> Self {
         let (method, name) = loop {
             let (method, name, only) = METHODS[chance.below(METHODS.len())];
-            if only.is_none_or(|only| only == era) {
+            if only.is_none_or(|only| only == era && only == far) {
                 break (method, name);
             }
         };
         let token = chance.one_in(3).then(|| id(chance));
         let has_span = chance.one_in(3);
         let is_stream = chance.one_in(3);
-        let request = request(chance, era, &key, method, name, token.is_some(), has_span);
-        let before = if is_stream { before(chance, era, &key, token.is_some()) } else { Vec::new() };
-        let answer = answer(chance, era, method, !is_stream);
+        let meta = meta(chance, era, capabilities, token.is_some(), has_span);
+        let request = request(chance, era, &key, method, name, meta);
+        // What a server asks becomes another thing in the other era.
+        let may_ask = (era, far) == (Era::Legacy, Era::Legacy);
+        let before = if is_stream { before(chance, may_ask, &key, token.is_some()) } else { Vec::new() };
+        let answer = answer(chance, far, method, !is_stream);
         Self { id: id(chance), key, method, name, token, has_span, request, before, answer, is_stream }
+    }
+
+    /// What the request names, with something before each name.
+    pub fn names(&self, name: impl Fn(&str) -> String, uri: impl Fn(&str) -> String) -> [(&'static str, String); 2] {
+        let own = self.name.unwrap_or_default();
+        let own = if self.method.starts_with("resources/") { uri(own) } else { name(own) };
+        [(NAME, own), (REFERENCE, name("p"))]
     }
 }
 
-fn meta(chance: &mut Chance, era: Era, has_token: bool, has_span: bool) -> Option<String> {
+fn meta(chance: &mut Chance, era: Era, capabilities: &str, has_token: bool, has_span: bool) -> Option<String> {
     let mut members = Vec::new();
     if era == Era::Modern {
         members.push(("io.modelcontextprotocol/protocolVersion", "\"2026-07-28\"".to_owned()));
-        members.push(("io.modelcontextprotocol/clientCapabilities", chance.object(2, true, &[])));
+        members.push(("io.modelcontextprotocol/clientCapabilities", capabilities.to_owned()));
         if chance.one_in(2) {
             let name = [("name", "\"odd\"".to_owned())];
             members.push(("io.modelcontextprotocol/clientInfo", chance.object(1, true, &name)));
@@ -120,24 +139,16 @@ fn meta(chance: &mut Chance, era: Era, has_token: bool, has_span: bool) -> Optio
     is_there.then(|| chance.object(2, true, &members))
 }
 
-fn request(
-    chance: &mut Chance,
-    era: Era,
-    key: &str,
-    method: &str,
-    name: Option<&str>,
-    has_token: bool,
-    has_span: bool,
-) -> String {
+fn request(chance: &mut Chance, era: Era, key: &str, method: &str, name: Option<&str>, meta: Option<String>) -> String {
     let mut params = Vec::new();
-    params.extend(meta(chance, era, has_token, has_span).map(|meta| ("_meta", meta)));
+    params.extend(meta.map(|meta| ("_meta", meta)));
     let subject = if method.starts_with("resources/") { "uri" } else { "name" };
-    params.extend(name.map(|name| (subject, format!("\"{name}\""))));
+    params.extend(name.map(|_| (subject, format!("\"{NAME}\""))));
     match method {
         "tools/call" | "prompts/get" if chance.one_in(6) => params.push(("arguments", "null".to_owned())),
         "tools/call" | "prompts/get" => params.push(("arguments", chance.object(3, true, &[]))),
         "completion/complete" => {
-            params.push(("ref", r#"{ "type":"ref/prompt" ,"name":"p"}"#.to_owned()));
+            params.push(("ref", format!(r#"{{ "type":"ref/prompt" ,"name":"{REFERENCE}"}}"#)));
             params.push(("argument", chance.object(1, true, &[])));
         }
         "logging/setLevel" => params.push(("level", "\"odd\"".to_owned())),
@@ -168,7 +179,7 @@ const RISING: [&[&str]; 5] = [
 ];
 
 /// What a server says before it answers.
-fn before(chance: &mut Chance, era: Era, key: &str, has_token: bool) -> Vec<Said> {
+fn before(chance: &mut Chance, may_ask: bool, key: &str, has_token: bool) -> Vec<Said> {
     (0..chance.below(5))
         .map(|nth| match chance.below(4) {
             0 if has_token => {
@@ -176,13 +187,13 @@ fn before(chance: &mut Chance, era: Era, key: &str, has_token: bool) -> Vec<Said
                 let members = [("progressToken", TOKEN.to_owned()), ("progress", progress)];
                 Said { text: told(chance, "notifications/progress", &members), asks: None, reply: String::new() }
             }
-            1 if era == Era::Legacy => asked(chance, &format!("{key}:{nth}")),
+            1 if may_ask => asked(chance, &format!("{key}:{nth}")),
             _ => Said { text: notification(chance, &[]), asks: None, reply: String::new() },
         })
         .collect()
 }
 
-fn told(chance: &mut Chance, method: &str, params: &[(&str, String)]) -> String {
+pub fn told(chance: &mut Chance, method: &str, params: &[(&str, String)]) -> String {
     let params = chance.object(2, false, params);
     let members = [("jsonrpc", "\"2.0\"".to_owned()), ("method", format!("\"{method}\"")), ("params", params)];
     chance.object(1, false, &members)
@@ -224,7 +235,11 @@ fn answer(chance: &mut Chance, era: Era, method: &str, breaks: bool) -> String {
         "resources/list" => ("result", list(chance, era, "resources", "uri", breaks)),
         "prompts/list" => ("result", list(chance, era, "prompts", "name", breaks)),
         "resources/templates/list" => ("result", list(chance, era, "resourceTemplates", "uriTemplate", breaks)),
-        _ => ("result", result(chance, breaks)),
+        "resources/read" => {
+            let contents: Vec<String> = (0..chance.below(3)).map(|_| chance.object(2, breaks, &[])).collect();
+            ("result", result(chance, breaks, vec![("contents", format!("[{}]", contents.join(",")))]))
+        }
+        _ => ("result", result(chance, breaks, Vec::new())),
     };
     let members = [("jsonrpc", "\"2.0\"".to_owned()), ("id", ID.to_owned()), (what, payload)];
     let (before, behind) = (chance.gap(breaks), chance.gap(breaks));
@@ -238,7 +253,7 @@ fn error(chance: &mut Chance, breaks: bool) -> String {
 }
 
 /// A result with content of kinds that no revision knows.
-fn result(chance: &mut Chance, breaks: bool) -> String {
+fn result(chance: &mut Chance, breaks: bool, mut members: Vec<(&'static str, String)>) -> String {
     let content: Vec<String> = (0..chance.below(3))
         .map(|_| {
             let kind = chance.pick(&["\"text\"", "\"hologram\"", "\"x/y\"", "7"]).to_owned();
@@ -246,7 +261,7 @@ fn result(chance: &mut Chance, breaks: bool) -> String {
             chance.object(2, breaks, &[("type", kind), ("text", text)])
         })
         .collect();
-    let mut members = vec![("content", format!("[{}]", content.join(",")))];
+    members.push(("content", format!("[{}]", content.join(","))));
     if chance.one_in(2) {
         members.push(("resultType", chance.pick(&["\"complete\"", "\"vendor/odd\"", "\"task\""]).to_owned()));
     }
