@@ -249,8 +249,7 @@ impl Listener {
     /// Whether the client may hear of all tasks that it named. With what is in force, what the server offers is to be
     /// asked for anew, and without that nothing is said of a task.
     async fn hears_of_tasks(&self, gw: &Gateway, request: &Request<'_>, line: &mut Line) -> bool {
-        self.visit.crossing() != Crossing::None
-            || matches!(not_to_hear(gw, &self.visit, request, line).await, Ok(None))
+        self.visit.crossing() != Crossing::None || matches!(not_to_hear(gw, &self.visit, request, line).await, Ok(None))
     }
 
     /// Tells the client that its lists are others now, if that is to be said.
