@@ -20,6 +20,7 @@ fn tool(name: &str, category: Category) -> ToolFacts {
         signals: vec![SignalKind::TakesPath, SignalKind::NoDescription],
         flow: vec![Flow::ReadsPrivate, Flow::SendsOutward],
         hash: "0123456789abcdef".into(),
+        optional: false,
     }
 }
 

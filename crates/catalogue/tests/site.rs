@@ -51,6 +51,7 @@ fn facts(source: Source, package: &str, tools: &[(&str, &[&str])]) -> PackageFac
             signals: known.signals.iter().map(|signal| signal.kind).collect(),
             flow: known.flow,
             hash: "0".repeat(16),
+            optional: false,
         }
     });
     PackageFacts { source, package: package.into(), version: "1.0".into(), date: None, tools: tools.collect() }
