@@ -37,7 +37,10 @@ pub struct Registered {
 
 /// All that was found, once each: the one that says most.
 #[derive(Debug, Default)]
-pub struct Found(BTreeMap<(String, Option<usize>, Option<usize>), (FoundTool, Ways)>);
+pub struct Found(BTreeMap<Key, (FoundTool, Ways)>);
+
+/// Its name, its server and its function.
+type Key = (String, Option<usize>, Option<usize>);
 
 impl Found {
     pub fn push(&mut self, found: Registered) {

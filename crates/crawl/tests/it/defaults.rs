@@ -86,7 +86,7 @@ fn flags_of_the_command_line_are_left_out() {
     let found = split_one(
         "
 import argparse
-def register_tools(writes: bool = False):
+def register_tools(writes):
     for function in (get_book,):
         mcp.add_tool(function)
     if writes:
