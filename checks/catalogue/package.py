@@ -245,11 +245,11 @@ def sets_annotations(body: bytes) -> bool:
     return any(word in body for word in HINT_WORDS) and bool(ANNOTATED.search(body))
 
 
-def read_release(release: Release) -> Release:
-    """Look for annotations; where there are some, for variables the program reads and extras that bring its server."""
+def read_release(release: Release, always: bool = False) -> Release:
+    """Look for annotations; where there are some, or `always`, for variables it reads and extras that bring its server."""
     archive = get(release.url)
     release.annotated = any(sets_annotations(body) for name, body in members(archive) if name.endswith(SOURCE_SUFFIXES))
-    if not release.annotated:
+    if not (release.annotated or always):
         return release
     variables: set[str] = set()
     for name, body in members(archive):

@@ -136,5 +136,6 @@ fn tool(name: &str, server: &Server, dice: &mut Dice) -> ToolFacts {
         signals: known.signals.iter().map(|signal| signal.kind).collect(),
         flow: known.flow,
         hash: format!("{:08x}{:08x}", dice.below(u32::MAX as usize), dice.below(u32::MAX as usize)),
+        optional: false,
     }
 }

@@ -78,6 +78,9 @@ pub struct Classification {
     pub owasp: Vec<&'static str>,
     /// The rule that fits, as a whole policy.
     pub recommended: Json,
+    /// Whether the index has it as one that is there only under a setting.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
 }
 
 impl Classification {
@@ -154,6 +157,7 @@ fn classified(
         attacks: patterns.iter().map(|pattern| pattern.slug.as_str()).collect(),
         owasp,
         recommended: recommend::recommended(&tool.name, category),
+        optional: false,
         flow,
         signals: found.signals.to_vec(),
     }

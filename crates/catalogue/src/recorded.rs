@@ -52,6 +52,7 @@ pub(crate) fn recorded(tool: &Tool<'_>, server: &Server, facts: &ToolFacts) -> C
             owasp,
             recommended: recommended(&tool.name, facts.category),
             flow: facts.flow.clone(),
+            optional: facts.optional,
             signals,
         }
     })

@@ -133,6 +133,7 @@ mod tests {
             signals: Vec::new(),
             flow: flow.to_vec(),
             hash: "0".repeat(16),
+            optional: false,
         };
         Member { name: name.into(), tools: Some(vec![tool]) }
     }

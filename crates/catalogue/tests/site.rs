@@ -51,6 +51,7 @@ fn facts(source: Source, package: &str, tools: &[(&str, &[&str])]) -> PackageFac
             signals: known.signals.iter().map(|signal| signal.kind).collect(),
             flow: known.flow,
             hash: "0".repeat(16),
+            optional: false,
         }
     });
     PackageFacts { source, package: package.into(), version: "1.0".into(), date: None, tools: tools.collect() }
@@ -97,6 +98,17 @@ const SEEDS: [(&str, &str, &str, u32); 5] = [
     ("eval", "High", "Execute", 10),
     ("run_class_test", "High", "Execute", 10),
 ];
+
+#[test]
+fn a_tool_that_is_there_only_under_a_setting_is_marked() {
+    let mut books = facts(Source::Pypi, "books", &[("burn_book", &[]), ("get_book", &[])]);
+    books.tools[0].optional = true;
+    let files = site(vec![books]);
+    let marked = |path: &str| words(&files[path]).matches("only under a setting").count();
+    assert_eq!(marked("servers/pypi/books/index.html"), 1);
+    assert_eq!(marked("servers/pypi/books/tools/burn_book.html"), 1);
+    assert_eq!(marked("servers/pypi/books/tools/get_book.html"), 0);
+}
 
 #[test]
 fn each_seed_page_has_every_part_with_the_same_category_level_rule_and_numbers() {

@@ -40,7 +40,8 @@ pub fn facts(release: &Release, tools: &[FoundTool]) -> PackageFacts {
 }
 
 fn tool_facts(found: &FoundTool, server: &Server) -> Option<ToolFacts> {
-    let text = serde_json::to_string(found).ok()?;
+    // Where it is registered is no part of its definition.
+    let text = serde_json::to_string(&FoundTool { optional: false, ..found.clone() }).ok()?;
     let document = read(text.as_bytes(), &Limits::REPLY).ok()?;
     let tool = Tool::of(document.root()).ok()?;
     let known = classify(&tool, server);
@@ -61,6 +62,7 @@ fn tool_facts(found: &FoundTool, server: &Server) -> Option<ToolFacts> {
         signals,
         flow: known.flow,
         hash: HEXLOWER.encode(Sha256::digest(&text).get(..8).unwrap_or_default()),
+        optional: found.optional,
     })
 }
 

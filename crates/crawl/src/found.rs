@@ -26,6 +26,9 @@ pub struct FoundTool {
     /// What its author claims.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub annotations: Map<String, Value>,
+    /// Whether it is offered only under a setting that is off by default.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
 }
 
 impl FoundTool {

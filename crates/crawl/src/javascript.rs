@@ -4,6 +4,8 @@
 //! defining a tool are looked for (`forms`); names, descriptions and schemas that are written
 //! elsewhere are followed on paper (`evaluate`).
 
+mod default;
+mod entry;
 mod evaluate;
 mod forms;
 mod lower;
@@ -36,7 +38,7 @@ fn read(files: &[SourceFile<'_>]) -> Vec<FoundTool> {
         return manifest::tools(files);
     }
     for beside in [false, true] {
-        let tools = defined(&select::sources(files, beside));
+        let tools = defined(&select::sources(files, beside), files);
         if !tools.is_empty() {
             return tools;
         }
@@ -44,7 +46,7 @@ fn read(files: &[SourceFile<'_>]) -> Vec<FoundTool> {
     manifest::tools(files)
 }
 
-fn defined(files: &[SourceFile<'_>]) -> Vec<FoundTool> {
+fn defined(files: &[SourceFile<'_>], all: &[SourceFile<'_>]) -> Vec<FoundTool> {
     let mut syntax = syntax::Syntax::default();
     for file in files {
         if let Some(tree) = parse::parse(file.path, file.text) {
@@ -52,7 +54,9 @@ fn defined(files: &[SourceFile<'_>]) -> Vec<FoundTool> {
         }
     }
     let mut evaluator = evaluate::Evaluator::new(&syntax);
-    tool::one_by_name(forms::tools(&mut evaluator))
+    let met = forms::tools(&mut evaluator);
+    let entries = entry::entries(&evaluator, all);
+    tool::one_by_name(default::by_default(&evaluator, &entries, met))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 mod archive;
 mod facts;
 mod found;
+mod given;
 mod javascript;
 mod listing;
 mod python;

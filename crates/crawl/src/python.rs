@@ -3,9 +3,11 @@
 //! The sources are parsed, never run. Names are followed to what they stand for, also through imports, loops over
 //! known lists, and functions that register on behalf of others; what cannot be known is left out.
 
+mod decide;
 mod evaluate;
 mod files;
 mod lower;
+mod reach;
 mod register;
 mod schema;
 mod scope;
@@ -21,6 +23,7 @@ use std::rc::Rc;
 use crate::found::{FoundTool, SourceFile};
 use evaluate::Looking;
 use files::Files;
+use reach::Reach;
 use register::{Found, Registered};
 use scope::{Names, Scope, ScopeId};
 use syntax::Stmt;
@@ -41,11 +44,13 @@ pub fn python_tools(files: &[SourceFile<'_>]) -> Vec<FoundTool> {
     let mut reader = Reader::new(Files::of(&chosen), imports_mcp);
     let able: Vec<usize> =
         (0..chosen.len()).filter(|at| chosen.get(*at).is_some_and(|file| which::can_have_tools(file.text))).collect();
+    reader.note_changes(&chosen);
     // What stands in the open comes first; only then calls are followed, as far as they go.
     for follows_calls in [false, true] {
         reader.begin(follows_calls);
         able.iter().for_each(|at| reader.walk_file(*at));
     }
+    reader.settle();
     reader.tools()
 }
 
@@ -68,7 +73,7 @@ struct Reader<'f> {
     /// Scopes of modules and classes.
     lasting: HashSet<ScopeId>,
     /// What their names came to.
-    known: HashMap<(ScopeId, Rc<str>), Value>,
+    known: HashMap<(ScopeId, Rc<str>, bool), Value>,
     /// Scopes of classes, by class.
     classes: HashMap<usize, ScopeId>,
     looking: Looking,
@@ -84,6 +89,17 @@ struct Reader<'f> {
     /// Functions that were registered, and tools of functions that were only put aside.
     registered: HashSet<usize>,
     collected: Found,
+    /// Servers of functions under decorators of the package's own.
+    server_of: HashMap<usize, usize>,
+    /// Whether a condition is looked at: then only what is sure counts.
+    is_deciding: bool,
+    /// How many conditions that are off surround this place.
+    off: usize,
+    reach: Reach,
+    /// Functions that were walked with the arguments of a call.
+    entered: HashMap<usize, HashSet<usize>>,
+    /// What flags of the command line are if they are left out; none if that is not one thing.
+    flags: HashMap<String, Option<Value>>,
     /// Prefixes of servers that are mounted on others.
     mounted: HashMap<usize, Rc<str>>,
 }
@@ -110,6 +126,12 @@ impl<'f> Reader<'f> {
             found: Found::default(),
             registered: HashSet::new(),
             collected: Found::default(),
+            server_of: HashMap::new(),
+            is_deciding: false,
+            off: 0,
+            reach: Reach::default(),
+            entered: HashMap::new(),
+            flags: HashMap::new(),
             mounted: HashMap::new(),
         }
     }
@@ -178,12 +200,16 @@ impl<'f> Reader<'f> {
         let placed: HashSet<_> = self.found.iter().filter(|tool| tool.server.is_some()).map(|tool| tool.def).collect();
         let found =
             self.found.iter().filter(|tool| tool.server.is_some() || tool.def.is_none() || !placed.contains(&tool.def));
-        for Registered { tool, server, .. } in found.chain(collected) {
+        for Registered { tool, server, ways, def } in found.chain(collected) {
+            let server = server.or_else(|| def.and_then(|def| self.server_of.get(&def).copied()));
             let name = self.mounted_name(&tool.name, server);
-            let tool = FoundTool { name: name.clone(), ..tool };
-            match by_name.get(&name) {
-                Some(known) if known.says() >= tool.says() => {}
-                _ => {
+            let optional = !self.is_open(&ways);
+            let mut tool = FoundTool { name: name.clone(), optional, ..tool };
+            match by_name.get_mut(&name) {
+                // It is optional only if each definition of it is.
+                Some(known) if known.says() >= tool.says() => known.optional &= optional,
+                known => {
+                    tool.optional &= known.is_none_or(|known| known.optional);
                     by_name.insert(name, tool);
                 }
             }

@@ -65,6 +65,9 @@ pub struct ToolFacts {
     pub flow: Vec<Flow>,
     /// The first 16 hexadecimal digits of the fingerprint of its definition.
     pub hash: String,
+    /// Whether it is there only under a setting: by default it is off, or in another program of the package.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
 }
 
 /// A parameter of a tool.

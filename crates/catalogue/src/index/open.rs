@@ -14,7 +14,9 @@ use gatelodge_policy::Category;
 /// How a file begins.
 pub(super) const MAGIC: &[u8; 8] = b"GLINDEX\n";
 /// The format that this program writes.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
+/// The oldest that it reads: it does not say which tools are optional.
+const OLDEST: u32 = 1;
 /// What stands before the packed body: the beginning, the format, two lengths, the checksum.
 pub(super) const HEAD_BYTES: usize = 8 + 4 + 8 + 8 + 4;
 /// The largest body, unpacked: eight times what 15,000 servers take.
@@ -92,7 +94,7 @@ fn unpack(file: &[u8]) -> Result<Vec<u8>, OpenIndexError> {
     let mut head = Reader::new(head);
     head.take(MAGIC.len())?;
     let format = u32::from_le_bytes(head.take(4)?.try_into().unwrap_or_default());
-    if format != FORMAT {
+    if !(OLDEST..=FORMAT).contains(&format) {
         return Err(if format > FORMAT { OpenIndexError::Newer { found: format } } else { OpenIndexError::Foreign });
     }
     let unpacked = u64::from_le_bytes(head.take(8)?.try_into().unwrap_or_default());

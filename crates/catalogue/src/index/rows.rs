@@ -49,6 +49,7 @@ pub(super) struct ToolRow {
     /// In hundredths.
     pub confidence: u8,
     pub signals: u32,
+    /// Flows, and whether it is optional.
     pub flow: u8,
     pub hash: u64,
 }
@@ -75,6 +76,9 @@ pub struct IndexedTool<'i> {
 
 const FLOWS: [Flow; 3] = [Flow::ReadsPrivate, Flow::ReadsUntrusted, Flow::SendsOutward];
 
+/// The bit beside the flows of a tool that is there only under a setting.
+const OPTIONAL: u8 = 1 << 7;
+
 impl ToolRow {
     /// Signals as bits, in the order in which this program has them.
     pub fn bits(signals: &[SignalKind]) -> u32 {
@@ -82,8 +86,9 @@ impl ToolRow {
         signals.iter().fold(0, |bits, kind| bits | 1 << bit(kind))
     }
 
-    pub fn flow_bits(flow: &[Flow]) -> u8 {
-        FLOWS.iter().enumerate().filter(|(_, own)| flow.contains(own)).fold(0, |bits, (at, _)| bits | 1 << at)
+    pub fn flow_bits(flow: &[Flow], optional: bool) -> u8 {
+        let flows = FLOWS.iter().enumerate().filter(|(_, own)| flow.contains(own));
+        flows.fold(if optional { OPTIONAL } else { 0 }, |bits, (at, _)| bits | 1 << at)
     }
 
     /// Two bits a claim: none, no, yes.
@@ -248,6 +253,11 @@ impl<'i> IndexedTool<'i> {
         FLOWS.into_iter().enumerate().filter(move |(at, _)| bits >> at & 1 == 1).map(|(_, flow)| flow)
     }
 
+    /// Whether it is there only under a setting.
+    pub fn is_optional(&self) -> bool {
+        self.row.flow & OPTIONAL != 0
+    }
+
     /// What it takes.
     pub fn parameters(&self) -> impl ExactSizeIterator<Item = ParameterFacts> + use<'i> {
         let first = self.row.first as usize;
@@ -276,6 +286,7 @@ impl<'i> IndexedTool<'i> {
             signals: self.signals().collect(),
             flow: self.flow().collect(),
             hash: self.hash(),
+            optional: self.is_optional(),
         }
     }
 }

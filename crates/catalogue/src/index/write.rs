@@ -163,7 +163,7 @@ fn tools(packages: &[PackageFacts], numbers: &Numbers<'_>, body: &mut Column) {
             category.byte(CATEGORIES.iter().position(|known| *known == tool.category).unwrap_or_default() as u8);
             confidence.byte((tool.confidence.clamp(0.0, 1.0) * 100.0).round() as u8);
             signals.number(ToolRow::bits(&tool.signals).into());
-            flow.byte(ToolRow::flow_bits(&tool.flow));
+            flow.byte(ToolRow::flow_bits(&tool.flow, tool.optional));
             hash.bytes(&u64::from_str_radix(&tool.hash, 16).unwrap_or_default().to_be_bytes());
         }
     }

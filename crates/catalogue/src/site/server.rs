@@ -69,7 +69,7 @@ pub(super) fn page(
     blocks.extend(policies(&known.name, tools));
     blocks.push(Block::Heading("tools", vec![text("All tools")]));
     let rows = tools.iter().zip(&places).map(|((tool, own), place)| row(tool, own, place));
-    blocks.push(Block::Table(vec!["tool", "risk", "category", "confidence"], rows.collect()));
+    blocks.push(Block::Table(vec!["tool", "risk", "category", "confidence", "there"], rows.collect()));
     blocks.extend(changes(site, server));
     Doc {
         path: format!("{folder}/index"),
@@ -112,6 +112,7 @@ fn row(tool: &Tool<'_>, own: &Classification, place: &str) -> Vec<Line> {
         vec![Inline::Badge(own.level)],
         vec![text(own.category_name())],
         vec![text(format!("{:.2}", own.confidence))],
+        vec![text(if own.optional { "only under a setting" } else { "by default" })],
     ]
 }
 

@@ -13,6 +13,9 @@ use crate::tool::Tool;
 /// More tools beside it are not named.
 const MOST_RELATED: usize = 8;
 
+const ONLY_UNDER_A_SETTING: &str =
+    "It is there only under a setting: by default it is off, or in another program of the package.";
+
 /// What it is on its server, and what is known of it.
 struct About<'p> {
     name: String,
@@ -55,6 +58,9 @@ pub(super) fn page(
             text(". Its own description is read when it is classified, and not kept."),
         ]),
     ];
+    if facts.optional {
+        blocks.push(paragraph(ONLY_UNDER_A_SETTING));
+    }
     blocks.extend(what(&about));
     blocks.extend(why(&about));
     blocks.extend(control(&about, own));

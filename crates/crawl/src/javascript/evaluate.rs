@@ -4,6 +4,7 @@
 mod builtin;
 mod call;
 mod context;
+mod decide;
 mod member;
 mod modules;
 mod sites;
@@ -13,7 +14,7 @@ use std::{
     rc::Rc,
 };
 
-use super::syntax::{BindingId, Collection, Entry, Node, NodeId, ScopeId, Source, Step, Syntax, Word};
+use super::syntax::{BindingId, Collection, Entry, FunctionId, Node, NodeId, ScopeId, Source, Step, Syntax, Word};
 use super::value::{Env, Found, Owner, Stop, Value, find_frame};
 
 /// Steps for a whole package.
@@ -23,13 +24,21 @@ const MOST_STEPS_EACH: usize = 400_000;
 /// How deep one value may rest on others.
 const DEEPEST: usize = 150;
 
+use decide::plain;
+
 pub(super) struct Evaluator<'a> {
     pub syntax: &'a Syntax,
     steps: usize,
     limit: usize,
     depth: usize,
     /// Values that do not depend on who calls.
-    known: HashMap<NodeId, Value>,
+    known: HashMap<(NodeId, bool), Value>,
+    /// Whether a condition is looked at: then only what is sure counts.
+    is_deciding: bool,
+    /// Names of tools that a filter leaves out by default.
+    pub left_out: HashSet<Rc<str>>,
+    /// Functions that are called only under conditions that are off.
+    off: HashMap<FunctionId, bool>,
     /// Collections that are being filled, to notice circles.
     filling: HashSet<Collection>,
     /// What other files add to a name that they import.
@@ -46,6 +55,9 @@ impl<'a> Evaluator<'a> {
             limit: MOST_STEPS_EACH,
             depth: 0,
             known: HashMap::new(),
+            is_deciding: false,
+            left_out: HashSet::new(),
+            off: HashMap::new(),
             filling: HashSet::new(),
             added_from_afar: HashMap::new(),
             sites: None,
@@ -64,7 +76,7 @@ impl<'a> Evaluator<'a> {
     /// The value of an expression.
     pub fn value(&mut self, node: NodeId, env: &Env) -> Found {
         if env.is_none()
-            && let Some(value) = self.known.get(&node)
+            && let Some(value) = self.known.get(&(node, self.is_deciding))
         {
             return Ok(value.clone());
         }
@@ -83,7 +95,7 @@ impl<'a> Evaluator<'a> {
             && self.depth < DEEPEST / 2
             && let Ok(value) = &value
         {
-            self.known.insert(node, value.clone());
+            self.known.insert((node, self.is_deciding), value.clone());
         }
         value
     }
@@ -107,6 +119,9 @@ impl<'a> Evaluator<'a> {
             Node::Name(word, scope) => self.name(*word, *scope, env),
             Node::This(scope) => Ok(self.this(*scope, env)?),
             Node::Member(object, key) => {
+                if let Some(value) = self.of_process(*object, *key) {
+                    return Ok(value);
+                }
                 let object = self.value(*object, env)?;
                 match self.member(&object, &syntax.shared_text(*key))? {
                     // The fields of a schema: how it is written still tells them.
@@ -122,7 +137,11 @@ impl<'a> Evaluator<'a> {
             Node::Spread(inner) => self.value(*inner, env),
             Node::Function(function) => Ok(Value::Function(*function, env.clone())),
             Node::Class(class) => Ok(Value::Class(*class, env.clone())),
+            Node::Either(left, right) if self.is_deciding => self.one_or_other(*left, *right, env),
             Node::Either(first, second) => self.either(*first, *second, env),
+            Node::Not(inner) => self.not(*inner, env),
+            Node::Both(left, right) if self.is_deciding => self.both(*left, *right, env),
+            Node::Choice(test, first, second) if self.is_deciding => self.choice(*test, *first, *second, env),
             Node::Both(left, right) => {
                 let left = self.value(*left, env);
                 match (left, self.value(*right, env)?) {
@@ -160,8 +179,13 @@ impl<'a> Evaluator<'a> {
     }
 
     fn same(&mut self, left: NodeId, right: NodeId, wanted: bool, env: &Env) -> Found {
-        Ok(match (self.value(left, env)?, self.value(right, env)?) {
+        let (left, right) = (self.value(left, env)?, self.value(right, env)?);
+        Ok(match (&left, &right) {
             (Value::Text(left), Value::Text(right)) => Value::Truth((left == right) == wanted),
+            _ if self.is_deciding => match (plain(&left), plain(&right)) {
+                (Some(left), Some(right)) => Value::Truth((left == right) == wanted),
+                _ => Value::Opaque(None),
+            },
             _ => Value::Opaque(None),
         })
     }
@@ -177,6 +201,9 @@ impl<'a> Evaluator<'a> {
     fn binding(&mut self, id: BindingId, env: &Env) -> Found {
         let syntax = self.syntax;
         let Some(binding) = syntax.binding(id) else { return Ok(Value::Opaque(None)) };
+        if self.is_deciding && binding.changes {
+            return Ok(Value::Opaque(None));
+        }
         // What stands at the top of a file is the same for all who call.
         let at_top = syntax.scopes.get(binding.scope.0 as usize).is_some_and(|scope| scope.parent.is_none());
         let env = if at_top { &None } else { env };

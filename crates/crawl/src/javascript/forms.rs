@@ -11,8 +11,27 @@ use crate::found::FoundTool;
 /// Functions that register a tool by name, or as an object.
 const REGISTERING: [&str; 5] = ["registerTool", "tool", "addTool", "registerAppTool", "registerToolTask"];
 
+/// How a tool was met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It is registered, or in the list that the server gives.
+    On,
+    /// It is registered only under a condition that is off by default.
+    Off,
+    /// It is defined; who registers it is not known.
+    Defined,
+}
+
+/// A tool where it was met.
+#[derive(Debug)]
+pub(super) struct Met {
+    pub tool: FoundTool,
+    pub file: FileId,
+    pub standing: Standing,
+}
+
 /// All tools, in the order of the sources; a tool may come more than once.
-pub(super) fn tools(evaluator: &mut Evaluator<'_>) -> Vec<FoundTool> {
+pub(super) fn tools(evaluator: &mut Evaluator<'_>) -> Vec<Met> {
     let syntax = evaluator.syntax;
     let mut found = Vec::new();
     for call in &syntax.calls {
@@ -56,7 +75,7 @@ fn live_files(evaluator: &Evaluator<'_>, by_path: bool) -> HashSet<FileId> {
 }
 
 impl Evaluator<'_> {
-    fn in_call(&mut self, call: NodeId, found: &mut Vec<FoundTool>) {
+    fn in_call(&mut self, call: NodeId, found: &mut Vec<Met>) {
         let syntax = self.syntax;
         let Node::Call(callee, items) = syntax.node(call) else { return };
         let (word, on_object) = match syntax.node(*callee) {
@@ -65,19 +84,19 @@ impl Evaluator<'_> {
             _ => return,
         };
         match word {
-            "setRequestHandler" => self.in_handler(items, found),
-            "Tool" | "McpTool" => self.in_decorator(items, found),
+            "setRequestHandler" => self.in_handler(call, items, found),
+            "Tool" | "McpTool" => self.in_decorator(call, items, found),
             "tool" if !on_object => {
                 if let [_, settings] = items.as_ref()
                     && let Ok(settings @ Value::Object(_)) = self.value(*settings, &None)
                     && self.raw_member(&settings, "description").is_some()
                 {
-                    self.in_registration(items, true, found);
+                    self.in_registration(call, items, true, found);
                 }
             }
-            word if REGISTERING.contains(&word) => self.in_registration(items, on_object, found),
+            word if REGISTERING.contains(&word) => self.in_registration(call, items, on_object, found),
             word if is_like_registering(word) && self.ends_in_function(items) => {
-                self.in_registration(items, on_object, found);
+                self.in_registration(call, items, on_object, found);
             }
             _ => {}
         }
@@ -89,28 +108,27 @@ impl Evaluator<'_> {
     }
 
     /// `server.registerTool("name", …)`, `server.tool({ name, … })`, `registerTool(server, "name", …)`.
-    fn in_registration(&mut self, items: &[NodeId], on_object: bool, found: &mut Vec<FoundTool>) {
+    fn in_registration(&mut self, call: NodeId, items: &[NodeId], on_object: bool, found: &mut Vec<Met>) {
         let server_first = !on_object
             && matches!(items.get(1).map(|item| self.value(*item, &None)), Some(Ok(Value::Text(_))))
             && !matches!(items.first().map(|item| self.value(*item, &None)), Some(Ok(Value::Text(_))));
         let items = if server_first { items.get(1..).unwrap_or_default() } else { items };
         let Some((first, rest)) = items.split_first() else { return };
         for env in self.settle(&[*first], &None) {
-            match self.value(*first, &env) {
-                Ok(Value::Text(name)) if !rest.is_empty() => {
-                    let tool = self.of_arguments(&name, rest, &env);
-                    found.extend(tool);
-                }
-                Ok(value @ (Value::Object(_) | Value::Instance(..) | Value::Opaque(Some(_)))) => {
-                    found.extend(self.of_value(&value));
-                }
-                _ => {}
+            let tool = match self.value(*first, &env) {
+                Ok(Value::Text(name)) if !rest.is_empty() => self.of_arguments(&name, rest, &env),
+                Ok(value @ (Value::Object(_) | Value::Instance(..) | Value::Opaque(Some(_)))) => self.of_value(&value),
+                _ => None,
+            };
+            if let Some(tool) = tool {
+                let standing = if self.is_off(call, &env) { Standing::Off } else { Standing::On };
+                found.push(self.met(tool, call, standing));
             }
         }
     }
 
     /// An object literal with the keys of a tool, wherever it stands.
-    fn in_object(&mut self, node: NodeId, found: &mut Vec<FoundTool>) {
+    fn in_object(&mut self, node: NodeId, found: &mut Vec<Met>) {
         let syntax = self.syntax;
         let Node::Object(entries) = syntax.node(node) else { return };
         let has = |wanted: &str| {
@@ -124,14 +142,14 @@ impl Evaluator<'_> {
         for env in self.settle(&[node], &None) {
             let Ok(value) = self.value(node, &env) else { continue };
             let has_schema = self.raw_member(&value, "inputSchema").is_some() || (has("parameters") && runs);
-            if has_schema {
-                found.extend(self.of_value(&value));
+            if has_schema && let Some(tool) = self.of_value(&value) {
+                found.push(self.met(tool, node, Standing::Defined));
             }
         }
     }
 
     /// A class whose instances are tools.
-    fn in_class(&mut self, id: ClassId, found: &mut Vec<FoundTool>) {
+    fn in_class(&mut self, id: ClassId, found: &mut Vec<Met>) {
         let syntax = self.syntax;
         let Some(class) = syntax.class(id) else { return };
         let has = |wanted: &[&str]| {
@@ -142,14 +160,16 @@ impl Evaluator<'_> {
         if !(has(&["name"]) && has(&["description"]) && has(&SCHEMA_KEYS) && runs) {
             return;
         }
+        let Some(node) = class.members.first().map(|member| member.value) else { return };
         for arguments in self.constructions(id) {
             let value = Value::Instance(id, arguments);
-            found.extend(self.of_value(&value));
+            let tool = self.of_value(&value);
+            found.extend(tool.map(|tool| self.met(tool, node, Standing::Defined)));
         }
     }
 
     /// `setRequestHandler(ListToolsRequestSchema, () => ({ tools: [ … ] }))`.
-    fn in_handler(&mut self, items: &[NodeId], found: &mut Vec<FoundTool>) {
+    fn in_handler(&mut self, call: NodeId, items: &[NodeId], found: &mut Vec<Met>) {
         let [_, handler, ..] = items else { return };
         let Ok(Value::Function(function, closure)) = self.value(*handler, &None) else { return };
         let Some(result) = self.syntax.function(function).and_then(|function| function.result) else { return };
@@ -159,19 +179,25 @@ impl Evaluator<'_> {
             let Ok(tools) = self.member(&result, &"tools".into()) else { continue };
             if let Value::List(tools) = tools {
                 for tool in tools.iter() {
-                    found.extend(self.of_value(tool));
+                    let tool = self.of_value(tool);
+                    found.extend(tool.map(|tool| self.met(tool, call, Standing::On)));
                 }
             }
         }
     }
 
     /// `@Tool({ name, description, parameters })`.
-    fn in_decorator(&mut self, items: &[NodeId], found: &mut Vec<FoundTool>) {
+    fn in_decorator(&mut self, call: NodeId, items: &[NodeId], found: &mut Vec<Met>) {
         if let [only] = items
             && let Ok(value @ Value::Object(_)) = self.value(*only, &None)
         {
-            found.extend(self.of_value(&value));
+            let tool = self.of_value(&value);
+            found.extend(tool.map(|tool| self.met(tool, call, Standing::On)));
         }
+    }
+
+    fn met(&self, tool: FoundTool, node: NodeId, standing: Standing) -> Met {
+        Met { tool, file: self.syntax.file_of(node), standing }
     }
 }
 

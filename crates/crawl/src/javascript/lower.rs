@@ -5,13 +5,14 @@
 mod class;
 mod expression;
 mod function;
+mod guard;
 mod late;
 mod literal;
 mod module;
 
 use tree_sitter::Node as Tree;
 
-use super::syntax::{ClassId, File, FileId, Node, NodeId, ScopeId, Syntax, Word};
+use super::syntax::{ClassId, File, FileId, FunctionId, Guard, Node, NodeId, ScopeId, Syntax, Word};
 
 /// How deep expressions may nest. What lies deeper is not looked at.
 const DEEPEST: usize = 1_500;
@@ -35,8 +36,12 @@ struct Lowering<'a> {
     file: FileId,
     scope: ScopeId,
     class: Option<ClassId>,
-    /// The returns of the function that is being read.
-    returns: Vec<NodeId>,
+    /// The returns of the function that is being read, with the conditions around each.
+    returns: Vec<(NodeId, Vec<Guard>)>,
+    /// The conditions around this place, and how many of them are around the function.
+    guards: Vec<Guard>,
+    outer_guards: usize,
+    function: Option<FunctionId>,
     depth: usize,
     /// How many examples, and definitions for other interfaces, surround this place.
     aside: usize,
@@ -49,8 +54,20 @@ pub(super) fn lower(syntax: &mut Syntax, path: &str, text: &str, root: Tree<'_>)
     syntax.files.push(File { path: path.to_owned(), start: syntax.len(), ..File::default() });
     let scope = syntax.add_scope(None, None, true);
     let late = late::Late::default();
-    let mut lowering =
-        Lowering { syntax, text, file, scope, class: None, returns: Vec::new(), depth: 0, aside: 0, late };
+    let mut lowering = Lowering {
+        syntax,
+        text,
+        file,
+        scope,
+        class: None,
+        returns: Vec::new(),
+        guards: Vec::new(),
+        outer_guards: 0,
+        function: None,
+        depth: 0,
+        aside: 0,
+        late,
+    };
     lowering.children(root);
     lowering.settle();
 }
@@ -78,9 +95,10 @@ impl Lowering<'_> {
             "for_in_statement" => self.for_of(tree),
             "return_statement" => {
                 let value = self.last_child(tree);
-                self.returns.push(value);
+                self.add_return(value);
                 value
             }
+            "if_statement" => self.condition(tree),
             "statement_block" | "for_statement" | "switch_body" | "catch_clause" => self.block(tree),
             kind if TYPES.contains(&kind) => self.add(Node::Opaque),
             kind => self.expression(kind, tree),
@@ -102,10 +120,12 @@ impl Lowering<'_> {
 
     /// Reads what is inside, for what it declares and calls.
     fn children(&mut self, tree: Tree<'_>) {
+        let around = self.guards.len();
         let mut cursor = tree.walk();
         for child in tree.named_children(&mut cursor) {
             self.visit(child);
         }
+        self.guards.truncate(around);
     }
 
     /// Reads all that is inside and gives the last: parentheses, sequences, `await`, `return`.

@@ -60,8 +60,13 @@ pub(super) enum Node {
     Same(NodeId, NodeId, bool),
     /// `require("…")` and `import("…")`.
     Module(FileId, Box<str>),
+    /// `!a`.
+    Not(NodeId),
     Opaque,
 }
+
+/// A condition, and whether it must hold.
+pub(super) type Guard = (NodeId, bool);
 
 /// A part of an object literal.
 #[derive(Debug)]
@@ -102,6 +107,8 @@ pub(super) struct Binding {
     pub default: Option<NodeId>,
     /// `name.key = value`, wherever it is written.
     pub members: Vec<(NodeId, NodeId)>,
+    /// Whether it gets another value later.
+    pub changes: bool,
 }
 
 #[derive(Debug)]
@@ -127,6 +134,8 @@ pub(super) enum Use {
 pub(super) struct Function {
     /// What it gives back; several returns are alternatives.
     pub result: Option<NodeId>,
+    /// The function it stands in.
+    pub within: Option<FunctionId>,
     pub usage: Use,
     /// The key under which it is a method.
     pub method: Option<Word>,
@@ -200,6 +209,10 @@ pub(super) struct Syntax {
     /// Object literals with a `name`.
     pub named_objects: Vec<NodeId>,
     pub additions: HashMap<Collection, Vec<NodeId>>,
+    /// The conditions around calls and objects, where there are any.
+    pub guards: HashMap<NodeId, Rc<[Guard]>>,
+    /// The functions in which calls and objects stand.
+    pub within: HashMap<NodeId, FunctionId>,
     /// What each import asks for: from which file, and what.
     pub imports: Vec<(FileId, Box<str>)>,
 }
@@ -259,9 +272,14 @@ impl Syntax {
         id
     }
 
-    pub fn add_function(&mut self, method: Option<Word>, class: Option<ClassId>) -> FunctionId {
+    pub fn add_function(
+        &mut self,
+        method: Option<Word>,
+        class: Option<ClassId>,
+        within: Option<FunctionId>,
+    ) -> FunctionId {
         let id = FunctionId(self.functions.len() as u32);
-        self.functions.push(Function { result: None, usage: Use::Named, method, class });
+        self.functions.push(Function { result: None, within, usage: Use::Named, method, class });
         id
     }
 
@@ -299,8 +317,9 @@ impl Syntax {
         if let Some(known) = self.names.get(&(binding.scope, word)).copied()
             && let Some(old) = self.bindings.get_mut(known.0 as usize)
         {
+            old.changes = true;
             if matches!(old.source, Source::Unset) {
-                *old = Binding { members: std::mem::take(&mut old.members), ..binding };
+                *old = Binding { members: std::mem::take(&mut old.members), changes: true, ..binding };
             }
             return known;
         }

@@ -1,3 +1,4 @@
+mod defaults;
 mod forms;
 mod hostile;
 mod phantoms;

@@ -122,6 +122,7 @@ pub(super) fn empty(name: &str) -> Option<FoundTool> {
         description: None,
         input_schema: json!({ "type": "object" }),
         annotations: Map::new(),
+        optional: false,
     })
 }
 
@@ -132,8 +133,14 @@ pub(super) fn one_by_name(found: Vec<FoundTool>) -> Vec<FoundTool> {
     for tool in found {
         let name: Rc<str> = tool.name.as_str().into();
         match places.get(&name).and_then(|place| tools.get_mut(*place)) {
-            Some(known) if richness(&tool) > richness(known) => *known = tool,
-            Some(_) => {}
+            Some(known) => {
+                // It is optional only if each definition of it is.
+                let optional = known.optional && tool.optional;
+                if richness(&tool) > richness(known) {
+                    *known = tool;
+                }
+                known.optional = optional;
+            }
             None => {
                 places.insert(name, tools.len());
                 tools.push(tool);

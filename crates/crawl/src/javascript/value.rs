@@ -58,6 +58,10 @@ pub(super) enum Value {
     Class(ClassId, Env),
     Instance(ClassId, Rc<Vec<Value>>),
     Module(FileId),
+    /// `process.env`.
+    Environment,
+    /// `process.argv`.
+    CommandLine,
     /// Not to be known; the expression, where one can still look at its words.
     Opaque(Option<(NodeId, Env)>),
 }

@@ -67,30 +67,47 @@ impl Reader<'_> {
             Expr::Index(object, keys) => self.index(object, keys, scope),
             Expr::Add(one, other) | Expr::Union(one, other) => {
                 let (one, other) = (self.evaluate(one, scope), self.evaluate(other, scope));
-                added(&one, &other)
+                // A part of a list says nothing about what is not in it.
+                let is_part = std::mem::discriminant(&one) != std::mem::discriminant(&other);
+                if self.is_deciding && is_part { Value::unknown() } else { added(&one, &other) }
             }
             Expr::Or(one, other) => {
                 let one = self.evaluate(one, scope);
-                if one.truth() == Some(true) { one } else { self.evaluate(other, scope) }
+                match self.truth(&one) {
+                    Some(true) => one,
+                    None if self.is_deciding => decided_or(self.evaluate(other, scope), true),
+                    _ => self.evaluate(other, scope),
+                }
             }
             Expr::And(one, other) => {
                 let one = self.evaluate(one, scope);
-                if one.truth() == Some(false) { one } else { self.evaluate(other, scope) }
+                match self.truth(&one) {
+                    Some(false) => one,
+                    None if self.is_deciding => decided_or(self.evaluate(other, scope), false),
+                    _ => self.evaluate(other, scope),
+                }
             }
-            Expr::Not(inner) => match self.evaluate(inner, scope).truth() {
-                Some(truth) => Value::Bool(!truth),
-                None => Value::unknown(),
-            },
+            Expr::Not(inner) => {
+                let inner = self.evaluate(inner, scope);
+                self.truth(&inner).map_or(Value::unknown(), |truth| Value::Bool(!truth))
+            }
             Expr::Compare(one, how, other) => {
                 let (one, other) = (self.evaluate(one, scope), self.evaluate(other, scope));
-                compared(&one, *how, &other).map_or(Value::unknown(), Value::Bool)
+                let truth = self.compared_outside(&one, *how, &other).or_else(|| compared(&one, *how, &other));
+                truth.map_or(Value::unknown(), Value::Bool)
             }
             Expr::Joined(parts) => self.joined(parts, scope),
-            Expr::Choice { then, condition, otherwise } => match self.evaluate(condition, scope).truth() {
-                Some(true) => self.evaluate(then, scope),
-                Some(false) => self.evaluate(otherwise, scope),
-                None => one_of(vec![self.evaluate(then, scope), self.evaluate(otherwise, scope)]),
-            },
+            Expr::Choice { then, condition, otherwise } => {
+                let condition = self.evaluate(condition, scope);
+                match self.truth(&condition) {
+                    Some(true) => self.evaluate(then, scope),
+                    Some(false) => self.evaluate(otherwise, scope),
+                    None => {
+                        let values = vec![self.evaluate(then, scope), self.evaluate(otherwise, scope)];
+                        self.agreed(values)
+                    }
+                }
+            }
             Expr::Each(each) => {
                 let (mut made, mut pairs) = (Vec::new(), Vec::new());
                 self.each(&each.clauses, scope, &mut |reader, inner| match each.body.as_slice() {
@@ -122,11 +139,12 @@ impl Reader<'_> {
 
     /// What a binding comes to.
     pub fn bound(&mut self, name: &Rc<str>, binding: Binding, scope: ScopeId) -> Value {
-        let key = (scope, name.clone());
-        if let Some(known) = self.known.get(&key) {
+        let known_as = (scope, name.clone(), self.is_deciding);
+        if let Some(known) = self.known.get(&known_as) {
             return known.clone();
         }
-        if !self.looking.names.insert(key.clone()) {
+        let key = (scope, name.clone());
+        if (self.is_deciding && self.is_unsettled(name, &binding, scope)) || !self.looking.names.insert(key.clone()) {
             return Value::Unknown(Some(name.clone()));
         }
         let is_lasting = matches!(binding, Binding::Expr(_) | Binding::OneOf(_) | Binding::Import { .. });
@@ -134,15 +152,17 @@ impl Reader<'_> {
             Binding::Expr(expr) => self.evaluate(&expr, scope),
             Binding::OneOf(all) => {
                 let values = all.iter().map(|expr| self.evaluate(expr, scope)).collect();
-                one_of(values)
+                self.agreed(values)
             }
             Binding::Def(def) => self.function(Rc::new(Function { def, scope, own: None })),
             Binding::Class(class) => Value::Class(self.class(&class, scope)),
             Binding::Import { up, module, item } => self.imported(up, &module, item.as_deref(), scope),
-            Binding::Parameter { annotation, default } => {
+            Binding::Parameter { default: Some(_), is_given: true, .. } if self.is_deciding => Value::unknown(),
+            Binding::Parameter { annotation, default, .. } => {
                 self.parameter(name, annotation.as_ref(), default.as_ref(), scope)
             }
-            Binding::Value(value) => value,
+            Binding::Unsure(_) if self.is_deciding => Value::unknown(),
+            Binding::Value(value) | Binding::Unsure(value) => value,
         };
         self.looking.names.remove(&key);
         // What a module or a class says does not change from one look to the next.
@@ -150,7 +170,7 @@ impl Reader<'_> {
             if value.has_scope() {
                 self.floor = self.scopes.len();
             }
-            self.known.insert(key, value.clone());
+            self.known.insert(known_as, value.clone());
         }
         match value {
             Value::Unknown(None) => Value::Unknown(Some(name.clone())),
@@ -181,7 +201,7 @@ impl Reader<'_> {
         let kind = annotation.map(|annotation| self.evaluate(annotation, scope));
         match kind {
             Some(Value::Class(class)) if !self.is_enum(&class) => {
-                Value::Instance(Rc::new(Instance { class, arguments: None }))
+                Value::Instance(Rc::new(Instance { class, arguments: None, id: None }))
             }
             Some(Value::External(path)) if !path.starts_with("typing") => {
                 Value::Member(Rc::new(Value::External(path)), name.clone())
@@ -336,6 +356,11 @@ fn join(module: &str, item: &str) -> String {
     if module.is_empty() { item.to_owned() } else { format!("{module}.{item}") }
 }
 
+/// Where one side is not known: the other, if it decides.
+fn decided_or(other: Value, deciding: bool) -> Value {
+    if other.is_sure() && other.truth() == Some(deciding) { other } else { Value::unknown() }
+}
+
 /// One of several values: the one they agree on. Those that are nothing, or not known, do not count.
 pub fn one_of(values: Vec<Value>) -> Value {
     let mut known = values.into_iter().filter(|value| value.is_known() && !matches!(value, Value::None));
@@ -357,13 +382,14 @@ fn compared(one: &Value, how: Comparison, other: &Value) -> Option<bool> {
         (Value::Bool(one), Value::Bool(other)) => Some(one == other),
         (Value::Number(one), Value::Number(other)) => Some(one == other),
         (Value::None, Value::None) => Some(true),
-        (one, other) if one.is_known() && other.is_known() => Some(false),
+        // What comes from elsewhere may be anything.
+        (one, other) if one.is_sure() && other.is_sure() => Some(false),
         _ => None,
     };
     match (how, other) {
         (Comparison::Equal, _) => equal(one, other),
         (Comparison::Unequal, _) => equal(one, other).map(|equal| !equal),
-        (_, Value::List(list)) => {
+        (_, Value::List(list)) if !list.is_empty() => {
             let equals: Vec<_> = list.iter().map(|element| equal(one, element)).collect();
             let is_found = equals.contains(&Some(true));
             let found = (is_found || !equals.contains(&None)).then_some(is_found);

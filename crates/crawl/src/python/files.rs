@@ -22,6 +22,10 @@ impl<'f> Files<'f> {
         Self { files, by_last }
     }
 
+    pub fn all(&self) -> &'f [SourceFile<'f>] {
+        self.files
+    }
+
     pub fn get(&self, at: usize) -> Option<&SourceFile<'f>> {
         self.files.get(at)
     }

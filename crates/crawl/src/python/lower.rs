@@ -91,7 +91,8 @@ fn statement(node: Node<'_>, source: Source<'_>, out: &mut Vec<Stmt>) {
         "decorated_definition" => decorated(node, source, out),
         "expression_statement" => children(node).into_iter().for_each(|child| simple(child, source, out)),
         "return_statement" => {
-            out.extend(children(node).first().map(|value| Stmt::Return(expression(*value, source))));
+            let value = children(node).first().map(|value| expression(*value, source));
+            out.push(Stmt::Return(value.unwrap_or_else(|| Rc::new(Expr::None))));
         }
         "import_statement" | "import_from_statement" => out.push(Stmt::Import(imports(node, source))),
         "for_statement" => out.extend(for_each(node, source)),
@@ -107,6 +108,7 @@ fn statement(node: Node<'_>, source: Source<'_>, out: &mut Vec<Stmt>) {
         | "while_statement" | "block" | "match_statement" | "case_clause" | "ERROR" => {
             out.push(Stmt::Block(inside(node, source)));
         }
+        "continue_statement" => out.push(Stmt::Continue),
         "comment" | "pass_statement" | "case_pattern" => {}
         _ if source.is_lean => {}
         _ => out.push(Stmt::Expr(expression(node, source))),
@@ -166,7 +168,9 @@ fn def(node: Node<'_>, decorators: Vec<Rc<Expr>>, source: Source<'_>) -> Option<
     let parameters = node.child_by_field_name("parameters").map(children).unwrap_or_default();
     let parameters = parameters.into_iter().filter_map(|parameter| self::parameter(parameter, source)).collect();
     let text = source.of(node);
-    let (speaks_of_tools, may_register) = (speaks_of_tools(text), may_register(text));
+    let may_register = may_register(text);
+    // What hands on to functions that register need not say the word itself.
+    let speaks_of_tools = speaks_of_tools(text) || text.contains("register");
     // An `__init__` may hand names on.
     let within = Source { is_lean: !speaks_of_tools && &*name != "__init__", ..source };
     let body = node.child_by_field_name("body").map(|body| inside(body, within)).unwrap_or_default();

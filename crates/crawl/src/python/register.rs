@@ -10,6 +10,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value as Json};
 
 use super::Reader;
+use super::reach::Ways;
 use super::scope::ScopeId;
 use super::syntax::{Call, Expr};
 use super::text::clean;
@@ -30,30 +31,43 @@ pub struct Registered {
     pub server: Option<usize>,
     /// The function it is.
     pub def: Option<usize>,
+    /// The ways to it.
+    pub ways: Ways,
 }
 
 /// All that was found, once each: the one that says most.
 #[derive(Debug, Default)]
-pub struct Found(BTreeMap<(String, Option<usize>, Option<usize>), FoundTool>);
+pub struct Found(BTreeMap<Key, (FoundTool, Ways)>);
+
+/// Its name, its server and its function.
+type Key = (String, Option<usize>, Option<usize>);
 
 impl Found {
     pub fn push(&mut self, found: Registered) {
-        let Registered { tool, server, def } = found;
+        let Registered { tool, server, def, ways } = found;
         let is_full = self.0.len() >= MOST_TOOLS;
         match self.0.entry((tool.name.clone(), server, def)) {
             Entry::Vacant(_) if is_full => {}
             Entry::Vacant(place) => {
-                place.insert(tool);
+                place.insert((tool, ways));
             }
-            Entry::Occupied(mut known) if known.get().says() < tool.says() => {
-                known.insert(tool);
+            Entry::Occupied(mut known) => {
+                let (known, all) = known.get_mut();
+                all.extend(ways);
+                if known.says() < tool.says() {
+                    *known = tool;
+                }
             }
-            Entry::Occupied(_) => {}
         }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Registered> {
-        self.0.iter().map(|((_, server, def), tool)| Registered { tool: tool.clone(), server: *server, def: *def })
+        self.0.iter().map(|((_, server, def), (tool, ways))| Registered {
+            tool: tool.clone(),
+            server: *server,
+            def: *def,
+            ways: ways.clone(),
+        })
     }
 }
 
@@ -179,7 +193,8 @@ impl Reader<'_> {
             if let Value::Function(function) = function { Some(Rc::as_ptr(&function.def) as usize) } else { None };
         self.registered.extend(def);
         let server = if let Value::Member(server, _) = callee { server_id(server) } else { None };
-        self.found.push(Registered { tool, server, def });
+        let ways = self.way();
+        self.found.push(Registered { tool, server, def, ways });
     }
 
     /// The tool that a function is; what is said beside it comes first.
@@ -202,13 +217,15 @@ impl Reader<'_> {
             input_schema = self.signature(function, arguments.get("exclude_args", None));
         }
         let annotations = claims(arguments.get("annotations", None));
-        is_name(&name).then(|| FoundTool { name: name.to_string(), description, input_schema, annotations })
+        let optional = false;
+        is_name(&name).then(|| FoundTool { name: name.to_string(), description, input_schema, annotations, optional })
     }
 
     /// A tool that is described in full: `Tool(name=…, inputSchema=…)`.
     fn register_described(&mut self, arguments: &Arguments, at: Option<(&Rc<Call>, ScopeId)>) {
         if let Some(tool) = self.tool_described(arguments, at) {
-            self.found.push(Registered { tool, server: None, def: None });
+            let ways = self.way();
+            self.found.push(Registered { tool, server: None, def: None, ways });
         }
     }
 
@@ -225,7 +242,8 @@ impl Reader<'_> {
         let schema = schema.iter().find_map(|name| arguments.get(name, None)).and_then(Value::to_json);
         let input_schema = schema.filter(Json::is_object).unwrap_or_else(empty_schema);
         let annotations = claims(arguments.get("annotations", None));
-        is_name(name).then(|| FoundTool { name: name.to_string(), description, input_schema, annotations })
+        let optional = false;
+        is_name(name).then(|| FoundTool { name: name.to_string(), description, input_schema, annotations, optional })
     }
 
     /// A text with holes that nobody knows: without them.
@@ -296,8 +314,13 @@ fn empty_schema() -> Json {
     ]))
 }
 
+/// Which server it is: by the call that made it.
 fn server_id(server: &Value) -> Option<usize> {
-    if let Value::Foreign(server) = server { Some(server.id) } else { None }
+    match server {
+        Value::Foreign(server) => Some(server.id),
+        Value::Instance(server) => server.id,
+        _ => None,
+    }
 }
 
 /// Annotations as `tools/list` has them: of a dictionary, or of a call that makes them.

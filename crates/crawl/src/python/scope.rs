@@ -27,8 +27,12 @@ pub enum Binding {
     Parameter {
         annotation: Option<Rc<Expr>>,
         default: Option<Rc<Expr>>,
+        /// Whether it was given, by what is not known.
+        is_given: bool,
     },
     Value(Value),
+    /// A value that a condition must not rely on.
+    Unsure(Value),
 }
 
 /// Whether a binding takes effect.
@@ -82,9 +86,13 @@ impl Scope {
         self.given.push((name.clone(), Binding::Value(value)));
     }
 
-    pub fn parameter(&mut self, parameter: &Parameter) {
+    pub fn unsure(&mut self, name: &Rc<str>, value: Value) {
+        self.given.push((name.clone(), Binding::Unsure(value)));
+    }
+
+    pub fn parameter(&mut self, parameter: &Parameter, is_given: bool) {
         let (annotation, default) = (parameter.annotation.clone(), parameter.default.clone());
-        self.given.push((parameter.name.clone(), Binding::Parameter { annotation, default }));
+        self.given.push((parameter.name.clone(), Binding::Parameter { annotation, default, is_given }));
     }
 }
 

@@ -101,6 +101,8 @@ pub enum Stmt {
     /// What runs if something failed; it does not replace what was bound before.
     Fallback(Vec<Stmt>),
     Return(Rc<Expr>),
+    /// On with the next element.
+    Continue,
     Expr(Rc<Expr>),
 }
 

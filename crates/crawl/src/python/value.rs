@@ -57,6 +57,8 @@ pub struct Arguments {
     pub keywords: Vec<(Rc<str>, Value)>,
     /// Whether some are hidden behind `*` or `**` of what is not known.
     pub is_partly_known: bool,
+    /// Places, and names, of those that a condition must not rely on.
+    pub unsure: Vec<(Option<usize>, Option<Rc<str>>)>,
 }
 
 /// An object of a class of the package.
@@ -65,6 +67,8 @@ pub struct Instance {
     pub class: ClassValue,
     /// What it was made with; none if it is any object of its class.
     pub arguments: Option<Arguments>,
+    /// Which call made it.
+    pub id: Option<usize>,
 }
 
 /// What a call of another package made.
@@ -90,6 +94,11 @@ impl Arguments {
         self.positional.iter().chain(self.keywords.iter().map(|(_, value)| value)).any(Value::has_scope)
     }
 
+    /// Whether a condition must not rely on the argument of a name, or at a place.
+    pub fn is_unsure(&self, name: &str, place: usize) -> bool {
+        self.unsure.iter().any(|(at, named)| *at == Some(place) || named.as_deref() == Some(name))
+    }
+
     /// The argument of a name, or at a place.
     pub fn get(&self, name: &str, place: Option<usize>) -> Option<&Value> {
         let named = self.keywords.iter().find(|(keyword, _)| &**keyword == name).map(|(_, value)| value);
@@ -108,6 +117,16 @@ impl Value {
 
     pub fn is_known(&self) -> bool {
         !matches!(self, Self::Unknown(_) | Self::Member(..))
+    }
+
+    /// Whether it is known as it is, and not only by where it comes from.
+    pub fn is_sure(&self) -> bool {
+        match self {
+            Self::None | Self::Bool(_) | Self::Number(_) | Self::Str(_) => true,
+            Self::List(list) => !list.is_empty(),
+            Self::Dict(pairs) => !pairs.is_empty(),
+            _ => false,
+        }
     }
 
     pub fn as_str(&self) -> Option<&Rc<str>> {

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::Reader;
+use super::reach::Place;
 use super::scope::{Scope, ScopeId};
 use super::syntax::{Call, Class, Def, Expr, Stmt};
 use super::value::{Arguments, ClassValue, Function, Instance, Value};
@@ -15,44 +16,66 @@ impl Reader<'_> {
     pub fn walk_file(&mut self, file: usize) {
         let scope = self.module(file);
         if let Some(statements) = self.statements(file) {
-            self.walk(&statements, scope);
+            self.from(Place::File(file), |reader| reader.walk(&statements, scope));
         }
     }
 
-    pub fn walk(&mut self, statements: &[Stmt], scope: ScopeId) {
+    /// Walks through statements; true if what comes after them does not run.
+    pub fn walk(&mut self, statements: &[Stmt], scope: ScopeId) -> bool {
+        let mut has_left = false;
         for statement in statements {
             if !self.step() {
-                return;
+                return has_left;
             }
-            match statement {
-                Stmt::Def(def) => self.walk_def(def, scope, None),
-                Stmt::Class(class) => self.walk_class(class, scope),
-                Stmt::Assign { target, value: Some(value), .. } => {
-                    self.keyed(target, value, scope);
-                    self.visit(value, scope);
-                }
-                Stmt::For { target, iterated, body } => {
-                    self.visit(iterated, scope);
-                    let clause = [(target.clone(), iterated.clone())];
-                    self.each(&clause, scope, &mut |reader, inner| {
-                        // What the body binds depends on the element.
-                        let file = reader.scopes.get(inner).map_or(0, |scope| scope.file);
-                        let names = reader.names(body);
-                        let inner = reader.open(Scope::within(inner, file).with(names));
-                        reader.walk(body, inner);
-                    });
-                }
-                Stmt::Block(inner) | Stmt::Fallback(inner) => self.walk(inner, scope),
-                // Either may run: what is registered only sometimes is registered.
-                Stmt::If { condition, body, otherwise } => {
-                    self.visit(condition, scope);
-                    self.walk(body, scope);
-                    self.walk(otherwise, scope);
-                }
-                Stmt::Return(value) | Stmt::Expr(value) => self.visit(value, scope),
-                Stmt::Import(_) | Stmt::Assign { .. } => {}
-            }
+            has_left |= self.only_if(!has_left, |reader| reader.walk_one(statement, scope));
         }
+        has_left
+    }
+
+    fn walk_one(&mut self, statement: &Stmt, scope: ScopeId) -> bool {
+        match statement {
+            Stmt::Def(def) => self.walk_def(def, scope, None),
+            Stmt::Class(class) => self.walk_class(class, scope),
+            Stmt::Assign { target, value: Some(value), .. } => {
+                self.keyed(target, value, scope);
+                self.visit(value, scope);
+            }
+            Stmt::For { target, iterated, body } => {
+                self.visit(iterated, scope);
+                let clause = [(target.clone(), iterated.clone())];
+                self.each(&clause, scope, &mut |reader, inner| {
+                    // What the body binds depends on the element.
+                    let file = reader.scopes.get(inner).map_or(0, |scope| scope.file);
+                    let names = reader.names(body);
+                    let inner = reader.open(Scope::within(inner, file).with(names));
+                    reader.walk(body, inner);
+                });
+            }
+            Stmt::Block(inner) | Stmt::Fallback(inner) => {
+                self.walk(inner, scope);
+            }
+            Stmt::If { condition, body, otherwise } => {
+                self.visit(condition, scope);
+                // Where it is not known, either may run.
+                let truth = self.decide(condition, scope);
+                let one = self.only_if(truth != Some(false), |reader| reader.walk(body, scope));
+                let other = self.only_if(truth != Some(true), |reader| reader.walk(otherwise, scope));
+                return match truth {
+                    Some(true) => one,
+                    Some(false) => other,
+                    None => one && other,
+                };
+            }
+            Stmt::Return(value) => {
+                self.visit(value, scope);
+                return true;
+            }
+            Stmt::Continue => return true,
+            Stmt::Expr(value) => self.visit(value, scope),
+            Stmt::Import(imports) => self.note_imports(imports, scope),
+            Stmt::Assign { .. } => {}
+        }
+        false
     }
 
     fn walk_def(&mut self, def: &Rc<Def>, scope: ScopeId, own: Option<&Value>) {
@@ -63,8 +86,18 @@ impl Reader<'_> {
         self.decorated(&Rc::new(function), scope);
         if def.speaks_of_tools {
             let function = Function { def: def.clone(), scope, own: own.cloned() };
-            self.walk_into(&function, &Arguments::default());
+            self.walk_by_itself(&function);
         }
+    }
+
+    /// Walks a function's body without knowing who calls it.
+    fn walk_by_itself(&mut self, function: &Function) {
+        let is_inside = !self.walking.is_empty();
+        let walk = |reader: &mut Self| reader.walk_into(function, &Arguments::default());
+        if is_inside {
+            return walk(self);
+        }
+        self.from(Place::Def(Rc::as_ptr(&function.def) as usize), walk);
     }
 
     /// Walks a function's body with its arguments.
@@ -84,11 +117,11 @@ impl Reader<'_> {
     /// A class: its own statements, and its methods and those it inherits, on any object of it.
     fn walk_class(&mut self, class: &Rc<Class>, scope: ScopeId) {
         let value = self.class(class, scope);
-        let own = Value::Instance(Rc::new(Instance { class: value.clone(), arguments: None }));
+        let own = Value::Instance(Rc::new(Instance { class: value.clone(), arguments: None, id: None }));
         for statement in &class.body {
             match statement {
                 Stmt::Def(def) => self.walk_def(def, value.scope, Some(&own)),
-                other => self.walk(std::slice::from_ref(other), value.scope),
+                other => drop(self.walk(std::slice::from_ref(other), value.scope)),
             }
         }
         if self.follows_calls {
@@ -110,7 +143,8 @@ impl Reader<'_> {
             let Stmt::Def(def) = statement else { continue };
             if def.may_register {
                 let function = Function { def: def.clone(), scope: class.scope, own: Some(own.clone()) };
-                self.walk_into(&function, &Arguments::default());
+                let place = Place::Def(Rc::as_ptr(def) as usize);
+                self.from(place, |reader| reader.walk_into(&function, &Arguments::default()));
             }
         }
     }
@@ -151,9 +185,10 @@ impl Reader<'_> {
                 self.visit(one, scope);
                 self.visit(other, scope);
             }
-            Expr::Choice { then, otherwise, .. } => {
-                self.visit(then, scope);
-                self.visit(otherwise, scope);
+            Expr::Choice { then, condition, otherwise } => {
+                let truth = self.decide(condition, scope);
+                self.only_if(truth != Some(false), |reader| reader.visit(then, scope));
+                self.only_if(truth != Some(true), |reader| reader.visit(otherwise, scope));
             }
             _ => {}
         }
@@ -164,21 +199,28 @@ impl Reader<'_> {
         call.positional.iter().for_each(|argument| self.visit(argument, scope));
         call.keywords.iter().for_each(|(_, argument)| self.visit(argument, scope));
         let callee = self.evaluate(&call.callee, scope);
+        if let Value::Function(function) = &callee {
+            self.note_call(call, function);
+        }
+        self.note_flag(call, scope);
         self.registers(call, &callee, scope);
         self.collects_described(call, &callee, scope);
         if !self.follows_calls {
             return;
         }
         if let Value::Class(class) = &callee {
-            let arguments = Some(self.arguments(call, scope));
-            self.walk_methods(&Value::Instance(Rc::new(Instance { class: class.clone(), arguments })), class);
+            let arguments = Some(self.walked_with(call, scope));
+            let id = Some(Rc::as_ptr(call) as usize);
+            self.walk_methods(&Value::Instance(Rc::new(Instance { class: class.clone(), arguments, id })), class);
         }
         if let Value::Function(function) = callee
             && function.def.may_register
         {
-            let arguments = self.arguments(call, scope);
+            let arguments = self.walked_with(call, scope);
             let says = |value: &Value| value.is_known();
             if arguments.positional.iter().any(says) || arguments.keywords.iter().any(|(_, value)| says(value)) {
+                let (def, call) = (Rc::as_ptr(&function.def) as usize, Rc::as_ptr(call) as usize);
+                self.entered.entry(def).or_default().insert(call);
                 self.walk_into(&function, &arguments);
             }
         }

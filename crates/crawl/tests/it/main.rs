@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 mod archives;
+mod defaults;
 mod phantoms;
 mod python;
 mod support;

@@ -7,13 +7,13 @@ mod journal;
 mod names;
 mod package;
 mod progress;
+mod turns;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use gatelodge_catalogue::Source;
 use tokio::runtime::Builder;
-use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::cli::{CrawlArgs, CrawlCommand};
@@ -24,9 +24,10 @@ use journal::Journal;
 use names::Wanted;
 use package::Index;
 use progress::Progress;
+use turns::Turns;
 
-/// How many archives are read at once; each may take a few hundred megabytes.
-const READERS: usize = 1;
+/// No more packages are read at once, however many cores there are: each thread keeps memory of its own.
+const MOST_READERS: usize = 4;
 
 pub fn run(command: CrawlCommand) -> Result<Exit> {
     match command {
@@ -35,23 +36,32 @@ pub fn run(command: CrawlCommand) -> Result<Exit> {
     }
 }
 
+/// How many packages are read at once.
+fn readers() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_READERS))
+}
+
 fn wait(work: impl Future<Output = Result<Exit>>) -> Result<Exit> {
-    // No more threads than are needed, for each keeps memory of its own.
-    let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(READERS).build()?;
+    // Large packages have a thread of their own.
+    let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(readers() + 1).build()?;
     runtime.block_on(LocalSet::new().run_until(work))
 }
 
 async fn crawl(source: Source, only: Vec<String>, args: CrawlArgs) -> Result<Exit> {
     let index = address::index(source, args.index.as_deref())?;
     let fetcher = Arc::new(Fetcher::new(&index)?);
-    let wanted = names::wanted(source, &fetcher, &index, args.names.as_deref(), &only).await?;
+    let names::Asked { packages: wanted, not_names } =
+        names::wanted(source, &fetcher, &index, args.names.as_deref(), &only).await?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make `{}`", args.out.display()))?;
-    let journal = Journal::open(&args.out, args.definitions.as_deref())?;
+    let mut journal = Journal::open(&args.out, args.definitions.as_deref())?;
+    for line in not_names.into_iter().filter(|line| !journal.is_done(line)).collect::<Vec<_>>() {
+        journal.write(&package::Read::not_a_name(line))?;
+    }
     let left: Vec<Wanted> = wanted.iter().filter(|wanted| !journal.is_done(&wanted.name)).cloned().collect();
     let progress = Progress::start(wanted.len(), wanted.len() - left.len());
     let cache = args.cache.as_deref().map(|folder| Cache::open(folder, args.cache_limit)).transpose()?;
     let index =
-        Arc::new(Index { source, address: index, fetcher, cache, readers: Semaphore::new(READERS), out: args.out });
+        Arc::new(Index { source, address: index, fetcher, cache, turns: Turns::new(readers())?, out: args.out });
     let shared = Arc::new(Shared { queue: Mutex::new(left.into_iter()), writing: Mutex::new((journal, progress)) });
     let mut workers = JoinSet::new();
     for _ in 0..args.connections.get() {

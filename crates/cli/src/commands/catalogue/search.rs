@@ -54,7 +54,7 @@ pub fn tool(tool: &IndexedTool<'_>) -> Value {
         "name": shown(tool.name()), "package": tool.server().map(|server| shown(server.package())),
         "source": tool.server().map(|server| server.source()), "category": category_name(tool.category()),
         "level": tool.level(), "confidence": tool.confidence(),
-        "signals": tool.signals().map(|kind| kind.as_str()).collect::<Vec<_>>(),
+        "signals": tool.signals().map(|kind| kind.as_str()).collect::<Vec<_>>(), "optional": tool.is_optional(),
     })
 }
 

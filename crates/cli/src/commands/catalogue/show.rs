@@ -104,7 +104,8 @@ fn show_tool(server: &IndexedServer<'_>, name: &str, json: bool) -> Result<()> {
         }
         let level = Level::as_str(own.level);
         let mut out = format!("{} on {}\n", shown(&tool.name), shown(server.package()));
-        out.push_str(&format!("{level} risk, {}, confidence {:.2}\n\n", own.category_name(), own.confidence));
+        let there = if own.optional { ", only under a setting" } else { "" };
+        out.push_str(&format!("{level} risk, {}, confidence {:.2}{there}\n\n", own.category_name(), own.confidence));
         out.push_str(&format!("{}\n", own.rationale));
         own.evidence.iter().for_each(|fact| out.push_str(&format!("  - {fact}\n")));
         if !own.attacks.is_empty() {

@@ -23,11 +23,21 @@ impl Evaluator<'_> {
         }
         match method {
             "map" | "flatMap" | "filter" | "concat" | "flat" | "join" | "slice" | "sort" | "reverse" | "toSorted"
-            | "values" | "keys" | "entries" | "get" | "trim" | "toString" | "toLowerCase" | "toUpperCase" => {
+            | "values" | "keys" | "entries" | "get" | "trim" | "toString" | "toLowerCase" | "toUpperCase"
+            | "includes" | "has" | "startsWith" => {
                 let object = self.value(object, env)?;
                 match &object {
                     Value::List(values) => self.of_list(values, method, items, env),
                     Value::Object(pairs) => self.of_map(pairs, &object, method, items, env),
+                    Value::CommandLine => Ok(match method {
+                        "slice" => Some(Value::CommandLine),
+                        "includes" => Some(Value::Truth(false)),
+                        _ => None,
+                    }),
+                    Value::Text(text) if matches!(method, "includes" | "startsWith") => {
+                        let text = text.clone();
+                        self.has_part(&text, method, items, env)
+                    }
                     Value::Text(text) => Ok(of_text(text, method)),
                     _ => Ok(None),
                 }
@@ -87,7 +97,9 @@ impl Evaluator<'_> {
                 }
                 Some(if method == "map" { Value::list(mapped) } else { self.flat(&mapped) })
             }
-            "filter" | "slice" | "sort" | "reverse" | "toSorted" | "values" => Some(Value::List(Rc::clone(values))),
+            "includes" | "has" => self.contains(values, items, env)?,
+            "filter" => Some(self.filtered(values, items, env)),
+            "slice" | "sort" | "reverse" | "toSorted" | "values" => Some(Value::List(Rc::clone(values))),
             "flat" => Some(self.flat(values)),
             "concat" => {
                 let mut all = values.to_vec();
@@ -100,6 +112,49 @@ impl Evaluator<'_> {
             "join" => Some(self.join(values, items, env)?),
             _ => None,
         })
+    }
+
+    /// Whether a list has an element; only where all of it is known, and it is not one that is filled later.
+    fn contains(&mut self, values: &[Value], items: &[NodeId], env: &Env) -> Result<Option<Value>, Stop> {
+        let [wanted] = items else { return Ok(None) };
+        let Value::Text(wanted) = self.value(*wanted, env)? else { return Ok(None) };
+        let mut found = false;
+        for value in values {
+            match self.force(value)? {
+                Value::Text(text) => found |= text == wanted,
+                _ => return Ok(None),
+            }
+        }
+        Ok((self.is_deciding && !values.is_empty()).then_some(Value::Truth(found)))
+    }
+
+    fn has_part(&mut self, text: &str, method: &str, items: &[NodeId], env: &Env) -> Result<Option<Value>, Stop> {
+        let [part] = items else { return Ok(None) };
+        let Value::Text(part) = self.value(*part, env)? else { return Ok(None) };
+        let has = if method == "includes" { text.contains(&*part) } else { text.starts_with(&*part) };
+        Ok(self.is_deciding.then_some(Value::Truth(has)))
+    }
+
+    /// A list without what a filter leaves out by default; the names of those are kept.
+    fn filtered(&mut self, values: &Rc<Vec<Value>>, items: &[NodeId], env: &Env) -> Value {
+        let function = items.first().map(|item| self.value(*item, env));
+        let Some(Ok(Value::Function(function, closure))) = function else {
+            return if self.is_deciding { Value::Opaque(None) } else { Value::List(Rc::clone(values)) };
+        };
+        let mut left = Vec::with_capacity(values.len());
+        for value in values.iter() {
+            let kept = self.apply(function, &closure, vec![value.clone()]);
+            let truth = self.decide_value(&kept);
+            if self.is_deciding && truth.is_none() {
+                return Value::Opaque(None);
+            }
+            if truth != Some(false) {
+                left.push(value.clone());
+            } else if let Ok(Value::Text(name)) = self.member(value, &"name".into()) {
+                self.left_out.insert(name);
+            }
+        }
+        Value::list(left)
     }
 
     fn flat(&mut self, values: &[Value]) -> Value {

@@ -164,7 +164,9 @@ impl Evaluator<'_> {
         };
         for (key, value) in members {
             if let Ok(Value::Text(key)) = self.value(*key, env) {
-                pairs.push((key, Value::Lazy(*value, env.clone())));
+                // It may be assigned, or not.
+                let value = if self.is_deciding { Value::Opaque(None) } else { Value::Lazy(*value, env.clone()) };
+                pairs.push((key, value));
             }
         }
         Value::Object(Rc::new(pairs))
@@ -176,7 +178,13 @@ impl Evaluator<'_> {
         let here = syntax.additions.get(&collection).into_iter().flatten();
         let afar = self.added_from_afar.get(&collection).into_iter().flatten();
         let calls: Vec<NodeId> = here.chain(afar).copied().take(1_000).collect();
-        if calls.is_empty() || !matches!(value, Value::List(_) | Value::Object(_)) || !self.filling.insert(collection) {
+        if calls.is_empty() || !matches!(value, Value::List(_) | Value::Object(_)) {
+            return value;
+        }
+        if self.is_deciding {
+            return Value::Opaque(None);
+        }
+        if !self.filling.insert(collection) {
             return value;
         }
         let mut value = value;

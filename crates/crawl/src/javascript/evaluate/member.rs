@@ -20,6 +20,7 @@ impl Evaluator<'_> {
                 None => Ok(Value::Opaque(None)),
             },
             Value::Module(file) => self.exported(*file, key, 0),
+            Value::Environment => Ok(self.variable(key)),
             Value::Instance(class, arguments) => self.instance_member(*class, arguments, key),
             Value::Class(class, env) => self.static_member(*class, env, key),
             Value::Opaque(Some((node, env))) => self.opaque_member(*node, &env.clone(), key),
@@ -99,6 +100,14 @@ impl Evaluator<'_> {
     fn own_member(&mut self, id: ClassId, key: &str, env: &Env) -> Result<Option<Value>, Stop> {
         let syntax = self.syntax;
         let Some(class) = syntax.class(id) else { return Ok(None) };
+        let assigned = class.assigned.iter().filter(|(word, _)| syntax.text(*word) == key).count();
+        let fields = class
+            .members
+            .iter()
+            .filter(|member| syntax.text(member.key) == key && !matches!(syntax.node(member.value), Node::Opaque));
+        if self.is_deciding && assigned + fields.count() > 1 {
+            return Ok(Some(Value::Opaque(None)));
+        }
         for member in class.members.iter().filter(|member| !member.is_static) {
             if syntax.text(member.key) == key && !matches!(syntax.node(member.value), Node::Opaque) {
                 return self.value(member.value, env).map(Some);

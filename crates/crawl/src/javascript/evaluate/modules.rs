@@ -20,6 +20,21 @@ pub(super) fn paths(syntax: &Syntax) -> HashMap<&str, FileId> {
 }
 
 impl Evaluator<'_> {
+    /// Which files a file imports.
+    pub fn imports(&self) -> HashMap<FileId, Vec<FileId>> {
+        let mut all: HashMap<FileId, Vec<FileId>> = HashMap::new();
+        for (from, specifier) in &self.syntax.imports {
+            all.entry(*from).or_default().extend(self.resolve(*from, specifier));
+        }
+        all
+    }
+
+    /// The file that a path means, as seen from a folder.
+    pub fn beside(&self, folder: &str, path: &str) -> Option<FileId> {
+        let path = path.trim_start_matches("./");
+        self.by_path(&if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") })
+    }
+
     /// The files that others import.
     pub fn imported_files(&self) -> HashSet<FileId> {
         let imports = self.syntax.imports.iter();

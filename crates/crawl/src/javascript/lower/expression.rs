@@ -36,7 +36,8 @@ impl Lowering<'_> {
             "unary_expression" => self.unary(tree),
             "ternary_expression" => {
                 let test = self.field(tree, "condition");
-                let (first, second) = (self.field(tree, "consequence"), self.field(tree, "alternative"));
+                let first = self.guarded(test, true, |reading| reading.field(tree, "consequence"));
+                let second = self.guarded(test, false, |reading| reading.field(tree, "alternative"));
                 self.add(Node::Choice(test, first, second))
             }
             "as_expression" | "satisfies_expression" | "non_null_expression" => match tree.named_child(0) {
@@ -98,6 +99,7 @@ impl Lowering<'_> {
         if self.aside == 0 {
             self.syntax.calls.push(call);
         }
+        self.keep_place(call);
         self.note_call(callee, call, items);
         call
     }
@@ -127,6 +129,7 @@ impl Lowering<'_> {
         let items = tree.child_by_field_name("arguments").map(|arguments| self.items(arguments));
         let node = self.add(Node::New(callee, items.unwrap_or_default()));
         self.syntax.news.push(node);
+        self.keep_place(node);
         node
     }
 
@@ -143,8 +146,12 @@ impl Lowering<'_> {
 
     fn binary(&mut self, tree: Tree<'_>) -> NodeId {
         let left = self.field(tree, "left");
-        let right = self.field(tree, "right");
-        match tree.child_by_field_name("operator").map(|operator| operator.kind()) {
+        let operator = tree.child_by_field_name("operator").map(|operator| operator.kind());
+        let right = match operator {
+            Some("&&") => self.guarded(left, true, |reading| reading.field(tree, "right")),
+            _ => self.field(tree, "right"),
+        };
+        match operator {
             Some("||" | "??") => self.add(Node::Either(left, right)),
             Some("&&") => self.add(Node::Both(left, right)),
             Some("==" | "===") => self.add(Node::Same(left, right, true)),
@@ -169,6 +176,7 @@ impl Lowering<'_> {
             (Some("!"), Node::Number(number)) => Node::Truth(*number == 0.0),
             (Some("void"), _) => Node::Nothing,
             (Some("-"), Node::Number(number)) => Node::Number(-number),
+            (Some("!"), _) => Node::Not(argument),
             _ => Node::Opaque,
         };
         self.add(node)

@@ -8,8 +8,10 @@ use crate::javascript::syntax::{Binding, FunctionId, LoopId, Node, NodeId, Scope
 impl Lowering<'_> {
     /// A function of any kind; `method` is the key it stands under.
     pub(super) fn function(&mut self, tree: Tree<'_>, method: Option<Word>) -> (NodeId, FunctionId) {
-        let id = self.syntax.add_function(method, self.class);
+        let id = self.syntax.add_function(method, self.class, self.function);
         let outer = self.scope;
+        let outer_function = self.function.replace(id);
+        let outer_guards = std::mem::replace(&mut self.outer_guards, self.guards.len());
         self.scope = self.syntax.add_scope(Some(outer), self.class, true);
         let outer_returns = std::mem::take(&mut self.returns);
         let list = tree.child_by_field_name("parameters").or_else(|| tree.child_by_field_name("parameter"));
@@ -21,7 +23,7 @@ impl Lowering<'_> {
                 self.children(body);
             } else {
                 let value = self.visit(body);
-                self.returns.push(value);
+                self.add_return(value);
             }
         }
         let result = self.alternatives();
@@ -29,16 +31,19 @@ impl Lowering<'_> {
             function.result = result;
         }
         self.returns = outer_returns;
+        (self.function, self.outer_guards) = (outer_function, outer_guards);
         self.scope = outer;
         (self.add(Node::Function(id)), id)
     }
 
     fn alternatives(&mut self) -> Option<NodeId> {
         let mut result = None;
-        while let Some(value) = self.returns.pop() {
-            result = Some(match result {
-                None => value,
-                Some(later) => {
+        while let Some((value, guards)) = self.returns.pop() {
+            result = Some(match (result, guards.as_slice()) {
+                (None, _) => value,
+                (Some(later), [(test, true)]) => self.syntax.add(Node::Choice(*test, value, later)),
+                (Some(later), [(test, false)]) => self.syntax.add(Node::Choice(*test, later, value)),
+                (Some(later), _) => {
                     let test = self.syntax.add(Node::Opaque);
                     self.syntax.add(Node::Choice(test, value, later))
                 }
@@ -123,7 +128,8 @@ impl Lowering<'_> {
             "identifier" | "shorthand_property_identifier_pattern" | "type_identifier" => {
                 let word = self.word(pattern);
                 let Bound { source, scope, path, default } = bound;
-                self.syntax.declare(word, Binding { scope, source, path, default, members: Vec::new() });
+                self.syntax
+                    .declare(word, Binding { scope, source, path, default, members: Vec::new(), changes: false });
             }
             "assignment_pattern" | "object_assignment_pattern" => {
                 let default = self.field(pattern, "right");

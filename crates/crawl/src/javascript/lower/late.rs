@@ -120,9 +120,12 @@ impl Lowering<'_> {
         for (word, scope, value) in late.values {
             if let Some(id) = self.syntax.find_binding(word, scope)
                 && let Some(binding) = self.syntax.bindings.get_mut(id.0 as usize)
-                && matches!(binding.source, Source::Unset)
             {
-                binding.source = Source::Node(value);
+                if matches!(binding.source, Source::Unset) {
+                    binding.source = Source::Node(value);
+                } else {
+                    binding.changes = true;
+                }
             }
         }
         for (word, scope, key, value) in late.members {

@@ -79,6 +79,7 @@ impl Lowering<'_> {
         let node = self.add(Node::Object(entries.into()));
         if recorded {
             self.syntax.named_objects.push(node);
+            self.keep_place(node);
         }
         node
     }

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use crate::given::is_given_by_user;
 use crate::python::Reader;
 use crate::python::scope::{Binding, Scope, ScopeId};
 use crate::python::syntax::{Class, Def, Expr, Rest, Stmt};
@@ -14,6 +15,9 @@ impl Reader<'_> {
     /// A member of a value.
     pub fn attribute(&mut self, object: Value, name: &Rc<str>) -> Value {
         let member = |object: Value| Value::Member(Rc::new(object), name.clone());
+        if self.is_deciding && is_given_by_user(name) {
+            return member(object);
+        }
         match &object {
             Value::Module(file) => self.member_of(*file, name),
             Value::External(path) => Value::External(format!("{path}.{name}").into()),
@@ -29,7 +33,10 @@ impl Reader<'_> {
                 let instance = instance.clone();
                 self.of_instance(&instance, name).unwrap_or_else(|| member(object))
             }
-            Value::Foreign(foreign) => foreign.arguments.get(name, None).cloned().unwrap_or_else(|| member(object)),
+            Value::Foreign(foreign) => {
+                let known = foreign.arguments.get(name, None).cloned().or_else(|| self.flag(foreign, name));
+                known.unwrap_or_else(|| member(object))
+            }
             _ => member(object),
         }
     }
@@ -85,6 +92,9 @@ impl Reader<'_> {
         let lineage = self.lineage(&instance.class).0;
         if let Some(given) = self.given(instance, &lineage, name) {
             return Some(given);
+        }
+        if self.is_deciding && times_assigned(&lineage, name) > 1 {
+            return Some(Value::unknown());
         }
         for class in &lineage {
             for statement in &class.class.body {
@@ -160,8 +170,11 @@ impl Reader<'_> {
                 continue;
             }
             match arguments.get(&parameter.name, Some(place)) {
+                Some(value) if value.is_known() && arguments.is_unsure(&parameter.name, place) => {
+                    scope.unsure(&parameter.name, value.clone());
+                }
                 Some(value) if value.is_known() => scope.value(&parameter.name, value.clone()),
-                _ => scope.parameter(parameter),
+                given => scope.parameter(parameter, given.is_some() || arguments.is_partly_known),
             }
             place += 1;
         }
@@ -218,6 +231,23 @@ fn assigned(body: &[Stmt], name: &str) -> Option<Rc<Expr>> {
         Stmt::If { body, otherwise, .. } => assigned(body, name).or_else(|| assigned(otherwise, name)),
         _ => None,
     })
+}
+
+/// How often a class and those it rests on assign a member.
+fn times_assigned(lineage: &[ClassValue], name: &str) -> usize {
+    fn times(body: &[Stmt], name: &str) -> usize {
+        let each = body.iter().map(|statement| match statement {
+            Stmt::Assign { target, .. } => {
+                usize::from(matches!(&**target, Expr::Attribute(_, member) if &**member == name))
+            }
+            Stmt::Block(inner) | Stmt::Fallback(inner) | Stmt::For { body: inner, .. } => times(inner, name),
+            Stmt::If { body, otherwise, .. } => times(body, name) + times(otherwise, name),
+            _ => 0,
+        });
+        each.sum()
+    }
+    let bodies = lineage.iter().flat_map(|class| &class.class.body);
+    bodies.map(|statement| if let Stmt::Def(def) = statement { times(&def.body, name) } else { 0 }).sum()
 }
 
 /// The call `super().__init__(…)`.

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use super::one_of;
 use crate::python::Reader;
+use crate::python::decide::asked;
 use crate::python::scope::{Scope, ScopeId};
 use crate::python::syntax::{Call, Expr, Stmt};
 use crate::python::text::clean;
@@ -26,11 +26,17 @@ impl Reader<'_> {
             Value::Class(class) if self.is_enum(&class) => {
                 arguments.positional.first().cloned().unwrap_or(Value::unknown())
             }
-            Value::Class(class) => Value::Instance(Rc::new(Instance { class, arguments: Some(arguments) })),
+            Value::Class(class) => {
+                let id = Some(Rc::as_ptr(call) as usize);
+                Value::Instance(Rc::new(Instance { class, arguments: Some(arguments), id }))
+            }
             callee if self.is_registrar(&callee, &arguments) => {
                 Value::Registrar(Rc::new(Registrar { callee, arguments }))
             }
-            Value::External(path) => external(path, arguments, Rc::as_ptr(call) as usize),
+            Value::External(path) => match self.is_deciding.then(|| asked(&path, &arguments)).flatten() {
+                Some(value) => value,
+                None => external(path, arguments, Rc::as_ptr(call) as usize),
+            },
             Value::Member(object, name) => self.method(&object, &name, &arguments),
             _ => Value::unknown(),
         }
@@ -62,6 +68,22 @@ impl Reader<'_> {
         out
     }
 
+    /// Arguments that a function is walked with, with those marked that are not sure.
+    pub fn walked_with(&mut self, call: &Rc<Call>, scope: ScopeId) -> Arguments {
+        let mut arguments = self.arguments(call, scope);
+        let before = std::mem::replace(&mut self.is_deciding, true);
+        let sure = self.arguments(call, scope);
+        self.is_deciding = before;
+        let is_plain = |value: &Value| !value.has_scope() && !matches!(value, Value::Foreign(_) | Value::External(_));
+        let differs = |one: &Value, sure: &Value| is_plain(one) && one.is_known() && !sure.is_known();
+        let places = arguments.positional.iter().zip(&sure.positional).enumerate();
+        let places = places.filter(|(_, (one, sure))| differs(one, sure)).map(|(at, _)| (Some(at), None));
+        let names = arguments.keywords.iter().zip(&sure.keywords);
+        let names = names.filter(|((_, one), (_, sure))| differs(one, sure));
+        arguments.unsure = places.chain(names.map(|((name, _), _)| (None, Some(name.clone())))).collect();
+        arguments
+    }
+
     /// What a function returns, if it is one thing.
     pub fn returned(&mut self, function: &Function, arguments: &Arguments) -> Value {
         let key = Rc::as_ptr(&function.def) as usize;
@@ -73,7 +95,7 @@ impl Reader<'_> {
         let mut values = Vec::new();
         self.returns(&function.def.body, scope, &mut values);
         self.running.pop();
-        one_of(values)
+        self.agreed(values)
     }
 
     /// Collects what may be returned; true if nothing after it runs.
@@ -84,14 +106,17 @@ impl Reader<'_> {
                     out.push(self.evaluate(value, scope));
                     true
                 }
-                Stmt::If { condition, body, otherwise } => match self.evaluate(condition, scope).truth() {
-                    Some(true) => self.returns(body, scope, out),
-                    Some(false) => self.returns(otherwise, scope, out),
-                    None => {
-                        let (one, other) = (self.returns(body, scope, out), self.returns(otherwise, scope, out));
-                        one && other
+                Stmt::If { condition, body, otherwise } => {
+                    let condition = self.evaluate(condition, scope);
+                    match self.truth(&condition) {
+                        Some(true) => self.returns(body, scope, out),
+                        Some(false) => self.returns(otherwise, scope, out),
+                        None => {
+                            let (one, other) = (self.returns(body, scope, out), self.returns(otherwise, scope, out));
+                            one && other
+                        }
                     }
-                },
+                }
                 Stmt::Block(inner) => self.returns(inner, scope, out),
                 Stmt::For { body: inner, .. } => {
                     self.returns(inner, scope, out);
@@ -118,6 +143,10 @@ impl Reader<'_> {
             ("list" | "tuple" | "set" | "sorted" | "reversed" | "frozenset" | "iter", Some(first)) => first,
             ("list" | "tuple" | "set", None) => Value::List(Rc::new(Vec::new())),
             ("str", Some(text @ Value::Str(_))) => text,
+            ("bool", Some(value)) => self.truth(&value).map_or(Value::unknown(), Value::Bool),
+            ("int", Some(Value::Str(text))) => {
+                text.trim().parse::<i64>().map_or(Value::unknown(), |number| Value::Number(number.into()))
+            }
             ("enumerate", Some(Value::List(list))) => {
                 let pair = |value: &Value| Value::List(Rc::new(vec![Value::unknown(), value.clone()]));
                 Value::List(Rc::new(list.iter().map(pair).collect()))
@@ -179,7 +208,7 @@ impl Reader<'_> {
                 let class = class.clone();
                 Value::from_json(&self.class_schema(&class, 0))
             }
-            _ => Value::unknown(),
+            _ => self.parsed(name),
         }
     }
 

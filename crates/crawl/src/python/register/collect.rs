@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::Registered;
+use super::{Registered, server_id};
 use crate::python::Reader;
 use crate::python::evaluate::{fields, init};
 use crate::python::scope::ScopeId;
@@ -20,15 +20,22 @@ impl Reader<'_> {
         if !self.imports_mcp || !speaks(callee) {
             return;
         }
+        let def = Rc::as_ptr(&function.def) as usize;
         let arguments = match self.evaluate(callee, scope) {
-            Value::Function(own) => named(&own, arguments),
+            Value::Function(own) => {
+                // A server of the package's own kind, with a decorator of its own.
+                if let Some(server) = own.own.as_ref().and_then(server_id) {
+                    self.server_of.insert(def, server);
+                }
+                named(&own, arguments)
+            }
             // `@tools.append`.
             Value::Member(list, name) if matches!(*list, Value::List(_)) && &*name == "append" => Arguments::default(),
             _ => return,
         };
         if let Some(tool) = self.tool_of(&Value::Function(function.clone()), &arguments) {
-            let def = Some(Rc::as_ptr(&function.def) as usize);
-            self.collected.push(Registered { tool, server: None, def });
+            let ways = self.way();
+            self.collected.push(Registered { tool, server: None, def: Some(def), ways });
         }
     }
 }
@@ -58,7 +65,8 @@ impl Reader<'_> {
             && is_whole
             && let Some(tool) = self.tool_described(&arguments, None)
         {
-            self.collected.push(Registered { tool, server: None, def: None });
+            let ways = self.way();
+            self.collected.push(Registered { tool, server: None, def: None, ways });
         }
     }
 
@@ -106,5 +114,5 @@ fn named(decorator: &Function, arguments: Arguments) -> Arguments {
             keywords.push(("name".into(), value));
         }
     }
-    Arguments { keywords, positional: Vec::new(), is_partly_known: false }
+    Arguments { keywords, ..Arguments::default() }
 }

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::server_id;
 use crate::python::Reader;
 use crate::python::value::{Arguments, Value};
 
@@ -85,13 +86,12 @@ impl Reader<'_> {
     /// `main.mount(other, prefix=…)`: the other's tools get a prefix.
     pub fn mount(&mut self, arguments: &Arguments) {
         let all = arguments.positional.iter().chain(arguments.keywords.iter().map(|(_, value)| value));
-        let server =
-            all.clone().find_map(|value| if let Value::Foreign(server) = value { Some(server.clone()) } else { None });
+        let server = all.clone().find_map(server_id);
         let named =
             ["prefix", "namespace"].into_iter().find_map(|name| arguments.get(name, None).and_then(Value::as_str));
         let prefix = named.or_else(|| arguments.positional.iter().find_map(Value::as_str)).cloned();
         if let (Some(server), Some(prefix)) = (server, prefix) {
-            self.mounted.insert(server.id, prefix);
+            self.mounted.insert(server, prefix);
         }
     }
 

@@ -24,6 +24,14 @@ pub struct Wanted {
     pub version: Option<String>,
 }
 
+/// What is asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    pub packages: Vec<Wanted>,
+    /// Lines that are no names.
+    pub not_names: Vec<String>,
+}
+
 /// The packages that are asked for: those of a file, or all of the index whose names carry `mcp`.
 pub async fn wanted(
     source: Source,
@@ -31,46 +39,50 @@ pub async fn wanted(
     index: &Uri,
     file: Option<&Path>,
     only: &[String],
-) -> Result<Vec<Wanted>> {
+) -> Result<Asked> {
     let is_wanted = |name: &str| {
         let name = name.to_ascii_lowercase();
         only.iter().all(|part| name.contains(&part.to_ascii_lowercase()))
     };
-    let mut wanted: Vec<Wanted> = match file {
-        Some(path) => of_file(source, path)?.into_iter().filter(|wanted| is_wanted(&wanted.name)).collect(),
+    let mut asked = match file {
+        Some(path) => of_file(source, path)?,
         None => {
             let list: Uri = format!("{index}/").parse()?;
             let page = fetcher.text(&list, LIST, MOST_LISTED).await;
             let page = page.map_err(|error| Unreachable(format!("the index does not list its packages: {error}")))?;
-            let named = gatelodge_crawl::names(&page, |name| carries_mcp(name) && is_name(name) && is_wanted(name));
-            named.into_iter().map(|name| Wanted { name, version: None }).collect()
+            let named = gatelodge_crawl::names(&page, |name| carries_mcp(name) && is_name(source, name));
+            let packages = named.into_iter().map(|name| Wanted { name, version: None }).collect();
+            Asked { packages, not_names: Vec::new() }
         }
     };
-    wanted.sort();
-    wanted.dedup_by(|one, other| one.name == other.name);
-    Ok(wanted)
+    asked.packages.retain(|wanted| is_wanted(&wanted.name));
+    asked.packages.sort();
+    asked.packages.dedup_by(|one, other| one.name == other.name);
+    asked.not_names.sort();
+    asked.not_names.dedup();
+    Ok(asked)
 }
 
 fn carries_mcp(name: &str) -> bool {
     name.to_ascii_lowercase().contains("mcp")
 }
 
-fn of_file(source: Source, path: &Path) -> Result<Vec<Wanted>> {
+fn of_file(source: Source, path: &Path) -> Result<Asked> {
     let read = file::try_read_reply(path).map_err(|error| Usage(format!("{}; {}", error.message, error.help)))?;
     let text = String::from_utf8(read.text).map_err(|_| Usage(format!("`{}` is not text", path.display())))?;
-    let mut all = Vec::new();
-    for (at, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
+    Ok(of_text(source, &text))
+}
+
+fn of_text(source: Source, text: &str) -> Asked {
+    let mut asked = Asked::default();
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    for line in lines {
+        match of_line(source, line) {
+            Some(wanted) => asked.packages.extend(wanted),
+            None => asked.not_names.push(line.chars().take(LONGEST).collect()),
         }
-        let Some(wanted) = of_line(source, line) else {
-            let number = at + 1;
-            return Err(Usage(format!("line {number} of `{}` is not the name of a package", path.display())).into());
-        };
-        all.extend(wanted);
     }
-    Ok(all)
+    asked
 }
 
 /// A line: `name`, `name==1.0`, or for npm `name@1.0`. A source may stand before it, `npm:name`; lines of other
@@ -78,9 +90,9 @@ fn of_file(source: Source, path: &Path) -> Result<Vec<Wanted>> {
 fn of_line(source: Source, line: &str) -> Option<Option<Wanted>> {
     let own = if source == Source::Pypi { "pypi" } else { "npm" };
     let rest = match line.split_once(':') {
-        Some((word, _)) if word != own => return Some(None),
-        Some((_, rest)) => rest,
-        None => line,
+        Some((word, rest)) if word == own => rest,
+        Some(("pypi" | "npm", _)) => return Some(None),
+        _ => line,
     };
     let parts = rest.split_once("==").or_else(|| {
         // The first letter of a scope is an `@` too.
@@ -88,14 +100,26 @@ fn of_line(source: Source, line: &str) -> Option<Option<Wanted>> {
         Some((rest.get(..at)?, rest.get(at + 1..)?))
     });
     let (name, version) = parts.map_or((rest, None), |(name, version)| (name, Some(version.to_owned())));
-    is_name(name).then(|| Some(Wanted { name: name.to_owned(), version }))
+    let is_version = |version: &String| {
+        !version.is_empty() && version.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.+!".contains(letter))
+    };
+    let fits = is_name(source, name) && version.as_ref().is_none_or(is_version);
+    fits.then(|| Some(Wanted { name: name.to_owned(), version }))
 }
 
-/// Whether it can stand in an address as it is.
-fn is_name(name: &str) -> bool {
-    let letters = |letter: char| letter.is_ascii_alphanumeric() || "-_.~@/".contains(letter);
-    let is_path = name.split('/').any(|part| part.is_empty() || part == "." || part == "..");
-    !name.is_empty() && name.len() <= LONGEST && name.chars().all(letters) && !is_path
+/// Whether it can be a package's name, and stand in an address as it is. Letters may be large or small.
+fn is_name(source: Source, name: &str) -> bool {
+    let is_part = |part: &str| {
+        let letters = |letter: char| letter.is_ascii_alphanumeric() || "-_.~".contains(letter);
+        !matches!(part, "" | "." | "..") && part.chars().all(letters)
+    };
+    let is_whole = match (source, name.strip_prefix('@')) {
+        (Source::Npm, Some(scoped)) => {
+            scoped.split_once('/').is_some_and(|(scope, own)| is_part(scope) && is_part(own))
+        }
+        _ => is_part(name),
+    };
+    is_whole && name.len() <= LONGEST
 }
 
 #[cfg(test)]
@@ -111,8 +135,35 @@ mod tests {
         assert_eq!(of(Source::Pypi, "npm:book-mcp"), None);
         assert_eq!(of(Source::Npm, "npm:@books/mcp@1.0"), named("@books/mcp", Some("1.0")));
         assert_eq!(of(Source::Npm, "@books/mcp"), named("@books/mcp", None));
-        for line in ["../../etc", "a b", "a?b", "a//b", "", "ä"] {
+        assert_eq!(of(Source::Npm, "@Books/McpServer"), named("@Books/McpServer", None));
+        let not_names = [
+            "../../etc",
+            "a b",
+            "a?b",
+            "a//b",
+            "",
+            "ä",
+            "actionkit-(slack)",
+            "@scope",
+            "@scope/name/tree/main",
+            "owner/name",
+            "tl;dv",
+            "africa's",
+            "zulip@21st-dev/magic",
+            "..",
+            "@scope/..",
+            "a:b",
+        ];
+        for line in not_names {
             assert_eq!(of_line(Source::Npm, line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn lines_that_are_no_names_stop_nothing() {
+        let asked = of_text(Source::Npm, "# names\nbook-mcp\nactionkit-(slack)\n\npypi:other\n@scope\n@Books/Mcp\n");
+        let names: Vec<&str> = asked.packages.iter().map(|wanted| wanted.name.as_str()).collect();
+        assert_eq!(names, ["book-mcp", "@Books/Mcp"]);
+        assert_eq!(asked.not_names, ["actionkit-(slack)", "@scope"]);
     }
 }

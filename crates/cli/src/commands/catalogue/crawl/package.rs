@@ -16,11 +16,11 @@ use gatelodge_crawl::{
 use http::Uri;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use tokio::sync::Semaphore;
 
 use super::cache::Cache;
 use super::fetch::{FetchError, Fetcher};
 use super::names::Wanted;
+use super::turns::Turns;
 use super::{address, journal};
 
 const PYPI_PAGE: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.5";
@@ -35,7 +35,7 @@ pub struct Index {
     pub address: Uri,
     pub fetcher: Arc<Fetcher>,
     pub cache: Option<Cache>,
-    pub readers: Semaphore,
+    pub turns: Turns,
     pub out: PathBuf,
 }
 
@@ -45,6 +45,8 @@ pub struct Index {
 pub enum Outcome {
     /// It has tools.
     Tools,
+    /// A line of the list that is no name of a package.
+    NotAName,
     /// The index lists it, and has no page for it.
     NotFound,
     /// It has no file that can be read.
@@ -92,6 +94,15 @@ pub struct Read {
     pub definitions: Vec<journal::Definition>,
 }
 
+impl Read {
+    /// What is said of a line that is no name.
+    pub fn not_a_name(line: String) -> Self {
+        let (outcome, skipped) = (Outcome::NotAName, BTreeMap::new());
+        let line = Line { package: line, version: None, outcome, tools: 0, skipped, why: None };
+        Self { line, facts: None, definitions: Vec::new() }
+    }
+}
+
 /// Reads a package. Whatever happens is an outcome.
 pub async fn read(index: &Arc<Index>, wanted: &Wanted) -> Read {
     let (mut version, mut skipped) = (None, BTreeMap::new());
@@ -101,15 +112,15 @@ pub async fn read(index: &Arc<Index>, wanted: &Wanted) -> Read {
         let archive = archive(index, wanted, &listed).await?;
         let release =
             Release { source: index.source, package: wanted.name.clone(), version: listed.version, date: listed.date };
-        // Sources are in memory only while it is their turn.
-        let _turn = index.readers.acquire().await;
         let own = index.clone();
-        let found = tokio::task::spawn_blocking(move || {
-            let unpacked = archive.unpacked(&own)?;
+        let unpack = move || archive.unpacked(&own);
+        let size = |unpacked: &Result<Unpacked, Ended>| unpacked.as_ref().map_or(0, text_bytes);
+        let read = move |unpacked: Result<Unpacked, Ended>| {
+            let unpacked = unpacked?;
             Ok((found(&release, &unpacked), unpacked.skipped))
-        });
+        };
         let broken = |error| (Outcome::Failed, Some(format!("the reader broke off: {error}")));
-        let (found, left_out) = found.await.map_err(broken)??;
+        let (found, left_out) = index.turns.read(unpack, size, read).await.map_err(broken)??;
         skipped = left_out;
         found
     };
@@ -190,6 +201,11 @@ impl Archive {
         }
         Ok(unpacked)
     }
+}
+
+/// How much text there is to read.
+fn text_bytes(unpacked: &Unpacked) -> usize {
+    unpacked.files.values().map(String::len).sum()
 }
 
 /// A file without a name: when the process ends, however it ends, nothing is left.

@@ -1,0 +1,159 @@
+//! Whether a condition holds if nobody changes a setting. Only what is sure counts.
+
+use super::Evaluator;
+use crate::given::is_given_by_user;
+use crate::javascript::syntax::{FunctionId, Node, NodeId, Word};
+use crate::javascript::value::{Env, Found, Stop, Value};
+
+/// A condition that depends on more callers is not decided.
+const MOST_CALLERS: usize = 50;
+
+/// A value that is known as it is.
+#[derive(PartialEq)]
+pub(super) enum Plain<'a> {
+    Nothing,
+    Truth(bool),
+    Number(f64),
+    Text(&'a str),
+}
+
+pub(super) fn plain(value: &Value) -> Option<Plain<'_>> {
+    match value {
+        Value::Nothing => Some(Plain::Nothing),
+        Value::Truth(truth) => Some(Plain::Truth(*truth)),
+        Value::Number(number) => Some(Plain::Number(*number)),
+        Value::Text(text) => Some(Plain::Text(text)),
+        _ => None,
+    }
+}
+
+fn truth(value: &Value) -> Option<bool> {
+    match plain(value) {
+        Some(Plain::Nothing) => Some(false),
+        Some(Plain::Truth(truth)) => Some(truth),
+        Some(Plain::Number(number)) => Some(number != 0.0 && !number.is_nan()),
+        Some(Plain::Text(text)) => Some(!text.is_empty()),
+        None => None,
+    }
+}
+
+impl Evaluator<'_> {
+    /// Whether a condition holds by default, if that can be said.
+    pub fn decide(&mut self, test: NodeId, env: &Env) -> Option<bool> {
+        let before = std::mem::replace(&mut self.is_deciding, true);
+        let truth = match self.value(test, env) {
+            Ok(value) => truth(&value),
+            Err(Stop::Open(..)) => self.decide_for_all(test, env),
+            Err(Stop::Spent) => None,
+        };
+        self.is_deciding = before;
+        truth
+    }
+
+    /// A condition that depends on who calls: what it comes to for all who do, if that is one thing.
+    fn decide_for_all(&mut self, test: NodeId, env: &Env) -> Option<bool> {
+        let ways = self.settle(&[test], env);
+        let (first, rest) = ways.split_first().filter(|_| ways.len() <= MOST_CALLERS)?;
+        let first = truth(&self.value(test, first).ok()?)?;
+        let is_same = |way: &Env| self.value(test, way).ok().and_then(|value| truth(&value)) == Some(first);
+        rest.iter().all(is_same).then_some(first)
+    }
+
+    /// The same for a value.
+    pub(super) fn decide_value(&mut self, value: &Value) -> Option<bool> {
+        let before = std::mem::replace(&mut self.is_deciding, true);
+        let value = self.force(value);
+        self.is_deciding = before;
+        truth(&value.ok()?)
+    }
+
+    /// Whether a call or an object is reached only under conditions that are off.
+    pub fn is_off(&mut self, node: NodeId, env: &Env) -> bool {
+        let guards = self.syntax.guards.get(&node).cloned();
+        let is_off = |(test, holds): &(NodeId, bool)| self.decide(*test, env).is_some_and(|truth| truth != *holds);
+        if guards.is_some_and(|guards| guards.iter().any(is_off)) {
+            return true;
+        }
+        self.syntax.within.get(&node).copied().is_some_and(|function| self.is_function_off(function))
+    }
+
+    /// Whether all calls of a function are off.
+    fn is_function_off(&mut self, function: FunctionId) -> bool {
+        if let Some(known) = self.off.get(&function) {
+            return *known;
+        }
+        // What calls itself is not off for that.
+        self.off.insert(function, false);
+        let sites = self.call_sites(function);
+        let is_off = (!sites.is_empty() && sites.iter().all(|site| self.is_off(*site, &None)))
+            || self.syntax.function(function).and_then(|known| known.within).is_some_and(|o| self.is_function_off(o));
+        self.off.insert(function, is_off);
+        is_off
+    }
+
+    /// What the program is started with: nothing is set but what a user has to give.
+    pub(super) fn of_process(&mut self, object: NodeId, key: Word) -> Option<Value> {
+        let syntax = self.syntax;
+        let is_process = |node: NodeId| match syntax.node(node) {
+            Node::Name(word, scope) => syntax.text(*word) == "process" && syntax.find_binding(*word, *scope).is_none(),
+            _ => false,
+        };
+        match syntax.text(key) {
+            "env" if is_process(object) => Some(Value::Environment),
+            "argv" if is_process(object) => Some(Value::CommandLine),
+            _ => None,
+        }
+    }
+
+    /// A variable of the environment.
+    pub(super) fn variable(&self, name: &str) -> Value {
+        if is_given_by_user(name) { Value::Opaque(None) } else { Value::Nothing }
+    }
+
+    pub(super) fn not(&mut self, inner: NodeId, env: &Env) -> Found {
+        if !self.is_deciding {
+            return Ok(Value::Opaque(None));
+        }
+        let inner = self.value(inner, env)?;
+        Ok(truth(&inner).map_or(Value::Opaque(None), |truth| Value::Truth(!truth)))
+    }
+
+    pub(super) fn both(&mut self, left: NodeId, right: NodeId, env: &Env) -> Found {
+        let left = self.value(left, env)?;
+        match truth(&left) {
+            Some(false) => Ok(left),
+            Some(true) => self.value(right, env),
+            None => {
+                let right = self.value(right, env)?;
+                Ok(if truth(&right) == Some(false) { right } else { Value::Opaque(None) })
+            }
+        }
+    }
+
+    pub(super) fn one_or_other(&mut self, left: NodeId, right: NodeId, env: &Env) -> Found {
+        let left = self.value(left, env)?;
+        match truth(&left) {
+            Some(true) => Ok(left),
+            Some(false) => self.value(right, env),
+            None if matches!(left, Value::Opaque(_)) => {
+                let right = self.value(right, env)?;
+                Ok(if truth(&right) == Some(true) { right } else { Value::Opaque(None) })
+            }
+            // A list or an object is true.
+            None => Ok(left),
+        }
+    }
+
+    pub(super) fn choice(&mut self, test: NodeId, first: NodeId, second: NodeId, env: &Env) -> Found {
+        let test = self.value(test, env)?;
+        match truth(&test) {
+            Some(true) => self.value(first, env),
+            Some(false) => self.value(second, env),
+            None => {
+                let (first, second) = (self.value(first, env)?, self.value(second, env)?);
+                let is_one = truth(&first).is_some() && truth(&first) == truth(&second);
+                Ok(if is_one { first } else { Value::Opaque(None) })
+            }
+        }
+    }
+}

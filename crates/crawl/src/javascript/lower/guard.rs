@@ -1,0 +1,59 @@
+//! Conditions around what is registered.
+
+use tree_sitter::Node as Tree;
+
+use super::Lowering;
+use crate::javascript::syntax::{Node, NodeId};
+
+impl Lowering<'_> {
+    /// Reads what runs only if a condition holds, or does not.
+    pub(super) fn guarded<T>(&mut self, test: NodeId, holds: bool, read: impl FnOnce(&mut Self) -> T) -> T {
+        self.guards.push((test, holds));
+        let done = read(self);
+        self.guards.pop();
+        done
+    }
+
+    /// `if (test) … else …`. What comes after an `if` that leaves runs only if it does not.
+    pub(super) fn condition(&mut self, tree: Tree<'_>) -> NodeId {
+        let test = self.field(tree, "condition");
+        let then = tree.child_by_field_name("consequence");
+        let otherwise = tree.child_by_field_name("alternative");
+        if let Some(then) = then {
+            self.guarded(test, true, |reading| reading.visit(then));
+        }
+        if let Some(otherwise) = otherwise {
+            self.guarded(test, false, |reading| reading.visit(otherwise));
+        } else if then.is_some_and(leaves) {
+            self.guards.push((test, false));
+        }
+        self.add(Node::Opaque)
+    }
+
+    /// Keeps the conditions around a call or an object, and the function it is in.
+    pub(super) fn keep_place(&mut self, node: NodeId) {
+        if !self.guards.is_empty() {
+            self.syntax.guards.insert(node, self.guards.as_slice().into());
+        }
+        if let Some(function) = self.function {
+            self.syntax.within.insert(node, function);
+        }
+    }
+
+    pub(super) fn add_return(&mut self, value: NodeId) {
+        let guards = self.guards.get(self.outer_guards..).unwrap_or_default().to_vec();
+        self.returns.push((value, guards));
+    }
+}
+
+/// Whether nothing that follows is run: it ends with `return` or `continue`.
+fn leaves(tree: Tree<'_>) -> bool {
+    match tree.kind() {
+        "return_statement" | "continue_statement" => true,
+        "statement_block" => {
+            let last = tree.named_child_count().checked_sub(1).and_then(|last| tree.named_child(last as _));
+            last.is_some_and(leaves)
+        }
+        _ => false,
+    }
+}

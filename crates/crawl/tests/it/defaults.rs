@@ -1,0 +1,184 @@
+//! Which tools are there if nobody changes a setting.
+
+use crate::support::tools_of;
+
+const HEAD: &str = "import os\nfrom mcp.server.fastmcp import FastMCP\nmcp = FastMCP('books')\n";
+
+/// The names of tools that are there by default, and of those that are not.
+fn split(files: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
+    let (optional, default): (Vec<_>, Vec<_>) = tools_of(files).into_iter().partition(|tool| tool.optional);
+    let names = |tools: Vec<gatelodge_crawl::FoundTool>| tools.into_iter().map(|tool| tool.name).collect();
+    (names(default), names(optional))
+}
+
+fn split_one(text: &str) -> (Vec<String>, Vec<String>) {
+    split(&[("books/server.py", &format!("{HEAD}{text}"))])
+}
+
+fn is(found: (Vec<String>, Vec<String>), default: &[&str], optional: &[&str]) {
+    assert_eq!(found.0, default, "by default");
+    assert_eq!(found.1, optional, "only under a setting");
+}
+
+#[test]
+fn a_tool_behind_a_switch_that_is_off_is_optional() {
+    let found = split_one(
+        "
+WRITES = os.environ.get('ALLOW_WRITES', 'false').lower() == 'true'
+@mcp.tool()
+def get_book(): pass
+if WRITES:
+    @mcp.tool()
+    def add_book(): pass
+else:
+    @mcp.tool()
+    def why_not(): pass
+if 'DANGER' in os.environ:
+    @mcp.tool()
+    def burn(): pass
+if os.getenv('HIDE') != 'yes':
+    @mcp.tool()
+    def list_books(): pass
+if unknown():
+    @mcp.tool()
+    def perhaps(): pass
+",
+    );
+    is(found, &["get_book", "list_books", "perhaps", "why_not"], &["add_book", "burn"]);
+}
+
+#[test]
+fn what_a_user_has_to_give_is_given() {
+    let found = split_one("if os.environ.get('BOOKS_API_KEY'):\n    @mcp.tool()\n    def get_book(): pass\n");
+    is(found, &["get_book"], &[]);
+}
+
+#[test]
+fn fields_of_settings_have_defaults() {
+    let found = split_one(
+        "
+from pydantic import Field
+from pydantic_settings import BaseSettings
+class Settings(BaseSettings):
+    writes: bool = False
+    extra: bool = Field(default=False, description='More')
+    reads: bool = True
+settings = Settings()
+def register(mcp, settings: Settings):
+    if settings.reads:
+        @mcp.tool()
+        def get_book(): pass
+    if settings.writes:
+        @mcp.tool()
+        def add_book(): pass
+    if not settings.extra:
+        return
+    @mcp.tool()
+    def extra_book(): pass
+register(mcp, settings)
+",
+    );
+    is(found, &["get_book"], &["add_book", "extra_book"]);
+}
+
+#[test]
+fn flags_of_the_command_line_are_left_out() {
+    let found = split_one(
+        "
+import argparse
+def register_tools(writes):
+    for function in (get_book,):
+        mcp.add_tool(function)
+    if writes:
+        mcp.add_tool(add_book)
+def get_book(): pass
+def add_book(): pass
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--enable-writes', action='store_true', help='also tools that write')
+    args = parser.parse_args()
+    register_tools(writes=args.enable_writes)
+",
+    );
+    is(found, &["get_book"], &["add_book"]);
+}
+
+#[test]
+fn a_function_that_is_called_only_under_a_switch_is_off() {
+    let text = "
+def register_writes(mcp):
+    @mcp.tool()
+    def add_book(): pass
+def register_reads(mcp):
+    @mcp.tool()
+    def get_book(): pass
+def make(mcp):
+    register_reads(mcp)
+    if os.environ.get('WRITES') == '1':
+        register_writes(mcp)
+";
+    is(split_one(text), &["get_book"], &["add_book"]);
+    // Somebody else hands it on: then nobody knows.
+    let handed_on = format!("{text}hooks.append(register_writes)\n");
+    is(split_one(&handed_on), &["add_book", "get_book"], &[]);
+}
+
+#[test]
+fn a_file_that_is_imported_only_under_a_switch_is_off() {
+    let server =
+        format!("{HEAD}if os.environ.get('ADMIN') == '1':\n    from . import admin\nfrom . import shelf\n# tools\n");
+    let admin = "from .server import mcp\n@mcp.tool()\ndef burn_book(): pass\n";
+    let shelf = "from .server import mcp\n@mcp.tool()\ndef get_book(): pass\n";
+    let mut files = vec![("books/server.py", server.as_str()), ("books/admin.py", admin), ("books/shelf.py", shelf)];
+    is(split(&files), &["get_book"], &["burn_book"]);
+    files.push(("books/other.py", "from books.admin import burn_book\n"));
+    is(split(&files), &["burn_book", "get_book"], &[]);
+}
+
+#[test]
+fn what_changes_later_is_not_known() {
+    let found = split_one(
+        "
+writes = False
+shown = {'get_book'}
+shown |= more()
+def main(args):
+    global writes
+    writes = args.writes
+def register(mcp):
+    if writes:
+        @mcp.tool()
+        def add_book(): pass
+    if 'extra' in shown:
+        @mcp.tool()
+        def extra(): pass
+",
+    );
+    is(found, &["add_book", "extra"], &[]);
+}
+
+#[test]
+fn a_loop_may_pass_over_tools() {
+    let found = split_one(
+        "
+MODE = os.environ.get('MODE', 'basic')
+BASIC = ('get_book',)
+def get_book(): pass
+def burn_book(): pass
+for function in [get_book, burn_book]:
+    if MODE == 'basic' and function.__name__ not in BASIC:
+        continue
+    mcp.add_tool(function)
+",
+    );
+    is(found, &["get_book"], &["burn_book"]);
+}
+
+#[test]
+fn servers_of_the_packages_own_kind_are_mounted_with_prefixes() {
+    let kind = "from fastmcp import FastMCP\nclass Books(FastMCP):\n    def tool(self, *args, **kwargs):\n        return super().tool(*args, **kwargs)\n";
+    let shelf = "from .kind import Books\nshelf = Books('shelf')\n@shelf.tool(tags={'x'})\ndef get_book(): pass\n";
+    let main = "from .kind import Books\nfrom .shelf import shelf\nmain = Books('main')\nmain.mount(shelf, namespace='shelf')\n# tools\n";
+    let files = [("books/kind.py", kind), ("books/shelf.py", shelf), ("books/main.py", main)];
+    is(split(&files), &["shelf_get_book"], &[]);
+}
