@@ -77,12 +77,15 @@ pub fn list<T: serde::Serialize>(
     }
 }
 
+/// A cell that is wider than this is not waited for by those above and below it.
+const WIDEST: usize = 200;
+
 /// Lines up columns, two spaces between them.
 pub fn table(rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = Vec::new();
     for row in rows {
         for (column, cell) in row.iter().enumerate() {
-            let width = cell.chars().count();
+            let width = cell.chars().count().min(WIDEST);
             match widths.get_mut(column) {
                 Some(widest) => *widest = width.max(*widest),
                 None => widths.push(width),
@@ -96,4 +99,16 @@ pub fn table(rows: &[Vec<String>]) -> String {
         out.push('\n');
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::table;
+
+    #[test]
+    fn a_cell_without_end_is_told_whole_and_keeps_no_other_apart() {
+        let long = "x".repeat(70_000);
+        let told = table(&[vec![long.clone(), "a".to_owned()], vec!["y".to_owned(), "b".to_owned()]]);
+        assert_eq!(told, format!("{long}  a\n{:200}  b\n", "y"));
+    }
 }

@@ -176,6 +176,85 @@ fn a_busy_index_is_asked_again() {
 }
 
 #[test]
+fn a_page_that_moved_is_asked_for_where_it_is_with_its_slash() {
+    let index = Index::serve([("old-mcp", wheel(&[("a.py", SERVER)])), ("round-mcp", wheel(&[("a.py", SERVER)]))]);
+    index.move_page("old-mcp", "/simple/old-mcp-2/");
+    index.move_page("round-mcp", "/simple/round-mcp/");
+    let folder = tempfile::tempdir().expect("a folder");
+    assert!(run(&index, folder.path(), &[]).status.success());
+    let lines = lines(&folder.path().join("done.jsonl"));
+    let why = |name: &str| lines.iter().find(|line| line["package"] == name).expect("a line")["why"].clone();
+    // There is nothing at the new place, and a circle is not gone round again and again.
+    assert_eq!(outcomes(folder.path())["old-mcp"], "not-found");
+    assert_eq!((&*outcomes(folder.path())["round-mcp"], why("round-mcp")), ("failed", "status 508".into()));
+    assert!(index.asked() < 12, "{}", index.asked());
+}
+
+#[test]
+fn names_that_cannot_be_kept_do_not_stop_the_index_from_being_made() {
+    let long = format!(
+        "from fastmcp import FastMCP\nmcp = FastMCP('x')\n@mcp.tool()\ndef f({}, b: int): 'x'\n",
+        "p".repeat(300)
+    );
+    let index = Index::serve([("long-mcp", wheel(&[("a.py", &long)]))]);
+    let folder = tempfile::tempdir().expect("a folder");
+    assert!(run(&index, folder.path(), &[]).status.success());
+    let facts = lines(&folder.path().join("facts.jsonl"));
+    assert_eq!(
+        facts[0]["tools"][0]["parameters"],
+        serde_json::json!([{"name": "b", "type": "integer", "required": true}])
+    );
+    let mut made = Command::new(env!("CARGO_BIN_EXE_gatelodge"));
+    made.args(["catalogue", "index"])
+        .arg(folder.path().join("facts.jsonl"))
+        .arg("--out")
+        .arg(folder.path().join("i.glx"));
+    assert!(made.output().expect("the program runs").status.success());
+}
+
+#[test]
+fn what_is_no_list_is_said_so() {
+    let index = Index::serve([("a-mcp", wheel(&[("a.py", SERVER)]))]);
+    index.list("<html><form>Sign in</form></html>");
+    let folder = tempfile::tempdir().expect("a folder");
+    let told = run(&index, folder.path(), &[]);
+    let text = String::from_utf8(told.stderr).expect("text");
+    assert!(!told.status.success() && text.contains("may be no list"), "{text}");
+}
+
+#[test]
+fn npm_wants_names_and_a_folder_is_of_one_source() {
+    let index = Index::serve([("a-mcp", wheel(&[("a.py", SERVER)]))]);
+    let folder = tempfile::tempdir().expect("a folder");
+    assert!(run(&index, folder.path(), &[]).status.success());
+    let names = folder.path().join("names.txt");
+    fs::write(&names, "b-mcp\n").expect("written");
+    let npm = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gatelodge"));
+        command.args(["catalogue", "crawl", "npm", "--index", &index.address(), "--out"]).arg(folder.path());
+        let told = command.args(more).output().expect("the program runs");
+        (told.status.code(), String::from_utf8(told.stderr).expect("text"))
+    };
+    let (code, text) = npm(&[]);
+    assert!(code == Some(2) && text.contains("--names"), "{text}");
+    let (code, text) = npm(&["--names", names.to_str().expect("text")]);
+    assert!(code == Some(2) && text.contains("another source"), "{text}");
+}
+
+#[test]
+fn facts_of_a_package_go_when_it_has_no_tools_any_more() {
+    let index = Index::serve([("a-mcp", wheel(&[("a.py", SERVER)]))]);
+    let folder = tempfile::tempdir().expect("a folder");
+    assert!(run(&index, folder.path(), &[]).status.success());
+    // As if its last reading had failed: it is read again.
+    fs::write(folder.path().join("done.jsonl"), "{\"package\":\"a-mcp\",\"outcome\":\"failed\"}\n").expect("written");
+    index.forget("a-mcp");
+    assert!(run(&index, folder.path(), &[]).status.success());
+    assert_eq!(outcomes(folder.path())["a-mcp"], "not-found");
+    assert!(lines(&folder.path().join("facts.jsonl")).is_empty());
+}
+
+#[test]
 fn the_index_is_the_one_that_pip_uses() {
     let index = Index::serve([("book-mcp", wheel(&[("a.py", SERVER)]))]);
     let folder = tempfile::tempdir().expect("a folder");

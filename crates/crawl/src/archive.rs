@@ -21,7 +21,7 @@ pub struct Bounds {
     pub file: usize,
     /// Bytes of all files that are kept.
     pub kept: usize,
-    /// Bytes that a stream may come to, kept or not.
+    /// Bytes that are unpacked in all, kept or not.
     pub stream: u64,
     /// Folders within folders.
     pub depth: usize,
@@ -60,7 +60,7 @@ pub enum Skip {
 impl Skip {
     /// Whether an honest package has no such thing.
     pub fn is_hostile(self) -> bool {
-        !matches!(self, Self::Link | Self::NotText | Self::LargeFile)
+        !matches!(self, Self::Link | Self::NotText | Self::LargeFile | Self::LargeWhole)
     }
 }
 
@@ -109,7 +109,7 @@ impl Unpacked {
 
 /// Takes the wanted files from an archive. It always ends, and what it cannot take it counts.
 pub fn unpack(archive: impl Read + Seek, form: Form, bounds: &Bounds, wanted: fn(&str) -> bool) -> Unpacked {
-    let mut taking = Taking { out: Unpacked::default(), kept: 0, bounds, wanted };
+    let mut taking = Taking { out: Unpacked::default(), kept: 0, unpacked: 0, bounds, wanted };
     let end = match form {
         Form::Zip => zip::take(archive, &mut taking),
         Form::TarGz => tarball::take(&mut GzDecoder::new(archive).take(bounds.stream), &mut taking),
@@ -124,6 +124,8 @@ pub fn unpack(archive: impl Read + Seek, form: Form, bounds: &Bounds, wanted: fn
 struct Taking<'b> {
     out: Unpacked,
     kept: usize,
+    /// Bytes that were unpacked to look at them. Parts of a zip may lie upon each other.
+    unpacked: u64,
     bounds: &'b Bounds,
     wanted: fn(&str) -> bool,
 }
@@ -158,6 +160,10 @@ impl Taking<'_> {
         if content.take(most as u64 + 1).read_to_end(&mut bytes).is_err() {
             self.out.skip(Skip::Broken);
             return Ok(());
+        }
+        self.unpacked += bytes.len() as u64;
+        if self.unpacked > self.bounds.stream {
+            return Err(Skip::LargeStream);
         }
         if bytes.len() > most {
             if most < self.bounds.file {

@@ -12,6 +12,8 @@ use crate::found::FoundTool;
 const MOST_TOOLS: usize = 4_000;
 /// The most parameters of one tool.
 const MOST_PARAMETERS: usize = 256;
+/// The longest name that an index keeps.
+const LONGEST_NAME: usize = 256;
 
 /// Which package was read.
 #[derive(Debug, Clone)]
@@ -35,8 +37,13 @@ pub fn facts(release: &Release, tools: &[FoundTool]) -> PackageFacts {
         package: release.package.clone(),
         version: release.version.clone(),
         date: release.date.clone(),
-        tools: tools.iter().filter_map(|tool| tool_facts(tool, &server)).collect(),
+        tools: tools.iter().filter(|tool| is_fit(tool)).filter_map(|tool| tool_facts(tool, &server)).collect(),
     }
+}
+
+/// Whether a tool has a name that can be kept.
+fn is_fit(tool: &FoundTool) -> bool {
+    !tool.name.is_empty() && tool.name.len() <= LONGEST_NAME
 }
 
 fn tool_facts(found: &FoundTool, server: &Server) -> Option<ToolFacts> {
@@ -71,6 +78,8 @@ fn parameters(schema: &Json) -> Vec<ParameterFacts> {
     let required = schema.get("required").and_then(Json::as_array);
     let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
     let all = properties.iter().take(MOST_PARAMETERS);
+    // One whose name says nothing, or goes on without end, is nothing that can be told.
+    let all = all.filter(|(name, _)| !name.is_empty() && name.len() <= LONGEST_NAME);
     all.map(|(name, schema)| ParameterFacts { name: name.clone(), kind: kind(schema), required: is_required(name) })
         .collect()
 }

@@ -18,6 +18,7 @@ mod tool;
 mod value;
 mod zod;
 
+use std::panic::resume_unwind;
 use std::thread;
 
 use crate::found::{FoundTool, SourceFile};
@@ -29,7 +30,8 @@ const STACK: usize = 256 << 20;
 pub fn javascript_tools(files: &[SourceFile<'_>]) -> Vec<FoundTool> {
     thread::scope(|scope| {
         let reader = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || read(files));
-        reader.ok().and_then(|reader| reader.join().ok()).unwrap_or_default()
+        // What breaks off the reader breaks off who asked: it is not the same as finding nothing.
+        reader.ok().map(|reader| reader.join().unwrap_or_else(|broken| resume_unwind(broken))).unwrap_or_default()
     })
 }
 

@@ -20,6 +20,8 @@ pub struct Listed {
     pub form: Form,
     /// The SHA-256 of its bytes, in hexadecimal digits, if the index says it.
     pub sha256: Option<String>,
+    /// The SHA-512 of its bytes, in base64, if the index says it.
+    pub sha512: Option<String>,
     /// The day it was published, if the index says it.
     pub date: Option<String>,
 }
@@ -83,7 +85,7 @@ pub fn newest_pypi(page: &str, package: &str, wanted: Option<&str>) -> Option<Li
     let (file, version, _, form) = best?;
     let date = file.upload_time.as_deref().and_then(day);
     let sha256 = file.hashes.get("sha256").filter(|hash| is_sha256(hash)).cloned();
-    Some(Listed { version, address: file.url, form, sha256, date })
+    Some(Listed { version, address: file.url, form, sha256, sha512: None, date })
 }
 
 /// Wheels of Python alone are smallest; sources come before wheels of a platform, which may be compiled.
@@ -132,13 +134,18 @@ pub fn newest_npm(page: &str, wanted: Option<&str>) -> Option<Listed> {
     #[derive(Deserialize)]
     struct Dist {
         tarball: String,
+        #[serde(default)]
+        integrity: String,
     }
     let page: Page<'_> = serde_json::from_str(page).ok()?;
     let version = wanted.or_else(|| page.tags.get("latest").map(String::as_str))?;
     let release: Release = serde_json::from_str(page.versions.get(version)?.get()).ok()?;
     let date = page.time.get(version).and_then(|time| time.as_str()).and_then(day);
+    // Several may be told, with a space between them.
+    let sha512 = release.dist.integrity.split_whitespace().find_map(|told| told.strip_prefix("sha512-"));
+    let sha512 = sha512.map(|told| told.split('?').next().unwrap_or_default().to_owned());
     let (version, address) = (version.to_owned(), release.dist.tarball);
-    Some(Listed { version, address, form: Form::TarGz, sha256: None, date })
+    Some(Listed { version, address, form: Form::TarGz, sha256: None, sha512, date })
 }
 
 /// The day of a time: `2026-11-16T14:20:00Z`.
@@ -206,10 +213,10 @@ mod tests {
     #[test]
     fn the_latest_tarball_of_npm_is_taken() {
         let page = r#"{"dist-tags": {"latest": "1.2.0"}, "time": {"1.2.0": "2026-03-04T00:00:00Z", "unpublished": {}},
-            "versions": {"1.2.0": {"dist": {"tarball": "x/-/x-1.2.0.tgz"}}, "2.0.0-rc.1": {"dist": {"tarball": "y"}}}}"#;
+            "versions": {"1.2.0": {"dist": {"tarball": "x/-/x-1.2.0.tgz", "integrity": "sha1-aa sha512-bb==?x"}}, "2.0.0-rc.1": {"dist": {"tarball": "y"}}}}"#;
         let listed = newest_npm(page, None).expect("found");
         assert_eq!((listed.version.as_str(), listed.address.as_str()), ("1.2.0", "x/-/x-1.2.0.tgz"));
-        assert_eq!(listed.date.as_deref(), Some("2026-03-04"));
+        assert_eq!((listed.date.as_deref(), listed.sha512.as_deref()), (Some("2026-03-04"), Some("bb==")));
         assert_eq!(newest_npm(page, Some("9")), None);
         assert_eq!(newest_npm("{}", None), None);
     }

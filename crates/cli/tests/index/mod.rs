@@ -20,6 +20,10 @@ struct State {
     refusals: usize,
     asked: usize,
     is_gone: bool,
+    /// Pages that lead on, from the root.
+    moved: HashMap<String, String>,
+    /// What the index gives in place of its list.
+    list: Option<String>,
 }
 
 /// An index that answers as long as the test runs.
@@ -63,6 +67,16 @@ impl Index {
         self.set(|state| state.forgotten.push(name.to_owned()));
     }
 
+    /// From now on a package has its page elsewhere.
+    pub fn move_page(&self, name: &str, to: &str) {
+        self.set(|state| drop(state.moved.insert(format!("/simple/{name}/"), to.to_owned())));
+    }
+
+    /// From now on its list is this.
+    pub fn list(&self, text: &str) {
+        self.set(|state| state.list = Some(text.to_owned()));
+    }
+
     /// From now on there is nothing.
     pub fn forget_all(&self) {
         self.set(|state| state.is_gone = true);
@@ -102,7 +116,9 @@ fn answer_all(stream: &TcpStream, state: &Mutex<State>) {
         };
         std::thread::sleep(pause);
         let (status, body) = answer;
-        let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nRetry-After: 0\r\n\r\n", body.len());
+        let moved = state.lock().expect("a lock").moved.get(path).map(|to| format!("Location: {to}\r\n"));
+        let (status, moved) = moved.map_or((status, String::new()), |to| ("301 Moved Permanently", to));
+        let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nRetry-After: 0\r\n{moved}\r\n", body.len());
         let mut out = stream;
         if out.write_all(head.as_bytes()).and_then(|()| out.write_all(&body)).is_err() {
             return;
@@ -118,6 +134,9 @@ fn answer(path: &str, state: &mut State) -> (&'static str, Vec<u8>) {
     if state.refusals > 0 {
         state.refusals -= 1;
         return ("503 Service Unavailable", Vec::new());
+    }
+    if let Some(list) = state.list.clone().filter(|_| path == "/simple/") {
+        return ("200 OK", list.into_bytes());
     }
     if path == "/simple/" {
         let links: String = state.wheels.keys().map(|name| format!("<a href=\"{name}/\">{name}</a>\n")).collect();

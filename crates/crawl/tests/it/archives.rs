@@ -118,6 +118,16 @@ fn a_bomb_is_counted_and_the_rest_is_read() {
 }
 
 #[test]
+fn what_is_unpacked_of_a_zip_is_bounded_though_nothing_of_it_is_kept() {
+    let bounds = Bounds { file: 1_000, stream: 10_000, ..Bounds::default() };
+    let large = || deflated(std::io::repeat(b'a').take(5_000));
+    let names: Vec<String> = (0..40).map(|at| format!("{at}.py")).collect();
+    let entries: Vec<_> = names.iter().map(|name| (name.as_bytes(), 0o644, large())).collect();
+    let read = unpack(Cursor::new(zip(&entries)), Form::Zip, &bounds, is_python);
+    assert_eq!((read.skipped[&Skip::LargeFile], read.skipped[&Skip::LargeStream]), (9, 1));
+}
+
+#[test]
 fn a_file_of_a_gigabyte_ends_a_stream() {
     let mut out = GzEncoder::new(Vec::new(), Compression::fast());
     out.write_all(&tar(&[entry("first.py", b"f")])[..1024]).expect("written");

@@ -17,7 +17,7 @@ use tokio::runtime::Builder;
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::cli::{CrawlArgs, CrawlCommand};
-use crate::exit::Exit;
+use crate::exit::{Exit, Usage};
 use cache::Cache;
 use fetch::Fetcher;
 use journal::Journal;
@@ -48,12 +48,15 @@ fn wait(work: impl Future<Output = Result<Exit>>) -> Result<Exit> {
 }
 
 async fn crawl(source: Source, only: Vec<String>, args: CrawlArgs) -> Result<Exit> {
+    if source == Source::Npm && args.names.is_none() {
+        return Err(Usage("npm has no list of all its packages; name them with `--names FILE`".to_owned()).into());
+    }
     let index = address::index(source, args.index.as_deref())?;
     let fetcher = Arc::new(Fetcher::new(&index)?);
     let names::Asked { packages: wanted, not_names } =
         names::wanted(source, &fetcher, &index, args.names.as_deref(), &only).await?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make `{}`", args.out.display()))?;
-    let mut journal = Journal::open(&args.out, args.definitions.as_deref())?;
+    let mut journal = Journal::open(&args.out, source, args.definitions.as_deref())?;
     for line in not_names.into_iter().filter(|line| !journal.is_done(line)).collect::<Vec<_>>() {
         journal.write(&package::Read::not_a_name(line))?;
     }

@@ -52,10 +52,12 @@ pub fn joined(page: &Uri, address: &str) -> Option<Uri> {
     if let Some(rest) = address.strip_prefix("//") {
         return format!("{scheme}://{rest}").parse().ok();
     }
-    let folder =
-        if address.starts_with('/') { "" } else { page.path().rsplit_once('/').map_or("", |(folder, _)| folder) };
+    let cut = address.find(['?', '#']).unwrap_or(address.len());
+    let (path, query) = address.split_at_checked(cut)?;
+    let query = query.split('#').next().unwrap_or_default();
+    let folder = if path.starts_with('/') { "" } else { page.path().rsplit_once('/').map_or("", |(folder, _)| folder) };
     let mut parts: Vec<&str> = Vec::new();
-    for part in folder.split('/').chain(address.split('/')) {
+    for part in folder.split('/').chain(path.split('/')) {
         match part {
             "" | "." => {}
             ".." => {
@@ -64,7 +66,15 @@ pub fn joined(page: &Uri, address: &str) -> Option<Uri> {
             part => parts.push(part),
         }
     }
-    format!("{scheme}://{authority}/{}", parts.join("/")).parse().ok()
+    // With its slash at the end it is another address.
+    let is_folder = path.ends_with('/') || path.ends_with("/..") || matches!(path, "" | "." | "..");
+    let slash = if is_folder && !parts.is_empty() { "/" } else { "" };
+    format!("{scheme}://{authority}/{}{slash}{query}", parts.join("/")).parse().ok()
+}
+
+/// The list of all packages.
+pub fn list(index: &Uri) -> Option<Uri> {
+    format!("{}/", index.to_string().trim_end_matches('/')).parse().ok()
 }
 
 /// The page of a package. A slash in a name is part of it.
@@ -92,6 +102,9 @@ mod tests {
         assert_eq!(from("../../files/b.whl"), "https://index.example.org/files/b.whl");
         assert_eq!(from("b.whl"), "https://index.example.org/simple/book/b.whl");
         assert_eq!(from("../../../../b.whl"), "https://index.example.org/b.whl");
+        assert_eq!(from("/simple/other-book/"), "https://index.example.org/simple/other-book/");
+        assert_eq!(from("../other-book/?from=a//b#part"), "https://index.example.org/simple/other-book/?from=a//b");
+        assert_eq!(from(".."), "https://index.example.org/simple/");
     }
 
     #[test]
@@ -102,5 +115,6 @@ mod tests {
         let given = index(Source::Npm, Some("http://127.0.0.1:8000/")).expect("an address");
         let page = page(&given, Source::Npm, "@books/mcp").expect("an address");
         assert_eq!(page.to_string(), "http://127.0.0.1:8000/@books%2fmcp");
+        assert_eq!(list(&given).expect("an address").path(), "/");
     }
 }

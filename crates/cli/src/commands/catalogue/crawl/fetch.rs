@@ -16,7 +16,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use rustls_platform_verifier::ConfigVerifierExt;
-use sha2::{Digest, Sha256};
+use sha2::{Digest, Sha256, Sha512};
 
 /// The longest wait for a connection.
 const CONNECT_TIME: Duration = Duration::from_secs(15);
@@ -43,15 +43,28 @@ pub enum FetchError {
 
 impl FetchError {
     fn may_pass(&self) -> bool {
-        matches!(self, Self::Status(429 | 408 | 500.., _) | Self::Broken(_))
+        match self {
+            // Our own word for leading in a circle.
+            Self::Status(508, _) | Self::NotFound | Self::TooLarge => false,
+            Self::Status(status, _) => matches!(status, 429 | 408 | 500..),
+            Self::Broken(_) => true,
+        }
     }
+}
+
+/// What came, as indexes write it.
+pub struct Hashes {
+    /// In hexadecimal digits.
+    pub sha256: String,
+    /// In base64.
+    pub sha512: String,
 }
 
 /// The way to an index and the files it lists.
 pub struct Fetcher {
     pool: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
-    /// What the index's address says of who asks; told to the index alone.
-    credentials: Option<(String, HeaderValue)>,
+    /// What the index's address says of who asks, and by which scheme and at which host it is told: nowhere else.
+    credentials: Option<(String, String, HeaderValue)>,
 }
 
 impl Fetcher {
@@ -72,7 +85,7 @@ impl Fetcher {
         let credentials = userinfo.and_then(|(user, host)| {
             let mut value = HeaderValue::try_from(format!("Basic {}", BASE64.encode(user.as_bytes()))).ok()?;
             value.set_sensitive(true);
-            Some((host.to_owned(), value))
+            Some((index.scheme_str()?.to_owned(), host.to_owned(), value))
         });
         Ok(Self { pool: Client::builder(TokioExecutor::new()).build(connector), credentials })
     }
@@ -91,39 +104,44 @@ impl Fetcher {
         .await
     }
 
-    /// Gets a file, into an empty file; gives the SHA-256 of what came.
+    /// Gets a file, into an empty file; gives the hashes of what came.
     pub async fn file(
         &self,
         address: &Uri,
         most: usize,
         fresh: impl Fn() -> std::io::Result<File>,
-    ) -> Result<(File, String), FetchError> {
+    ) -> Result<(File, Hashes), FetchError> {
         let broken = |error: std::io::Error| FetchError::Broken(error.to_string());
         self.patiently(async || {
             let mut file = fresh().map_err(broken)?;
-            let mut digest = Sha256::new();
+            let (mut sha256, mut sha512) = (Sha256::new(), Sha512::new());
             self.body(address, "*/*", most, &mut |chunk| {
-                digest.update(chunk);
+                sha256.update(chunk);
+                sha512.update(chunk);
                 file.write_all(chunk).map_err(broken)
             })
             .await?;
-            Ok((file, HEXLOWER.encode(&digest.finalize())))
+            let sha256 = HEXLOWER.encode(&sha256.finalize());
+            Ok((file, Hashes { sha256, sha512: BASE64.encode(&sha512.finalize()) }))
         })
         .await
     }
 
     /// Tries again after what may pass.
     async fn patiently<T>(&self, attempt: impl AsyncFn() -> Result<T, FetchError>) -> Result<T, FetchError> {
-        for wait in WAITS {
+        let in_time = async || {
             let late = |_| Err(FetchError::Broken(format!("no whole answer within {} s", TIME.as_secs())));
-            let error = match tokio::time::timeout(TIME, attempt()).await.unwrap_or_else(late) {
+            tokio::time::timeout(TIME, attempt()).await.unwrap_or_else(late)
+        };
+        for wait in WAITS {
+            let error = match in_time().await {
                 Err(error) if error.may_pass() => error,
                 done => return done,
             };
             let asked = if let FetchError::Status(_, asked) = error { asked } else { None };
             tokio::time::sleep(Duration::from_secs(asked.unwrap_or(wait).min(LONGEST_WAIT))).await;
         }
-        attempt().await
+        in_time().await
     }
 
     async fn body(
@@ -169,8 +187,9 @@ impl Fetcher {
         let headers = request.headers_mut();
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         headers.insert(USER_AGENT, HeaderValue::from_static(concat!("gatelodge/", env!("CARGO_PKG_VERSION"))));
-        if let (Some((host, value)), Some(authority)) = (&self.credentials, address.authority())
+        if let (Some((scheme, host, value)), Some(authority)) = (&self.credentials, address.authority())
             && authority.as_str().rsplit('@').next() == Some(host)
+            && address.scheme_str() == Some(scheme)
         {
             headers.insert(AUTHORIZATION, value.clone());
         }

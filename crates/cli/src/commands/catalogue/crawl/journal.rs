@@ -14,6 +14,7 @@ use gatelodge_crawl::{FoundTool, Release};
 use serde::{Deserialize, Serialize};
 
 use super::package::{Line, Outcome, Read};
+use crate::exit::Usage;
 use crate::output;
 
 /// A tool with the words of its author: for training, not to be shared.
@@ -56,15 +57,21 @@ pub struct Journal {
     definitions: Option<File>,
 }
 
-/// What a line of facts or definitions is sorted by.
+/// What a line is sorted by.
 #[derive(Deserialize)]
 struct Named {
     package: String,
 }
 
+/// Where a package of a line of facts is from.
+#[derive(Deserialize)]
+struct From {
+    source: Source,
+}
+
 impl Journal {
     /// Opens the files of a folder, and finds what is done. A last line that was cut off is dropped.
-    pub fn open(folder: &Path, definitions: Option<&Path>) -> Result<Self> {
+    pub fn open(folder: &Path, source: Source, definitions: Option<&Path>) -> Result<Self> {
         let path = folder.join("done.jsonl");
         let mut done = HashMap::new();
         mend(&path)?;
@@ -72,7 +79,15 @@ impl Journal {
             let line: Line = serde_json::from_str(&line?).with_context(|| format!("in `{}`", path.display()))?;
             done.insert(line.package, line.outcome);
         }
-        mend(&folder.join("facts.jsonl"))?;
+        let facts = folder.join("facts.jsonl");
+        mend(&facts)?;
+        if let Some(line) = lines(&facts)?.next() {
+            let first: From = serde_json::from_str(&line?).with_context(|| format!("in `{}`", facts.display()))?;
+            if first.source != source {
+                let what = format!("`{}` has packages of another source; give a folder of its own", folder.display());
+                return Err(Usage(what).into());
+            }
+        }
         if let Some(definitions) = definitions {
             mend(definitions)?;
         }
@@ -84,7 +99,7 @@ impl Journal {
             folder: folder.to_owned(),
             done,
             lines: append(&path)?,
-            facts: append(&folder.join("facts.jsonl"))?,
+            facts: append(&facts)?,
             definitions: definitions.map(append).transpose()?,
         })
     }
@@ -112,10 +127,11 @@ impl Journal {
         Ok(())
     }
 
-    /// Puts the files in order, once for each package, and tells how it went.
+    /// Puts lines and facts in order, once for each package, and tells how it went. Definitions stay as they came.
     pub fn finish(&self) -> Result<()> {
-        let done = sorted(&self.folder.join("done.jsonl"))?;
-        sorted(&self.folder.join("facts.jsonl"))?;
+        let done = sorted(&self.folder.join("done.jsonl"), |_| true)?;
+        // It had tools when it was read before, and has none now.
+        sorted(&self.folder.join("facts.jsonl"), |package| self.done.get(package) == Some(&Outcome::Tools))?;
         let mut counts: BTreeMap<Outcome, usize> = BTreeMap::new();
         let (mut tools, mut skips) = (0, BTreeMap::new());
         for line in &done {
@@ -175,12 +191,14 @@ fn mend(path: &Path) -> Result<()> {
 }
 
 /// Sorts the lines of a file by package; of several of one, the last counts.
-fn sorted(path: &Path) -> Result<Vec<String>> {
+fn sorted(path: &Path, stays: impl Fn(&str) -> bool) -> Result<Vec<String>> {
     let mut by_package: BTreeMap<String, String> = BTreeMap::new();
     for line in lines(path)? {
         let line = line?;
         let named: Named = serde_json::from_str(&line).with_context(|| format!("in `{}`", path.display()))?;
-        by_package.insert(named.package, line);
+        if stays(&named.package) {
+            by_package.insert(named.package, line);
+        }
     }
     let part = path.with_extension("part");
     let mut out = std::io::BufWriter::new(File::create(&part)?);

@@ -6,6 +6,7 @@ use anyhow::Result;
 use gatelodge_catalogue::Source;
 use http::Uri;
 
+use super::address;
 use super::fetch::Fetcher;
 use crate::exit::{Unreachable, Usage};
 use crate::file;
@@ -47,10 +48,14 @@ pub async fn wanted(
     let mut asked = match file {
         Some(path) => of_file(source, path)?,
         None => {
-            let list: Uri = format!("{index}/").parse()?;
+            let list = address::list(index).ok_or_else(|| Usage("the index's address is none".to_owned()))?;
             let page = fetcher.text(&list, LIST, MOST_LISTED).await;
             let page = page.map_err(|error| Unreachable(format!("the index does not list its packages: {error}")))?;
             let named = gatelodge_crawl::names(&page, |name| carries_mcp(name) && is_name(source, name));
+            if named.is_empty() {
+                let what = "the index lists no package whose name carries `mcp`: what it gave may be no list";
+                return Err(Unreachable(what.to_owned()).into());
+            }
             let packages = named.into_iter().map(|name| Wanted { name, version: None }).collect();
             Asked { packages, not_names: Vec::new() }
         }

@@ -24,8 +24,8 @@ use super::turns::Turns;
 use super::{address, journal};
 
 const PYPI_PAGE: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.5";
-/// The largest page of a package.
-const MOST_PAGE: usize = 48 << 20;
+/// The largest page of a package. As many are in memory as there are connections.
+const MOST_PAGE: usize = 24 << 20;
 /// The largest archive.
 const MOST_ARCHIVE: usize = 160 << 20;
 
@@ -57,11 +57,11 @@ pub enum Outcome {
     NoMcp,
     /// They use MCP, and no tool was found.
     NoTools,
-    /// The archive is larger than may be.
+    /// The archive, or what is in it, is larger than may be.
     TooLarge,
     /// The archive is not what the index says it is.
     WrongHash,
-    /// The archive is broken, or made to do harm, and nothing else was in it.
+    /// The archive is broken, or made to do harm, and no tool was found in what could be read.
     Hostile,
     /// It could not be fetched or read this time; another run tries again.
     Failed,
@@ -168,15 +168,18 @@ struct Archive {
 
 async fn archive(index: &Index, wanted: &Wanted, listed: &Listed) -> Result<Archive, Ended> {
     // Where no hash is told, an address stands for what it leads to.
-    let key = listed.sha256.clone().unwrap_or_else(|| HEXLOWER.encode(&Sha256::digest(listed.address.as_bytes())));
+    let other = listed.sha512.as_ref().unwrap_or(&listed.address);
+    let key = listed.sha256.clone().unwrap_or_else(|| HEXLOWER.encode(&Sha256::digest(other.as_bytes())));
     let form = listed.form;
     if index.cache.as_ref().is_some_and(|cache| cache.has(&key)) {
         return Ok(Archive { key, form, file: None });
     }
     let address: Uri = listed.address.parse().map_err(|_| (Outcome::NoFiles, None))?;
-    let (file, hash) = index.fetcher.file(&address, MOST_ARCHIVE, || nameless(index)).await.map_err(ended)?;
-    if listed.sha256.as_ref().is_some_and(|told| !told.eq_ignore_ascii_case(&hash)) {
-        return Err((Outcome::WrongHash, Some(format!("{} came as {hash}", wanted.name))));
+    let (file, came) = index.fetcher.file(&address, MOST_ARCHIVE, || nameless(index)).await.map_err(ended)?;
+    let is_other = listed.sha256.as_ref().is_some_and(|told| !told.eq_ignore_ascii_case(&came.sha256))
+        || listed.sha512.as_ref().is_some_and(|told| *told != came.sha512);
+    if is_other {
+        return Err((Outcome::WrongHash, Some(format!("{} came as {}", wanted.name, came.sha256))));
     }
     Ok(Archive { key, form, file: Some(file) })
 }
@@ -236,18 +239,24 @@ fn found(release: &Release, unpacked: &Unpacked) -> Result<Found, Ended> {
     };
     if tools.is_empty() {
         let is_hostile = unpacked.skipped.keys().any(|skip| skip.is_hostile());
+        let is_cut = unpacked.skipped.contains_key(&Skip::LargeWhole);
         let speaks = match release.source {
             Source::Pypi => uses_mcp(&files),
             Source::Npm => files.iter().any(|file| file.text.contains("modelcontextprotocol")),
         };
-        return Err(match (files.is_empty(), is_hostile, speaks) {
-            (_, true, _) => (Outcome::Hostile, None),
-            (true, ..) => (Outcome::NoSources, None),
-            (_, _, false) => (Outcome::NoMcp, None),
-            _ => (Outcome::NoTools, None),
-        });
+        let outcome = match (is_hostile, is_cut, files.is_empty(), speaks) {
+            (true, ..) => Outcome::Hostile,
+            (_, true, ..) => Outcome::TooLarge,
+            (_, _, true, _) => Outcome::NoSources,
+            (.., false) => Outcome::NoMcp,
+            _ => Outcome::NoTools,
+        };
+        return Err((outcome, None));
     }
     let facts = facts(release, &tools);
+    if facts.tools.is_empty() {
+        return Err((Outcome::NoTools, Some("no tool of it can be kept".to_owned())));
+    }
     let definitions = tools.into_iter().map(|tool| journal::Definition::of(release, tool)).collect();
     Ok((facts, definitions))
 }

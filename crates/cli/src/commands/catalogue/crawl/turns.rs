@@ -55,7 +55,12 @@ impl Turns {
         };
         let (tell, told) = oneshot::channel();
         let job: Job = Box::new(move || drop(tell.send(read(unpacked))));
-        self.large.lock().unwrap_or_else(PoisonError::into_inner).send(job)?;
+        self.large
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .send(job)
+            .ok()
+            .context("the thread for large packages has ended")?;
         Ok(told.await?)
     }
 }
