@@ -15,7 +15,8 @@ mod trail;
 
 pub(crate) use facts::{Facts, subject_of};
 pub(crate) use forward::{
-    COMPLETE, Ended, Errand, answer, attend, forward, go_on, own_answer, result_text, says_error, under_our_id,
+    COMPLETE, Ended, Errand, MOST_AT_ONCE, answer, attend, forward, go_on, own_answer, result_text, says_error,
+    under_our_id,
 };
 pub(crate) use mirrored::mirrored;
 pub(crate) use paused::{Bond, Paused, PausedCalls, Question};

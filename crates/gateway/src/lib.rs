@@ -263,9 +263,7 @@ impl Gateway {
         }
         let door = grant.config.doors.get(visit.upstream.name());
         let is_same = door.is_some_and(|door| door.is_same(&visit.door));
-        is_same
-            && visit.acceptances == visit.upstream.acceptances()
-            && live.server(visit.upstream.name()).is_some_and(|server| Arc::ptr_eq(server, &visit.upstream))
+        is_same && live.server(visit.upstream.name()).is_some_and(|server| Arc::ptr_eq(server, &visit.upstream))
     }
 
     /// The gateway, for a task that outlives a request.

@@ -23,7 +23,7 @@ use crate::visit::{Crossing, Side, Visit};
 /// How long to wait for further questions after one: servers that ask several things at once write them in a row.
 const TOGETHER: Duration = Duration::from_millis(50);
 /// Questions that a client is asked at once; the others come in the next round.
-const MOST_AT_ONCE: usize = 16;
+pub(crate) const MOST_AT_ONCE: usize = 16;
 
 /// The message that was judged, under our id, with our progress token in place of the caller's.
 pub(crate) fn under_our_id(visit: &Visit, request: &Request<'_>, call: CallId, about: Option<&str>) -> Outgoing {

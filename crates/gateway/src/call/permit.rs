@@ -1,6 +1,6 @@
 //! Leave to send one message upstream. Sending takes one and uses it up.
 
-use gatelodge_mcp::{Id, Method, ServerRequest, code, error};
+use gatelodge_mcp::{Id, Method, code, error};
 use gatelodge_policy::is_always_allowed;
 
 use http::HeaderValue;
@@ -49,9 +49,9 @@ impl Permit {
     }
 
     /// For telling an upstream that the client is not asked.
-    pub fn to_decline(visit: &Visit, asked: &ServerRequest<'_>) -> Self {
+    pub fn to_decline(visit: &Visit, asked: &Id<'_>) -> Self {
         let words = "the client does not take this request";
-        let answer = error(Some(asked.id()), code::METHOD_NOT_FOUND, words, None);
+        let answer = error(Some(asked), code::METHOD_NOT_FOUND, words, None);
         Self { outgoing: visit.addressed(Outgoing::note(answer)) }
     }
 

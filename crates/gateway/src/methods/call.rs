@@ -162,7 +162,7 @@ async fn walk(
     }
     let terms = judge(visit, facts, offer.as_deref(), trail)?;
     let params = mirrored(visit, facts, offer.as_deref())?;
-    let resumed = judged_anew(gw, visit, request, facts)?;
+    let resumed = judged_anew(gw, visit, request, facts, trail)?;
     // What goes on was paid for when it began.
     let terms = if resumed.is_some() { Terms::default() } else { terms };
     let taken = match take(gw, visit, &terms, trail).await {
@@ -357,9 +357,10 @@ fn judged_anew(
     visit: &Visit,
     request: &Request<'_>,
     facts: &Facts<'_>,
+    trail: &mut Trail,
 ) -> Result<Option<Box<Paused>>, Refusal> {
     let resumed = resumed(gw, visit, request, facts)?;
-    if let Err(refusal) = super::input::judge_answers(gw, visit, request, resumed.as_deref()) {
+    if let Err(refusal) = super::input::judge_answers(gw, visit, request, resumed.as_deref(), trail) {
         resumed.into_iter().for_each(|paused| gw.cancel(*paused));
         return Err(refusal);
     }

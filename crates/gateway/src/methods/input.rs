@@ -15,7 +15,9 @@ use tokio::sync::oneshot;
 
 use super::server::{may_be_answered, may_be_asked, tell};
 use crate::Gateway;
-use crate::call::{Bond, Errand, Paused, Permit, Question, Refusal, attend, result_text, under_our_id};
+use crate::call::{
+    Bond, Errand, MOST_AT_ONCE, Paused, Permit, Question, Refusal, Trail, attend, result_text, under_our_id,
+};
 use crate::http::line::Line;
 use crate::session::{AskedBy, Session, UnderWay};
 use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
@@ -54,13 +56,14 @@ pub(crate) fn judge_answers(
     visit: &Visit,
     request: &Request<'_>,
     paused: Option<&Paused>,
+    trail: &mut Trail,
 ) -> Result<(), Refusal> {
     if let Some(paused) = paused {
         if !Arc::ptr_eq(&paused.upstream, &visit.upstream) {
             let what = "the server is another one than when it asked; send the request without its state";
             return Err(Refusal::Misfit(Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what)));
         }
-        return paused.questions.iter().try_for_each(|own| may_be_answered(gw, visit, &own.method));
+        return paused.questions.iter().try_for_each(|own| may_be_answered(gw, visit, &own.method, trail));
     }
     let brings_answers = matches!(
         request.method(),
@@ -71,21 +74,24 @@ pub(crate) fn judge_answers(
     }
     let answers = request.params().and_then(|params| params.get("inputResponses"));
     let mut methods = answers.iter().flat_map(|answers| answers.members()).flat_map(|(_, answer)| asked_by(answer));
-    methods.try_for_each(|method| may_be_answered(gw, visit, method))
+    methods.try_for_each(|method| may_be_answered(gw, visit, method, trail))
 }
 
-/// By which methods a client may have been asked that answers so: answers do not say it. What could be any has to be
-/// allowed by all.
-fn asked_by(answer: Value<'_>) -> &'static [&'static str] {
-    if answer.get("action").is_some() {
-        &["elicitation/create"]
-    } else if answer.get("roots").is_some() {
-        &["roots/list"]
-    } else if answer.get("role").is_some() {
-        &["sampling/createMessage"]
-    } else {
-        &["elicitation/create", "roots/list", "sampling/createMessage"]
-    }
+/// What a client can be asked, with what tells its answer.
+const INPUTS: [(&str, &str); 3] =
+    [("elicitation/create", "action"), ("roots/list", "roots"), ("sampling/createMessage", "role")];
+
+/// Whether a method asks the client for input.
+pub(super) fn is_input(method: &str) -> bool {
+    INPUTS.iter().any(|(known, _)| *known == method)
+}
+
+/// By which methods a client may have been asked that answers so: answers do not say it. What could be several has to be
+/// allowed by each, and what could be any by all.
+fn asked_by(answer: Value<'_>) -> Vec<&'static str> {
+    let fits = |(_, mark): &&(&str, &str)| answer.get(mark).is_some();
+    let told: Vec<&str> = INPUTS.iter().filter(fits).map(|(method, _)| *method).collect();
+    if told.is_empty() { INPUTS.map(|(method, _)| method).to_vec() } else { told }
 }
 
 /// Whether an answer of an upstream without sessions asks its client only what the policy lets it ask.
@@ -94,14 +100,37 @@ pub(crate) async fn may_all_be_asked(gw: &Gateway, visit: &Visit, message: &Byte
         return true;
     }
     // Most answers do not have the word in them at all.
-    if !str::from_utf8(message).is_ok_and(|text| text.contains("input_required")) {
+    if !str::from_utf8(message).is_ok_and(may_have_questions) {
         return true;
     }
-    let Ok(Some(result)) = result_text(message, &gw.settings.reply) else { return true };
-    let Ok(document) = read(&result, &gw.settings.reply) else { return true };
-    for (_, wanted) in document.root().get("inputRequests").iter().flat_map(|wanted| wanted.members()) {
+    match result_text(message, &gw.settings.reply) {
+        Ok(Some(result)) => may_be_asked_by(gw, visit, &result).await,
+        // An error asks nothing.
+        Ok(None) => true,
+        // What we cannot read, the client might.
+        Err(_) => false,
+    }
+}
+
+/// Whether a text may have the words by which a client is asked, in plain letters or written otherwise.
+fn may_have_questions(text: &str) -> bool {
+    let is_plain = |at: usize| text.as_bytes().get(at + 4).is_some_and(|digit| (b'2'..=b'7').contains(digit));
+    text.contains("input_required") || text.match_indices("\\u00").any(|(at, _)| is_plain(at))
+}
+
+/// Whether what an upstream says, a result or a task, asks the client only what the policy lets it ask.
+pub(super) async fn may_be_asked_by(gw: &Gateway, visit: &Visit, said: &[u8]) -> bool {
+    let Ok(document) = read(said, &gw.settings.reply) else { return false };
+    let Some(wanted) = document.root().get("inputRequests") else { return true };
+    for (count, (_, wanted)) in wanted.members().enumerate() {
         let method = wanted.get("method").and_then(|method| method.as_str()).unwrap_or_default();
-        if !may_be_asked(gw, visit, &method).await {
+        // A name that is none of these may be anything, our secret, too.
+        let known = INPUTS.iter().map(|(method, _)| *method).find(|known| *known == method.as_ref());
+        let is_asked = match known.filter(|_| count < MOST_AT_ONCE) {
+            Some(known) => may_be_asked(gw, visit, known).await,
+            None => false,
+        };
+        if !is_asked {
             return false;
         }
     }
@@ -212,8 +241,7 @@ pub(crate) async fn ask_client(
     let mut responses = Vec::new();
     for (key, wanted) in document.root().get("inputRequests").iter().flat_map(|wanted| wanted.members()) {
         let method = wanted.get("method").and_then(|method| method.as_str()).unwrap_or_default();
-        let is_input = matches!(method.as_ref(), "elicitation/create" | "sampling/createMessage" | "roots/list");
-        if !is_input || !may_be_asked(gw, visit, &method).await {
+        if !is_input(&method) || !may_be_asked(gw, visit, &method).await {
             return Err(unusable("the server asks what the client is not asked"));
         }
         let Some(said) = ask(&errand, &method, wanted.get("params"), line).await? else { return Ok(None) };

@@ -170,6 +170,7 @@ async fn pump(
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut look = tokio::time::interval(LOOK);
     let mut listener = Listener::new(visit, None);
+    let wanted = Lists::named(request.params().and_then(|params| params.get("notifications")));
     loop {
         let message = {
             let mut next = std::pin::pin!(exchange.next());
@@ -199,7 +200,9 @@ async fn pump(
                 return Ok(End::Answered(status, tagged.map_or(text, Bytes::from), outcome));
             }
             Ok(Said::Notification(said)) => {
-                if let Some(text) = unaddressed(gw, visit, &said).await {
+                // Of a list that nobody asked for nobody is told, whatever the server says.
+                let is_wanted = !Lists::ALL.has(said.method()) || wanted.has(said.method());
+                if let Some(text) = unaddressed(gw, visit, &said).await.filter(|_| is_wanted) {
                     let text = retagged(&text, request.id(), &gw.settings.reply).unwrap_or(text);
                     line.send(&visit.upstream.secrets().cut_json(text)).await;
                 }

@@ -7,7 +7,8 @@ use gatelodge_store::Outcome;
 use http::StatusCode;
 
 use super::initialize::reopen_if_elsewhere;
-use super::server::tell;
+use super::input::is_input;
+use super::server::{may_be_answered, tell};
 use crate::Gateway;
 use crate::call::{Ended, Errand, Permit, Progress, Refusal, Trail, answer, forward, status_of, under_our_id};
 use crate::http::line::Line;
@@ -99,7 +100,16 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) 
         }
         Message::Response(said) => {
             trail.method("response");
-            response(visit, said)
+            match response(gw, visit, said, &mut trail) {
+                Ok(permit) => permit,
+                Err((refusal, permit)) => {
+                    gw.metrics.refused(refusal.code());
+                    gw.write(trail.refused(&refusal)).await;
+                    // It waits; one that cannot be told will have to find out by itself.
+                    let _ = tell(gw, visit, permit).await;
+                    return;
+                }
+            }
         }
         Message::Request(_) => None,
     };
@@ -161,17 +171,31 @@ fn notification(visit: &Visit, said: &Notification<'_>) -> Option<Permit> {
     Permit::of_always_allowed(said.method().name(), visit.addressed(Outgoing::note(text)))
 }
 
-fn response(visit: &Visit, said: &Response<'_>) -> Option<Permit> {
-    let session = visit.session()?;
-    match session.answered(said.id())? {
-        AskedBy::Upstream(asked, method) => {
+/// What a client answers, to who asked; none if nobody did.
+///
+/// # Errors
+/// The policy in force does not let the server ask any more, and this tells it so.
+fn response(
+    gw: &Gateway,
+    visit: &Visit,
+    said: &Response<'_>,
+    trail: &mut Trail,
+) -> Result<Option<Permit>, (Refusal, Permit)> {
+    let asked = visit.session().and_then(|session| Some((session, session.answered(said.id())?)));
+    match asked {
+        Some((session, AskedBy::Upstream(asked, method))) => {
+            if is_input(&method)
+                && let Err(refusal) = may_be_answered(gw, visit, &method, trail)
+            {
+                return Err((refusal, Permit::to_decline(visit, &asked)));
+            }
             if let Answer::Result(result) = said.outcome()
                 && let Some(task) = made_task(result.raw(), Era::Legacy)
             {
                 session.note_client_task(task.id, method);
             }
-            Some(Permit::of_answer(&asked, visit.addressed(Outgoing::note(said.with_id(&asked)))))
+            Ok(Some(Permit::of_answer(&asked, visit.addressed(Outgoing::note(said.with_id(&asked))))))
         }
-        AskedBy::Call(_) => None,
+        Some((_, AskedBy::Call(_))) | None => Ok(None),
     }
 }

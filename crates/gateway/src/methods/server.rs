@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use gatelodge_json::{Limits, read};
 use gatelodge_mcp::bridge::without_members;
-use gatelodge_mcp::{Id, Method, ServerNotification, ServerRequest};
+use gatelodge_mcp::{Id, Method, ServerNotification, ServerRequest, result};
 use gatelodge_policy::{Code, Decision, Reason, decide};
 use gatelodge_store::{Mode, Outcome};
 
+use super::input::may_be_asked_by;
 use super::tasks;
 use crate::Gateway;
 use crate::call::{Errand, Facts, Permit, Refusal, Trail};
 use crate::lists::SUBSCRIPTION;
 use crate::session::AskedBy;
-use crate::upstream::SendError;
+use crate::upstream::{Outgoing, SendError};
 use crate::visit::{Crossing, Visit};
 
 /// What of a notification goes to the caller; none if it is not for them.
@@ -65,7 +66,11 @@ async fn heard(gw: &Gateway, visit: &Visit, said: &ServerNotification<'_>) -> Op
         // Of a call that has made a task one hears until that is done.
         Method::Progress => visit.session()?.progress_of(&said.reference()?)?.told(said),
         Method::TaskStatus | Method::TaskChanged => {
-            tasks::is_for(gw, visit, said.params()?).await.then(|| said.text().to_owned())
+            let params = said.params()?;
+            // A task that waits for the client says what it asks.
+            let may_pass =
+                tasks::is_for(gw, visit, params).await && may_be_asked_by(gw, visit, params.as_bytes()).await;
+            may_pass.then(|| said.text().to_owned())
         }
         Method::Cancelled => {
             // The upstream takes back what it asked.
@@ -111,18 +116,34 @@ impl MayHear {
 /// Judges what an upstream asks of the client. What may pass comes back as the text for the client; anything else is
 /// answered here.
 pub(crate) async fn question(gw: &Gateway, visit: &Visit, asked: &ServerRequest<'_>) -> Option<String> {
+    if is_ours(gw, visit, asked).await {
+        return None;
+    }
     let id = settled(gw, visit, asked, || place(visit, asked)).await?;
     Some(asked.with_id(&Id::string(&id)))
 }
 
 /// The same where the client is asked by the answer to its request, which only some of them can be.
 pub(crate) async fn input(gw: &Gateway, visit: &Visit, asked: &ServerRequest<'_>, may_pause: bool) -> bool {
+    if is_ours(gw, visit, asked).await {
+        return false;
+    }
     let is_input = matches!(asked.method(), Method::Elicit | Method::CreateMessage | Method::RootsList);
     let can_wait = || {
         let has_room = is_input && may_pause && gw.paused.has_room(visit);
         if has_room { Ok(()) } else { Err(Refusal::Unaddressed) }
     };
     settled(gw, visit, asked, can_wait).await.is_some()
+}
+
+/// Answers for a client without a session whether anybody is there: the session is ours, and so are we.
+async fn is_ours(gw: &Gateway, visit: &Visit, asked: &ServerRequest<'_>) -> bool {
+    let is_ours = *asked.method() == Method::Ping && visit.crossing() == Crossing::ToSession;
+    if is_ours {
+        let answer = visit.addressed(Outgoing::note(result(asked.id(), "{}")));
+        let _ = tell(gw, visit, Permit::of_answer(asked.id(), answer)).await;
+    }
+    is_ours
 }
 
 pub(super) async fn may_be_asked(gw: &Gateway, visit: &Visit, name: &str) -> bool {
@@ -142,16 +163,16 @@ pub(super) async fn may_be_asked(gw: &Gateway, visit: &Visit, name: &str) -> boo
 }
 
 /// Whether the policy in force lets an upstream have the answer to what it asked before.
-pub(super) fn may_be_answered(gw: &Gateway, visit: &Visit, name: &str) -> Result<(), Refusal> {
-    match judge(gw, visit, &Facts::Method { name }) {
-        // The call itself may be made: that is no secret, as it is of what is not listed.
-        Err(reason) if visit.door.mode == Mode::Enforce => {
-            let message =
-                format!("the policy does not let the server ask `{name}`; what you answer was not sent").into();
-            Err(Refusal::Denied(Reason { code: Code::Denied, message, ..reason }))
-        }
-        Ok(_) | Err(_) => Ok(()),
+pub(super) fn may_be_answered(gw: &Gateway, visit: &Visit, name: &str, trail: &mut Trail) -> Result<(), Refusal> {
+    let Err(reason) = judge(gw, visit, &Facts::Method { name }) else { return Ok(()) };
+    // The call itself may be made: that is no secret, as it is of what is not listed.
+    let message = format!("the policy does not let the server ask `{name}`; what you answer was not sent").into();
+    let refusal = Refusal::Denied(Reason { code: Code::Denied, message, ..reason });
+    if visit.door.mode == Mode::Observe {
+        trail.observed(&refusal);
+        return Ok(());
     }
+    Err(refusal)
 }
 
 async fn settled<T>(
@@ -177,7 +198,7 @@ async fn settled<T>(
             gw.metrics.refused(refusal.code());
             gw.write(trail.refused(&refusal)).await;
             // It waits for an answer; one that cannot be told will have to find out by itself.
-            let _ = tell(gw, visit, Permit::to_decline(visit, asked)).await;
+            let _ = tell(gw, visit, Permit::to_decline(visit, asked.id())).await;
             None
         }
     }

@@ -198,6 +198,10 @@ pub(crate) async fn follow(
                     // What is heard of has changed, so the stream is opened anew, at once.
                     () = changed(visit) => continue,
                 }
+                // Its last message may not have been sent: whoever comes back hears it.
+                if events.is_closed() {
+                    return;
+                }
                 let (id, retry) = exchange.left_at();
                 pause = retry.unwrap_or(AGAIN).clamp(SHORTEST, AT_MOST);
                 set_heard(visit, id);

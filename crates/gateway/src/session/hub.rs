@@ -2,7 +2,7 @@
 //! are.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::broadcast;
@@ -15,8 +15,7 @@ const WAITING: usize = 64;
 pub(crate) struct Hub {
     messages: broadcast::Sender<Bytes>,
     state: Mutex<State>,
-    /// Held while the upstream is asked: who begins to listen and who ends must not overtake one another on the way.
-    pub asked: tokio::sync::Mutex<Asked>,
+    asked: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Asked>>>>,
 }
 
 #[derive(Debug, Default)]
@@ -29,31 +28,24 @@ struct State {
     watched: HashMap<String, usize>,
 }
 
-/// The resources that the upstream was asked to tell of, each with which opening of the session it was asked in.
+/// In which opening of the session the upstream was asked to tell of a resource. Held while it is asked: who begins to
+/// listen and who ends must not overtake one another on the way.
 #[derive(Debug, Default)]
-pub(crate) struct Asked(HashMap<String, u64>);
+pub(crate) struct Asked(Option<u64>);
 
 impl Asked {
     /// What the upstream has to be asked, so that it tells of a resource just if it is wanted in this opening of the
     /// session: true to tell, false not to. It is taken for asked then.
-    pub fn settle(&mut self, uri: &str, is_wanted: bool, opening: u64) -> Option<bool> {
-        let is_asked = self.0.get(uri) == Some(&opening);
-        if is_wanted {
-            self.0.insert(uri.to_owned(), opening);
-        } else {
-            self.0.remove(uri);
-        }
+    pub fn settle(&mut self, is_wanted: bool, opening: u64) -> Option<bool> {
+        let is_asked = self.0 == Some(opening);
+        self.0 = is_wanted.then_some(opening);
         (is_wanted != is_asked).then_some(is_wanted)
     }
 }
 
 impl Default for Hub {
     fn default() -> Self {
-        Self {
-            messages: broadcast::Sender::new(WAITING),
-            state: Mutex::default(),
-            asked: tokio::sync::Mutex::default(),
-        }
+        Self { messages: broadcast::Sender::new(WAITING), state: Mutex::default(), asked: Mutex::default() }
     }
 }
 
@@ -88,7 +80,8 @@ impl Hub {
     /// Gives it up, whoever listens.
     pub fn leave(&self) {
         let mut state = self.lock();
-        (state.is_followed, state.is_left) = (false, true);
+        // What is said while nobody listens is nobody's.
+        (state.is_followed, state.is_left) = (false, self.messages.receiver_count() > 0);
     }
 
     /// Notes one more who listens for a resource.
@@ -105,6 +98,14 @@ impl Hub {
                 state.watched.remove(uri);
             }
         }
+    }
+
+    /// What the upstream was asked of a resource.
+    pub fn asked(&self, uri: &str) -> Arc<tokio::sync::Mutex<Asked>> {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that nobody wants, and nobody asks about, are forgotten.
+        asked.retain(|_, own| Arc::strong_count(own) > 1 || own.try_lock().is_ok_and(|own| own.0.is_some()));
+        Arc::clone(asked.entry(uri.to_owned()).or_default())
     }
 
     /// Whether anybody listens for a resource.

@@ -42,7 +42,7 @@ impl Parts {
             }
             is_open
         });
-        over.retain(|(_, own)| Arc::strong_count(own) > 1);
+        over.retain(|(_, own)| !own.calls().is_empty());
     }
 
     /// Those in which a request of the client's is under way, be they over.

@@ -492,6 +492,65 @@ async fn what_must_not_be_asked_any_more_is_not_answered_and_what_waits_for_it_e
     }
 }
 
+/// A server without sessions that answers calls by this text.
+async fn says(result: String) -> FakeUpstream {
+    FakeUpstream::start(json!([]), move |hit: &Hit| match hit.method().as_str() {
+        "tools/call" => {
+            let id = &hit.message()["id"];
+            Some(json_response("200 OK", "", &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)))
+        }
+        _ => modern_answer(hit, &json!([tool("ask")]), &json!({"tools": {}})),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_question_that_must_not_be_asked_passes_in_no_spelling() {
+    let question = r#"{"q":{"method":"sampling/createMessage","params":{"messages":[]}}}"#;
+    let elicit = r#"{"e":{"method":"elicitation/create","params":{"message":"sure?"}}}"#;
+    let many: Vec<String> = (0..40)
+        .map(|at| format!(r#""{at}":{{"method":"elicitation/create","params":{{"message":"sure?"}}}}"#))
+        .collect();
+    let spelled = [
+        format!(r#"{{"resultType":"input_required","inputRequests":{question}}}"#),
+        format!(r#"{{"resultType":"input\u005frequired","inputRequests":{question}}}"#),
+        format!(r#"{{"resultType":"input\u005Frequired","input\u0052equests":{question}}}"#),
+        format!(r#"{{"resultType":"input_required","inputRequests":{elicit},"inputRequests":{question}}}"#),
+        r#"{"resultType":"input_required","inputRequests":{"q":{"method":"tools/call"}}}"#.to_owned(),
+        format!(r#"{{"resultType":"input_required","inputRequests":{{{}}}}}"#, many.join(",")),
+    ];
+    for result in spelled {
+        let upstream = says(result.clone()).await;
+        let gw = TestGateway::with_policy(ASKS, &upstream).await;
+        let refused = Caller::of(&gw).call("ask", json!({})).await;
+        assert_eq!(refused.message()["result"]["isError"], true, "{result}: {}", refused.body);
+        assert!(
+            !refused.body.contains("createMessage") && !refused.body.contains("sure?"),
+            "{result}: {}",
+            refused.body
+        );
+    }
+    let plain = r#"{"resultType":"complete","content":[{"type":"text","text":"input_required \u0041"}]}"#;
+    let gw = TestGateway::with_policy(ASKS, &says(plain.to_owned()).await).await;
+    assert!(Caller::of(&gw).call("ask", json!({})).await.body.contains(plain), "what asks nothing passes as it is");
+}
+
+#[tokio::test]
+async fn a_server_that_asks_whether_anybody_is_there_is_answered_for_who_has_no_session() {
+    let upstream = FakeUpstream::start(json!([tool("ask")]), |hit: &Hit| {
+        let ping = event(&json!({"jsonrpc": "2.0", "id": "there?", "method": "ping"}));
+        let done = event(&json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": {"content": []}}));
+        let steps = vec![Step::Write(chunk(&ping)), Step::Pause(Duration::from_millis(300)), Step::Write(chunk(&done))];
+        (hit.method() == "tools/call").then(|| [open_stream(), steps].concat())
+    })
+    .await;
+    let gw = TestGateway::with_policy(ASKS, &upstream).await;
+    let done = Caller::of(&gw).call("ask", json!({})).await;
+    assert_eq!(done.message()["result"]["resultType"], "complete", "{}", done.body);
+    let answer = upstream.hits().into_iter().map(|hit| hit.message()).find(|message| message["id"] == "there?");
+    assert_eq!(answer.expect("an answer")["result"], json!({}));
+}
+
 #[tokio::test]
 async fn what_a_server_without_sessions_asks_is_judged_when_it_asks_and_when_it_is_answered() {
     let upstream = FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {

@@ -220,7 +220,7 @@ async fn t10_a_result_of_twelve_megabytes_comes_whole_from_a_server_by_http_and_
 }
 
 #[tokio::test]
-async fn t10_a_message_beyond_the_bound_ends_that_call_and_no_other() {
+async fn t10_a_message_beyond_the_bound_ends_that_call_and_the_next_one_works() {
     for kind in [ServerKind::Sse, ServerKind::Child, ServerKind::ModernChild] {
         for way in [Way::Session, Way::Stateless] {
             let large = json!({"content": [{"type": "text", "text": "x".repeat(200_000)}]});

@@ -229,9 +229,8 @@ async fn is_told_what_it_asked_for(way: Way, is_modern: bool) {
     let case = format!("{way:?}, a server that is modern: {is_modern}");
     let speak = Arc::new(Notify::new());
     let able = json!({"tools": {"listChanged": true}, "prompts": {"listChanged": true}});
+    // More than it was asked for.
     let says = vec![(TOOLS, json!({})), (PROMPTS, json!({}))];
-    // One without sessions keeps to what it was asked for; one with a session cannot.
-    let says = if is_modern { says[1..].to_vec() } else { says };
     let told = Told { able, promises: json!({"promptsListChanged": true}), says, speak: Arc::clone(&speak) };
     let desk = told.start(is_modern).await;
     let gw = TestGateway::with_policy(ALL, &desk).await;
@@ -284,6 +283,29 @@ async fn hears_of_tasks(way: Way, policy: Option<&'static str>, wanted: &[&str])
     let tasks: Vec<&str> = rest.iter().filter_map(|message| message["params"]["taskId"].as_str()).collect();
     let wanted: Vec<String> = wanted.iter().map(|name| way.name(name)).collect();
     assert_eq!(tasks, wanted, "{way:?} under {policy:?}: {rest:?}");
+}
+
+#[tokio::test]
+async fn p3_a_task_that_waits_is_not_told_of_if_the_client_must_not_be_asked() {
+    for (client_requests, wanted) in [("", 0), (r#","client_requests":{"elicitation":"allow"}"#, 1)] {
+        let speak = Arc::new(Notify::new());
+        let asks = json!({"e": {"method": "elicitation/create", "params": {"message": "sure?"}}});
+        let told = Told {
+            able: json!({"tools": {}, "extensions": {EXTENSION: {}}}),
+            promises: json!({"taskIds": ["read"]}),
+            says: vec![(TASKS, json!({"taskId": "read", "status": "input_required", "inputRequests": asks}))],
+            speak: Arc::clone(&speak),
+        };
+        let desk = told.start(true).await;
+        let policy = format!(r#"{{"version":"1","default":"deny","tools":{{"*":{{}}}}{client_requests}}}"#);
+        let gw = TestGateway::with_policy(&policy, &desk).await;
+        let made = Caller::of(&gw).call("read", json!({})).await;
+        assert_eq!(made.message()["result"]["taskId"], "read", "{}", made.body);
+        let mut ear = listens(&gw, Way::Stateless, &json!({"taskIds": ["read"]})).await;
+        speak.notify_waiters();
+        let rest = ear.rest().await;
+        assert_eq!(methods(&rest).iter().filter(|method| **method == TASKS).count(), wanted, "{policy}: {rest:?}");
+    }
 }
 
 #[tokio::test]

@@ -140,9 +140,10 @@ pub(super) async fn listen(
 /// Asks the upstream to tell of just those resources that somebody listens for.
 async fn settle(gw: &Gateway, visit: &Visit, session: &Session, heard: &[MayHear]) {
     for heard in heard {
-        let mut asked = session.hub.asked.lock().await;
+        let asked = session.hub.asked(heard.uri());
+        let mut asked = asked.lock().await;
         let is_wanted = session.hub.is_watched(heard.uri());
-        match asked.settle(heard.uri(), is_wanted, session.openings()) {
+        match asked.settle(is_wanted, session.openings()) {
             Some(true) => ask(gw, visit, &Method::ResourcesSubscribe, heard).await,
             Some(false) => ask(gw, visit, &Method::ResourcesUnsubscribe, heard).await,
             None => {}
