@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Chooses what weights are learned from: labelled tools of packages that are not held out, and like none that is.
 
-    training.py LABELS DEFINITIONS… > train.jsonl
+    training.py LABELS DEFINITIONS… [--read READ…] > train.jsonl
 
-LABELS is the folder that `collect.py` filled: all of its `dev.jsonl` is taken. DEFINITIONS are what
+LABELS is the folder that `collect.py` filled: all of its `dev.jsonl` is taken. READ are labels by reading, lines
+with `key` (PACKAGE#TOOL), `category` and, where it is known, `drawn`: they stand above what authors say, and their
+tools are marked with `read`, which says how they were drawn. DEFINITIONS are what
 `gatelodge catalogue crawl --definitions` wrote. Of these, packages of the development half are taken that
 
 - are not in LABELS already,
@@ -13,6 +15,7 @@ LABELS is the folder that `collect.py` filled: all of its `dev.jsonl` is taken. 
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections import Counter, defaultdict
@@ -65,15 +68,29 @@ class Held:
         )
 
 
+def mark(tools: list[Json], paths: list[Path]) -> int:
+    """Put labels by reading over those of authors; of one tool that is told twice, the first has it."""
+    read = {label["key"]: label for path in paths for label in read_lines(path)}
+    count = len(read)
+    for tool in tools:
+        label = read.pop(f"{tool['package']}#{tool['name']}", None)
+        if label:
+            tool["category"] = label["category"]
+            tool["read"] = label.get("drawn", "servers")
+    return count - len(read)
+
+
 def main() -> int:
     """Write the lines, and tell how many."""
-    if len(sys.argv) < 2:
-        print(__doc__, file=sys.stderr)
-        return 2
-    labels = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("labels", type=Path)
+    parser.add_argument("definitions", type=Path, nargs="*")
+    parser.add_argument("--read", type=Path, nargs="*", default=[])
+    given = parser.parse_args()
+    labels = given.labels
     held = Held(labels / "held.jsonl")
     own = by_package([labels / "dev.jsonl"])
-    more = by_package([Path(path) for path in sys.argv[2:]])
+    more = by_package(given.definitions)
     chosen = [tool for tools in own.values() for tool in tools]
     seen = held.words | {words_of(tool) for tool in chosen}
     for package, tools in sorted(more.items()):
@@ -83,11 +100,13 @@ def main() -> int:
             if words_of(tool) not in seen:
                 seen.add(words_of(tool))
                 chosen.append(tool)
+    read = mark(chosen, given.read)
     for tool in chosen:
         print(json.dumps(tool, ensure_ascii=False))
     labelled = [tool for tool in chosen if tool.get("category")]
     packages = {tool["package"] for tool in labelled}
-    print(f"{len(chosen)} tools, {len(labelled)} of {len(packages)} packages have a label", file=sys.stderr)
+    told = f"{len(chosen)} tools, {len(labelled)} of {len(packages)} packages have a label, {read} by reading"
+    print(told, file=sys.stderr)
     return 0
 
 

@@ -1,10 +1,12 @@
 //! Learns the weights of the catalogue from labelled tools: `train ORIGIN LABELS… > data/weights.json`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command")]
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use gatelodge_catalogue::{Item, Training, Unseen, labelled, read_tools, train};
-use gatelodge_policy::Category;
+use gatelodge_catalogue::{
+    Evaluation, Item, LabelSource, Share, Training, Unseen, category_name, labelled, read_tools, train,
+};
 use sha2::{Digest, Sha256};
 
 fn main() -> ExitCode {
@@ -44,20 +46,37 @@ fn digest(texts: &[Vec<u8>]) -> String {
 
 /// Tells how tools of servers that were left out come out.
 fn tell(unseen: &[Unseen]) {
-    let share = |what: &str, counted: Vec<bool>| {
-        let right = counted.iter().filter(|right| **right).count();
-        eprintln!("{what}: {right} of {} ({:.1} %)", counted.len(), 100.0 * right as f64 / counted.len().max(1) as f64);
-    };
     for wrong in unseen.iter().filter(|one| !one.label.fits(one.category)) {
-        let (label, category) = (wrong.label.as_str(), wrong.category.as_str());
+        let (label, category) = (wrong.label.as_str(), category_name(wrong.category));
         let why = wrong.against_read.as_deref().unwrap_or_default();
-        eprintln!("{}: is {label}, taken for {category} ({:.2}) {why}", wrong.tool, wrong.share);
+        eprintln!("{}: is {label}, taken for {category} ({:.2}) {why}", wrong.tool, wrong.confidence);
     }
-    let is_read = |one: &Unseen| one.category == Category::Read;
-    let is_gone = |one: &Unseen| one.category == Category::Destructive;
-    share("right", unseen.iter().map(|one| one.label.fits(one.category)).collect());
-    share("Read or not", unseen.iter().map(|one| one.label.is_read() == is_read(one)).collect());
-    share("Destructive or not", unseen.iter().map(|one| one.label.is_destructive() == is_gone(one)).collect());
-    let not_read = unseen.iter().filter(|one| !one.label.is_read());
-    share("of the not-Read called Read", not_read.map(is_read).collect());
+    for (title, source) in [
+        ("by annotations", LabelSource::Author),
+        ("by reading, tools that are hard to tell", LabelSource::Doubtful),
+        ("by reading, some of each server that was run", LabelSource::Servers),
+        ("by reading, one of each package", LabelSource::Random),
+    ] {
+        let mut evaluation = Evaluation::default();
+        unseen.iter().filter(|one| one.source == source).for_each(|one| evaluation.add_unseen(one));
+        figures(title, &evaluation);
+    }
+}
+
+fn figures(title: &str, evaluation: &Evaluation) {
+    let share = |what: &str, share: Share| {
+        eprintln!("{what:30}{:5.1} %  {} of {}", 100.0 * share.value(), share.count, share.of);
+    };
+    eprintln!("\nlabels {title}; each tool judged by what was learned from other servers");
+    share("right", evaluation.right);
+    share("Read or not", evaluation.read_or_not);
+    share("Destructive or not", evaluation.destructive_or_not);
+    share("of the not-Read, called Read", evaluation.called_read);
+    eprintln!("{:30}{:.3}", "calibration error", evaluation.calibration_error());
+    let called: BTreeSet<&str> = evaluation.confusion.values().flat_map(|row| row.keys().copied()).collect();
+    eprintln!("{:24}{}", "is \\ called", called.iter().map(|name| format!("{name:>13}")).collect::<String>());
+    for (label, row) in &evaluation.confusion {
+        let counts = called.iter().map(|name| format!("{:>13}", row.get(name).copied().unwrap_or_default()));
+        eprintln!("{label:24}{}", counts.collect::<String>());
+    }
 }

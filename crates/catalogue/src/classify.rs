@@ -197,7 +197,7 @@ fn signals(
 ) -> Vec<Signal> {
     let mut signals = Vec::new();
     for parameter in &parameters.list {
-        book.signals.look_at(parameter, &mut signals);
+        book.signals.look_at(parameter, &description.text, &mut signals);
     }
     let named = name.words.iter().filter_map(|(_, id)| *id);
     let told = text.tokens.iter().take_while(|token| token.is_first).filter_map(|token| token.id);

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::classify::{Classification, word};
 use crate::labels::Label;
 use crate::shown::shown;
+use crate::train::Unseen;
 
 /// Into so many bins confidences are sorted.
 const BINS: usize = 10;
@@ -102,7 +103,27 @@ impl Evaluation {
             self.unlabelled += 1;
             return;
         };
-        let (category, is_right) = (answer.category, label.fits(answer.category));
+        self.count(label, answer.category, answer.confidence);
+        if !label.fits(answer.category) {
+            self.mistakes.push(Mistake {
+                server: shown(server),
+                tool: shown(tool),
+                label: label.as_str(),
+                answer: word(answer.category),
+                confidence: answer.confidence,
+                rationale: answer.rationale.clone(),
+                harm: if answer.category == Category::Read { 2 } else { u8::from(label.is_destructive()) },
+            });
+        }
+    }
+
+    /// Adds a tool that was judged while learning.
+    pub fn add_unseen(&mut self, unseen: &Unseen) {
+        self.count(unseen.label, unseen.category, unseen.confidence);
+    }
+
+    fn count(&mut self, label: Label, category: Category, confidence: f64) {
+        let is_right = label.fits(category);
         let (is_read, is_gone) = (category == Category::Read, category == Category::Destructive);
         self.right.add(is_right);
         self.read_or_not.add(label.is_read() == is_read);
@@ -113,21 +134,10 @@ impl Evaluation {
         self.categories.entry(word(category)).or_default().precision.add(is_right);
         self.categories.entry(label.as_str()).or_default().recall.add(is_right);
         *self.confusion.entry(label.as_str()).or_default().entry(word(category)).or_default() += 1;
-        let bin = ((answer.confidence * BINS as f64) as usize).min(BINS - 1);
+        let bin = ((confidence * BINS as f64) as usize).min(BINS - 1);
         if let Some(bin) = self.bins.get_mut(bin) {
             bin.right.add(is_right);
-            bin.claimed += answer.confidence;
-        }
-        if !is_right {
-            self.mistakes.push(Mistake {
-                server: shown(server),
-                tool: shown(tool),
-                label: label.as_str(),
-                answer: word(category),
-                confidence: answer.confidence,
-                rationale: answer.rationale.clone(),
-                harm: if is_read { 2 } else { u8::from(label.is_destructive()) },
-            });
+            bin.claimed += confidence;
         }
     }
 

@@ -9,6 +9,7 @@ use gatelodge_policy::Category;
 use crate::classify::{Level, word};
 use crate::decide::Verdict;
 use crate::features::{Feature, Found};
+use crate::model::OUTCOMES;
 use crate::rulebook::Rulebook;
 use crate::server::Server;
 use crate::tool::Tool;
@@ -116,9 +117,8 @@ fn doubts(tool: &Tool<'_>, verdict: &Verdict) -> Vec<String> {
     if tool.description.is_none() {
         doubts.push("There is no description, so this is less sure.".to_owned());
     }
-    let shares = [(Category::Read, verdict.shares.read), (Category::Destructive, verdict.shares.destroy)];
-    let doubted = shares.into_iter().filter(|(other, share)| *other != verdict.category && *share > DOUBT);
-    for (other, _) in doubted {
+    let is_doubt = |other: &Category| *other != verdict.category && verdict.shares.get(*other) > DOUBT;
+    for other in OUTCOMES.into_iter().filter(is_doubt) {
         let other_word = word(other);
         doubts.push(if Level::of(other) < Level::of(verdict.category) {
             format!("It could also be {other_word}; of two readings the riskier one counts.")

@@ -51,6 +51,10 @@ impl Slot {
 pub(crate) enum Flag {
     NoParameters,
     NoVerb,
+    /// It takes two numbers or more, and nothing else.
+    OnlyNumbers,
+    /// The name commits money: `create_refund`, `cancel_subscription`.
+    Commits,
     Signal(SignalKind),
     Phrase(Phrase),
 }
@@ -99,6 +103,8 @@ impl Flag {
         match self {
             Self::NoParameters => "no_parameters",
             Self::NoVerb => "no_verb",
+            Self::OnlyNumbers => "only_numbers",
+            Self::Commits => "commits_money",
             Self::Signal(kind) => kind.as_str(),
             Self::Phrase(phrase) => phrase.as_str(),
         }
@@ -108,6 +114,8 @@ impl Flag {
         match word {
             "no_parameters" => Some(Self::NoParameters),
             "no_verb" => Some(Self::NoVerb),
+            "only_numbers" => Some(Self::OnlyNumbers),
+            "commits_money" => Some(Self::Commits),
             _ => Phrase::from_word(word).map(Self::Phrase).or_else(|| SignalKind::from_word(word).map(Self::Signal)),
         }
     }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use crate::flow::Flow;
 use crate::signals::SignalKind;
 use forms::{forms, stem};
-pub(crate) use written::{Borders, Written};
+pub(crate) use written::{Borders, Leans, Points, Written};
 
 /// A word of the lexicon.
 pub(crate) type WordId = u32;
@@ -72,6 +72,8 @@ pub(crate) struct Word {
     pub is_doubtful: bool,
     /// Whether it may give something back and leave everything as it was: `download`, `convert`.
     pub is_either: bool,
+    /// Whether it may only compute, where it is given nothing but numbers: `add`.
+    pub computes: bool,
     /// Whether it denies what follows.
     pub denies: bool,
     /// Whether it is a thing of money.
@@ -135,8 +137,8 @@ impl Lexicon {
         if word.group.is_none_or(|own| own.harm() < group.harm()) {
             word.group = Some(group);
         }
-        // `rms` and `cps` are other words.
-        let has_forms = base.len() > 2;
+        // `rms` and `cps` are other words, and most scripts have no such forms.
+        let has_forms = base.len() > 2 && base.is_ascii();
         for form in forms(base).into_iter().filter(|_| has_forms) {
             self.ids.entry(form.into()).or_insert(id);
         }

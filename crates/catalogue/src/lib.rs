@@ -59,4 +59,4 @@ pub use signals::{Signal, SignalKind};
 pub use site::{Page, Site};
 pub use stack::{Member, Stack, stack};
 pub use tool::{Annotations, Tool};
-pub use train::{Training, Unseen, train};
+pub use train::{Source as LabelSource, Training, Unseen, train};

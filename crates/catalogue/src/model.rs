@@ -1,12 +1,16 @@
-//! The model: each feature gives points to three outcomes, and the points become shares.
+//! The model: each feature gives points to five outcomes, and the points become shares.
 
 use std::collections::HashMap;
 
-use crate::features::{Feature, Flag, Key, Phrase, Slot};
-use crate::lexicon::{Group, Lexicon};
+use gatelodge_policy::Category;
 
-/// Points for Read, for a change, for Destructive.
-pub(crate) type Points = [f64; 3];
+use crate::features::{Feature, Flag, Key, Phrase, Slot};
+use crate::lexicon::{Group, Lexicon, Points};
+use crate::signals::SignalKind;
+
+/// The outcomes, in the order of their points.
+pub(crate) const OUTCOMES: [Category; 5] =
+    [Category::Read, Category::Write, Category::Execute, Category::Destructive, Category::Financial];
 
 /// The weights of all features.
 #[derive(Debug, Clone, Default)]
@@ -16,11 +20,13 @@ pub(crate) struct Model {
 }
 
 /// How likely each outcome is.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Shares {
     pub read: f64,
-    pub change: f64,
+    pub write: f64,
+    pub run: f64,
     pub destroy: f64,
+    pub pay: f64,
 }
 
 impl Model {
@@ -46,24 +52,45 @@ pub(crate) fn add(sum: &mut Points, points: Points) {
     }
 }
 
+/// Points as shares: the exponentials, over their sum.
+pub(crate) fn shared(points: Points) -> Points {
+    let most = points.iter().copied().fold(f64::MIN, f64::max);
+    let powers = points.map(|point| (point - most).exp());
+    let sum: f64 = powers.iter().sum();
+    powers.map(|power| power / sum)
+}
+
 impl Shares {
-    /// Points as shares: the exponentials, over their sum.
+    /// The shares that points give.
     pub fn of(points: Points) -> Self {
-        let most = points.iter().copied().fold(f64::MIN, f64::max);
-        let [read, change, destroy] = points.map(|point| (point - most).exp());
-        let sum = read + change + destroy;
-        Self { read: read / sum, change: change / sum, destroy: destroy / sum }
+        let [read, write, run, destroy, pay] = shared(points);
+        Self { read, write, run, destroy, pay }
+    }
+
+    /// The share of a category.
+    pub fn get(self, category: Category) -> f64 {
+        match category {
+            Category::Read => self.read,
+            Category::Write => self.write,
+            Category::Execute => self.run,
+            Category::Destructive => self.destroy,
+            Category::Financial => self.pay,
+            Category::Unknown => 0.0,
+        }
     }
 }
 
 /// Points that keep two promises: a word that takes away never makes a tool milder, and what warns never speaks for Read.
 pub(crate) fn kept(key: Key, points: Points, lexicon: &Lexicon) -> Points {
-    let [read, change, destroy] = points;
     if takes_away(key, lexicon) {
         rising(points)
     } else if warns(key) {
-        let read = read.min(0.0);
-        [read, change.max(read), destroy.max(read)]
+        let [read, rest @ ..] = points;
+        let [write, run, destroy, pay] = rest.map(|point| point.max(read));
+        [read, write, run, destroy, pay]
+    } else if key == Key::Flag(Flag::NoVerb) {
+        // A verb that takes away ends it, which must not be milder either.
+        rising(points.map(|point| -point)).map(|point| -point)
     } else {
         points
     }
@@ -72,18 +99,18 @@ pub(crate) fn kept(key: Key, points: Points, lexicon: &Lexicon) -> Points {
 /// Whether a fact warns: all signals do, and all phrases but those of only looking.
 fn warns(key: Key) -> bool {
     match key {
-        Key::Flag(Flag::Signal(_)) => true,
+        Key::Flag(Flag::Signal(_) | Flag::Commits) => true,
         Key::Flag(Flag::Phrase(phrase)) => !matches!(phrase, Phrase::ReadOnly | Phrase::Denies),
-        Key::Flag(Flag::NoParameters | Flag::NoVerb) | Key::Group(..) | Key::Word(..) => false,
+        Key::Flag(Flag::NoParameters | Flag::OnlyNumbers | Flag::NoVerb) | Key::Group(..) | Key::Word(..) => false,
     }
 }
 
-/// Points that rise from Read over a change to Destructive.
+/// Points that rise with the level: from Read over Write and Execute to Destructive and Financial.
 fn rising(points: Points) -> Points {
-    let [read, change, destroy] = points;
-    let read = read.min(0.0);
-    let change = change.max(read);
-    [read, change, destroy.max(change).max(0.0)]
+    let [read, write, run, destroy, pay] = points;
+    let write = write.max(read);
+    let run = run.max(write);
+    [read, write, run, destroy.max(run), pay.max(run)]
 }
 
 /// Whether a feature speaks of taking away.
@@ -94,5 +121,16 @@ pub(crate) fn takes_away(key: Key, lexicon: &Lexicon) -> bool {
             slot != Slot::Parameter && lexicon.word(id).and_then(|word| word.group).is_some_and(Group::takes_away)
         }
         Key::Flag(flag) => matches!(flag, Flag::Phrase(phrase) if phrase.takes_away()),
+    }
+}
+
+/// Whether a feature speaks of money.
+pub(crate) fn is_of_money(key: Key, lexicon: &Lexicon) -> bool {
+    match key {
+        Key::Group(_, group) => group == Group::Money,
+        Key::Word(_, id) => lexicon.word(id).is_some_and(|word| word.is_money),
+        Key::Flag(flag) => {
+            matches!(flag, Flag::Commits | Flag::Phrase(Phrase::Money) | Flag::Signal(SignalKind::TakesAmount))
+        }
     }
 }

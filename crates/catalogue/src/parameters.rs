@@ -77,6 +77,11 @@ impl<'a> Parameters<'a> {
         walk.schema(schema, "", 0, 0);
         Self { is_odd, ..walk.found }
     }
+
+    /// Whether there are two or more, and all are numbers.
+    pub fn are_only_numbers(&self) -> bool {
+        self.list.len() > 1 && self.list.iter().all(|own| own.kind == Kind::Number)
+    }
 }
 
 /// The kind of a value: where it may be several, the one that can carry the most.

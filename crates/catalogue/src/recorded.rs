@@ -27,7 +27,7 @@ pub(crate) fn recorded(tool: &Tool<'_>, server: &Server, facts: &ToolFacts) -> C
         let decided = decide(found, features, tool.annotations, book);
         let is_shown = decided.category == facts.category;
         // How the name alone reads says little where there was more to read.
-        let shares = if had_description { Shares { read: 0.0, change: 0.0, destroy: 0.0 } } else { decided.shares };
+        let shares = if had_description { Shares::default() } else { decided.shares };
         let verdict = Verdict { category: facts.category, raised: decided.raised && is_shown, shares, ..decided };
         let Reasons { rationale: mut why, evidence: mut rests_on } =
             explain(tool, found, features, &verdict, server, book);

@@ -7,7 +7,7 @@ use crate::attack::{self, Pattern};
 use crate::calibrate::Calibration;
 use crate::features::{Flag, Key, Phrase, Slot};
 use crate::flow;
-use crate::lexicon::{Borders, Group, Lexicon, WordId, Written};
+use crate::lexicon::{Borders, Group, Leans, Lexicon, WordId, Written};
 use crate::model::{Model, kept};
 use crate::name::split;
 use crate::signals::SignalRules;
@@ -18,13 +18,6 @@ const SIGNALS: &str = include_str!("../data/signals.toml");
 const FLOW: &str = include_str!("../data/flow.toml");
 const ATTACKS: &str = include_str!("../data/attacks.toml");
 const WEIGHTS: &str = include_str!("../data/weights.json");
-
-/// Points for running something and for moving money, by group, in the five places of words.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Bent {
-    pub runs: [f64; 5],
-    pub moves: [f64; 5],
-}
 
 /// The data.
 #[derive(Debug, Default)]
@@ -44,10 +37,8 @@ pub(crate) struct Rulebook {
     pub untrusted_servers: Vec<String>,
     /// Texts that are written for the model, in small letters.
     pub steering: Vec<String>,
-    pub bent: HashMap<Group, Bent>,
-    /// Points of facts: for running something, for moving money.
-    pub bent_flags: HashMap<Flag, (f64, f64)>,
     pub borders: Borders,
+    pub leans: Leans,
 }
 
 /// Why the data cannot be used.
@@ -89,25 +80,14 @@ impl Rulebook {
         book.code_verbs = written.code.verbs.split_whitespace().map(Into::into).collect();
         book.steering = written.steering.phrases.clone();
         book.add_priors(&written);
-        for (name, points) in &written.bent.runs {
-            book.bend(name, (*points, 0.0));
-        }
-        for (name, points) in &written.bent.moves {
-            book.bend(name, (0.0, *points));
-        }
         book.borders = written.borders;
+        book.leans = written.leans;
         Ok(book)
     }
 
     /// Whether a parameter of this name chooses what is done.
     pub fn chooses(&self, joined: &str) -> bool {
         joined.split('_').any(|word| self.choice_names.contains(word))
-    }
-
-    fn bend(&mut self, name: &str, (runs, moves): (f64, f64)) {
-        let Some(flag) = Flag::from_word(name) else { return };
-        let bent = self.bent_flags.entry(flag).or_default();
-        *bent = (bent.0 + runs, bent.1 + moves);
     }
 
     fn add_phrases(&mut self, written: &Written) {
@@ -132,7 +112,6 @@ impl Rulebook {
         for group in Group::ALL {
             let Some(entry) = written.group(group) else { continue };
             let prior = &entry.prior;
-            self.bent.insert(group, Bent { runs: entry.runs, moves: entry.moves });
             priors.extend([
                 (Key::Group(Slot::Lead, group), prior.lead),
                 (Key::Group(Slot::Name, group), prior.name),

@@ -93,6 +93,8 @@ struct Entry {
     #[serde(default)]
     unless_last: Vec<String>,
     #[serde(default)]
+    unless_told: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
     list: bool,
     #[serde(default)]
     tool_word: Vec<String>,
@@ -105,6 +107,8 @@ pub(crate) struct SignalRules {
     word: HashMap<Box<str>, Vec<SignalKind>>,
     described: Vec<(Box<str>, SignalKind)>,
     unless_last: Vec<(Box<str>, SignalKind)>,
+    /// By the last word of the parameter's name: what tells that it is something else.
+    unless_told: HashMap<Box<str>, Vec<(Box<str>, SignalKind)>>,
     only_lists: Vec<SignalKind>,
 }
 
@@ -123,6 +127,10 @@ impl SignalRules {
             }
             rules.described.extend(entry.described.into_iter().map(|text| (text.into(), kind)));
             rules.unless_last.extend(entry.unless_last.into_iter().map(|text| (text.into(), kind)));
+            for (last, told) in entry.unless_told {
+                let told = told.into_iter().map(|text| (text.into(), kind));
+                rules.unless_told.entry(last.into()).or_default().extend(told);
+            }
             if entry.list {
                 rules.only_lists.push(kind);
             }
@@ -133,8 +141,8 @@ impl SignalRules {
         Ok(rules)
     }
 
-    /// Adds what a parameter shows.
-    pub fn look_at(&self, parameter: &Parameter<'_>, found: &mut Vec<Signal>) {
+    /// Adds what a parameter shows; `description` is that of the tool.
+    pub fn look_at(&self, parameter: &Parameter<'_>, description: &str, found: &mut Vec<Signal>) {
         if parameter.kind == Kind::Flag {
             return;
         }
@@ -145,6 +153,11 @@ impl SignalRules {
         }
         let last = parameter.joined.rsplit('_').next().unwrap_or_default();
         kinds.retain(|kind| !self.unless_last.iter().any(|(word, own)| own == kind && **word == *last));
+        if let Some(told) = self.unless_told.get(last).filter(|_| !kinds.is_empty()) {
+            let (own, small) = (parameter.description.as_deref().unwrap_or_default(), description.to_lowercase());
+            let is_told = |text: &str| own.contains(text) || small.contains(text);
+            kinds.retain(|kind| !told.iter().any(|(text, own)| own == kind && is_told(text)));
+        }
         if let Some(text) = parameter.description.as_deref().filter(|_| parameter.kind == Kind::Text) {
             let told = self.described.iter().filter(|(told, _)| text.contains(&**told));
             kinds.extend(told.map(|(_, kind)| *kind));

@@ -81,7 +81,22 @@ impl<'t> Text<'t> {
             tokens: Vec::new(),
         };
         let mut start = None;
+        let mut before = ' ';
         for (at, letter) in text.char_indices() {
+            if is_unspaced(letter) {
+                if let Some(begin) = start.take() {
+                    reader.word(text.get(begin..at).unwrap_or_default(), begin);
+                }
+                let next = text.get(at + letter.len_utf8()..).and_then(|rest| rest.chars().next());
+                let pair = letter.len_utf8() + next.filter(|next| is_unspaced(*next)).map_or(0, char::len_utf8);
+                // The last letter of a run is in the pair before.
+                if pair > letter.len_utf8() || !is_unspaced(before) {
+                    reader.word(text.get(at..at + pair).unwrap_or_default(), at);
+                }
+                before = letter;
+                continue;
+            }
+            before = letter;
             let is_inside = letter.is_alphanumeric() || matches!(letter, '_' | '\'' | '’');
             match (is_inside, start) {
                 (true, None) => start = Some(at),
@@ -192,6 +207,12 @@ impl<'t> Reader<'t, '_> {
             self.is_first &= self.tokens.len() < 3;
         }
     }
+}
+
+/// Whether a letter is of a script that is read by pairs: words of Chinese, Japanese and Korean are mostly two letters,
+/// and no sign parts them from what is before and behind.
+fn is_unspaced(letter: char) -> bool {
+    matches!(letter, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
 }
 
 fn is_hump(pair: &[u8]) -> bool {

@@ -14,7 +14,8 @@ use crate::classify::look;
 use crate::decide::{Verdict, decide};
 use crate::features::Key;
 use crate::labels::{Label, Labelled};
-use crate::read::ReadError;
+use crate::model::{Model, OUTCOMES};
+use crate::read::{Item, ReadError};
 use crate::rulebook::{Rulebook, RulebookError};
 use crate::server::Server;
 use crate::shown::shown;
@@ -23,12 +24,42 @@ use crate::trained::Trained;
 
 /// Of so many parts, one is left out at a time, to see how sure one may be of tools that were not learned from.
 const PARTS: usize = 8;
+/// How much the label of an author counts against one by reading: it is said in passing, and often by habit.
+const OF_AUTHORS: f64 = 0.3;
+
+/// Who said what a tool is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// Its author, by annotations.
+    Author,
+    /// Somebody who read the definition. Chance drew the tool, one of each package.
+    Random,
+    /// The same, with some tools of each server that was run.
+    Servers,
+    /// The same, with tools that were picked because they are hard to tell.
+    Doubtful,
+}
+
+impl Source {
+    /// Who labelled a line: it has `read` if that was done by reading.
+    fn of(item: &Item<'_>) -> Self {
+        match item.entry.get("read").and_then(|read| read.as_str()).as_deref() {
+            None => Self::Author,
+            Some("random") => Self::Random,
+            Some("servers") => Self::Servers,
+            Some(_) => Self::Doubtful,
+        }
+    }
+}
 
 /// One tool to learn from.
 pub(crate) struct Example {
     /// Whose tool it is: parts are made of whole servers.
     pub server: usize,
-    pub label: Label,
+    label: Label,
+    source: Source,
+    /// Which outcomes its label leaves open.
+    pub may_be: [bool; 5],
     pub keys: Vec<Key>,
     /// How much it counts: tools of one server are alike, and so are their labels.
     pub weight: f64,
@@ -50,12 +81,16 @@ pub struct Unseen {
     pub tool: String,
     /// What it is.
     pub label: Label,
+    /// Who said so.
+    pub source: Source,
     /// What it was taken for.
     pub category: Category,
-    /// The model's share for that.
-    pub share: f64,
+    /// How sure that is, by tools of other servers.
+    pub confidence: f64,
     /// What forbids Read.
     pub against_read: Option<String>,
+    part: usize,
+    share: f64,
 }
 
 /// Learns from labelled tools; `origin` says what they were.
@@ -65,36 +100,52 @@ pub struct Unseen {
 pub fn train(tools: &[Labelled<'_>], origin: &str) -> Result<Training, ReadError> {
     let broken = |error: RulebookError| ReadError { number: 0, why: error.to_string() };
     let servers = servers(tools);
-    let mut book = Rulebook::untrained().map_err(broken)?;
-    words::add_common(&mut book.lexicon, tools, &servers);
+    let begin = || {
+        let mut book = Rulebook::untrained().map_err(broken)?;
+        words::add_common(&mut book.lexicon, tools, &servers);
+        Ok(book)
+    };
+    let mut book = begin()?;
     let mut examples: Vec<Example> = tools.iter().filter_map(|tool| example(tool, &servers, &book)).collect();
     weigh(&mut examples);
-    let mut seen: BTreeMap<String, Vec<(f64, bool)>> = BTreeMap::new();
     let mut unseen = Vec::new();
+    for (part, model) in in_parts(&examples, &book).into_iter().enumerate() {
+        let mut own = begin()?;
+        own.model = model;
+        unseen.extend(tools.iter().filter_map(|tool| judge(tool, part, &servers, &own)));
+    }
     for part in 0..PARTS {
-        let learned: Vec<&Example> = examples.iter().filter(|example| example.server % PARTS != part).collect();
-        let mut own = Rulebook::untrained().map_err(broken)?;
-        words::add_common(&mut own.lexicon, tools, &servers);
-        own.model = fit::fit(&learned, &book);
-        for tool in tools {
-            let around = servers.get(&tool.item.family()).filter(|(at, _)| at % PARTS == part);
-            let (Some(label), Some((_, around))) = (tool.label, around) else { continue };
-            let verdict = judge(tool, around, &own);
-            let right = seen.entry(verdict.category.as_str().to_owned()).or_default();
-            right.push((verdict.share, label.fits(verdict.category)));
-            let (server, name) = (shown(&tool.item.server), shown(&tool.item.tool.name));
-            let tool = format!("{server} / {name}");
-            let (category, share) = (verdict.category, verdict.share);
-            let against_read = verdict.hindrance.map(|own| own.why);
-            unseen.push(Unseen { tool, label, category, share, against_read });
+        let others = calibration(unseen.iter().filter(|one| one.part != part));
+        for one in unseen.iter_mut().filter(|one| one.part == part) {
+            one.confidence = others.confidence(one.category, one.share);
         }
     }
-    let lines = seen.into_iter().map(|(category, seen)| (category, fit_line(seen))).collect();
     book.model = fit::fit(&examples.iter().collect::<Vec<_>>(), &book);
-    let trained = Trained::of(&book, origin.to_owned(), Calibration { lines });
-    let weights = serde_json::to_string_pretty(&trained);
-    let weights = weights.map_err(|error| ReadError { number: 0, why: error.to_string() })?;
+    let trained = Trained::of(&book, origin.to_owned(), calibration(&unseen));
+    let weights = trained.to_text().map_err(|error| ReadError { number: 0, why: error.to_string() })?;
     Ok(Training { weights, unseen })
+}
+
+/// A model for each part, learned from the others; side by side, because each takes a while.
+fn in_parts(examples: &[Example], book: &Rulebook) -> Vec<Model> {
+    let without = |part: usize| {
+        let learned: Vec<&Example> = examples.iter().filter(|example| example.server % PARTS != part).collect();
+        fit::fit(&learned, book)
+    };
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..PARTS).map(|part| scope.spawn(move || without(part))).collect();
+        running.into_iter().map(|own| own.join().unwrap_or_default()).collect()
+    })
+}
+
+/// How sure to be, by tools that chance drew and somebody read: they are as frequent as they come.
+fn calibration<'u>(unseen: impl IntoIterator<Item = &'u Unseen>) -> Calibration {
+    let mut seen: BTreeMap<String, Vec<(f64, bool)>> = BTreeMap::new();
+    for one in unseen.into_iter().filter(|one| matches!(one.source, Source::Random | Source::Servers)) {
+        let right = seen.entry(one.category.as_str().to_owned()).or_default();
+        right.push((one.share, one.label.fits(one.category)));
+    }
+    Calibration { lines: seen.into_iter().map(|(category, seen)| (category, fit_line(seen))).collect() }
 }
 
 /// Each server with its number, by its family.
@@ -114,25 +165,38 @@ fn servers(tools: &[Labelled<'_>]) -> Servers {
 
 fn example(tool: &Labelled<'_>, servers: &Servers, book: &Rulebook) -> Option<Example> {
     let (at, server) = servers.get(&tool.item.family())?;
-    let label = tool.label?;
+    let label = tool.label.filter(|label| *label != Label::Category(Category::Unknown))?;
     let keys = look(&tool.item.tool, server, book, |_, features| features.iter().map(|feature| feature.key).collect());
-    Some(Example { server: *at, label, keys, weight: 1.0 })
+    let may_be = OUTCOMES.map(|outcome| label.fits(outcome));
+    Some(Example { server: *at, label, source: Source::of(&tool.item), may_be, keys, weight: 1.0 })
 }
 
-/// Of many tools of one server with one label, each counts less; what is not Read counts more, because a mistake there
-/// does.
+/// What was read counts as it is. Of many tools of one server that its author labelled alike, each counts less.
 fn weigh(examples: &mut [Example]) {
-    const NOT_READ: f64 = 2.0;
-    let mut alike: BTreeMap<(usize, Label), usize> = BTreeMap::new();
-    for example in &*examples {
-        *alike.entry((example.server, example.label)).or_default() += 1;
+    let mut alike: BTreeMap<(usize, Label), f64> = BTreeMap::new();
+    for example in examples.iter().filter(|example| example.source == Source::Author) {
+        *alike.entry((example.server, example.label)).or_default() += 1.0;
     }
-    for example in examples {
-        let count = alike.get(&(example.server, example.label)).copied().unwrap_or(1) as f64;
-        example.weight = if example.label.is_read() { 1.0 } else { NOT_READ } / count.sqrt();
+    for example in examples.iter_mut().filter(|example| example.source == Source::Author) {
+        let count = alike.get(&(example.server, example.label)).copied().unwrap_or(1.0);
+        example.weight = OF_AUTHORS / count.sqrt();
     }
 }
 
-fn judge(tool: &Labelled<'_>, server: &Server, book: &Rulebook) -> Verdict {
-    look(&tool.item.tool, server, book, |found, features| decide(found, features, Annotations::default(), book))
+/// How a tool of a part comes out, if it has a label.
+fn judge(tool: &Labelled<'_>, part: usize, servers: &Servers, book: &Rulebook) -> Option<Unseen> {
+    let (_, server) = servers.get(&tool.item.family()).filter(|(at, _)| at % PARTS == part)?;
+    let (item, label) = (&tool.item, tool.label?);
+    let Verdict { category, share, hindrance, .. } =
+        look(&item.tool, server, book, |found, features| decide(found, features, Annotations::default(), book));
+    Some(Unseen {
+        tool: format!("{} / {}", shown(&item.server), shown(&item.tool.name)),
+        label,
+        source: Source::of(item),
+        category,
+        confidence: share,
+        against_read: hindrance.map(|own| own.why),
+        part,
+        share,
+    })
 }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::calibrate::Calibration;
 use crate::features::{Flag, Key, Slot};
-use crate::lexicon::Group;
-use crate::model::{Points, kept};
+use crate::lexicon::{Group, Points};
+use crate::model::kept;
 use crate::rulebook::Rulebook;
 
 /// The file.
@@ -52,6 +52,23 @@ impl Trained {
         }
     }
 
+    /// The file as text, with each list of numbers in one line.
+    pub fn to_text(&self) -> Result<String, serde_json::Error> {
+        let pretty = serde_json::to_string_pretty(self)?;
+        let (mut text, mut depth, mut is_quoted) = (String::with_capacity(pretty.len()), 0_usize, false);
+        for letter in pretty.chars() {
+            match letter {
+                '"' => is_quoted = !is_quoted,
+                '[' if !is_quoted => depth += 1,
+                ']' if !is_quoted => depth = depth.saturating_sub(1),
+                letter if depth > 0 && letter.is_whitespace() => continue,
+                _ => {}
+            }
+            text.push(letter);
+        }
+        Ok(text)
+    }
+
     /// Writes down a model.
     pub fn of(book: &Rulebook, origin: String, calibration: Calibration) -> Self {
         let mut trained = Self { origin, bias: book.model.bias.map(rounded), calibration, ..Self::default() };
@@ -74,7 +91,7 @@ impl Trained {
     }
 }
 
-/// Three places: more would be noise, and the file is read in reviews.
+/// Two places: more would be noise, and the file is read in reviews. Nothing is written as less than nothing.
 fn rounded(value: f64) -> f64 {
-    (value * 1_000.0).round() / 1_000.0
+    (value * 100.0).round() / 100.0 + 0.0
 }

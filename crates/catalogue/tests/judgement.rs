@@ -143,3 +143,51 @@ fn there_are_seventeen_patterns_or_more_and_each_is_served_by_some_tool() {
         assert!(served.contains(&pattern.slug.as_str()), "{} is served by none", pattern.slug);
     }
 }
+
+#[test]
+fn a_code_that_names_a_thing_is_no_program() {
+    let tool = |name: &str, description: &str| {
+        let schema = r#"{"type": "object", "properties": {"code": {"type": "string"}}}"#;
+        one(&format!(r#"{{"name": "{name}", "description": "{description}", "inputSchema": {schema}}}"#))
+    };
+    assert_eq!(tool("get_quote", "Gets the newest price of a stock by its stock code.").category, Category::Read);
+    assert_ne!(tool("get_quote", "Gets the newest price of a stock.").category, Category::Read);
+    assert_eq!(tool("run_python", "Runs Python code for a country code.").category, Category::Execute);
+}
+
+#[test]
+fn adding_numbers_changes_nothing() {
+    let with = |kind: &str| {
+        let schema =
+            format!(r#"{{"type": "object", "properties": {{"a": {{"type": "{kind}"}}, "b": {{"type": "{kind}"}}}}}}"#);
+        one(&format!(
+            r#"{{"name": "add", "description": "Adds two numbers. Returns the sum.", "inputSchema": {schema}}}"#
+        ))
+        .category
+    };
+    assert_eq!((with("number"), with("string")), (Category::Read, Category::Write));
+    let comment = r#"{"name": "add_comment", "description": "Adds a comment to an issue.", "inputSchema":
+        {"type": "object", "properties": {"issue": {"type": "integer"}, "line": {"type": "integer"}}}}"#;
+    assert_eq!(one(comment).category, Category::Write);
+}
+
+#[test]
+fn scripts_without_spaces_are_read_by_pairs_of_letters() {
+    let said = |description: &str| one(&format!(r#"{{"name": "x", "description": "{description}"}}"#));
+    for description in ["删除指定的文件", "指定したファイルを削除", "파일을 삭제합니다"] {
+        assert_ne!(said(description).category, Category::Read, "{description}");
+    }
+    assert_eq!(said("删除指定的文件").category, Category::Destructive);
+    let found = said("查询指定城市的天气");
+    assert_eq!(found.category, Category::Read, "{found:?}");
+    assert!(found.evidence.iter().any(|fact| fact.contains("`查询`")), "{:?}", found.evidence);
+}
+
+#[test]
+fn testing_a_connection_only_looks() {
+    let found = one(
+        r#"{"name": "test_connection", "description": "Tests the connection to the database. Returns how long it took."}"#,
+    );
+    assert_eq!(found.category, Category::Read, "{found:?}");
+    assert_eq!(one(r#"{"name": "run_tests", "description": "Runs the tests."}"#).category, Category::Execute);
+}

@@ -17,16 +17,11 @@ pub(crate) struct Hindrance {
     pub destroys: bool,
 }
 
-/// Finds the weightiest; `moves` says that money is committed.
-pub(super) fn hindrance(
-    found: &Found<'_>,
-    features: &[Feature<'_>],
-    moves: bool,
-    book: &Rulebook,
-) -> Option<Hindrance> {
+/// Finds the weightiest.
+pub(super) fn hindrance(found: &Found<'_>, features: &[Feature<'_>], book: &Rulebook) -> Option<Hindrance> {
     destroys(found, features, book)
         .map(|why| Hindrance { why, destroys: true })
-        .or_else(|| does_more(found, features, moves, book).map(|why| Hindrance { why, destroys: false }))
+        .or_else(|| does_more(found, features, book).map(|why| Hindrance { why, destroys: false }))
 }
 
 /// A word of the name, or a choice, that takes away for good.
@@ -43,16 +38,14 @@ fn destroys(found: &Found<'_>, features: &[Feature<'_>], book: &Rulebook) -> Opt
     offers.map(|feature| format!("a parameter offers {}", quoted(feature.source)))
 }
 
-fn does_more(found: &Found<'_>, features: &[Feature<'_>], moves: bool, book: &Rulebook) -> Option<String> {
+fn does_more(found: &Found<'_>, features: &[Feature<'_>], book: &Rulebook) -> Option<String> {
     let begins = found.text.lead.is_some_and(|at| at < IN_FRONT);
     // A verb that may leave all as it was is no reason by itself.
     let is_either = lead_is_either(found, book);
-    let counts = |feature: &&Feature<'_>| !(is_either && feature.key == Key::Group(Slot::Lead, Group::Write));
+    let may_look = |key| matches!(key, Key::Group(Slot::Lead, Group::Write | Group::Run));
+    let counts = |feature: &&Feature<'_>| !(is_either && may_look(feature.key));
     if let Some(why) = features.iter().filter(counts).find_map(|feature| by_feature(feature, begins)) {
         return Some(why);
-    }
-    if moves {
-        return Some("it commits money".to_owned());
     }
     if let Some(token) = found.text.destroying(&book.lexicon) {
         return Some(format!("its description says {}", quoted(token.written)));
@@ -64,7 +57,7 @@ fn does_more(found: &Found<'_>, features: &[Feature<'_>], moves: bool, book: &Ru
 /// Whether the verb of the name may leave all as it was.
 pub(super) fn lead_is_either(found: &Found<'_>, book: &Rulebook) -> bool {
     let word = found.name.verb().and_then(|(_, id)| book.lexicon.word((*id)?));
-    word.is_some_and(|word| word.is_either)
+    word.is_some_and(|word| word.is_either || (word.computes && found.parameters.are_only_numbers()))
 }
 
 fn by_feature(feature: &Feature<'_>, begins: bool) -> Option<String> {
@@ -77,6 +70,7 @@ fn by_feature(feature: &Feature<'_>, begins: bool) -> Option<String> {
             Some(format!("it {}", kind.says()))
         }
         Key::Flag(Flag::Phrase(Phrase::AnyCode)) => Some(format!("its description says {source}")),
+        Key::Flag(Flag::Commits) => Some("it commits money".to_owned()),
         Key::Group(Slot::Choice, group) if group.takes_away() || group == Group::Money => {
             Some(format!("a parameter offers {source}"))
         }

@@ -5,7 +5,8 @@ use gatelodge_policy::Category;
 use super::Case;
 use crate::classify::quoted;
 use crate::features::{Feature, Flag, Found, Key, Phrase, Slot};
-use crate::lexicon::{Group, Word};
+use crate::lexicon::Word;
+use crate::model::OUTCOMES;
 use crate::rulebook::Rulebook;
 use crate::signals::SignalKind;
 
@@ -29,10 +30,11 @@ pub(super) fn facts(case: &Case<'_, '_>) -> Vec<Fact> {
         tell(fact(feature, case.found), is_weak, &mut told);
     }
     let is_unknown = case.verdict.category == Category::Unknown;
-    if told.is_empty() && !is_unknown {
+    let names_none = |told: &[Fact]| !told.iter().any(|fact| fact.text.contains('`'));
+    if names_none(&told) && !is_unknown {
         tell(verb(case), false, &mut told);
     }
-    if told.is_empty() || is_unknown {
+    if names_none(&told) || is_unknown {
         not_understood(case).into_iter().for_each(|fact| tell(Some(fact), false, &mut told));
     }
     if case.verdict.category != Category::Read {
@@ -90,33 +92,10 @@ fn not_understood(case: &Case<'_, '_>) -> Vec<String> {
 
 /// How much a feature speaks for a category against the others.
 fn weight(key: Key, category: Category, book: &Rulebook) -> f64 {
-    let [read, change, destroy] = book.model.points(key);
-    match category {
-        Category::Read => read - change.max(destroy),
-        Category::Write => change - read,
-        Category::Destructive => destroy - read.max(change),
-        Category::Execute => match key {
-            Key::Group(slot, Group::Run) => 4.0 + order(slot),
-            Key::Flag(flag) => book.bent_flags.get(&flag).map_or(0.0, |(runs, _)| runs + 3.0),
-            _ => change.max(destroy) - read,
-        },
-        Category::Financial => match key {
-            Key::Group(slot, Group::Money) => 4.0 + order(slot),
-            Key::Flag(flag) => book.bent_flags.get(&flag).map_or(0.0, |(_, moves)| moves + 2.0),
-            _ => change.max(destroy) - read,
-        },
-        Category::Unknown => 0.0,
-    }
-}
-
-/// Names before texts.
-fn order(slot: Slot) -> f64 {
-    match slot {
-        Slot::Lead => 4.0,
-        Slot::Says => 2.0,
-        Slot::Name => 1.0,
-        Slot::First | Slot::Rest | Slot::Choice | Slot::Parameter => 0.0,
-    }
+    let points = book.model.points(key);
+    let own = OUTCOMES.iter().zip(points).find(|(outcome, _)| **outcome == category);
+    let mean = points.iter().sum::<f64>() / points.len() as f64;
+    own.map_or(0.0, |(_, own)| own - mean)
 }
 
 /// A feature in words.
@@ -138,6 +117,8 @@ pub(super) fn fact(feature: &Feature<'_>, found: &Found<'_>) -> Option<String> {
         },
         Key::Flag(Flag::NoParameters) => "it takes no parameters".to_owned(),
         Key::Flag(Flag::NoVerb) => return None,
+        Key::Flag(Flag::OnlyNumbers) => "it takes nothing but numbers".to_owned(),
+        Key::Flag(Flag::Commits) => "its name commits money".to_owned(),
         Key::Flag(Flag::Phrase(Phrase::Denies)) => format!("its description denies {source}"),
         Key::Flag(Flag::Phrase(_)) => format!("its description says {source}"),
         Key::Flag(Flag::Signal(SignalKind::NoDescription | SignalKind::CrowdedServer)) => return None,

@@ -32,6 +32,8 @@ pub(crate) fn find<'t>(found: &Found<'t>, book: &Rulebook) -> Vec<Feature<'t>> {
     let flags = [
         (Flag::NoParameters, found.parameters.count == 0 && !found.parameters.is_odd),
         (Flag::NoVerb, found.name.lead.is_none() && found.text.lead.is_none() && found.text.is_known(&book.lexicon)),
+        (Flag::OnlyNumbers, found.parameters.are_only_numbers()),
+        (Flag::Commits, commits(found.name, &book.lexicon)),
     ];
     let flags = flags.into_iter().filter(|(_, is_set)| *is_set);
     features.extend(flags.map(|(flag, _)| Feature { key: Key::Flag(flag), source: "" }));
@@ -39,6 +41,14 @@ pub(crate) fn find<'t>(found: &Found<'t>, book: &Rulebook) -> Vec<Feature<'t>> {
     features.sort_by_key(|feature| feature.key);
     features.dedup_by_key(|feature| feature.key);
     features
+}
+
+/// Whether the name commits money: a verb that does, and a thing of money.
+fn commits(name: &Name, lexicon: &Lexicon) -> bool {
+    let words = || name.words.iter().filter_map(|(_, id)| lexicon.word((*id)?));
+    let nouns = words().filter(|word| word.is_money).count();
+    // `order` may be both, but not at once.
+    words().any(|word| word.commits && (!word.is_money || nouns > 1)) && nouns > 0
 }
 
 fn word<'t>(slot: Slot, id: Option<WordId>, source: &'t str, lexicon: &Lexicon, features: &mut Vec<Feature<'t>>) {

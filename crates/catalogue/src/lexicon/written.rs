@@ -6,8 +6,8 @@ use serde::Deserialize;
 
 use super::{Group, Lexicon};
 
-/// Points for the three outcomes: Read, changes, Destructive.
-pub(crate) type Points = [f64; 3];
+/// Points for the five outcomes: Read, Write, Execute, Destructive, Financial.
+pub(crate) type Points = [f64; 5];
 
 /// The file.
 #[derive(Debug, Deserialize)]
@@ -22,8 +22,8 @@ pub(crate) struct Written {
     pub flags: BTreeMap<String, Points>,
     pub choice: Choice,
     pub parameters: Parameters,
-    pub bent: BentFlags,
     pub borders: Borders,
+    pub leans: Leans,
 }
 
 #[derive(Debug, Deserialize)]
@@ -34,11 +34,9 @@ pub(crate) struct GroupEntry {
     doubtful: String,
     #[serde(default)]
     either: String,
+    #[serde(default)]
+    computes: String,
     pub prior: Prior,
-    #[serde(default)]
-    pub runs: [f64; 5],
-    #[serde(default)]
-    pub moves: [f64; 5],
 }
 
 /// Points by the place a word stands in.
@@ -96,14 +94,6 @@ pub(crate) struct Parameters {
     pub gone_prior: Points,
 }
 
-/// Points of facts for running something and for moving money.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct BentFlags {
-    pub runs: BTreeMap<String, f64>,
-    pub moves: BTreeMap<String, f64>,
-}
-
 /// Where one category ends and the next begins.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -114,20 +104,23 @@ pub(crate) struct Borders {
     pub read_if_either: f64,
     /// The same where no verb looks.
     pub read_without_verb: f64,
-    /// The least share of Destructive, where a word takes something away.
-    pub destroy: f64,
-    /// The same where no word takes anything away.
-    pub destroy_without_word: f64,
-    /// The same, of what is not Read, where the server itself says so.
+    /// The least share of Destructive or Financial, of what is not Read, where no word speaks of it.
+    pub without_word: f64,
+    /// The least share of Destructive, of what is not Read, where the server itself says so.
     pub destroy_if_claimed: f64,
-    /// The least points for Execute.
-    pub runs: f64,
-    /// The points above which only a verb that takes away makes it Destructive.
-    pub runs_for_sure: f64,
-    /// The least points for Financial.
-    pub moves: f64,
+    /// The least share of an outcome, of what is not Read, where there is no verb.
+    pub without_verb: f64,
     /// The share of Read that a `readOnlyHint: false` does not change.
     pub sure_of_read: f64,
+}
+
+/// How much more than its share an outcome counts against Write: of two readings the riskier one.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Leans {
+    pub execute: f64,
+    pub destroy: f64,
+    pub money: f64,
 }
 
 impl Written {
@@ -152,6 +145,9 @@ impl Written {
                 lexicon.add_verb(verb, group);
                 lexicon.change(verb, |word| word.is_either = true);
             }
+        }
+        for verb in self.groups.values().flat_map(|entry| entry.computes.split_whitespace()) {
+            lexicon.change(verb, |word| word.computes = true);
         }
         for noun in self.money.nouns.split_whitespace() {
             lexicon.change(noun, |word| word.is_money = true);

@@ -4,22 +4,20 @@ use std::collections::BTreeMap;
 
 use super::Example;
 use crate::features::{Key, Slot};
-use crate::labels::Label;
-use crate::model::{Model, Points, Shares, add, kept};
+use crate::lexicon::Points;
+use crate::model::{Model, add, kept, shared};
 use crate::rulebook::Rulebook;
-use gatelodge_policy::Category;
 
 const ROUNDS: usize = 150;
 const STEP: f64 = 0.5;
-/// How hard groups and facts are pulled back to the lexicon's points, and words to nothing.
-const PULL_OF_GROUPS: f64 = 0.002;
-const PULL_OF_WORDS: f64 = 0.0015;
+/// How hard features are pulled back to the lexicon's points, as if so many examples spoke for these.
+const PULL: f64 = 1.5;
 /// Later words of a description say little of the tool, and there are many.
-const PULL_OF_REST: f64 = 0.02;
+const PULL_OF_REST: f64 = 4.0;
 /// A word needs so many examples.
 const LEAST_EXAMPLES: usize = 4;
 /// A feature that ends with less is dropped.
-const LEAST_WEIGHT: f64 = 0.02;
+const LEAST_WEIGHT: f64 = 0.05;
 
 /// Fits a model; `book` holds where it begins.
 pub(super) fn fit(examples: &[&Example], book: &Rulebook) -> Model {
@@ -31,19 +29,18 @@ pub(super) fn fit(examples: &[&Example], book: &Rulebook) -> Model {
     uses.retain(|key, count| *count >= LEAST_EXAMPLES || begin.weights.contains_key(key));
     let keys: Vec<Key> = uses.into_keys().collect();
     let places: BTreeMap<Key, usize> = keys.iter().enumerate().map(|(at, key)| (*key, at)).collect();
-    let sum: f64 = examples.iter().map(|example| example.weight).sum();
     let rows: Vec<Row> = examples
         .iter()
         .map(|example| Row {
             features: example.keys.iter().filter_map(|key| places.get(key).copied()).collect(),
-            aim: aim(example.label),
-            weight: example.weight / sum,
+            may_be: example.may_be,
+            weight: example.weight,
         })
         .collect();
     let anchors: Vec<Points> = keys.iter().map(|key| begin.points(*key)).collect();
     let mut weights = anchors.clone();
     let mut bias = begin.bias;
-    let mut speeds = vec![[1e-8_f64; 3]; keys.len() + 1];
+    let mut speeds = vec![[1e-8_f64; 5]; keys.len() + 1];
     for _ in 0..ROUNDS {
         let (slopes, slope_of_bias) = slopes(&rows, &weights, bias);
         for (at, key) in keys.iter().enumerate() {
@@ -71,38 +68,32 @@ pub(super) fn fit(examples: &[&Example], book: &Rulebook) -> Model {
 /// An example, as numbers.
 struct Row {
     features: Vec<usize>,
-    aim: Points,
+    may_be: [bool; 5],
     weight: f64,
 }
 
 fn pull(key: Key) -> f64 {
     match key {
         Key::Word(Slot::Rest, _) => PULL_OF_REST,
-        Key::Word(..) => PULL_OF_WORDS,
-        Key::Group(..) | Key::Flag(_) => PULL_OF_GROUPS,
+        Key::Word(..) | Key::Group(..) | Key::Flag(_) => PULL,
     }
 }
 
-/// The outcome that a label stands for.
-fn aim(label: Label) -> Points {
-    match label {
-        Label::Category(Category::Read) => [1.0, 0.0, 0.0],
-        Label::Category(Category::Destructive) => [0.0, 0.0, 1.0],
-        Label::Category(_) | Label::Change => [0.0, 1.0, 0.0],
-    }
-}
-
-/// How the mean error changes with each weight.
+/// How the error changes with each weight. Where a label leaves several outcomes open, the aim is what the model itself
+/// makes of these.
 fn slopes(rows: &[Row], weights: &[Points], bias: Points) -> (Vec<Points>, Points) {
     let mut slopes = vec![Points::default(); weights.len()];
     let mut of_bias = Points::default();
-    for Row { features, aim, weight } in rows {
+    for Row { features, may_be, weight } in rows {
         let mut sum = bias;
         features.iter().filter_map(|at| weights.get(*at)).for_each(|points| add(&mut sum, *points));
-        let shares = Shares::of(sum);
-        let [read, change, destroy] = *aim;
-        let error =
-            [(shares.read - read) * weight, (shares.change - change) * weight, (shares.destroy - destroy) * weight];
+        let shares = shared(sum);
+        let open: f64 = shares.iter().zip(may_be).filter(|(_, may_be)| **may_be).map(|(share, _)| share).sum();
+        let mut error = shares;
+        for (error, may_be) in error.iter_mut().zip(may_be) {
+            let aim = if *may_be { *error / open.max(1e-12) } else { 0.0 };
+            *error = (*error - aim) * weight;
+        }
         add(&mut of_bias, error);
         for at in features {
             if let Some(slope) = slopes.get_mut(*at) {

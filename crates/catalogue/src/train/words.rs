@@ -8,7 +8,7 @@ use crate::labels::Labelled;
 use crate::lexicon::Lexicon;
 use crate::name::split;
 use crate::parameters::Parameters;
-use crate::text::plain;
+use crate::text::{Text, plain};
 
 /// So many servers must use a word.
 const LEAST_SERVERS: usize = 4;
@@ -21,12 +21,12 @@ pub(super) fn add_common(lexicon: &mut Lexicon, tools: &[Labelled<'_>], servers:
         let own = &tool.item.tool;
         let description = plain(own.description.as_deref().unwrap_or_default());
         let named = split(&own.name).into_iter();
-        let told = description.text.split(|letter: char| !letter.is_alphanumeric() && letter != '\'');
-        let told = told.filter(|word| !word.is_empty()).map(str::to_lowercase);
+        let text = Text::of(&description.text, lexicon);
+        let told = text.tokens.iter().map(|token| token.written.to_lowercase());
         let parameters = Parameters::of(own.schema);
         let taken = parameters.list.iter().flat_map(|own| own.joined.split('_')).map(str::to_owned);
         for word in named.chain(told).chain(taken) {
-            if word.len() > 1 && word.chars().all(char::is_alphabetic) {
+            if word.chars().nth(1).is_some() && word.chars().all(char::is_alphabetic) {
                 users.entry(word).or_default().insert(*at);
             }
         }
