@@ -17,6 +17,8 @@ use super::{Side, events};
 const TAG: &str = "io.modelcontextprotocol/subscriptionId";
 /// What the client calls its request to listen.
 const OWN: &str = "\"o\\u0077n\"";
+/// What only the server says. We tell of lists, too, where a server is slow to answer.
+const OF_SERVER: &str = "\"x-nth\"";
 const COUNT: usize = 40;
 
 /// Notifications that a client is promised, each with members that nobody knows.
@@ -30,9 +32,10 @@ fn said(chance: &mut Chance, far: Era) -> Vec<String> {
         let params = [("_meta", meta), ("notifications", heard)];
         texts.push(said::told(chance, "notifications/subscriptions/acknowledged", &params));
     }
-    texts.extend((0..COUNT).map(|_| {
+    texts.extend((0..COUNT).map(|nth| {
         let meta = chance.object(2, false, tag);
-        said::told(chance, "notifications/prompts/list_changed", &[("_meta", meta)])
+        let params = [("_meta", meta), ("x-nth", nth.to_string())];
+        said::told(chance, "notifications/prompts/list_changed", &params)
     }));
     texts
 }
@@ -72,7 +75,7 @@ async fn heard(side: &Side) -> Vec<String> {
             raw.extend_from_slice(frame.expect("a frame").data_ref().expect("data"));
             if raw.ends_with(b"\n\n") {
                 let text = String::from_utf8(std::mem::take(&mut raw)).expect("UTF-8");
-                got.extend(events(&text).into_iter().filter(|text| text.contains("prompts/list_changed")));
+                got.extend(events(&text).into_iter().filter(|text| text.contains(OF_SERVER)));
             }
         }
     };
@@ -89,7 +92,7 @@ async fn come_through(era: Era, far: Era, path: &'static str) {
     let key = if far == Era::Modern && era == Era::Modern { "listen" } else { "GET" };
     across.side.echo.will(key, Script { texts: texts.clone(), is_stream: true });
     let got = heard(&across.side).await;
-    let wanted = texts.iter().filter(|text| text.contains("prompts/list_changed"));
+    let wanted = texts.iter().filter(|text| text.contains(OF_SERVER));
     for (got, wanted) in got.iter().zip(wanted) {
         let context = format!("{era:?} to {far:?} at {path}\nsaid {wanted:?}\ngot {got:?}");
         let ((got, meta, tag), (wanted, wanted_meta, _)) = (untagged(got), untagged(&filled(wanted, &[(ID, "0")])));
