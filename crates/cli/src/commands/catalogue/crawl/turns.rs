@@ -5,7 +5,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use tokio::sync::{Semaphore, oneshot};
 
 /// A package with more text than this is large. Reading takes some forty times the text's memory.
@@ -55,12 +55,8 @@ impl Turns {
         };
         let (tell, told) = oneshot::channel();
         let job: Job = Box::new(move || drop(tell.send(read(unpacked))));
-        self.large
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .send(job)
-            .ok()
-            .context("the thread for large packages has ended")?;
+        let sent = self.large.lock().unwrap_or_else(PoisonError::into_inner).send(job);
+        sent.map_err(|_| anyhow!("the thread for large packages has ended"))?;
         Ok(told.await?)
     }
 }
