@@ -252,6 +252,11 @@ impl Gateway {
     /// Whether what a long stream was opened by is still in force: the grant with its labels, its server, what is accepted
     /// of that, and the policy's version.
     pub(crate) fn still_holds(&self, visit: &Visit) -> bool {
+        self.is_in_force(visit) && visit.acceptances == visit.upstream.acceptances()
+    }
+
+    /// The same for a call that was judged: what somebody accepts meanwhile of the server's tools does not change that.
+    pub(crate) fn is_in_force(&self, visit: &Visit) -> bool {
         let live = self.live();
         let config = &visit.grant.config;
         let Some(grant) = live.grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now())) else {

@@ -32,7 +32,7 @@ impl Gateway {
         let Some(now) = now.filter(|now| now.grant.config.id == config.id && now.grant.lets_go_on(&visit.side)) else {
             return Now::Over;
         };
-        if self.still_holds(visit) && visit.acceptances == visit.upstream.acceptances() {
+        if self.still_holds(visit) {
             return Now::Same;
         }
         Now::Other(Box::new(Visit { side: visit.side.clone(), trace: visit.trace.clone(), ..now }))

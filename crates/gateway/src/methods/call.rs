@@ -208,7 +208,7 @@ async fn walk(
         let unanswered = || Err(SendError::Unusable("the client did not answer what the server asked".to_owned()));
         let next = tokio::time::timeout(gw.settings.answer_time, asking).await.unwrap_or_else(|_| unanswered());
         // The client may think for minutes. What was judged before holds only if nothing has changed.
-        if !gw.still_holds(visit) {
+        if !gw.is_in_force(visit) {
             let what = "the grant, its policy or the server changed while the client was asked";
             break Err(SendError::Unusable(what.to_owned()));
         }
