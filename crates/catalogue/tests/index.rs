@@ -40,7 +40,7 @@ fn some() -> Vec<PackageFacts> {
         package(
             Source::Pypi,
             "mcp-server-git",
-            vec![tool("git_commit", Category::Write), tool("git_log", Category::Read)],
+            vec![ToolFacts { optional: true, ..tool("git_commit", Category::Write) }, tool("git_log", Category::Read)],
         ),
         package(
             Source::Pypi,
@@ -104,6 +104,28 @@ fn a_file_that_is_cut_off_anywhere_is_told_as_such() {
 }
 
 #[test]
+fn a_tool_that_is_there_only_under_a_setting_is_told_as_such() {
+    let index = Index::open(&file()).unwrap();
+    let server = index.find(None, "mcp-server-git").unwrap();
+    let optional: Vec<_> = server.tools().filter(|tool| tool.is_optional()).map(|tool| tool.name()).collect();
+    assert_eq!(optional, ["git_commit"]);
+    let known = Known::of(&server);
+    known.with(|tools| {
+        let told: Vec<_> = tools.iter().map(|(tool, own)| (tool.name.as_ref(), own.optional)).collect();
+        assert_eq!(told, [("git_commit", true), ("git_log", false)]);
+    });
+}
+
+#[test]
+fn the_format_before_is_still_read() {
+    let mut older = file();
+    older[8] = 1;
+    assert_eq!(Index::open(&older).unwrap().servers().len(), 3);
+    older[8] = 0;
+    assert_eq!(Index::open(&older).unwrap_err(), OpenIndexError::Foreign);
+}
+
+#[test]
 fn foreign_newer_and_damaged_files_are_told_apart() {
     for foreign in
         [&b""[..], b"PK\x03\x04", b"{\"a\": 1}", b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"]
@@ -111,8 +133,8 @@ fn foreign_newer_and_damaged_files_are_told_apart() {
         assert_eq!(Index::open(foreign).unwrap_err(), OpenIndexError::Foreign);
     }
     let mut newer = file();
-    newer[8] += 1;
-    assert_eq!(Index::open(&newer).unwrap_err(), OpenIndexError::Newer { found: u32::from(newer[8]) });
+    newer[8] = 3;
+    assert_eq!(Index::open(&newer).unwrap_err(), OpenIndexError::Newer { found: 3 });
     let mut damaged = file();
     *damaged.last_mut().unwrap() ^= 1;
     assert_eq!(Index::open(&damaged).unwrap_err(), OpenIndexError::Damaged);

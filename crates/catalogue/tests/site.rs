@@ -113,6 +113,17 @@ const SEEDS: [(&str, &str, &str, u32); 5] = [
 ];
 
 #[test]
+fn a_tool_that_is_there_only_under_a_setting_is_marked() {
+    let mut books = facts(Source::Pypi, "books", &[("burn_book", &[]), ("get_book", &[])]);
+    books.tools[0].optional = true;
+    let files = site(vec![books]);
+    let marked = |path: &str| words(&files[path]).matches("only under a setting").count();
+    assert_eq!(marked("servers/pypi/books/index.html"), 1);
+    assert_eq!(marked("servers/pypi/books/tools/burn_book.html"), 1);
+    assert_eq!(marked("servers/pypi/books/tools/get_book.html"), 0);
+}
+
+#[test]
 fn each_seed_page_has_every_part_with_the_same_category_level_rule_and_numbers() {
     let files = pharo();
     for (tool, level, category, max) in SEEDS {

@@ -215,6 +215,24 @@ fn an_index_that_does_not_answer_is_said_so() {
 }
 
 #[test]
+fn a_line_that_is_no_name_is_an_outcome_and_stops_nothing() {
+    let index = Index::serve([("Book-MCP", wheel(&[("a.py", SERVER)]))]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let (names, out) = (folder.path().join("names.txt"), folder.path().join("out"));
+    fs::write(&names, "actionkit-(slack)\nBook-MCP\n@scope/name/tree/main\n").expect("written");
+    let more = ["--names", names.to_str().expect("text")];
+    let told = run(&index, &out, &more);
+    assert!(told.status.success(), "{told:?}");
+    let wanted = [("@scope/name/tree/main", "not-a-name"), ("Book-MCP", "tools"), ("actionkit-(slack)", "not-a-name")];
+    let wanted = wanted.map(|(name, outcome)| (name.to_owned(), outcome.to_owned()));
+    assert_eq!(outcomes(&out), BTreeMap::from(wanted.clone()));
+    assert!(String::from_utf8(told.stdout).expect("text").contains("not-a-name  2"));
+    // A second run has nothing to add.
+    assert!(run(&index, &out, &more).status.success());
+    assert_eq!(lines(&out.join("done.jsonl")).len(), 3);
+}
+
+#[test]
 fn memory_is_bounded_for_large_packages() {
     let module: String = (0..4_000)
         .map(|at| format!("@mcp.tool()\ndef tool_{at}(a: int, b: str = 'x' * {at}) -> dict:\n    'Does it {at}.'\n    return {{'a': [a, {at}, (a + {at}) * 2], 'b': b}}\n\n"))
@@ -223,7 +241,7 @@ fn memory_is_bounded_for_large_packages() {
     let names: Vec<String> = (0..40).map(|at| format!("big/m{at}.py")).collect();
     let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), module.as_str())).collect();
     let large = wheel(&files);
-    let packages: Vec<(String, Vec<u8>)> = (0..2).map(|at| (format!("big{at}-mcp"), large.clone())).collect();
+    let packages: Vec<(String, Vec<u8>)> = (0..4).map(|at| (format!("big{at}-mcp"), large.clone())).collect();
     let index = Index::serve(packages.iter().map(|(name, wheel)| (name.as_str(), wheel.clone())));
     let folder = tempfile::tempdir().expect("a folder");
     let mut child = crawl(&index, folder.path(), &["--connections", "8"]).spawn().expect("the program runs");
@@ -236,6 +254,6 @@ fn memory_is_bounded_for_large_packages() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let outcomes = outcomes(folder.path());
-    assert_eq!(outcomes.values().filter(|outcome| *outcome == "tools").count(), 2, "{outcomes:?}");
+    assert_eq!(outcomes.values().filter(|outcome| *outcome == "tools").count(), 4, "{outcomes:?}");
     assert!(most < 500 << 10, "{most} KiB");
 }

@@ -113,6 +113,25 @@ fn a_server_is_shown_with_its_grade_its_tools_and_a_policy_that_loads() {
 }
 
 #[test]
+fn a_tool_that_is_there_only_under_a_setting_is_shown_as_such() {
+    let house = house();
+    let mut rare = tool("burn_book", "Destructive", &[]);
+    rare["optional"] = json!(true);
+    house.write("facts.jsonl", &package("pypi", "books", &[tool("get_book", "Read", &[]), rare]));
+    assert_eq!(house.run(&["catalogue", "index", "facts.jsonl", "--out", "i.glx"]).code, 0);
+    let run = house.run(&["catalogue", "show", "books", "--index", "i.glx"]);
+    let marked: Vec<_> = run.stdout.lines().filter(|line| line.contains("only under a setting")).collect();
+    assert!(matches!(marked.as_slice(), [line] if line.contains("burn_book")), "{}", run.stdout);
+    let run = house.run(&["catalogue", "show", "books", "burn_book", "--index", "i.glx"]);
+    assert!(run.stdout.contains("only under a setting"), "{}", run.stdout);
+    let all = told(&house.run(&["catalogue", "show", "books", "--json", "--index", "i.glx"]));
+    let optional: Vec<_> = all["tools"].as_array().unwrap().iter().map(|tool| &tool["optional"]).collect();
+    assert_eq!(optional, [&json!(true), &Value::Null]);
+    let found = told(&house.run(&["catalogue", "search", "burn", "--json", "--index", "i.glx"]));
+    assert_eq!(found["tools"][0]["optional"], true);
+}
+
+#[test]
 fn an_update_takes_what_is_an_index_and_keeps_the_old_one_otherwise() {
     let house = with_index();
     let servers = |house: &House| {

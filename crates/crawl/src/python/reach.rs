@@ -11,6 +11,10 @@ use crate::found::SourceFile;
 
 /// The most ways to one tool that are kept; one with more is reached.
 const MOST_WAYS: usize = 12;
+/// The most text that is searched for names.
+const MOST_SEARCHED: usize = 1 << 30;
+/// The longest list of what an import asks for.
+const LONGEST_IMPORT: usize = 20_000;
 /// How often what is off may lead to more that is off.
 const ROUNDS: usize = 10;
 
@@ -142,27 +146,8 @@ impl<'f> Reader<'f> {
 
     /// Finds what is not reached by default.
     pub fn settle(&mut self) {
-        let mut importers: HashMap<usize, Vec<usize>> = HashMap::new();
-        if !self.reach.imports.values().any(|seen| seen.values().any(|is_on| !is_on)) {
-            self.reach.imports.clear();
-        } else {
-            for (at, file) in self.files.all().iter().enumerate() {
-                for statement in imports(file.text) {
-                    let targets = statement.iter().flat_map(|(up, module, item)| self.targets(at, *up, module, *item));
-                    for target in targets.collect::<HashSet<_>>() {
-                        importers.entry(target).or_default().push(at);
-                    }
-                }
-            }
-        }
-        let files = self.files.all();
-        let entered = &self.entered;
-        let matters = |def: &usize, calls: &Calls| entered.contains_key(def) || calls.seen.iter().any(|(.., on)| !on);
-        for (_, calls) in self.reach.calls.iter_mut().filter(|(def, calls)| matters(def, calls)) {
-            let seen: HashSet<_> = calls.seen.iter().map(|(call, ..)| call).collect();
-            let used: usize = files.iter().map(|file| times_used(file.text, &calls.name)).sum();
-            calls.is_used_elsewhere = used > seen.len();
-        }
+        self.count_uses();
+        let importers = self.importers();
         for _ in 0..ROUNDS {
             let reach = &self.reach;
             let files = reach.imports.iter().filter(|(file, seen)| {
@@ -176,6 +161,38 @@ impl<'f> Reader<'f> {
             if is_same {
                 break;
             }
+        }
+    }
+
+    /// The files with statements that import a file, each as often as it has some. Only asked for where some are off.
+    fn importers(&mut self) -> HashMap<usize, Vec<usize>> {
+        let mut importers: HashMap<usize, Vec<usize>> = HashMap::new();
+        if self.reach.imports.values().all(|seen| seen.values().all(|is_on| *is_on)) {
+            self.reach.imports.clear();
+            return importers;
+        }
+        for (at, file) in self.files.all().iter().enumerate() {
+            for statement in imports(file.text) {
+                let targets = statement.iter().flat_map(|(up, module, item)| self.targets(at, *up, module, *item));
+                for target in targets.collect::<HashSet<_>>() {
+                    importers.entry(target).or_default().push(at);
+                }
+            }
+        }
+        importers
+    }
+
+    /// Finds the functions that are used where no call of them was seen.
+    fn count_uses(&mut self) {
+        let (files, entered) = (self.files.all(), &self.entered);
+        let matters = |def: &usize, calls: &Calls| entered.contains_key(def) || calls.seen.iter().any(|(.., on)| !on);
+        let mut asked: Vec<_> = self.reach.calls.iter_mut().filter(|(def, calls)| matters(def, calls)).collect();
+        let text: usize = files.iter().map(|file| file.text.len()).sum();
+        let is_too_much = text.saturating_mul(asked.len()) > MOST_SEARCHED;
+        for (_, calls) in &mut asked {
+            let seen: HashSet<_> = calls.seen.iter().map(|(call, ..)| call).collect();
+            let used = || files.iter().map(|file| times_used(file.text, &calls.name)).sum::<usize>();
+            calls.is_used_elsewhere = is_too_much || used() > seen.len();
         }
     }
 
@@ -249,8 +266,9 @@ fn imports(text: &str) -> Vec<Vec<(usize, &str, Option<&str>)>> {
             continue;
         };
         let from_here = text.get(start..).unwrap_or_default();
-        let end = if line.contains('(') { from_here.find(')') } else { from_here.find('\n') };
-        let statement = from_here.get(..end.unwrap_or(from_here.len())).unwrap_or_default();
+        let last = if line.contains('(') { ')' } else { '\n' };
+        let end = from_here.char_indices().take(LONGEST_IMPORT).find(|(_, letter)| *letter == last).map(|(at, _)| at);
+        let statement = from_here.get(..end.unwrap_or(line.len())).unwrap_or_default();
         let items = statement.split_once(" import ").map_or("", |(_, items)| items);
         let module = module.trim();
         let name = module.trim_start_matches('.');
