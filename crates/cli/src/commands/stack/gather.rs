@@ -97,7 +97,7 @@ fn of_file(path: &Path, client: Option<&'static Client>, index: &Index) -> Resul
     let held = Held::read(path).map_err(|trouble| told(trouble.0))?;
     let bytes = held.bytes().ok_or_else(|| Usage(format!("there is no file `{}`", path.display())))?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let (mut entries, mut fault) = (Vec::new(), None);
+    let (mut entries, mut fault, mut is_read) = (Vec::new(), None, false);
     let mut known: Vec<Vec<String>> = Vec::new();
     // A form is known by where its servers stand. Which client reads the file nobody says, so all of them count.
     for own in client.map_or_else(|| ALL.iter().collect(), |client| vec![client]) {
@@ -107,6 +107,7 @@ fn of_file(path: &Path, client: Option<&'static Client>, index: &Index) -> Resul
         match Document::read(own.format, bytes) {
             Ok(document) if document.is_empty() => return Ok(Vec::new()),
             Ok(document) => {
+                is_read = true;
                 for root in document.roots(own) {
                     if !known.contains(&root) {
                         document
@@ -122,9 +123,9 @@ fn of_file(path: &Path, client: Option<&'static Client>, index: &Index) -> Resul
     }
     match fault {
         _ if !known.is_empty() => bounded(entries),
-        Some(why) => Err(told(why).into()),
-        None if client.is_some() => Ok(entries),
-        None => Err(told("no form of a client is known here; name it with `--client`".to_owned()).into()),
+        Some(why) if !is_read => Err(told(why).into()),
+        _ if client.is_some() => Ok(entries),
+        _ => Err(told("no form of a client is known here; name it with `--client`".to_owned()).into()),
     }
 }
 
