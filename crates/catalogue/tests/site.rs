@@ -288,7 +288,7 @@ fn names_of_others_are_text_wherever_they_turn_up() {
                     continue;
                 }
                 let rest = loose(line, &path);
-                assert!(!rest.contains(['<', '>']) && !rest.contains("](y)"), "{path}: {rest} of {line}");
+                assert!(!rest.contains('<') && !rest.contains("](y)"), "{path}: {rest} of {line}");
                 let own = rest.starts_with('|').then(|| rest.matches('|').count());
                 assert!(bars.is_none() || own.is_none() || bars == own, "{path}: cells of {line}");
                 bars = own;
