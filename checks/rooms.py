@@ -39,7 +39,7 @@ MAY_USE = {
     "fuzz": ROOMS + ["cli", "testkit"],
 }
 
-PURE = ["json", "policy", "mcp", "catalogue"]
+PURE = ["json", "policy", "mcp", "catalogue", "crawl"]
 RUNTIME = ["tokio", "async-std", "smol", "mio"]
 HTTP = ["axum", "h2", "hyper", "reqwest", "ureq"]
 SQL = ["libsqlite3-sys", "postgres", "rusqlite", "sqlx", "sqlx-core", "tokio-postgres"]

@@ -33,6 +33,9 @@ pub enum Level {
 }
 
 impl Level {
+    /// All, the mildest first.
+    pub const ALL: [Self; 4] = [Self::Low, Self::Medium, Self::High, Self::Critical];
+
     /// The level of a category.
     pub fn of(category: Category) -> Self {
         match category {

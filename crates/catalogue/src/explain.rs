@@ -13,6 +13,7 @@ use crate::model::OUTCOMES;
 use crate::rulebook::Rulebook;
 use crate::server::Server;
 use crate::tool::Tool;
+pub(crate) use fact::is_of_name;
 use fact::{Fact, facts};
 use neighbours::not_its_neighbours;
 use siblings::siblings;

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use crate::classify::Level;
-use crate::flow::Flow;
 use crate::index::ToolFacts;
 use crate::signals::SignalKind;
+use crate::stack::leaks;
 
 /// So many tools are more than anybody looks through.
 const CROWD: usize = 60;
@@ -42,8 +42,7 @@ pub fn grade(tools: &[ToolFacts]) -> Grade {
     if high > 0 {
         reasons.push(format!("{} something by what a call says, or cannot be placed", run(high)));
     }
-    let flows = |flow: Flow| tools.iter().any(|tool| tool.flow.contains(&flow));
-    if flows(Flow::ReadsPrivate) && flows(Flow::ReadsUntrusted) && flows(Flow::SendsOutward) {
+    if leaks(tools.iter().flat_map(|tool| tool.flow.iter().copied())) {
         reasons.push("by itself it reads private data, takes in text of strangers, and can send".to_owned());
         step += 1;
     }

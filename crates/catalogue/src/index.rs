@@ -18,6 +18,7 @@ pub use diff::{Change, ChangeKind, changes};
 pub use facts::{Claims, PackageFacts, ParameterFacts, Source, ToolFacts};
 pub use known::Known;
 pub use open::OpenIndexError;
+pub(crate) use rows::normal;
 pub use rows::{Index, IndexedServer, IndexedTool};
 pub use search::{Found, Query};
 pub use write::{WriteIndexError, write_index};

@@ -56,7 +56,7 @@ pub use recommend::{Remedy, effect, recommended};
 pub use server::Server;
 pub use shown::shown;
 pub use signals::{Signal, SignalKind};
-pub use site::{Page, Site};
+pub use site::{Page, Site, html_code};
 pub use stack::{Member, Stack, stack};
 pub use tool::{Annotations, Tool};
 pub use train::{Source as LabelSource, Training, Unseen, train};

@@ -1,7 +1,7 @@
 //! Which package is meant: as people name one, and as clients start one. Only what is a package's name is ever taken from
 //! a command; its arguments are not looked at further.
 
-use crate::index::Source;
+use crate::index::{Source, normal};
 
 /// The longest name of a package.
 const LONGEST: usize = 214;
@@ -15,6 +15,8 @@ pub struct PackageName {
     pub name: String,
     /// The version, if one was named.
     pub version: Option<String>,
+    /// Whether it is only likely that this is what runs.
+    pub is_guess: bool,
 }
 
 impl PackageName {
@@ -39,7 +41,7 @@ impl PackageName {
         let source = if scope.is_empty() { source } else { Some(source.unwrap_or(Source::Npm)) };
         let named = format!("{scope}{name}");
         let version = Some(version.to_owned()).filter(|version| !version.is_empty() && version != "latest");
-        is_name(&named).then_some(Self { source, name: named, version })
+        (is_name(&named) && is_version(behind)).then_some(Self { source, name: named, version, is_guess: false })
     }
 
     /// The package that a command starts; none where that cannot be told.
@@ -47,41 +49,35 @@ impl PackageName {
         let (program, arguments) = words.split_first()?;
         let program = base(program);
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        match program {
-            "npx" | "bunx" | "pnpx" => npm(&words),
-            "npm" | "pnpm" | "yarn" | "bun" => match words.split_first()? {
-                (&("exec" | "x" | "dlx"), rest) => npm(rest),
-                _ => None,
-            },
-            "uvx" => python(&words),
-            "pipx" => match words.split_first()? {
-                (&"run", rest) => python(rest),
-                _ => None,
-            },
-            "uv" => match words.as_slice() {
-                ["tool", "run", rest @ ..] => python(rest),
-                ["run", "--with", package, ..] => Self::python(package),
-                _ => None,
-            },
-            "deno" => words.iter().find_map(|word| word.strip_prefix("npm:")).and_then(|word| npm(&[word])),
+        match (program, words.as_slice()) {
+            ("npx" | "bunx", rest) | ("bun", ["x", rest @ ..]) => NPX.package(rest),
+            ("pnpx", rest) | ("npm", ["exec" | "x", rest @ ..]) | ("pnpm", ["dlx", rest @ ..]) => NPM.package(rest),
+            ("yarn", ["dlx", rest @ ..]) => NPX.package(rest),
+            ("uvx", rest) | ("uv", ["tool", "run", rest @ ..]) => UVX.package(rest),
+            ("pipx", ["run", rest @ ..]) => PIPX.package(rest),
+            ("deno", ["run", rest @ ..]) => DENO.package(rest),
+            // What runs is another word, of which only the packages beside it are known.
+            ("uv", ["run", "--with", package, ..]) => Self::guess(Some(Source::Pypi), package),
+            // A module carries its package's name more often than not.
+            (program, ["-m", module, ..]) if program.starts_with("python") => {
+                Self::guess(Some(Source::Pypi), module.split('.').next()?)
+            }
             // A script in a package that was installed.
-            "node" => words.first().and_then(|path| installed(path)),
-            program if program.starts_with("python") => match words.as_slice() {
-                ["-m", module, ..] => Self::python(module.split('.').next()?),
-                _ => None,
-            },
+            ("node", [path, ..]) => installed(path),
             // On Windows, clients start through the shell.
-            "cmd" => match arguments {
-                [flag, rest @ ..] if flag.eq_ignore_ascii_case("/c") => Self::of_command(rest),
-                _ => None,
-            },
-            // A program that was installed carries its package's name more often than not.
-            program => Self::read(program).filter(|own| own.version.is_none() && own.name.contains("mcp")),
+            ("cmd", [flag, ..]) if flag.eq_ignore_ascii_case("/c") => {
+                let is_plain = words.iter().all(|word| !word.contains(['&', '|', '<', '>', '^', '%']));
+                is_plain.then(|| Self::of_command(arguments.get(1..)?))?
+            }
+            ("npm" | "pnpm" | "yarn" | "bun" | "uv" | "pipx" | "deno" | "cmd", _) => None,
+            // So does a program that was installed.
+            (program, _) => Self::guess(None, program).filter(|own| own.version.is_none() && own.name.contains("mcp")),
         }
     }
 
-    fn python(word: &str) -> Option<Self> {
-        Self::read(word).map(|own| Self { source: Some(Source::Pypi), ..own })
+    fn guess(source: Option<Source>, word: &str) -> Option<Self> {
+        let own = Self::read(word)?;
+        Some(Self { source: source.or(own.source), is_guess: true, ..own })
     }
 }
 
@@ -91,72 +87,119 @@ fn base(program: &str) -> &str {
     name.strip_suffix(".exe").or_else(|| name.strip_suffix(".cmd")).unwrap_or(name)
 }
 
-fn npm(words: &[&str]) -> Option<PackageName> {
-    let named = after(words, &["-p", "--package"]);
-    let word = named.or_else(|| first_plain(words, &["-p", "--package", "-c", "--call", "--registry", "--cache"]))?;
-    PackageName::read(word).map(|own| PackageName { source: Some(Source::Npm), ..own })
+/// A program that starts packages, by the options that may stand before the package. Behind it, they are the server's own.
+/// One that is not listed may take the next word or not: then nobody can tell which package it is.
+struct Starter {
+    source: Source,
+    /// What a package's name begins with.
+    mark: &'static str,
+    /// Options alone. Lists are parted by spaces.
+    switches: &'static str,
+    /// Options with a value.
+    values: &'static str,
+    /// Options whose value is the package; the plain word is then a program in it.
+    names: &'static str,
+    /// Options with a value by which something else may run than what is published under the name.
+    bends: &'static str,
 }
 
-fn python(words: &[&str]) -> Option<PackageName> {
-    const TAKE_ONE: &[&str] = &[
-        "--from",
-        "--with",
-        "-p",
-        "--python",
-        "--index",
-        "--index-url",
-        "--default-index",
-        "-i",
-        "--extra-index-url",
-        "--spec",
-        "--pip-args",
-        "--directory",
-        "--project",
-        "--env-file",
-        "--cache-dir",
-        "--config-file",
-        "--refresh-package",
-    ];
-    let word = after(words, &["--from", "--spec"]).or_else(|| first_plain(words, TAKE_ONE))?;
-    PackageName::python(word)
+const NPM: Starter = Starter {
+    source: Source::Npm,
+    mark: "",
+    switches: "-y --yes -q --quiet -s --silent -f --force -d --verbose --bun --offline --prefer-offline \
+        --prefer-online --ignore-existing --ignore-scripts --legacy-peer-deps",
+    values: "--cache --loglevel --allow-build",
+    names: "--package",
+    bends: "--registry --prefix --userconfig --globalconfig --node-options -w --workspace",
+};
+/// `npm exec` has another `-p`.
+const NPX: Starter = Starter { names: "-p --package", ..NPM };
+const UVX: Starter = Starter {
+    source: Source::Pypi,
+    mark: "",
+    switches: "-q --quiet -v --verbose -n --isolated --offline --refresh -U --upgrade --reinstall --native-tls \
+        --managed-python",
+    values: "-p --python --cache-dir --refresh-package --color --python-preference --prerelease",
+    names: "--from",
+    bends: "-w --with --with-editable --with-requirements --index --index-url --default-index -i \
+        --extra-index-url -f --find-links -c --constraints --overrides --directory --project --env-file \
+        --config-file",
+};
+const PIPX: Starter = Starter {
+    switches: "-q --quiet -v --verbose --pypackages --fetch-missing-python",
+    values: "--python",
+    names: "--spec",
+    bends: "--with --index-url -i --pip-args",
+    ..UVX
+};
+const DENO: Starter = Starter {
+    source: Source::Npm,
+    mark: "npm:",
+    switches: "-A --allow-all -q --quiet -r --reload -R --allow-read -W --allow-write -N --allow-net -E --allow-env \
+        -S --allow-sys --allow-run --allow-ffi --allow-import --cached-only --node-modules-dir",
+    values: "-L --log-level --seed",
+    names: "",
+    bends: "-c --config --import-map --preload --env-file",
+};
+
+fn has(list: &str, option: &str) -> bool {
+    list.split(' ').any(|own| own == option)
 }
 
-/// The value of an option, as the next word or behind `=`.
-fn after<'w>(words: &[&'w str], options: &[&str]) -> Option<&'w str> {
-    for (at, word) in words.iter().enumerate() {
-        if options.contains(word) {
-            return words.get(at + 1).copied();
-        }
-        let behind = word.split_once('=').filter(|(name, _)| options.contains(name));
-        if let Some((_, value)) = behind {
-            return Some(value);
-        }
+impl Starter {
+    /// The package that is started by these words.
+    fn package(&self, words: &[&str]) -> Option<PackageName> {
+        let (mut named, mut is_bent) = (None, false);
+        let mut words = words.iter().copied();
+        let program = loop {
+            let word = words.next()?;
+            if word == "--" {
+                break words.next()?;
+            }
+            if !word.starts_with('-') {
+                break word;
+            }
+            let (option, value) = word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value)));
+            let is_no = option.starts_with("--no-") && !option.ends_with("-package");
+            if is_no || has(self.switches, option) {
+                continue;
+            }
+            [self.values, self.names, self.bends].iter().any(|list| has(list, option)).then_some(())?;
+            let value = value.or_else(|| words.next())?;
+            is_bent |= has(self.bends, option);
+            // Which of two packages has the program, nobody can tell.
+            if has(self.names, option) && named.replace(value).is_some() {
+                return None;
+            }
+        };
+        let own = PackageName::read(named.unwrap_or(program).strip_prefix(self.mark)?)?;
+        own.source.is_none_or(|source| source == self.source).then_some(())?;
+        // A program of another name may be any program of the machine.
+        let is_other = named.is_some() && normal(own.name.rsplit('/').next()?) != normal(program);
+        Some(PackageName { source: Some(self.source), is_guess: is_bent || is_other, ..own })
     }
-    None
-}
-
-/// The first word that is neither an option nor the value of one.
-fn first_plain<'w>(words: &[&'w str], take_one: &[&str]) -> Option<&'w str> {
-    let mut is_value = false;
-    for word in words {
-        if is_value {
-            is_value = false;
-        } else if take_one.contains(word) {
-            is_value = true;
-        } else if !word.starts_with('-') {
-            return Some(word);
-        }
-    }
-    None
 }
 
 /// The package that a script in `node_modules` belongs to.
 fn installed(path: &str) -> Option<PackageName> {
-    let (_, inside) = path.rsplit_once("node_modules/")?;
+    let (_, inside) = path.rsplit_once("node_modules/").filter(|_| !path.starts_with('-'))?;
     let mut parts = inside.split('/');
+    // Two dots lead out of it again.
+    parts.clone().all(|part| part != "..").then_some(())?;
     let first = parts.next()?;
     let name = if first.starts_with('@') { format!("{first}/{}", parts.next()?) } else { first.to_owned() };
-    is_name(&name).then_some(PackageName { source: Some(Source::Npm), name, version: None })
+    is_name(&name).then_some(PackageName { source: Some(Source::Npm), name, version: None, is_guess: false })
+}
+
+/// Whether what stands behind a name says which version. A folder, an archive or a repository in its place is another
+/// package.
+fn is_version(behind: &str) -> bool {
+    let version = behind.trim_start_matches('@');
+    !version.contains(['/', ':', '\\']) && !version.starts_with('.') && !is_archive(version)
+}
+
+fn is_archive(text: &str) -> bool {
+    [".tgz", ".tar", ".gz", ".whl", ".zip"].iter().any(|end| text.ends_with(end))
 }
 
 fn is_name(name: &str) -> bool {
@@ -169,7 +212,7 @@ fn is_name(name: &str) -> bool {
         Some(scoped) => scoped.split_once('/').is_some_and(|(scope, name)| plain(scope) && plain(name)),
         None => plain(name),
     };
-    is_fine && name.len() <= LONGEST
+    is_fine && name.len() <= LONGEST && !is_archive(name)
 }
 
 #[cfg(test)]
@@ -200,6 +243,72 @@ mod tests {
         assert_eq!(started("pipx run mcp-git"), pypi("mcp-git"));
         assert_eq!(started("python3 -m mcp_server_git.server"), pypi("mcp_server_git"));
         assert_eq!(started("/home/ada/bin/mcp-git"), Some((None, "mcp-git".to_owned())));
+    }
+
+    /// The marked word is the package that runs; behind it, options are the server's own.
+    #[test]
+    fn options_behind_the_package_are_the_servers_own() {
+        for line in [
+            "npx -y evil -p good",
+            "npx -y evil --package=good",
+            "npx -- evil -p good",
+            "bunx evil -p good",
+            "bun x evil --package good",
+            "pnpm dlx evil --package=good",
+            "yarn dlx evil -p good",
+            "npm exec evil --package good",
+            "uvx evil --from good",
+            "uvx --python 3.12 evil --from=good",
+            "uv tool run evil --from good",
+            "pipx run evil --spec good",
+            "deno run -A npm:evil npm:good",
+            "cmd /c npx evil -p good",
+        ] {
+            assert_eq!(started(line).map(|(_, name)| name).as_deref(), Some("evil"), "{line}");
+        }
+        for line in [
+            "deno run -A evil.ts npm:good",
+            "deno npm:good",
+            "npx --what good evil",
+            "uvx --what good evil",
+            "npx -p good -p evil serve",
+            "npx -c evil -p good",
+            "npx good@user/evil",
+            "npx good@npm:evil",
+            "npx good@.",
+            "npx good@evil.tgz",
+            "npx good.tgz",
+            "npm exec -p good evil",
+            "pnpm exec good",
+            "node --require=/x/node_modules/good/a.js evil.js",
+            "node /x/node_modules/good/../../evil.js",
+            "cmd /c npx good & evil",
+        ] {
+            assert_eq!(started(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_only_likely_is_a_guess() {
+        let is_guess = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            PackageName::of_command(&words).map(|own| own.is_guess)
+        };
+        for line in [
+            "uv run --with good evil.py",
+            "python3 -m good",
+            "/home/ada/bin/mcp-good",
+            "npx -p good bash",
+            "uvx --from good bash",
+            "uvx --with evil good",
+            "uvx --index-url https://evil.example.com good",
+            "npx --registry https://evil.example.com good",
+        ] {
+            assert_eq!(is_guess(line), Some(true), "{line}");
+        }
+        for line in ["npx -y good", "uvx --from Mcp_Good[cli]==1 mcp-good", "npx -p @acme/good good", "pipx run good"] {
+            assert_eq!(is_guess(line), Some(false), "{line}");
+        }
     }
 
     #[test]

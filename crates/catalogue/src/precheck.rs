@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use crate::classify::Level;
-use crate::flow::Flow;
 use crate::index::ToolFacts;
 use crate::signals::SignalKind;
+use crate::stack::leaks;
 use gatelodge_policy::Category;
 
 /// What to do.
@@ -41,6 +41,13 @@ pub struct Precheck {
 }
 
 impl Precheck {
+    /// With a reason to go no further than `least` on one's own.
+    pub fn at_least(mut self, least: Advice, why: String) -> Self {
+        self.verdict = self.verdict.max(least);
+        self.reasons.push(why);
+        self
+    }
+
     /// Nothing is known.
     pub fn unknown(why: &str) -> Self {
         Self { verdict: Advice::AskFirst, reasons: vec![why.to_owned()] }
@@ -70,8 +77,7 @@ pub fn precheck(tools: &[ToolFacts]) -> Precheck {
         reasons.push(format!("{names}: text that is written for the model, or letters that are not what they seem"));
         asks = true;
     }
-    let flows = |flow: Flow| tools.iter().any(|tool| tool.flow.contains(&flow));
-    if flows(Flow::ReadsPrivate) && flows(Flow::ReadsUntrusted) && flows(Flow::SendsOutward) {
+    if leaks(tools.iter().flat_map(|tool| tool.flow.iter().copied())) {
         reasons.push("by itself it reads private data, takes in text of strangers, and can send".to_owned());
         asks = true;
     }

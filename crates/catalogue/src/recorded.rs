@@ -21,7 +21,7 @@ const READ_AND_NOT_KEPT: &str = "its description, which was read and is not kept
 pub(crate) fn recorded(tool: &Tool<'_>, server: &Server, facts: &ToolFacts) -> Classification {
     let book = Rulebook::built_in();
     let had_description = !facts.signals.contains(&SignalKind::NoDescription);
-    // An empty one is not told as missing.
+    // An empty one is there and not kept: nothing is told of what it says or lacks.
     let tool = &Tool { description: had_description.then_some(Cow::Borrowed("")), ..tool.clone() };
     look(tool, server, book, |found, features| {
         let decided = decide(found, features, tool.annotations, book);

@@ -13,8 +13,11 @@ mod server;
 mod stack;
 mod tool;
 
-use crate::index::{Change, Index, IndexedServer, Known};
+use std::collections::BTreeMap;
+
+use crate::index::{Change, Index, IndexedServer, Known, Source};
 use doc::Doc;
+pub use markdown::html_code;
 
 /// A file of the site.
 #[derive(Debug)]
@@ -30,19 +33,22 @@ pub struct Page {
 pub struct Site<'i> {
     index: &'i Index,
     servers: Vec<IndexedServer<'i>>,
-    /// Changes with their days, the latest last.
-    history: Vec<(String, Change)>,
+    /// Changes of each server with their days, the latest last.
+    history: BTreeMap<(Source, String), Vec<(String, Change)>>,
 }
 
 impl<'i> Site<'i> {
     /// A site of these servers; the pages that are not about one speak of the whole index.
     pub fn new(index: &'i Index, servers: Vec<IndexedServer<'i>>) -> Self {
-        Self { index, servers, history: Vec::new() }
+        Self { index, servers, history: BTreeMap::new() }
     }
 
     /// With what changed on servers, and the day of the index in which it was found; the latest last.
-    pub fn with_history(self, history: Vec<(String, Change)>) -> Self {
-        Self { history, ..self }
+    pub fn with_history(mut self, history: Vec<(String, Change)>) -> Self {
+        for (date, change) in history {
+            self.history.entry((change.source, change.package.clone())).or_default().push((date, change));
+        }
+        self
     }
 
     /// How many files it has.

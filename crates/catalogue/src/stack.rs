@@ -19,6 +19,8 @@ pub struct Member {
     pub name: String,
     /// Its tools; none where nothing is known of it.
     pub tools: Option<Vec<ToolFacts>>,
+    /// Whether it is only likely that these are its tools. It counts as High at least.
+    pub is_guess: bool,
 }
 
 /// What servers add up to.
@@ -55,7 +57,7 @@ pub fn stack(members: &[Member]) -> Stack {
     }
     let unknown: Vec<String> =
         members.iter().filter(|member| member.tools.is_none()).map(|member| member.name.clone()).collect();
-    if !unknown.is_empty() {
+    if members.iter().any(|member| member.tools.is_none() || member.is_guess) {
         level = level.max(Some(Level::High));
     }
     let (combinations, combination_count) = combinations(members);
@@ -69,51 +71,74 @@ impl Member {
         self.tools.as_deref().map(grade)
     }
 
-    /// The highest level of its tools; High where nothing is known of it.
+    /// The highest level of its tools; at least High where nothing is known of it for certain.
     pub fn level(&self) -> Level {
-        match &self.tools {
-            Some(tools) => tools.iter().map(|tool| Level::of(tool.category)).max().unwrap_or(Level::Low),
-            None => Level::High,
-        }
+        let least = if self.is_guess || self.tools.is_none() { Level::High } else { Level::Low };
+        self.tools.iter().flatten().map(|tool| Level::of(tool.category)).fold(least, Level::max)
     }
 
     /// Which of the three its tools have, as bits.
     fn flows(&self) -> u8 {
-        let all = [Flow::ReadsPrivate, Flow::ReadsUntrusted, Flow::SendsOutward];
-        let has = |flow: &Flow| self.tools.iter().flatten().any(|tool| tool.flow.contains(flow));
-        all.iter().enumerate().filter(|(_, flow)| has(flow)).fold(0, |bits, (at, _)| bits | 1 << at)
+        flow_bits(self.tools.iter().flatten().flat_map(|tool| tool.flow.iter().copied()))
     }
 }
 
-/// The smallest sets of servers that have all three.
-fn combinations(members: &[Member]) -> (Vec<Vec<String>>, usize) {
-    const ALL: u8 = 7;
-    let flows: Vec<(u8, &str)> = members.iter().map(|member| (member.flows(), member.name.as_str())).collect();
-    let parts: Vec<&(u8, &str)> = flows.iter().filter(|(flow, _)| *flow != ALL && *flow != 0).collect();
-    let mut told: Vec<Vec<String>> = Vec::new();
-    let mut count = 0;
-    let mut tell = |names: &[&str]| {
-        count += 1;
-        if told.len() < MOST_TOLD {
-            told.push(names.iter().map(|name| (*name).to_owned()).collect());
-        }
+/// All three flows.
+const ALL: u8 = 7;
+
+fn flow_bits(flows: impl Iterator<Item = Flow>) -> u8 {
+    let bit = |flow| match flow {
+        Flow::ReadsPrivate => 1,
+        Flow::ReadsUntrusted => 2,
+        Flow::SendsOutward => 4,
     };
-    flows.iter().filter(|(flow, _)| *flow == ALL).for_each(|(_, name)| tell(&[name]));
-    for (at, (one, first)) in parts.iter().enumerate() {
-        for (next, (other, second)) in parts.iter().enumerate().skip(at + 1) {
+    flows.fold(0, |bits, flow| bits | bit(flow))
+}
+
+/// Whether tools with these flows read private data, take in text of strangers, and can send.
+pub(crate) fn leaks(flows: impl Iterator<Item = Flow>) -> bool {
+    flow_bits(flows) == ALL
+}
+
+/// The smallest sets of servers that have all three. Servers of the same flows are alike, so that what is counted are
+/// sets of flows, however many servers there are.
+fn combinations(members: &[Member]) -> (Vec<Vec<String>>, usize) {
+    let mut groups: [Vec<&str>; 8] = Default::default();
+    for member in members {
+        if let Some(group) = groups.get_mut(usize::from(member.flows())) {
+            group.push(&member.name);
+        }
+    }
+    let group = |flows: u8| groups.get(usize::from(flows)).map_or(&[][..], Vec::as_slice);
+    let (mut told, mut count) = (Vec::new(), 0_usize);
+    let mut tell = |parts: &[&[&str]]| {
+        count = count.saturating_add(parts.iter().map(|part| part.len()).fold(1, usize::saturating_mul));
+        let most = MOST_TOLD.saturating_sub(told.len());
+        told.extend(sets(parts, most));
+    };
+    tell(&[group(ALL)]);
+    for one in 1..ALL {
+        for other in one + 1..ALL {
             if one | other == ALL {
-                tell(&[first, second]);
-                continue;
-            }
-            for (third_flow, third) in parts.iter().skip(next + 1) {
-                let is_needed = one | third_flow != ALL && other | third_flow != ALL;
-                if is_needed && one | other | third_flow == ALL {
-                    tell(&[first, second, third]);
-                }
+                tell(&[group(one), group(other)]);
             }
         }
     }
+    // Of three servers, none can be left out only if each has one flow.
+    tell(&[group(1), group(2), group(4)]);
     (told, count)
+}
+
+/// The first sets with one name of each part.
+fn sets(parts: &[&[&str]], most: usize) -> Vec<Vec<String>> {
+    let mut sets = vec![Vec::new()];
+    for part in parts {
+        let longer = sets.iter().flat_map(|set: &Vec<String>| {
+            part.iter().map(move |name| set.iter().cloned().chain([(*name).to_owned()]).collect())
+        });
+        sets = longer.take(most).collect();
+    }
+    sets
 }
 
 #[cfg(test)]
@@ -135,7 +160,7 @@ mod tests {
             hash: "0".repeat(16),
             optional: false,
         };
-        Member { name: name.into(), tools: Some(vec![tool]) }
+        Member { name: name.into(), tools: Some(vec![tool]), is_guess: false }
     }
 
     #[test]
@@ -150,15 +175,37 @@ mod tests {
             member("sums", Category::Read, &[]),
         ];
         let told = stack(&all);
-        let expected = [&["mail"][..], &["files", "web", "post"], &["files", "chat"]];
+        let expected = [&["mail"][..], &["files", "chat"], &["files", "web", "post"]];
         assert_eq!(told.combinations, expected);
         assert_eq!((told.combination_count, told.level, told.tool_count), (3, Some(Level::Medium), 6));
     }
 
     #[test]
     fn a_server_that_nobody_knows_counts_as_high() {
-        let told = stack(&[Member { name: "x".into(), tools: None }, member("files", Category::Read, &[])]);
+        let told =
+            stack(&[Member { name: "x".into(), tools: None, is_guess: false }, member("files", Category::Read, &[])]);
         assert_eq!((told.level, told.unknown), (Some(Level::High), vec!["x".to_owned()]));
         assert_eq!(stack(&[]).level, None);
+    }
+
+    #[test]
+    fn what_is_only_guessed_counts_as_high_at_least() {
+        let guessed = Member { is_guess: true, ..member("x", Category::Read, &[]) };
+        assert_eq!((guessed.level(), stack(&[guessed]).level), (Level::High, Some(Level::High)));
+        let guessed = Member { is_guess: true, ..member("x", Category::Destructive, &[]) };
+        assert_eq!((guessed.level(), stack(&[guessed]).level), (Level::Critical, Some(Level::Critical)));
+    }
+
+    #[test]
+    fn combinations_of_many_servers_are_counted_and_not_walked() {
+        let all: Vec<Member> = [Flow::ReadsPrivate, Flow::ReadsUntrusted, Flow::SendsOutward]
+            .iter()
+            .flat_map(|flow| (0..5_000).map(move |at| member(&format!("{flow:?}-{at}"), Category::Read, &[*flow])))
+            .collect();
+        let begun = std::time::Instant::now();
+        let told = stack(&all);
+        assert_eq!((told.combination_count, told.combinations.len()), (125_000_000_000, MOST_TOLD));
+        assert!(told.combinations.iter().all(|set| set.len() == 3));
+        assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
     }
 }

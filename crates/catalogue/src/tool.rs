@@ -43,6 +43,11 @@ impl<'a> Tool<'a> {
         }
     }
 
+    /// Whether its description is at hand. One that was read and not kept is empty.
+    pub(crate) fn has_text(&self) -> bool {
+        self.description.as_ref().is_some_and(|text| !text.is_empty())
+    }
+
     /// Reads an entry of `tools/list`.
     ///
     /// # Errors

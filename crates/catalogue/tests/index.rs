@@ -1,9 +1,11 @@
 //! The index: what goes in comes out, what is asked for is found, and what is no index is told.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
+use std::convert::Infallible;
 
 use gatelodge_catalogue::{
     About, ChangeKind, Claims, Flow, Index, Known, Level, OpenIndexError, PackageFacts, ParameterFacts, Posture, Query,
-    SignalKind, Source, ToolFacts, changes, ready, write_index,
+    SignalKind, Site, Source, ToolFacts, changes, ready, write_index,
 };
 use gatelodge_policy::Category;
 use proptest::prelude::*;
@@ -89,6 +91,7 @@ fn facts_that_are_none_are_refused_with_their_package() {
     assert!(told(|package| package.tools[0].hash = "short".into()).contains("@acme/files"));
     assert!(told(|package| package.tools[0].name = "x".repeat(257)).contains("256"));
     assert!(told(|package| package.tools.clear()).contains("no tools"));
+    assert!(told(|package| package.date = Some("yesterday".into())).contains("no day"));
 }
 
 #[test]
@@ -168,17 +171,185 @@ fn a_body_that_unpacks_to_more_than_it_says_is_refused_before_it_does() {
     assert!(used.bytes_max < 1 << 20, "{used:?}");
 }
 
+fn number(mut number: usize, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn column(bytes: &[u8], out: &mut Vec<u8>) {
+    number(bytes.len(), out);
+    out.extend(bytes);
+}
+
+/// An index part by part, so that each can be wrong by itself while all around it fits.
+#[derive(Clone)]
+struct Parts {
+    header: serde_json::Value,
+    /// Packages, versions, dates, names, parameters.
+    pools: [Vec<&'static str>; 5],
+    /// Source, package, version, date, and how many tools.
+    servers: Vec<[usize; 5]>,
+    /// Step of the name, parameters, claims, category, confidence, signals, flow.
+    tools: Vec<[usize; 7]>,
+    /// Name and type.
+    takes: Vec<[usize; 2]>,
+}
+
+impl Parts {
+    fn new() -> Self {
+        Self {
+            header: serde_json::json!({"about": {"date": "2026-11-16"}, "signals": ["takes_path", "takes_code"]}),
+            pools: [vec!["a", "b"], vec!["1.0"], vec!["", "2026-11-01"], vec!["get", "put"], vec!["path"]],
+            servers: vec![[0, 0, 0, 0, 2], [1, 1, 0, 1, 1]],
+            tools: vec![[0, 1, 0, 0, 90, 1, 1], [0, 0, 0, 1, 90, 2, 2], [1, 1, 0, 3, 90, 3, 4]],
+            takes: vec![[0, 1], [0, 0x81]],
+        }
+    }
+
+    fn file(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        column(self.header.to_string().as_bytes(), &mut body);
+        for pool in &self.pools {
+            let lengths: Vec<u8> = pool
+                .iter()
+                .flat_map(|text| {
+                    let mut out = Vec::new();
+                    number(text.len(), &mut out);
+                    out
+                })
+                .collect();
+            number(pool.len(), &mut body);
+            [vec![0; pool.len()], lengths, pool.concat().into_bytes()].iter().for_each(|own| column(own, &mut body));
+        }
+        let by_column = |rows: &[&[usize]], body: &mut Vec<u8>| {
+            for at in 0..rows.first().map_or(0, |row| row.len()) {
+                let mut own = Vec::new();
+                rows.iter().for_each(|row| number(row[at], &mut own));
+                column(&own, body);
+            }
+        };
+        number(self.servers.len(), &mut body);
+        by_column(&self.servers.iter().map(|row| &row[..]).collect::<Vec<_>>(), &mut body);
+        by_column(&self.tools.iter().map(|row| &row[..]).collect::<Vec<_>>(), &mut body);
+        column(&vec![7; 8 * self.tools.len()], &mut body);
+        let (mut names, mut kinds) = (Vec::new(), Vec::new());
+        self.takes.iter().for_each(|[name, kind]| {
+            number(*name, &mut names);
+            kinds.push(*kind as u8);
+        });
+        [names, kinds].iter().for_each(|own| column(own, &mut body));
+        packed(&body, body.len())
+    }
+
+    fn opened(change: impl FnOnce(&mut Self)) -> Result<Index, OpenIndexError> {
+        let mut parts = Self::new();
+        change(&mut parts);
+        let opened = Index::open(&parts.file());
+        if let Ok(index) = &opened {
+            use_all(index);
+        }
+        opened
+    }
+}
+
+/// Everything that one can ask of an index.
+fn use_all(index: &Index) {
+    for server in index.servers() {
+        let known = Known::of(&server);
+        known.with(|tools| assert_eq!(tools.len(), server.tools().len()));
+        assert!(known.tools.iter().all(|tool| server.tool(&tool.name).is_some()));
+        assert!(index.find(None, server.package()).is_some());
+    }
+    index.search(&Query::words("e"), 0, 10);
+    assert!(changes(index, index).is_empty());
+    let done: Result<(), Infallible> = Site::new(index, index.servers().collect()).write(|_| Ok(()));
+    assert!(done.is_ok());
+}
+
+#[test]
+fn an_index_that_fits_outside_and_not_inside_is_refused_part_by_part() {
+    assert!(Parts::opened(|_| {}).is_ok());
+    let signals = |words: Vec<&str>| Parts::opened(|parts| parts.header["signals"] = serde_json::json!(words));
+    let wrong = |opened: Result<Index, OpenIndexError>, says: &str| match opened {
+        Err(OpenIndexError::Malformed(why)) => assert!(why.contains(says), "{why} instead of {says}"),
+        other => panic!("{says}: {other:?}"),
+    };
+    for count in [SignalKind::ALL.len() + 1, 64, 65, 1_000] {
+        wrong(signals(vec!["takes_path"; count]), "signals than there are");
+    }
+    wrong(signals(vec!["takes_path", "takes_code", "takes_path"]), "signal twice");
+    wrong(signals(vec!["takes_path", "nonsense"]), "not known here");
+    wrong(signals(vec![]), "signal that is none");
+    for date in ["", "yesterday", "2026-11-1", "2026-11-16 ", "2026/11/16", "\u{1b}[31m-01-01", "٢٠٢٦-١١"] {
+        wrong(Parts::opened(|parts| parts.header["about"]["date"] = date.into()), "no day");
+        if !date.is_empty() {
+            wrong(Parts::opened(|parts| parts.pools[2][1] = date), "no day");
+        }
+    }
+    wrong(Parts::opened(|parts| parts.servers.swap(0, 1)), "not in order");
+    wrong(Parts::opened(|parts| parts.servers[1] = [0, 0, 0, 0, 1]), "not in order");
+    wrong(Parts::opened(|parts| parts.pools[0] = vec!["b", "a"]), "not in order");
+    wrong(Parts::opened(|parts| parts.pools[0] = vec!["a", "a"]), "not in order");
+    wrong(Parts::opened(|parts| parts.pools[3] = vec!["put", "get"]), "not in order");
+    wrong(Parts::opened(|parts| parts.pools[3] = vec!["", "get"]), "empty");
+    wrong(Parts::opened(|parts| parts.servers[0][4] = 0), "no tools");
+    wrong(Parts::opened(|parts| parts.servers[0][0] = 9), "source");
+    wrong(Parts::opened(|parts| parts.tools[0][3] = 9), "category");
+}
+
+#[derive(Debug, Clone)]
+enum Wrong {
+    Signals(usize),
+    Server(usize, usize, usize),
+    Tool(usize, usize, usize),
+    Take(usize, usize, usize),
+    Pool(usize, Vec<&'static str>),
+    Drop(usize),
+}
+
+fn wrong() -> impl Strategy<Value = Wrong> {
+    let number = prop_oneof![0_usize..8, Just(127), Just(255), Just(u32::MAX as usize), Just(usize::MAX >> 1)];
+    let text = proptest::sample::select(vec!["", "a", "b", "get", "put", "zzz", "2026-11-01", "\u{202e}", "<b>"]);
+    prop_oneof![
+        (0_usize..80).prop_map(Wrong::Signals),
+        (0_usize..2, 0_usize..5, number.clone()).prop_map(|(row, at, to)| Wrong::Server(row, at, to)),
+        (0_usize..3, 0_usize..7, number.clone()).prop_map(|(row, at, to)| Wrong::Tool(row, at, to)),
+        (0_usize..2, 0_usize..2, number).prop_map(|(row, at, to)| Wrong::Take(row, at, to)),
+        (0_usize..5, proptest::collection::vec(text, 0..4)).prop_map(|(pool, texts)| Wrong::Pool(pool, texts)),
+        (0_usize..3).prop_map(Wrong::Drop),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn parts_that_do_not_fit_are_refused_and_never_break(all in proptest::collection::vec(wrong(), 1..4)) {
+        let _ = Parts::opened(|parts| {
+            for own in all {
+                match own {
+                    Wrong::Signals(count) => {
+                        let words = SignalKind::ALL.iter().cycle().take(count).map(|kind| kind.as_str());
+                        parts.header["signals"] = serde_json::json!(words.collect::<Vec<_>>());
+                    }
+                    Wrong::Server(row, at, to) => parts.servers.get_mut(row).into_iter().for_each(|own| own[at] = to),
+                    Wrong::Tool(row, at, to) => parts.tools.get_mut(row).into_iter().for_each(|own| own[at] = to),
+                    Wrong::Take(row, at, to) => parts.takes.get_mut(row).into_iter().for_each(|own| own[at] = to),
+                    Wrong::Pool(pool, texts) => parts.pools[pool] = texts,
+                    Wrong::Drop(0) => drop(parts.servers.pop()),
+                    Wrong::Drop(1) => drop(parts.tools.pop()),
+                    Wrong::Drop(_) => drop(parts.takes.pop()),
+                }
+            }
+        });
+    }
+}
+
 #[test]
 fn texts_that_repeat_one_another_without_end_are_refused() {
     // A pool of a million texts, each the whole of the one before and one letter more.
     let mut body = Vec::new();
-    let number = |mut number: usize, out: &mut Vec<u8>| {
-        while number >= 0x80 {
-            out.push(number as u8 | 0x80);
-            number >>= 7;
-        }
-        out.push(number as u8);
-    };
     let header = br#"{"about":{"date":"2026-11-16"},"signals":[]}"#;
     number(header.len(), &mut body);
     body.extend(header);
@@ -211,9 +382,15 @@ fn a_body_with_any_byte_changed_opens_or_is_refused_and_never_breaks() {
 
 proptest! {
     #[test]
-    fn any_bytes_at_all_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-        prop_assert!(Index::open(&bytes).is_err());
-        prop_assert!(Index::open(&packed(&bytes, bytes.len())).is_err());
+    fn any_bytes_in_place_of_a_part_are_refused_or_mean_something(
+        from in 0_usize..2_000, length in 0_usize..40, bytes in proptest::collection::vec(any::<u8>(), 0..40),
+    ) {
+        let mut body = body();
+        let from = from % body.len();
+        body.splice(from..(from + length).min(body.len()), bytes);
+        if let Ok(index) = Index::open(&packed(&body, body.len())) {
+            use_all(&index);
+        }
     }
 }
 
@@ -259,6 +436,24 @@ fn tools_are_found_by_category_level_and_signal() {
 }
 
 #[test]
+fn of_two_packages_of_one_name_the_riskier_is_found_unless_the_source_was_said() {
+    for (npm, pypi, riskier) in
+        [(Category::Destructive, Category::Read, Source::Npm), (Category::Read, Category::Destructive, Source::Pypi)]
+    {
+        let both =
+            [package(Source::Npm, "mail", vec![tool("x", npm)]), package(Source::Pypi, "mail", vec![tool("x", pypi)])];
+        let index = Index::open(&write_index(both, &about()).unwrap()).unwrap();
+        let found = index.find(None, "mail").unwrap();
+        assert_eq!(found.source(), riskier);
+        assert_ne!(index.namesake(&found).unwrap().source(), riskier);
+        assert_eq!(index.find(Some(Source::Npm), "mail").unwrap().source(), Source::Npm);
+        assert_eq!(index.find(Some(Source::Pypi), "mail").unwrap().source(), Source::Pypi);
+    }
+    let index = Index::open(&file()).unwrap();
+    assert!(index.namesake(&index.find(None, "shell-tools").unwrap()).is_none());
+}
+
+#[test]
 fn packages_are_found_however_their_index_spells_them() {
     let index = Index::open(&file()).unwrap();
     assert_eq!(index.find(None, "shell-tools").unwrap().package(), "Shell_Tools");
@@ -277,6 +472,7 @@ fn a_recorded_category_stays_whatever_the_name_says_and_the_reasons_say_so() {
         assert_eq!((odd.category, odd.level, odd.confidence), (Category::Destructive, Level::Critical, 0.87));
         assert!(odd.rationale.starts_with("What it takes away"), "{}", odd.rationale);
         assert!(odd.rationale.contains("its description decided"), "{}", odd.rationale);
+        assert!(!odd.rationale.contains("nothing in its name, its description"), "{}", odd.rationale);
         assert_eq!(odd.signals[0].parameter.as_deref(), Some("path"));
         let (_, plain) = &tools[1];
         assert!(
@@ -285,6 +481,38 @@ fn a_recorded_category_stays_whatever_the_name_says_and_the_reasons_say_so() {
             plain.rationale
         );
     });
+}
+
+#[test]
+fn nothing_is_told_of_what_a_description_says_that_is_not_kept() {
+    let categories = [
+        Category::Read,
+        Category::Write,
+        Category::Execute,
+        Category::Destructive,
+        Category::Financial,
+        Category::Unknown,
+    ];
+    for name in ["get_thing", "frobnicate", "git_reset", "thing"] {
+        for category in categories {
+            let mut own = tool(name, category);
+            own.signals = vec![SignalKind::TakesPath];
+            Known::of_facts("things", vec![own]).with(|tools| {
+                let (_, known) = &tools[0];
+                let all = format!("{} {}", known.rationale, known.evidence.join(" "));
+                // That it decided is on record; what stands in it is not.
+                for forbidden in [
+                    "its description does not",
+                    "its description and",
+                    "in its description",
+                    "its name, its description",
+                ] {
+                    assert!(!all.contains(forbidden), "{name} {category:?}: {all}");
+                }
+                assert!(!all.contains("no description"), "{name} {category:?}: {all}");
+            });
+        }
+    }
 }
 
 #[test]
@@ -312,6 +540,10 @@ fn changes_between_two_indexes_are_told_the_gravest_of_each_tool() {
     later[1].tools.remove(1);
     later[2].tools.push(tool("new_one", Category::Write));
     later[2].tools[0].hash = "f".repeat(16);
+    // The same version read differently is no change of the package.
+    let again = Index::open(&write_index(later.clone(), &about()).unwrap()).unwrap();
+    assert!(changes(&old, &again).is_empty());
+    later.iter_mut().for_each(|package| package.version = "1.2.4".into());
     later.push(package(Source::Npm, "another", vec![tool("x", Category::Read)]));
     let new = Index::open(&write_index(later, &about()).unwrap()).unwrap();
     let told: Vec<(ChangeKind, String)> =

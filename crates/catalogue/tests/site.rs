@@ -90,6 +90,19 @@ fn words(html: &str) -> String {
     out.replace("&quot;", "\"").replace("&#39;", "'").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 }
 
+/// The text of a Markdown page without its markup.
+fn plain_words(markdown: &str) -> String {
+    let mut out = String::new();
+    let mut rest = markdown;
+    while let Some((before, behind)) = rest.split_once("](") {
+        out.push_str(before);
+        rest = behind.split_once(')').map_or("", |(_, behind)| behind);
+    }
+    out.push_str(rest);
+    let out = out.replace("\\_", "_").replace(['`', '*', '['], "");
+    out.replace("&amp;", "&")
+}
+
 /// Level, category and calls a minute of the five seed pages.
 const SEEDS: [(&str, &str, &str, u32); 5] = [
     ("import_package", "Medium", "Write", 30),
@@ -115,23 +128,30 @@ fn each_seed_page_has_every_part_with_the_same_category_level_rule_and_numbers()
     let files = pharo();
     for (tool, level, category, max) in SEEDS {
         let html = &files[&format!("servers/pypi/{NAME}/tools/{tool}.html")];
+        let markdown = &files[&format!("servers/pypi/{NAME}/tools/{tool}.md")];
         let text = words(html);
+        let article = if category == "Execute" { "an" } else { "a" };
+        let takes = PHARO.iter().find(|(name, _)| *name == tool).unwrap().1;
         for part in [
             format!("{level} risk · {category} tool of {NAME}"),
             "How to control it ↓".to_owned(),
             format!("What {tool} does on {NAME}"),
             format!("Why {tool} needs a policy"),
             "From the tool's definition".to_owned(),
+            "Risk signals".to_owned(),
             "Attack patterns that this access serves".to_owned(),
             format!("How to control {tool}"),
             "Everything else on the server is refused unless you say otherwise.".to_owned(),
             format!("at most {max} times a minute"),
             "Register the server".to_owned(),
             "Point your client at the gateway".to_owned(),
+            "Parameters".to_owned(),
+            format!("{}, of which {} must be given.", takes.len(), takes.len()),
             "Related tools".to_owned(),
             "Go deeper".to_owned(),
             format!("Questions about {tool}"),
             format!("What does {tool} do?"),
+            format!("It is {article} {category} tool of {NAME}"),
             format!("How do I enforce a policy on {tool}?"),
             format!("What risk level is {tool}?"),
             format!("Can I rate-limit {tool}?"),
@@ -140,6 +160,15 @@ fn each_seed_page_has_every_part_with_the_same_category_level_rule_and_numbers()
             format!("22 {NAME} tools catalogued and classified, in an index of 1 server and 22 tools"),
         ] {
             assert!(text.contains(&part), "{tool}: `{part}` is missing in\n{text}");
+            let text = plain_words(markdown);
+            assert!(text.contains(&part), "{tool}: `{part}` is missing in\n{text}");
+        }
+        for name in takes {
+            let row = format!("<td><code>{name}</code></td><td>string</td><td>yes</td>");
+            assert!(
+                html.contains(&row) && markdown.contains(&format!("| `{name}` | string | yes |")),
+                "{tool}: {name}"
+            );
         }
         let policy = text.split("policy.json").nth(1).unwrap();
         let policy = &policy[..policy.find("\nIt can be called").unwrap()];
@@ -150,7 +179,6 @@ fn each_seed_page_has_every_part_with_the_same_category_level_rule_and_numbers()
         assert_eq!(read(policy), read(&expected));
         assert!(parse(policy.as_bytes(), Format::Json).is_ok());
         assert!(html.contains("../../../../attacks/"), "{tool} has attack patterns");
-        let markdown = &files[&format!("servers/pypi/{NAME}/tools/{tool}.md")];
         assert!(markdown.contains(&format!("\"max\": {max}")) && markdown.contains("## How to control"));
     }
 }
@@ -178,6 +206,9 @@ fn the_server_page_has_counts_grade_policies_and_all_tools() {
     for (tool, _) in PHARO {
         assert!(text.contains(tool), "{tool}");
     }
+    // A dangerous tool is shown with the word that says so, or with none.
+    let danger = text.split("Most dangerous tools").nth(1).unwrap().split("Three ready").next().unwrap();
+    assert!(danger.contains("the verb of its name is") && !danger.contains("parameter"), "{danger}");
     assert_eq!(text.matches("\"default\": \"deny\"").count(), 3);
 }
 
@@ -213,29 +244,56 @@ fn every_link_leads_to_a_page_that_is_there() {
     }
 }
 
+/// What is left of a line of Markdown that could be markup of others: without what is escaped, code, and our own tags.
+fn loose(line: &str, path: &str) -> String {
+    let mut out = String::new();
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => drop(letters.next()),
+            '`' => {
+                let code: String = letters.by_ref().take_while(|letter| *letter != '`').collect();
+                assert!(!code.contains(['<', '>', '|', '[', ']', '&', '\\']), "{path}: {code} in {line}");
+            }
+            letter => out.push(letter),
+        }
+    }
+    out.replace("<code>", "").replace("</code>", "")
+}
+
 #[test]
 fn names_of_others_are_text_wherever_they_turn_up() {
-    let odd = "<script>alert(1)</script>\"'&`|*[x](y)";
-    let mut package = facts(Source::Npm, "@evil/../../x", &[(odd, &["<img src=x onerror=alert(1)>"])]);
+    let odd = "<script>alert(1)</script>\"'&`|*[x](y)````\n````\n# h <!-- \u{202e}";
+    let taken: &[&str] = &["<img src=x onerror=alert(1)>", "a|b`c"];
+    let mut package = facts(Source::Npm, "@evil/../../x<b>|[x](y)", &[(odd, taken), ("rm|x](y)", &[])]);
     package.version = "<u>1</u>".into();
-    package.date = Some("<i>".into());
     package.tools[0].signals = vec![SignalKind::TakesPath, SignalKind::SteersModel];
     package.tools[0].flow = vec![Flow::SendsOutward];
     for (path, text) in site(vec![package]) {
         assert!(!path.contains("..") && !path.starts_with('/'), "{path}");
         if path.ends_with(".html") {
-            for forbidden in ["<script", "<img", "<u>", "<i>"] {
+            for forbidden in ["<script", "<img", "<u>"] {
                 assert!(!text.contains(forbidden), "{path}: {forbidden}");
             }
         }
-        if path.ends_with(".md") {
-            // Only in text to copy may such a name stand as it is.
-            let outside: String = text.split("````").step_by(2).collect();
-            for line in outside.lines() {
-                let line = line.replace("\\<", "").replace("\\>", "");
-                let plain: String = line.split('`').step_by(2).collect();
-                assert!(!plain.contains("<script") && !plain.contains("<img"), "{path}: {line}");
+        if path.ends_with(".md") || path == "llms.txt" {
+            assert!(!text.contains('\u{202e}'), "{path}");
+            let (mut is_code, mut bars) = (false, None);
+            for line in text.lines() {
+                // Only in text to copy may such a name stand as it is.
+                if line.starts_with("````") {
+                    is_code = !is_code;
+                }
+                if is_code || line.starts_with("````") {
+                    continue;
+                }
+                let rest = loose(line, &path);
+                assert!(!rest.contains('<') && !rest.contains("](y)"), "{path}: {rest} of {line}");
+                let own = rest.starts_with('|').then(|| rest.matches('|').count());
+                assert!(bars.is_none() || own.is_none() || bars == own, "{path}: cells of {line}");
+                bars = own;
             }
+            assert!(!is_code, "{path}: text to copy does not end");
         }
     }
 }

@@ -88,12 +88,15 @@ pub fn is_loopback(uri: &Uri) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// An address as it may be shown: what stands behind the `?` may be a secret.
+/// An address as it may be shown: what stands behind the `?` or `#`, or before an `@`, may be a secret.
 pub fn shown(url: &str) -> String {
     let url = crate::report::shown(url);
-    match url.split_once('?') {
-        Some((before, _)) => format!("{before}?***"),
-        None => url,
+    let (before, behind) = url.split_at_checked(url.find(['?', '#']).unwrap_or(url.len())).unwrap_or((&url, ""));
+    let behind = behind.chars().next().map(|sign| format!("{sign}***")).unwrap_or_default();
+    let host = before.split_once("://").map(|(scheme, rest)| (scheme, rest.split_once('/').unwrap_or((rest, ""))));
+    match host.and_then(|(scheme, (host, path))| Some((scheme, host.rsplit_once('@')?.1, path))) {
+        Some((scheme, host, path)) => format!("{scheme}://***@{host}/{path}{behind}"),
+        None => format!("{before}{behind}"),
     }
 }
 

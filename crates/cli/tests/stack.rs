@@ -58,6 +58,13 @@ fn with_index() -> House {
     house
 }
 
+/// An index of a later day with later versions, in which all that read runs.
+fn newer(house: &House, name: &str) {
+    house.write("later.jsonl", &facts().replace("\"Read\"", "\"Execute\"").replace("1.0.0", "1.0.1"));
+    let run = house.run(&["catalogue", "index", "later.jsonl", "--date", "2026-11-17", "--out", name]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+}
+
 fn told(run: &Run) -> Value {
     serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", run.stdout, run.stderr))
 }
@@ -166,8 +173,7 @@ fn an_update_takes_what_is_an_index_and_keeps_the_old_one_otherwise() {
 fn an_update_is_fetched_and_its_changes_are_kept() {
     let house = with_index();
     house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older"]);
-    house.write("facts.jsonl", &facts().replace("\"Read\"", "\"Execute\""));
-    house.run(&["catalogue", "index", "facts.jsonl", "--date", "2026-11-17", "--out", "new.glx"]);
+    newer(&house, "new.glx");
     let bytes = std::fs::read(house.path("new.glx")).unwrap();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/new.glx", listener.local_addr().unwrap());
@@ -195,6 +201,8 @@ fn precheck_gives_advice_with_a_rule_and_never_says_safe() {
         ("notes", 0, "pypi:notes: proceed"),
         ("mail", 0, "connect-with-rule"),
         ("npm:@example/github@2.0.0", 0, "the index has read version 1.0.0, not 2.0.0"),
+        ("notes==1.0.0", 0, "pypi:notes: proceed"),
+        ("notes==9.0", 0, "pypi:notes: connect-with-rule"),
         ("@example/githob", 1, "close to `@example/github`"),
         ("nobody-knows-this-one", 1, "ask-first"),
         ("https://example.com/mcp?key=hunter2secret", 1, "ask-first"),
@@ -289,6 +297,267 @@ fn no_secret_path_address_variable_or_header_is_in_any_output() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_is_told_by_its_client_and_not_by_where_it_is() {
+    let house = with_index();
+    put(&house, "home/.cursor/mcp.json", b"{\"mcpServers\": hunter2secret");
+    put(&house, "project/.mcp.json", b"[hunter2secret]");
+    for format in ["text", "json", "markdown", "sarif"] {
+        let run = stack(&house, &["--format", format]);
+        let all = format!("{}{}", run.stdout, run.stderr);
+        assert!(run.code == 1 && run.stderr.contains("cursor (`~/.cursor/mcp.json`): "), "{all}");
+        assert!(run.stderr.contains("claude-code-project (`.mcp.json`): "), "{all}");
+        for forbidden in ["hunter2", "/tmp/", "/home/", &house.path("").display().to_string()] {
+            assert!(!all.contains(forbidden), "{format}: {forbidden} in {all}");
+        }
+    }
+}
+
+#[test]
+fn a_secret_in_an_address_that_was_given_is_in_no_output() {
+    let house = with_index();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    let serve = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 4096]);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc").unwrap();
+    });
+    let foreign = format!("http://{host}/i?token=hunter2secret");
+    let run = house.run(&["catalogue", "update", "--from", &foreign, "--data", "d"]);
+    serve.join().unwrap();
+    assert!(run.code == 1 && run.stderr.contains(&host) && !run.stderr.contains("hunter2"), "{}", run.stderr);
+    for args in [
+        &["catalogue", "update", "--from", "http://127.0.0.1:1/x?token=hunter2secret", "--data", "d"][..],
+        &["catalogue", "update", "--from", "https://ada:hunter2secret@a.example.com/x", "--data", "d"],
+        &["catalogue", "update", "--from", "https://a.example.com/x#hunter2secret", "--data", "d"],
+        &["precheck", "a.example.com/mcp?key=hunter2secret", "--index", "i.glx"],
+        &["precheck", "https://a.example.com/mcp?key=hunter2secret", "--index", "i.glx"],
+        &["catalogue", "show", "https://a.example.com/?key=hunter2secret", "--index", "i.glx"],
+        &[
+            "catalogue",
+            "export",
+            "--out",
+            "o",
+            "--server",
+            "https://a.example.com/?k=hunter2secret",
+            "--index",
+            "i.glx",
+        ],
+    ] {
+        let run = house.run(args);
+        assert!(
+            run.code != 0 && !format!("{}{}", run.stdout, run.stderr).contains("hunter2"),
+            "{args:?}: {}",
+            run.stderr
+        );
+    }
+}
+
+#[test]
+fn a_file_whose_form_is_not_known_does_not_pass() {
+    let house = with_index();
+    let github = r#"{"g": {"command": "npx", "args": ["-y", "@example/github"]}}"#;
+    for (file, text) in [
+        ("m.conf", format!("{{\"mcpServers\": {github}}}")),
+        ("typo.json", format!("{{\"mcpServer\": {github}}}")),
+        ("kind.json", "{\"mcpServers\": \"g\"}".to_owned()),
+        ("other.json", "{\"a\": 1}".to_owned()),
+        ("bare", "{\"a\": 1}".to_owned()),
+    ] {
+        house.write(file, &text);
+        let run = house.run(&["stack", file, "--fail-on", "critical", "--index", "i.glx"]);
+        assert!(
+            run.code == 1 && run.stderr.contains("name it with `--client`"),
+            "{file}: {}{}",
+            run.stdout,
+            run.stderr
+        );
+    }
+    assert_eq!(house.run(&["stack", "m.conf", "--client", "open-webui", "--index", "i.glx"]).code, 2);
+    let run = house.run(&["stack", "m.conf", "--client", "cursor", "--json", "--index", "i.glx"]);
+    assert_eq!((run.code, &told(&run)["stack"]["level"]), (0, &json!("Critical")), "{}", run.stderr);
+    for text in ["", "{}", "{\"mcpServers\": {}}"] {
+        house.write("none.json", text);
+        assert_eq!(house.run(&["stack", "none.json", "--fail-on", "low", "--index", "i.glx"]).code, 0, "{text}");
+    }
+    // One form does not hide another, nor what stands below a project.
+    let notes = r#"{"n": {"command": "uvx", "args": ["notes"]}}"#;
+    house.write("two.json", &format!("{{\"servers\": {github}, \"mcpServers\": {notes}}}"));
+    let projects = format!("{{\"/a\": {{\"mcpServers\": {github}}}, \"/b\": {{\"mcpServers\": {{}}}}}}");
+    house.write(".claude.json", &format!("{{\"mcpServers\": {notes}, \"projects\": {projects}}}"));
+    house.write("only.json", &format!("{{\"numStartups\": 1, \"projects\": {projects}}}"));
+    for file in ["two.json", ".claude.json", "only.json"] {
+        let run = house.run(&["stack", file, "--fail-on", "critical", "--index", "i.glx"]);
+        assert_eq!(run.code, 1, "{file}: {}{}", run.stdout, run.stderr);
+        assert!(run.stdout.contains("@example/github") && !run.stdout.contains("/a"), "{file}: {}", run.stdout);
+    }
+    let many: Vec<String> = (0..1_100).map(|at| format!("\"s{at}\": {{\"url\": \"https://a.example.com\"}}")).collect();
+    house.write("many.json", &format!("{{\"mcpServers\": {{{}}}}}", many.join(",")));
+    let run = house.run(&["stack", "many.json", "--index", "i.glx"]);
+    assert!(run.code == 1 && run.stderr.contains("more than 1000 servers"), "{}", run.stderr);
+}
+
+#[test]
+fn what_is_only_guessed_or_of_another_version_is_never_told_as_known() {
+    let house = with_index();
+    house.write("facts.jsonl", &[facts(), package("pypi", "mcp-quiet", &[tool("get_it", "Read", &[])])].join("\n"));
+    house.run(&["catalogue", "index", "facts.jsonl", "--date", "2026-11-16", "--out", "i.glx"]);
+    house.write(
+        "c.json",
+        r#"{"mcpServers": {
+        "known": {"command": "uvx", "args": ["mcp-quiet", "--from", "mail"]},
+        "module": {"command": "python", "args": ["-m", "mcp_quiet"]}, "program": {"command": "/usr/bin/mcp-quiet"},
+        "beside": {"command": "uv", "args": ["run", "--with", "mcp-quiet", "x.py"]},
+        "later": {"command": "uvx", "args": ["mcp-quiet==9"]}}}"#,
+    );
+    let run = house.run(&["stack", "c.json", "--json", "--index", "i.glx"]);
+    let all = told(&run);
+    let of = |name: &str| {
+        let own = all["servers"].as_array().unwrap().iter().find(|own| own["name"] == name).unwrap();
+        (own["package"].clone(), own["is_guess"].clone(), own["level"].clone(), own["verdict"].clone())
+    };
+    let expected = |is_guess: bool, level: &str, verdict: &str| {
+        (json!("mcp-quiet"), json!(is_guess), json!(level), json!(verdict))
+    };
+    assert_eq!(of("known"), expected(false, "Low", "proceed"));
+    assert_eq!(of("later"), expected(false, "Low", "connect-with-rule"));
+    for name in ["module", "program", "beside"] {
+        assert_eq!(of(name), expected(true, "High", "ask-first"), "{name}");
+    }
+    assert_eq!(all["stack"]["level"], "High");
+    assert_eq!(house.run(&["stack", "c.json", "--fail-on", "high", "--index", "i.glx"]).code, 1);
+    let run = house.run(&["stack", "c.json", "--index", "i.glx"]);
+    assert_eq!(run.stdout.matches("perhaps mcp-quiet").count(), 3, "{}", run.stdout);
+    let run = house.run(&["stack", "c.json", "--format", "sarif", "--index", "i.glx"]);
+    assert_eq!(told(&run)["runs"][0]["results"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn a_name_that_two_sources_have_is_the_riskier_one_and_said_so() {
+    let house = with_index();
+    let both = [
+        package("pypi", "twins", &[tool("get_it", "Read", &[])]),
+        package("npm", "twins", &[tool("drop_it", "Destructive", &[])]),
+    ];
+    house.write("facts.jsonl", &[facts(), both.join("\n")].join("\n"));
+    house.run(&["catalogue", "index", "facts.jsonl", "--date", "2026-11-16", "--out", "i.glx"]);
+    let says = "there is `pypi:twins` as well";
+    let run = house.run(&["precheck", "twins", "--index", "i.glx"]);
+    assert!(run.stdout.starts_with("npm:twins: connect-with-rule") && run.stdout.contains(says), "{}", run.stdout);
+    let run = house.run(&["precheck", "pypi:twins", "--index", "i.glx"]);
+    assert!(run.stdout.starts_with("pypi:twins: proceed") && !run.stdout.contains("as well"), "{}", run.stdout);
+    let run = house.run(&["catalogue", "show", "twins", "--index", "i.glx"]);
+    assert!(run.stdout.contains("drop_it") && run.stderr.contains(says), "{}{}", run.stdout, run.stderr);
+    let run = house.run(&["catalogue", "show", "twins", "--json", "--index", "i.glx"]);
+    assert!(told(&run)["doubt"].as_str().unwrap().contains(says));
+    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older"]);
+    let answers = converse(
+        &house,
+        &[
+            called(1, "check_mcp_server", &json!({"server": "twins"})),
+            called(2, "check_mcp_stack", &json!({"servers": ["twins"]})),
+        ],
+    );
+    let (server, stack) = (&answers[0]["result"]["structuredContent"], &answers[1]["result"]["structuredContent"]);
+    assert!(server["source"] == "npm" && server["reasons"].to_string().contains(says), "{server}");
+    assert!(
+        stack["stack"]["level"] == "Critical" && stack["servers"][0]["reasons"].to_string().contains(says),
+        "{stack}"
+    );
+}
+
+#[test]
+fn policies_are_written_beside_what_is_there_and_never_over_it() {
+    let house = with_index();
+    house.write("c.json", r#"{"mcpServers": {"a.b": {"command": "npx", "args": ["-y", "@example/github"]}, "a_b": {"command": "uvx", "args": ["mail"]}}}"#);
+    let write = || house.run(&["stack", "c.json", "--policies", "p", "--index", "i.glx"]);
+    let run = write();
+    assert!(
+        run.stderr.contains("`a.b`: `p/a_b.json`") && run.stderr.contains("`a_b`: `p/a_b-2.json`"),
+        "{}",
+        run.stderr
+    );
+    assert!(house.read("p/a_b.json").contains("delete_repository") && house.read("p/a_b-2.json").contains("send_mail"));
+    house.write("p/a_b.json", "// mine\n");
+    let run = write();
+    assert_eq!((run.code, house.read("p/a_b.json").as_str()), (0, "// mine\n"));
+    assert!(house.read("p/a_b-3.json").contains("delete_repository"), "{}", run.stderr);
+    // What says the same already stays alone.
+    write();
+    assert!(!house.path("p/a_b-4.json").exists());
+}
+
+#[test]
+fn two_updates_at_once_lose_no_change() {
+    let house = with_index();
+    newer(&house, "new.glx");
+    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older"]);
+    let told: u64 = std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..8)
+            .map(|at| {
+                let (house, from) = (&house, if at % 2 == 0 { "new.glx" } else { "i.glx" });
+                scope.spawn(move || {
+                    told(&house.run(&["catalogue", "update", "--from", from, "--data", "d", "--json", "--allow-older"]))
+                })
+            })
+            .collect();
+        runs.into_iter().map(|run| run.join().unwrap()["changes"].as_u64().unwrap()).sum()
+    });
+    let lines = |house: &House| -> Vec<u64> {
+        let kept = house.read("d/catalogue-changes.jsonl");
+        let cursor = |line: &str| serde_json::from_str::<Value>(line).unwrap()["cursor"].as_u64().unwrap();
+        kept.lines().map(cursor).collect()
+    };
+    assert_eq!(lines(&house), (1..=told).collect::<Vec<_>>());
+    // A last line that is broken does not begin the numbers anew.
+    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older"]);
+    let before = lines(&house).len() as u64;
+    let kept = house.read("d/catalogue-changes.jsonl");
+    house.write("d/catalogue-changes.jsonl", &format!("{kept}{{}}\n"));
+    house.run(&["catalogue", "update", "--from", "new.glx", "--data", "d"]);
+    let last = house.read("d/catalogue-changes.jsonl").lines().last().unwrap().to_owned();
+    let last: Value = serde_json::from_str(&last).unwrap();
+    assert_eq!(last["cursor"], json!(before + 3));
+}
+
+#[test]
+fn changes_that_cannot_be_read_or_are_anothers_are_told_as_such() {
+    let house = with_index();
+    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older"]);
+    newer(&house, "new.glx");
+    house.run(&["catalogue", "update", "--from", "new.glx", "--data", "d"]);
+    let program = env!("CARGO_BIN_EXE_gatelodge");
+    house.write("lines", &format!("{}\n", called(1, "get_change_events", &json!({}))));
+    let ask = |more: &str| {
+        let run = house.paste(&format!("'{program}' catalogue mcp --data d {more} < lines"));
+        serde_json::from_str::<Value>(&run.stdout).unwrap()["result"].clone()
+    };
+    assert_eq!(ask("")["structuredContent"]["events"].as_array().unwrap().len(), 3);
+    let named = ask("--index i.glx");
+    assert!(named["isError"] == true && named.to_string().contains("no changes are kept of this index"), "{named}");
+    house.run(&["catalogue", "export", "--out", "named", "--index", "new.glx", "--data", "d"]);
+    assert!(house.read("named/servers/npm/@example/files/index.md").contains("None is known"));
+    // A folder in the log's place cannot be read.
+    std::fs::remove_file(house.path("d/catalogue-changes.jsonl")).unwrap();
+    assert_eq!(ask("")["structuredContent"]["events"], json!([]));
+    std::fs::create_dir(house.path("d/catalogue-changes.jsonl")).unwrap();
+    assert!(ask("")["isError"] == true, "{}", ask(""));
+    let run = house.run(&["catalogue", "export", "--out", "site", "--data", "d"]);
+    assert!(run.code == 5 && run.stderr.contains("cannot read the changes"), "{}", run.stderr);
+    assert!(!house.path("site").exists());
+}
+
+#[test]
+fn search_gives_programs_whole_names() {
+    let house = with_index();
+    let long = "x".repeat(200);
+    house.write("facts.jsonl", &package("pypi", "long", &[tool(&long, "Read", &[])]));
+    house.run(&["catalogue", "index", "facts.jsonl", "--date", "2026-11-16", "--out", "i.glx"]);
+    let found = told(&house.run(&["catalogue", "search", "xxx", "--json", "--index", "i.glx"]));
+    assert_eq!(found["tools"][0]["name"], json!(long));
+}
+
+#[test]
 fn fail_on_takes_any_case_of_letters_and_counts_what_is_not_known_as_high() {
     let house = with_index();
     house.write("read.json", r#"{"mcpServers": {"n": {"command": "uvx", "args": ["notes"]}}}"#);
@@ -317,13 +586,14 @@ fn fail_on_takes_any_case_of_letters_and_counts_what_is_not_known_as_high() {
 #[test]
 fn reports_for_pull_requests_and_code_scanning_are_well_formed() {
     let house = with_index();
-    house.write("c.json", r#"{"mcpServers": {"g<b>|x": {"command": "npx", "args": ["-y", "@example/github"]}, "m": {"command": "uvx", "args": ["mail"]}, "u": {"url": "https://a"}}}"#);
+    house.write("c.json", r#"{"mcpServers": {"g<b>|x[1](y)\\": {"command": "npx", "args": ["-y", "@example/github"]}, "m": {"command": "uvx", "args": ["mail"]}, "u": {"url": "https://a"}}}"#);
     let run = house.run(&["stack", "c.json", "--format", "sarif", "--index", "i.glx"]);
     let sarif = told(&run);
     assert_eq!(sarif["version"], "2.1.0");
     let results = sarif["runs"][0]["results"].as_array().unwrap();
     let rules: Vec<&str> = results.iter().map(|own| own["ruleId"].as_str().unwrap()).collect();
     assert_eq!(rules, ["destructive-tool", "unknown-server", "lethal-trifecta"]);
+    assert!(results[0]["message"]["text"].as_str().unwrap().contains(r"`g<b>|x\[1\](y)\\`"), "{}", results[0]);
     assert!(results.iter().all(|own| own["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "c.json"));
     let run = house.run(&["stack", "c.json", "--format", "markdown", "--index", "i.glx"]);
     assert!(run.stdout.contains("g&#60;b&#62;&#124;x") && !run.stdout.contains("<b>"), "{}", run.stdout);
@@ -351,8 +621,7 @@ fn called(id: u64, name: &str, arguments: &Value) -> Value {
 fn the_catalogue_answers_agents_of_both_eras() {
     let house = with_index();
     house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older"]);
-    house.write("facts.jsonl", &facts().replace("\"Read\"", "\"Execute\""));
-    house.run(&["catalogue", "index", "facts.jsonl", "--date", "2026-11-17", "--out", "new.glx"]);
+    newer(&house, "new.glx");
     house.run(&["catalogue", "update", "--from", "new.glx", "--data", "d"]);
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
         "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"}});

@@ -15,6 +15,14 @@ const LEAST_WEIGHT: f64 = 0.15;
 /// So many words of a name are told.
 const FEW_WORDS: usize = 5;
 
+const VERB: &str = "the verb of its name is ";
+const NAMED: &str = "its name has the word ";
+
+/// Whether a fact is about a word of the name.
+pub(crate) fn is_of_name(fact: &str) -> bool {
+    fact.starts_with(VERB) || fact.starts_with(NAMED)
+}
+
 /// A fact in words.
 pub(super) struct Fact {
     pub text: String,
@@ -84,7 +92,7 @@ fn not_understood(case: &Case<'_, '_>) -> Vec<String> {
             Some(format!("no verb that is known here is among the words of its name: {}", words.join(", ")))
         }
     };
-    let is_told = case.tool.description.is_some() && text.lead.is_none();
+    let is_told = case.tool.has_text() && text.lead.is_none();
     let told = is_told.then(|| "its description does not begin with a verb that is known here".to_owned());
     let is_cut = case.verdict.is_cut.then(|| format!("it {}", SignalKind::LongDescription.says()));
     is_cut.into_iter().chain(named).chain(told).collect()
@@ -103,10 +111,10 @@ pub(super) fn fact(feature: &Feature<'_>, found: &Found<'_>) -> Option<String> {
     let source = quoted(feature.source);
     let fact = match feature.key {
         Key::Group(slot, _) | Key::Word(slot, _) => match slot {
-            Slot::Lead => format!("the verb of its name is {source}"),
+            Slot::Lead => format!("{VERB}{source}"),
             // So is the verb of the name.
             Slot::Name if found.name.verb().is_some_and(|(verb, _)| verb == feature.source) => return None,
-            Slot::Name => format!("its name has the word {source}"),
+            Slot::Name => format!("{NAMED}{source}"),
             Slot::Says => format!("its description begins with {source}"),
             // The verb it begins with is told already.
             Slot::First if is_lead(feature, found) => return None,

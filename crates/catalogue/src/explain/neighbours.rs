@@ -120,7 +120,7 @@ fn carrier(case: &Case<'_, '_>) -> Option<String> {
 
 /// What there is to look at.
 fn looked_at(case: &Case<'_, '_>) -> String {
-    let description = case.tool.description.is_some().then(|| "its description".to_owned());
+    let description = case.tool.has_text().then(|| "its description".to_owned());
     let mut places: Vec<String> =
         [Some("its name".to_owned()), description, parameters(case)].into_iter().flatten().collect();
     let last = places.pop().unwrap_or_default();

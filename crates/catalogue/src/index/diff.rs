@@ -51,7 +51,7 @@ pub struct Change {
     pub level: String,
 }
 
-/// What changed on servers that are in both, by server and tool; of one tool the gravest change.
+/// What changed on servers that are in both with another version, by server and tool; of one tool the gravest change.
 pub fn changes(old: &Index, new: &Index) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut before = old.servers().peekable();
@@ -61,7 +61,9 @@ pub fn changes(old: &Index, new: &Index) -> Vec<Change> {
         while before.peek().is_some_and(|old| key(old) < key(&server)) {
             before.next();
         }
-        if let Some(old) = before.peek().filter(|old| key(old) == key(&server)) {
+        // What is published under a version stays; where it reads differently, it was the reader that changed.
+        let is_newer = |old: &&IndexedServer<'_>| key(old) == key(&server) && old.version() != server.version();
+        if let Some(old) = before.peek().filter(is_newer) {
             of_server(old, &server, &mut changes);
         }
     }

@@ -63,7 +63,7 @@ pub struct ToolFacts {
     pub signals: Vec<SignalKind>,
     /// Labels of data flow.
     pub flow: Vec<Flow>,
-    /// The first 16 hexadecimal digits of the fingerprint of its definition.
+    /// The first 16 hexadecimal digits of the hash of what was read of it. A better reader gives another one.
     pub hash: String,
     /// Whether it is there only under a setting: by default it is off, or in another program of the package.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -9,6 +9,7 @@ use super::pool::Pool;
 use super::rows::{Index, ParameterRow, ServerRow, ToolRow};
 use crate::index::facts::Source;
 use crate::signals::SignalKind;
+use crate::tool::LONGEST_NAME;
 use gatelodge_policy::Category;
 
 /// How a file begins.
@@ -123,10 +124,17 @@ fn read(body: &[u8]) -> Result<Index, OpenIndexError> {
     let known = |word: &String| {
         SignalKind::from_word(word).ok_or(OpenIndexError::Malformed("it has a signal that is not known here"))
     };
+    if header.signals.len() > SignalKind::ALL.len() {
+        return Err(OpenIndexError::Malformed("it has more signals than there are"));
+    }
     let signals: Vec<SignalKind> = header.signals.iter().map(known).collect::<Result<_, _>>()?;
+    if signals.iter().enumerate().any(|(at, kind)| signals.iter().take(at).any(|own| own == kind)) {
+        return Err(OpenIndexError::Malformed("it has a signal twice"));
+    }
     let mut pool = || Pool::read(&mut body);
     let (packages, versions, dates, names, parameters) = (pool()?, pool()?, pool()?, pool()?, pool()?);
     let mut index = Index { about: header.about, packages, versions, dates, names, parameters, ..Index::default() };
+    texts(&index)?;
     let counts = servers(&mut body, &mut index)?;
     let parameter_counts = tools(&mut body, &mut index, &counts, &signals)?;
     takes(&mut body, &mut index, parameter_counts)?;
@@ -137,12 +145,43 @@ fn read(body: &[u8]) -> Result<Index, OpenIndexError> {
     Ok(index)
 }
 
+/// Whether texts are what the writer takes: days that are days, names that are some, and in order what is looked for by
+/// its order.
+fn texts(index: &Index) -> Result<(), OpenIndexError> {
+    let days = index.dates.iter().filter(|date| !date.is_empty());
+    if !days.chain([index.about.date.as_str()]).all(is_day) {
+        return Err(OpenIndexError::Malformed("a date is no day"));
+    }
+    let named = [&index.packages, &index.names, &index.parameters];
+    if !named.iter().flat_map(|pool| pool.iter()).all(is_name) {
+        return Err(OpenIndexError::Malformed("a name is empty or too long"));
+    }
+    let is_ordered = |pool: &Pool| pool.iter().zip(pool.iter().skip(1)).all(|(one, next)| one < next);
+    if is_ordered(&index.packages) && is_ordered(&index.names) {
+        Ok(())
+    } else {
+        Err(OpenIndexError::Malformed("names are not in order, or one comes twice"))
+    }
+}
+
+/// Whether a text has the form `2026-11-16`.
+pub(super) fn is_day(text: &str) -> bool {
+    let fits = |(at, byte): (usize, u8)| if matches!(at, 4 | 7) { byte == b'-' } else { byte.is_ascii_digit() };
+    text.len() == 10 && text.bytes().enumerate().all(fits)
+}
+
+/// Whether a text can be the name of a package, a tool or a parameter.
+pub(super) fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.len() <= LONGEST_NAME
+}
+
 /// Reads the servers; gives how many tools each has.
 fn servers(body: &mut Reader<'_>, index: &mut Index) -> Result<Vec<usize>, OpenIndexError> {
     let count = body.count(body.len())?;
     let mut columns = [body.column()?, body.column()?, body.column()?, body.column()?, body.column()?];
     let [source, package, version, date, tools] = &mut columns;
-    let (mut counts, mut first) = (Vec::with_capacity(count), 0_u32);
+    let (mut counts, mut first) = (Vec::with_capacity(count.min(source.len())), 0_u32);
+    let mut before = None;
     for _ in 0..count {
         let own = match source.byte()? {
             0 => Source::Pypi,
@@ -150,9 +189,16 @@ fn servers(body: &mut Reader<'_>, index: &mut Index) -> Result<Vec<usize>, OpenI
             _ => return Err(OpenIndexError::Malformed("a package has a source that is not known here")),
         };
         let tool_count = tools.count(MOST_BYTES)?;
+        if tool_count == 0 {
+            return Err(OpenIndexError::Malformed("a package has no tools"));
+        }
+        let package = package.below(index.packages.len())?;
+        if before.replace((own, package)).is_some_and(|before| before >= (own, package)) {
+            return Err(OpenIndexError::Malformed("packages are not in order, or one comes twice"));
+        }
         index.servers.push(ServerRow {
             source: own,
-            package: package.below(index.packages.len())?,
+            package,
             version: version.below(index.versions.len())?,
             date: date.below(index.dates.len())?,
             first,
@@ -190,7 +236,8 @@ fn tools(
             }
             let category = CATEGORIES.get(usize::from(category.byte()?));
             let bits = signals.number()?;
-            if known.len() < 64 && bits >> known.len() != 0 {
+            // There are fewer than there are bits.
+            if bits >> known.len() != 0 {
                 return Err(OpenIndexError::Malformed("a tool has a signal that is none"));
             }
             let signals: Vec<SignalKind> =

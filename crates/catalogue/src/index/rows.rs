@@ -9,6 +9,7 @@ use super::pool::Pool;
 use super::search::Folded;
 use crate::classify::Level;
 use crate::flow::Flow;
+use crate::grade::grade;
 use crate::signals::SignalKind;
 
 /// What is known of published packages and their tools.
@@ -115,16 +116,27 @@ impl Index {
         self.tools.iter().map(|row| IndexedTool { index: self, row })
     }
 
-    /// Finds a package by its name; Python names are the same with `-`, `_`, `.` and in any case of letters.
+    /// Finds a package by its name; Python names are the same with `-`, `_`, `.` and in any case of letters. Where no
+    /// source was said and several have one of this name, it is the riskiest; `namesake` tells the other.
     pub fn find(&self, source: Option<Source>, package: &str) -> Option<IndexedServer<'_>> {
-        let asked = |server: &IndexedServer<'_>| source.is_none_or(|source| source == server.source());
+        let all = [Source::Pypi, Source::Npm].into_iter().filter(|own| source.is_none_or(|source| source == *own));
+        all.filter_map(|own| self.find_in(own, package)).max_by_key(IndexedServer::risk)
+    }
+
+    /// The package of the same name in the other source.
+    pub fn namesake(&self, server: &IndexedServer<'_>) -> Option<IndexedServer<'_>> {
+        let other = if server.source() == Source::Pypi { Source::Npm } else { Source::Pypi };
+        self.find_in(other, server.package())
+    }
+
+    fn find_in(&self, source: Source, package: &str) -> Option<IndexedServer<'_>> {
         let wanted = normal(package);
-        let exact = self.servers().find(|server| asked(server) && server.package() == package);
-        let is_same = |server: &IndexedServer<'_>| match server.source() {
+        let all = || self.servers().filter(|server| server.source() == source);
+        let is_same = |server: &IndexedServer<'_>| match source {
             Source::Pypi => normal(server.package()) == wanted,
             Source::Npm => server.package().eq_ignore_ascii_case(package),
         };
-        exact.or_else(|| self.servers().find(|server| asked(server) && is_same(server)))
+        all().find(|server| server.package() == package).or_else(|| all().find(is_same))
     }
 
     pub(super) fn finish(&mut self) {
@@ -142,7 +154,7 @@ impl Index {
 }
 
 /// A Python package's name as the package index compares it.
-fn normal(name: &str) -> String {
+pub(crate) fn normal(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for letter in name.chars() {
         match letter {
@@ -177,15 +189,26 @@ impl<'i> IndexedServer<'i> {
 
     /// Its tools, by name.
     pub fn tools(&self) -> impl ExactSizeIterator<Item = IndexedTool<'i>> + use<'i> {
-        let first = self.row.first as usize;
-        let rows = self.index.tools.get(first..first + self.row.count as usize).unwrap_or_default();
         let index = self.index;
-        rows.iter().map(move |row| IndexedTool { index, row })
+        self.rows().iter().map(move |row| IndexedTool { index, row })
     }
 
     /// A tool by its name.
     pub fn tool(&self, name: &str) -> Option<IndexedTool<'i>> {
-        self.tools().find(|tool| tool.name() == name)
+        let (index, rows) = (self.index, self.rows());
+        let at = rows.binary_search_by(|row| index.names.get(row.name).cmp(name)).ok()?;
+        rows.get(at).map(|row| IndexedTool { index, row })
+    }
+
+    /// How much harm it can do: its worst tool, then its grade.
+    fn risk(&self) -> (Option<Level>, char) {
+        let tools: Vec<ToolFacts> = self.tools().map(|tool| tool.facts()).collect();
+        (self.tools().map(|tool| tool.level()).max(), grade(&tools).letter)
+    }
+
+    fn rows(&self) -> &'i [ToolRow] {
+        let first = self.row.first as usize;
+        self.index.tools.get(first..first + self.row.count as usize).unwrap_or_default()
     }
 
     /// All that is kept of it.
@@ -242,11 +265,6 @@ impl<'i> IndexedTool<'i> {
         SignalKind::ALL.iter().enumerate().filter(move |(at, _)| bits >> at & 1 == 1).map(|(_, kind)| *kind)
     }
 
-    /// Whether its definition shows something.
-    pub fn shows(&self, kind: SignalKind) -> bool {
-        self.row.signals & ToolRow::bits(&[kind]) != 0
-    }
-
     /// Where data comes from and goes.
     pub fn flow(&self) -> impl Iterator<Item = Flow> + use<> {
         let bits = self.row.flow;
@@ -270,7 +288,7 @@ impl<'i> IndexedTool<'i> {
         })
     }
 
-    /// The first 16 hexadecimal digits of the fingerprint of its definition.
+    /// The first 16 hexadecimal digits of the hash of what was read of it.
     pub fn hash(&self) -> String {
         format!("{:016x}", self.row.hash)
     }

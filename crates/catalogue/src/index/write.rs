@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::about::About;
 use super::bytes::Column;
 use super::facts::{PackageFacts, Source, ToolFacts};
-use super::open::{CATEGORIES, FORMAT, HEAD_BYTES, Header, KINDS, MAGIC, MOST_BYTES, REQUIRED};
+use super::open::{CATEGORIES, FORMAT, HEAD_BYTES, Header, KINDS, MAGIC, MOST_BYTES, REQUIRED, is_day, is_name};
 use super::pool::Pool;
 use super::rows::ToolRow;
 use crate::signals::SignalKind;
-use crate::tool::LONGEST_NAME;
 
 /// How hard the body is packed: it is done once, and read often.
 const EFFORT: u8 = 10;
@@ -69,12 +68,15 @@ fn check(package: &PackageFacts) -> Result<(), WriteIndexError> {
         .iter()
         .flat_map(|tool| std::iter::once(&tool.name).chain(tool.parameters.iter().map(|parameter| &parameter.name)));
     for name in names.chain([&package.package]) {
-        if name.is_empty() || name.len() > LONGEST_NAME {
+        if !is_name(name) {
             return fault("a name is empty, or longer than 256 bytes".to_owned());
         }
     }
     if package.tools.is_empty() {
         return fault("it has no tools".to_owned());
+    }
+    if !package.date.iter().all(|date| is_day(date)) {
+        return fault("its date is no day; say it as 2026-11-16".to_owned());
     }
     let is_hash = |tool: &&ToolFacts| tool.hash.len() != 16 || u64::from_str_radix(&tool.hash, 16).is_err();
     match package.tools.iter().find(is_hash) {

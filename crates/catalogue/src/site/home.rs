@@ -15,7 +15,7 @@ const LATEST: usize = 5;
 
 pub(super) fn page(site: &Site<'_>) -> Doc {
     let about = site.index.about();
-    let levels = [Level::Critical, Level::High, Level::Medium, Level::Low].map(|level| {
+    let levels = Level::ALL.into_iter().rev().map(|level| {
         let count = site.index.tools().filter(|tool| tool.level() == level).count();
         vec![
             Inline::Badge(level),
@@ -38,7 +38,7 @@ pub(super) fn page(site: &Site<'_>) -> Doc {
             ("Attack patterns", vec![link(patterns().len().to_string(), "attacks/index")]),
         ]),
         Block::Bar(server::counts(site.index.tools().map(|tool| tool.category()).collect::<Vec<_>>().into_iter())),
-        Block::List(levels.into_iter().collect()),
+        Block::List(levels.collect()),
         Block::Heading("", vec![text("Where to begin")]),
         Block::List(vec![
             vec![
@@ -53,7 +53,7 @@ pub(super) fn page(site: &Site<'_>) -> Doc {
         Block::List(cases.collect()),
         Block::Heading("", vec![text("How it is made")]),
         paragraph(
-            "Published packages are read without being run. Names, parameters and annotations of their tools are kept, and a fingerprint of each definition; no sentence of anybody is. The category is a function of the definition: no model is asked. Of two readings the riskier one counts.",
+            "Published packages are read without being run. Names, parameters and annotations of their tools are kept, and a hash of what was read of each; no sentence of anybody is. The category is a function of the definition: no model is asked. Of two readings the riskier one counts.",
         ),
     ];
     if !about.outcomes.is_empty() {
@@ -92,12 +92,7 @@ pub(super) fn llms(site: &Site<'_>) -> String {
     out.push_str("\n## Servers\n\n");
     for own in site.servers.iter().take(MOST_LISTED) {
         let name = super::markdown::plain(&server::name(own));
-        let _ = writeln!(
-            out,
-            "- [{name}]({}/index.md): {} tools",
-            super::html::address(&place::server(own)),
-            own.tools().len()
-        );
+        let _ = writeln!(out, "- [{name}]({}/index.md): {} tools", place::server(own), own.tools().len());
     }
     if site.servers.len() > MOST_LISTED {
         let _ = writeln!(out, "- and {} more: [by first letter](servers/index.md)", site.servers.len() - MOST_LISTED);

@@ -190,12 +190,8 @@ fn href(root: &str, path: &str) -> String {
     if path.starts_with('#') {
         return escaped(path);
     }
-    format!("{root}{}.html", escaped(&address(path)))
-}
-
-/// A path as an address: what a file may be called and an address may not say is written out.
-pub(super) fn address(path: &str) -> String {
-    path.replace('%', "%25").replace('#', "%23").replace('?', "%3F").replace(' ', "%20")
+    // Places are made of letters, digits and signs that an address may have.
+    format!("{root}{}.html", escaped(path))
 }
 
 /// Text as HTML, in elements and in attributes.

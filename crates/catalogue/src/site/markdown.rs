@@ -3,7 +3,6 @@
 use std::fmt::Write;
 
 use super::doc::{Block, Doc, Inline, Line};
-use super::html::address;
 use crate::classify::Level;
 
 /// Writes a page.
@@ -68,16 +67,12 @@ fn runs(line: &Line, root: &str) -> String {
             Inline::Text(own) => write!(out, "{}", plain(own)),
             Inline::Code(own) => write!(out, "{}", code(own)),
             Inline::Link(own, path) if path.starts_with('#') => write!(out, "{}", plain(own)),
-            Inline::Link(own, path) => write!(out, "[{}]({root}{}.md)", plain(own), destination(path)),
-            Inline::CodeLink(own, path) => write!(out, "[{}]({root}{}.md)", code(own), destination(path)),
+            Inline::Link(own, path) => write!(out, "[{}]({root}{path}.md)", plain(own)),
+            Inline::CodeLink(own, path) => write!(out, "[{}]({root}{path}.md)", code(own)),
             Inline::Badge(level) => write!(out, "**{}**", Level::as_str(*level)),
         };
     }
     out
-}
-
-fn destination(path: &str) -> String {
-    address(path).replace('(', "%28").replace(')', "%29")
 }
 
 /// Text in which nothing is markup.
@@ -102,6 +97,11 @@ fn code(text: &str) -> String {
     if text.chars().all(is_plain) && !text.starts_with(' ') && !text.ends_with(' ') {
         return format!("`{text}`");
     }
+    html_code(text)
+}
+
+/// Foreign text as code in Markdown and in HTML: nothing in it is markup, and no cell of a table ends early.
+pub fn html_code(text: &str) -> String {
     let mut out = String::from("<code>");
     for letter in text.chars() {
         match letter {

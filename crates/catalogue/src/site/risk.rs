@@ -10,11 +10,13 @@ use crate::recommend::{effect, recommended};
 
 /// So many servers with the most tools of a level are named.
 const MOST_SERVERS: usize = 100;
-const LEVELS: [Level; 4] = [Level::Critical, Level::High, Level::Medium, Level::Low];
 
 pub(super) fn pages(site: &Site<'_>) -> Vec<Doc> {
-    let counts: Vec<(Level, usize)> =
-        LEVELS.iter().map(|level| (*level, site.index.tools().filter(|tool| tool.level() == *level).count())).collect();
+    let counts: Vec<(Level, usize)> = Level::ALL
+        .iter()
+        .rev()
+        .map(|level| (*level, site.index.tools().filter(|tool| tool.level() == *level).count()))
+        .collect();
     let rows = counts.iter().map(|(level, count)| {
         vec![
             vec![Inline::Badge(*level)],

@@ -7,8 +7,9 @@ use gatelodge_policy::Category;
 use super::doc::{Block, Doc, Inline, Line, code, link, paragraph, text};
 use super::{Site, counted, grouped, place};
 use crate::classify::{Classification, Level, word};
+use crate::explain::is_of_name;
 use crate::grade::grade;
-use crate::index::{Change, IndexedServer, Known};
+use crate::index::{IndexedServer, Known};
 use crate::precheck::precheck;
 use crate::ready::{Posture, ready};
 use crate::tool::Tool;
@@ -86,9 +87,10 @@ pub(super) fn page(
 
 /// What changed since it is in the index, the latest first.
 fn changes(site: &Site<'_>, server: &IndexedServer<'_>) -> Vec<Block> {
-    let is_own = |change: &Change| change.source == server.source() && change.package == server.package();
-    let own = site.history.iter().rev().filter(|(_, change)| is_own(change)).take(MOST_CHANGES);
+    let own = site.history.get(&(server.source(), server.package().to_owned()));
     let told: Vec<Line> = own
+        .into_iter()
+        .flat_map(|own| own.iter().rev().take(MOST_CHANGES))
         .map(|(date, change)| {
             vec![
                 text(format!("{}: ", crate::shown(date))),
@@ -97,7 +99,7 @@ fn changes(site: &Site<'_>, server: &IndexedServer<'_>) -> Vec<Block> {
             ]
         })
         .collect();
-    let none = "None is known. The index keeps a fingerprint of each definition, and what differs in a later one is told here.";
+    let none = "None is known. The index keeps a hash of what was read of each tool, and what differs in a later version is told here.";
     let list = if told.is_empty() { paragraph(none) } else { Block::List(told) };
     vec![
         Block::Heading("", vec![text("Changes")]),
@@ -123,14 +125,15 @@ fn dangerous(tools: &[(Tool<'_>, Classification)], places: &[String]) -> Vec<Blo
         return Vec::new();
     }
     let told = worst.into_iter().take(MOST_DANGEROUS).map(|((tool, own), place)| {
-        let why = own.evidence.first().cloned().unwrap_or_default();
+        // Other facts weigh as well, and do not say what is dangerous.
+        let why = own.evidence.iter().find(|fact| is_of_name(fact)).map_or("", String::as_str);
         let mut line = vec![
             Inline::CodeLink(crate::shown(&tool.name), place.clone()),
             text(" "),
             Inline::Badge(own.level),
             text(" "),
         ];
-        line.extend(super::doc::marked(&why));
+        line.extend(super::doc::marked(why));
         line
     });
     vec![Block::Heading("", vec![text("Most dangerous tools")]), Block::List(told.collect())]

@@ -2,19 +2,15 @@
 
 use super::doc::{Block, Doc, Inline, link, marked, paragraph, text};
 use super::{Site, server};
-use crate::flow::Flow;
+use crate::index::IndexedServer;
+use crate::stack::leaks;
 
 /// So many servers are named.
 const MOST: usize = 50;
 
 pub(super) fn page(site: &Site<'_>) -> Doc {
-    let has = |server: &crate::index::IndexedServer<'_>, flow: Flow| {
-        server.tools().any(|tool| tool.flow().any(|own| own == flow))
-    };
-    let all = |server: &crate::index::IndexedServer<'_>| {
-        has(server, Flow::ReadsPrivate) && has(server, Flow::ReadsUntrusted) && has(server, Flow::SendsOutward)
-    };
-    let complete: Vec<_> = site.servers.iter().filter(|server| all(server)).collect();
+    let all = |server: &&IndexedServer<'_>| leaks(server.tools().flat_map(|tool| tool.flow()));
+    let complete: Vec<_> = site.servers.iter().filter(all).collect();
     let rows = complete.iter().take(MOST).map(|own| server::list_row(own));
     let mut blocks = vec![
         paragraph(

@@ -248,6 +248,7 @@ fn deeper(about: &About<'_>) -> Vec<Block> {
 fn questions(about: &About<'_>) -> Vec<Block> {
     let (name, server, known) = (&about.name, &about.server, about.known);
     let category = known.category_name();
+    let article = if category.starts_with(['E', 'U']) { "an" } else { "a" };
     let (can, advice) = match known.category {
         Category::Read => ("look things up", "Reads may pass; mind where the results go."),
         Category::Write => {
@@ -265,7 +266,7 @@ fn questions(about: &About<'_>) -> Vec<Block> {
     let all = vec![
         (
             format!("What does {name} do?"),
-            marked(&format!("It is a {category} tool of {server}, so it can {can}. {advice}")),
+            marked(&format!("It is {article} {category} tool of {server}, so it can {can}. {advice}")),
         ),
         (
             format!("How do I enforce a policy on {name}?"),

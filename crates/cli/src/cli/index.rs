@@ -187,8 +187,8 @@ fn category(text: &str) -> Result<Category, String> {
 
 /// A level, in any case of letters.
 pub fn level(text: &str) -> Result<Level, String> {
-    let all = [Level::Low, Level::Medium, Level::High, Level::Critical];
-    all.into_iter()
+    Level::ALL
+        .into_iter()
         .find(|level| level.as_str().eq_ignore_ascii_case(text))
         .ok_or_else(|| "a level is low, medium, high or critical".to_owned())
 }

@@ -88,6 +88,22 @@ impl Document {
         }
     }
 
+    /// Whether it says nothing at all.
+    pub fn is_empty(&self) -> bool {
+        self.value.as_object().is_none_or(Map::is_empty)
+    }
+
+    /// Where servers stand in it that a client would read: its own root, and below each project that it knows.
+    pub fn roots(&self, client: &Client) -> Vec<Vec<String>> {
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let projects = self.value.get("projects").and_then(Value::as_object);
+        let projects = projects.into_iter().flat_map(Map::keys).filter(|_| client.id == "claude-code");
+        let mut roots = vec![names(client.root)];
+        roots.extend(projects.map(|project| names(&["projects", project, "mcpServers"])));
+        roots.retain(|root| matches!(self.below(root), Some(Value::Object(_) | Value::Array(_))));
+        roots
+    }
+
     /// What stands under a name now.
     pub fn entry(&self, root: &[String], name: &str) -> Option<&Value> {
         self.below(root)?.get(name)

@@ -10,7 +10,7 @@ use super::catalogue::{open, show};
 use crate::cli::PrecheckArgs;
 use crate::exit::{Exit, Usage};
 use crate::report::{say, shown};
-use crate::{file, output};
+use crate::{address, file, output};
 
 /// One server that was asked about.
 struct Asked {
@@ -46,13 +46,18 @@ fn of_text(index: &Index, what: &str) -> Result<Asked> {
         return Ok(unknown("the server at this address", why));
     }
     let named = PackageName::read(what)
-        .ok_or_else(|| Usage(format!("`{}` is neither a package, nor an address, nor a file", shown(what))))?;
+        .ok_or_else(|| Usage(format!("`{}` is neither a package, nor an address, nor a file", address::shown(what))))?;
     Ok(of_package(index, &named))
 }
 
 fn of_package(index: &Index, named: &PackageName) -> Asked {
     match index.find(named.source, &named.name) {
-        Some(server) => of_server(&server, named.version.as_deref()),
+        Some(server) => {
+            let mut asked = of_server(&server, named.version.as_deref());
+            let doubt = open::doubt(index, &named.name, &server).filter(|_| named.source.is_none());
+            asked.advice.reasons.extend(doubt);
+            asked
+        }
         None => {
             let mut asked = unknown(&shown(&named.name), "it is not in the index, so nothing is known of its tools");
             if let Some(close) = open::close(index, &named.name) {
@@ -70,7 +75,8 @@ fn of_server(server: &IndexedServer<'_>, version: Option<&str>) -> Asked {
     let known = Known::of(server);
     let mut advice = precheck(&known.tools);
     if let Some(version) = version.filter(|version| *version != server.version()) {
-        advice.reasons.push(format!("the index has read version {}, not {}", shown(server.version()), shown(version)));
+        let why = format!("the index has read version {}, not {}", shown(server.version()), shown(version));
+        advice = advice.at_least(Advice::ConnectWithRule, why);
     }
     Asked {
         name: format!("{}:{}", server.source().as_str(), shown(server.package())),

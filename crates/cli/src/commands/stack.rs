@@ -7,15 +7,19 @@ mod gather;
 mod markdown;
 mod sarif;
 
-use anyhow::{Context, Result};
-use gatelodge_catalogue::{Known, Level, Member, Posture, Stack, precheck, stack};
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow};
+use gatelodge_catalogue::{Advice, Known, Level, Member, Posture, Precheck, Stack, precheck, stack};
 use serde_json::{Value, json};
 
 use super::catalogue::{open, show};
 use crate::cli::{StackArgs, StackFormat};
 use crate::exit::Exit;
+use crate::output;
 use crate::report::{counted, say, shown};
-use crate::{file, output};
 use gather::Entry;
 
 /// Everything that is told.
@@ -29,8 +33,10 @@ struct Told {
 pub fn run(args: &StackArgs) -> Result<Exit> {
     let index = open::index(&args.from)?;
     let (entries, findings) = gather::gather(args, &index)?;
-    let members: Vec<Member> =
-        entries.iter().map(|own| Member { name: own.name.clone(), tools: own.tools.clone() }).collect();
+    let members: Vec<Member> = entries
+        .iter()
+        .map(|own| Member { name: own.name.clone(), tools: own.tools.clone(), is_guess: own.is_guess })
+        .collect();
     let told = Told { sum: stack(&members), members, entries, date: index.about().date.clone() };
     let format = if args.json { StackFormat::Json } else { args.format.unwrap_or(StackFormat::Text) };
     match format {
@@ -58,19 +64,47 @@ fn policy(entry: &Entry) -> Option<String> {
     show::policy(&known, Posture::Recommended).ok()
 }
 
-fn write_policies(told: &Told, folder: &std::path::Path) -> Result<()> {
+/// Writes policies where no file is, and says what became of each.
+fn write_policies(told: &Told, folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
     let mut count = 0;
     for entry in &told.entries {
-        if let Some(policy) = policy(entry) {
-            let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
-            let name: String = entry.name.chars().take(80).map(plain).collect();
-            file::replace(&folder.join(format!("{name}.json")), policy.as_bytes())?;
-            count += 1;
+        let Some(policy) = policy(entry) else { continue };
+        let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
+        let name: String = entry.name.chars().take(80).map(plain).collect();
+        let path = write_policy(folder, &name, &policy)?;
+        say(&format!("`{}`: `{}`", entry.name, path.display()));
+        count += 1;
+    }
+    say(&format!("{} in `{}`", counted(count, "policy"), folder.display()));
+    Ok(())
+}
+
+/// Writes a policy under the first name that is free; one that says the same already stays.
+fn write_policy(folder: &Path, name: &str, policy: &str) -> Result<PathBuf> {
+    /// So many files of one name are more than anybody tells apart.
+    const MOST: usize = 1_000;
+    for number in 1..MOST {
+        let name = if number == 1 { format!("{name}.json") } else { format!("{name}-{number}.json") };
+        let path = folder.join(name);
+        match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(mut file) => {
+                let written = file.write_all(policy.as_bytes()).and_then(|()| file.sync_all());
+                return written.map(|()| path.clone()).map_err(|error| {
+                    // Half a policy is worse than none.
+                    let _ = std::fs::remove_file(&path);
+                    anyhow!("cannot write `{}`: {error}; nothing stays of it", path.display())
+                });
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                if std::fs::read(&path).is_ok_and(|bytes| bytes == policy.as_bytes()) {
+                    return Ok(path);
+                }
+            }
+            Err(error) => return Err(anyhow!("cannot write `{}`: {error}", path.display())),
         }
     }
-    say(&format!("wrote {} to `{}`", counted(count, "policy"), folder.display()));
-    Ok(())
+    Err(anyhow!("`{}` has too many policies of this name", folder.display()))
 }
 
 fn json_of(told: &Told) -> Value {
@@ -82,7 +116,7 @@ fn json_of(told: &Told) -> Value {
         let advice = entry.advice();
         json!({
             "name": entry.name, "clients": entry.clients, "package": entry.package, "source": entry.source,
-            "version": entry.version, "is_off": entry.is_off, "what": entry.what, "level": member.level(),
+            "version": entry.version, "is_guess": entry.is_guess, "is_off": entry.is_off, "what": entry.what, "level": member.level(),
             "grade": member.grade(), "verdict": advice.verdict, "reasons": advice.reasons,
             "tools": tools.collect::<Vec<_>>(), "policy": policy(entry),
         })
@@ -94,7 +128,10 @@ fn text(told: &Told) -> String {
     let mut rows = Vec::new();
     for (entry, member) in told.entries.iter().zip(&told.members) {
         let known = match (&entry.package, &entry.tools) {
-            (Some(package), Some(tools)) => format!("{package}, {}", counted(tools.len(), "tool")),
+            (Some(package), Some(tools)) => {
+                let likely = if entry.is_guess { "perhaps " } else { "" };
+                format!("{likely}{package}, {}", counted(tools.len(), "tool"))
+            }
             _ => format!("{}, not in the index", entry.what),
         };
         let grade = member.grade().map_or("?".to_owned(), |grade| grade.letter.to_string());
@@ -122,9 +159,10 @@ fn text(told: &Told) -> String {
 fn sentence(told: &Told) -> String {
     let sum = &told.sum;
     let Some(level) = sum.level else { return "No server was found.".to_owned() };
-    let by_level: Vec<String> = ["Critical", "High", "Medium", "Low"]
+    let by_level: Vec<String> = Level::ALL
         .iter()
-        .filter_map(|word| sum.levels.get(word).map(|count| format!("{count} {word}")))
+        .rev()
+        .filter_map(|level| sum.levels.get(level.as_str()).map(|count| format!("{count} {}", level.as_str())))
         .collect();
     let unknown = match sum.unknown.len() {
         0 => String::new(),
@@ -150,10 +188,18 @@ fn sentence(told: &Told) -> String {
 
 impl Entry {
     /// What to do about it.
-    fn advice(&self) -> gatelodge_catalogue::Precheck {
-        match &self.tools {
+    fn advice(&self) -> Precheck {
+        let mut advice = match &self.tools {
             Some(tools) => precheck(tools),
-            None => gatelodge_catalogue::Precheck::unknown("it is not in the index; `gatelodge scan` looks at it"),
+            None => Precheck::unknown("it is not in the index; `gatelodge scan` looks at it"),
+        };
+        if self.is_guess {
+            let why = "that it starts this package is a guess by its command; `gatelodge scan` looks at it";
+            advice = advice.at_least(Advice::AskFirst, why.to_owned());
         }
+        if self.is_unread {
+            advice = advice.at_least(Advice::ConnectWithRule, "the index has read another version".to_owned());
+        }
+        advice
     }
 }

@@ -4,6 +4,7 @@ mod progress;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -11,7 +12,7 @@ use gatelodge_catalogue::{Change, IndexedServer, Page, Site};
 use serde_json::Value;
 
 use super::open;
-use crate::cli::{SiteArgs, StoreArgs};
+use crate::cli::{FromArgs, SiteArgs};
 use crate::exit::{Exit, Usage};
 use crate::report::say;
 use progress::Progress;
@@ -22,8 +23,8 @@ pub fn run(args: &SiteArgs) -> Result<Exit> {
         [] => index.servers().collect(),
         named => named.iter().map(|name| open::server(&index, name)).collect::<Result<_>>()?,
     };
+    let site = Site::new(&index, servers).with_history(history(&args.from)?);
     make_empty(&args.out)?;
-    let site = Site::new(&index, servers).with_history(history(&args.from.store));
     let mut progress = Progress::new("files", site.file_count());
     let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
     site.write(|page| {
@@ -35,16 +36,21 @@ pub fn run(args: &SiteArgs) -> Result<Exit> {
     Ok(Exit::Fine)
 }
 
-/// The changes that updates left behind, as far as they can be read.
-fn history(store: &StoreArgs) -> Vec<(String, Change)> {
-    let Ok((_, log)) = open::places(store) else { return Vec::new() };
-    let text = fs::read_to_string(log).unwrap_or_default();
+/// The changes that updates left behind. They are those of the index in use, not of one that was named.
+fn history(from: &FromArgs) -> Result<Vec<(String, Change)>> {
+    let text = match open::places(&from.store) {
+        Ok((_, log)) if from.index.is_none() => match fs::read_to_string(&log) {
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            read => read.with_context(|| format!("cannot read the changes in `{}`", log.display()))?,
+        },
+        _ => String::new(),
+    };
     let read = |line: &str| {
         let change: Value = serde_json::from_str(line).ok()?;
         let date = change.get("date")?.as_str()?.to_owned();
         Some((date, serde_json::from_value(change).ok()?))
     };
-    text.lines().filter_map(read).collect()
+    Ok(text.lines().filter_map(read).collect())
 }
 
 /// Makes the folder. What is in it already may be somebody's work.

@@ -10,7 +10,7 @@ use gatelodge_catalogue::{Index, IndexedServer, PackageName};
 use crate::cli::{FromArgs, StoreArgs};
 use crate::exit::{Exit, Failed, Usage};
 use crate::report::shown;
-use crate::{config, desk};
+use crate::{address, config, desk};
 
 /// What the index is called in the data directory.
 const FILE: &str = "index.glx";
@@ -74,7 +74,8 @@ pub fn read(path: &Path) -> std::io::Result<Vec<u8>> {
 /// Finds a package that was named; an error says what is close to it.
 pub fn server<'i>(index: &'i Index, package: &str) -> Result<IndexedServer<'i>> {
     let named = PackageName::read(package).ok_or_else(|| {
-        Usage(format!("`{}` is no name of a package; say it as `npm:@scope/name` or `pypi:name`", shown(package)))
+        let package = address::shown(package);
+        Usage(format!("`{package}` is no name of a package; say it as `npm:@scope/name` or `pypi:name`"))
     })?;
     index.find(named.source, &named.name).ok_or_else(|| {
         let close = match close(index, &named.name) {
@@ -83,6 +84,18 @@ pub fn server<'i>(index: &'i Index, package: &str) -> Result<IndexedServer<'i>> 
         };
         Failed(Exit::Findings, format!("`{}` is not in the index; {close}", shown(package))).into()
     })
+}
+
+/// What is to be said where no source was named and both have a package of the name.
+pub fn doubt(index: &Index, text: &str, server: &IndexedServer<'_>) -> Option<String> {
+    let is_open = PackageName::read(text).is_some_and(|named| named.source.is_none());
+    let other = index.namesake(server).filter(|_| is_open)?;
+    let name = |server: &IndexedServer<'_>| format!("{}:{}", server.source().as_str(), shown(server.package()));
+    Some(format!(
+        "there is `{}` as well; this is the riskier one, `{}`: say which is meant",
+        name(&other),
+        name(server)
+    ))
 }
 
 /// The name in the index that is the closest to one that is not in it.

@@ -10,17 +10,23 @@ use super::{known, open, search};
 use crate::cli::{PostureName, ShowArgs};
 use crate::exit::{Exit, Failed};
 use crate::output;
-use crate::report::{counted, shown};
+use crate::report::{counted, say, shown};
 
 pub fn run(args: &ShowArgs) -> Result<Exit> {
     let index = open::index(&args.from)?;
     let server = open::server(&index, &args.package)?;
+    let doubt = open::doubt(&index, &args.package, &server);
+    doubt.iter().for_each(|doubt| say(doubt));
     if let Some(posture) = args.policy {
         output::print(&policy(&Known::of(&server), posture.into())?)?;
     } else if let Some(name) = &args.tool {
         show_tool(&server, name, args.json)?;
     } else if args.json {
-        output::json(&told(&index, &server)?)?;
+        let mut all = told(&index, &server)?;
+        if let (Value::Object(all), Some(doubt)) = (&mut all, doubt) {
+            all.insert("doubt".to_owned(), doubt.into());
+        }
+        output::json(&all)?;
     } else {
         output::print(&for_people(&server))?;
     }

@@ -1,6 +1,7 @@
 //! `catalogue update`: a newer index in place of the one in use.
 
 use std::fmt::Write as _;
+use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use serde_json::json;
 use super::open;
 use crate::cli::UpdateArgs;
 use crate::exit::{Exit, Failed, Unreachable, Usage};
-use crate::report::{say, shown};
+use crate::report::say;
 use crate::{address, client, desk, file, output};
 
 /// A slow line brings eight megabytes in this time.
@@ -22,8 +23,16 @@ const MOST_CHANGES: usize = 100_000;
 pub fn run(args: &UpdateArgs) -> Result<Exit> {
     let (place, log) = open::places(&args.store)?;
     let bytes = fetch(&args.from)?;
-    let refused = |why: String| Failed(Exit::Findings, format!("`{}` {why}; the old index stays", shown(&args.from)));
+    let refused =
+        |why: String| Failed(Exit::Findings, format!("`{}` {why}; the old index stays", address::shown(&args.from)));
     let new = Index::open(&bytes).map_err(|error| refused(format!("cannot be used: {error}")))?;
+    if let Some(folder) = place.parent() {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+    }
+    // Held until the end: of two at once, the second compares with what the first has put there.
+    let lock = place.with_extension("lock");
+    let held = File::create(&lock).and_then(|file| file.lock().map(|()| file));
+    let _held = held.with_context(|| format!("cannot lock `{}`", lock.display()))?;
     // One that cannot be read any more has nothing to compare with, and is what an update mends.
     let old = open::kept(&args.store).or_else(|_| Index::open(Index::BUILT_IN).map_err(anyhow::Error::from))?;
     let (before, after) = (old.about(), new.about());
@@ -32,9 +41,6 @@ pub fn run(args: &UpdateArgs) -> Result<Exit> {
         return Err(refused(why).into());
     }
     let changed = changes(&old, &new);
-    if let Some(folder) = place.parent() {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
-    }
     // Events first: one that is told twice is better than one that is never told.
     keep(&log, &after.date, &changed)?;
     file::replace(&place, &bytes)?;
@@ -59,7 +65,7 @@ pub fn run(args: &UpdateArgs) -> Result<Exit> {
 fn fetch(from: &str) -> Result<Vec<u8>> {
     if !from.contains("://") {
         let read = open::read(Path::new(from));
-        return read.map_err(|error| Usage(format!("cannot read `{}`: {error}", shown(from))).into());
+        return read.map_err(|error| Usage(format!("cannot read `{}`: {error}", address::shown(from))).into());
     }
     let url = address::parse(from)
         .map_err(|error| Usage(format!("`{}` {}; {}", address::shown(from), error.message(), error.help())))?;
@@ -81,7 +87,7 @@ fn keep(log: &Path, date: &str, changes: &[Change]) -> Result<()> {
         Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", log.display())),
     };
     let number = |line: &str| serde_json::from_str::<serde_json::Value>(line).ok()?.get("cursor")?.as_u64();
-    let mut cursor = old.lines().last().and_then(number).unwrap_or_default();
+    let mut cursor = old.lines().filter_map(number).max().unwrap_or_default();
     let mut added = String::new();
     for change in changes {
         cursor += 1;

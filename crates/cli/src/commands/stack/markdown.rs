@@ -1,6 +1,6 @@
 //! The report for a pull request.
 
-use gatelodge_catalogue::Level;
+use gatelodge_catalogue::{Level, html_code as code, shown};
 
 use super::{Told, policy, sentence};
 
@@ -13,10 +13,11 @@ pub fn page(told: &Told) -> String {
     for (entry, member) in told.entries.iter().zip(&told.members) {
         let grade = member.grade().map_or("?".to_owned(), |grade| grade.letter.to_string());
         let package = entry.package.as_deref().unwrap_or("not in the index");
+        let likely = if entry.is_guess { "perhaps " } else { "" };
         let mut risky: Vec<_> =
             entry.tools.iter().flatten().filter(|tool| Level::of(tool.category) >= Level::High).collect();
         risky.sort_by_key(|tool| std::cmp::Reverse(Level::of(tool.category)));
-        let mut names: Vec<String> = risky.iter().take(MOST_TOOLS).map(|tool| code(&tool.name)).collect();
+        let mut names: Vec<String> = risky.iter().take(MOST_TOOLS).map(|tool| code(&shown(&tool.name))).collect();
         if risky.len() > MOST_TOOLS {
             names.push(format!("and {} more", risky.len() - MOST_TOOLS));
         }
@@ -24,7 +25,7 @@ pub fn page(told: &Told) -> String {
             "| {} | {} | {grade} | {} | {} | {} |\n",
             code(&entry.name),
             member.level().as_str(),
-            code(package),
+            format_args!("{likely}{}", code(package)),
             entry.advice().verdict.as_str(),
             names.join(", ")
         ));
@@ -45,18 +46,5 @@ pub fn page(told: &Told) -> String {
         }
     }
     out.push_str(&format!("\n<sub>Index of {}. It judges what tools could do, not who wrote them.</sub>\n", told.date));
-    out
-}
-
-/// Foreign text as text: nothing in it is markup, and no cell ends early.
-fn code(text: &str) -> String {
-    let mut out = String::from("<code>");
-    for letter in gatelodge_catalogue::shown(text).chars() {
-        match letter {
-            letter if letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '.' | '/' | ',') => out.push(letter),
-            letter => out.push_str(&format!("&#{};", u32::from(letter))),
-        }
-    }
-    out.push_str("</code>");
     out
 }

@@ -12,17 +12,26 @@ pub fn report(told: &Told) -> Value {
     let mut results = Vec::new();
     for entry in &told.entries {
         let Some(tools) = &entry.tools else {
-            let text =
-                format!("The server `{}` is not in the index: ask first. `gatelodge scan` looks at it.", entry.name);
+            let text = format!(
+                "The server `{}` is not in the index: ask first. `gatelodge scan` looks at it.",
+                plain(&entry.name)
+            );
             results.push(result("unknown-server", "warning", &text, entry));
             continue;
         };
+        if entry.is_guess {
+            let text = format!(
+                "What the server `{}` starts is only a guess: ask first. `gatelodge scan` looks at it.",
+                plain(&entry.name)
+            );
+            results.push(result("unknown-server", "warning", &text, entry));
+        }
         for tool in tools.iter().filter(|tool| Level::of(tool.category) >= Level::High) {
             let level = Level::of(tool.category);
             let text = format!(
                 "The tool `{}` of the server `{}` is {} ({} risk).",
-                shown(&tool.name),
-                entry.name,
+                plain(&shown(&tool.name)),
+                plain(&entry.name),
                 category_name(tool.category),
                 level.as_str()
             );
@@ -33,7 +42,7 @@ pub fn report(told: &Told) -> Value {
     for names in &told.sum.combinations {
         let text = format!(
             "Together these servers read private data, take in text of strangers, and can send: {}.",
-            names.join(", ")
+            plain(&names.join(", "))
         );
         let first = told.entries.iter().find(|entry| names.first() == Some(&entry.name));
         results.extend(first.map(|entry| result("lethal-trifecta", "error", &text, entry)));
@@ -46,6 +55,11 @@ pub fn report(told: &Told) -> Value {
             "results": results,
         }],
     })
+}
+
+/// A foreign name as text: brackets would make a link of it.
+fn plain(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('[', "\\[").replace(']', "\\]")
 }
 
 fn rule_of(category: Category) -> &'static str {
@@ -64,7 +78,7 @@ fn rules() -> Value {
         rule("financial-tool", "A tool commits money."),
         rule("execute-tool", "A tool runs something by what a call says."),
         rule("unknown-tool", "What a tool does cannot be told."),
-        rule("unknown-server", "Nothing is known of a server."),
+        rule("unknown-server", "Nothing is known of a server for certain."),
         rule("lethal-trifecta", "Servers together have private data, text of strangers, and a way out."),
     ])
 }

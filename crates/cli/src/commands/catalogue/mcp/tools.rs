@@ -1,7 +1,7 @@
 //! The tools of the catalogue. All of them only read; an error is one of the call, and says what to do.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::PathBuf;
 
 use gatelodge_catalogue::{
@@ -11,7 +11,7 @@ use gatelodge_catalogue::{
 use gatelodge_policy::Category;
 use serde_json::{Map, Value, json};
 
-use super::super::{known, search, show};
+use super::super::{known, open, search, show};
 use crate::report::shown;
 
 /// The most of anything that is told at once.
@@ -31,6 +31,8 @@ pub struct Desk {
     pub index: Index,
     /// Where changes are kept.
     pub changes: Option<PathBuf>,
+    /// Whether the index was named; the changes are then those of another.
+    pub is_named: bool,
 }
 
 /// Calls a tool; none if there is no such one.
@@ -96,8 +98,7 @@ impl<'a> Given<'a> {
     }
 
     fn level(&self) -> Result<Option<Level>, String> {
-        let all = [Level::Low, Level::Medium, Level::High, Level::Critical];
-        self.word("level", |word| all.into_iter().find(|level| level.as_str().eq_ignore_ascii_case(word)))
+        self.word("level", |word| Level::ALL.into_iter().find(|level| level.as_str().eq_ignore_ascii_case(word)))
     }
 }
 
@@ -115,7 +116,8 @@ fn check_server(desk: &Desk, text: &str) -> Result<Value, String> {
         );
     };
     let known = Known::of(&server);
-    let (grade, advice) = (grade(&known.tools), precheck(&known.tools));
+    let (grade, mut advice) = (grade(&known.tools), precheck(&known.tools));
+    advice.reasons.extend(open::doubt(&desk.index, text, &server));
     let tools = known.tools.iter().map(|tool| {
         json!({"name": shown(&tool.name), "category": category_name(tool.category), "level": Level::of(tool.category),
             "confidence": tool.confidence})
@@ -158,17 +160,19 @@ fn check_stack(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
     if names.len() as u64 > MOST {
         return Err(format!("at most {MOST} servers are looked at together"));
     }
-    let mut members = Vec::new();
+    let (mut members, mut doubts) = (Vec::new(), Vec::new());
     for name in names {
         let name = name.as_str().ok_or("`servers` is a list of texts")?;
-        let tools = find(desk, name)?.map(|server| server.facts().tools);
-        members.push(Member { name: shown(name), tools });
+        let server = find(desk, name)?;
+        doubts.push(server.and_then(|server| open::doubt(&desk.index, name, &server)));
+        members.push(Member { name: shown(name), tools: server.map(|server| server.facts().tools), is_guess: false });
     }
-    let servers = members.iter().map(|member| {
-        let advice = match &member.tools {
+    let servers = members.iter().zip(doubts).map(|(member, doubt)| {
+        let mut advice = match &member.tools {
             Some(tools) => precheck(tools),
             None => Precheck::unknown("it is not in the index"),
         };
+        advice.reasons.extend(doubt);
         json!({"server": member.name, "is_known": member.tools.is_some(), "verdict": advice.verdict, "level": member.level(),
             "grade": member.grade().map(|grade| grade.letter), "reasons": advice.reasons})
     });
@@ -180,7 +184,13 @@ fn changes(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
     let limit = given.number("limit", MOST)?.clamp(1, MOST) as usize;
     let least = given.level()?.unwrap_or(Level::Low);
     let (mut told, mut last, mut has_more) = (Vec::new(), cursor, false);
-    let file = desk.changes.as_ref().and_then(|path| File::open(path).ok());
+    if desk.is_named {
+        return Err("no changes are kept of this index, which was named with `--index`".to_owned());
+    }
+    let file = match desk.changes.as_ref().map(File::open).transpose() {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        opened => opened.map_err(|error| format!("the changes cannot be read: {error}"))?,
+    };
     for line in file.into_iter().flat_map(|file| BufReader::new(file).lines()) {
         let line = line.map_err(|error| format!("the changes cannot be read: {error}"))?;
         let Ok(change) = serde_json::from_str::<Value>(&line) else { continue };
@@ -194,8 +204,7 @@ fn changes(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
         }
         last = own;
         let level = change.get("level").and_then(Value::as_str).unwrap_or_default();
-        let all = [Level::Low, Level::Medium, Level::High, Level::Critical];
-        if all.into_iter().any(|known| known.as_str() == level && known >= least) {
+        if Level::ALL.into_iter().any(|known| known.as_str() == level && known >= least) {
             told.push(change);
         }
     }
