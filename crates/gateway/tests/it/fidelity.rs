@@ -260,7 +260,7 @@ impl Side {
         self.echo.will("listen", Script { texts: texts.clone(), is_stream: true });
         let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
         let request = format!(
-            r#"{{"jsonrpc":"2.0","id":"own","method":"subscriptions/listen","x-case":"listen","params":{{"_meta":{meta},"notifications":{{"x":1.10}}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":"own","method":"subscriptions/listen","x-case":"listen","params":{{"_meta":{meta},"notifications":{{"x":1.10,"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}}}}}"#
         );
         let got = self.post("subscriptions/listen", None, request.clone()).await;
         let seen = self.echo.seen("listen", &format!("{:?}", got.texts));
