@@ -13,7 +13,7 @@ use tokio::time::{MissedTickBehavior, interval_at};
 use super::{Permit, Progress, Resumption};
 use crate::Gateway;
 use crate::http::line::Line;
-use crate::methods::discover::doubt;
+use crate::methods::discover::{ask_anew, doubt};
 use crate::methods::{initialize, server};
 use crate::session::{UnderWay, cancelled};
 use crate::telemetry::ClientSpan;
@@ -130,18 +130,31 @@ async fn forwarded(
         ended => ended,
     };
     let is_strange = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
-    if is_strange && !is_to_us(errand, &ended) {
-        doubt(gw, visit).await;
+    match heard(errand, &ended) {
+        Heard::NotThisRevision if is_strange => ask_anew(gw, visit).await,
+        Heard::Nothing if is_strange => doubt(gw, visit).await,
+        _ => {}
     }
     ended
 }
 
-/// Whether the upstream has read the request: it names its id in the answer.
-fn is_to_us(errand: &Errand<'_>, ended: &Result<(Ended, Option<Exchange>), SendError>) -> bool {
-    let Ok((Ended::Answer(message), _)) = ended else { return false };
-    let own_id = Id::string(errand.call.as_str());
-    matches!(read_upstream(message, &errand.gw.settings.reply),
-        Ok(Said::Reply(reply)) if reply.id().is_some_and(|id| *id == own_id))
+/// What an answer shows of how the upstream was spoken to.
+enum Heard {
+    /// It has read the request: it names its id.
+    Request,
+    /// The same, and it does not speak so.
+    NotThisRevision,
+    Nothing,
+}
+
+fn heard(errand: &Errand<'_>, ended: &Result<(Ended, Option<Exchange>), SendError>) -> Heard {
+    let Ok((Ended::Answer(message), _)) = ended else { return Heard::Nothing };
+    let Ok(Said::Reply(reply)) = read_upstream(message, &errand.gw.settings.reply) else { return Heard::Nothing };
+    if reply.id().is_none_or(|id| *id != Id::string(errand.call.as_str())) {
+        return Heard::Nothing;
+    }
+    let is_other = reply.error().is_some_and(|fault| fault.code == code::UNSUPPORTED_REVISION.to_string());
+    if is_other { Heard::NotThisRevision } else { Heard::Request }
 }
 
 /// Reads the upstream's messages until the answer, from where it was left.

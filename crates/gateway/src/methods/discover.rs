@@ -47,13 +47,16 @@ pub(crate) async fn speaks_modern(gw: &Gateway, visit: &Visit) -> Result<bool, S
 /// The upstream answers like one that does not know how it is spoken to. So it is asked anew, and a session that rests on
 /// what does not hold any more is over.
 pub(crate) async fn doubt(gw: &Gateway, visit: &Visit) {
-    let crossing = visit.crossing();
-    if visit.era() == Era::Legacy && crossing == Crossing::None {
-        return;
+    if visit.era() == Era::Modern || visit.crossing() != Crossing::None {
+        ask_anew(gw, visit).await;
     }
+}
+
+/// The same where it says itself that it speaks other revisions.
+pub(crate) async fn ask_anew(gw: &Gateway, visit: &Visit) {
     visit.upstream.forget_era();
-    let session = match (crossing, speaks_modern(gw, visit).await) {
-        (Crossing::ToSession, Ok(true)) => visit.far_session(),
+    let session = match (visit.crossing(), speaks_modern(gw, visit).await) {
+        (Crossing::ToSession | Crossing::None, Ok(true)) => visit.far_session(),
         (Crossing::ToStateless, Ok(false)) => visit.session(),
         _ => None,
     };

@@ -74,7 +74,12 @@ async fn opened(
     let patience = if visit.upstream.is_child() { START_TIME } else { gw.settings.call_time };
     let exchanging = tokio::time::timeout(patience, exchanged(gw, visit, request, trail, line));
     let exchanged = exchanging.await.unwrap_or(Err(SendError::Timeout));
-    if is_refused(&exchanged, gw)
+    let is_refused = is_refused(&exchanged, gw);
+    // It may have learned to take requests that stand alone since it was asked.
+    if is_refused && visit.upstream.speaks_modern() == Some(false) {
+        visit.upstream.forget_era();
+    }
+    if is_refused
         && let Ok(true) = speaks_modern(gw, visit).await
         && let Said::Welcome(welcome) = ask(gw, visit).await?
     {

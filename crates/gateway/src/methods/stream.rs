@@ -10,7 +10,7 @@ use gatelodge_store::Outcome;
 use http::{HeaderValue, Response, StatusCode};
 use tokio::sync::{Notify, mpsc};
 
-use super::initialize::reopen_if_elsewhere;
+use super::initialize::{again, reopen_if_elsewhere};
 use super::server::{question, unaddressed};
 use crate::Gateway;
 use crate::call::{Permit, Refusal, Room, Trail};
@@ -185,6 +185,8 @@ pub(crate) async fn follow(
     written: impl Fn(&str) -> Bytes + Copy,
 ) {
     let mut pause = AGAIN;
+    // Which opening of the session was made because the upstream had forgotten it.
+    let mut reopened = None;
     // Kept with the session, which forgets it when it is opened anew.
     set_heard(visit, last);
     loop {
@@ -193,6 +195,7 @@ pub(crate) async fn follow(
         let Some(permit) = to_hear(gw, visit, last) else { return std::future::pending().await };
         match gw.client.send(&visit.upstream, permit).await {
             Ok(mut exchange) if exchange.is_stream() => {
+                reopened = None;
                 tokio::select! {
                     () = pump(gw, visit, &mut exchange, events, written) => {}
                     // What is heard of has changed, so the stream is opened anew, at once.
@@ -208,9 +211,13 @@ pub(crate) async fn follow(
             }
             Ok(exchange) if exchange.status == StatusCode::METHOD_NOT_ALLOWED => return std::future::pending().await,
             Err(SendError::Status(405)) => return std::future::pending().await,
-            // Not there now, or it has forgotten the session or the event; a call opens the session again.
+            // Not there now, or it has forgotten the session or the event.
             answer => {
                 pause = (pause * 2).min(AT_MOST);
+                if is_forgotten(&answer) && reopened != visit.far_session().map(|session| session.openings()) {
+                    reopened = reopen(gw, visit).await;
+                    pause = AGAIN;
+                }
                 if !matches!(answer, Err(SendError::NotSent(_) | SendError::Gone(_))) {
                     set_heard(visit, None);
                 }
@@ -218,6 +225,21 @@ pub(crate) async fn follow(
         }
         tokio::time::sleep(pause).await;
     }
+}
+
+fn is_forgotten(answer: &Result<Exchange, SendError>) -> bool {
+    match answer {
+        Ok(exchange) => exchange.status == StatusCode::NOT_FOUND,
+        Err(fault) => matches!(fault, SendError::Status(404)),
+    }
+}
+
+/// Opens the session again that the upstream has forgotten: who only listens makes no call that would. Gives which
+/// opening it is then. A server that has no stream may say the same, so it is done once for each.
+async fn reopen(gw: &Gateway, visit: &Visit) -> Option<u64> {
+    let session = visit.far_session()?;
+    again(gw, visit, Some(session.openings())).await;
+    Some(session.openings())
 }
 
 /// Notes the last event that was heard of the upstream's stream.

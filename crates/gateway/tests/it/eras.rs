@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::rows_kit::{ALL, Caller, answered as with, modern_answer};
+
 const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"*":{},"wipe":{"action":"deny"}},
     "resources":{"note://desk/*":{}},"prompts":{"*":{}},
     "client_requests":{"elicitation":"allow","sampling":"allow"}}"#;
@@ -555,4 +557,53 @@ async fn a_handshake_that_is_refused_in_words_of_any_kind_is_followed_by_the_que
             );
         }
     }
+}
+
+/// A server with sessions that is updated while it is used, and takes only requests which stand alone from then on.
+async fn updated() -> (Arc<AtomicBool>, FakeUpstream) {
+    let is_new = Arc::new(AtomicBool::new(false));
+    let own = Arc::clone(&is_new);
+    let upstream = FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| {
+        if !own.load(Ordering::Acquire) {
+            return None;
+        }
+        let is_modern = hit.message()["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] == VERSION;
+        match hit.method().as_str() {
+            _ if !is_modern && hit.message()["id"].is_null() => Some(json_response("400 Bad Request", "", "")),
+            _ if !is_modern => {
+                let error = json!({"code": -32022, "message": "not this one", "data": {"supported": [VERSION]}});
+                let body = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "error": error});
+                Some(json_response("400 Bad Request", "", &body.to_string()))
+            }
+            "tools/call" => with(hit, &json!({"resultType": "complete", "content": [{"type": "text", "text": "new"}]})),
+            _ => modern_answer(hit, &json!([tool("read")]), &json!({"tools": {}})),
+        }
+    })
+    .await;
+    (is_new, upstream)
+}
+
+#[tokio::test]
+async fn a_server_that_takes_only_requests_which_stand_alone_by_now_is_asked_anew() {
+    let (is_new, upstream) = updated().await;
+    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    assert_eq!(Caller::of(&gw).call("read", json!({})).await.status, 200);
+    is_new.store(true, Ordering::Release);
+    let first = Caller::of(&gw).call("read", json!({})).await;
+    assert!(!first.body.contains("\"new\""), "what may have run is not repeated: {}", first.body);
+    let second = Caller::of(&gw).call("read", json!({})).await;
+    assert!(second.body.contains("\"new\""), "{}", second.body);
+}
+
+#[tokio::test]
+async fn whoever_shakes_hands_with_such_a_server_is_welcomed_by_us() {
+    let (is_new, upstream) = updated().await;
+    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    // So it is known to have sessions.
+    assert_eq!(Caller::of(&gw).call("read", json!({})).await.status, 200);
+    is_new.store(true, Ordering::Release);
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25",
+        "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}});
+    let welcome = gw.send(&hello).await;
+    assert_eq!(welcome.message()["result"]["protocolVersion"], "2025-11-25", "{}", welcome.body);
 }

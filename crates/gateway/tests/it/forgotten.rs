@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
+use super::rows_kit::{begin_in_session, event, read_for, read_until, result_of, stream as streamed, until};
+
 const OPEN: &str = r#"{"version":"1","default":"deny","tools":{"*":{}},"resources":{"*":{}},"prompts":{"*":{}}}"#;
 const VERSION: &str = "2026-07-28";
 const SECOND_PAGE: &str = "the second page of a list";
@@ -214,4 +216,54 @@ async fn stream(gw: &TestGateway) -> TcpStream {
     stream.write_all(head.as_bytes()).await.expect("sent");
     tokio::time::sleep(Duration::from_millis(700)).await;
     stream
+}
+
+#[tokio::test]
+async fn who_only_listens_hears_a_server_again_that_has_forgotten_the_session() {
+    let lives = Arc::new(AtomicUsize::new(1));
+    let own = Arc::clone(&lives);
+    let upstream = FakeUpstream::start(json!([]), move |hit: &Hit| {
+        let session = format!("s-{}", own.load(Ordering::Acquire));
+        let is_known = hit.header("mcp-session-id") == Some(&session);
+        if hit.method() == "initialize" {
+            let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": true}},
+                "serverInfo": {"name": "s", "version": "1"}});
+            let head = format!("mcp-session-id: {session}\r\n");
+            return Some(json_response("200 OK", &head, &result_of(hit, &result).to_string()));
+        }
+        if hit.line.starts_with("GET") && is_known {
+            let said =
+                json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"of": session}});
+            // It ends its stream, and so is asked for it again.
+            return Some(streamed(&[(&event(&said), Duration::ZERO)]));
+        }
+        hit.line.starts_with("GET").then(|| json_response("404 Not Found", "", ""))
+    })
+    .await;
+    let gw = TestGateway::with_policy(OPEN, &upstream).await;
+    assert_eq!(gw.initialize().await.status, 200);
+    let mut ear = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    read_until(&mut ear, r#""of":"s-1""#, 1).await;
+    lives.store(2, Ordering::Release);
+    read_until(&mut ear, r#""of":"s-2""#, 1).await;
+    assert_eq!(reached(&upstream, "initialize"), 2, "it is greeted once more");
+    // And as often as it forgets.
+    lives.store(3, Ordering::Release);
+    read_until(&mut ear, r#""of":"s-3""#, 1).await;
+    assert_eq!(reached(&upstream, "initialize"), 3);
+}
+
+#[tokio::test]
+async fn a_server_that_has_no_stream_and_says_so_by_404_is_not_greeted_again_and_again() {
+    let refusing = FakeUpstream::start(json!([]), |hit: &Hit| {
+        hit.line.starts_with("GET").then(|| json_response("404 Not Found", "", ""))
+    })
+    .await;
+    let gw = TestGateway::with_policy(OPEN, &refusing).await;
+    assert_eq!(gw.initialize().await.status, 200);
+    let mut ear = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    let asked = || refusing.hits().iter().filter(|hit| hit.line.starts_with("GET")).count();
+    until("it is asked three times for its stream", || asked() >= 3).await;
+    drop(read_for(&mut ear, Duration::from_millis(50)).await);
+    assert_eq!(reached(&refusing, "initialize"), 2, "once by the client, and once more");
 }

@@ -278,7 +278,9 @@ async fn hears_of_tasks(way: Way, policy: Option<&'static str>, wanted: &[&str])
     speak.notify_waiters();
     let rest = ear.rest().await;
     for message in &rest {
-        assert_eq!(message["params"]["_meta"][TAG], 3, "{way:?} under {policy:?}: {message}");
+        // What ends it is tagged as well.
+        let said = if message["params"].is_null() { &message["result"] } else { &message["params"] };
+        assert_eq!(said["_meta"][TAG], 3, "{way:?} under {policy:?}: {message}");
     }
     let tasks: Vec<&str> = rest.iter().filter_map(|message| message["params"]["taskId"].as_str()).collect();
     let wanted: Vec<String> = wanted.iter().map(|name| way.name(name)).collect();
