@@ -521,7 +521,7 @@ fn two_updates_at_once_lose_no_change() {
 }
 
 #[test]
-fn changes_that_cannot_be_read_or_are_anothers_are_told_as_such() {
+fn changes_that_cannot_be_read_or_are_of_another_index_are_told_as_such() {
     let house = with_index();
     house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older"]);
     newer(&house, "new.glx");
