@@ -102,7 +102,8 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) 
             trail.method("response");
             match response(gw, visit, said, &mut trail) {
                 Ok(permit) => permit,
-                Err((refusal, permit)) => {
+                Err(refused) => {
+                    let (refusal, permit) = *refused;
                     gw.metrics.refused(refusal.code());
                     gw.write(trail.refused(&refusal)).await;
                     // It waits; one that cannot be told will have to find out by itself.
@@ -180,14 +181,14 @@ fn response(
     visit: &Visit,
     said: &Response<'_>,
     trail: &mut Trail,
-) -> Result<Option<Permit>, (Refusal, Permit)> {
+) -> Result<Option<Permit>, Box<(Refusal, Permit)>> {
     let asked = visit.session().and_then(|session| Some((session, session.answered(said.id())?)));
     match asked {
         Some((session, AskedBy::Upstream(asked, method))) => {
             if is_input(&method)
                 && let Err(refusal) = may_be_answered(gw, visit, &method, trail)
             {
-                return Err((refusal, Permit::to_decline(visit, &asked)));
+                return Err(Box::new((refusal, Permit::to_decline(visit, &asked))));
             }
             if let Answer::Result(result) = said.outcome()
                 && let Some(task) = made_task(result.raw(), Era::Legacy)
