@@ -130,10 +130,12 @@ async fn forwarded(
         ended => ended,
     };
     let is_strange = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
-    match heard(errand, &ended) {
-        Heard::NotThisRevision if is_strange => ask_anew(gw, visit).await,
-        Heard::Nothing if is_strange => doubt(gw, visit).await,
-        _ => {}
+    if is_strange {
+        match heard(errand, &ended) {
+            Heard::Request => {}
+            Heard::NotThisRevision => ask_anew(gw, visit).await,
+            Heard::Nothing => doubt(gw, visit).await,
+        }
     }
     ended
 }

@@ -100,7 +100,7 @@ pub(crate) async fn may_all_be_asked(gw: &Gateway, visit: &Visit, message: &Byte
         return true;
     }
     // Most answers do not have the word in them at all.
-    if !str::from_utf8(message).is_ok_and(may_have_questions) {
+    if str::from_utf8(message).is_ok_and(|text| !may_have_questions(text)) {
         return true;
     }
     match result_text(message, &gw.settings.reply) {
