@@ -20,7 +20,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent / "site"
 KINDS = ["attacks", "incidents", "risk", "servers"]
 # Pages of one kind are alike; so many of each are looked at.
-OF_A_KIND = 8
+OF_A_KIND = 4
 # At least so many servers are drawn.
 SERVERS = 30
 BAD = "<!doctype html><html><head><title>x</title></head><body><img src='x'><p style='color:#ccc'>pale</p></body></html>"

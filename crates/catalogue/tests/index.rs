@@ -583,3 +583,16 @@ fn of_many_changes_on_a_server_the_gravest_are_told_and_the_others_counted() {
     assert_eq!(all[0].told(5).len(), 5);
     assert_eq!(all[0].told(0).len(), 1);
 }
+
+#[test]
+fn the_index_that_ships_has_the_pharo_server_with_the_tools_that_ours_lists() {
+    let index = Index::open(Index::built_in()).unwrap();
+    let pharo = index.find(Some(Source::Pypi), "pharo-smalltalk-interop-mcp-server").unwrap();
+    let list: serde_json::Value = serde_json::from_str(include_str!("pharo.json")).unwrap();
+    let mut listed: Vec<&str> =
+        list["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    listed.sort_unstable();
+    assert_eq!(pharo.tools().map(|tool| tool.name()).collect::<Vec<_>>(), listed);
+    let count = |wanted: Category| pharo.tools().filter(|tool| tool.category() == wanted).count();
+    assert_eq!([count(Category::Read), count(Category::Write), count(Category::Execute)], [15, 3, 4]);
+}

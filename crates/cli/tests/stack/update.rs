@@ -47,16 +47,16 @@ fn changes_of_a_large_index_are_told_within_bounds_and_none_is_lost_without_a_co
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     let feed = told(&run)["feed"].clone();
     assert_eq!((&feed["changes"], &feed["servers"]), (&json!(180_000), &json!(6_000)));
-    // The gravest change of each server is told, the other 29 are counted.
-    assert_eq!((&feed["told"], &feed["counted"], &feed["left_out"]), (&json!(6_000), &json!(174_000), &json!(0)));
+    // The four gravest changes of each server are told, the other 26 are counted.
+    assert_eq!((&feed["told"], &feed["counted"], &feed["left_out"]), (&json!(24_000), &json!(156_000), &json!(0)));
     let kept = lines(&house);
-    assert_eq!(kept.len(), 12_000);
+    assert_eq!(kept.len(), 30_000);
     assert_eq!((&kept[0]["kind"], &kept[0]["tool"]), (&json!("level_raised"), &json!("get_item_7")));
-    assert_eq!((&kept[1]["kind"], &kept[1]["counts"]), (&json!("more_changes"), &json!({"definition_changed": 29})));
-    assert!(std::fs::metadata(house.path("d/catalogue-changes.jsonl")).unwrap().len() < 4 << 20);
+    assert_eq!((&kept[4]["kind"], &kept[4]["counts"]), (&json!("more_changes"), &json!({"definition_changed": 26})));
+    assert!(std::fs::metadata(house.path("d/catalogue-changes.jsonl")).unwrap().len() < 8 << 20);
     let run = house.run(&["catalogue", "update", "--from", "1.glx", "--data", "d", "--allow-older"]);
     assert!(
-        run.stderr.contains("180000 tools changed on 6000 servers: 6000 are told one by one, 174000 are counted"),
+        run.stderr.contains("180000 tools changed on 6000 servers: 24000 are told one by one, 156000 are counted"),
         "{}",
         run.stderr
     );
@@ -67,7 +67,7 @@ fn the_oldest_events_make_room_and_readers_are_told_how_many_are_gone() {
     let house = house();
     large(&house, "1.glx", 6_000, 3, 1);
     large(&house, "2.glx", 6_000, 3, 2);
-    for number in [1, 2, 1, 2, 1] {
+    for number in [1, 2, 1, 2, 1, 2] {
         let from = format!("{number}.glx");
         let run =
             house.run(&["catalogue", "update", "--from", &from, "--data", "d", "--allow-older", "--allow-smaller"]);
@@ -75,20 +75,20 @@ fn the_oldest_events_make_room_and_readers_are_told_how_many_are_gone() {
     }
     let kept = lines(&house);
     let cursors: Vec<u64> = kept.iter().map(|line| line["cursor"].as_u64().unwrap()).collect();
-    // Four updates with 18,000 changes each; the last 50,000 are kept.
-    assert_eq!((kept.len(), cursors[0], *cursors.last().unwrap()), (50_000, 22_001, 72_000));
+    // Five updates with 18,000 changes each; the last 80,000 are kept.
+    assert_eq!((kept.len(), cursors[0], *cursors.last().unwrap()), (80_000, 10_001, 90_000));
     let answers = converse(
         &house,
         &[
             called(1, "get_change_events", &json!({"limit": 2})),
-            called(2, "get_change_events", &json!({"cursor": 22_000, "limit": 1})),
-            called(3, "get_change_events", &json!({"cursor": 72_000})),
+            called(2, "get_change_events", &json!({"cursor": 10_000, "limit": 1})),
+            called(3, "get_change_events", &json!({"cursor": 90_000})),
         ],
     );
     let of = |at: usize, field: &str| answers[at]["result"]["structuredContent"][field].clone();
-    assert_eq!((of(0, "left_out"), of(0, "cursor")), (json!(22_000), json!(22_002)));
-    assert_eq!((of(1, "left_out"), of(1, "cursor")), (json!(0), json!(22_001)));
-    assert_eq!((of(2, "events"), of(2, "cursor")), (json!([]), json!(72_000)));
+    assert_eq!((of(0, "left_out"), of(0, "cursor")), (json!(10_000), json!(10_002)));
+    assert_eq!((of(1, "left_out"), of(1, "cursor")), (json!(0), json!(10_001)));
+    assert_eq!((of(2, "events"), of(2, "cursor")), (json!([]), json!(90_000)));
     let begun = Instant::now();
     let run = house.run(&["catalogue", "export", "--out", "site", "--server", "server-00001", "--data", "d"]);
     assert!(run.code == 0 && begun.elapsed() < Duration::from_secs(20), "{}", run.stderr);

@@ -36,7 +36,7 @@ pub fn run(args: &UpdateArgs) -> Result<Exit> {
     let held = File::create(&lock).and_then(|file| file.lock().map(|()| file));
     let _held = held.with_context(|| format!("cannot lock `{}`", lock.display()))?;
     // One that cannot be read any more has nothing to compare with, and is what an update mends.
-    let old = open::kept(&args.store).or_else(|_| Index::open(Index::BUILT_IN).map_err(anyhow::Error::from))?;
+    let old = open::kept(&args.store).or_else(|_| Index::open(Index::built_in()).map_err(anyhow::Error::from))?;
     let (before, after) = (old.about(), new.about());
     if let Some(why) = doubt(before, after, args) {
         return Err(refused(why).into());

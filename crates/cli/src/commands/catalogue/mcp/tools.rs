@@ -194,6 +194,12 @@ fn changes(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
     };
     for line in file.into_iter().flat_map(|file| BufReader::new(file).lines()) {
         let line = line.map_err(|error| format!("the changes cannot be read: {error}"))?;
+        // Most lines lie before the cursor, and need not be read further than their number.
+        let number = line.strip_prefix("{\"cursor\":").and_then(|rest| rest.split(',').next()?.parse().ok());
+        if let Some(own) = number.filter(|own| *own <= cursor) {
+            first.get_or_insert(own);
+            continue;
+        }
         let Ok(change) = serde_json::from_str::<Value>(&line) else { continue };
         let Some(own) = change.get("cursor").and_then(Value::as_u64) else { continue };
         first.get_or_insert(own);

@@ -16,9 +16,9 @@ use serde_json::Value;
 use crate::file;
 
 /// Lines that are kept; the oldest go first.
-const MOST_KEPT: usize = 50_000;
+const MOST_KEPT: usize = 80_000;
 /// Lines that one update adds.
-const MOST_ADDED: usize = 20_000;
+const MOST_ADDED: usize = 40_000;
 /// How many changes of a server are told one by one: the first of these with which all fit.
 const EACH: [usize; 6] = [50, 20, 10, 4, 1, 0];
 /// No log of ours is longer.
