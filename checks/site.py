@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Looks at the exported catalogue in a real browser.
 
-Exports the site, takes pages of every kind, opens each in light and in dark, and has axe-core look for
-what keeps people out. Any finding fails, and so do fewer pages than were asked for.
+Exports servers that chance draws from the index that comes with the program, or all of it, takes pages of every
+kind and pages of servers and tools by chance, opens each in light and in dark, and has axe-core look for what
+keeps people out. Any finding fails, and so do fewer pages than were asked for.
 
-    site.py --gatelodge PROGRAM --node NODE --browser BROWSER [--index FILE] [--pages N] [--seed N]
+    site.py --gatelodge PROGRAM --node NODE --browser BROWSER [--whole] [--pages N] [--seed N]
     site.py --self-test --node NODE --browser BROWSER    fails unless a planted fault is found
 """
 
 import argparse
+import json
 import random
 import subprocess
 import sys
@@ -17,6 +19,10 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent / "site"
 KINDS = ["attacks", "incidents", "risk", "servers"]
+# Pages of one kind are alike; so many of each are looked at.
+OF_A_KIND = 4
+# At least so many servers are drawn.
+SERVERS = 30
 BAD = "<!doctype html><html><head><title>x</title></head><body><img src='x'><p style='color:#ccc'>pale</p></body></html>"
 
 
@@ -28,22 +34,41 @@ def look(arguments: argparse.Namespace, pages: list[Path], folder: Path) -> subp
 
 
 def chosen(site: Path, count: int, chance: random.Random) -> list[Path]:
-    """Pages of every kind first, and then of servers and tools by chance."""
+    """Some pages of every kind, and so many of servers and tools by chance."""
     pages = sorted(site.glob("*.html"))
     for kind in KINDS:
-        pages += sorted((site / kind).glob("*.html"))
-    rest = sorted(set(site.rglob("*.html")) - set(pages))
-    pages += chance.sample(rest, min(len(rest), max(0, count - len(pages))))
-    if len(pages) < count:
-        sys.exit(f"error: the site has {len(pages)} pages, and {count} were to be looked at")
-    return pages
+        all_of_kind = sorted((site / kind).glob("*.html"))
+        pages += chance.sample(all_of_kind, min(len(all_of_kind), OF_A_KIND))
+    rest = sorted(path for kind in ["npm", "pypi"] for path in (site / "servers" / kind).rglob("*.html"))
+    if len(rest) < count:
+        sys.exit(f"error: the site has {len(rest)} pages of servers and tools, and {count} were to be looked at")
+    return pages + chance.sample(rest, count)
+
+
+def drawn(arguments: argparse.Namespace, data: Path, chance: random.Random) -> list[str]:
+    """Servers of the index, so many that they have pages enough."""
+    command = [arguments.gatelodge, "catalogue", "search", "--json", "--limit", "40000", "--data", data]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    servers = found["servers"]
+    if len(servers) != found["index"]["servers"]:
+        sys.exit(f"error: the search gave {len(servers)} of {found['index']['servers']} servers")
+    chance.shuffle(servers)
+    names, pages = [], 0
+    for server in servers:
+        names.append(f"{server['source']}:{server['package']}")
+        pages += 1 + server["tool_count"]
+        if pages >= 4 * arguments.pages and len(names) >= SERVERS:
+            break
+    return names
 
 
 def self_test(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "bad.html").write_text(BAD)
-        done = look(arguments, [folder / "bad.html"], folder)
+        bad = folder / "servers/npm/bad.html"
+        bad.parent.mkdir(parents=True)
+        bad.write_text(BAD)
+        done = look(arguments, [bad], folder)
         try:
             chosen(folder, 2, random.Random(1))
             sys.exit("one page was taken for two")
@@ -60,14 +85,14 @@ def self_test(arguments: argparse.Namespace) -> None:
 def check(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        site = folder / "site"
-        command = [arguments.gatelodge, "catalogue", "export", "--out", site, "--data", folder / "data"]
-        if arguments.index:
-            command += ["--index", arguments.index]
-        subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
-        pages = chosen(site, arguments.pages, random.Random(arguments.seed))
+        site, data, chance = folder / "site", folder / "data", random.Random(arguments.seed)
+        command = [arguments.gatelodge, "catalogue", "export", "--out", site, "--data", data]
+        if not arguments.whole:
+            command += [word for name in drawn(arguments, data, chance) for word in ("--server", name)]
+        told = subprocess.run(command, check=True, stderr=subprocess.PIPE, text=True).stderr.splitlines()[-1]
+        pages = chosen(site, arguments.pages, chance)
         done = look(arguments, pages, folder)
-        print(f"seed {arguments.seed}\n{done.stdout}{done.stderr}", end="")
+        print(f"seed {arguments.seed}; {told}\n{done.stdout}{done.stderr}", end="")
         if done.returncode != 0:
             sys.exit("error: the site has faults")
 
@@ -77,7 +102,7 @@ def main() -> None:
     parser.add_argument("--gatelodge", type=Path)
     parser.add_argument("--node", required=True)
     parser.add_argument("--browser", required=True)
-    parser.add_argument("--index", type=Path)
+    parser.add_argument("--whole", action="store_true")
     parser.add_argument("--pages", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--self-test", action="store_true")

@@ -14,7 +14,7 @@ mod search;
 mod write;
 
 pub use about::About;
-pub use diff::{Change, ChangeKind, changes};
+pub use diff::{Change, ChangeKind, ServerChanges, changes};
 pub use facts::{Claims, PackageFacts, ParameterFacts, Source, ToolFacts};
 pub use known::Known;
 pub use open::OpenIndexError;

@@ -45,10 +45,10 @@ pub use grade::{Grade, grade};
 pub use incident::{Incident, incidents};
 pub use index::{
     About, Change, ChangeKind, Claims, Found, Index, IndexedServer, IndexedTool, Known, OpenIndexError, PackageFacts,
-    ParameterFacts, Query, Source, ToolFacts, WriteIndexError, changes, write_index,
+    ParameterFacts, Query, ServerChanges, Source, ToolFacts, WriteIndexError, changes, write_index,
 };
 pub use labels::{Label, Labelled, labelled};
-pub use package::PackageName;
+pub use package::{PackageName, Reading};
 pub use precheck::{Advice, Precheck, precheck};
 pub use read::{Item, ReadError, read_tools};
 pub use ready::{Posture, ReadyError, ready, scaffold};
@@ -57,6 +57,6 @@ pub use server::Server;
 pub use shown::shown;
 pub use signals::{Signal, SignalKind};
 pub use site::{Page, Site, html_code};
-pub use stack::{Member, Stack, stack};
+pub use stack::{Member, Stack, combinations, stack};
 pub use tool::{Annotations, Tool};
 pub use train::{Source as LabelSource, Training, Unseen, train};

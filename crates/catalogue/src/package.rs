@@ -15,6 +15,8 @@ pub struct PackageName {
     pub name: String,
     /// The version, if one was named.
     pub version: Option<String>,
+    /// Whether several versions would do, as for `>=1.2`.
+    pub is_range: bool,
     /// Whether it is only likely that this is what runs.
     pub is_guess: bool,
 }
@@ -38,10 +40,13 @@ impl PackageName {
         let end = rest.find(['@', '=', '<', '>', '~', '!', '[', ';', ' ']).unwrap_or(rest.len());
         let (name, behind) = rest.split_at_checked(end)?;
         let version = behind.trim_start_matches(|letter| letter != '@' && letter != '=').trim_start_matches(['@', '=']);
+        let operator = behind.rsplit(']').next().unwrap_or_default();
+        let is_range = !operator.is_empty() && !operator.starts_with('@') && !operator.starts_with("==");
         let source = if scope.is_empty() { source } else { Some(source.unwrap_or(Source::Npm)) };
         let named = format!("{scope}{name}");
         let version = Some(version.to_owned()).filter(|version| !version.is_empty() && version != "latest");
-        (is_name(&named) && is_version(behind)).then_some(Self { source, name: named, version, is_guess: false })
+        let own = Self { source, name: named, version, is_range, is_guess: false };
+        (is_name(&own.name) && is_version(behind)).then_some(own)
     }
 
     /// The package that a command starts; none where that cannot be told.
@@ -75,10 +80,53 @@ impl PackageName {
         }
     }
 
+    /// How the version that is meant compares with one that was read. Where none is named it is the newest, which the one
+    /// that was read is taken for.
+    pub fn compare(&self, source: Source, read: &str) -> Reading {
+        let Some(version) = self.version.as_deref().filter(|_| !self.is_range) else {
+            return if self.is_range { Reading::Unsure } else { Reading::Same };
+        };
+        let plain = |version: &str| {
+            let version = version.strip_prefix('v').unwrap_or(version).to_ascii_lowercase();
+            let ends = |text: &str| text.strip_suffix(".0").map(str::to_owned);
+            // Of Python packages 1.0 and 1.0.0 are the same.
+            let shorter = |text: String| std::iter::successors(Some(text), |text| ends(text)).last();
+            if source == Source::Pypi { shorter(version).unwrap_or_default() } else { version }
+        };
+        let is_exact = version.trim_start_matches('v').starts_with(|first: char| first.is_ascii_digit())
+            && version.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'+' | b'!'))
+            && !version.split('.').any(|part| part == "x" || part == "X")
+            // For npm, 1.2 is any version that begins so.
+            && (source == Source::Pypi || version.split('.').count() >= 3);
+        match is_exact {
+            _ if plain(version) == plain(read) => Reading::Same,
+            true => Reading::Other,
+            false => Reading::Unsure,
+        }
+    }
+
+    /// Whether a variable of the environment lets something else run than what is published under the name.
+    pub fn is_bent_by(variable: &str) -> bool {
+        let name = variable.to_ascii_uppercase();
+        let of_npm = name.strip_prefix("NPM_CONFIG_").map(|option| format!("--{}", option.to_lowercase()));
+        of_npm.is_some_and(|option| has(NPM.bends, &option.replace('_', "-"))) || has(VARIABLES, &name)
+    }
+
     fn guess(source: Option<Source>, word: &str) -> Option<Self> {
         let own = Self::read(word)?;
         Some(Self { source: source.or(own.source), is_guess: true, ..own })
     }
+}
+
+/// How a version that is meant compares with one that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// It is the same.
+    Same,
+    /// It is another.
+    Other,
+    /// Nobody can tell: several would do, or a word stands for it.
+    Unsure,
 }
 
 /// The last part of a path, without what Windows puts behind.
@@ -142,6 +190,12 @@ const DENO: Starter = Starter {
     bends: "-c --config --import-map --preload --env-file",
 };
 
+/// Variables by which something else may run, beside those for the options of npm.
+const VARIABLES: &str = "UV_INDEX UV_INDEX_URL UV_DEFAULT_INDEX UV_EXTRA_INDEX_URL UV_FIND_LINKS UV_CONFIG_FILE \
+    UV_CONSTRAINT UV_OVERRIDE UV_PROJECT UV_WORKING_DIRECTORY PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_FIND_LINKS \
+    PIP_CONFIG_FILE PIP_CONSTRAINT PYTHONPATH NODE_OPTIONS YARN_REGISTRY YARN_NPM_REGISTRY_SERVER \
+    BUN_CONFIG_REGISTRY";
+
 fn has(list: &str, option: &str) -> bool {
     list.split(' ').any(|own| own == option)
 }
@@ -188,7 +242,8 @@ fn installed(path: &str) -> Option<PackageName> {
     parts.clone().all(|part| part != "..").then_some(())?;
     let first = parts.next()?;
     let name = if first.starts_with('@') { format!("{first}/{}", parts.next()?) } else { first.to_owned() };
-    is_name(&name).then_some(PackageName { source: Some(Source::Npm), name, version: None, is_guess: false })
+    let own = PackageName { source: Some(Source::Npm), name, version: None, is_range: false, is_guess: false };
+    is_name(&own.name).then_some(own)
 }
 
 /// Whether what stands behind a name says which version. A folder, an archive or a repository in its place is another
@@ -325,6 +380,41 @@ mod tests {
         }
         for text in ["https://a/mcp", "../x", "@scope", "a b/c", ""] {
             assert!(PackageName::read(text).is_none_or(|own| own.name == "a"), "{text}");
+        }
+    }
+
+    #[test]
+    fn versions_are_compared_as_their_source_does_and_ranges_are_unsure() {
+        let compare = |text: &str, source, read: &str| PackageName::read(text).map(|own| own.compare(source, read));
+        for (text, source, expected) in [
+            ("a", Source::Pypi, Reading::Same),
+            ("a@latest", Source::Npm, Reading::Same),
+            ("a==1.2", Source::Pypi, Reading::Same),
+            ("a[cli]==1.2.0", Source::Pypi, Reading::Same),
+            ("a@1.2.0", Source::Npm, Reading::Same),
+            ("a@v1.2.0", Source::Npm, Reading::Same),
+            ("a==1.3", Source::Pypi, Reading::Other),
+            ("a@1.2.0-beta.1", Source::Npm, Reading::Other),
+            ("a>=1.2.0", Source::Pypi, Reading::Unsure),
+            ("a~=1.2", Source::Pypi, Reading::Unsure),
+            ("a!=1.2.0", Source::Pypi, Reading::Unsure),
+            ("a==1.*", Source::Pypi, Reading::Unsure),
+            ("a@^1.2.0", Source::Npm, Reading::Unsure),
+            ("a@1.2", Source::Npm, Reading::Unsure),
+            ("a@1.2.x", Source::Npm, Reading::Unsure),
+            ("a@beta", Source::Npm, Reading::Unsure),
+        ] {
+            assert_eq!(compare(text, source, "1.2.0"), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn variables_that_name_another_index_are_known_in_any_case_of_letters() {
+        for name in ["npm_config_registry", "NPM_CONFIG_REGISTRY", "UV_INDEX_URL", "uv_default_index", "NODE_OPTIONS"] {
+            assert!(PackageName::is_bent_by(name), "{name}");
+        }
+        for name in ["PATH", "GITHUB_TOKEN", "npm_config_cache", "NPM_CONFIG_LOGLEVEL", ""] {
+            assert!(!PackageName::is_bent_by(name), "{name}");
         }
     }
 

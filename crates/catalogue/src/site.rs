@@ -6,6 +6,7 @@ mod doc;
 mod home;
 mod html;
 mod incident;
+mod list;
 mod markdown;
 mod place;
 mod risk;
@@ -103,7 +104,7 @@ impl<'i> Site<'i> {
     /// The pages that are there whatever servers there are.
     fn fixed(&self) -> Vec<Doc> {
         let mut docs = vec![home::page(self), stack::page(self)];
-        docs.extend(server::lists(self));
+        docs.extend(list::pages(self));
         docs.extend(risk::pages(self));
         docs.extend(attack::pages());
         docs.extend(incident::pages());
@@ -124,6 +125,13 @@ impl<'i> Site<'i> {
 fn both<E>(doc: &Doc, footer: &str, put: &mut impl FnMut(Page) -> Result<(), E>) -> Result<(), E> {
     put(Page { path: format!("{}.html", doc.path), text: html::page(doc, footer) })?;
     put(Page { path: format!("{}.md", doc.path), text: markdown::page(doc, footer) })
+}
+
+/// A policy as people read it. Names in it are foreign, so what is not seen is written out.
+fn laid_out(policy: &serde_json::Value) -> String {
+    let text = serde_json::to_string_pretty(policy).unwrap_or_default();
+    // Line ends of the layout alone are not in a string.
+    text.lines().map(gatelodge_json::one_line).collect::<Vec<_>>().join("\n")
 }
 
 /// So many of something.

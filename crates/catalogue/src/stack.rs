@@ -60,7 +60,9 @@ pub fn stack(members: &[Member]) -> Stack {
     if members.iter().any(|member| member.tools.is_none() || member.is_guess) {
         level = level.max(Some(Level::High));
     }
-    let (combinations, combination_count) = combinations(members);
+    let (sets, combination_count) = combinations(&members.iter().collect::<Vec<_>>());
+    let named = |set: &Vec<usize>| set.iter().filter_map(|at| members.get(*at)).map(|own| own.name.clone()).collect();
+    let combinations = sets.iter().map(named).collect();
     Stack { level, tool_count, categories, levels, unknown, combinations, combination_count }
 }
 
@@ -100,18 +102,19 @@ pub(crate) fn leaks(flows: impl Iterator<Item = Flow>) -> bool {
     flow_bits(flows) == ALL
 }
 
-/// The smallest sets of servers that have all three. Servers of the same flows are alike, so that what is counted are
-/// sets of flows, however many servers there are.
-fn combinations(members: &[Member]) -> (Vec<Vec<String>>, usize) {
-    let mut groups: [Vec<&str>; 8] = Default::default();
-    for member in members {
+/// The smallest sets of servers that have all three, by their places among the members of one agent: the first of them,
+/// and how many there are. Servers of the same flows are alike, so that what is counted are sets of flows, however many
+/// servers there are.
+pub fn combinations(members: &[&Member]) -> (Vec<Vec<usize>>, usize) {
+    let mut groups: [Vec<usize>; 8] = Default::default();
+    for (at, member) in members.iter().enumerate() {
         if let Some(group) = groups.get_mut(usize::from(member.flows())) {
-            group.push(&member.name);
+            group.push(at);
         }
     }
     let group = |flows: u8| groups.get(usize::from(flows)).map_or(&[][..], Vec::as_slice);
     let (mut told, mut count) = (Vec::new(), 0_usize);
-    let mut tell = |parts: &[&[&str]]| {
+    let mut tell = |parts: &[&[usize]]| {
         count = count.saturating_add(parts.iter().map(|part| part.len()).fold(1, usize::saturating_mul));
         let most = MOST_TOLD.saturating_sub(told.len());
         told.extend(sets(parts, most));
@@ -129,13 +132,13 @@ fn combinations(members: &[Member]) -> (Vec<Vec<String>>, usize) {
     (told, count)
 }
 
-/// The first sets with one name of each part.
-fn sets(parts: &[&[&str]], most: usize) -> Vec<Vec<String>> {
+/// The first sets with one member of each part.
+fn sets(parts: &[&[usize]], most: usize) -> Vec<Vec<usize>> {
     let mut sets = vec![Vec::new()];
     for part in parts {
-        let longer = sets.iter().flat_map(|set: &Vec<String>| {
-            part.iter().map(move |name| set.iter().cloned().chain([(*name).to_owned()]).collect())
-        });
+        let longer = sets
+            .iter()
+            .flat_map(|set: &Vec<usize>| part.iter().map(move |at| set.iter().copied().chain([*at]).collect()));
         sets = longer.take(most).collect();
     }
     sets

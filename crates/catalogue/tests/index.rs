@@ -264,7 +264,7 @@ fn use_all(index: &Index) {
         assert!(index.find(None, server.package()).is_some());
     }
     index.search(&Query::words("e"), 0, 10);
-    assert!(changes(index, index).is_empty());
+    assert_eq!(changes(index, index).count(), 0);
     let done: Result<(), Infallible> = Site::new(index, index.servers().collect()).write(|_| Ok(()));
     assert!(done.is_ok());
 }
@@ -542,12 +542,12 @@ fn changes_between_two_indexes_are_told_the_gravest_of_each_tool() {
     later[2].tools[0].hash = "f".repeat(16);
     // The same version read differently is no change of the package.
     let again = Index::open(&write_index(later.clone(), &about()).unwrap()).unwrap();
-    assert!(changes(&old, &again).is_empty());
+    assert_eq!(changes(&old, &again).count(), 0);
     later.iter_mut().for_each(|package| package.version = "1.2.4".into());
     later.push(package(Source::Npm, "another", vec![tool("x", Category::Read)]));
     let new = Index::open(&write_index(later, &about()).unwrap()).unwrap();
     let told: Vec<(ChangeKind, String)> =
-        changes(&old, &new).into_iter().map(|change| (change.kind, change.tool)).collect();
+        changes(&old, &new).flat_map(|server| server.told(9)).map(|change| (change.kind, change.tool)).collect();
     let expected = [
         (ChangeKind::ToolAdded, "new_one"),
         (ChangeKind::DefinitionChanged, "run"),
@@ -556,5 +556,43 @@ fn changes_between_two_indexes_are_told_the_gravest_of_each_tool() {
         (ChangeKind::LevelRaised, "readFile"),
     ];
     assert_eq!(told, expected.map(|(kind, tool)| (kind, tool.to_owned())));
-    assert!(changes(&old, &old).is_empty());
+    assert_eq!(changes(&old, &old).count(), 0);
+}
+
+#[test]
+fn of_many_changes_on_a_server_the_gravest_are_told_and_the_others_counted() {
+    let index = |version: &str, tools: Vec<ToolFacts>| {
+        let package = PackageFacts { version: version.into(), ..package(Source::Npm, "busy", tools) };
+        Index::open(&write_index([package], &about()).unwrap()).unwrap()
+    };
+    let kept = |category| tool("kept", category);
+    let old = index("1", vec![kept(Category::Read), tool("a", Category::Destructive), tool("b", Category::Read)]);
+    let new = index("2", vec![kept(Category::Write), tool("c", Category::Read), tool("d", Category::Financial)]);
+    let all: Vec<_> = changes(&old, &new).collect();
+    assert_eq!((all.len(), all[0].len()), (1, 5));
+    let told = all[0].told(2);
+    let first: Vec<_> = told.iter().map(|change| (change.kind, change.tool.as_str(), change.level.as_str())).collect();
+    let expected = [
+        (ChangeKind::LevelRaised, "kept", "Medium"),
+        (ChangeKind::ToolAdded, "d", "Critical"),
+        (ChangeKind::MoreChanges, "", "Critical"),
+    ];
+    assert_eq!(first, expected);
+    let counts: Vec<_> = told[2].counts.iter().map(|(kind, count)| (*kind, *count)).collect();
+    assert_eq!(counts, [(ChangeKind::ToolAdded, 1), (ChangeKind::ToolRemoved, 2)]);
+    assert_eq!(all[0].told(5).len(), 5);
+    assert_eq!(all[0].told(0).len(), 1);
+}
+
+#[test]
+fn the_index_that_ships_has_the_pharo_server_with_the_tools_that_ours_lists() {
+    let index = Index::open(Index::built_in()).unwrap();
+    let pharo = index.find(Some(Source::Pypi), "pharo-smalltalk-interop-mcp-server").unwrap();
+    let list: serde_json::Value = serde_json::from_str(include_str!("pharo.json")).unwrap();
+    let mut listed: Vec<&str> =
+        list["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    listed.sort_unstable();
+    assert_eq!(pharo.tools().map(|tool| tool.name()).collect::<Vec<_>>(), listed);
+    let count = |wanted: Category| pharo.tools().filter(|tool| tool.category() == wanted).count();
+    assert_eq!([count(Category::Read), count(Category::Write), count(Category::Execute)], [15, 3, 4]);
 }

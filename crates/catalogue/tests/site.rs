@@ -271,13 +271,13 @@ fn names_of_others_are_text_wherever_they_turn_up() {
     package.tools[0].flow = vec![Flow::SendsOutward];
     for (path, text) in site(vec![package]) {
         assert!(!path.contains("..") && !path.starts_with('/'), "{path}");
+        assert!(!text.contains('\u{202e}'), "{path}");
         if path.ends_with(".html") {
             for forbidden in ["<script", "<img", "<u>"] {
                 assert!(!text.contains(forbidden), "{path}: {forbidden}");
             }
         }
         if path.ends_with(".md") || path == "llms.txt" {
-            assert!(!text.contains('\u{202e}'), "{path}");
             let (mut is_code, mut bars) = (false, None);
             for line in text.lines() {
                 // Only in text to copy may such a name stand as it is.
@@ -296,6 +296,17 @@ fn names_of_others_are_text_wherever_they_turn_up() {
             assert!(!is_code, "{path}: text to copy does not end");
         }
     }
+}
+
+#[test]
+fn a_letter_with_many_servers_has_several_pages_and_all_of_them_are_listed() {
+    let many = (0..1_001).map(|at| facts(Source::Pypi, &format!("mcp-server-a{at:04}"), &[("get_x", &[])]));
+    let files = site(many.collect());
+    let rows = |path: &str| files[path].matches("/index.html\"><code>mcp-server-a").count();
+    assert_eq!([rows("servers/a.html"), rows("servers/a-2.html"), rows("servers/a-3.html")], [500, 500, 1]);
+    assert!(files["servers/a-2.html"].contains("href=\"../servers/a-3.html\""), "{}", files["servers/a-2.html"]);
+    assert!(words(&files["servers/a.html"]).contains("mcp-server-a0000 to mcp-server-a0499"));
+    assert!(!files.contains_key("servers/m.html"));
 }
 
 #[test]

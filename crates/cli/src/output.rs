@@ -10,9 +10,14 @@ use crate::report;
 
 /// Prints a value as JSON.
 pub fn json(value: &impl serde::Serialize) -> Result<()> {
+    print(&json_text(value)?)
+}
+
+/// A value as JSON, laid out. What a terminal would act on or not show is escaped.
+pub fn json_text(value: &impl serde::Serialize) -> Result<String> {
     let text = serde_json::to_string_pretty(value)?;
     // Line ends of the layout alone are not in a string.
-    print(&text.split('\n').flat_map(|line| [one_line(line), "\n".to_owned()]).collect::<String>())
+    Ok(text.split('\n').flat_map(|line| [one_line(line), "\n".to_owned()]).collect())
 }
 
 /// A value as JSON on one line. What a terminal would act on or not show is escaped, which stands for the same.

@@ -8,8 +8,14 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "stack/agents.rs"]
+mod agents;
 mod clients;
+#[path = "stack/codes.rs"]
+mod codes;
 mod support;
+#[path = "stack/update.rs"]
+mod update;
 
 use std::io::{Read, Write};
 
@@ -138,7 +144,7 @@ fn an_update_takes_what_is_an_index_and_keeps_the_old_one_otherwise() {
         told(&house.run(&["catalogue", "search", "x", "--json", "--data", "d"]))["index"]["servers"].clone()
     };
     let good = std::fs::read(house.path("i.glx")).unwrap();
-    let run = house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older"]);
+    let run = house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older", "--allow-smaller"]);
     assert_eq!((run.code, servers(&house)), (0, json!(4)), "{}", run.stderr);
     let mut newer = good.clone();
     newer[8] = 9;
@@ -166,13 +172,16 @@ fn an_update_takes_what_is_an_index_and_keeps_the_old_one_otherwise() {
     house.write_bytes("d/index.glx", b"rotten");
     let run = house.run(&["catalogue", "search", "x", "--data", "d"]);
     assert!(run.code == 5 && run.stderr.contains("catalogue update"), "{}", run.stderr);
-    assert_eq!(house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older"]).code, 0);
+    assert_eq!(
+        house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older", "--allow-smaller"]).code,
+        0
+    );
 }
 
 #[test]
 fn an_update_is_fetched_and_its_changes_are_kept() {
     let house = with_index();
-    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older"]);
+    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older", "--allow-smaller"]);
     newer(&house, "new.glx");
     let bytes = std::fs::read(house.path("new.glx")).unwrap();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -253,7 +262,8 @@ fn the_stack_of_fifteen_clients_is_told_by_what_the_index_knows() {
         (&maps["what"], &maps["verdict"], &maps["package"]),
         (&json!("an address"), &json!("ask-first"), &Value::Null)
     );
-    assert_eq!(all["stack"]["combinations"], json!([["github", "mail"]]));
+    // No single agent has both `github` and `mail`.
+    assert_eq!(all["stack"]["combinations"], json!([]));
     assert_eq!(all["stack"]["level"], "Critical");
 }
 
@@ -429,7 +439,7 @@ fn what_is_only_guessed_or_of_another_version_is_never_told_as_known() {
     let run = house.run(&["stack", "c.json", "--index", "i.glx"]);
     assert_eq!(run.stdout.matches("perhaps mcp-quiet").count(), 3, "{}", run.stdout);
     let run = house.run(&["stack", "c.json", "--format", "sarif", "--index", "i.glx"]);
-    assert_eq!(told(&run)["runs"][0]["results"].as_array().unwrap().len(), 3);
+    assert_eq!(told(&run)["runs"][0]["results"].as_array().unwrap().len(), 4);
 }
 
 #[test]
@@ -450,7 +460,7 @@ fn a_name_that_two_sources_have_is_the_riskier_one_and_said_so() {
     assert!(run.stdout.contains("drop_it") && run.stderr.contains(says), "{}{}", run.stdout, run.stderr);
     let run = house.run(&["catalogue", "show", "twins", "--json", "--index", "i.glx"]);
     assert!(told(&run)["doubt"].as_str().unwrap().contains(says));
-    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older"]);
+    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older", "--allow-smaller"]);
     let answers = converse(
         &house,
         &[
@@ -491,7 +501,7 @@ fn policies_are_written_beside_what_is_there_and_never_over_it() {
 fn two_updates_at_once_lose_no_change() {
     let house = with_index();
     newer(&house, "new.glx");
-    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older"]);
+    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older", "--allow-smaller"]);
     let told: u64 = std::thread::scope(|scope| {
         let runs: Vec<_> = (0..8)
             .map(|at| {
@@ -510,7 +520,7 @@ fn two_updates_at_once_lose_no_change() {
     };
     assert_eq!(lines(&house), (1..=told).collect::<Vec<_>>());
     // A last line that is broken does not begin the numbers anew.
-    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older"]);
+    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older", "--allow-smaller"]);
     let before = lines(&house).len() as u64;
     let kept = house.read("d/catalogue-changes.jsonl");
     house.write("d/catalogue-changes.jsonl", &format!("{kept}{{}}\n"));
@@ -523,7 +533,7 @@ fn two_updates_at_once_lose_no_change() {
 #[test]
 fn changes_that_cannot_be_read_or_are_of_another_index_are_told_as_such() {
     let house = with_index();
-    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older"]);
+    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older", "--allow-smaller"]);
     newer(&house, "new.glx");
     house.run(&["catalogue", "update", "--from", "new.glx", "--data", "d"]);
     let program = env!("CARGO_BIN_EXE_gatelodge");
@@ -620,7 +630,7 @@ fn called(id: u64, name: &str, arguments: &Value) -> Value {
 #[test]
 fn the_catalogue_answers_agents_of_both_eras() {
     let house = with_index();
-    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older"]);
+    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older", "--allow-smaller"]);
     newer(&house, "new.glx");
     house.run(&["catalogue", "update", "--from", "new.glx", "--data", "d"]);
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},

@@ -1,97 +1,150 @@
 //! What changed between two indexes.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+use super::facts::Source;
 use super::rows::{Index, IndexedServer, IndexedTool};
 use crate::classify::Level;
 
-/// What happened to a tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// What happened to a tool. The gravest comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
-    /// It is new.
-    ToolAdded,
-    /// It is gone.
-    ToolRemoved,
     /// It can do more harm than before.
     LevelRaised,
+    /// It is new.
+    ToolAdded,
     /// Its author no longer claims what was claimed.
     ClaimLost,
     /// Its definition differs.
     DefinitionChanged,
+    /// It is gone.
+    ToolRemoved,
+    /// There are more changes of the server than are told one by one; these are counted.
+    MoreChanges,
 }
 
 impl ChangeKind {
     /// What happened, for people.
     pub fn says(self) -> &'static str {
         match self {
-            Self::ToolAdded => "is new",
-            Self::ToolRemoved => "is gone",
             Self::LevelRaised => "can do more harm than before",
+            Self::ToolAdded => "is new",
             Self::ClaimLost => "lost a claim of its author",
             Self::DefinitionChanged => "has another definition",
+            Self::ToolRemoved => "is gone",
+            Self::MoreChanges => "changed",
+        }
+    }
+
+    /// The same of so many.
+    pub(crate) fn says_of(self, count: usize) -> &'static str {
+        match self {
+            _ if count == 1 => self.says(),
+            Self::LevelRaised => "can do more harm than before",
+            Self::ToolAdded => "are new",
+            Self::ClaimLost => "lost claims of their author",
+            Self::DefinitionChanged => "have other definitions",
+            Self::ToolRemoved => "are gone",
+            Self::MoreChanges => "changed",
         }
     }
 }
 
-/// One change of a tool.
+/// One change of a tool, or a count of those that are not told one by one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// What.
     pub kind: ChangeKind,
     /// `pypi` or `npm`.
-    pub source: super::Source,
+    pub source: Source,
     /// On which server.
     pub package: String,
     /// The version it was found in.
     pub version: String,
-    /// Which tool.
+    /// Which tool; empty where changes are counted.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tool: String,
-    /// How much harm a call can do now.
+    /// How much harm a call can do now; of those that are counted, the highest.
     pub level: String,
+    /// How many of which kind are counted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<ChangeKind, usize>,
 }
 
-/// What changed on servers that are in both with another version, by server and tool; of one tool the gravest change.
-pub fn changes(old: &Index, new: &Index) -> Vec<Change> {
-    let mut changes = Vec::new();
+/// What changed on a server, the gravest first; of one tool the gravest change.
+#[derive(Debug)]
+pub struct ServerChanges<'i> {
+    server: IndexedServer<'i>,
+    changes: Vec<(ChangeKind, IndexedTool<'i>)>,
+}
+
+/// What changed on servers that are in both with another version, a server at a time.
+pub fn changes<'i>(old: &'i Index, new: &'i Index) -> impl Iterator<Item = ServerChanges<'i>> {
+    fn key<'s>(server: &IndexedServer<'s>) -> (Source, &'s str) {
+        (server.source(), server.package())
+    }
     let mut before = old.servers().peekable();
-    for server in new.servers() {
-        let key = |server: &IndexedServer<'_>| (server.source(), server.package().to_owned());
+    new.servers().filter_map(move |server| {
         // Both come in order.
         while before.peek().is_some_and(|old| key(old) < key(&server)) {
             before.next();
         }
         // What is published under a version stays; where it reads differently, it was the reader that changed.
         let is_newer = |old: &&IndexedServer<'_>| key(old) == key(&server) && old.version() != server.version();
-        if let Some(old) = before.peek().filter(is_newer) {
-            of_server(old, &server, &mut changes);
-        }
-    }
-    changes
+        let changes = of_server(before.peek().filter(is_newer)?, &server);
+        (!changes.is_empty()).then_some(ServerChanges { server, changes })
+    })
 }
 
-fn of_server(old: &IndexedServer<'_>, new: &IndexedServer<'_>, changes: &mut Vec<Change>) {
-    let mut tell = |kind, tool: &IndexedTool<'_>| {
-        changes.push(Change {
+impl ServerChanges<'_> {
+    /// How many tools changed; never none.
+    #[expect(clippy::len_without_is_empty, reason = "a server without changes is not among them")]
+    pub fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// The first `most` changes one by one, and what comes after them as a count.
+    pub fn told(&self, most: usize) -> Vec<Change> {
+        let (each, rest) = self.changes.split_at_checked(most).unwrap_or((&self.changes, &[]));
+        let mut told: Vec<Change> =
+            each.iter().map(|(kind, tool)| self.change(*kind, tool.name(), tool.level())).collect();
+        if let Some(level) = rest.iter().map(|(_, tool)| tool.level()).max() {
+            let mut sum = self.change(ChangeKind::MoreChanges, "", level);
+            rest.iter().for_each(|(kind, _)| *sum.counts.entry(*kind).or_default() += 1);
+            told.push(sum);
+        }
+        told
+    }
+
+    fn change(&self, kind: ChangeKind, tool: &str, level: Level) -> Change {
+        Change {
             kind,
-            source: new.source(),
-            package: new.package().to_owned(),
-            version: new.version().to_owned(),
-            tool: tool.name().to_owned(),
-            level: Level::as_str(tool.level()).to_owned(),
-        });
-    };
-    for tool in new.tools() {
-        match old.tool(tool.name()) {
-            None => tell(ChangeKind::ToolAdded, &tool),
-            Some(before) => {
-                if let Some(kind) = of_tool(&before, &tool) {
-                    tell(kind, &tool);
-                }
-            }
+            source: self.server.source(),
+            package: self.server.package().to_owned(),
+            version: self.server.version().to_owned(),
+            tool: tool.to_owned(),
+            level: level.as_str().to_owned(),
+            counts: BTreeMap::new(),
         }
     }
-    old.tools().filter(|tool| new.tool(tool.name()).is_none()).for_each(|tool| tell(ChangeKind::ToolRemoved, &tool));
+}
+
+fn of_server<'i>(old: &IndexedServer<'i>, new: &IndexedServer<'i>) -> Vec<(ChangeKind, IndexedTool<'i>)> {
+    let mut changes = Vec::new();
+    for tool in new.tools() {
+        let kind = match old.tool(tool.name()) {
+            None => Some(ChangeKind::ToolAdded),
+            Some(before) => of_tool(&before, &tool),
+        };
+        changes.extend(kind.map(|kind| (kind, tool)));
+    }
+    let gone = old.tools().filter(|tool| new.tool(tool.name()).is_none());
+    changes.extend(gone.map(|tool| (ChangeKind::ToolRemoved, tool)));
+    changes.sort_by_key(|(kind, tool)| (*kind, std::cmp::Reverse(tool.level())));
+    changes
 }
 
 fn of_tool(old: &IndexedTool<'_>, new: &IndexedTool<'_>) -> Option<ChangeKind> {

@@ -74,7 +74,11 @@ impl Index {
     pub const MOST_FILE_BYTES: usize = HEAD_BYTES + MOST_BYTES;
 
     /// The file that comes with the program. It is opened only when it is asked for.
-    pub const BUILT_IN: &'static [u8] = include_bytes!("../../data/index.glx");
+    pub fn built_in() -> &'static [u8] {
+        // A constant would be in the program once for each crate that uses it.
+        static FILE: &[u8] = include_bytes!("../../data/index.glx");
+        FILE
+    }
 
     /// Opens an index.
     ///

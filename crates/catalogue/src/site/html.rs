@@ -161,7 +161,7 @@ fn bar(counts: &[(&'static str, usize)], out: &mut String) -> std::fmt::Result {
     }
     out.push_str("</svg>\n<ul class=\"key\">");
     for (name, count) in counts {
-        let _ = write!(out, "<li class=\"{}\"><b>{count}</b> {name}</li>", name.to_lowercase());
+        let _ = write!(out, "<li class=\"{}\"><b>{}</b> {name}</li>", name.to_lowercase(), super::grouped(*count));
     }
     writeln!(out, "</ul>")
 }

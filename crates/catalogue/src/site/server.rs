@@ -1,15 +1,13 @@
 //! The page of a server, and the lists of all servers.
 
-use std::collections::BTreeMap;
-
 use gatelodge_policy::Category;
 
-use super::doc::{Block, Doc, Inline, Line, code, link, paragraph, text};
+use super::doc::{Block, Doc, Inline, Line, code, paragraph, text};
 use super::{Site, counted, grouped, place};
 use crate::classify::{Classification, Level, word};
 use crate::explain::is_of_name;
 use crate::grade::grade;
-use crate::index::{IndexedServer, Known};
+use crate::index::{Change, ChangeKind, IndexedServer, Known};
 use crate::precheck::precheck;
 use crate::ready::{Posture, ready};
 use crate::tool::Tool;
@@ -70,7 +68,7 @@ pub(super) fn page(
     blocks.extend(policies(&known.name, tools));
     blocks.push(Block::Heading("tools", vec![text("All tools")]));
     let rows = tools.iter().zip(&places).map(|((tool, own), place)| row(tool, own, place));
-    blocks.push(Block::Table(vec!["tool", "risk", "category", "confidence", "there"], rows.collect()));
+    blocks.push(Block::Table(vec!["tool", "risk", "category", "confidence", "offered"], rows.collect()));
     blocks.extend(changes(site, server));
     Doc {
         path: format!("{folder}/index"),
@@ -91,13 +89,7 @@ fn changes(site: &Site<'_>, server: &IndexedServer<'_>) -> Vec<Block> {
     let told: Vec<Line> = own
         .into_iter()
         .flat_map(|own| own.iter().rev().take(MOST_CHANGES))
-        .map(|(date, change)| {
-            vec![
-                text(format!("{}: ", crate::shown(date))),
-                code(&change.tool),
-                text(format!(" {}", change.kind.says())),
-            ]
-        })
+        .map(|(date, change)| event(date, change))
         .collect();
     let none = "None is known. The index keeps a hash of what was read of each tool, and what differs in a later version is told here.";
     let list = if told.is_empty() { paragraph(none) } else { Block::List(told) };
@@ -106,6 +98,19 @@ fn changes(site: &Site<'_>, server: &IndexedServer<'_>) -> Vec<Block> {
         list,
         paragraph("The gateway itself holds a tool whose definition changed, until somebody has accepted it."),
     ]
+}
+
+/// One change, or how many more there are.
+fn event(date: &str, change: &Change) -> Line {
+    let day = text(format!("{}: ", crate::shown(date)));
+    if change.kind != ChangeKind::MoreChanges {
+        return vec![day, code(&change.tool), text(format!(" {}", change.kind.says()))];
+    }
+    let each = change.counts.iter().map(|(kind, count)| {
+        let noun = if *count == 1 { "tool" } else { "tools" };
+        format!("{} {noun} {}", grouped(*count), kind.says_of(*count))
+    });
+    vec![day, text(format!("and {}", each.collect::<Vec<_>>().join(", ")))]
 }
 
 fn row(tool: &Tool<'_>, own: &Classification, place: &str) -> Vec<Line> {
@@ -126,14 +131,14 @@ fn dangerous(tools: &[(Tool<'_>, Classification)], places: &[String]) -> Vec<Blo
     }
     let told = worst.into_iter().take(MOST_DANGEROUS).map(|((tool, own), place)| {
         // Other facts weigh as well, and do not say what is dangerous.
-        let why = own.evidence.iter().find(|fact| is_of_name(fact)).map_or("", String::as_str);
+        let why = own.evidence.iter().find(|fact| is_of_name(fact)).map(|fact| format!(": {fact}"));
         let mut line = vec![
             Inline::CodeLink(crate::shown(&tool.name), place.clone()),
             text(" "),
             Inline::Badge(own.level),
-            text(" "),
+            text(format!(" {}", own.category_name())),
         ];
-        line.extend(super::doc::marked(why));
+        line.extend(super::doc::marked(&why.unwrap_or_default()));
         line
     });
     vec![Block::Heading("", vec![text("Most dangerous tools")]), Block::List(told.collect())]
@@ -155,68 +160,4 @@ fn policies(name: &str, tools: &[(Tool<'_>, Classification)]) -> Vec<Block> {
         }
     }
     blocks
-}
-
-/// The list of all servers, by their first letters.
-pub(super) fn lists(site: &Site<'_>) -> Vec<Doc> {
-    let mut by_letter: BTreeMap<String, Vec<&IndexedServer<'_>>> = BTreeMap::new();
-    for server in &site.servers {
-        by_letter.entry(letter(server.package())).or_default().push(server);
-    }
-    let trail = vec![("Catalogue".to_owned(), "index".to_owned())];
-    let links = by_letter.iter().map(|(letter, servers)| {
-        vec![
-            link(letter.to_uppercase(), format!("servers/{letter}")),
-            text(format!(" {}", counted(servers.len(), "server"))),
-        ]
-    });
-    let mut docs = vec![Doc {
-        path: "servers/index".to_owned(),
-        title: "Servers".to_owned(),
-        summary: "All servers of the catalogue, by their first letters.".to_owned(),
-        trail: trail.clone(),
-        blocks: vec![
-            paragraph(format!(
-                "{}, by the first letter of their names, scopes left out.",
-                counted(site.servers.len(), "server")
-            )),
-            Block::List(links.collect()),
-            Block::Paragraph(vec![
-                text("To look for parts of names: "),
-                Inline::Code("gatelodge catalogue search WORDS".to_owned()),
-            ]),
-        ],
-    }];
-    for (letter, servers) in &by_letter {
-        let rows = servers.iter().map(|server| list_row(server));
-        docs.push(Doc {
-            path: format!("servers/{letter}"),
-            title: format!("Servers: {}", letter.to_uppercase()),
-            summary: format!("Servers whose names begin with {}.", letter.to_uppercase()),
-            trail: trail.iter().cloned().chain([("Servers".to_owned(), "servers/index".to_owned())]).collect(),
-            blocks: vec![Block::Table(vec!["server", "grade", "worst tool", "tools"], rows.collect())],
-        });
-    }
-    docs
-}
-
-/// A server in a table.
-pub(super) fn list_row(server: &IndexedServer<'_>) -> Vec<Line> {
-    let facts = server.facts();
-    let level = server.tools().map(|tool| tool.level()).max().unwrap_or(Level::Low);
-    vec![
-        vec![Inline::CodeLink(name(server), format!("{}/index", place::server(server)))],
-        vec![text(grade(&facts.tools).letter)],
-        vec![Inline::Badge(level)],
-        vec![text(facts.tools.len().to_string())],
-    ]
-}
-
-/// Under which letter a name stands.
-fn letter(package: &str) -> String {
-    let name = package.rsplit('/').next().unwrap_or(package);
-    match name.chars().next().map(|first| first.to_ascii_lowercase()) {
-        Some(first @ 'a'..='z') => first.to_string(),
-        _ => "other".to_owned(),
-    }
 }

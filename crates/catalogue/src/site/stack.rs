@@ -1,7 +1,10 @@
 //! What servers add up to together.
 
+use std::cmp::Reverse;
+
 use super::doc::{Block, Doc, Inline, link, marked, paragraph, text};
-use super::{Site, server};
+use super::{Site, list};
+use crate::grade::grade;
 use crate::index::IndexedServer;
 use crate::stack::leaks;
 
@@ -10,8 +13,10 @@ const MOST: usize = 50;
 
 pub(super) fn page(site: &Site<'_>) -> Doc {
     let all = |server: &&IndexedServer<'_>| leaks(server.tools().flat_map(|tool| tool.flow()));
-    let complete: Vec<_> = site.servers.iter().filter(all).collect();
-    let rows = complete.iter().take(MOST).map(|own| server::list_row(own));
+    let mut complete: Vec<_> = site.servers.iter().filter(all).collect();
+    // The worst first, of those the largest.
+    complete.sort_by_cached_key(|own| Reverse((grade(&own.facts().tools).letter, own.tools().len())));
+    let rows = complete.iter().take(MOST).map(|own| list::row(own));
     let mut blocks = vec![
         paragraph(
             "An agent has all its servers at once. What one reads, another can send; so the question is what they add up to.",
@@ -48,7 +53,10 @@ pub(super) fn page(site: &Site<'_>) -> Doc {
     ];
     if !complete.is_empty() {
         blocks.push(Block::Heading("", vec![text("Servers that have all three by themselves")]));
-        blocks.push(paragraph(format!("{} of the servers here; the first of them:", super::grouped(complete.len()))));
+        blocks.push(paragraph(format!(
+            "{} of the servers here; those with the worst grades and the most tools:",
+            super::grouped(complete.len())
+        )));
         blocks.push(Block::Table(vec!["server", "grade", "worst tool", "tools"], rows.collect()));
     }
     Doc {

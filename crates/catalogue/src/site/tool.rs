@@ -8,6 +8,7 @@ use crate::attack::patterns;
 use crate::classify::{Classification, Level};
 use crate::index::{IndexedServer, Known, ToolFacts};
 use crate::recommend::{Remedy, effect};
+use crate::signals::SignalKind;
 use crate::tool::Tool;
 
 /// More tools beside it are not named.
@@ -53,10 +54,11 @@ pub(super) fn page(
             text(" · "),
             link("How to control it ↓", "#control"),
         ]),
-        Block::Paragraph(vec![
-            code(&facts.name),
-            text(". Its own description is read when it is classified, and not kept."),
-        ]),
+        paragraph(if facts.signals.contains(&SignalKind::NoDescription) {
+            "It has no description of its own."
+        } else {
+            "Its own description was read to classify it, and is not kept."
+        }),
     ];
     if facts.optional {
         blocks.push(paragraph(ONLY_UNDER_A_SETTING));
@@ -157,7 +159,7 @@ fn why(about: &About<'_>) -> Vec<Block> {
 
 fn control(about: &About<'_>, own: &IndexedServer<'_>) -> Vec<Block> {
     let name = &about.name;
-    let policy = serde_json::to_string_pretty(&about.known.recommended).unwrap_or_default();
+    let policy = super::laid_out(&about.known.recommended);
     let package = format!("{}:{}", own.source().as_str(), about.server);
     let mut blocks = vec![
         Block::Heading("control", vec![text("How to control "), code(&about.facts.name)]),

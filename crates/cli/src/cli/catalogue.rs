@@ -78,7 +78,7 @@ pub struct EvalArgs {
   gatelodge catalogue crawl pypi --only weather --out weather
   gatelodge catalogue crawl npm --names names.txt --out crawl-npm
 
-Exit code: 0 all packages have an outcome, 2 usage, 4 the index does not answer.")]
+Exit code: 0 all packages have an outcome, 2 usage, 4 the index does not answer, 5 it cannot be written.")]
 pub enum CrawlCommand {
     /// Python packages: those whose names carry `mcp`, or those of a file.
     Pypi {

@@ -66,14 +66,14 @@ pub struct SearchArgs {
   gatelodge catalogue show npm:@modelcontextprotocol/server-filesystem write_file
   gatelodge catalogue show mcp-server-git --policy strict > git.json
 
-Exit code: 0 shown, 1 it is not in the index, 2 usage.")]
+Exit code: 0 shown, 1 it is not in the index, 2 usage, 5 the index cannot be used.")]
 pub struct ShowArgs {
     /// The package; `npm:` or `pypi:` before it says where it is published.
     pub package: String,
     /// One of its tools.
     pub tool: Option<String>,
-    /// Print a policy for the whole server in place of what is known.
-    #[arg(long, value_name = "POSTURE", conflicts_with_all = ["tool", "json"])]
+    /// Print a policy in place of what is known: for the whole server, or for the tool alone.
+    #[arg(long, value_name = "POSTURE", conflicts_with = "json")]
     pub policy: Option<PostureName>,
     /// Print JSON.
     #[arg(long)]
@@ -99,17 +99,21 @@ pub struct AttacksArgs {
 
 /// Makes an index file from facts, as `catalogue crawl` writes them.
 ///
-/// The same facts give the same file. Of a package that comes twice, the later one counts. A line that is none ends it,
-/// and a file that is there stays as it is.
+/// The same facts give the same file. Of a package that comes twice, the later one counts, and what a server lists before
+/// what was read of it. A line that is none ends it, and a file that is there stays as it is.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
   gatelodge catalogue index pypi/facts.jsonl npm/facts.jsonl --outcomes pypi/done.jsonl npm/done.jsonl --out index.glx
+  gatelodge catalogue index --listed npm:@acme/files@1.2.0=tools.json --out own.glx
 
 Exit code: 0 written, 1 a line is no fact, 2 usage, 5 it cannot be written.")]
 pub struct IndexArgs {
     /// Files with one package a line.
-    #[arg(required = true)]
+    #[arg(required_unless_present = "listed")]
     pub facts: Vec<PathBuf>,
+    /// A server by what it lists: a package with its version, and a file with the result of `tools/list`.
+    #[arg(long, value_name = "PACKAGE@VERSION=FILE")]
+    pub listed: Vec<String>,
     /// Files with one line for each package that was looked at, and what came of it under `outcome`.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub outcomes: Vec<PathBuf>,
@@ -123,14 +127,15 @@ pub struct IndexArgs {
 
 /// Puts a newer index in place of the one in use, after having read it whole.
 ///
-/// What is cut off, damaged, foreign or of a later format is refused, and the old one stays. What changed on servers
-/// that are in both is kept as change events, which `catalogue mcp` tells.
+/// What is cut off, damaged, foreign or of a later format is refused, and the old one stays; so is one that is older or
+/// has less than half as many servers, unless that is meant. What changed on servers that are in both is kept as change
+/// events, which `catalogue mcp` tells: the gravest of each server, and a count of the others.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge catalogue update --from index.glx
   gatelodge catalogue update --from https://example.com/index.glx
 
-Exit code: 0 in use, 1 it is no index or older, 2 usage, 4 unreachable.")]
+Exit code: 0 in use, 1 it is no index, older or much smaller, 2 usage, 4 unreachable, 5 it cannot be written.")]
 pub struct UpdateArgs {
     /// A file, or an address that answers with one; redirections are not followed.
     #[arg(long, value_name = "FILE|URL")]
@@ -138,6 +143,12 @@ pub struct UpdateArgs {
     /// Take it also where it is older than the one in use.
     #[arg(long)]
     pub allow_older: bool,
+    /// Take it also where it has less than half as many servers as the one in use, or none.
+    #[arg(long)]
+    pub allow_smaller: bool,
+    /// How long a server may say nothing; a file that comes slowly may take longer.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub timeout: u64,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -154,7 +165,7 @@ pub struct UpdateArgs {
   gatelodge catalogue export --out site
   gatelodge catalogue export --out site --server mcp-server-git --server npm:@acme/files
 
-Exit code: 0 written, 1 a server is not in the index, 2 usage, 5 it cannot be written.")]
+Exit code: 0 written, 1 a server is not in the index, 2 usage, 5 the index cannot be used or the site not be written.")]
 pub struct SiteArgs {
     /// The folder to write; it is made, and must be empty if it is there.
     #[arg(long, value_name = "DIR")]
@@ -174,7 +185,7 @@ pub struct SiteArgs {
 #[command(after_help = "Example, in a client's configuration:
   \"catalogue\": { \"command\": \"gatelodge\", \"args\": [\"catalogue\", \"mcp\"] }
 
-Exit code: 0 the client has gone, 5 the index cannot be used.")]
+Exit code: 0 the client has gone, 2 usage, 5 the index cannot be used.")]
 pub struct CatalogueMcpArgs {
     #[command(flatten)]
     pub from: FromArgs,

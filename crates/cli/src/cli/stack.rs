@@ -19,7 +19,7 @@ use super::index::{FromArgs, level};
   gatelodge precheck ./server.json
   gatelodge precheck https://example.com/mcp
 
-Exit code: 0 proceed or connect-with-rule, 1 ask-first, 2 usage.")]
+Exit code: 0 proceed or connect-with-rule, 1 ask-first, 2 usage, 5 the index cannot be used.")]
 pub struct PrecheckArgs {
     /// A package, an address, or a `server.json` of the MCP registry.
     pub what: String,
@@ -40,9 +40,10 @@ pub struct PrecheckArgs {
   gatelodge stack --client cursor --policies policies   one client; a policy file for each server
   gatelodge stack .mcp.json --fail-on high --format sarif > stack.sarif
 
-With `--fail-on`, a server that is not in the index counts as High.
+With `--fail-on`, a server that is not in the index counts as High. One that is switched off counts for nothing.
 
-Exit code: 0 told, 1 something reaches `--fail-on` or a file cannot be read, 2 usage.")]
+Exit code: 0 told, 1 something reaches `--fail-on` or a file cannot be read, 2 usage, 5 the index cannot be used or a
+policy not be written.")]
 pub struct StackArgs {
     /// A client's configuration, in place of those of this user.
     #[arg(conflicts_with_all = ["home", "project"])]

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use gatelodge_mcp::EventDecoder;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
@@ -15,6 +15,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use rustls_platform_verifier::ConfigVerifierExt;
 use serde_json::Value;
+use tokio::time::timeout;
 
 use super::ClientError;
 use super::message::{Answer, refused};
@@ -114,7 +115,7 @@ impl Wire {
     pub async fn within<T>(&self, work: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
         let seconds = self.time.as_secs();
         let late = |_| ClientError::Unreachable(format!("no answer within {seconds} s"));
-        tokio::time::timeout(self.time, work).await.map_err(late)?
+        timeout(self.time, work).await.map_err(late)?
     }
 }
 
@@ -125,11 +126,15 @@ pub async fn get(url: Uri, time: Duration) -> Result<u16, ClientError> {
     Ok(response.status().as_u16())
 }
 
-/// Gets a file of at most so many bytes. It is not looked for elsewhere.
-pub async fn download(url: Uri, time: Duration, most: usize) -> Result<Bytes, ClientError> {
+/// Gets a file of at most so many bytes. It is not looked for elsewhere. Whoever says nothing for as long as `silence` is
+/// not waited for; `time` is for the whole.
+pub async fn download(url: Uri, time: Duration, silence: Duration, most: usize) -> Result<Bytes, ClientError> {
     let wire = Wire::new(url, HeaderMap::new(), time)?;
+    let still = |_| ClientError::Unreachable(format!("nothing came for {} s", silence.as_secs()));
     let whole = async {
-        let response = wire.send(&wire.url, Method::GET, Bytes::new(), &HeaderMap::new()).await?;
+        let headers = HeaderMap::new();
+        let sent = wire.send(&wire.url, Method::GET, Bytes::new(), &headers);
+        let response = timeout(silence, sent).await.map_err(still)??;
         let status = response.status();
         if status.is_redirection() {
             return Err(ClientError::Status(status.as_u16(), "it leads elsewhere; name that address".to_owned()));
@@ -137,9 +142,14 @@ pub async fn download(url: Uri, time: Duration, most: usize) -> Result<Bytes, Cl
         if !status.is_success() {
             return Err(ClientError::Status(status.as_u16(), String::new()));
         }
-        let body = Limited::new(response.into_body(), most).collect().await;
-        body.map(|body| body.to_bytes())
-            .map_err(|error| ClientError::Unreachable(format!("the file broke off or is too large: {error}")))
+        let mut body = Limited::new(response.into_body(), most);
+        let mut bytes = BytesMut::new();
+        while let Some(frame) = timeout(silence, body.frame()).await.map_err(still)? {
+            let frame = frame
+                .map_err(|error| ClientError::Unreachable(format!("the file broke off or is too large: {error}")))?;
+            bytes.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new()));
+        }
+        Ok(bytes.freeze())
     };
     wire.within(whole).await
 }

@@ -88,6 +88,18 @@ impl Document {
         }
     }
 
+    /// The line on which an entry begins; the first where that cannot be told.
+    pub fn line(&self, root: &[String], name: &str) -> usize {
+        let line_of = |place: usize| self.text.get(..place).map(|before| before.matches('\n').count() + 1);
+        let line = match self.format {
+            Format::Json => jsonc::place(&self.text, root, name).and_then(line_of),
+            Format::Toml => toml::place(&self.text, root, name).and_then(line_of),
+            Format::Yaml => yaml::line(&self.text, root, name),
+            Format::None => None,
+        };
+        line.unwrap_or(1)
+    }
+
     /// Whether it says nothing at all.
     pub fn is_empty(&self) -> bool {
         self.value.as_object().is_none_or(Map::is_empty)
@@ -255,6 +267,23 @@ mod tests {
         let document = Document::read(Format::Json, text.as_bytes()).expect("a document");
         let told = document.with(&[change("mcpServers", "a", json!({}))]).expect_err("a fault");
         assert!(told.contains("twice"), "{told}");
+    }
+
+    #[test]
+    fn an_entry_is_found_by_its_line_in_each_language() {
+        let line = |format: Format, text: &str, root: &str, name: &str| {
+            Document::read(format, text.as_bytes()).expect("a document").line(&[root.to_owned()], name)
+        };
+        let json = "\u{feff}{\n  // \"b\": here not\n  \"b\": {},\n  \"servers\": {\n    \"a\": {\"b\": 1},\n\n    \"b\":\n {}\n  }\n}";
+        assert_eq!((line(Format::Json, json, "servers", "a"), line(Format::Json, json, "servers", "b")), (5, 7));
+        let json = "{\"mcpServers\": [\n{\"name\": \"a\"},\n{\"name\": \"b\"}]}";
+        assert_eq!(line(Format::Json, json, "mcpServers", "b"), 3);
+        let toml = "a = 1\r\n[s.a]\r\nx = 1\r\n[s.a.env]\r\n\r\n[s.\"b c\"]\r\nx = 1\r\n";
+        assert_eq!((line(Format::Toml, toml, "s", "a"), line(Format::Toml, toml, "s", "b c")), (2, 6));
+        let yaml = "a: {b: [1, {c: 2}]}\nextensions:\n  a:\n    cmd: x\n\n  'b':\n    cmd: y\n";
+        assert_eq!((line(Format::Yaml, yaml, "extensions", "a"), line(Format::Yaml, yaml, "extensions", "b")), (3, 6));
+        let yaml = "mcpServers:\n  - name: a\n    url: x\n  - url: y\n    name: b\n";
+        assert_eq!((line(Format::Yaml, yaml, "mcpServers", "b"), line(Format::Yaml, yaml, "mcpServers", "c")), (4, 1));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! JSON with comments and trailing commas: read, and changed in place.
 
-use jsonc_parser::ParseOptions;
+use jsonc_parser::ast::Value as Node;
+use jsonc_parser::common::Ranged;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::Value;
 
 use super::document::Change;
@@ -23,6 +25,23 @@ const OPTIONS: ParseOptions = ParseOptions {
 pub fn read(text: &str) -> Result<Value, String> {
     let root = parse(text)?;
     root.to_serde_value().ok_or_else(|| "it has no value".to_owned())
+}
+
+/// Where an entry begins, as a place in the text.
+pub fn place(text: &str, root: &[String], name: &str) -> Option<usize> {
+    let whole = parse_to_ast(text, &CollectOptions::default(), &OPTIONS).ok()?.value?;
+    let table = root.iter().try_fold(&whole, |node, name| Some(&node.as_object()?.get(name)?.value))?;
+    match table {
+        Node::Object(table) => Some(table.get(name)?.start()),
+        Node::Array(list) => {
+            let is_it = |node: &&Node<'_>| {
+                let own = node.as_object().and_then(|own| own.get("name")?.value.as_string_lit());
+                own.is_some_and(|own| own.value == name)
+            };
+            Some(list.elements.iter().find(is_it)?.start())
+        }
+        _ => None,
+    }
 }
 
 pub fn put(text: &str, changes: &[Change]) -> Result<String, String> {

@@ -1,13 +1,24 @@
 //! TOML: read, and changed in place.
 
 use serde_json::{Map, Value};
-use toml_edit::{DocumentMut, InlineTable, Item, Table, TableLike, Value as TomlValue};
+use toml_edit::{Document as Parsed, DocumentMut, InlineTable, Item, Table, TableLike, Value as TomlValue};
 
 use super::document::Change;
 
 pub fn read(text: &str) -> Result<Value, String> {
     let table: toml::Table = toml::from_str(text).map_err(|error| fault(text, error.span(), error.message()))?;
     serde_json::to_value(table).map_err(|_| "it has a value that cannot be read".to_owned())
+}
+
+/// Where an entry begins, as a place in the text.
+pub fn place(text: &str, root: &[String], name: &str) -> Option<usize> {
+    let whole = Parsed::parse(text).ok()?;
+    let mut table: &dyn TableLike = whole.as_table();
+    for name in root {
+        table = table.get(name)?.as_table_like()?;
+    }
+    let (key, _) = table.get_key_value(name)?;
+    Some(key.span()?.start)
 }
 
 pub fn put(text: &str, changes: &[Change]) -> Result<String, String> {

@@ -17,6 +17,19 @@ pub fn read(text: &str) -> Result<Value, String> {
     }
 }
 
+/// The line on which an entry begins.
+pub fn line(text: &str, root: &[String], name: &str) -> Option<usize> {
+    let mut reader = Reader { parser: Parser::new_from_str(text) };
+    let path: Vec<&str> = root.iter().map(String::as_str).chain([name]).collect();
+    loop {
+        match reader.next().ok()? {
+            Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => {}
+            Event::MappingStart(..) => return reader.find(&path),
+            _ => return None,
+        }
+    }
+}
+
 struct Reader<'a> {
     parser: Parser<'a, StrInput<'a>>,
 }
@@ -27,6 +40,35 @@ impl<'a> Reader<'a> {
             Some(Ok((event, _))) => Ok(event),
             Some(Err(error)) => Err(format!("line {}: {}", error.marker().line(), error.info())),
             None => Err("it ends too early".into()),
+        }
+    }
+
+    /// Finds the last name of a path, below a table that has begun.
+    fn find(&mut self, path: &[&str]) -> Option<usize> {
+        let (first, rest) = path.split_first()?;
+        loop {
+            let (event, span) = self.parser.next_event()?.ok()?;
+            let Event::Scalar(name, ..) = event else { return None };
+            let is_it = name == *first;
+            if is_it && rest.is_empty() {
+                return Some(span.start.line());
+            }
+            match (is_it, self.next().ok()?) {
+                (true, Event::MappingStart(..)) => return self.find(rest),
+                (true, Event::SequenceStart(..)) => return self.find_item(rest.first()?),
+                (_, event) => drop(self.value(event, 0).ok()?),
+            }
+        }
+    }
+
+    /// Finds the item of a list that has a name.
+    fn find_item(&mut self, name: &str) -> Option<usize> {
+        loop {
+            let (event, span) = self.parser.next_event()?.ok()?;
+            let item = self.value(event, 0).ok()?;
+            if item.get("name").and_then(Value::as_str) == Some(name) {
+                return Some(span.start.line());
+            }
         }
     }
 

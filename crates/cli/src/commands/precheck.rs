@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{Advice, Index, IndexedServer, Known, PackageName, Posture, Precheck, grade, precheck};
+use gatelodge_catalogue::{
+    Advice, Index, IndexedServer, Known, PackageName, Posture, Precheck, Reading, grade, precheck,
+};
 use serde_json::{Value, json};
 
 use super::catalogue::{open, show};
@@ -53,7 +55,7 @@ fn of_text(index: &Index, what: &str) -> Result<Asked> {
 fn of_package(index: &Index, named: &PackageName) -> Asked {
     match index.find(named.source, &named.name) {
         Some(server) => {
-            let mut asked = of_server(&server, named.version.as_deref());
+            let mut asked = of_server(&server, named);
             let doubt = open::doubt(index, &named.name, &server).filter(|_| named.source.is_none());
             asked.advice.reasons.extend(doubt);
             asked
@@ -71,11 +73,16 @@ fn of_package(index: &Index, named: &PackageName) -> Asked {
     }
 }
 
-fn of_server(server: &IndexedServer<'_>, version: Option<&str>) -> Asked {
+fn of_server(server: &IndexedServer<'_>, named: &PackageName) -> Asked {
     let known = Known::of(server);
     let mut advice = precheck(&known.tools);
-    if let Some(version) = version.filter(|version| *version != server.version()) {
-        let why = format!("the index has read version {}, not {}", shown(server.version()), shown(version));
+    let read = format!("the index has read version {}", shown(server.version()));
+    let doubt = match named.compare(server.source(), server.version()) {
+        Reading::Same => None,
+        Reading::Other => Some(format!("{read}, not {}", shown(named.version.as_deref().unwrap_or_default()))),
+        Reading::Unsure => Some(format!("{read}; whether that is the one that is meant cannot be told")),
+    };
+    if let Some(why) = doubt {
         advice = advice.at_least(Advice::ConnectWithRule, why);
     }
     Asked {

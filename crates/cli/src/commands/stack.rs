@@ -5,6 +5,7 @@
 
 mod gather;
 mod markdown;
+mod place;
 mod sarif;
 
 use std::fs::OpenOptions;
@@ -12,7 +13,9 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-use gatelodge_catalogue::{Advice, Known, Level, Member, Posture, Precheck, Stack, precheck, stack};
+use gatelodge_catalogue::{
+    Advice, Known, Level, Member, Posture, Precheck, Reading, Stack, combinations, precheck, stack,
+};
 use serde_json::{Value, json};
 
 use super::catalogue::{open, show};
@@ -22,22 +25,68 @@ use crate::output;
 use crate::report::{counted, say, shown};
 use gather::Entry;
 
+/// More combinations are counted, not told.
+const MOST_LEAKS: usize = 20;
+
 /// Everything that is told.
 struct Told {
     entries: Vec<Entry>,
     members: Vec<Member>,
+    /// What those add up to that are switched on.
     sum: Stack,
+    /// What agents have together that leaks: the first, and how many there are.
+    leaks: Vec<Leak>,
+    leak_count: usize,
     date: String,
+}
+
+/// Servers of one agent that have private data, text of strangers and a way out.
+#[derive(PartialEq)]
+struct Leak {
+    client: &'static str,
+    /// Their places among the entries.
+    servers: Vec<usize>,
+}
+
+impl Told {
+    fn new(entries: Vec<Entry>, date: String) -> Self {
+        let member = |own: &Entry| Member { name: own.name.clone(), tools: own.tools.clone(), is_guess: own.is_guess };
+        let members: Vec<Member> = entries.iter().map(member).collect();
+        let on: Vec<Member> = entries.iter().filter(|own| !own.is_off).map(member).collect();
+        let (mut leaks, mut leak_count, mut is_whole) = (Vec::new(), 0_usize, true);
+        for (client, own) in gather::agents(&entries) {
+            let together: Vec<&Member> = own.iter().filter_map(|at| members.get(*at)).collect();
+            let (sets, count) = combinations(&together);
+            is_whole &= sets.len() == count;
+            leak_count = leak_count.saturating_add(count);
+            for set in sets {
+                let servers = set.iter().filter_map(|at| own.get(*at).copied()).collect();
+                let leak = Leak { client, servers };
+                // Projects of one client share what the user has.
+                if !leaks.contains(&leak) {
+                    leaks.push(leak);
+                }
+            }
+        }
+        let leak_count = if is_whole { leaks.len() } else { leak_count };
+        leaks.truncate(MOST_LEAKS);
+        Self { sum: stack(&on), members, entries, leaks, leak_count, date }
+    }
+
+    /// The names of servers that leak together.
+    fn names(&self, leak: &Leak) -> Vec<&str> {
+        leak.servers.iter().filter_map(|at| self.entries.get(*at)).map(|entry| entry.name.as_str()).collect()
+    }
+
+    fn off_count(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.is_off).count()
+    }
 }
 
 pub fn run(args: &StackArgs) -> Result<Exit> {
     let index = open::index(&args.from)?;
     let (entries, findings) = gather::gather(args, &index)?;
-    let members: Vec<Member> = entries
-        .iter()
-        .map(|own| Member { name: own.name.clone(), tools: own.tools.clone(), is_guess: own.is_guess })
-        .collect();
-    let told = Told { sum: stack(&members), members, entries, date: index.about().date.clone() };
+    let told = Told::new(entries, index.about().date.clone());
     let format = if args.json { StackFormat::Json } else { args.format.unwrap_or(StackFormat::Text) };
     match format {
         StackFormat::Json => output::json(&json_of(&told))?,
@@ -121,7 +170,13 @@ fn json_of(told: &Told) -> Value {
             "tools": tools.collect::<Vec<_>>(), "policy": policy(entry),
         })
     });
-    json!({"stack": told.sum, "servers": servers.collect::<Vec<_>>(), "index_date": told.date})
+    let leaks = told.leaks.iter().map(|leak| json!({"client": leak.client, "servers": told.names(leak)}));
+    let mut sum = json!(told.sum);
+    if let Value::Object(sum) = &mut sum {
+        sum.insert("combinations".to_owned(), leaks.collect());
+        sum.insert("combination_count".to_owned(), told.leak_count.into());
+    }
+    json!({"stack": sum, "servers": servers.collect::<Vec<_>>(), "index_date": told.date})
 }
 
 fn text(told: &Told) -> String {
@@ -130,7 +185,7 @@ fn text(told: &Told) -> String {
         let known = match (&entry.package, &entry.tools) {
             (Some(package), Some(tools)) => {
                 let likely = if entry.is_guess { "perhaps " } else { "" };
-                format!("{likely}{package}, {}", counted(tools.len(), "tool"))
+                format!("{likely}{package}{}, {}", version(entry), counted(tools.len(), "tool"))
             }
             _ => format!("{}, not in the index", entry.what),
         };
@@ -149,16 +204,34 @@ fn text(told: &Told) -> String {
     }
     let mut out = output::table(&rows);
     out.push_str(&format!("\n{}\n", sentence(told)));
-    for names in &told.sum.combinations {
-        out.push_str(&format!("  together they leak: {}\n", names.join(" + ")));
+    for leak in &told.leaks {
+        out.push_str(&format!("  together they leak ({}): {}\n", leak.client, told.names(leak).join(" + ")));
     }
     out
+}
+
+/// The version, where it is not sure that the index has read the one that starts.
+fn version(entry: &Entry) -> String {
+    let read = entry.version.as_deref().unwrap_or_default();
+    match (entry.reading, &entry.started) {
+        (Reading::Same, _) => String::new(),
+        (Reading::Other, Some(started)) => format!(" read as {read}, started as {started}"),
+        (Reading::Other, None) => format!(" read as {read}, started as another"),
+        (Reading::Unsure, _) => format!(" read as {read}"),
+    }
 }
 
 /// What it adds up to, in words.
 fn sentence(told: &Told) -> String {
     let sum = &told.sum;
-    let Some(level) = sum.level else { return "No server was found.".to_owned() };
+    let off = match told.off_count() {
+        0 => String::new(),
+        1 => " One server is switched off and does not count.".to_owned(),
+        count => format!(" {count} servers are switched off and do not count."),
+    };
+    let Some(level) = sum.level else {
+        return format!("{}{off}", if off.is_empty() { "No server was found." } else { "No server is switched on." });
+    };
     let by_level: Vec<String> = Level::ALL
         .iter()
         .rev()
@@ -174,16 +247,18 @@ fn sentence(told: &Told) -> String {
             }
         ),
     };
-    let leaks = match sum.combination_count {
-        0 => " No combination of the known ones has private data, text of strangers and a way out.".to_owned(),
-        1 => " One combination has private data, text of strangers and a way out.".to_owned(),
-        count => format!(" {count} combinations have private data, text of strangers and a way out."),
+    let leaks = match told.leak_count {
+        0 => " No combination that one agent has of the known ones has private data, text of strangers and a way out."
+            .to_owned(),
+        1 => " One combination that an agent has has private data, text of strangers and a way out.".to_owned(),
+        count => format!(" {count} combinations that an agent has have private data, text of strangers and a way out."),
     };
     let tools = match by_level.is_empty() {
         true => "no known tools".to_owned(),
         false => format!("{} ({})", counted(sum.tool_count, "tool"), by_level.join(", ")),
     };
-    format!("The stack is {}: {}, {tools}.{unknown}{leaks}", level.as_str(), counted(told.entries.len(), "server"))
+    let on = counted(told.entries.len() - told.off_count(), "server");
+    format!("The stack is {}: {on}, {tools}.{unknown}{off}{leaks}", level.as_str())
 }
 
 impl Entry {
@@ -194,12 +269,24 @@ impl Entry {
             None => Precheck::unknown("it is not in the index; `gatelodge scan` looks at it"),
         };
         if self.is_guess {
-            let why = "that it starts this package is a guess by its command; `gatelodge scan` looks at it";
+            let why =
+                "that it starts this package is a guess by its command and variables; `gatelodge scan` looks at it";
             advice = advice.at_least(Advice::AskFirst, why.to_owned());
         }
-        if self.is_unread {
-            advice = advice.at_least(Advice::ConnectWithRule, "the index has read another version".to_owned());
+        match self.unread() {
+            Some(why) => advice.at_least(Advice::ConnectWithRule, why),
+            None => advice,
         }
-        advice
+    }
+
+    /// Why what the index knows may not be what starts.
+    fn unread(&self) -> Option<String> {
+        let read = format!("the index has read version {}", self.version.as_deref()?);
+        match (self.reading, &self.started) {
+            (Reading::Same, _) => None,
+            (Reading::Other, Some(started)) => Some(format!("{read}, and {started} is started")),
+            (Reading::Other, None) => Some(format!("{read}, and another is started")),
+            (Reading::Unsure, _) => Some(format!("{read}; whether that is the one that starts cannot be told")),
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! `catalogue index`: the index file from facts.
 
+mod listed;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -35,6 +37,9 @@ pub fn run(args: &IndexArgs) -> Result<Exit> {
     let mut packages: Vec<PackageFacts> = Vec::new();
     for path in &args.facts {
         lines(path, |package| packages.push(package))?;
+    }
+    for named in &args.listed {
+        packages.push(listed::facts_of(named)?);
     }
     let mut outcomes: BTreeMap<String, u64> = BTreeMap::new();
     for path in &args.outcomes {

@@ -43,7 +43,7 @@ pub fn kept(store: &StoreArgs) -> Result<Index> {
 }
 
 fn built_in() -> Result<Index> {
-    let opened = Index::open(Index::BUILT_IN);
+    let opened = Index::open(Index::built_in());
     opened.map_err(|error| Failed(Exit::Fault, format!("the index of the program cannot be used: {error}")).into())
 }
 

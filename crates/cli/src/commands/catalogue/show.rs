@@ -17,10 +17,10 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
     let server = open::server(&index, &args.package)?;
     let doubt = open::doubt(&index, &args.package, &server);
     doubt.iter().for_each(|doubt| say(doubt));
-    if let Some(posture) = args.policy {
+    if let Some(name) = &args.tool {
+        show_tool(&server, name, args)?;
+    } else if let Some(posture) = args.policy {
         output::print(&policy(&Known::of(&server), posture.into())?)?;
-    } else if let Some(name) = &args.tool {
-        show_tool(&server, name, args.json)?;
     } else if args.json {
         let mut all = told(&index, &server)?;
         if let (Value::Object(all), Some(doubt)) = (&mut all, doubt) {
@@ -47,8 +47,12 @@ impl From<PostureName> for Posture {
 pub fn policy(known: &Known, posture: Posture) -> Result<String> {
     known.with(|tools| {
         let tools: Vec<_> = tools.iter().map(|(tool, known)| (tool, known)).collect();
-        ready(&known.name, &tools, posture).map_err(|error| Failed(Exit::Findings, error.to_string()).into())
+        policy_of(&known.name, &tools, posture)
     })
+}
+
+fn policy_of(server: &str, tools: &[(&Tool<'_>, &Classification)], posture: Posture) -> Result<String> {
+    ready(server, tools, posture).map_err(|error| Failed(Exit::Findings, error.to_string()).into())
 }
 
 /// All that is known of a server, for programs.
@@ -94,7 +98,7 @@ fn for_people(server: &IndexedServer<'_>) -> String {
     out
 }
 
-fn show_tool(server: &IndexedServer<'_>, name: &str, json: bool) -> Result<()> {
+fn show_tool(server: &IndexedServer<'_>, name: &str, args: &ShowArgs) -> Result<()> {
     let known = Known::of(server);
     known.with(|tools| {
         let found = tools.iter().find(|(tool, _)| tool.name == name);
@@ -105,7 +109,10 @@ fn show_tool(server: &IndexedServer<'_>, name: &str, json: bool) -> Result<()> {
                 format!("`{package}` has no tool `{}`; `catalogue show {package}` lists them", shown(name)),
             )
         })?;
-        if json {
+        if let Some(posture) = args.policy {
+            return output::print(&policy_of(&known.name, &[(tool, own)], posture.into())?);
+        }
+        if args.json {
             return output::json(&known::told(server.package(), tool, own)?);
         }
         let level = Level::as_str(own.level);
@@ -117,7 +124,7 @@ fn show_tool(server: &IndexedServer<'_>, name: &str, json: bool) -> Result<()> {
         if !own.attacks.is_empty() {
             out.push_str(&format!("\nAttack patterns: {}\n", own.attacks.join(", ")));
         }
-        out.push_str(&format!("\n{:#}\n{}\n", own.recommended, effect(own.category)));
+        out.push_str(&format!("\n{}{}\n", output::json_text(&own.recommended)?, effect(own.category)));
         output::print(&out)
     })
 }

@@ -1,28 +1,30 @@
 //! `catalogue update`: a newer index in place of the one in use.
 
-use std::fmt::Write as _;
+mod feed;
+
 use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use gatelodge_catalogue::{Change, Index, changes};
+use gatelodge_catalogue::{About, Index};
 use serde_json::json;
 
 use super::open;
 use crate::cli::UpdateArgs;
 use crate::exit::{Exit, Failed, Unreachable, Usage};
-use crate::report::say;
+use crate::report::{counted, say};
 use crate::{address, client, desk, file, output};
+use feed::Kept;
 
 /// A slow line brings eight megabytes in this time.
-const TIME: Duration = Duration::from_secs(300);
-/// Changes that are kept; the oldest go first.
-const MOST_CHANGES: usize = 100_000;
+const TIME: Duration = Duration::from_secs(600);
+/// An index with less than this share of the servers is more likely a mistake than news.
+const LEAST_SHARE: usize = 2;
 
 pub fn run(args: &UpdateArgs) -> Result<Exit> {
     let (place, log) = open::places(&args.store)?;
-    let bytes = fetch(&args.from)?;
+    let bytes = fetch(&args.from, Duration::from_secs(args.timeout))?;
     let refused =
         |why: String| Failed(Exit::Findings, format!("`{}` {why}; the old index stays", address::shown(&args.from)));
     let new = Index::open(&bytes).map_err(|error| refused(format!("cannot be used: {error}")))?;
@@ -34,35 +36,66 @@ pub fn run(args: &UpdateArgs) -> Result<Exit> {
     let held = File::create(&lock).and_then(|file| file.lock().map(|()| file));
     let _held = held.with_context(|| format!("cannot lock `{}`", lock.display()))?;
     // One that cannot be read any more has nothing to compare with, and is what an update mends.
-    let old = open::kept(&args.store).or_else(|_| Index::open(Index::BUILT_IN).map_err(anyhow::Error::from))?;
+    let old = open::kept(&args.store).or_else(|_| Index::open(Index::built_in()).map_err(anyhow::Error::from))?;
     let (before, after) = (old.about(), new.about());
-    if after.date < before.date && !args.allow_older {
-        let why = format!("is of {}, and the one in use of {}; `--allow-older` takes it", after.date, before.date);
+    if let Some(why) = doubt(before, after, args) {
         return Err(refused(why).into());
     }
-    let changed = changes(&old, &new);
     // Events first: one that is told twice is better than one that is never told.
-    keep(&log, &after.date, &changed)?;
+    let kept = feed::keep(&log, &after.date, &old, &new)?;
     file::replace(&place, &bytes)?;
-    let told = json!({"date": after.date, "servers": after.servers, "tools": after.tools, "changes": changed.len(),
-        "before": {"date": before.date, "servers": before.servers, "tools": before.tools}});
     match args.json {
-        true => output::json(&told)?,
-        false => say(&format!(
-            "in use: {} servers and {} tools of {}, before {} and {} of {}; {} tools changed",
-            after.servers,
-            after.tools,
-            after.date,
-            before.servers,
-            before.tools,
-            before.date,
-            changed.len()
-        )),
+        true => {
+            let told = json!({"date": after.date, "servers": after.servers, "tools": after.tools, "changes": kept.changes,
+                "feed": kept, "before": {"date": before.date, "servers": before.servers, "tools": before.tools}});
+            output::json(&told)?;
+        }
+        false => say(&sentence(before, after, &kept)),
     }
     Ok(Exit::Fine)
 }
 
-fn fetch(from: &str) -> Result<Vec<u8>> {
+/// Why an index is not taken unless it is meant.
+fn doubt(before: &About, after: &About, args: &UpdateArgs) -> Option<String> {
+    if after.date < before.date && !args.allow_older {
+        let (new, old) = (&after.date, &before.date);
+        return Some(format!("is of {new}, and the one in use of {old}; `--allow-older` takes it"));
+    }
+    let is_small = after.servers == 0 || after.servers < before.servers.div_ceil(LEAST_SHARE);
+    let (new, old) = (after.servers, before.servers);
+    (is_small && !args.allow_smaller)
+        .then(|| format!("has {}, and the one in use {old}; `--allow-smaller` takes it", counted(new, "server")))
+}
+
+fn sentence(before: &About, after: &About, kept: &Kept) -> String {
+    let mut told = format!(
+        "in use: {} servers and {} tools of {}, before {} and {} of {}; {} changed",
+        after.servers,
+        after.tools,
+        after.date,
+        before.servers,
+        before.tools,
+        before.date,
+        counted(kept.changes, "tool"),
+    );
+    if kept.counted + kept.left_out > 0 {
+        told.push_str(&format!(
+            " on {}: {} are told one by one, {} are counted by server",
+            counted(kept.servers, "server"),
+            kept.told,
+            kept.counted
+        ));
+    }
+    if kept.left_out > 0 {
+        told.push_str(&format!(", {} are left out", kept.left_out));
+    }
+    if kept.dropped > 0 {
+        told.push_str(&format!("; the oldest {} made room", counted(kept.dropped, "event")));
+    }
+    told
+}
+
+fn fetch(from: &str, silence: Duration) -> Result<Vec<u8>> {
     if !from.contains("://") {
         let read = open::read(Path::new(from));
         return read.map_err(|error| Usage(format!("cannot read `{}`: {error}", address::shown(from))).into());
@@ -70,36 +103,8 @@ fn fetch(from: &str) -> Result<Vec<u8>> {
     let url = address::parse(from)
         .map_err(|error| Usage(format!("`{}` {}; {}", address::shown(from), error.message(), error.help())))?;
     desk::wait(async {
-        let file = client::download(url, TIME, Index::MOST_FILE_BYTES).await;
+        let file = client::download(url, TIME, silence, Index::MOST_FILE_BYTES).await;
         let file = file.map_err(|error| Unreachable(format!("cannot fetch the index: {error}; the old one stays")))?;
         Ok(file.to_vec())
     })
-}
-
-/// Adds changes to those that are kept. Each line has its number, which is the cursor of whoever reads them.
-fn keep(log: &Path, date: &str, changes: &[Change]) -> Result<()> {
-    if changes.is_empty() {
-        return Ok(());
-    }
-    let old = match std::fs::read_to_string(log) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", log.display())),
-    };
-    let number = |line: &str| serde_json::from_str::<serde_json::Value>(line).ok()?.get("cursor")?.as_u64();
-    let mut cursor = old.lines().filter_map(number).max().unwrap_or_default();
-    let mut added = String::new();
-    for change in changes {
-        cursor += 1;
-        let mut line = serde_json::to_value(change)?;
-        if let serde_json::Value::Object(fields) = &mut line {
-            fields.insert("cursor".to_owned(), cursor.into());
-            fields.insert("date".to_owned(), date.into());
-        }
-        let _ = writeln!(added, "{line}");
-    }
-    let whole = format!("{old}{added}");
-    let lines: Vec<&str> = whole.lines().collect();
-    let last = lines.get(lines.len().saturating_sub(MOST_CHANGES)..).unwrap_or_default();
-    file::replace(log, format!("{}\n", last.join("\n")).as_bytes())
 }

@@ -2,7 +2,7 @@
 
 use gatelodge_catalogue::{Level, html_code as code, shown};
 
-use super::{Told, policy, sentence};
+use super::{Told, policy, sentence, version};
 
 /// More tools of one server are counted.
 const MOST_TOOLS: usize = 8;
@@ -22,19 +22,20 @@ pub fn page(told: &Told) -> String {
             names.push(format!("and {} more", risky.len() - MOST_TOOLS));
         }
         out.push_str(&format!(
-            "| {} | {} | {grade} | {} | {} | {} |\n",
+            "| {}{} | {} | {grade} | {} | {} | {} |\n",
             code(&entry.name),
+            if entry.is_off { " (off)" } else { "" },
             member.level().as_str(),
-            format_args!("{likely}{}", code(package)),
+            format_args!("{likely}{}{}", code(package), version(entry)),
             entry.advice().verdict.as_str(),
             names.join(", ")
         ));
     }
-    if !told.sum.combinations.is_empty() {
+    if !told.leaks.is_empty() {
         out.push_str("\n### Together they leak\n\nPrivate data, text of strangers and a way out:\n\n");
-        for names in &told.sum.combinations {
-            let names: Vec<String> = names.iter().map(|name| code(name)).collect();
-            out.push_str(&format!("- {}\n", names.join(" + ")));
+        for leak in &told.leaks {
+            let names: Vec<String> = told.names(leak).into_iter().map(code).collect();
+            out.push_str(&format!("- {} ({})\n", names.join(" + "), leak.client));
         }
     }
     for entry in &told.entries {

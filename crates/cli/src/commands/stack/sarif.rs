@@ -10,28 +10,28 @@ use crate::report::shown;
 
 pub fn report(told: &Told) -> Value {
     let mut results = Vec::new();
-    for entry in &told.entries {
+    for entry in told.entries.iter().filter(|entry| !entry.is_off) {
+        let name = plain(&entry.name);
         let Some(tools) = &entry.tools else {
-            let text = format!(
-                "The server `{}` is not in the index: ask first. `gatelodge scan` looks at it.",
-                plain(&entry.name)
-            );
+            let text = format!("The server `{name}` is not in the index: ask first. `gatelodge scan` looks at it.");
             results.push(result("unknown-server", "warning", &text, entry));
             continue;
         };
         if entry.is_guess {
-            let text = format!(
-                "What the server `{}` starts is only a guess: ask first. `gatelodge scan` looks at it.",
-                plain(&entry.name)
-            );
+            let text =
+                format!("What the server `{name}` starts is only a guess: ask first. `gatelodge scan` looks at it.");
             results.push(result("unknown-server", "warning", &text, entry));
+        }
+        if let Some(why) = entry.unread() {
+            let text = format!("The server `{name}` may have other tools than are known: {why}.");
+            results.push(result("unread-version", "note", &text, entry));
         }
         for tool in tools.iter().filter(|tool| Level::of(tool.category) >= Level::High) {
             let level = Level::of(tool.category);
             let text = format!(
                 "The tool `{}` of the server `{}` is {} ({} risk).",
                 plain(&shown(&tool.name)),
-                plain(&entry.name),
+                name,
                 category_name(tool.category),
                 level.as_str()
             );
@@ -39,12 +39,13 @@ pub fn report(told: &Told) -> Value {
             results.push(result(rule_of(tool.category), kind, &text, entry));
         }
     }
-    for names in &told.sum.combinations {
+    for leak in &told.leaks {
         let text = format!(
-            "Together these servers read private data, take in text of strangers, and can send: {}.",
-            plain(&names.join(", "))
+            "Together these servers of {} read private data, take in text of strangers, and can send: {}.",
+            leak.client,
+            plain(&told.names(leak).join(", "))
         );
-        let first = told.entries.iter().find(|entry| names.first() == Some(&entry.name));
+        let first = leak.servers.first().and_then(|at| told.entries.get(*at));
         results.extend(first.map(|entry| result("lethal-trifecta", "error", &text, entry)));
     }
     json!({
@@ -79,6 +80,7 @@ fn rules() -> Value {
         rule("execute-tool", "A tool runs something by what a call says."),
         rule("unknown-tool", "What a tool does cannot be told."),
         rule("unknown-server", "Nothing is known of a server for certain."),
+        rule("unread-version", "The index has read another version than the one that starts."),
         rule("lethal-trifecta", "Servers together have private data, text of strangers, and a way out."),
     ])
 }
@@ -90,7 +92,7 @@ fn result(rule: &str, level: &str, text: &str, entry: &Entry) -> Value {
         "ruleId": rule, "level": level, "message": {"text": text},
         "locations": [{"physicalLocation": {
             "artifactLocation": {"uri": if entry.file.is_empty() { "mcp.json" } else { entry.file.as_str() }},
-            "region": {"startLine": 1},
+            "region": {"startLine": entry.line},
         }}],
         "partialFingerprints": {"gatelodge/v1": print},
     })

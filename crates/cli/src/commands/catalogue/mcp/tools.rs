@@ -23,7 +23,7 @@ pub const LIST: &str = r#"[
 {"name":"search_registry","title":"Search servers and tools","description":"Finds servers and tools of the index by parts of their names, by category, level or signal.","inputSchema":{"type":"object","properties":{"query":{"type":"string","description":"Parts of names, parted by spaces."},"category":{"type":"string","enum":["read","write","execute","destructive","financial","unknown"]},"level":{"type":"string","enum":["low","medium","high","critical"]},"signal":{"type":"string","description":"What a definition shows, as `takes_code`."},"limit":{"type":"integer","minimum":1,"maximum":100}},"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
 {"name":"check_tool","title":"Check a tool","description":"Tells one tool's category, level, confidence, reasons, signals, attack patterns, OWASP classes and the rule that fits.","inputSchema":{"type":"object","properties":{"server":{"type":"string","description":"The package it is of."},"tool":{"type":"string","description":"Its name."}},"required":["server","tool"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
 {"name":"check_mcp_stack","title":"Check servers together","description":"Tells what several servers add up to for one agent: the highest level, tools by category, which are not known, and which combinations have private data, text of strangers and a way out.","inputSchema":{"type":"object","properties":{"servers":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":100,"description":"Packages."}},"required":["servers"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
-{"name":"get_change_events","title":"What changed","description":"Tells changes of tools between the indexes that were in use here, in order: added, removed, raised level, lost claims, changed definitions. Give the last cursor to get what came after it.","inputSchema":{"type":"object","properties":{"cursor":{"type":"integer","minimum":0},"level":{"type":"string","enum":["low","medium","high","critical"],"description":"Only tools of this level or a higher one."},"limit":{"type":"integer","minimum":1,"maximum":100}},"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}}
+{"name":"get_change_events","title":"What changed","description":"Tells changes of tools between the indexes that were in use here, in order: raised level, added, lost claims, changed definitions, removed. Of a server with many changes the gravest are told, and the others counted (`more_changes`). Give the last cursor to get what came after it; `left_out` says how many older ones are not kept any more.","inputSchema":{"type":"object","properties":{"cursor":{"type":"integer","minimum":0},"level":{"type":"string","enum":["low","medium","high","critical"],"description":"Only tools of this level or a higher one."},"limit":{"type":"integer","minimum":1,"maximum":100}},"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}}
 ]"#;
 
 /// What the tools look into.
@@ -184,6 +184,7 @@ fn changes(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
     let limit = given.number("limit", MOST)?.clamp(1, MOST) as usize;
     let least = given.level()?.unwrap_or(Level::Low);
     let (mut told, mut last, mut has_more) = (Vec::new(), cursor, false);
+    let mut first: Option<u64> = None;
     if desk.is_named {
         return Err("no changes are kept of this index, which was named with `--index`".to_owned());
     }
@@ -193,8 +194,15 @@ fn changes(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
     };
     for line in file.into_iter().flat_map(|file| BufReader::new(file).lines()) {
         let line = line.map_err(|error| format!("the changes cannot be read: {error}"))?;
+        // Most lines lie before the cursor, and need not be read further than their number.
+        let number = line.strip_prefix("{\"cursor\":").and_then(|rest| rest.split(',').next()?.parse().ok());
+        if let Some(own) = number.filter(|own| *own <= cursor) {
+            first.get_or_insert(own);
+            continue;
+        }
         let Ok(change) = serde_json::from_str::<Value>(&line) else { continue };
-        let own = change.get("cursor").and_then(Value::as_u64).unwrap_or_default();
+        let Some(own) = change.get("cursor").and_then(Value::as_u64) else { continue };
+        first.get_or_insert(own);
         if own <= cursor {
             continue;
         }
@@ -208,5 +216,7 @@ fn changes(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
             told.push(change);
         }
     }
-    Ok(json!({"events": told, "cursor": last, "has_more": has_more}))
+    // Numbers have no gaps, so what was dropped is what lies before the first that is kept.
+    let gone = first.unwrap_or_default().saturating_sub(1).saturating_sub(cursor);
+    Ok(json!({"events": told, "cursor": last, "has_more": has_more, "left_out": gone}))
 }

@@ -1,0 +1,67 @@
+//! What an entry starts, by what is written in it.
+
+use gatelodge_catalogue::{Index, IndexedServer, PackageName, Reading, Source};
+
+use crate::clients::{Entry as Written, Found};
+
+/// By what two entries of one name are the same server.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// A package of the index, and which version of it.
+    Package {
+        source: Source,
+        name: String,
+        version: Option<String>,
+        is_guess: bool,
+    },
+    /// A program and its arguments.
+    Words(Vec<String>),
+    Address(String),
+    Nothing,
+}
+
+/// What is known of an entry.
+pub struct LookedUp<'i> {
+    pub server: Option<IndexedServer<'i>>,
+    pub what: &'static str,
+    pub is_guess: bool,
+    pub reading: Reading,
+    /// The version that starts, where it is plain numbers: anything else could be something that is nobody's business.
+    pub started: Option<String>,
+    pub identity: Identity,
+}
+
+/// Looks an entry up in the index.
+pub fn look_up<'i>(found: &Found, index: &'i Index) -> LookedUp<'i> {
+    let (named, env) = match &found.entry {
+        Some(Written::Command { words, env, .. }) => (PackageName::of_command(words), env.as_slice()),
+        Some(Written::Remote { .. }) | None => (None, &[][..]),
+    };
+    let what = match &found.entry {
+        Some(Written::Remote { .. }) => "an address",
+        Some(Written::Command { .. }) if named.is_some() => "a package",
+        Some(Written::Command { .. }) => "a program",
+        None => "an entry that is neither a command nor an address",
+    };
+    let known = named.and_then(|named| Some((index.find(named.source, &named.name)?, named)));
+    let Some((server, named)) = known else {
+        let identity = match &found.entry {
+            Some(Written::Command { words, .. }) => Identity::Words(words.clone()),
+            Some(Written::Remote { url, .. }) => Identity::Address(url.clone()),
+            None => Identity::Nothing,
+        };
+        return LookedUp { server: None, what, is_guess: false, reading: Reading::Same, started: None, identity };
+    };
+    let is_guess = named.is_guess || env.iter().any(|(name, _)| PackageName::is_bent_by(name));
+    let plain = |version: &&String| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let reading = named.compare(server.source(), server.version());
+    let (source, name) = (server.source(), server.package().to_owned());
+    LookedUp {
+        server: Some(server),
+        what,
+        is_guess,
+        reading,
+        started: named.version.as_ref().filter(|_| reading == Reading::Other).filter(plain).cloned(),
+        identity: Identity::Package { source, name, version: named.version, is_guess },
+    }
+}

@@ -1,0 +1,168 @@
+//! Which servers count in `stack`, for whom, and where a report says they stand.
+
+use serde_json::{Value, json};
+
+use super::clients::put;
+use super::support::House;
+use super::{facts, package, stack, told, tool, with_index};
+
+fn results(house: &House, args: &[&str]) -> Vec<Value> {
+    let run = house.run(&[&["stack", "--format", "sarif", "--index", "i.glx"], args].concat());
+    let results = told(&run)["runs"][0]["results"].as_array().cloned();
+    results.unwrap_or_else(|| panic!("{}{}", run.stdout, run.stderr))
+}
+
+/// The file and the line that a finding points at.
+fn spot(result: &Value) -> (String, u64) {
+    let place = &result["locations"][0]["physicalLocation"];
+    (place["artifactLocation"]["uri"].as_str().unwrap().to_owned(), place["region"]["startLine"].as_u64().unwrap())
+}
+
+#[test]
+fn a_server_that_is_switched_off_is_told_and_counts_for_nothing() {
+    let house = with_index();
+    house.write(
+        "c.json",
+        r#"{"mcpServers": {"n": {"command": "uvx", "args": ["notes"]},
+        "g": {"command": "npx", "args": ["-y", "@example/github"], "disabled": true},
+        "m": {"command": "uvx", "args": ["mail"], "enabled": false},
+        "u": {"url": "https://a.example.com", "disabled": true}}}"#,
+    );
+    let run = house.run(&["stack", "c.json", "--fail-on", "medium", "--json", "--index", "i.glx"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let all = told(&run);
+    assert_eq!((&all["stack"]["level"], &all["stack"]["tool_count"]), (&json!("Low"), &json!(1)));
+    assert_eq!((&all["stack"]["unknown"], &all["stack"]["combinations"]), (&json!([]), &json!([])));
+    assert_eq!(all["servers"].as_array().unwrap().len(), 4);
+    let run = house.run(&["stack", "c.json", "--index", "i.glx"]);
+    assert!(run.stdout.contains("g (off)") && run.stdout.contains("3 servers are switched off"), "{}", run.stdout);
+    assert!(run.stdout.contains("The stack is Low: 1 server, 1 tool"), "{}", run.stdout);
+    let run = house.run(&["stack", "c.json", "--format", "markdown", "--index", "i.glx"]);
+    assert!(run.stdout.contains("</code> (off) |"), "{}", run.stdout);
+    assert_eq!(results(&house, &["c.json"]), Vec::<Value>::new());
+}
+
+#[test]
+fn only_what_one_agent_has_together_is_told_as_a_combination() {
+    let house = with_index();
+    let github = r#""g": {"command": "npx", "args": ["-y", "@example/github"]}"#;
+    let mail = r#""m": {"command": "uvx", "args": ["mail"]}"#;
+    put(&house, "home/.cursor/mcp.json", format!("{{\"mcpServers\": {{{github}}}}}").as_bytes());
+    put(&house, "home/.kiro/settings/mcp.json", format!("{{\"mcpServers\": {{{mail}}}}}").as_bytes());
+    let combinations = |house: &House| told(&stack(house, &["--json"]))["stack"]["combinations"].clone();
+    assert_eq!(combinations(&house), json!([]));
+    let run = stack(&house, &[]);
+    assert!(run.stdout.contains("No combination that one agent has"), "{}", run.stdout);
+    // What a project has is read by the same agent as what its user has.
+    put(&house, "home/.claude.json", format!("{{\"mcpServers\": {{{github}}}}}").as_bytes());
+    put(&house, "project/.mcp.json", format!("{{\"mcpServers\": {{{mail}}}}}").as_bytes());
+    let expected = json!([{"client": "claude-code", "servers": ["g", "m"]}]);
+    assert_eq!(combinations(&house), expected);
+    let run = stack(&house, &[]);
+    assert!(run.stdout.contains("together they leak (claude-code): g + m"), "{}", run.stdout);
+    // Two projects of one file are two agents; both have what stands above them.
+    let of = |inside: &str| format!("{{\"mcpServers\": {{{inside}}}}}");
+    house.write("two.json", &format!("{{\"projects\": {{\"/a\": {}, \"/b\": {}}}}}", of(github), of(mail)));
+    let ask = |file: &str| told(&house.run(&["stack", file, "--json", "--index", "i.glx"]))["stack"].clone();
+    assert_eq!(ask("two.json")["combinations"], json!([]));
+    house.write("one.json", &format!("{{\"mcpServers\": {{{github}}}, \"projects\": {{\"/b\": {}}}}}", of(mail)));
+    assert_eq!(ask("one.json")["combinations"], expected);
+    // What leaks above all projects is told once.
+    let both = format!("{github}, {mail}");
+    let many = format!(
+        "{{\"mcpServers\": {{{both}}}, \"projects\": {{\"/a\": {0}, \"/b\": {0}}}}}",
+        of("\"x\": {\"url\": \"u\"}")
+    );
+    house.write("many.json", &many);
+    assert_eq!((&ask("many.json")["combinations"], &ask("many.json")["combination_count"]), (&expected, &json!(1)));
+}
+
+#[test]
+fn servers_of_one_name_that_differ_are_told_apart() {
+    let house = with_index();
+    let put = |file: &str, entry: &str| put(&house, file, format!("{{\"mcpServers\": {{\"s\": {entry}}}}}").as_bytes());
+    let count = || told(&stack(&house, &["--json"]))["servers"].as_array().unwrap().len();
+    for (one, other, expected) in [
+        (r#"{"url": "https://a.example.com"}"#, r#"{"url": "https://b.example.com"}"#, 2),
+        (r#"{"command": "serve", "args": ["a"]}"#, r#"{"command": "serve", "args": ["b"]}"#, 2),
+        (r#"{"command": "uvx", "args": ["notes==1.0"]}"#, r#"{"command": "uvx", "args": ["notes==2.0"]}"#, 2),
+        (r#"{"command": "uvx", "args": ["notes"]}"#, r#"{"command": "uvx", "args": ["notes"], "disabled": true}"#, 2),
+        (r#"{"command": "uvx", "args": ["notes", "a"]}"#, r#"{"command": "uvx", "args": ["notes", "b"]}"#, 1),
+        (r#"{"url": "https://a", "headers": {"K": "1"}}"#, r#"{"url": "https://a", "headers": {"K": "2"}}"#, 1),
+    ] {
+        put("home/.cursor/mcp.json", one);
+        put("home/.kiro/settings/mcp.json", other);
+        assert_eq!(count(), expected, "{one} and {other}");
+    }
+}
+
+#[test]
+fn a_version_or_an_index_that_is_not_the_one_that_was_read_is_told() {
+    let house = with_index();
+    house.write("facts.jsonl", &[facts(), package("pypi", "mcp-quiet", &[tool("get_it", "Read", &[])])].join("\n"));
+    house.run(&["catalogue", "index", "facts.jsonl", "--date", "2026-11-16", "--out", "i.glx"]);
+    house.write(
+        "c.json",
+        r#"{"mcpServers": {
+        "same": {"command": "uvx", "args": ["mcp-quiet==1.0"]},
+        "later": {"command": "uvx", "args": ["mcp-quiet==9.1"]},
+        "tagged": {"command": "uvx", "args": ["mcp-quiet@hunter2secret"]},
+        "range": {"command": "uvx", "args": ["mcp-quiet>=0.5"]},
+        "option": {"command": "uvx", "args": ["--index-url", "https://hunter2secret.example.com", "mcp-quiet"]},
+        "variable": {"command": "uvx", "args": ["mcp-quiet"], "env": {"UV_INDEX_URL": "https://hunter2secret.example.com"}},
+        "registry": {"command": "npx", "args": ["@example/files"], "env": {"npm_config_registry": "https://hunter2secret"}}}}"#,
+    );
+    let run = house.run(&["stack", "c.json", "--json", "--index", "i.glx"]);
+    let all = told(&run);
+    let of = |name: &str| {
+        let own = all["servers"].as_array().unwrap().iter().find(|own| own["name"] == name).unwrap();
+        (own["verdict"].as_str().unwrap().to_owned(), own["reasons"].to_string())
+    };
+    assert_eq!(of("same").0, "proceed");
+    for (name, verdict, says) in [
+        ("later", "connect-with-rule", "the index has read version 1.0.0, and 9.1 is started"),
+        ("tagged", "connect-with-rule", "the index has read version 1.0.0; whether that is the one"),
+        ("range", "connect-with-rule", "the index has read version 1.0.0; whether that is the one"),
+        ("option", "ask-first", "a guess by its command and variables"),
+        ("variable", "ask-first", "a guess by its command and variables"),
+        ("registry", "ask-first", "a guess by its command and variables"),
+    ] {
+        let (own, reasons) = of(name);
+        assert!(own == verdict && reasons.contains(says), "{name}: {own} {reasons}");
+    }
+    let run = house.run(&["stack", "c.json", "--index", "i.glx"]);
+    assert!(run.stdout.contains("mcp-quiet read as 1.0.0, started as 9.1, 1 tool"), "{}", run.stdout);
+    let told: Vec<(String, u64)> =
+        results(&house, &["c.json"]).iter().filter(|own| own["ruleId"] == "unread-version").map(spot).collect();
+    assert_eq!(told, [("c.json".to_owned(), 3), ("c.json".to_owned(), 4), ("c.json".to_owned(), 5)]);
+}
+
+#[test]
+fn findings_for_code_scanning_point_at_the_file_from_here_and_at_the_line_of_the_entry() {
+    let house = with_index();
+    let json = "{\n  \"mcpServers\": {\n    \"n\": {\"command\": \"uvx\", \"args\": [\"notes\"]},\n\n    \"g\": {\n      \"command\": \"npx\", \"args\": [\"-y\", \"@example/github\"]\n    }\n  }\n}\n";
+    put(&house, "sub dir/.mcp.json", json.as_bytes());
+    let absolute = house.path("sub dir/.mcp.json").display().to_string();
+    for path in ["sub dir/.mcp.json", "./sub dir/.mcp.json", "sub dir/../sub dir/.mcp.json", &absolute] {
+        let found = results(&house, &[path]);
+        assert_eq!(found.iter().map(spot).collect::<Vec<_>>(), [("sub%20dir/.mcp.json".to_owned(), 5)], "{path}");
+    }
+    // From elsewhere there is no way to it but its name.
+    put(&house, "other/x", b"");
+    let program = env!("CARGO_BIN_EXE_gatelodge");
+    let run = house.paste(&format!("cd other && '{program}' stack '{absolute}' --format sarif --index ../i.glx"));
+    assert!(!run.stdout.contains("sub dir") && run.stdout.contains("\".mcp.json\""), "{}", run.stdout);
+    let toml = "# mine\n[mcp_servers.n]\ncommand = \"uvx\"\nargs = [\"notes\"]\n\n[mcp_servers.g]\ncommand = \"npx\"\nargs = [\"@example/github\"]\n";
+    put(&house, "project/.codex/config.toml", toml.as_bytes());
+    put(
+        &house,
+        "home/.config/goose/config.yaml",
+        b"extensions:\n\n  g:\n    cmd: npx\n    args: ['@example/github']\n",
+    );
+    let found = results(&house, &["--home", "home", "--project", "project"]);
+    let spots: Vec<_> = found.iter().map(spot).collect();
+    // One finding for one server that two clients have, at the first.
+    assert_eq!(spots, [("project/.codex/config.toml".to_owned(), 6)]);
+    let found = results(&house, &["--home", "home", "--client", "goose"]);
+    assert_eq!(found.iter().map(spot).collect::<Vec<_>>(), [("goose/config.yaml".to_owned(), 3)]);
+}
