@@ -72,7 +72,7 @@ async fn opened(gw: &Gateway, session: &Session, visit: &Visit) -> Result<Arc<Se
         .and_then(|part| gw.sessions.insert(part.part_of(session)))
         .ok_or(Refusal::Busy("sessions"))?;
     if !is_far_stateless && has_tasks(&part.welcome) {
-        part.note_tasks();
+        part.tasks.note();
     }
     Ok(part)
 }
@@ -166,7 +166,7 @@ fn notified(parts: Vec<(ServerName, Arc<Session>)>, said: &Notification<'_>) -> 
 }
 
 fn answered(parts: Vec<(ServerName, Arc<Session>)>, said: &Response<'_>) -> Vec<To> {
-    let mut parts = parts.into_iter().filter(|(_, part)| part.has_asked(said.id()));
+    let mut parts = parts.into_iter().filter(|(_, part)| part.questions.has(said.id()));
     parts
         .next()
         .map(|(server, part)| {

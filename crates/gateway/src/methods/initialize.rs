@@ -118,7 +118,7 @@ async fn opened(
     };
     session.note_lists(&result);
     if has_tasks(&result) {
-        session.note_tasks();
+        session.tasks.note();
     }
     if line.open(&session) {
         gw.keep_session(&session).await;
@@ -223,7 +223,7 @@ async fn open_again(gw: &Gateway, visit: &Visit, session: &Session) {
             session.set_link(link);
             session.note_lists(&welcome);
             if has_tasks(&welcome) {
-                session.note_tasks();
+                session.tasks.note();
             }
             say_initialized(gw, visit).await;
             if let Some(level) = session.noted_level() {

@@ -260,7 +260,7 @@ async fn ask(
     let unusable = |what: &str| SendError::Unusable(what.to_owned());
     let session = errand.visit.session().ok_or_else(|| unusable("the client has no session"))?;
     let (waiting, answer) = oneshot::channel();
-    let id = session.ask(AskedBy::Call(waiting)).ok_or_else(|| unusable("the client cannot be asked"))?;
+    let id = session.questions.ask(AskedBy::Call(waiting)).ok_or_else(|| unusable("the client cannot be asked"))?;
     let params = params.map(|params| format!(r#","params":{}"#, in_session(params, &id))).unwrap_or_default();
     line.send(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}"{params}}}"#)).await;
     let Some(answer) = attend(errand, line, answer).await else { return Ok(None) };

@@ -164,7 +164,7 @@ impl Gateway {
     pub(crate) fn end_session(&self, session: &Session) {
         lock(&self.keeping.gone).add(session.hash());
         self.sessions.remove(session.id());
-        session.forget_asked();
+        session.questions.forget();
     }
 
     /// Notes which sessions are in use, and forgets those that are not any more.
