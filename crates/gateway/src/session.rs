@@ -10,6 +10,7 @@ mod parts;
 mod replay;
 mod table;
 mod tasks;
+mod watched;
 mod words;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +21,7 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use gatelodge_json::{Limits, read};
 use gatelodge_mcp::bridge::Retry;
-use gatelodge_mcp::{Id, Revision};
+use gatelodge_mcp::{Declared, Id, Revision};
 use gatelodge_store::{GrantId, IdHash, ServerName, SessionRow};
 use http::HeaderValue;
 use jiff::Timestamp;
@@ -30,8 +31,10 @@ use self::asked::Questions;
 use self::hub::Hub;
 use self::parts::Parts;
 use self::tasks::Tasks;
-use self::words::{OwnWords, Watched};
+use self::watched::Watched;
+use self::words::OwnWords;
 use crate::lists::Lists;
+use crate::methods::undeclared::declared_in;
 use crate::upstream::Link;
 
 pub(crate) use self::asked::AskedBy;
@@ -62,6 +65,8 @@ pub(crate) struct Session {
     client: ClientInfo,
     /// The client's handshake, for doing it again with an upstream that has forgotten us.
     handshake: Bytes,
+    /// What the client declared there.
+    declared: Declared,
     /// What the upstream said of itself: the result of its handshake, or of `server/discover`.
     pub welcome: Bytes,
     /// Of which lists the client was promised to hear when they change; none where that is not known any more.
@@ -83,7 +88,7 @@ pub(crate) struct Session {
     stream: Mutex<Option<Arc<Notify>>>,
     /// For clients that listen by requests that stand alone.
     pub hub: Hub,
-    /// What is heard of resources, where the upstream has no session to keep it in.
+    /// What its client wants to hear of resources.
     pub watched: Watched,
     streams: Streams,
     /// The last event of the upstream's own stream of what belongs to no request.
@@ -121,7 +126,7 @@ impl Session {
     pub fn new(opening: Opening) -> Option<Self> {
         let mut random = [0; ID_BYTES];
         getrandom::fill(&mut random).ok()?;
-        Self::of_id(&HEXLOWER.encode(&random), opening)
+        Self::of_id(&HEXLOWER.encode(&random), opening, Vec::new())
     }
 
     /// One that was kept. An upstream's end has to be opened before anything can be sent.
@@ -138,10 +143,10 @@ impl Session {
             is_far_stateless: row.is_far_stateless,
             takes_log: true,
         };
-        Self::of_id(id, opening)
+        Self::of_id(id, opening, row.watched)
     }
 
-    fn of_id(id: &str, opening: Opening) -> Option<Self> {
+    fn of_id(id: &str, opening: Opening, watched: Vec<String>) -> Option<Self> {
         let Opening { grant, server, revision, client, handshake, welcome, link, room, is_far_stateless, takes_log } =
             opening;
         Some(Self {
@@ -155,6 +160,7 @@ impl Session {
             revision,
             client,
             words: is_far_stateless.then(|| OwnWords::of(&handshake)),
+            declared: declared_in(&handshake),
             handshake,
             lists: Mutex::new((!welcome.is_empty()).then(|| Lists::advertised(&welcome))),
             welcome,
@@ -166,7 +172,7 @@ impl Session {
             questions: Questions::default(),
             stream: Mutex::default(),
             hub: Hub::default(),
-            watched: Watched::default(),
+            watched: Watched::new(IdHash::of(&[id]), watched),
             streams: Streams::new(replay::room_for(0))?,
             heard: Mutex::default(),
             streaming: tokio::sync::Mutex::default(),
@@ -189,6 +195,7 @@ impl Session {
             // INVARIANT: it was read as a message, so it is UTF-8.
             handshake: str::from_utf8(&self.handshake).unwrap_or_default().to_owned(),
             is_far_stateless: self.is_far_stateless(),
+            watched: self.watched.row().1,
             used_at,
         }
     }
@@ -208,8 +215,10 @@ impl Session {
 
     /// The same as a part of a session for all servers.
     pub fn part_of(mut self, whole: &Self) -> Self {
-        let server = self.server.as_ref().map_or("", |server| server.as_str());
-        self.counted = IdHash::of(&[whole.id(), server]);
+        if let Some(server) = &self.server {
+            self.counted = IdHash::of(&[whole.id(), server.as_str()]);
+            self.watched = whole.watched.part(server);
+        }
         self
     }
 
@@ -258,6 +267,11 @@ impl Session {
         &self.client
     }
 
+    /// What the client has declared that it can be asked.
+    pub fn declared(&self) -> Declared {
+        self.declared
+    }
+
     pub fn handshake(&self) -> &Bytes {
         &self.handshake
     }
@@ -271,8 +285,12 @@ impl Session {
         lock(&self.heard).clone()
     }
 
-    pub fn set_heard(&self, last: Option<HeaderValue>) {
-        *lock(&self.heard) = last;
+    /// Notes where it was left in an opening of the session. Another one knows nothing of the events of this.
+    pub fn set_heard(&self, last: Option<HeaderValue>, opening: u64) {
+        let mut heard = lock(&self.heard);
+        if self.openings() == opening {
+            *heard = last;
+        }
     }
 
     pub fn link(&self) -> Link {
@@ -281,10 +299,11 @@ impl Session {
 
     pub fn set_link(&self, link: Link) {
         *lock(&self.link) = link;
-        self.set_heard(None);
+        // In this order: who notes an event of the opening before comes too late, or it is forgotten here.
+        self.note_opening();
+        *lock(&self.heard) = None;
         // Nobody waits for the answers to what the old one asked, and the new one may use the same ids.
         self.questions.forget();
-        self.note_opening();
     }
 
     /// Notes that it was tried to open it at the upstream.
@@ -326,6 +345,11 @@ impl Session {
     /// A request of the client as one that stands alone.
     pub fn stateless(&self, text: &str, retry: Option<&Retry<'_>>) -> Option<String> {
         self.words.as_ref()?.stateless(text, retry)
+    }
+
+    /// Whether the client has said which log messages it wants.
+    pub fn wants_log(&self) -> bool {
+        self.words.as_ref().is_some_and(|words| lock(&words.level).is_some())
     }
 
     /// Notes the least severe log message that the client wants, as JSON.

@@ -12,7 +12,7 @@ use crate::Gateway;
 use crate::call::{Refusal, Trail};
 use crate::methods::discover::{Said, ask, speaks_modern};
 use crate::methods::initialize::{self, Shaken, has_tasks, say_initialized, shaken, start_time};
-use crate::methods::{pass, pool};
+use crate::methods::{pass, pool, subscribe};
 use crate::session::{Opening, Session};
 use crate::upstream::{Link, SendError};
 use crate::visit::Visit;
@@ -85,6 +85,9 @@ async fn introduced(gw: &Gateway, session: &Session, visit: &Visit, part: &Arc<S
     }
     if let Some(level) = session.parts.level() {
         set_level(gw, &inside, part, &level).await;
+    }
+    if !part.is_far_stateless() {
+        subscribe::again(gw, &inside);
     }
 }
 

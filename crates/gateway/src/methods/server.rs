@@ -9,7 +9,7 @@ use gatelodge_policy::{Code, Decision, Reason, decide};
 use gatelodge_store::{Mode, Outcome};
 
 use super::input::may_be_asked_by;
-use super::tasks;
+use super::{tasks, undeclared};
 use crate::Gateway;
 use crate::call::{Errand, Facts, Permit, Refusal, Trail};
 use crate::lists::SUBSCRIPTION;
@@ -185,10 +185,10 @@ async fn settled<T>(
     let name = asked.method().name();
     // What a server calls its question may be anything, our secret, too.
     trail.method(&visit.upstream.secrets().cut_text(name));
-    let may_ask = match tasks::of_client(gw, visit, asked) {
+    let may_ask = undeclared::may_ask(visit, asked).and_then(|()| match tasks::of_client(gw, visit, asked) {
         Some(asked_for) => asked_for.and_then(|method| may_ask(gw, visit, &method, &mut trail)),
         None => may_ask(gw, visit, name, &mut trail),
-    };
+    });
     match may_ask.and_then(|()| place()) {
         Ok(placed) => {
             gw.write(trail.outcome(Outcome::Ok, None)).await;

@@ -15,6 +15,7 @@ use http::StatusCode;
 use tokio::sync::Semaphore;
 use tracing::warn;
 
+use super::watched::Watched;
 use super::{ID_BYTES, Session, lock};
 use crate::Gateway;
 use crate::live::LiveGrant;
@@ -92,6 +93,14 @@ impl Gateway {
     pub(crate) async fn keep_session(&self, session: &Session) {
         if let Err(fault) = in_time(self.keeping.rows.keep(session.row(self.clock.now()))).await {
             warn!(error = %fault, "a session will not survive a restart of the gateway: {fault}");
+        }
+    }
+
+    /// Keeps what a session listens for, if the session is kept.
+    pub(crate) async fn keep_watched(&self, watched: &Watched) {
+        let (id, uris) = watched.row();
+        if let Err(fault) = in_time(self.keeping.rows.watch(id, uris)).await {
+            warn!(error = %fault, "what a session listens for will not survive a restart of the gateway: {fault}");
         }
     }
 
