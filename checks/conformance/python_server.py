@@ -1,8 +1,8 @@
 """A server for the scenarios of the official conformance suite, on the Python SDK.   python_server.py PORT
 
 It listens on this machine alone, and prints `{"port": N}` when it does. Names of tools, prompts and resources, and what
-they give, are the suite's to say. It has no tasks: the SDK has none. What it wants to know of the client it asks as the
-era of the request has it: by the answer, or in the middle of the call.
+they give, are the suite's to say. Its tasks are its own: the SDK has none. What it wants to know of the client it asks as
+the era of the request has it: by the answer, or in the middle of the call.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import sys
 import warnings
 
 import mcp.types as types
+import python_tasks as tasks
 import uvicorn
 from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import NotificationOptions, Server
@@ -30,6 +31,8 @@ PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBA
 SOUND = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA="
 # Long enough that messages of a call are seen to come one by one.
 PAUSE = 0.04
+# So long a job works before it fails: a client that asks at once still sees it at work.
+WORK = 0.8
 
 CHANGES = InMemorySubscriptionBus()
 
@@ -291,8 +294,60 @@ async def greet(ctx, args, params):
 
 @tool("Takes the seconds it is told", seconds={"type": "number"}, label={"type": "string"})
 async def slow_compute(ctx, args, params):
-    await asyncio.sleep(args.get("seconds", 1))
-    return say("Computed.")
+    async def compute(_task=None):
+        await asyncio.sleep(args.get("seconds", 1))
+        return say("Computed.")
+
+    return tasks.begin(compute) if tasks.declares(ctx) else await compute()
+
+
+@tool("Fails after a while")
+async def failing_job(ctx, args, params):
+    async def fail(_task):
+        await asyncio.sleep(WORK)
+        return await test_error_handling(ctx, args, params)
+
+    tasks.require(ctx)
+    return tasks.begin(fail)
+
+
+@tool("Breaks off after a while")
+async def protocol_error_job(ctx, args, params):
+    async def break_off(_task=None):
+        await asyncio.sleep(WORK)
+        raise MCPError(types.INTERNAL_ERROR, "this job always breaks off")
+
+    return tasks.begin(break_off) if tasks.declares(ctx) else await break_off()
+
+
+@tool("Deletes if the user says so", ("filename",), filename={"type": "string"})
+async def confirm_delete(ctx, args, params):
+    async def confirm(task):
+        answer, = await task.ask(confirm=user(f"Delete {args['filename']}?", "ok"))
+        return say(f"The user said: {answer}")
+
+    tasks.require(ctx)
+    return tasks.begin(confirm)
+
+
+@tool("Asks the user two things at once")
+async def multi_input(ctx, args, params):
+    async def ask_twice(task):
+        first, second = await task.ask(first=user("The first?", "value"), second=user("The second?", "value"))
+        return say(f"The user said: {first} and {second}")
+
+    tasks.require(ctx)
+    return tasks.begin(ask_twice)
+
+
+@tool("Needs a name of the user, and becomes a task")
+async def test_tool_with_task(ctx, args, params):
+    async def hello(_task):
+        return say(f"Hello, {answer.content['name']}!")
+
+    tasks.require(ctx)
+    answer = (params.input_responses or {}).get("user_name")
+    return tasks.begin(hello) if answer else need(user_name=NAME)
 
 
 @tool("Needs an answer of the user")
@@ -451,6 +506,7 @@ def main() -> None:
         on_list_resource_templates=list_templates, on_read_resource=read_resource, on_subscribe_resource=nothing,
         on_unsubscribe_resource=nothing, on_subscriptions_listen=ListenHandler(CHANGES), on_list_prompts=list_prompts,
         on_get_prompt=get_prompt, on_completion=complete, on_set_logging_level=nothing)
+    tasks.add_to(server)
     security = RequestStateSecurity(keys=[b"a key for tests, long enough to be one"])
     server.middleware.append(RequestStateBoundary(security, default_audience="conformance-python"))
     changes = NotificationOptions(prompts_changed=True, resources_changed=False, tools_changed=True)

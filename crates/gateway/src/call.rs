@@ -23,7 +23,7 @@ pub(crate) use paused::{Bond, Paused, PausedCalls, Question};
 pub(crate) use permit::Permit;
 pub(crate) use progress::Progress;
 pub(crate) use refusal::Refusal;
-pub(crate) use reserve::take;
+pub(crate) use reserve::{Reserved, take};
 use resume::Resumption;
 pub(crate) use room::Room;
 pub(crate) use status::status_of;

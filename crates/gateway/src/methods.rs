@@ -13,4 +13,6 @@ pub(crate) mod pass;
 pub(crate) mod pool;
 pub(crate) mod server;
 pub(crate) mod stream;
+pub(crate) mod subscribe;
 pub(crate) mod tasks;
+pub(crate) mod undeclared;

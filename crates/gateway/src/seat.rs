@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use gatelodge_mcp::head::{Misfit, check_meta, names_stateless};
-use gatelodge_mcp::{Era, Message, Method, code, error, read_message};
+use gatelodge_mcp::{Declared, Era, Message, Method, code, error, read_message};
 use gatelodge_store::Outcome;
 use http::StatusCode;
 use tokio::sync::{mpsc, oneshot};
@@ -140,23 +140,24 @@ impl Seat {
         let begin = || misfit("begin with `initialize`");
         let session = || {
             let session = self.session(gw, visit).ok_or_else(begin)?;
-            visit.grant.may_go_on(&session, &visit.spoken()).map(|()| Side::Legacy(Some(session)))
+            visit.grant.may_go_on(&session, &visit.spoken(Era::Legacy)).map(|()| Side::Legacy(Some(session)))
         };
         let Message::Request(request) = message else { return session() };
         if names_stateless(request) {
             if !self.eras.contains(&Era::Modern) {
                 return Err(begin());
             }
-            let revision = check_meta(request, &visit.spoken())?;
+            let revision = check_meta(request, &visit.spoken(Era::Modern))?;
             visit.may_speak(revision)?;
             let client = ClientInfo::of(request.meta().client_info());
             let calls = Some(Arc::clone(&self.calls));
-            let modern = Modern { revision, client, params: None, far: None, calls };
+            let declared = Declared::of(request.meta().client_capabilities());
+            let modern = Modern { revision, client, declared, params: None, far: None, calls };
             let joined = pool::joined(gw, visit, request, modern).await;
             return joined.map(Side::Modern).map_err(|refusal| misfit(&refusal.message()));
         }
         if *request.method() == Method::Initialize {
-            return visit.grant.may_begin(request, &visit.spoken()).map(|()| Side::Legacy(None));
+            return visit.grant.may_begin(request, &visit.spoken(Era::Legacy)).map(|()| Side::Legacy(None));
         }
         session()
     }

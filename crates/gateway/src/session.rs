@@ -1,70 +1,50 @@
 //! What a legacy session remembers. It is no authority: every request shows its token, and a session of another grant
 //! is not there.
 
+mod asked;
 mod calls;
+mod client;
 mod hub;
 pub(crate) mod keeping;
 mod parts;
 mod replay;
+mod table;
+mod tasks;
+mod watched;
 mod words;
 
-use std::collections::{HashMap, VecDeque};
-use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use gatelodge_json::{Limits, Value, read};
+use gatelodge_json::{Limits, read};
 use gatelodge_mcp::bridge::Retry;
-use gatelodge_mcp::{Id, Revision};
+use gatelodge_mcp::{Declared, Id, Revision};
 use gatelodge_store::{GrantId, IdHash, ServerName, SessionRow};
 use http::HeaderValue;
 use jiff::Timestamp;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 
+use self::asked::Questions;
 use self::hub::Hub;
 use self::parts::Parts;
-use self::words::{OwnWords, Watched};
-use crate::call::Progress;
+use self::tasks::Tasks;
+use self::watched::Watched;
+use self::words::OwnWords;
 use crate::lists::Lists;
+use crate::methods::undeclared::declared_in;
 use crate::upstream::Link;
 
+pub(crate) use self::asked::AskedBy;
 pub(crate) use self::calls::{Calls, UnderWay, cancelled};
+pub(crate) use self::client::ClientInfo;
 pub(crate) use self::replay::{Place, STANDALONE, Streams};
-
-/// The most of a client's name that is kept.
-const MAX_CLIENT_TEXT: usize = 128;
-/// Calls that have made tasks and of whose progress the client hears, and tasks of the client's own; beyond that the
-/// oldest is forgotten.
-const MAX_TASKS: usize = 256;
-/// Questions of an upstream that wait for the client's answer; beyond that the oldest is forgotten.
-const MAX_ASKED: usize = 256;
+pub(crate) use self::table::Sessions;
 
 /// An id has 256 random bits, and is written in base sixteen.
 const ID_BYTES: usize = 32;
-
-/// A session that nobody has used for so long may lose its process to another.
-const OUT_OF_USE: Duration = Duration::from_secs(10);
-
-/// What a client says of itself.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ClientInfo {
-    pub name: Option<String>,
-    pub version: Option<String>,
-}
-
-impl ClientInfo {
-    /// Takes name and version from what a client declares, cut to a fair length and without control characters.
-    pub fn of(info: Option<Value<'_>>) -> Self {
-        let text = |member: &str| {
-            let value = info?.get(member)?.as_str()?;
-            Some(value.chars().filter(|character| !character.is_control()).take(MAX_CLIENT_TEXT).collect())
-        };
-        Self { name: text("name"), version: text("version") }
-    }
-}
 
 /// What was agreed in a handshake, and what is under way.
 #[derive(Debug)]
@@ -85,6 +65,8 @@ pub(crate) struct Session {
     client: ClientInfo,
     /// The client's handshake, for doing it again with an upstream that has forgotten us.
     handshake: Bytes,
+    /// What the client declared there.
+    declared: Declared,
     /// What the upstream said of itself: the result of its handshake, or of `server/discover`.
     pub welcome: Bytes,
     /// Of which lists the client was promised to hear when they change; none where that is not known any more.
@@ -95,22 +77,18 @@ pub(crate) struct Session {
     /// The upstream's end. Written at the handshake and when it is done again.
     link: Mutex<Link>,
     openings: AtomicU64,
-    /// Whether the server has said that it has tasks, or has made one.
-    has_tasks: AtomicBool,
-    /// The client's own tasks: by which method the upstream asked for what they do.
-    client_tasks: Mutex<VecDeque<(String, String)>>,
-    /// What the client hears of the progress of calls that have made tasks, by our own tokens.
-    progress: Mutex<VecDeque<(String, Arc<Progress>)>>,
+    /// Those of the server, and the client's own.
+    pub tasks: Tasks,
     /// The client's requests under way, by the ids it gave them: each is told when the client cancels.
     under_way: Calls,
-    /// What the upstream asked of the client, by the ids we gave it.
-    asked: Mutex<HashMap<String, Asked>>,
+    /// What the upstream asked of the client.
+    pub questions: Questions,
     /// The stream that the client holds open. Whoever opens another, or ends the session, tells this one to end; the
     /// task that serves it listens.
     stream: Mutex<Option<Arc<Notify>>>,
     /// For clients that listen by requests that stand alone.
     pub hub: Hub,
-    /// What is heard of resources, where the upstream has no session to keep it in.
+    /// What its client wants to hear of resources.
     pub watched: Watched,
     streams: Streams,
     /// The last event of the upstream's own stream of what belongs to no request.
@@ -143,28 +121,12 @@ pub(crate) struct Opening {
     pub takes_log: bool,
 }
 
-/// A question of an upstream.
-#[derive(Debug)]
-struct Asked {
-    to: AskedBy,
-    at: Instant,
-}
-
-/// Who waits for the answer to a question.
-#[derive(Debug)]
-pub(crate) enum AskedBy {
-    /// The upstream, under its own id of it; and which method it asked by.
-    Upstream(Id<'static>, String),
-    /// A call of ours, which sends it on with the next request.
-    Call(oneshot::Sender<Bytes>),
-}
-
 impl Session {
     /// A new one; none if there is no randomness.
     pub fn new(opening: Opening) -> Option<Self> {
         let mut random = [0; ID_BYTES];
         getrandom::fill(&mut random).ok()?;
-        Self::of_id(&HEXLOWER.encode(&random), opening)
+        Self::of_id(&HEXLOWER.encode(&random), opening, Vec::new())
     }
 
     /// One that was kept. An upstream's end has to be opened before anything can be sent.
@@ -181,10 +143,10 @@ impl Session {
             is_far_stateless: row.is_far_stateless,
             takes_log: true,
         };
-        Self::of_id(id, opening)
+        Self::of_id(id, opening, row.watched)
     }
 
-    fn of_id(id: &str, opening: Opening) -> Option<Self> {
+    fn of_id(id: &str, opening: Opening, watched: Vec<String>) -> Option<Self> {
         let Opening { grant, server, revision, client, handshake, welcome, link, room, is_far_stateless, takes_log } =
             opening;
         Some(Self {
@@ -198,20 +160,19 @@ impl Session {
             revision,
             client,
             words: is_far_stateless.then(|| OwnWords::of(&handshake)),
+            declared: declared_in(&handshake),
             handshake,
             lists: Mutex::new((!welcome.is_empty()).then(|| Lists::advertised(&welcome))),
             welcome,
             takes_log,
             link: Mutex::new(link),
             openings: AtomicU64::new(0),
-            has_tasks: AtomicBool::new(false),
-            client_tasks: Mutex::default(),
-            progress: Mutex::default(),
+            tasks: Tasks::default(),
             under_way: Calls::default(),
-            asked: Mutex::default(),
+            questions: Questions::default(),
             stream: Mutex::default(),
             hub: Hub::default(),
-            watched: Watched::default(),
+            watched: Watched::new(IdHash::of(&[id]), watched),
             streams: Streams::new(replay::room_for(0))?,
             heard: Mutex::default(),
             streaming: tokio::sync::Mutex::default(),
@@ -234,6 +195,7 @@ impl Session {
             // INVARIANT: it was read as a message, so it is UTF-8.
             handshake: str::from_utf8(&self.handshake).unwrap_or_default().to_owned(),
             is_far_stateless: self.is_far_stateless(),
+            watched: self.watched.row().1,
             used_at,
         }
     }
@@ -253,8 +215,10 @@ impl Session {
 
     /// The same as a part of a session for all servers.
     pub fn part_of(mut self, whole: &Self) -> Self {
-        let server = self.server.as_ref().map_or("", |server| server.as_str());
-        self.counted = IdHash::of(&[whole.id(), server]);
+        if let Some(server) = &self.server {
+            self.counted = IdHash::of(&[whole.id(), server.as_str()]);
+            self.watched = whole.watched.part(server);
+        }
         self
     }
 
@@ -303,6 +267,11 @@ impl Session {
         &self.client
     }
 
+    /// What the client has declared that it can be asked.
+    pub fn declared(&self) -> Declared {
+        self.declared
+    }
+
     pub fn handshake(&self) -> &Bytes {
         &self.handshake
     }
@@ -316,8 +285,12 @@ impl Session {
         lock(&self.heard).clone()
     }
 
-    pub fn set_heard(&self, last: Option<HeaderValue>) {
-        *lock(&self.heard) = last;
+    /// Notes where it was left in an opening of the session. Another one knows nothing of the events of this.
+    pub fn set_heard(&self, last: Option<HeaderValue>, opening: u64) {
+        let mut heard = lock(&self.heard);
+        if self.openings() == opening {
+            *heard = last;
+        }
     }
 
     pub fn link(&self) -> Link {
@@ -326,10 +299,11 @@ impl Session {
 
     pub fn set_link(&self, link: Link) {
         *lock(&self.link) = link;
-        self.set_heard(None);
-        // Nobody waits for the answers to what the old one asked, and the new one may use the same ids.
-        lock(&self.asked).clear();
+        // In this order: who notes an event of the opening before comes too late, or it is forgotten here.
         self.note_opening();
+        *lock(&self.heard) = None;
+        // Nobody waits for the answers to what the old one asked, and the new one may use the same ids.
+        self.questions.forget();
     }
 
     /// Notes that it was tried to open it at the upstream.
@@ -344,40 +318,7 @@ impl Session {
 
     /// Whether the server has tasks. Of one that could not be asked again yet nobody knows.
     pub fn has_tasks(&self) -> bool {
-        self.has_tasks.load(Ordering::Relaxed) || matches!(*lock(&self.link), Link::Unopened)
-    }
-
-    pub fn note_tasks(&self) {
-        self.has_tasks.store(true, Ordering::Relaxed);
-    }
-
-    /// Notes what the client hears of the progress of a call that has made a task.
-    pub fn note_progress(&self, own: &str, told: Arc<Progress>) {
-        let mut progress = lock(&self.progress);
-        progress.push_back((own.to_owned(), told));
-        if progress.len() > MAX_TASKS {
-            progress.pop_front();
-        }
-    }
-
-    /// What the client hears of progress under a token of ours.
-    pub fn progress_of(&self, own: &Id<'_>) -> Option<Arc<Progress>> {
-        let own = own.as_str()?;
-        lock(&self.progress).iter().find(|(known, _)| *known == own).map(|(_, told)| Arc::clone(told))
-    }
-
-    /// Notes a task that the client has made of what the upstream asked by a method.
-    pub fn note_client_task(&self, task: String, method: String) {
-        let mut tasks = lock(&self.client_tasks);
-        tasks.push_back((task, method));
-        if tasks.len() > MAX_TASKS {
-            tasks.pop_front();
-        }
-    }
-
-    /// The method by which the upstream asked for what a task of the client does.
-    pub fn asked_for(&self, task: &str) -> Option<String> {
-        lock(&self.client_tasks).iter().rfind(|(own, _)| own == task).map(|(_, method)| method.clone())
+        self.tasks.are_there() || matches!(*lock(&self.link), Link::Unopened)
     }
 
     /// The client's requests that are under way.
@@ -406,49 +347,16 @@ impl Session {
         self.words.as_ref()?.stateless(text, retry)
     }
 
+    /// Whether the client has said which log messages it wants.
+    pub fn wants_log(&self) -> bool {
+        self.words.as_ref().is_some_and(|words| lock(&words.level).is_some())
+    }
+
     /// Notes the least severe log message that the client wants, as JSON.
     pub fn set_level(&self, level: String) {
         if let Some(words) = &self.words {
             *lock(&words.level) = Some(level);
         }
-    }
-
-    /// Notes what is asked, and gives the id to ask the client under.
-    pub fn ask(&self, to: AskedBy) -> Option<String> {
-        let mut random = [0; 12];
-        getrandom::fill(&mut random).ok()?;
-        let own = format!("gl-{}", HEXLOWER.encode(&random));
-        let mut asked = lock(&self.asked);
-        if asked.len() >= MAX_ASKED {
-            let oldest = asked.iter().min_by_key(|(_, question)| question.at).map(|(own, _)| own.clone());
-            oldest.and_then(|oldest| asked.remove(&oldest));
-        }
-        asked.insert(own.clone(), Asked { to, at: Instant::now() });
-        Some(own)
-    }
-
-    /// Takes what the client answers: who waits for it.
-    pub fn answered(&self, id: &Id<'_>) -> Option<AskedBy> {
-        lock(&self.asked).remove(id.as_str()?).map(|question| question.to)
-    }
-
-    /// Nobody will answer any more what the client was asked.
-    pub fn forget_asked(&self) {
-        lock(&self.asked).clear();
-    }
-
-    /// Whether the client was asked something under this id.
-    pub fn has_asked(&self, id: &Id<'_>) -> bool {
-        id.as_str().is_some_and(|id| lock(&self.asked).contains_key(id))
-    }
-
-    /// Forgets what the upstream asked under `id`, and gives the id under which the client was asked.
-    pub fn taken_back(&self, id: &Id<'_>) -> Option<String> {
-        let mut asked = lock(&self.asked);
-        let is_it = |question: &Asked| matches!(&question.to, AskedBy::Upstream(own, _) if own == id);
-        let own = asked.iter().find(|(_, question)| is_it(question)).map(|(own, _)| own.clone())?;
-        asked.remove(&own);
-        Some(own)
     }
 
     /// Opens the one stream of the session; an earlier one is told to end. The handle is told when this one has to.
@@ -475,6 +383,10 @@ impl Session {
         }
     }
 
+    fn used_at(&self) -> Instant {
+        *lock(&self.used_at)
+    }
+
     fn touch(&self) {
         *lock(&self.used_at) = Instant::now();
     }
@@ -487,142 +399,6 @@ impl Session {
         let is_held = Arc::strong_count(&self.held) > 1;
         !is_held && lock(&self.used_at).elapsed() > limit && self.under_way.is_empty()
     }
-}
-
-/// All sessions, in several tables so that callers do not wait for one another.
-pub(crate) struct Sessions {
-    tables: Vec<Mutex<HashMap<Box<str>, Arc<Session>>>>,
-    limit: usize,
-    idle: Duration,
-    /// For what clients may come back for.
-    room: Arc<Semaphore>,
-}
-
-/// The most bytes of events that are kept for clients of all sessions.
-const MAX_KEPT: usize = 256 << 20;
-
-const TABLES: usize = 16;
-
-impl Sessions {
-    pub fn new(limit: usize, idle: Duration) -> Self {
-        let tables = (0..TABLES).map(|_| Mutex::default()).collect();
-        Self { tables, limit, idle, room: replay::room_for(MAX_KEPT) }
-    }
-
-    /// Whether there is room for one more.
-    pub fn has_room(&self) -> bool {
-        self.count() < self.limit
-    }
-
-    /// Keeps a session, or finds the one of its id that somebody else has kept meanwhile; none if there is no room.
-    pub fn insert(&self, mut session: Session) -> Option<Arc<Session>> {
-        if !self.has_room() {
-            return None;
-        }
-        session.streams.share(&self.room);
-        let mut table = lock(self.table(session.id())?);
-        let entry = table.entry(session.id().into()).or_insert_with(|| Arc::new(session));
-        Some(Arc::clone(entry))
-    }
-
-    /// Whether there is one of this id, whosever it is.
-    pub fn has(&self, id: &str) -> bool {
-        self.table(id).is_some_and(|table| lock(table).contains_key(id))
-    }
-
-    /// The hashes of those that were used within a time, or whose stream is open.
-    pub fn used_within(&self, time: Duration) -> Vec<IdHash> {
-        let tables = self.tables.iter().map(lock);
-        tables.flat_map(|table| in_use(&table, time).collect::<Vec<_>>()).collect()
-    }
-
-    /// Finds a session of a grant at a server, or at all. One of another grant is not there.
-    pub fn find(&self, id: &str, grant: &GrantId, server: Option<&ServerName>) -> Option<Arc<Session>> {
-        let session = lock(self.table(id)?).get(id).cloned()?;
-        let is_own = session.grant == *grant && session.server() == server && !session.is_idle(self.idle);
-        if is_own {
-            session.touch();
-        }
-        is_own.then_some(session)
-    }
-
-    /// Whether there is such a session; asking is not using it.
-    pub fn is_there(&self, id: &str, grant: &GrantId, server: &ServerName) -> bool {
-        let session = self.table(id).and_then(|table| lock(table).get(id).cloned());
-        session.is_some_and(|session| session.grant == *grant && session.server() == Some(server))
-    }
-
-    pub fn remove(&self, id: &str) {
-        if let Some(table) = self.table(id) {
-            lock(table).remove(id);
-        }
-    }
-
-    /// Forgets sessions that nobody uses, or whose grant is no more, and gives them.
-    pub fn sweep(&self, has_grant: impl Fn(&GrantId) -> bool) -> Vec<Arc<Session>> {
-        let idle = |session: &Arc<Session>| {
-            session.streams.forget_old();
-            session.is_idle(self.idle) || !has_grant(&session.grant)
-        };
-        let tables = self.tables.iter().map(lock);
-        tables
-            .flat_map(|mut table| table.extract_if(|_, session| idle(session)).collect::<Vec<_>>())
-            .map(|(_, session)| session)
-            .collect()
-    }
-
-    /// Has sessions for all servers forget those at single ones that are over: each keeps a place of its grant's.
-    pub fn sweep_parts(&self) {
-        for session in self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
-            session.parts.sweep(|part| self.has(part.id()));
-        }
-    }
-
-    /// Ends the process of the session at a server that was not used for longest. False if none is out of use.
-    pub fn end_least_used_child(&self, server: &ServerName) -> bool {
-        let all = self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>());
-        let unused = all.filter(|session| session.server() == Some(server) && session.is_out_of_use(OUT_OF_USE));
-        let children = unused.filter_map(|session| match session.link() {
-            Link::Child(child) if !child.is_over() => Some((*lock(&session.used_at), child)),
-            _ => None,
-        });
-        let least = children.min_by_key(|(used_at, _)| *used_at);
-        least.inspect(|(_, child)| child.end()).is_some()
-    }
-
-    /// Looks again at what processes of sessions offer, and ends those, and connections, that are not to stay.
-    pub fn look_at_links(&self, stays: impl Fn(&Session, &Link) -> bool) {
-        for session in self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
-            let link = session.link();
-            match (&link, stays(&session, &link)) {
-                (Link::Child(child), true) => child.offers().forget(),
-                (Link::Child(child), false) => child.end(),
-                (Link::Sse(connection), false) => connection.end(),
-                (Link::Sse(_), true) | (Link::None | Link::Unopened | Link::Http(_), _) => {}
-            }
-        }
-    }
-
-    pub fn count(&self) -> usize {
-        self.tables.iter().map(|table| lock(table).len()).sum()
-    }
-
-    fn table(&self, id: &str) -> Option<&Mutex<HashMap<Box<str>, Arc<Session>>>> {
-        // Ids are random digits of base sixteen; a guessed one may be anything.
-        let at = id.bytes().last().and_then(|digit| char::from(digit).to_digit(16)).unwrap_or_default();
-        self.tables.get(at as usize % TABLES)
-    }
-}
-
-impl fmt::Debug for Sessions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sessions({})", self.count())
-    }
-}
-
-/// The hashes of the sessions of a table that were used within a time.
-fn in_use(table: &HashMap<Box<str>, Arc<Session>>, time: Duration) -> impl Iterator<Item = IdHash> {
-    table.values().filter(move |session| !session.is_idle(time)).map(|session| session.hash)
 }
 
 /// A panic while holding one of these leaves the table whole: each change is one call.

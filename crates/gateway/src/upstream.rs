@@ -21,7 +21,7 @@ use std::time::Duration;
 use ::http::Uri;
 use ::http::header::{HeaderMap, HeaderName, HeaderValue};
 use arc_swap::ArcSwapOption;
-use gatelodge_mcp::Revision;
+use gatelodge_mcp::{Era, Revision};
 use gatelodge_store::{Known, ServerName};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Mutex, Semaphore};
@@ -214,26 +214,26 @@ impl Upstream {
     }
 
     /// Notes what was accepted and said of its tools. Where that is something else than before, so are the lists of all
-    /// who have seen one.
-    pub(crate) fn note_accepted(&self, known: &Known) {
+    /// who listen, unless nobody could have seen one.
+    pub(crate) fn note_accepted(&self, known: &Known, is_first: bool) {
         let pins = known.accepted.iter().map(|pin| hashed(&(&pin.definition.name, &pin.definition.fingerprint)));
         let said = known.said.iter().map(|said| hashed(&(&said.tool, said.category.as_str(), &said.fingerprint)));
         // In whatever order they come.
         let now = pins.chain(said).fold(0, u64::wrapping_add);
         let mut accepted = self.accepted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if accepted.replace(now).is_some_and(|before| before != now) {
+        if accepted.replace(now).is_some_and(|before| before != now) && !is_first {
             self.acceptances.fetch_add(1, Ordering::AcqRel);
         }
+    }
+
+    /// Notes that nobody has asked it for its tools, in no life of the gateway.
+    pub(crate) fn note_unknown(&self) {
+        self.accepted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(0);
     }
 
     /// How often something else was accepted or said of its tools.
     pub(crate) fn acceptances(&self) -> u64 {
         self.acceptances.load(Ordering::Acquire)
-    }
-
-    /// Whether anybody has seen a list of its tools.
-    pub(crate) fn has_been_listed(&self) -> bool {
-        self.accepted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).is_some()
     }
 
     /// The process for requests that stand alone; started if none runs.
@@ -292,10 +292,18 @@ impl Upstream {
         self.speaks_modern.store(if speaks { 1 } else { 2 }, Ordering::Relaxed);
     }
 
-    /// The revisions that are spoken through us: those that it names, else all that we know.
-    pub(crate) fn spoken(&self) -> Vec<Revision> {
-        let spoken = self.spoken.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if spoken.is_empty() { Revision::ALL.to_vec() } else { spoken.clone() }
+    /// The revisions that are spoken through us, as a client of an era is told. We carry between the eras, so one of each
+    /// is spoken whatever the server speaks; of those with a handshake, the ones that it names, and any where it names
+    /// none. To requests that stand alone the server itself says which there are, and so do we.
+    pub(crate) fn spoken(&self, era: Era) -> Vec<Revision> {
+        let named = self.spoken.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if era == Era::Modern && named.contains(&Revision::R2026_07_28) {
+            return named.clone();
+        }
+        let has_handshake = |own: &Revision| own.era() == Era::Legacy;
+        let names_any = named.iter().any(has_handshake);
+        let is_spoken = |own: &Revision| !has_handshake(own) || !names_any || named.contains(own);
+        Revision::ALL.into_iter().filter(is_spoken).collect()
     }
 
     pub(crate) fn set_spoken(&self, mut spoken: Vec<Revision>) {

@@ -8,7 +8,7 @@ use crate::trace::{Hop, Trace};
 use crate::upstream::{Link, ModernHead, Offer, OfferedTool, Offers, Outgoing, Upstream};
 use gatelodge_mcp::bridge::to_session;
 use gatelodge_mcp::head::Misfit;
-use gatelodge_mcp::{Era, Revision};
+use gatelodge_mcp::{Declared, Era, Revision};
 use http::HeaderMap;
 
 /// Where a client is that came over standard streams.
@@ -42,6 +42,8 @@ pub(crate) enum Side {
 pub(crate) struct Modern {
     pub revision: Revision,
     pub client: ClientInfo,
+    /// What it can be asked.
+    pub declared: Declared,
     /// The `Mcp-Param-*` headers of a call; none where there is no head.
     pub params: Option<HeaderMap>,
     /// A session of ours, where the upstream wants one.
@@ -163,10 +165,9 @@ impl Visit {
         offer?.tool(name).filter(|tool| !has_to_mirror || tool.mirror.is_ok())
     }
 
-    /// The revisions that this caller may speak: those that the server names, without what the grant finds too old.
-    pub fn spoken(&self) -> Vec<Revision> {
-        let spoken = self.grant.new_enough(&self.upstream.spoken());
-        if spoken.is_empty() { self.grant.new_enough(&Revision::ALL) } else { spoken }
+    /// The revisions that a caller of an era may speak: those that are spoken there, without what the grant finds too old.
+    pub fn spoken(&self, era: Era) -> Vec<Revision> {
+        self.grant.new_enough(&self.upstream.spoken(era))
     }
 
     /// Holds that the grant lets its bearer speak in a revision.
@@ -174,7 +175,7 @@ impl Visit {
     /// # Errors
     /// It wants a newer one.
     pub fn may_speak(&self, revision: Revision) -> Result<(), Misfit> {
-        self.grant.may_speak(revision, &self.spoken())
+        self.grant.may_speak(revision, &self.spoken(revision.era()))
     }
 
     /// Addresses a message as the upstream is spoken to.

@@ -4,6 +4,7 @@
 //! what two readers could take for different things is refused. Nothing here knows of sockets or of policies.
 
 pub mod bridge;
+mod declared;
 mod error;
 mod events;
 pub mod head;
@@ -22,6 +23,7 @@ mod trace;
 mod upstream;
 mod write;
 
+pub use declared::Declared;
 pub use error::{WireError, code, shown};
 pub use events::{
     EventDecoder, EventKind, EventTooLarge, KEEP_ALIVE, endpoint_event, event, event_under, priming_event,

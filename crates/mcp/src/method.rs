@@ -124,6 +124,8 @@ impl Method<'_> {
                 | Self::ResourcesSubscribe
                 | Self::ResourcesUnsubscribe
                 | Self::RootsListChanged
+                | Self::TasksResult
+                | Self::TasksList
         );
         era == Era::Modern && is_of_sessions
     }

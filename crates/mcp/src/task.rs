@@ -3,14 +3,13 @@
 use gatelodge_json::{Limits, Part, read, split};
 
 use crate::id::SCALAR;
-use crate::meta::Meta;
 use crate::revision::Era;
 
 /// What the stateless revision calls the extension that tasks are.
-const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// What a client lacks that asks for tasks without having declared the extension, as the data of an error.
-pub const REQUIRED_FOR_TASKS: &str = r#"{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#;
+/// What a client lacks that asks for tasks, or is given one, without having declared the extension, as JSON.
+pub const REQUIRED_FOR_TASKS: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
 
 /// A task that a call has made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,14 +41,6 @@ pub fn has_tasks(result: &str, era: Era) -> bool {
         Era::Modern => capabilities.get("extensions")?.get(EXTENSION),
     });
     tasks.is_some()
-}
-
-impl Meta<'_> {
-    /// Whether the client has declared that it knows tasks.
-    pub fn declares_tasks(&self) -> bool {
-        let extensions = self.client_capabilities().and_then(|capabilities| capabilities.get("extensions"));
-        extensions.and_then(|extensions| extensions.get(EXTENSION)).is_some()
-    }
 }
 
 fn members(object: &str) -> Option<Vec<Part<'_>>> {

@@ -27,6 +27,8 @@ pub struct SessionRow {
     pub handshake: String,
     /// Whether the server knows of no session, so that there is none to be opened.
     pub is_far_stateless: bool,
+    /// The URIs of the resources that its client wants to hear of, as it named them.
+    pub watched: Vec<String>,
     /// When it was used last, or a little earlier.
     pub used_at: Timestamp,
 }
@@ -38,6 +40,8 @@ pub trait SessionRows: Send + Sync {
     async fn keep(&self, session: SessionRow) -> Result<(), StoreError>;
     /// Finds a session, whosever it is.
     async fn find(&self, id: IdHash) -> Result<Option<SessionRow>, StoreError>;
+    /// Notes which resources the client of a session wants to hear of. What is not kept is passed over.
+    async fn watch(&self, id: IdHash, uris: Vec<String>) -> Result<(), StoreError>;
     /// Notes that sessions were used. A time before the one that is kept changes nothing, and what is not kept is
     /// passed over.
     async fn touch(&self, ids: Vec<IdHash>, at: Timestamp) -> Result<(), StoreError>;

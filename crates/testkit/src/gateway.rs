@@ -333,10 +333,16 @@ impl TestGateway {
         });
     }
 
-    /// Opens a session with the usual handshake.
+    /// Opens a session with the usual handshake, of a client that can be asked everything.
     pub async fn initialize(&self) -> Answer {
+        let everything = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}});
+        self.initialize_with(everything).await
+    }
+
+    /// The same of a client that declares what it can be asked.
+    pub async fn initialize_with(&self, capabilities: Value) -> Answer {
         let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
+            "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "test", "version": "1"}}});
         let answer = self.post(&[], &body.to_string()).await;
         *self.session.lock().unwrap() = answer.header("mcp-session-id").map(str::to_owned);
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;

@@ -43,8 +43,7 @@ impl SseCaller {
     /// Connects and shakes hands.
     pub async fn greeted(gw: &TestGateway, revision: &str) -> Self {
         let mut own = Self::open(gw).await;
-        let hello =
-            json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "sse", "version": "1"}});
+        let hello = json!({"protocolVersion": revision, "capabilities": {"sampling": {}, "elicitation": {}, "roots": {}}, "clientInfo": {"name": "sse", "version": "1"}});
         let answer = own.ask("hello", "initialize", hello).await;
         assert_eq!(answer["result"]["protocolVersion"], revision, "{answer}");
         own.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;

@@ -14,12 +14,12 @@ use tokio::time::Instant;
 
 use super::{All, PATIENCE};
 use crate::Gateway;
-use crate::call::{Facts, Refusal, Room, Trail};
+use crate::call::{Refusal, Room, Trail};
 use crate::http::line::{Line, Slot};
 use crate::http::mcp::dispatch;
 use crate::http::reply;
 use crate::lists::{Lists, SUBSCRIPTION, changed_for};
-use crate::methods::listen::{may_listen, refused};
+use crate::methods::listen::{MOST_WRITTEN, honoured, uris};
 use crate::methods::stream::LOOK;
 use crate::methods::tasks;
 use crate::now::Now;
@@ -52,26 +52,19 @@ enum Ended {
 
 /// Holds the stream open until the client ends it.
 pub(super) async fn listen(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, mut trail: Trail, mut line: Line) {
-    match request.listens_past(|server| all.visit(server).is_some()) {
-        Some(Past::Resource(uri)) => {
-            let facts = Facts::Resource { uri: uri.as_str().into() };
-            let text = reply::not_there(all.side.era(), &facts, request.id());
-            return nowhere(gw, trail, &uri, line, text).await;
+    for past in past(all, request).into_iter().take(MOST_WRITTEN) {
+        match past {
+            // It is left out of what is acknowledged, like one that the policy denies.
+            Past::Resource(uri) => unheard(gw, all, request, &uri).await,
+            Past::Task(task) => {
+                return nowhere(gw, trail, &task, line, reply::unknown_task(request.id(), &task)).await;
+            }
         }
-        Some(Past::Task(task)) => {
-            return nowhere(gw, trail, &task, line, reply::unknown_task(request.id(), &task)).await;
-        }
-        None => {}
     }
     for visit in &all.visits {
         let text = request.listening_to(visit.upstream.name().as_str());
         let Ok(Message::Request(own)) = read_message(text.as_bytes(), &gw.settings.request) else { continue };
         let as_asked = Visit { side: all.side.clone(), ..visit.clone() };
-        if let Err(why) = may_listen(gw, &as_asked, &own) {
-            let trail = Trail::begin(&as_asked, &own, gw.new_call(), gw.clock.now());
-            line.speak_for(visit.upstream.name(), own.method(), gw.settings.reply);
-            return refused(gw, &as_asked, &own, trail, line, why).await;
-        }
         // Whether it may be heard of, its server's part says; it may be slow.
         match tasks::not_there(gw, &as_asked, &own).await {
             Ok(None) => {}
@@ -102,16 +95,31 @@ pub(super) async fn listen(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, 
     }
 }
 
-/// Whether the client may listen to all that it names by what is in force now, too. Where not, it listens anew, and is
-/// told.
-fn goes_on(gw: &Gateway, all: &All, request: &Request<'_>) -> bool {
-    let may_listen_to = |visit: &Visit| {
+/// What the client names that is of no server of the grant.
+fn past(all: &All, request: &Request<'_>) -> Vec<Past> {
+    request.listens_past(|server| all.visit(server).is_some())
+}
+
+/// The resources that the client names and of which it may hear by what is in force. Where they are others than before,
+/// or a task is nobody's any more, it listens anew, and is told.
+fn heard_of(gw: &Gateway, all: &All, request: &Request<'_>) -> Vec<(ServerName, Vec<String>)> {
+    let of = |visit: &Visit| {
         let text = request.listening_to(visit.upstream.name().as_str());
         let as_asked = Visit { side: all.side.clone(), ..visit.clone() };
-        let read = read_message(text.as_bytes(), &gw.settings.request);
-        matches!(read, Ok(Message::Request(own)) if may_listen(gw, &as_asked, &own).is_ok())
+        let Ok(Message::Request(own)) = read_message(text.as_bytes(), &gw.settings.request) else { return Vec::new() };
+        uris(&honoured(gw, &as_asked, &own).heard)
     };
-    request.listens_past(|server| all.visit(server).is_some()).is_none() && all.visits.iter().all(may_listen_to)
+    let all = all.visits.iter().map(|visit| (visit.upstream.name().clone(), of(visit)));
+    all.filter(|(_, uris)| !uris.is_empty()).collect()
+}
+
+/// Writes that a client asked to hear of what no server of the grant has.
+async fn unheard(gw: &Gateway, all: &All, request: &Request<'_>, uri: &str) {
+    let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
+    trail.request(request);
+    trail.target(uri);
+    gw.metrics.refused(Refusal::Unaddressed.code());
+    gw.write(trail.refused(&Refusal::Unaddressed)).await;
 }
 
 /// Answers that something is not there.
@@ -139,6 +147,7 @@ async fn listened(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, line: &mu
     let mut all = all.clone();
     let mut heard = begin(gw, &all, request);
     let wanted = wanted(request);
+    let named = heard_of(gw, &all, request);
     // Those that are listened to anew, though they were not away.
     let mut anew = HashSet::new();
     let (acknowledged, early) = match acknowledged(&all, wanted, &mut heard).await {
@@ -176,7 +185,8 @@ async fn listened(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, line: &mu
                 Now::Over => break,
                 Now::Other(next) => {
                     tell(wanted, request, line).await;
-                    if !goes_on(gw, &next, request) {
+                    let has_tasks = |all: &All| !past(all, request).iter().any(|past| matches!(past, Past::Task(_)));
+                    if heard_of(gw, &next, request) != named || !has_tasks(&next) {
                         break;
                     }
                     all = *next;

@@ -12,7 +12,7 @@ use crate::Gateway;
 use crate::call::{Refusal, Trail};
 use crate::methods::discover::{Said, ask, speaks_modern};
 use crate::methods::initialize::{self, Shaken, has_tasks, say_initialized, shaken, start_time};
-use crate::methods::{pass, pool};
+use crate::methods::{pass, pool, subscribe};
 use crate::session::{Opening, Session};
 use crate::upstream::{Link, SendError};
 use crate::visit::Visit;
@@ -72,7 +72,7 @@ async fn opened(gw: &Gateway, session: &Session, visit: &Visit) -> Result<Arc<Se
         .and_then(|part| gw.sessions.insert(part.part_of(session)))
         .ok_or(Refusal::Busy("sessions"))?;
     if !is_far_stateless && has_tasks(&part.welcome) {
-        part.note_tasks();
+        part.tasks.note();
     }
     Ok(part)
 }
@@ -85,6 +85,9 @@ async fn introduced(gw: &Gateway, session: &Session, visit: &Visit, part: &Arc<S
     }
     if let Some(level) = session.parts.level() {
         set_level(gw, &inside, part, &level).await;
+    }
+    if !part.is_far_stateless() {
+        subscribe::again(gw, &inside);
     }
 }
 
@@ -166,7 +169,7 @@ fn notified(parts: Vec<(ServerName, Arc<Session>)>, said: &Notification<'_>) -> 
 }
 
 fn answered(parts: Vec<(ServerName, Arc<Session>)>, said: &Response<'_>) -> Vec<To> {
-    let mut parts = parts.into_iter().filter(|(_, part)| part.has_asked(said.id()));
+    let mut parts = parts.into_iter().filter(|(_, part)| part.questions.has(said.id()));
     parts
         .next()
         .map(|(server, part)| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gatelodge_mcp::{Message, Method, Request, WireError, read_message};
+use gatelodge_mcp::{Era, Message, Method, Request, WireError, read_message};
 use gatelodge_store::Outcome;
 use http::StatusCode;
 
@@ -31,7 +31,7 @@ pub(crate) async fn request(gw: &Arc<Gateway>, all: &All, request: &Request<'_>,
         (Method::Listen, Side::Modern(_)) => listen::listen(gw, all, request, trail, line).await,
         (Method::ToolsList | Method::PromptsList | Method::ResourcesList | Method::ResourceTemplatesList, _)
         | (Method::TasksList, Side::Legacy(_)) => list::list(gw, all, request, trail, line).await,
-        _ => match about(request) {
+        _ => match about(request, all.side.era()) {
             Ok(Facts::Method { .. }) => {
                 gone::refuse(gw, all.side.era(), Some(request.id()), request.method(), trail, line).await
             }
@@ -52,9 +52,10 @@ pub(crate) async fn end(gw: &Gateway, all: &All) {
 }
 
 /// What a request names that is of one server.
-fn about<'r>(request: &'r Request<'_>) -> Result<Facts<'r>, WireError> {
-    match request.method() {
-        Method::TasksGet | Method::TasksResult | Method::TasksCancel | Method::TasksUpdate => {
+fn about<'r>(request: &'r Request<'_>, era: Era) -> Result<Facts<'r>, WireError> {
+    match (request.method(), era) {
+        (Method::TasksUpdate, Era::Legacy) => Ok(Facts::Method { name: request.method().name() }),
+        (Method::TasksGet | Method::TasksResult | Method::TasksCancel | Method::TasksUpdate, _) => {
             Ok(Facts::Task { id: request.task_id()?, tool: String::new() })
         }
         _ => subject_of(request),
@@ -77,7 +78,7 @@ async fn one(gw: &Gateway, all: &All, request: &Request<'_>, facts: &Facts<'_>, 
         Ok(seated) => dispatch(gw, &seated, &own, line).await,
         Err(refusal) => {
             let as_asked = Visit { side: all.side.clone(), trace: all.trace.clone(), ..visit.clone() };
-            match about(&own) {
+            match about(&own, all.side.era()) {
                 Ok(facts) => call::unreachable(gw, &as_asked, &own, &facts, refusal, line).await,
                 Err(fault) => reject(gw, all, trail, line, &fault).await,
             }

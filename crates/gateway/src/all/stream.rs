@@ -10,7 +10,7 @@ use gatelodge_mcp::{KEEP_ALIVE, Method};
 use gatelodge_store::{Outcome, ServerName};
 use http::{HeaderValue, Response, StatusCode};
 use tokio::sync::{Notify, mpsc};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinHandle;
 
 use super::each::each;
 use super::{All, part};
@@ -166,7 +166,6 @@ async fn tell(lists: impl IntoIterator<Item = Method<'static>>, session: &Sessio
 /// Those who pass on what single servers say, each for the session of one. They end with it.
 #[derive(Default)]
 struct Followers {
-    tasks: JoinSet<()>,
     followed: HashMap<ServerName, Followed>,
     /// Whether the client has all that was said before.
     goes_on: bool,
@@ -175,12 +174,14 @@ struct Followers {
 /// The session at a server that is followed, and by what was in force then.
 struct Followed {
     visit: Visit,
-    task: AbortHandle,
+    task: Option<JoinHandle<()>>,
 }
 
 impl Drop for Followed {
     fn drop(&mut self) {
-        self.task.abort();
+        if let Some(task) = &self.task {
+            task.abort();
+        }
     }
 }
 
@@ -190,7 +191,6 @@ impl Followers {
     fn follow(&mut self, gw: &Arc<Gateway>, all: &All, session: &Arc<Session>, events: &mpsc::Sender<Bytes>) -> bool {
         let mut is_new = false;
         let mut before = std::mem::take(&mut self.followed);
-        while self.tasks.try_join_next().is_some() {}
         for (server, part) in part::open(gw, session) {
             let Some(visit) = all.visit(server.as_str()) else { continue };
             let earlier = match before.remove(&server).filter(|earlier| earlier.is_of(&part)) {
@@ -203,18 +203,30 @@ impl Followers {
             is_new |= earlier.is_none();
             // Another server knows nothing of the events of the one that had its name.
             let is_same = |earlier: &Followed| Arc::ptr_eq(&earlier.visit.upstream, &visit.upstream);
-            let heard = part.heard().filter(|_| earlier.as_ref().map_or(self.goes_on, is_same));
-            drop(earlier);
+            let goes_on = earlier.as_ref().map_or(self.goes_on, is_same);
+            let ending = earlier.and_then(Followed::ended);
             let visit = visit.in_session(Arc::clone(&part));
-            let task =
-                self.tasks.spawn(pass_on(Arc::clone(gw), visit.clone(), heard, Arc::clone(session), events.clone()));
-            self.followed.insert(server, Followed { visit, task });
+            let (own, inside, session, events) = (Arc::clone(gw), visit.clone(), Arc::clone(session), events.clone());
+            let task = tokio::spawn(async move {
+                // Where the one before was left is known when it has ended: what it has told is not told again.
+                if let Some(ending) = ending {
+                    let _ = ending.await;
+                }
+                let heard = part.heard().filter(|_| goes_on);
+                pass_on(own, inside, heard, session, events).await;
+            });
+            self.followed.insert(server, Followed { visit, task: Some(task) });
         }
         is_new
     }
 }
 
 impl Followed {
+    /// Tells it to end, and gives what waits for that.
+    fn ended(mut self) -> Option<JoinHandle<()>> {
+        self.task.take().inspect(|task| task.abort())
+    }
+
     fn is_of(&self, part: &Session) -> bool {
         self.visit.session().is_some_and(|own| own.id() == part.id())
     }

@@ -46,7 +46,11 @@ impl Refusal {
             Self::Unlisted(_) | Self::Upstream(SendError::NotSent(_)) => "upstream_unreachable",
             Self::Upstream(SendError::Timeout) => "upstream_timeout",
             Self::Upstream(
-                SendError::Gone(_) | SendError::Unusable(_) | SendError::Status(_) | SendError::Forgotten,
+                SendError::Gone(_)
+                | SendError::Unusable(_)
+                | SendError::Status(_)
+                | SendError::Forgotten
+                | SendError::Undeclared { .. },
             ) => "upstream_gone",
         }
     }
@@ -124,7 +128,7 @@ impl Refusal {
                 SendError::Timeout => "the server did not answer in time; the call may have run".to_owned(),
                 SendError::Gone(_) => "the server's answer did not come whole; the call may have run".to_owned(),
                 SendError::Unusable(why) => format!("{why}; the call may have run"),
-                SendError::Forgotten => format!("{error}; the call may have run"),
+                SendError::Forgotten | SendError::Undeclared { .. } => format!("{error}; the call may have run"),
                 SendError::Status(status @ (401 | 403)) => format!(
                     "the server does not take the credential that it was sent (HTTP status {status}); the call may have run"
                 ),

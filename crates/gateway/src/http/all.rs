@@ -61,8 +61,7 @@ async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, body: Bytes
     };
     all.trace = Trace::of(&message, Some(&headers), &gw.telemetry);
     let whose = Whose { grant: &all.grant, server: None };
-    let spoken = all.grant.new_enough(&Revision::ALL);
-    match side_of(gw, whose, &headers, &message, &spoken).await {
+    match side_of(gw, whose, &headers, &message, |_| all.grant.new_enough(&Revision::ALL)).await {
         Ok(side) => all.side = side,
         Err(Misfit { status, code, message: what, data }) => {
             let id = match &message {

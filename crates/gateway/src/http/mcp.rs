@@ -7,7 +7,7 @@ use bytes::Bytes;
 use gatelodge_mcp::head::{
     self, Misfit, Refused, accepts, check_post, check_stateless, param_headers, revision, says_stateless,
 };
-use gatelodge_mcp::{Era, Message, Method, Request as Asked, Revision, code, error, read_message};
+use gatelodge_mcp::{Declared, Era, Message, Method, Request as Asked, Revision, code, error, read_message};
 use gatelodge_policy::is_always_allowed;
 use gatelodge_store::{Outcome, ServerName};
 use http::header::{HeaderMap, HeaderValue, WWW_AUTHENTICATE};
@@ -207,7 +207,7 @@ impl<'a> Whose<'a> {
 
 /// How the client speaks, with a session of ours where the server wants one.
 async fn joined_side(gw: &Gateway, visit: &Visit, headers: &HeaderMap, message: &Message<'_>) -> Result<Side, Misfit> {
-    let side = side_of(gw, Whose::of(visit), headers, message, &visit.spoken()).await?;
+    let side = side_of(gw, Whose::of(visit), headers, message, |era| visit.spoken(era)).await?;
     match (side, message) {
         (Side::Modern(side), Message::Request(request)) => {
             let joined = pool::joined(gw, visit, request, side).await;
@@ -225,17 +225,18 @@ pub(super) async fn side_of(
     whose: Whose<'_>,
     headers: &HeaderMap,
     message: &Message<'_>,
-    spoken: &[Revision],
+    spoken: impl Fn(Era) -> Vec<Revision>,
 ) -> Result<Side, Misfit> {
     let is_modern = match message {
         Message::Request(request) => head::is_stateless(headers, request),
         Message::Notification(_) | Message::Response(_) => says_stateless(headers),
     };
     if !is_modern {
-        return legacy_side(gw, whose, headers, message, spoken).await;
+        return legacy_side(gw, whose, headers, message, &spoken(Era::Legacy)).await;
     }
-    let side = modern_side(headers, message, spoken)?;
-    whose.grant.may_speak(side.revision, spoken)?;
+    let spoken = spoken(Era::Modern);
+    let side = modern_side(headers, message, &spoken)?;
+    whose.grant.may_speak(side.revision, &spoken)?;
     Ok(Side::Modern(side))
 }
 
@@ -286,6 +287,7 @@ fn modern_side(headers: &HeaderMap, message: &Message<'_>, spoken: &[Revision]) 
         return Ok(Modern {
             revision: Revision::R2026_07_28,
             client: ClientInfo::default(),
+            declared: Declared::default(),
             params: None,
             far: None,
             calls: None,
@@ -296,7 +298,9 @@ fn modern_side(headers: &HeaderMap, message: &Message<'_>, spoken: &[Revision]) 
         Method::ToolsCall => Some(param_headers(headers)?),
         _ => None,
     };
-    Ok(Modern { revision, client: ClientInfo::of(request.meta().client_info()), params, far: None, calls: None })
+    let (client, declared) =
+        (ClientInfo::of(request.meta().client_info()), Declared::of(request.meta().client_capabilities()));
+    Ok(Modern { revision, client, declared, params, far: None, calls: None })
 }
 
 async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {
@@ -315,7 +319,7 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
         return sse::open(gw, visit).await;
     }
     let found = find_session(gw, Whose::of(&visit), headers).await;
-    match found.and_then(|session| visit.grant.may_go_on(&session, &visit.spoken()).map(|()| session)) {
+    match found.and_then(|session| visit.grant.may_go_on(&session, &visit.spoken(Era::Legacy)).map(|()| session)) {
         Err(misfit) => reply::http_error(misfit.status, &misfit.message),
         Ok(session) => {
             visit.side = Side::Legacy(Some(session));

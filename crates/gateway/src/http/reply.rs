@@ -13,6 +13,7 @@ use super::body::Body;
 use super::line::Line;
 use crate::call::{Facts, Refusal};
 use crate::live::LivePolicy;
+use crate::upstream::SendError;
 use crate::visit::Visit;
 
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -93,6 +94,11 @@ pub(crate) fn refusal(
     let refused = |message: &str| error(Some(id), code::REFUSED_BY_POLICY, message, Some(&meta()));
     if let Refusal::Misfit(misfit) = refusal {
         return (misfit.status, error(Some(id), misfit.code, &misfit.message, misfit.data.as_deref()));
+    }
+    if let (Refusal::Upstream(SendError::Undeclared { required, .. }), Era::Modern) = (refusal, era) {
+        let data = format!(r#"{{"requiredCapabilities":{required}}}"#);
+        let text = error(Some(id), code::MISSING_CLIENT_CAPABILITY, &refusal.text(call.as_str()), Some(&data));
+        return (StatusCode::BAD_REQUEST, text);
     }
     let text = match facts {
         Facts::Tool { .. } | Facts::Task { .. } if refusal.is_invisible() => not_there(era, &known, id),

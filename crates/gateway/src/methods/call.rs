@@ -1,29 +1,26 @@
 //! The spine: carries one judged request from what was asked to what is answered. Every way out is on the trail.
 
+mod journey;
+mod judge;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_mcp::head::Misfit;
-use gatelodge_mcp::{Method, Request, code};
-use gatelodge_policy::{Code, Decision, Reason, Terms, decide};
-use gatelodge_store::{CallId, Mode, Outcome};
+use gatelodge_mcp::{Request, code};
+use gatelodge_policy::Terms;
+use gatelodge_store::{Mode, Outcome};
 use http::StatusCode;
 
-use super::offer::offer_for;
-use super::{crossing, initialize, tasks};
+use self::journey::Journey;
+use self::judge::{hidden, judge, not_sent, offered};
+use super::{crossing, initialize, subscribe, tasks};
 use crate::Gateway;
-use crate::call::{
-    Bond, Ended, Errand, Facts, Paused, Permit, Progress, Refusal, Trail, answer, forward, go_on, mirrored, status_of,
-    take, under_our_id,
-};
+use crate::call::{Bond, Facts, Paused, Progress, Refusal, Reserved, Trail, mirrored, take};
 use crate::http::line::Line;
 use crate::http::reply;
-use crate::session::UnderWay;
-use crate::upstream::{Exchange, Offer, Outgoing, SendError};
+use crate::upstream::{Exchange, SendError};
 use crate::visit::{Crossing, Visit};
-
-/// How often an upstream may ask the client before it answers.
-const MAX_ROUNDS: usize = 16;
 
 /// What is left to do when the caller has its answer.
 enum Carried {
@@ -107,19 +104,6 @@ pub(crate) async fn unreachable(
     stopped(gw, visit, request, facts, trail, line, refusal.into()).await;
 }
 
-/// Why the policy does not show a tool, whatever its server says of it.
-fn hidden(visit: &Visit, facts: &Facts<'_>, trail: &Trail) -> Option<Reason> {
-    if visit.door.policy.as_ref().is_some_and(|policy| policy.policy.goes_by_category()) {
-        return None;
-    }
-    match judged(visit, facts, None, trail) {
-        Decision::Deny(reason) if visit.door.mode == Mode::Enforce => {
-            matches!(reason.code, Code::Hidden | Code::NotListed | Code::NoPolicy).then_some(reason)
-        }
-        _ => None,
-    }
-}
-
 /// Why the road ended early.
 struct Stop {
     refusal: Refusal,
@@ -163,69 +147,23 @@ async fn walk(
     let terms = judge(visit, facts, offer.as_deref(), trail)?;
     let params = mirrored(visit, facts, offer.as_deref())?;
     let resumed = judged_anew(gw, visit, request, facts, trail)?;
-    // What goes on was paid for when it began.
-    let terms = if resumed.is_some() { Terms::default() } else { terms };
-    let taken = match take(gw, visit, &terms, trail).await {
-        Err(refusal) if visit.door.mode == Mode::Observe && !matches!(refusal, Refusal::Store(_)) => {
-            trail.observed(&refusal);
-            take(gw, visit, &Terms::default(), trail).await
-        }
-        outcome => outcome,
-    };
-    let reserved = match (taken, resumed.as_ref()) {
-        (Ok(reserved), _) => reserved,
-        (Err(refusal), None) => return Err(refusal.into()),
-        // Nobody can go on with it any more.
-        (Err(refusal), Some(paused)) => {
-            gw.tell_cancelled(&paused.upstream, &paused.session, paused.call).await;
-            return Err(refusal.into());
-        }
-    };
-    let about = facts.in_head(request.method());
-    if let Some(text) = kept_here(visit, request, facts) {
+    let reserved = paid(gw, visit, terms, resumed.as_deref(), trail).await?;
+    if let Some(text) = subscribe::kept_here(gw, visit, request, facts).await {
         return Ok(Carried::Told { text });
     }
-    let mut step = match resumed {
-        Some(paused) => Step::GoOn(paused),
-        None => {
-            let outgoing = Outgoing { params: params.clone(), ..under_our_id(visit, request, trail.call(), about) };
-            Step::Send(trail.call(), Box::new(Permit::of_reserved(&reserved, outgoing)))
-        }
+    let journey = Journey {
+        gw,
+        visit,
+        request,
+        facts,
+        under_way: entry.as_ref().map(|entry| entry.under_way.as_ref()),
+        progress: Progress::of(request).map(Arc::new),
+        params,
+        reserved: &reserved,
     };
-    let under_way = entry.as_ref().map(|entry| entry.under_way.as_ref());
-    let progress = Progress::of(request).map(Arc::new);
-    let mut rounds = 0;
-    let sent = loop {
-        let is_first = rounds == 0 && matches!(step, Step::Send(..));
-        let sent = send(gw, visit, (request, facts), (under_way, progress.as_deref()), step, line).await;
-        let sent = if is_first { sent } else { sent.map_err(SendError::behind_a_call) };
-        let Ok(Carried::InputRequired { result }) = sent else { break sent };
-        rounds += 1;
-        if rounds > MAX_ROUNDS {
-            break Err(SendError::Unusable("the server asks the client again and again".to_owned()));
-        }
-        let asking = super::input::ask_client(gw, visit, under_way, &result, line);
-        let unanswered = || Err(SendError::Unusable("the client did not answer what the server asked".to_owned()));
-        let next = tokio::time::timeout(gw.settings.answer_time, asking).await.unwrap_or_else(|_| unanswered());
-        // The client may think for minutes. What was judged before holds only if nothing has changed.
-        if !gw.is_in_force(visit) {
-            let what = "the grant, its policy or the server changed while the client was asked";
-            break Err(SendError::Unusable(what.to_owned()));
-        }
-        let call = gw.new_call();
-        let next = next.map(|answers| super::input::again(visit, request, call, about, &answers?));
-        match next {
-            Ok(Some(outgoing)) => {
-                let outgoing = Outgoing { params: params.clone(), ..outgoing };
-                step = Step::Send(call, Box::new(Permit::of_reserved(&reserved, outgoing)));
-            }
-            Ok(None) => break Ok(Carried::Cancelled),
-            Err(fault) => break Err(fault),
-        }
-    };
-    match sent {
+    match journey.go(resumed, trail.call(), line).await {
         Ok(carried) => {
-            note_task(gw, visit, progress, facts, trail, &carried).await;
+            note(gw, visit, request, &journey, trail, &carried).await;
             Ok(carried)
         }
         Err(SendError::NotSent(why)) => {
@@ -243,94 +181,47 @@ async fn walk(
     }
 }
 
-/// Notes whose a task is, before the caller knows of it.
-async fn note_task(
+/// Takes what a call costs. Who only observes is kept from nothing by a limit, and what goes on was paid for when it began.
+async fn paid(
     gw: &Gateway,
     visit: &Visit,
-    progress: Option<Arc<Progress>>,
-    facts: &Facts<'_>,
+    terms: Terms,
+    resumed: Option<&Paused>,
+    trail: &mut Trail,
+) -> Result<Reserved, Refusal> {
+    let terms = if resumed.is_some() { Terms::default() } else { terms };
+    let taken = match take(gw, visit, &terms, trail).await {
+        Err(refusal) if visit.door.mode == Mode::Observe && !matches!(refusal, Refusal::Store(_)) => {
+            trail.observed(&refusal);
+            take(gw, visit, &Terms::default(), trail).await
+        }
+        outcome => outcome,
+    };
+    if let (Err(_), Some(paused)) = (&taken, resumed) {
+        // Nobody can go on with it any more.
+        gw.tell_cancelled(&paused.upstream, &paused.session, paused.call).await;
+    }
+    taken
+}
+
+/// Notes what an answer means for later, before the caller knows of it: whose a task is, and what its session listens for.
+async fn note(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    journey: &Journey<'_>,
     trail: &Trail,
     carried: &Carried,
 ) {
-    if let (Facts::Tool { name, .. }, Carried::Answered { text, .. }) = (facts, carried) {
+    let Carried::Answered { text, outcome, .. } = carried else { return };
+    if let Facts::Tool { name, .. } = journey.facts {
         let call = trail.call();
-        tasks::note(gw, visit, name, text, progress.map(|progress| (call.as_str(), progress))).await;
+        let progress = journey.progress.clone().map(|progress| (call.as_str(), progress));
+        tasks::note(gw, visit, name, text, progress).await;
     }
-}
-
-/// What the server offers, for tools. A tool that the policy does not show, whatever it can do, is refused without
-/// asking the server.
-async fn offered(
-    gw: &Gateway,
-    visit: &Visit,
-    facts: &Facts<'_>,
-    trail: &Trail,
-    line: &mut Line,
-) -> Result<Option<Arc<Offer>>, Refusal> {
-    let Some(name) = facts.tool() else { return Ok(None) };
-    let is_known = visit.offers().current().is_some_and(|offer| offer.tool(name).is_some());
-    if !is_known && let Some(reason) = hidden(visit, facts, trail) {
-        return Err(Refusal::Denied(reason));
+    if *outcome == Outcome::Ok {
+        subscribe::note(gw, visit, request.method(), journey.facts).await;
     }
-    offer_for(gw, visit, name, line).await.map(Some).map_err(not_sent)
-}
-
-/// What went wrong before the call was sent.
-fn not_sent(refusal: Refusal) -> Refusal {
-    match refusal {
-        Refusal::Upstream(SendError::NotSent(why)) => Refusal::Upstream(SendError::NotSent(why)),
-        Refusal::Upstream(fault) => Refusal::Unlisted(fault),
-        other => other,
-    }
-}
-
-/// The terms of the policy, or its reason to refuse.
-fn judge(visit: &Visit, facts: &Facts<'_>, offer: Option<&Offer>, trail: &mut Trail) -> Result<Terms, Refusal> {
-    match judged(visit, facts, offer, trail) {
-        Decision::Allow(terms) => {
-            trail.allowed(terms.rule.as_ref());
-            Ok(terms)
-        }
-        Decision::Deny(reason) => {
-            let refusal = Refusal::Denied(reason);
-            if visit.door.mode == Mode::Enforce {
-                return Err(refusal);
-            }
-            trail.observed(&refusal);
-            Ok(Terms::default())
-        }
-    }
-}
-
-fn judged(visit: &Visit, facts: &Facts<'_>, offer: Option<&Offer>, trail: &Trail) -> Decision {
-    match &visit.door.policy {
-        Some(policy) => decide(&policy.policy, &facts.call(visit, offer), trail.at()),
-        None => Decision::Deny(Reason::no_policy()),
-    }
-}
-
-/// How a request gets to the upstream.
-enum Step {
-    /// It is sent, under this id.
-    Send(CallId, Box<Permit>),
-    /// It was sent, and goes on with what the client says.
-    GoOn(Box<Paused>),
-}
-
-/// The answer to what an upstream without sessions cannot keep: which resources the client wants to hear of.
-fn kept_here(visit: &Visit, request: &Request<'_>, facts: &Facts<'_>) -> Option<String> {
-    let session = visit.session().filter(|session| session.is_far_stateless())?;
-    let uri = facts.target().unwrap_or_default();
-    match request.method() {
-        Method::ResourcesSubscribe if !session.watched.add(uri) => {
-            let what = "the session listens for too many resources";
-            return Some(gatelodge_mcp::error(Some(request.id()), code::INVALID_PARAMS, what, None));
-        }
-        Method::ResourcesSubscribe => {}
-        Method::ResourcesUnsubscribe => session.watched.remove(uri),
-        _ => return None,
-    }
-    Some(gatelodge_mcp::result(request.id(), "{}"))
 }
 
 /// The call that a request goes on with; none for one that begins.
@@ -365,73 +256,4 @@ fn judged_anew(
         return Err(refusal);
     }
     Ok(resumed)
-}
-
-async fn send(
-    gw: &Gateway,
-    visit: &Visit,
-    (request, facts): (&Request<'_>, &Facts<'_>),
-    (under_way, progress): (Option<&UnderWay>, Option<&Progress>),
-    step: Step,
-    line: &mut Line,
-) -> Result<Carried, SendError> {
-    let call = match &step {
-        Step::Send(call, _) => *call,
-        Step::GoOn(paused) => paused.call,
-    };
-    let may_pause = matches!(request.method(), Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead);
-    let errand = Errand { gw, visit, call, progress, under_way, is_only_asking: false, is_callers: true, may_pause };
-    let brings_answers = matches!(step, Step::Send(..)) && super::input::brings_answers(request);
-    let sending = async {
-        let ended = match step {
-            Step::Send(_, permit) => forward(&errand, *permit, line).await?,
-            Step::GoOn(paused) => match super::input::answered(gw, visit, request, *paused).await? {
-                Ok(exchange) => go_on(&errand, exchange, line).await?,
-                Err(text) => return Ok(Carried::Told { text }),
-            },
-        };
-        let unasked = || SendError::Unusable("the client cannot be asked".to_owned());
-        let paused = |asked: &[Bytes], exchange| {
-            super::input::paused(&errand, asked, exchange, Bond::of(visit, request, facts)).ok_or_else(unasked)
-        };
-        // What the client says before it is asked holds for the first questions, and not for those behind them.
-        let ended = match ended {
-            (Ended::Asked(asked), Some(exchange)) if brings_answers => {
-                let told = super::input::answered(gw, visit, request, paused(&asked, exchange)?).await;
-                match told.map_err(SendError::behind_a_call)? {
-                    Ok(exchange) => go_on(&errand, exchange, line).await?,
-                    Err(text) => return Ok(Carried::Told { text }),
-                }
-            }
-            ended => ended,
-        };
-        match ended {
-            (Ended::Asked(asked), Some(exchange)) => {
-                let text = gw.paused.keep(paused(&asked, exchange)?, gw.settings.answer_time).map_err(|_| unasked())?;
-                Ok(Carried::Told { text: gatelodge_mcp::result(request.id(), &text) })
-            }
-            (Ended::Answer(message), Some(_))
-                if let Some(result) = super::input::wanted(visit, &message, &gw.settings.reply) =>
-            {
-                Ok(Carried::InputRequired { result })
-            }
-            (Ended::Answer(message), Some(_)) if !super::input::may_all_be_asked(gw, visit, &message).await => {
-                Err(SendError::Unusable("the server asks what the client is not asked".to_owned()))
-            }
-            (Ended::Answer(message), Some(exchange)) => {
-                if may_pause && let Some(text) = super::input::pages(gw, visit, &message).await {
-                    return Ok(Carried::Told { text: gatelodge_mcp::result(request.id(), &text) });
-                }
-                let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply)
-                    .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
-                let status = status_of(visit.era(), &message, call, exchange.status, &gw.settings.reply);
-                Ok(Carried::Answered { status, text, outcome, exchange: Box::new(exchange) })
-            }
-            _ => {
-                super::input::hung_up(gw, visit, call).await;
-                Ok(Carried::Cancelled)
-            }
-        }
-    };
-    tokio::time::timeout(gw.settings.call_time, sending).await.unwrap_or(Err(SendError::Timeout))
 }

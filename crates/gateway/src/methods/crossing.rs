@@ -3,7 +3,7 @@
 use gatelodge_json::{Kind, Limits, read};
 use gatelodge_mcp::bridge::{quoted, without_members};
 use gatelodge_mcp::head::Misfit;
-use gatelodge_mcp::{Era, Method, Request, Revision, code, error, result};
+use gatelodge_mcp::{Era, Method, Request, code, error, result};
 use gatelodge_store::Outcome;
 use http::StatusCode;
 
@@ -58,7 +58,7 @@ fn discovered(visit: &Visit, session: &Session) -> String {
     let member = |name: &str| welcome.as_ref().and_then(|welcome| welcome.root().get(name));
     let capabilities = member("capabilities").filter(|own| own.kind() == Kind::Object);
     let capabilities = capabilities.map_or_else(|| "{}".to_owned(), |own| without_members(own, &["tasks"]));
-    let spoken = visit.grant.new_enough(&Revision::ALL);
+    let spoken = visit.spoken(Era::Modern);
     let versions: Vec<String> = spoken.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
     let mut out = format!(
         r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{capabilities}"#,

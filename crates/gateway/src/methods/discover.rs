@@ -17,6 +17,15 @@ pub(crate) const OWN_META: &str = concat!(
     r#""}}"#
 );
 
+/// The same where it is about a task.
+pub(crate) const OWN_META_WITH_TASKS: &str = concat!(
+    r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":"#,
+    r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}},"#,
+    r#""io.modelcontextprotocol/clientInfo":{"name":"gatelodge","version":""#,
+    env!("CARGO_PKG_VERSION"),
+    r#""}}"#
+);
+
 /// Whether the upstream takes stateless requests.
 pub(crate) async fn speaks_modern(gw: &Gateway, visit: &Visit) -> Result<bool, SendError> {
     if let Some(known) = visit.upstream.speaks_modern() {

@@ -14,6 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::discover::{Said, ask, speaks_modern};
 use super::pass::{exchanged, fail};
 use super::server::tell;
+use super::subscribe;
 use crate::Gateway;
 use crate::call::{Permit, Refusal, Trail, answer, own_answer, result_text};
 use crate::http::line::Line;
@@ -118,7 +119,7 @@ async fn opened(
     };
     session.note_lists(&result);
     if has_tasks(&result) {
-        session.note_tasks();
+        session.tasks.note();
     }
     if line.open(&session) {
         gw.keep_session(&session).await;
@@ -223,13 +224,14 @@ async fn open_again(gw: &Gateway, visit: &Visit, session: &Session) {
             session.set_link(link);
             session.note_lists(&welcome);
             if has_tasks(&welcome) {
-                session.note_tasks();
+                session.tasks.note();
             }
             say_initialized(gw, visit).await;
             if let Some(level) = session.noted_level() {
                 let asking = super::pool::set_level(gw, visit, &level);
                 let _ = tokio::time::timeout(gw.settings.connect_time, asking).await;
             }
+            subscribe::again(gw, visit);
         }
         // It speaks otherwise now; what was agreed with the client does not hold any more.
         Ok(_) => gw.forget_session(session).await,
@@ -259,9 +261,13 @@ pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &Visit) {
 }
 
 /// Opens a session anew that comes from another life of the gateway, or is at another address than the server is now.
-/// A process that has ended is let rest until a request needs it.
+/// A process that has ended is let rest until a request needs it, or at once where it was to tell of resources.
 pub(crate) async fn reopen_if_elsewhere(gw: &Gateway, visit: &Visit) {
-    if visit.far_session().is_some_and(|session| session.link().is_elsewhere(&visit.upstream)) {
+    let is_missed = |session: &Session| {
+        let link = session.link();
+        link.is_elsewhere(&visit.upstream) || (link.is_over() && session.watched.is_any())
+    };
+    if visit.far_session().is_some_and(|session| is_missed(session)) {
         reopen_if_over(gw, visit).await;
     }
 }

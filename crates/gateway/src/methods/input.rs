@@ -14,6 +14,7 @@ use http::StatusCode;
 use tokio::sync::oneshot;
 
 use super::server::{may_be_answered, may_be_asked, tell};
+use super::undeclared::{ASKS, lacks, may_have, undeclared};
 use crate::Gateway;
 use crate::call::{
     Bond, Errand, MOST_AT_ONCE, Paused, Permit, Question, Refusal, Trail, attend, result_text, under_our_id,
@@ -96,11 +97,11 @@ fn asked_by(answer: Value<'_>) -> Vec<&'static str> {
 
 /// Whether an answer of an upstream without sessions asks its client only what the policy lets it ask.
 pub(crate) async fn may_all_be_asked(gw: &Gateway, visit: &Visit, message: &Bytes) -> bool {
-    if visit.era() != Era::Modern || visit.crossing() != Crossing::None {
+    if visit.era() != Era::Modern {
         return true;
     }
     // Most answers do not have the word in them at all.
-    if str::from_utf8(message).is_ok_and(|text| !may_have_questions(text)) {
+    if str::from_utf8(message).is_ok_and(|text| !may_have(text, &["input_required"])) {
         return true;
     }
     match result_text(message, &gw.settings.reply) {
@@ -112,13 +113,7 @@ pub(crate) async fn may_all_be_asked(gw: &Gateway, visit: &Visit, message: &Byte
     }
 }
 
-/// Whether a text may have the words by which a client is asked, in plain letters or written otherwise.
-fn may_have_questions(text: &str) -> bool {
-    let is_plain = |at: usize| text.as_bytes().get(at + 4).is_some_and(|digit| (b'2'..=b'7').contains(digit));
-    text.contains("input_required") || text.match_indices("\\u00").any(|(at, _)| is_plain(at))
-}
-
-/// Whether what an upstream says, a result or a task, asks the client only what the policy lets it ask.
+/// Whether what an upstream says, a result or a task, asks the client only what it can be asked and the policy lets it.
 pub(super) async fn may_be_asked_by(gw: &Gateway, visit: &Visit, said: &[u8]) -> bool {
     let Ok(document) = read(said, &gw.settings.reply) else { return false };
     let Some(wanted) = document.root().get("inputRequests") else { return true };
@@ -126,13 +121,17 @@ pub(super) async fn may_be_asked_by(gw: &Gateway, visit: &Visit, said: &[u8]) ->
         let method = wanted.get("method").and_then(|method| method.as_str()).unwrap_or_default();
         // A name that is none of these may be anything, our secret, too.
         let known = INPUTS.iter().map(|(method, _)| *method).find(|known| *known == method.as_ref());
-        let is_asked = match known.filter(|_| count < MOST_AT_ONCE) {
-            Some(known) => may_be_asked(gw, visit, known).await,
-            None => false,
+        let why_not = match known.filter(|_| count < MOST_AT_ONCE) {
+            Some(_) if let Some(required) = lacks(visit, document.root()) => undeclared(required),
+            Some(known) if may_be_asked(gw, visit, known).await => continue,
+            Some(_) => return false,
+            None => Refusal::Unaddressed,
         };
-        if !is_asked {
-            return false;
-        }
+        let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+        trail.method(&visit.upstream.secrets().cut_text(&method));
+        gw.metrics.refused(why_not.code());
+        gw.write(trail.refused(&why_not)).await;
+        return false;
     }
     true
 }
@@ -182,13 +181,27 @@ pub(crate) fn wanted(visit: &Visit, message: &Bytes, limits: &Limits) -> Option<
 
 /// What an upstream with a session says of pages that the user has to visit before the call is repeated, as the result
 /// that asks a client without one; none for any other answer, and where the policy does not let it ask.
-pub(crate) async fn pages(gw: &Gateway, visit: &Visit, message: &Bytes) -> Option<String> {
+///
+/// # Errors
+/// The client has not declared that it can be asked so.
+pub(crate) async fn pages(gw: &Gateway, visit: &Visit, message: &Bytes) -> Result<Option<String>, SendError> {
     if visit.crossing() != Crossing::ToSession {
-        return None;
+        return Ok(None);
     }
-    let Ok(Said::Reply(reply)) = read_upstream(message, &gw.settings.reply) else { return None };
+    let Some(result) = pages_of(message, &gw.settings.reply) else { return Ok(None) };
+    let lacks = read(result.as_bytes(), &gw.settings.reply).ok().and_then(|result| lacks(visit, result.root()));
+    if let Some(required) = lacks {
+        return Err(SendError::Undeclared { what: ASKS, required });
+    }
+    let may_ask = may_be_asked(gw, visit, Method::Elicit.name()).await;
+    Ok(may_ask.then(|| visit.upstream.secrets().cut_json(result)))
+}
+
+/// The pages that an error names, as a result asks for them.
+fn pages_of(message: &Bytes, limits: &Limits) -> Option<String> {
+    let Ok(Said::Reply(reply)) = read_upstream(message, limits) else { return None };
     let fault = reply.error().filter(|fault| fault.code == code::URL_ELICITATION_REQUIRED.to_string())?;
-    let document = read(fault.data?.as_bytes(), &gw.settings.reply).ok()?;
+    let document = read(fault.data?.as_bytes(), limits).ok()?;
     let pages = document.root().get("elicitations")?;
     let pages: Vec<String> = pages
         .elements()
@@ -198,11 +211,8 @@ pub(crate) async fn pages(gw: &Gateway, visit: &Visit, message: &Bytes) -> Optio
             format!(r#""page-{}":{{"method":"{}","params":{params}}}"#, at + 1, Method::Elicit.name())
         })
         .collect();
-    if pages.is_empty() || !may_be_asked(gw, visit, Method::Elicit.name()).await {
-        return None;
-    }
     let result = format!(r#"{{"resultType":"input_required","inputRequests":{{{}}}}}"#, pages.join(","));
-    Some(visit.upstream.secrets().cut_json(result))
+    (!pages.is_empty()).then_some(result)
 }
 
 /// What a client answers, as the upstream wants it.
@@ -260,7 +270,7 @@ async fn ask(
     let unusable = |what: &str| SendError::Unusable(what.to_owned());
     let session = errand.visit.session().ok_or_else(|| unusable("the client has no session"))?;
     let (waiting, answer) = oneshot::channel();
-    let id = session.ask(AskedBy::Call(waiting)).ok_or_else(|| unusable("the client cannot be asked"))?;
+    let id = session.questions.ask(AskedBy::Call(waiting)).ok_or_else(|| unusable("the client cannot be asked"))?;
     let params = params.map(|params| format!(r#","params":{}"#, in_session(params, &id))).unwrap_or_default();
     line.send(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}"{params}}}"#)).await;
     let Some(answer) = attend(errand, line, answer).await else { return Ok(None) };

@@ -1,15 +1,18 @@
 //! `subscriptions/listen`: a stateless client's stream of notifications, filtered by what it may see.
 
+pub(crate) mod filter;
 mod session;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_json::{Limits, Value, read};
-use gatelodge_mcp::{Id, Method, Request, Upstream as Said, code, error, read_upstream, result};
+use gatelodge_mcp::{Id, Message, Method, Request, Upstream as Said, code, error, read_message, read_upstream, result};
+use gatelodge_policy::Reason;
 use gatelodge_store::{CallId, Outcome};
 use http::StatusCode;
 
+use self::filter::Filter;
 use super::pass::fail;
 use super::server::{MayHear, may_hear_of, unaddressed};
 use super::stream::LOOK;
@@ -25,6 +28,9 @@ use crate::telemetry::ClientSpan;
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::{Crossing, Visit};
 
+/// Denied resources of one request that are written down, each in a row of its own.
+pub(crate) const MOST_WRITTEN: usize = 64;
+
 /// How a stream ends.
 enum End {
     /// With the server's answer, as the caller gets it.
@@ -37,9 +43,12 @@ enum End {
 
 /// Holds the stream open until either side ends it.
 pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
-    let heard = match may_listen(gw, visit, request) {
-        Ok(heard) => heard,
-        Err((uri, refusal)) => return refused(gw, visit, request, trail, line, (uri, refusal)).await,
+    let Honoured { heard, denied } = honoured(gw, visit, request);
+    record(gw, visit, request, denied).await;
+    // Read anew: what was judged is what is sent.
+    let text = request.listening_only(|uri| heard.iter().any(|heard| heard.uri() == uri));
+    let Ok(Message::Request(own)) = read_message(text.as_bytes(), &gw.settings.request) else {
+        return fail(gw, request.id(), &mut trail, SendError::NotSent("it cannot be read".to_owned()), line).await;
     };
     let entry = visit.calls().and_then(|calls| calls.begin(request.id(), trail.call()));
     let under_way = entry.as_ref().map(|entry| entry.under_way.as_ref());
@@ -60,12 +69,12 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, m
     }
     let method = request.method().name();
     let hop = visit.hop(method, None);
-    let text = request.paged(&Id::string(trail.call().as_str()), None, hop.as_ref().map(|hop| &hop.own));
+    let text = own.paged(&Id::string(trail.call().as_str()), None, hop.as_ref().map(|hop| &hop.own));
     let outgoing = visit.addressed_about(Outgoing::request(text, trail.call()), method, None).within(hop);
     let end = match Permit::of_always_allowed(method, outgoing) {
         Some(permit) => {
             let span = ClientSpan::begin(visit, permit.hop(), trail.call(), gw.clock.now());
-            let end = opened(gw, visit, (request, under_way), (trail.call(), permit), &mut line).await;
+            let end = opened(gw, visit, (request, under_way), (trail.call(), permit), &heard, &mut line).await;
             if let Some(span) = span {
                 span.end_stream(end.as_ref().err());
             }
@@ -118,32 +127,39 @@ async fn unwanted(line: &mut Line, under_way: Option<&UnderWay>) {
     }
 }
 
-/// Whether the grant may hear of everything it names. Whatever it may not read, wherever it stands in the filter, the
-/// server does not learn of it.
-pub(crate) fn may_listen(
-    gw: &Gateway,
-    visit: &Visit,
-    request: &Request<'_>,
-) -> Result<Vec<MayHear>, (String, Refusal)> {
-    let named = request.params().and_then(|params| params.get("notifications")?.get("resourceSubscriptions"));
-    let uris = named.iter().flat_map(|named| named.elements()).filter_map(|uri| uri.as_str());
-    uris.map(|uri| may_hear_of(gw, visit, &uri).map_err(|reason| (uri.to_string(), Refusal::Denied(reason)))).collect()
+/// The resources that a request names: those of which the grant may hear, and the others with the reason.
+pub(crate) struct Honoured {
+    pub heard: Vec<MayHear>,
+    denied: Vec<(String, Reason)>,
 }
 
-pub(crate) async fn refused(
-    gw: &Gateway,
-    visit: &Visit,
-    request: &Request<'_>,
-    mut trail: Trail,
-    line: Line,
-    (uri, refusal): (String, Refusal),
-) {
-    gw.metrics.refused(refusal.code());
-    trail.about(visit, Some(&uri), None);
-    let facts = Facts::Resource { uri: uri.into() };
-    let (status, text) = reply::refusal(visit, &facts, &line, (request.id(), trail.call()), &refusal);
-    line.finish_with(status, text.into()).await;
-    gw.write(trail.refused(&refusal)).await
+/// The URIs of what may be heard of.
+pub(crate) fn uris(heard: &[MayHear]) -> Vec<String> {
+    heard.iter().map(|heard| heard.uri().to_owned()).collect()
+}
+
+/// What of the resources that a request names the grant may hear of. Of the others the server does not learn.
+pub(crate) fn honoured(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Honoured {
+    let named = request.params().and_then(|params| params.get("notifications")?.get("resourceSubscriptions"));
+    let (mut heard, mut denied) = (Vec::new(), Vec::new());
+    for uri in named.iter().flat_map(|named| named.elements()).filter_map(|uri| uri.as_str()) {
+        match may_hear_of(gw, visit, &uri) {
+            Ok(own) => heard.push(own),
+            Err(reason) => denied.push((uri.into_owned(), reason)),
+        }
+    }
+    Honoured { heard, denied }
+}
+
+/// Writes of what a client is not told though it asked. A list of thousands is one attempt, not thousands.
+async fn record(gw: &Gateway, visit: &Visit, request: &Request<'_>, denied: Vec<(String, Reason)>) {
+    for (uri, reason) in denied.into_iter().take(MOST_WRITTEN) {
+        let refusal = Refusal::Denied(reason);
+        gw.metrics.refused(refusal.code());
+        let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
+        trail.about(visit, Some(&uri), None);
+        gw.write(trail.refused(&refusal)).await;
+    }
 }
 
 async fn opened(
@@ -151,26 +167,27 @@ async fn opened(
     visit: &Visit,
     asked: (&Request<'_>, Option<&UnderWay>),
     (call, permit): (CallId, Permit),
+    heard: &[MayHear],
     line: &mut Line,
 ) -> Result<End, SendError> {
     let opening = tokio::time::timeout(gw.settings.call_time, gw.client.send(&visit.upstream, permit));
     let mut exchange = opening.await.unwrap_or(Err(SendError::Timeout))?;
-    pump(gw, visit, asked, call, &mut exchange, line).await
+    pump(gw, visit, asked, (call, heard), &mut exchange, line).await
 }
 
 async fn pump(
     gw: &Gateway,
     visit: &Visit,
     (request, under_way): (&Request<'_>, Option<&UnderWay>),
-    call: CallId,
+    (call, heard): (CallId, &[MayHear]),
     exchange: &mut Exchange,
     line: &mut Line,
 ) -> Result<End, SendError> {
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut look = tokio::time::interval(LOOK);
-    let mut listener = Listener::new(visit, None);
-    let wanted = Lists::named(request.params().and_then(|params| params.get("notifications")));
+    let mut listener = Listener::new(visit, heard, None);
+    let (mut asked, mut filter) = (Some(Filter::asked(request, heard)), Filter::default());
     loop {
         let message = {
             let mut next = std::pin::pin!(exchange.next());
@@ -199,26 +216,35 @@ async fn pump(
                     str::from_utf8(&text).ok().and_then(|text| retagged(text, request.id(), &gw.settings.reply));
                 return Ok(End::Answered(status, tagged.map_or(text, Bytes::from), outcome));
             }
-            Ok(Said::Notification(said)) => {
-                // Of a list that nobody asked for nobody is told, whatever the server says.
-                let is_wanted = !Lists::ALL.has(said.method()) || wanted.has(said.method());
-                if let Some(text) = unaddressed(gw, visit, &said).await.filter(|_| is_wanted) {
-                    let text = retagged(&text, request.id(), &gw.settings.reply).unwrap_or(text);
-                    line.send(&visit.upstream.secrets().cut_json(text)).await;
-                }
-                if *said.method() == Method::SubscriptionsAcknowledged {
-                    listener.promised = Some(acknowledged(request, said.params().unwrap_or_default()));
-                    listener.tell(request, line).await;
-                }
+            Ok(Said::Notification(said)) if *said.method() == Method::SubscriptionsAcknowledged => {
+                let Some(asked) = asked.take() else { continue };
+                let text = asked.only_asked(said.text()).unwrap_or_else(|| said.text().to_owned());
+                pass_on(visit, request, text, line).await;
+                filter = asked.acknowledged(said.params().unwrap_or_default());
+                listener.promised = Some(filter.lists);
+                listener.tell(request, line).await;
             }
+            // What was not asked for, nobody is told, whatever the server says.
+            Ok(Said::Notification(said)) => match unaddressed(gw, visit, &said).await {
+                Some(text) if filter.lets(&said) => pass_on(visit, request, text, line).await,
+                _ => gw.metrics.dropped(),
+            },
             Ok(Said::Request(_)) | Err(_) => gw.metrics.dropped(),
         }
     }
 }
 
-/// By what is in force somebody listens, and of which lists they hear.
+/// Passes on what a server says, under the client's own id.
+async fn pass_on(visit: &Visit, request: &Request<'_>, text: String, line: &mut Line) {
+    let text = retagged(&text, request.id(), &Limits::REPLY).unwrap_or(text);
+    line.send(&visit.upstream.secrets().cut_json(text)).await;
+}
+
+/// By what is in force somebody listens, and of what they hear.
 struct Listener {
     visit: Visit,
+    /// The resources that were named and of which they may hear.
+    uris: Vec<String>,
     /// None until they were told of which.
     promised: Option<Lists>,
     /// Whether the lists are others by now, and nobody has said so.
@@ -226,12 +252,12 @@ struct Listener {
 }
 
 impl Listener {
-    fn new(visit: &Visit, promised: Option<Lists>) -> Self {
-        Self { visit: visit.clone(), promised, is_due: false }
+    fn new(visit: &Visit, heard: &[MayHear], promised: Option<Lists>) -> Self {
+        Self { visit: visit.clone(), uris: uris(heard), promised, is_due: false }
     }
 
     /// Looks whether something else is in force, tells the client, and goes on by that. False where the stream has to
-    /// end: where the server is another one, or the grant may not hear any more of something that the client named, the
+    /// end: where the server is another one, or the grant may hear of other things that the client named than before, the
     /// client listens anew, and is told.
     async fn look(&mut self, gw: &Gateway, request: &Request<'_>, line: &mut Line) -> bool {
         let next = match gw.now(&self.visit) {
@@ -245,7 +271,7 @@ impl Listener {
         self.tell(request, line).await;
         let before = std::mem::replace(&mut self.visit, next);
         Arc::ptr_eq(&before.upstream, &self.visit.upstream)
-            && may_listen(gw, &self.visit, request).is_ok()
+            && uris(&honoured(gw, &self.visit, request).heard) == self.uris
             && self.hears_of_tasks(gw, request, line).await
     }
 
@@ -262,13 +288,6 @@ impl Listener {
             line.send(&changed_for(&method, request.id())).await;
         }
     }
-}
-
-/// Of the lists that a client wants to hear of, those that a server says it will tell of.
-fn acknowledged(request: &Request<'_>, params: &str) -> Lists {
-    let wanted = Lists::named(request.params().and_then(|params| params.get("notifications")));
-    let document = read(params.as_bytes(), &Limits::REPLY).ok();
-    wanted.and(Lists::named(document.as_ref().and_then(|document| document.root().get("notifications"))))
 }
 
 /// A notification, or the answer, tagged with the caller's own id of the request; the upstream's tag is our id.

@@ -79,8 +79,8 @@ pub(crate) async fn offered(gw: &Gateway, visit: &Visit, pages: &[Bytes], change
             warn!(server.name = %name, "the tool {tool} of `{name}` is left out for clients of 2026-07-28: {why}");
         }
     }
-    let known = settle(gw, upstream, offer.definitions()).await.map_err(Refusal::Store)?;
-    upstream.note_accepted(&known);
+    let (known, is_first) = settle(gw, upstream, offer.definitions()).await.map_err(Refusal::Store)?;
+    upstream.note_accepted(&known, is_first);
     let categories = Categories::of(upstream.categories.load_full(), upstream.name(), &known).await;
     upstream.categories.store(Some(Arc::clone(&categories)));
     offer.compare(&known, categories);
@@ -93,15 +93,16 @@ pub(crate) async fn offered(gw: &Gateway, visit: &Visit, pages: &[Bytes], change
 }
 
 impl Gateway {
-    /// Looks what was accepted and said of servers whose tools somebody has seen: those who listen are told of it.
+    /// Looks what was accepted and said of servers: those who listen are told when it is something else than before.
     pub(crate) fn look_at_accepted(&self) {
-        let servers = self.live().servers().filter(|server| server.has_been_listed()).cloned().collect::<Vec<_>>();
+        let servers = self.live().servers().cloned().collect::<Vec<_>>();
         let Some(gw) = self.own().filter(|_| !servers.is_empty()) else { return };
         let task = Arc::clone(&gw);
         gw.spawn(async move {
             for server in servers {
                 match task.pins.known(server.name()).await {
-                    Ok(known) => server.note_accepted(&known.unwrap_or_default()),
+                    Ok(Some(known)) => server.note_accepted(&known, false),
+                    Ok(None) => server.note_unknown(),
                     Err(fault) => {
                         let name = server.name();
                         warn!(server.name = %name, error = %fault, "what is accepted of `{name}` cannot be read: {fault}");
@@ -121,8 +122,9 @@ fn tell_of_misnamed(visit: &Visit, offer: &Offer) {
     }
 }
 
-/// Keeps what is offered, accepts what may be accepted without asking, and gives what is known then.
-async fn settle(gw: &Gateway, upstream: &Upstream, offered: Vec<ToolDefinition>) -> Result<Known, StoreError> {
+/// Keeps what is offered, accepts what may be accepted without asking, and gives what is known then; and whether nothing
+/// was known before.
+async fn settle(gw: &Gateway, upstream: &Upstream, offered: Vec<ToolDefinition>) -> Result<(Known, bool), StoreError> {
     let name = upstream.name();
     let accepting = upstream.config().accepting;
     let plain = without_twins(name, &offered);
@@ -134,18 +136,18 @@ async fn settle(gw: &Gateway, upstream: &Upstream, offered: Vec<ToolDefinition>)
     }
     let known = match before {
         Some(known) => Known { offered: offered.clone(), ..known },
-        None => return gw.pins.known(name).await.map(Option::unwrap_or_default),
+        None => return Ok((gw.pins.known(name).await?.unwrap_or_default(), true)),
     };
     let is_new = |tool: &&&ToolDefinition| !known.accepted.iter().any(|pin| pin.definition.name == tool.name);
     let new: Vec<(String, String)> =
         plain.iter().filter(is_new).map(|tool| (tool.name.clone(), tool.fingerprint.clone())).collect();
     if new.is_empty() || !accepting.accept_new {
-        return Ok(known);
+        return Ok((known, false));
     }
     let entry = entry(gw, name, new.len());
     match gw.pins.accept(name, new, entry).await {
         // Somebody else has asked meanwhile and was told otherwise; what is withheld now is looked at again.
-        Ok(()) | Err(StoreError::Conflict(_)) => gw.pins.known(name).await.map(Option::unwrap_or_default),
+        Ok(()) | Err(StoreError::Conflict(_)) => Ok((gw.pins.known(name).await?.unwrap_or_default(), false)),
         Err(fault) => Err(fault),
     }
 }

@@ -143,7 +143,7 @@ async fn kept_here(gw: &Gateway, visit: &Visit, message: &Message<'_>) {
         }
         Message::Response(said) => {
             trail.method("response");
-            match session.answered(said.id()) {
+            match session.questions.answered(said.id()) {
                 Some(AskedBy::Call(waiting)) => waiting.send(Bytes::copy_from_slice(said.text().as_bytes())).is_ok(),
                 Some(AskedBy::Upstream(..)) | None => false,
             }
@@ -182,7 +182,7 @@ fn response(
     said: &Response<'_>,
     trail: &mut Trail,
 ) -> Result<Option<Permit>, Box<(Refusal, Permit)>> {
-    let asked = visit.session().and_then(|session| Some((session, session.answered(said.id())?)));
+    let asked = visit.session().and_then(|session| Some((session, session.questions.answered(said.id())?)));
     match asked {
         Some((session, AskedBy::Upstream(asked, method))) => {
             if is_input(&method)
@@ -193,7 +193,7 @@ fn response(
             if let Answer::Result(result) = said.outcome()
                 && let Some(task) = made_task(result.raw(), Era::Legacy)
             {
-                session.note_client_task(task.id, method);
+                session.tasks.note_own(task.id, method);
             }
             Ok(Some(Permit::of_answer(&asked, visit.addressed(Outgoing::note(said.with_id(&asked))))))
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use gatelodge_json::Value;
 use gatelodge_mcp::bridge::{quoted, without_members};
-use gatelodge_mcp::{Method, Request, Revision};
+use gatelodge_mcp::{Declared, Method, Request, Revision};
 use gatelodge_store::{GrantId, ServerName};
 use sha2::{Digest, Sha256};
 
@@ -176,6 +176,7 @@ impl Visit {
         let side = Modern {
             revision: Revision::R2026_07_28,
             client: ClientInfo::default(),
+            declared: Declared::default(),
             params: None,
             far: Some(session),
             calls: None,

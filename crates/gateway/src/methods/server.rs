@@ -9,7 +9,7 @@ use gatelodge_policy::{Code, Decision, Reason, decide};
 use gatelodge_store::{Mode, Outcome};
 
 use super::input::may_be_asked_by;
-use super::tasks;
+use super::{tasks, undeclared};
 use crate::Gateway;
 use crate::call::{Errand, Facts, Permit, Refusal, Trail};
 use crate::lists::SUBSCRIPTION;
@@ -64,7 +64,7 @@ async fn heard(gw: &Gateway, visit: &Visit, said: &ServerNotification<'_>) -> Op
         Method::ElicitationComplete | Method::TaskStatus if visit.crossing() == Crossing::ToSession => None,
         Method::TaskChanged if visit.crossing() == Crossing::ToStateless => None,
         // Of a call that has made a task one hears until that is done.
-        Method::Progress => visit.session()?.progress_of(&said.reference()?)?.told(said),
+        Method::Progress => visit.session()?.tasks.progress_of(&said.reference()?)?.told(said),
         Method::TaskStatus | Method::TaskChanged => {
             let params = said.params()?;
             // A task that waits for the client says what it asks.
@@ -74,7 +74,7 @@ async fn heard(gw: &Gateway, visit: &Visit, said: &ServerNotification<'_>) -> Op
         }
         Method::Cancelled => {
             // The upstream takes back what it asked.
-            let asked = visit.session()?.taken_back(&said.reference()?)?;
+            let asked = visit.session()?.questions.taken_back(&said.reference()?)?;
             said.referring_to(&Id::string(&asked))
         }
         Method::LogMessage if visit.far_session().is_some_and(|session| !session.takes_log) => None,
@@ -185,10 +185,10 @@ async fn settled<T>(
     let name = asked.method().name();
     // What a server calls its question may be anything, our secret, too.
     trail.method(&visit.upstream.secrets().cut_text(name));
-    let may_ask = match tasks::of_client(gw, visit, asked) {
+    let may_ask = undeclared::may_ask(visit, asked).and_then(|()| match tasks::of_client(gw, visit, asked) {
         Some(asked_for) => asked_for.and_then(|method| may_ask(gw, visit, &method, &mut trail)),
         None => may_ask(gw, visit, name, &mut trail),
-    };
+    });
     match may_ask.and_then(|()| place()) {
         Ok(placed) => {
             gw.write(trail.outcome(Outcome::Ok, None)).await;
@@ -207,7 +207,7 @@ async fn settled<T>(
 /// A place among what the client is asked, and the id to ask it under.
 fn place(visit: &Visit, asked: &ServerRequest<'_>) -> Result<String, Refusal> {
     let to = AskedBy::Upstream(asked.id().clone().into_owned(), asked.method().name().to_owned());
-    let asked_as = visit.session().and_then(|session| session.ask(to));
+    let asked_as = visit.session().and_then(|session| session.questions.ask(to));
     asked_as.ok_or(Refusal::Unaddressed)
 }
 

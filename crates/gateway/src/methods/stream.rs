@@ -5,18 +5,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_mcp::bridge::quoted;
-use gatelodge_mcp::{KEEP_ALIVE, Method, Revision, Upstream as Said, read_upstream};
+use gatelodge_mcp::{KEEP_ALIVE, Method, Revision, ServerNotification, Upstream as Said, read_upstream};
 use gatelodge_store::Outcome;
 use http::{HeaderValue, Response, StatusCode};
 use tokio::sync::{Notify, mpsc};
 
 use super::initialize::{again, reopen_if_elsewhere};
+use super::listen::filter::Filter;
 use super::server::{question, unaddressed};
 use crate::Gateway;
 use crate::call::{Permit, Refusal, Room, Trail};
 use crate::http::body::Body;
 use crate::http::reply;
-use crate::lists::changed as changed_list;
+use crate::lists::{Lists, changed as changed_list};
 use crate::now::Now;
 use crate::session::{Place, STANDALONE, Session};
 use crate::upstream::{Exchange, Outgoing, SendError};
@@ -188,16 +189,17 @@ pub(crate) async fn follow(
     // Which opening of the session was made because the upstream had forgotten it.
     let mut reopened = None;
     // Kept with the session, which forgets it when it is opened anew.
-    set_heard(visit, last);
+    set_heard(visit, last, openings(visit));
     loop {
         reopen_if_elsewhere(gw, visit).await;
+        let opening = openings(visit);
         let last = visit.far_session().and_then(|session| session.heard());
         let Some(permit) = to_hear(gw, visit, last) else { return std::future::pending().await };
         match gw.client.send(&visit.upstream, permit).await {
             Ok(mut exchange) if exchange.is_stream() => {
                 reopened = None;
                 tokio::select! {
-                    () = pump(gw, visit, &mut exchange, events, written) => {}
+                    () = pump(gw, visit, &mut exchange, opening, events, written) => {}
                     // What is heard of has changed, so the stream is opened anew, at once.
                     () = changed(visit) => continue,
                 }
@@ -207,19 +209,19 @@ pub(crate) async fn follow(
                 }
                 let (id, retry) = exchange.left_at();
                 pause = retry.unwrap_or(AGAIN).clamp(SHORTEST, AT_MOST);
-                set_heard(visit, id);
+                set_heard(visit, id, opening);
             }
             Ok(exchange) if exchange.status == StatusCode::METHOD_NOT_ALLOWED => return std::future::pending().await,
             Err(SendError::Status(405)) => return std::future::pending().await,
             // Not there now, or it has forgotten the session or the event.
             answer => {
                 pause = (pause * 2).min(AT_MOST);
-                if is_forgotten(&answer) && reopened != visit.far_session().map(|session| session.openings()) {
+                if is_forgotten(&answer) && reopened != opening {
                     reopened = reopen(gw, visit).await;
                     pause = AGAIN;
                 }
                 if !matches!(answer, Err(SendError::NotSent(_) | SendError::Gone(_))) {
-                    set_heard(visit, None);
+                    set_heard(visit, None, opening);
                 }
             }
         }
@@ -242,10 +244,15 @@ async fn reopen(gw: &Gateway, visit: &Visit) -> Option<u64> {
     Some(session.openings())
 }
 
-/// Notes the last event that was heard of the upstream's stream.
-fn set_heard(visit: &Visit, last: Option<HeaderValue>) {
-    if let Some(session) = visit.far_session() {
-        session.set_heard(last);
+/// Which opening of the session it is; none where the upstream has none.
+fn openings(visit: &Visit) -> Option<u64> {
+    visit.far_session().map(|session| session.openings())
+}
+
+/// Notes the last event that was heard of the upstream's stream, in which opening of the session.
+fn set_heard(visit: &Visit, last: Option<HeaderValue>, opening: Option<u64>) {
+    if let Some((session, opening)) = visit.far_session().zip(opening) {
+        session.set_heard(last, opening);
     }
 }
 
@@ -254,7 +261,7 @@ fn to_hear(gw: &Gateway, visit: &Visit, last: Option<HeaderValue>) -> Option<Per
     let Some(session) = visit.session().filter(|session| session.is_far_stateless()) else {
         return Some(Permit::to_hear(visit, last));
     };
-    let uris: Vec<String> = session.watched.all().iter().map(|uri| quoted(uri)).collect();
+    let uris: Vec<String> = session.watched.to_hear().iter().map(|uri| quoted(uri)).collect();
     let (call, method) = (gw.new_call(), Method::Listen.name());
     let text = format!(
         r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"notifications":{{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":[{}]}}}}}}"#,
@@ -274,11 +281,17 @@ async fn pump(
     gw: &Gateway,
     visit: &Visit,
     exchange: &mut Exchange,
+    opening: Option<u64>,
     events: &mpsc::Sender<Bytes>,
     written: impl Fn(&str) -> Bytes,
 ) {
+    let mut filter = None;
     while let Ok(Some(message)) = exchange.next().await {
         let text = match read_upstream(&message, &gw.settings.reply) {
+            Ok(Said::Notification(said)) if !is_asked(visit, &mut filter, &said) => {
+                gw.metrics.dropped();
+                None
+            }
             Ok(Said::Notification(said)) => unaddressed(gw, visit, &said).await,
             Ok(Said::Request(asked)) => question(gw, visit, &asked).await,
             Ok(Said::Reply(_)) | Err(_) => {
@@ -293,6 +306,18 @@ async fn pump(
             let Ok(place) = events.reserve().await else { return };
             place.send(written(&text));
         }
-        set_heard(visit, exchange.left_at().0);
+        set_heard(visit, exchange.left_at().0, opening);
     }
+}
+
+/// Whether a notification is one that was asked for, and that the server has said it tells of. In a session of its own a
+/// server tells what it likes.
+fn is_asked(visit: &Visit, filter: &mut Option<Filter>, said: &ServerNotification<'_>) -> bool {
+    let Some(session) = visit.session().filter(|session| session.is_far_stateless()) else { return true };
+    if *said.method() == Method::SubscriptionsAcknowledged && filter.is_none() {
+        let params = said.params().unwrap_or_default();
+        let asked = Filter::of(Lists::ALL, session.watched.all(), session.wants_log());
+        *filter = Some(asked.acknowledged(params));
+    }
+    filter.as_ref().is_some_and(|filter| filter.lets(said))
 }

@@ -28,9 +28,10 @@ pub(crate) async fn request(gw: &Gateway, visit: &Visit, request: &Request<'_>, 
     if !is_known(visit, request.method()) {
         return call::carry(gw, visit, request, &method, trail, line).await;
     }
-    if matches!(visit.side, Side::Modern(_)) && !request.meta().declares_tasks() {
+    if matches!(&visit.side, Side::Modern(modern) if !modern.declared.has_tasks()) {
         let what = "the client has not declared the extension for tasks";
-        let text = error(Some(request.id()), code::MISSING_CLIENT_CAPABILITY, what, Some(REQUIRED_FOR_TASKS));
+        let data = format!(r#"{{"requiredCapabilities":{REQUIRED_FOR_TASKS}}}"#);
+        let text = error(Some(request.id()), code::MISSING_CLIENT_CAPABILITY, what, Some(&data));
         line.finish_with(StatusCode::BAD_REQUEST, text.into()).await;
         return gw.write(trail.rejected(code::MISSING_CLIENT_CAPABILITY, what)).await;
     }

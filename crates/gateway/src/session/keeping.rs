@@ -15,6 +15,7 @@ use http::StatusCode;
 use tokio::sync::Semaphore;
 use tracing::warn;
 
+use super::watched::Watched;
 use super::{ID_BYTES, Session, lock};
 use crate::Gateway;
 use crate::live::LiveGrant;
@@ -95,6 +96,14 @@ impl Gateway {
         }
     }
 
+    /// Keeps what a session listens for, if the session is kept.
+    pub(crate) async fn keep_watched(&self, watched: &Watched) {
+        let (id, uris) = watched.row();
+        if let Err(fault) = in_time(self.keeping.rows.watch(id, uris)).await {
+            warn!(error = %fault, "what a session listens for will not survive a restart of the gateway: {fault}");
+        }
+    }
+
     /// Finds a session by its id: here, or among those that were kept. One of another grant is not there.
     ///
     /// # Errors
@@ -164,7 +173,7 @@ impl Gateway {
     pub(crate) fn end_session(&self, session: &Session) {
         lock(&self.keeping.gone).add(session.hash());
         self.sessions.remove(session.id());
-        session.forget_asked();
+        session.questions.forget();
     }
 
     /// Notes which sessions are in use, and forgets those that are not any more.

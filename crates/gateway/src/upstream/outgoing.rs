@@ -35,6 +35,9 @@ pub(crate) enum SendError {
     /// It had forgotten the session, which is open again. It has most likely not looked at the request, but who knows.
     #[error("the server had forgotten the session; it is open again, and the call can be sent again")]
     Forgotten,
+    /// It answered with what the client has not declared that it takes.
+    #[error("the server {what}: {required}")]
+    Undeclared { what: &'static str, required: &'static str },
 }
 
 impl SendError {
@@ -43,7 +46,9 @@ impl SendError {
         match self {
             Self::NotSent(_) => Outcome::NotSent,
             Self::Timeout => Outcome::Timeout,
-            Self::Gone(_) | Self::Unusable(_) | Self::Status(_) | Self::Forgotten => Outcome::Gone,
+            Self::Gone(_) | Self::Unusable(_) | Self::Status(_) | Self::Forgotten | Self::Undeclared { .. } => {
+                Outcome::Gone
+            }
         }
     }
 
@@ -64,6 +69,7 @@ impl SendError {
             Self::Timeout => "timeout".to_owned(),
             Self::Status(status) => status.to_string(),
             Self::Forgotten => "forgotten".to_owned(),
+            Self::Undeclared { .. } => "undeclared".to_owned(),
         }
     }
 
@@ -73,7 +79,7 @@ impl SendError {
             Self::NotSent(why) => Self::NotSent(secrets.cut_text(&why)),
             Self::Gone(why) => Self::Gone(secrets.cut_text(&why)),
             Self::Unusable(why) => Self::Unusable(secrets.cut_text(&why)),
-            other @ (Self::Timeout | Self::Status(_) | Self::Forgotten) => other,
+            other @ (Self::Timeout | Self::Status(_) | Self::Forgotten | Self::Undeclared { .. }) => other,
         }
     }
 }

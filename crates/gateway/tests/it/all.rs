@@ -1,11 +1,11 @@
 //! `/mcp`: all servers of a grant under one URL, each under its own names, policy and limits.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
-use std::time::Duration;
-
 use gatelodge_store::Kind;
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, TestGateway, json_response, tool};
 use serde_json::{Value, json};
+
+use super::rows_kit::until;
 
 const OPEN: &str = r#"{"version":"1","default":"deny","tools":{"*":{},"wipe":{"action":"deny"}},"hide":["secret"],
     "resources":{"note://*":{}},"prompts":{"*":{}}}"#;
@@ -264,10 +264,9 @@ async fn a_session_for_all_is_its_grants_own_and_of_no_single_server() {
     let headers = [("Authorization", bearer.as_str()), ("Mcp-Session-Id", &session)];
     assert_eq!(gw.raw("DELETE", "/mcp", &headers, b"").await.status, 204);
     assert_eq!(gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await.status, 404);
-    tokio::time::sleep(Duration::from_millis(200)).await;
     for upstream in [&desk, &zoo] {
-        let ended = upstream.hits().into_iter().filter(|hit| hit.line.starts_with("DELETE")).count();
-        assert_eq!(ended, 1, "the session at each server is ended");
+        let ended = || upstream.hits().into_iter().filter(|hit| hit.line.starts_with("DELETE")).count();
+        until("the session at each server is ended", || ended() == 1).await;
     }
 }
 

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
 use serde_json::{Value, json};
 
+use super::rows_kit::gone;
+
 const OPEN: &str = r#"{"version":"1","default":"deny","tools":{"*":{}},"resources":{"*":{}},"prompts":{"*":{}}}"#;
 const MARK: &str = "gatelodge/unavailable";
 
@@ -122,8 +124,7 @@ async fn a_call_to_a_server_that_is_gone_says_so_and_what_is_hidden_stays_hidden
     let policy = r#"{"version":"1","default":"deny","tools":{"feed":{}}}"#;
     let gw = TestGateway::builder().policy(OPEN).at_all().and_server("zoo", &zoo.url(), policy).start(&desk).await;
     assert_eq!(names(&listed(&gw).await.0), ["desk__read", "zoo__feed"]);
-    zoo.stop();
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    gone(&zoo).await;
     let (list, _) = listed(&gw).await;
     assert_eq!(names(&list), ["desk__read", "zoo__feed"]);
     assert!(list["tools"][0].get("_meta").is_none());

@@ -159,16 +159,21 @@ fn listening(uris: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": "l", "method": "subscriptions/listen", "params": {"notifications": wanted, "_meta": meta}})
 }
 
+fn subscribing(uris: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": "s", "method": "resources/subscribe", "params": {"uri": uris[0]}})
+}
+
 /// Opens the stream by which a client hears, and waits until it does.
 async fn listens(gw: &TestGateway, client: Client, path: &str) -> Ear {
     let uris = if path == "/mcp" { json!(["x-desk+note://1"]) } else { json!(["note://1"]) };
     let mut ear = match client {
         Client::Session => {
             gw.initialize().await;
+            gw.send(&subscribing(&uris)).await;
             over_http(gw, path, None).await
         }
         Client::Stateless => over_http(gw, path, Some(&listening(&uris))).await,
-        Client::Sse => by_sse(gw).await,
+        Client::Sse => by_sse(gw, &uris).await,
         Client::Lines | Client::StatelessLines => over_lines(gw, client, &uris).await,
     };
     if client.is_stateless() {
@@ -196,8 +201,10 @@ async fn over_http(gw: &TestGateway, path: &str, listening: Option<&Value>) -> E
     Ear::of(stream, None)
 }
 
-async fn by_sse(gw: &TestGateway) -> Ear {
+async fn by_sse(gw: &TestGateway, uris: &Value) -> Ear {
     let mut caller = SseCaller::greeted(gw, "2025-11-25").await;
+    caller.post(&subscribing(uris).to_string()).await;
+    caller.event().await.expect("an answer");
     let (heard, messages) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         // A line within a few seconds is what the caller takes for granted; here it may be quiet.
@@ -223,6 +230,9 @@ async fn over_lines(gw: &TestGateway, client: Client, uris: &Value) -> Ear {
     let mut ear = Ear::of(answers, Some(own));
     if client == Client::Lines {
         assert_eq!(ear.next().await["id"], 0);
+        let own = ear.input.as_mut().expect("an end of its own");
+        own.write_all(format!("{}\n", subscribing(uris)).as_bytes()).await.expect("it can be written");
+        assert_eq!(ear.next().await["id"], "s");
     }
     ear
 }
@@ -434,6 +444,22 @@ async fn what_a_person_accepts_or_says_of_tools_is_told() {
         gw.say("wipe", Category::Destructive, false).await;
         assert_eq!(ear.next().await["method"], TOOLS, "{case}: classified");
     }
+}
+
+#[tokio::test]
+async fn what_a_person_accepts_before_anybody_asks_in_this_life_is_told() {
+    let accepting = Accepting { review: true, ..Accepting::default() };
+    let upstream = server(false, json!({"listChanged": true}), &Arc::default()).await;
+    let mut gw = TestGateway::builder().policy(BEFORE).accepting(accepting).start(&upstream).await;
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    assert_eq!(gw.send(&list).await.message()["result"]["tools"], json!([]));
+    gw.restart().await;
+    let asked = || upstream.hits().iter().filter(|hit| hit.method() == "tools/list").count();
+    let before = asked();
+    let mut ear = listens(&gw, Client::Session, "/mcp/desk").await;
+    gw.accept_all().await;
+    assert_eq!(ear.next().await["method"], TOOLS, "accepted");
+    assert_eq!(asked(), before, "nobody has asked for a list since the gateway began");
 }
 
 #[tokio::test]

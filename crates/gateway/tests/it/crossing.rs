@@ -19,7 +19,7 @@ const SECRET: &str = "canary_of_the_header";
 
 fn request(id: i64, method: &str, mut params: Value) -> String {
     params["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": VERSION,
-        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}, "sampling": {}, "roots": {}}});
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}});
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
 }
 

@@ -296,7 +296,10 @@ fn modern_server(hit: &Hit) -> Option<Script> {
                 event(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
             };
             let events = [
-                told("notifications/subscriptions/acknowledged", json!({"notifications": {}})),
+                told(
+                    "notifications/subscriptions/acknowledged",
+                    json!({"notifications": message["params"]["notifications"]}),
+                ),
                 told("notifications/resources/updated", json!({"uri": "note://desk/1"})),
             ];
             Some(event_response(&events.concat()))

@@ -130,7 +130,8 @@ impl Side {
 
     /// A handshake in which both sides can do what nobody has heard of.
     async fn handshake(&self, chance: &mut Chance, key: &str) -> Option<String> {
-        let capabilities = chance.object(3, true, &[]);
+        let asked = ["elicitation", "sampling", "roots"].map(|name| (name, "{}".to_owned()));
+        let capabilities = chance.object(3, true, &asked);
         let client = chance.object(1, true, &[("name", "\"odd\"".to_owned()), ("version", "\"1\"".to_owned())]);
         let params =
             [("protocolVersion", "\"2025-11-25\"".to_owned()), ("capabilities", capabilities), ("clientInfo", client)];
@@ -255,12 +256,19 @@ impl Side {
     /// A stream of notifications that were asked for, tagged with the request's id.
     async fn listen(&self, chance: &mut Chance, count: usize) {
         let tag = [("io.modelcontextprotocol/subscriptionId", ID.to_owned())];
-        let mut texts: Vec<String> = (0..count).map(|_| said::notification(chance, &tag)).collect();
+        let wanted = r#"{"x":1.10,"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}"#;
+        let mut texts = vec![format!(
+            r#"{{"method":"notifications/subscriptions/acknowledged", "jsonrpc":"2.0","params":{{"y":1.10,"notifications":{wanted},"_meta":{{"{}":{ID}}}}}}}"#,
+            tag[0].0
+        )];
+        // Of pages that were visited nobody is told in this revision.
+        let told = (0..count).map(|_| said::notification(chance, &tag));
+        texts.extend(told.filter(|text| !text.contains("elicitation/complete")));
         texts.push(format!(r#"{{"result" : {{"resultType":"complete"}},"jsonrpc":"2.0","id":{ID}}}"#));
         self.echo.will("listen", Script { texts: texts.clone(), is_stream: true });
-        let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+        let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":"debug"}"#;
         let request = format!(
-            r#"{{"jsonrpc":"2.0","id":"own","method":"subscriptions/listen","x-case":"listen","params":{{"_meta":{meta},"notifications":{{"x":1.10,"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":"own","method":"subscriptions/listen","x-case":"listen","params":{{"_meta":{meta},"notifications":{wanted}}}}}"#
         );
         let got = self.post("subscriptions/listen", None, request.clone()).await;
         let seen = self.echo.seen("listen", &format!("{:?}", got.texts));

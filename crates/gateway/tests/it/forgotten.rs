@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gatelodge_gateway::Settings;
-use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, TestGateway, json_response, tool};
+use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::rows_kit::{begin_in_session, event, read_for, read_until, result_of, stream as streamed, until};
+use super::rows_kit::{
+    begin_in_session, chunk, event, open_stream, read_for, read_until, result_of, stream as streamed, until,
+};
 
 const OPEN: &str = r#"{"version":"1","default":"deny","tools":{"*":{}},"resources":{"*":{}},"prompts":{"*":{}}}"#;
 const VERSION: &str = "2026-07-28";
@@ -266,4 +268,48 @@ async fn a_server_that_has_no_stream_and_says_so_by_404_is_not_greeted_again_and
     until("it is asked three times for its stream", || asked() >= 3).await;
     drop(read_for(&mut ear, Duration::from_millis(50)).await);
     assert_eq!(reached(&refusing, "initialize"), 2, "once by the client, and once more");
+}
+
+#[tokio::test]
+async fn an_event_of_a_session_that_was_forgotten_is_not_named_in_the_one_that_follows() {
+    let (lives, told) = (Arc::new(AtomicUsize::new(1)), Arc::new(tokio::sync::Notify::new()));
+    let (own, speak) = (Arc::clone(&lives), Arc::clone(&told));
+    let upstream = FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| {
+        let session = format!("s-{}", own.load(Ordering::Acquire));
+        let is_known = hit.header("mcp-session-id") == Some(&session);
+        match hit.method().as_str() {
+            "initialize" => {
+                let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}});
+                let head = format!("mcp-session-id: {session}\r\n");
+                Some(json_response("200 OK", &head, &result_of(hit, &result).to_string()))
+            }
+            "server/discover" => None,
+            _ if !is_known => Some(json_response("404 Not Found", "", "")),
+            _ if hit.line.starts_with("GET") => {
+                let said = |number: u8| {
+                    let message = json!({"jsonrpc": "2.0", "method": "notifications/vendor/news", "params": {"n": number}});
+                    Step::Write(chunk(&format!("id: {session}-{number}\nretry: 50\n{}", event(&message))))
+                };
+                let mut script = open_stream();
+                script.extend([said(1), Step::Until(Arc::clone(&speak)), said(2), Step::Write(b"0\r\n\r\n".to_vec())]);
+                Some(script)
+            }
+            _ => None,
+        }
+    })
+    .await;
+    let gw = TestGateway::with_policy(OPEN, &upstream).await;
+    gw.initialize().await;
+    let mut ear = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    read_until(&mut ear, r#""n":1"#, 1).await;
+    lives.store(2, Ordering::Release);
+    // Somebody finds out and opens the session anew, while the stream of the one before goes on.
+    gw.call("read", json!({})).await;
+    told.notify_one();
+    read_until(&mut ear, r#""n":1"#, 1).await;
+    let heard = upstream.hits().into_iter().filter(|hit| hit.line.starts_with("GET"));
+    let heard: Vec<_> = heard
+        .map(|hit| (hit.header("mcp-session-id").map(str::to_owned), hit.header("last-event-id").map(str::to_owned)))
+        .collect();
+    assert_eq!(heard, [(Some("s-1".to_owned()), None), (Some("s-2".to_owned()), None)]);
 }

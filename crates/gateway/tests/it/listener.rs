@@ -65,13 +65,13 @@ async fn connections_beyond_the_bound_are_closed_and_room_comes_back() {
     let settings = Settings { connections: 2, ..Settings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     let held = [TcpStream::connect(gw.address).await.expect("one"), TcpStream::connect(gw.address).await.expect("two")];
-    tokio::time::sleep(Duration::from_millis(100)).await;
     let mut third = TcpStream::connect(gw.address).await.expect("three");
     let mut nothing = Vec::new();
     let _ = tokio::time::timeout(Duration::from_secs(2), third.read_to_end(&mut nothing)).await.expect("closed");
     assert!(nothing.is_empty());
     drop(held);
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let heard = async { while gw.post(&[], "{}").await.status == 0 {} };
+    tokio::time::timeout(Duration::from_secs(5), heard).await.expect("there is room again");
     assert_eq!(gw.call("read", json!({})).await.text(), "{}");
 }
 

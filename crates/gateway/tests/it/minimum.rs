@@ -138,6 +138,55 @@ async fn a_stateless_client_is_new_enough_and_hears_only_of_what_it_may_speak() 
     assert_refused(&gw.post(&[], &handshake("2025-11-25")).await.message()["error"], STATELESS, "2025-11-25");
 }
 
+/// A server that names revisions where it is asked for them; one that names only the last has no handshake.
+async fn naming(named: Value) -> FakeUpstream {
+    FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| match hit.method().as_str() {
+        "server/discover" => {
+            let result = json!({"resultType": "complete", "supportedVersions": named, "capabilities": {"tools": {}}});
+            let text = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}).to_string();
+            Some(json_response("200 OK", "", &text))
+        }
+        "initialize" if named == json!([STATELESS]) => Some(json_response("404 Not Found", "", "")),
+        _ => server(hit),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn whoever_asks_for_what_is_not_spoken_is_told_of_what_truly_is() {
+    let (stateless, older, both) = (json!([STATELESS]), json!(["2025-06-18"]), json!([STATELESS, "2025-06-18"]));
+    for (named, minimum, alone, in_session) in [
+        (&stateless, None, &stateless, None),
+        // It says nothing of handshakes, and we shake hands for it.
+        (&stateless, Some(Revision::R2025_11_25), &stateless, Some(json!([STATELESS, "2025-11-25"]))),
+        (&stateless, Some(Revision::R2026_07_28), &stateless, Some(stateless.clone())),
+        (&both, None, &both, None),
+        (&both, Some(Revision::R2025_11_25), &stateless, Some(stateless.clone())),
+        // It knows of sessions alone, and we have them for those who do not.
+        (&older, None, &both, None),
+        (&older, Some(Revision::R2025_06_18), &both, Some(both.clone())),
+        (&older, Some(Revision::R2025_11_25), &stateless, Some(stateless.clone())),
+    ] {
+        let case = format!("{named} {minimum:?}");
+        let upstream = naming(named.clone()).await;
+        let gw = TestGateway::with_policy(ALL, &upstream).await;
+        gw.change_grants(|grants| grants[0].minimum_revision = minimum);
+        assert_eq!(ask_stateless(&gw, STATELESS).await.status, 200, "{case}");
+        let unknown = ask_stateless(&gw, "2099-01-01").await.message()["error"].clone();
+        assert_eq!((&unknown["code"], &unknown["data"]["supported"]), (&json!(-32022), alone), "{case}");
+        let Some(supported) = in_session else { continue };
+        let refused = gw.post(&[], &handshake("2025-03-26")).await.message()["error"].clone();
+        assert_eq!(refused["data"]["supported"], supported, "{case}");
+        for revision in supported.as_array().expect("a list").iter().filter_map(Value::as_str) {
+            let is_spoken = match revision {
+                STATELESS => ask_stateless(&gw, revision).await.message()["result"].is_object(),
+                _ => gw.post(&[], &handshake(revision)).await.message()["result"]["protocolVersion"] == revision,
+            };
+            assert!(is_spoken, "{revision} of {case}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn the_older_transport_is_refused_by_its_handshake() {
     let (upstream, gw) = desk(Revision::R2025_06_18).await;

@@ -260,6 +260,10 @@ impl SessionRows for Broken {
         SessionRows::find(self.rows()?, id).await
     }
 
+    async fn watch(&self, id: IdHash, uris: Vec<String>) -> Result<(), StoreError> {
+        self.rows()?.watch(id, uris).await
+    }
+
     async fn touch(&self, ids: Vec<IdHash>, at: Timestamp) -> Result<(), StoreError> {
         self.rows()?.touch(ids, at).await
     }

@@ -5,6 +5,8 @@ use gatelodge_store::{Kind, Outcome};
 use gatelodge_testkit::{FakeUpstream, TestGateway};
 use serde_json::json;
 
+use super::rows_kit::gone;
+
 const POLICY: &str = r#"{"version":"1","default":"deny","hide":["secret_*"],"tools":{
     "read_note":{}, "secret_note":{}, "wipe":{"action":"deny","reason":"Nobody wipes."},
     "send_mail":{"action":"approve"},
@@ -167,8 +169,7 @@ async fn what_was_taken_for_a_call_that_could_not_be_sent_is_given_back_and_told
     let pay = json!({"amount": 5, "currency": "eur"});
     gw.call("pay", pay.clone()).await;
     // The offer is known; now the server goes away.
-    upstream.stop();
-    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    gone(&upstream).await;
     let rows = gw.rows().await.len();
     let answer = gw.call("pay", pay).await;
 

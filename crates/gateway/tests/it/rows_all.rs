@@ -255,12 +255,12 @@ fn listed(answer: &Value) -> Vec<String> {
 #[tokio::test]
 async fn what_one_server_is_asked_for_all_takes_room_at_that_server_and_once_of_the_grant() {
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
-    let (_, _, gw) = two(Settings { in_flight_per_grant: 1, ..Settings::default() }).await;
+    let (desk, _, gw) = two(Settings { in_flight_per_grant: 1, ..Settings::default() }).await;
     gw.initialize().await;
     assert_eq!(listed(&gw.send(&list).await.message()).len(), 6, "two servers are asked by one request of the grant");
     let slow = call("desk__slow");
     let meanwhile = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        until("the call arrives", || desk.calls().len() == 1).await;
         (gw.send(&list).await, gw.send(&call("zoo__read")).await)
     };
     let (answer, (refused, busy)) = tokio::join!(gw.send(&slow), meanwhile);
@@ -304,4 +304,24 @@ async fn one_stream_for_all_servers_is_one_stream_of_the_grant() {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+#[tokio::test]
+async fn t6_a_method_that_the_revision_does_not_have_is_unknown_here_as_well() {
+    let (desk, _zoo, gw) = two(Settings::default()).await;
+    let one = Caller::of(&gw);
+    for caller in [one, one.at_all()] {
+        for method in ["tasks/result", "tasks/list", "ping", "resources/subscribe", "logging/setLevel"] {
+            for task in ["desk__t1", "nobody__t1", "t1"] {
+                let params = json!({"taskId": task, "uri": "x-desk+note://1"});
+                let answer = caller.ask_under(None, method, params, &json!({"extensions": {EXTENSION: {}}})).await;
+                assert_eq!((answer.status, answer.code()), (404, -32601), "{method} {task}: {}", answer.body);
+            }
+        }
+    }
+    gw.initialize().await;
+    let update = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/update", "params": {"taskId": "desk__t1"}});
+    let answer = gw.send(&update).await;
+    assert_eq!((answer.status, answer.code()), (200, -32601), "nor one that came later: {}", answer.body);
+    assert!(!desk.hits().iter().any(|hit| hit.method().starts_with("tasks/")), "nothing reaches a server");
 }

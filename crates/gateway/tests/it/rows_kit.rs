@@ -51,7 +51,7 @@ impl<'a> Caller<'a> {
     }
 
     pub async fn ask(self, method: &str, params: Value) -> Answer {
-        self.ask_as(method, params, &json!({"elicitation": {}, "sampling": {}, "extensions": {EXTENSION: {}}})).await
+        self.ask_as(method, params, &json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}, "extensions": {EXTENSION: {}}})).await
     }
 
     pub async fn call(self, tool: &str, arguments: Value) -> Answer {
@@ -156,6 +156,20 @@ pub async fn until(what: &str, is_so: impl Fn() -> bool) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     panic!("never: {what}");
+}
+
+/// Has a server go away, and waits until nobody can connect to it.
+pub async fn gone(upstream: &FakeUpstream) {
+    upstream.stop();
+    let url = upstream.url();
+    let address = url.trim_start_matches("http://").trim_end_matches("/mcp");
+    for _ in 0..250 {
+        if TcpStream::connect(address).await.is_err() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("it does not go away");
 }
 
 /// Runs cases beside one another: most of the time they wait.

@@ -276,8 +276,7 @@ fn subscribed(hit: &Hit) -> Option<Script> {
         let params = json!({"uri": uri, "_meta": meta});
         event(&json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params}))
     });
-    let first =
-        json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {"_meta": meta}});
+    let first = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {"notifications": hit.message()["params"]["notifications"], "_meta": meta}});
     Some(silent_stream(&(event(&first) + &told.collect::<String>())))
 }
 

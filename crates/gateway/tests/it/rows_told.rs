@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gatelodge_store::Kind;
 use gatelodge_testkit::{FakeUpstream, Hit, Script, SseCaller, Step, TestGateway, json_response, tool};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, DuplexStream};
@@ -308,6 +309,28 @@ async fn p3_a_task_that_waits_is_not_told_of_if_the_client_must_not_be_asked() {
         let rest = ear.rest().await;
         assert_eq!(methods(&rest).iter().filter(|method| **method == TASKS).count(), wanted, "{policy}: {rest:?}");
     }
+}
+
+#[tokio::test]
+async fn p9_a_task_that_asks_what_nobody_can_be_asked_is_not_told_of_and_that_is_written() {
+    let speak = Arc::new(Notify::new());
+    let asks = json!({"e": {"method": "vendor/ask", "params": {}}});
+    let told = Told {
+        able: json!({"tools": {}, "extensions": {EXTENSION: {}}}),
+        promises: json!({"taskIds": ["read"]}),
+        says: vec![(TASKS, json!({"taskId": "read", "status": "input_required", "inputRequests": asks}))],
+        speak: Arc::clone(&speak),
+    };
+    let desk = told.start(true).await;
+    let gw = TestGateway::with_policy(ALL, &desk).await;
+    Caller::of(&gw).call("read", json!({})).await;
+    let mut ear = listens(&gw, Way::Stateless, &json!({"taskIds": ["read"]})).await;
+    speak.notify_waiters();
+    let rest = ear.rest().await;
+    assert!(!methods(&rest).contains(&TASKS), "{rest:?}");
+    let rows = gw.rows().await;
+    let row = rows.iter().find(|row| row.record.method.as_deref() == Some("vendor/ask")).expect("a row");
+    assert_eq!(row.record.kind, Kind::Refused);
 }
 
 #[tokio::test]

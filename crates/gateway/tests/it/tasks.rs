@@ -320,7 +320,11 @@ fn modern(hit: &Hit) -> Option<Script> {
                 format!("data: {}\n\n", json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": params}))
             };
             let end = json!({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete"}});
-            Some(event_response(&format!("{}{}data: {end}\n\n", told("t1"), told("theirs"))))
+            let meta = json!({"io.modelcontextprotocol/subscriptionId": id});
+            let params = json!({"notifications": params["notifications"], "_meta": meta});
+            let first =
+                json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params});
+            Some(event_response(&format!("data: {first}\n\n{}{}data: {end}\n\n", told("t1"), told("theirs"))))
         }
         _ => None,
     }

@@ -38,16 +38,26 @@ impl Request<'_> {
         Some((server.to_owned(), splice(self.text(), vec![edit])))
     }
 
-    /// What a request to listen names that is of no server, or of one that is not among these: a URI or a task.
-    pub fn listens_past(&self, is_known: impl Fn(&str) -> bool) -> Option<Past> {
+    /// What a request to listen names that is of no server, or of one that is not among these: URIs and tasks.
+    pub fn listens_past(&self, is_known: impl Fn(&str) -> bool) -> Vec<Past> {
         let is_of_any = |server: Option<&str>| server.is_some_and(&is_known);
         // What is no text names nothing.
         let text = |value: Value<'_>| value.as_str().map_or_else(|| value.raw().to_owned(), |text| text.into_owned());
-        let mut uris = self.listened("resourceSubscriptions").map(text);
-        let mut tasks = self.listened("taskIds").map(text);
-        let uri = uris.find(|uri| !is_of_any(of_uri(uri).map(|(server, _)| server)));
-        let task = tasks.find(|task| !is_of_any(of_name(task).map(|(server, _)| server)));
-        uri.map(Past::Resource).or(task.map(Past::Task))
+        let uris = self.listened("resourceSubscriptions").map(text);
+        let tasks = self.listened("taskIds").map(text);
+        let uris = uris.filter(|uri| !is_of_any(of_uri(uri).map(|(server, _)| server)));
+        let tasks = tasks.filter(|task| !is_of_any(of_name(task).map(|(server, _)| server)));
+        uris.map(Past::Resource).chain(tasks.map(Past::Task)).collect()
+    }
+
+    /// A request to listen with just those of the resources it names that may be heard of.
+    pub fn listening_only(&self, may_hear: impl Fn(&str) -> bool) -> String {
+        let named = self.params().and_then(|params| params.get("notifications")?.get("resourceSubscriptions"));
+        let Some(named) = named else { return self.text().to_owned() };
+        let is_heard = |uri: &Value<'_>| uri.as_str().is_some_and(|uri| may_hear(&uri));
+        let heard: Vec<&str> = named.elements().filter(is_heard).map(|uri| uri.raw()).collect();
+        let edit = Edit { span: named.span(), with: format!("[{}]", heard.join(",")).into() };
+        splice(self.text(), vec![edit])
     }
 
     /// A request to listen as one server gets it: with what is its own of what the client names.
@@ -145,15 +155,18 @@ mod tests {
         with_request("subscriptions/listen", params, |request| {
             let own = r#"{"toolsListChanged":true,"resourceSubscriptions":["f:2"],"taskIds":["3"]}"#;
             assert!(request.listening_to("b").contains(own));
-            assert_eq!(request.listens_past(|server| server == "b"), Some(Past::Resource("x-a+f:1".to_owned())));
-            assert_eq!(request.listens_past(|server| server == "a"), Some(Past::Resource("x-b+f:2".to_owned())));
-            assert_eq!(request.listens_past(|_| true), None);
+            assert_eq!(request.listens_past(|server| server == "b"), [Past::Resource("x-a+f:1".to_owned())]);
+            let of_b = [Past::Resource("x-b+f:2".to_owned()), Past::Task("b__3".to_owned())];
+            assert_eq!(request.listens_past(|server| server == "a"), of_b);
+            assert_eq!(request.listens_past(|_| true), []);
+            let heard = request.listening_only(|uri| uri == "x-b+f:2");
+            assert!(heard.contains(r#""resourceSubscriptions":["x-b+f:2"],"taskIds":["b__3"]"#), "{heard}");
         });
         let past = |ids: &str| {
             let params = format!(r#"{{"notifications":{{"taskIds":{ids}}}}}"#);
             with_request("subscriptions/listen", &params, |request| request.listens_past(|server| server == "a"))
         };
-        assert_eq!(past(r#"["a__1","b__3"]"#), Some(Past::Task("b__3".to_owned())));
-        assert_eq!(past("[7]"), Some(Past::Task("7".to_owned())), "what is no text names nothing");
+        assert_eq!(past(r#"["a__1","b__3"]"#), [Past::Task("b__3".to_owned())]);
+        assert_eq!(past("[7]"), [Past::Task("7".to_owned())], "what is no text names nothing");
     }
 }

@@ -16,6 +16,7 @@ fn session(id: &str) -> SessionRow {
         client_version: None,
         handshake: r#"{"id":1,"method":"initialize","params":{"n":1.10}}"#.to_owned(),
         is_far_stateless: id.ends_with('o'),
+        watched: if id == "two" { vec!["note://\"1\"\n".to_owned(), String::new()] } else { Vec::new() },
         used_at: at(NOON),
     }
 }
@@ -35,6 +36,18 @@ pub async fn a_session_is_found_by_its_id_as_it_was_kept(store: &Backend) {
     let kept = keep(store, "one").await;
     let of_all = keep(store, "two").await;
     assert_eq!((find(store, "one").await, find(store, "two").await), (Some(kept), Some(of_all)));
+}
+
+pub async fn what_a_session_listens_for_is_kept_with_it(store: &Backend) {
+    keep(store, "one").await;
+    let two = keep(store, "two").await;
+    let uris = vec!["note://1".to_owned(), "note://2".to_owned()];
+    store.sessions.watch(IdHash::of(&["one"]), uris.clone()).await.expect("kept");
+    store.sessions.watch(IdHash::of(&["nobody's"]), uris.clone()).await.expect("passed over");
+    assert_eq!(find(store, "one").await.expect("kept").watched, uris);
+    assert_eq!((find(store, "two").await, find(store, "nobody's").await), (Some(two), None));
+    store.sessions.watch(IdHash::of(&["one"]), Vec::new()).await.expect("kept");
+    assert_eq!(find(store, "one").await.expect("kept").watched, [""; 0]);
 }
 
 pub async fn a_forgotten_session_is_gone_and_others_stay(store: &Backend) {

@@ -19,6 +19,13 @@ impl SessionRows for MemoryStore {
         Ok(self.state().sessions.get(&id).cloned())
     }
 
+    async fn watch(&self, id: IdHash, uris: Vec<String>) -> Result<(), StoreError> {
+        if let Some(session) = self.state().sessions.get_mut(&id) {
+            session.watched = uris;
+        }
+        Ok(())
+    }
+
     async fn touch(&self, ids: Vec<IdHash>, at: Timestamp) -> Result<(), StoreError> {
         let mut state = self.state();
         for id in ids {

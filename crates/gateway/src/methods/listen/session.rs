@@ -5,82 +5,49 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_json::{Limits, read};
-use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::{Id, Method, Request, Upstream as Said, read_upstream};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
+use super::filter::Filter;
 use super::{End, Listener, unwanted};
 use crate::Gateway;
-use crate::call::{Permit, own_answer};
 use crate::http::line::Line;
 use crate::lists::{Lists, SUBSCRIPTION};
 use crate::methods::server::MayHear;
 use crate::methods::stream::{LOOK, follow};
+use crate::methods::subscribe::ask;
 use crate::session::{Session, UnderWay};
-use crate::upstream::Outgoing;
 use crate::visit::Visit;
 
-/// What a listener gets.
-#[derive(Debug, Default)]
-struct Filter {
-    lists: Lists,
-    uris: Vec<String>,
+/// Of what is asked for, what the server has and the grant may hear of.
+fn filter(request: &Request<'_>, session: &Session, heard: &[MayHear]) -> Filter {
+    let welcome = read(&session.welcome, &Limits::REPLY).ok();
+    let resources = welcome.as_ref().and_then(|welcome| welcome.root().get("capabilities")?.get("resources"));
+    let subscribe = resources.and_then(|own| own.get("subscribe"));
+    let tells_of_one = subscribe.is_some_and(|subscribe| subscribe.as_bool() == Some(true));
+    let asked = Filter::asked(request, if tells_of_one { heard } else { &[] });
+    let lists = asked.lists.and(Lists::advertised(&session.welcome));
+    // Nothing else is told to all who listen.
+    Filter::of(lists, asked.uris, false)
 }
 
-impl Filter {
-    /// Of what is asked for, what the server has and the grant may hear of.
-    fn of(request: &Request<'_>, session: &Session, heard: &[MayHear]) -> Self {
-        let wanted = request.params().and_then(|params| params.get("notifications"));
-        let welcome = read(&session.welcome, &Limits::REPLY).ok();
-        let resources = welcome.as_ref().and_then(|welcome| welcome.root().get("capabilities")?.get("resources"));
-        let subscribe = resources.and_then(|own| own.get("subscribe"));
-        let tells_of_one = subscribe.is_some_and(|subscribe| subscribe.as_bool() == Some(true));
-        let uris = heard.iter().map(|heard| heard.uri().to_owned());
-        Self {
-            lists: Lists::named(wanted).and(Lists::advertised(&session.welcome)),
-            uris: uris.filter(|_| tells_of_one).collect(),
-        }
+/// A notification as a listener gets it; none if it is not for them.
+fn tagged(filter: &Filter, message: &Bytes, id: &Id<'_>) -> Option<String> {
+    let Ok(Said::Notification(said)) = read_upstream(message, &Limits::REPLY) else { return None };
+    if !filter.lets(&said) {
+        return None;
     }
-
-    /// As the client is told what it will hear of.
-    fn acknowledged(&self, id: &Id<'_>) -> String {
-        let mut members = self.lists.flags();
-        if !self.uris.is_empty() {
-            let uris: Vec<String> = self.uris.iter().map(|uri| quoted(uri)).collect();
-            members.push(format!("\"resourceSubscriptions\":[{}]", uris.join(",")));
-        }
-        format!(
-            r#"{{"jsonrpc":"2.0","method":"{}","params":{{"notifications":{{{}}},"_meta":{{"{SUBSCRIPTION}":{id}}}}}}}"#,
-            Method::SubscriptionsAcknowledged.name(),
-            members.join(",")
-        )
-    }
-
-    /// A notification as this listener gets it; none if it is not for them.
-    fn tagged(&self, message: &Bytes, id: &Id<'_>) -> Option<String> {
-        let Ok(Said::Notification(said)) = read_upstream(message, &Limits::REPLY) else { return None };
-        let document = said.params().and_then(|params| read(params.as_bytes(), &Limits::REPLY).ok());
-        let is_wanted = match said.method() {
-            Method::ResourceUpdated => {
-                let uri = document.as_ref()?.root().get("uri")?.as_str()?;
-                self.uris.iter().any(|own| *own == uri)
-            }
-            method => self.lists.has(method),
-        };
-        if !is_wanted {
-            return None;
-        }
-        let members =
-            document.iter().flat_map(|document| document.root().members()).filter(|(key, _)| !key.is_str("_meta"));
-        let mut members: Vec<String> = members.map(|(key, value)| format!("{}:{}", key.raw(), value.raw())).collect();
-        let meta = document.as_ref().and_then(|document| document.root().get("_meta"));
-        let meta = meta.iter().flat_map(|meta| meta.members()).filter(|(key, _)| !key.is_str(SUBSCRIPTION));
-        let mut meta: Vec<String> = meta.map(|(key, value)| format!("{}:{}", key.raw(), value.raw())).collect();
-        meta.push(format!("\"{SUBSCRIPTION}\":{id}"));
-        members.push(format!("\"_meta\":{{{}}}", meta.join(",")));
-        Some(said.with_params(&format!("{{{}}}", members.join(","))))
-    }
+    let document = said.params().and_then(|params| read(params.as_bytes(), &Limits::REPLY).ok());
+    let members =
+        document.iter().flat_map(|document| document.root().members()).filter(|(key, _)| !key.is_str("_meta"));
+    let mut members: Vec<String> = members.map(|(key, value)| format!("{}:{}", key.raw(), value.raw())).collect();
+    let meta = document.as_ref().and_then(|document| document.root().get("_meta"));
+    let meta = meta.iter().flat_map(|meta| meta.members()).filter(|(key, _)| !key.is_str(SUBSCRIPTION));
+    let mut meta: Vec<String> = meta.map(|(key, value)| format!("{}:{}", key.raw(), value.raw())).collect();
+    meta.push(format!("\"{SUBSCRIPTION}\":{id}"));
+    members.push(format!("\"_meta\":{{{}}}", meta.join(",")));
+    Some(said.with_params(&format!("{{{}}}", members.join(","))))
 }
 
 /// Holds the stream open until either side ends it.
@@ -88,28 +55,28 @@ pub(super) async fn listen(
     gw: &Gateway,
     visit: &Visit,
     (request, under_way): (&Request<'_>, Option<&UnderWay>),
-    heard: Vec<MayHear>,
+    named: Vec<MayHear>,
     line: &mut Line,
 ) -> End {
     let Some(session) = visit.far_session() else { return End::Over };
-    let filter = Filter::of(request, session, &heard);
+    let filter = filter(request, session, &named);
     let mut messages = session.hub.listen();
     gw.follow_hub_of(visit, session);
     let mut openings = session.openings();
-    let heard: Vec<MayHear> =
-        heard.into_iter().filter(|heard| filter.uris.iter().any(|uri| uri == heard.uri())).collect();
+    let is_told = |heard: &&MayHear| filter.uris.iter().any(|uri| uri == heard.uri());
+    let heard: Vec<&MayHear> = named.iter().filter(is_told).collect();
     heard.iter().for_each(|heard| session.hub.watch(heard.uri()));
     settle(gw, visit, session, &heard).await;
-    line.send(&filter.acknowledged(request.id())).await;
+    line.send(&filter.told(request.id())).await;
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut look = tokio::time::interval(LOOK);
-    let mut listener = Listener::new(visit, Some(filter.lists));
+    let mut listener = Listener::new(visit, &named, Some(filter.lists));
     let end = loop {
         tokio::select! {
             message = messages.recv() => match message {
                 Ok(message) => {
-                    if let Some(text) = filter.tagged(&message, request.id()) {
+                    if let Some(text) = tagged(&filter, &message, request.id()) {
                         line.send(&text).await;
                     }
                 }
@@ -138,31 +105,17 @@ pub(super) async fn listen(
 }
 
 /// Asks the upstream to tell of just those resources that somebody listens for.
-async fn settle(gw: &Gateway, visit: &Visit, session: &Session, heard: &[MayHear]) {
+async fn settle(gw: &Gateway, visit: &Visit, session: &Session, heard: &[&MayHear]) {
     for heard in heard {
         let asked = session.hub.asked(heard.uri());
         let mut asked = asked.lock().await;
         let is_wanted = session.hub.is_watched(heard.uri());
         match asked.settle(is_wanted, session.openings()) {
-            Some(true) => ask(gw, visit, &Method::ResourcesSubscribe, heard).await,
-            Some(false) => ask(gw, visit, &Method::ResourcesUnsubscribe, heard).await,
+            Some(true) => drop(ask(gw, visit, &Method::ResourcesSubscribe, heard).await),
+            Some(false) => drop(ask(gw, visit, &Method::ResourcesUnsubscribe, heard).await),
             None => {}
         }
     }
-}
-
-/// Subscribes at the upstream, or ends that. One that will not have it never tells.
-async fn ask(gw: &Gateway, visit: &Visit, method: &Method<'_>, heard: &MayHear) {
-    let (call, uri) = (gw.new_call(), quoted(heard.uri()));
-    let name = method.name();
-    let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{name}","params":{{"uri":{uri}}}}}"#);
-    let permit = Permit::of_heard(heard, visit.addressed(Outgoing::request(text, call)));
-    let asking = async {
-        if let Ok(mut exchange) = gw.client.send(&visit.upstream, permit).await {
-            let _ = own_answer(gw, &mut exchange, call).await;
-        }
-    };
-    let _ = tokio::time::timeout(gw.settings.connect_time * 2, asking).await;
 }
 
 impl Gateway {

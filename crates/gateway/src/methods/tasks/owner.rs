@@ -75,9 +75,9 @@ pub(crate) async fn note(
     let Some(task) = made_task(result, visit.era()) else { return };
     visit.upstream.note_tasks();
     if let Some(session) = visit.session() {
-        session.note_tasks();
+        session.tasks.note();
         if let Some((own, told)) = progress {
-            session.note_progress(own, told);
+            session.tasks.note_progress(own, told);
         }
     }
     let now = gw.clock.now();
@@ -123,7 +123,7 @@ pub(crate) fn of_client(gw: &Gateway, visit: &Visit, asked: &ServerRequest<'_>) 
     }
     let document = asked.params().and_then(|params| read(params.as_bytes(), &gw.settings.reply).ok());
     let id = document.as_ref().and_then(|params| params.root().get("taskId")?.as_str());
-    let method = id.zip(visit.session()).and_then(|(id, session)| session.asked_for(&id));
+    let method = id.zip(visit.session()).and_then(|(id, session)| session.tasks.asked_for(&id));
     Some(method.ok_or(Refusal::Unaddressed))
 }
 

@@ -17,7 +17,8 @@ const OWN: [&str; 3] = [
     "io.modelcontextprotocol/clientCapabilities",
     "io.modelcontextprotocol/clientInfo",
 ];
-const CAPABILITIES: [&str; 2] = ["{}", r#"{"x-odd" :{"n":1.10,"\u0061":[ ]},"sampling":{}}"#];
+const CAPABILITIES: [&str; 2] =
+    ["{}", r#"{"x-odd" :{"n":1.10,"\u0061":[ ]},"sampling":{},"roots":{},"elicitation":{}}"#];
 /// What a client without a session does not hear on a call: of changes it hears where it listens, of log messages where
 /// it says from which level on, and of pages that were visited never.
 const OF_SESSIONS: [&str; 3] =

@@ -12,7 +12,7 @@ use crate::id_hash::IdHash;
 use crate::session_rows::{SessionRow, SessionRows};
 
 const COLUMNS: &str =
-    "id, grant_id, server, revision, client_name, client_version, handshake, is_far_stateless, used_at";
+    "id, grant_id, server, revision, client_name, client_version, handshake, is_far_stateless, watched, used_at";
 
 /// In place of a server's name; no server has this one.
 const ALL: &str = "";
@@ -21,7 +21,7 @@ const ALL: &str = "";
 impl SessionRows for SqliteState {
     async fn keep(&self, session: SessionRow) -> Result<(), StoreError> {
         let keep = self.run_light(move |db| {
-            let insert = format!("INSERT OR REPLACE INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
+            let insert = format!("INSERT OR REPLACE INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
             db.prepare_cached(&insert)?.execute(params![
                 session.id.as_bytes(),
                 session.grant.0,
@@ -31,6 +31,7 @@ impl SessionRows for SqliteState {
                 session.client_version,
                 session.handshake,
                 session.is_far_stateless,
+                as_text(&session.watched),
                 nanoseconds(session.used_at),
             ])?;
             Ok(())
@@ -45,6 +46,15 @@ impl SessionRows for SqliteState {
             found.transpose()
         });
         find.await
+    }
+
+    async fn watch(&self, id: IdHash, uris: Vec<String>) -> Result<(), StoreError> {
+        let watch = self.run_light(move |db| {
+            let update = "UPDATE sessions SET watched = ? WHERE id = ?";
+            db.prepare_cached(update)?.execute(params![as_text(&uris), id.as_bytes()])?;
+            Ok(())
+        });
+        watch.await
     }
 
     async fn touch(&self, ids: Vec<IdHash>, at: Timestamp) -> Result<(), StoreError> {
@@ -90,6 +100,17 @@ fn session(row: &Row<'_>) -> Result<SessionRow, StoreError> {
         client_version: row.get(5)?,
         handshake: row.get(6)?,
         is_far_stateless: row.get(7)?,
-        used_at: of_nanoseconds(row.get(8)?),
+        watched: of_text(&row.get::<_, String>(8)?),
+        used_at: of_nanoseconds(row.get(9)?),
     })
+}
+
+/// A list of texts as one: a URI may have any character.
+fn as_text(uris: &[String]) -> String {
+    serde_json::Value::from(uris).to_string()
+}
+
+/// What cannot be read is nothing: the client subscribes again.
+fn of_text(text: &str) -> Vec<String> {
+    serde_json::from_str(text).unwrap_or_default()
 }

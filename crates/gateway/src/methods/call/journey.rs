@@ -1,0 +1,197 @@
+//! A request on its way to the upstream, as often as that asks something back before it answers.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gatelodge_mcp::{Method, Request};
+use gatelodge_store::CallId;
+use http::HeaderMap;
+
+use super::Carried;
+use crate::Gateway;
+use crate::call::{
+    Bond, Ended, Errand, Facts, Paused, Permit, Progress, Reserved, answer, forward, go_on, status_of, under_our_id,
+};
+use crate::http::line::Line;
+use crate::methods::{input, undeclared};
+use crate::session::UnderWay;
+use crate::upstream::{Exchange, Outgoing, SendError};
+use crate::visit::Visit;
+
+/// How often an upstream may ask the client before it answers.
+const MAX_ROUNDS: usize = 16;
+
+/// A request that was judged and paid for.
+pub(super) struct Journey<'a> {
+    pub gw: &'a Gateway,
+    pub visit: &'a Visit,
+    pub request: &'a Request<'a>,
+    pub facts: &'a Facts<'a>,
+    pub under_way: Option<&'a UnderWay>,
+    pub progress: Option<Arc<Progress>>,
+    /// What of its arguments stands in the head as well.
+    pub params: HeaderMap,
+    pub reserved: &'a Reserved,
+}
+
+/// How a request gets to the upstream.
+enum Step {
+    /// It is sent, under this id.
+    Send(CallId, Box<Permit>),
+    /// It was sent, and goes on with what the client says.
+    GoOn(Box<Paused>),
+}
+
+impl Journey<'_> {
+    /// Sends it, or goes on with what was sent, and asks the client what the upstream wants to know, until there is an
+    /// answer.
+    pub async fn go(&self, resumed: Option<Box<Paused>>, call: CallId, line: &mut Line) -> Result<Carried, SendError> {
+        let about = self.facts.in_head(self.request.method());
+        let mut step = match resumed {
+            Some(paused) => Step::GoOn(paused),
+            None => self.send_under(call, under_our_id(self.visit, self.request, call, about)),
+        };
+        for round in 0..=MAX_ROUNDS {
+            let is_first = round == 0 && matches!(step, Step::Send(..));
+            let sent = self.take(step, line).await;
+            let sent = if is_first { sent } else { sent.map_err(SendError::behind_a_call) };
+            let Ok(Carried::InputRequired { result }) = sent else { return sent };
+            if round == MAX_ROUNDS {
+                break;
+            }
+            step = match self.asked(&result, line).await? {
+                Some(next) => next,
+                None => return Ok(Carried::Cancelled),
+            };
+        }
+        Err(SendError::Unusable("the server asks the client again and again".to_owned()))
+    }
+
+    fn send_under(&self, call: CallId, outgoing: Outgoing) -> Step {
+        let outgoing = Outgoing { params: self.params.clone(), ..outgoing };
+        Step::Send(call, Box::new(Permit::of_reserved(self.reserved, outgoing)))
+    }
+
+    /// Asks the client what the upstream wants to know, and gives the request to be sent with its answers; none if the
+    /// client wants no answer any more.
+    async fn asked(&self, result: &str, line: &mut Line) -> Result<Option<Step>, SendError> {
+        let Self { gw, visit, .. } = self;
+        let asking = input::ask_client(gw, visit, self.under_way, result, line);
+        let unanswered = || Err(SendError::Unusable("the client did not answer what the server asked".to_owned()));
+        let answers = tokio::time::timeout(gw.settings.answer_time, asking).await.unwrap_or_else(|_| unanswered());
+        // The client may think for minutes. What was judged before holds only if nothing has changed.
+        if !gw.is_in_force(visit) {
+            let what = "the grant, its policy or the server changed while the client was asked";
+            return Err(SendError::Unusable(what.to_owned()));
+        }
+        let (call, about) = (gw.new_call(), self.facts.in_head(self.request.method()));
+        let outgoing = answers?.and_then(|answers| input::again(visit, self.request, call, about, &answers));
+        Ok(outgoing.map(|outgoing| self.send_under(call, outgoing)))
+    }
+
+    /// Takes one step, within the time that a call may take.
+    async fn take(&self, step: Step, line: &mut Line) -> Result<Carried, SendError> {
+        let call = match &step {
+            Step::Send(call, _) => *call,
+            Step::GoOn(paused) => paused.call,
+        };
+        let errand = Errand {
+            gw: self.gw,
+            visit: self.visit,
+            call,
+            progress: self.progress.as_deref(),
+            under_way: self.under_way,
+            is_only_asking: false,
+            is_callers: true,
+            may_pause: self.may_pause(),
+        };
+        let taking = async {
+            match self.sent(&errand, step, line).await? {
+                Ok((ended, exchange)) => self.carried(&errand, ended, exchange).await,
+                Err(text) => Ok(Carried::Told { text }),
+            }
+        };
+        tokio::time::timeout(self.gw.settings.call_time, taking).await.unwrap_or(Err(SendError::Timeout))
+    }
+
+    fn may_pause(&self) -> bool {
+        matches!(self.request.method(), Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead)
+    }
+
+    /// How it ended at the upstream; or the text by which the client is asked what it has left out.
+    async fn sent(
+        &self,
+        errand: &Errand<'_>,
+        step: Step,
+        line: &mut Line,
+    ) -> Result<Result<(Ended, Option<Exchange>), String>, SendError> {
+        let Self { gw, visit, request, .. } = self;
+        let brings_answers = matches!(step, Step::Send(..)) && input::brings_answers(request);
+        let ended = match step {
+            Step::Send(_, permit) => forward(errand, *permit, line).await?,
+            Step::GoOn(paused) => match input::answered(gw, visit, request, *paused).await? {
+                Ok(exchange) => go_on(errand, exchange, line).await?,
+                Err(text) => return Ok(Err(text)),
+            },
+        };
+        // What the client says before it is asked holds for the first questions, and not for those behind them.
+        match ended {
+            (Ended::Asked(asked), Some(exchange)) if brings_answers => {
+                let paused = self.paused(errand, &asked, exchange)?;
+                let told = input::answered(gw, visit, request, paused).await;
+                match told.map_err(SendError::behind_a_call)? {
+                    Ok(exchange) => go_on(errand, exchange, line).await.map(Ok),
+                    Err(text) => Ok(Err(text)),
+                }
+            }
+            ended => Ok(Ok(ended)),
+        }
+    }
+
+    fn paused(&self, errand: &Errand<'_>, asked: &[Bytes], exchange: Exchange) -> Result<Paused, SendError> {
+        let bond = Bond::of(self.visit, self.request, self.facts);
+        input::paused(errand, asked, exchange, bond).ok_or_else(unasked)
+    }
+
+    /// What is left to do when it has ended so.
+    async fn carried(
+        &self,
+        errand: &Errand<'_>,
+        ended: Ended,
+        exchange: Option<Exchange>,
+    ) -> Result<Carried, SendError> {
+        let Self { gw, visit, request, .. } = self;
+        let (message, exchange) = match (ended, exchange) {
+            (Ended::Answer(message), Some(exchange)) => (message, exchange),
+            (Ended::Asked(asked), Some(exchange)) => {
+                let paused = self.paused(errand, &asked, exchange)?;
+                let text = gw.paused.keep(paused, gw.settings.answer_time).map_err(|_| unasked())?;
+                return Ok(Carried::Told { text: gatelodge_mcp::result(request.id(), &text) });
+            }
+            _ => {
+                input::hung_up(gw, visit, errand.call).await;
+                return Ok(Carried::Cancelled);
+            }
+        };
+        undeclared::check(gw, visit, request, &message)?;
+        if let Some(result) = input::wanted(visit, &message, &gw.settings.reply) {
+            return Ok(Carried::InputRequired { result });
+        }
+        if !input::may_all_be_asked(gw, visit, &message).await {
+            return Err(SendError::Unusable("the server asks what the client is not asked".to_owned()));
+        }
+        if self.may_pause()
+            && let Some(text) = input::pages(gw, visit, &message).await?
+        {
+            return Ok(Carried::Told { text: gatelodge_mcp::result(request.id(), &text) });
+        }
+        let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply)
+            .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
+        let status = status_of(visit.era(), &message, errand.call, exchange.status, &gw.settings.reply);
+        Ok(Carried::Answered { status, text, outcome, exchange: Box::new(exchange) })
+    }
+}
+
+fn unasked() -> SendError {
+    SendError::Unusable("the client cannot be asked".to_owned())
+}

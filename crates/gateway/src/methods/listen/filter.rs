@@ -1,0 +1,153 @@
+//! What a listener hears of: what it asked for, the policy lets it hear, and the server says it tells of.
+
+use gatelodge_json::{Kind, Limits, Value, read};
+use gatelodge_mcp::bridge::quoted;
+use gatelodge_mcp::{Id, Method, Request, ServerNotification};
+
+use crate::lists::{Lists, SUBSCRIPTION};
+use crate::methods::server::MayHear;
+
+/// What a request to listen names that we know.
+const KNOWN: [&str; 5] =
+    ["toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions", "taskIds"];
+
+/// What a listener gets. Everything else is nobody's.
+#[derive(Debug, Default)]
+pub(crate) struct Filter {
+    pub lists: Lists,
+    pub uris: Vec<String>,
+    tasks: Vec<String>,
+    /// By names that nobody here knows, of extensions. What is told of them has names of their own.
+    others: Vec<String>,
+    log: bool,
+}
+
+impl Filter {
+    /// Of lists and resources alone, and of log messages where they are wanted.
+    pub fn of(lists: Lists, uris: Vec<String>, log: bool) -> Self {
+        Self { lists, uris, log, ..Self::default() }
+    }
+
+    /// What a client asks for, as far as the grant may hear of it.
+    pub fn asked(request: &Request<'_>, heard: &[MayHear]) -> Self {
+        let named = request.params().and_then(|params| params.get("notifications"));
+        let uris = heard.iter().map(|heard| heard.uri().to_owned()).collect();
+        Self { uris, log: request.meta().log_level().is_some(), ..Self::named(named) }
+    }
+
+    /// What a request, or the answer to it, names.
+    fn named(named: Option<Value<'_>>) -> Self {
+        let members = named.iter().flat_map(|named| named.members());
+        let others = members.filter_map(|(key, _)| key.as_str()).filter(|key| !KNOWN.contains(&&**key));
+        Self {
+            lists: Lists::named(named),
+            uris: texts(named, "resourceSubscriptions"),
+            tasks: texts(named, "taskIds"),
+            others: others.map(|key| key.into_owned()).collect(),
+            log: false,
+        }
+    }
+
+    /// Of that, what a server says that it tells of.
+    pub fn acknowledged(self, params: &str) -> Self {
+        let document = read(params.as_bytes(), &Limits::REPLY).ok();
+        let said = Self::named(document.as_ref().and_then(|document| document.root().get("notifications")));
+        let both = |asked: Vec<String>, said: &[String]| asked.into_iter().filter(|own| said.contains(own)).collect();
+        Self {
+            lists: self.lists.and(said.lists),
+            uris: both(self.uris, &said.uris),
+            tasks: both(self.tasks, &said.tasks),
+            others: both(self.others, &said.others),
+            log: self.log,
+        }
+    }
+
+    /// Whether a notification is for this listener.
+    pub fn lets(&self, said: &ServerNotification<'_>) -> bool {
+        let is_of = |member: &str, fits: &dyn Fn(&str) -> bool| {
+            let document = said.params().and_then(|params| read(params.as_bytes(), &Limits::REPLY).ok());
+            let value = document.as_ref().and_then(|document| document.root().get(member)?.as_str());
+            value.is_some_and(|value| fits(&value))
+        };
+        match said.method() {
+            Method::ResourceUpdated => is_of("uri", &|uri| self.uris.iter().any(|own| is_within(uri, own))),
+            Method::TaskChanged => is_of("taskId", &|task| self.tasks.iter().any(|own| own == task)),
+            Method::LogMessage => self.log,
+            Method::Other(_) => !self.others.is_empty(),
+            method => self.lists.has(method),
+        }
+    }
+
+    /// As the client is told what it will hear of.
+    pub fn told(&self, id: &Id<'_>) -> String {
+        let mut members = self.lists.flags();
+        if !self.uris.is_empty() {
+            let uris: Vec<String> = self.uris.iter().map(|uri| quoted(uri)).collect();
+            members.push(format!("\"resourceSubscriptions\":[{}]", uris.join(",")));
+        }
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"{}","params":{{"notifications":{{{}}},"_meta":{{"{SUBSCRIPTION}":{id}}}}}}}"#,
+            Method::SubscriptionsAcknowledged.name(),
+            members.join(",")
+        )
+    }
+
+    /// What a server says that it tells of, without what was not asked for. None if it cannot be read.
+    pub fn only_asked(&self, text: &str) -> Option<String> {
+        let document = read(text.as_bytes(), &Limits::REPLY).ok()?;
+        let named = document.root().get("params")?.get("notifications").filter(|own| own.kind() == Kind::Object)?;
+        let members = named.members().filter_map(|(key, value)| {
+            let own = match key.as_str()?.as_ref() {
+                "resourceSubscriptions" => only(value, &self.uris),
+                "taskIds" => only(value, &self.tasks),
+                name if KNOWN.contains(&name) => {
+                    let is_asked = self.lists.flags().iter().any(|own| own.contains(&quoted(name)));
+                    is_asked.then(|| value.raw().to_owned())?
+                }
+                name => self.others.iter().any(|own| own == name).then(|| value.raw().to_owned())?,
+            };
+            Some(format!("{}:{own}", key.raw()))
+        });
+        let (start, end) = named.span();
+        let members = members.collect::<Vec<_>>().join(",");
+        Some(format!("{}{{{members}}}{}", text.get(..start)?, text.get(end..)?))
+    }
+}
+
+fn texts(named: Option<Value<'_>>, member: &str) -> Vec<String> {
+    let list = named.and_then(|named| named.get(member));
+    list.iter().flat_map(|list| list.elements()).filter_map(|own| Some(own.as_str()?.into_owned())).collect()
+}
+
+/// The elements of a list that were asked for, as they are written.
+fn only(list: Value<'_>, asked: &[String]) -> String {
+    let is_asked = |own: &Value<'_>| own.as_str().is_some_and(|own| asked.iter().any(|asked| *asked == own));
+    let own: Vec<&str> = list.elements().filter(is_asked).map(|own| own.raw()).collect();
+    format!("[{}]", own.join(","))
+}
+
+/// Whether a resource is the one that was asked for, or in it: a server may tell of what is in a resource.
+fn is_within(uri: &str, asked: &str) -> bool {
+    let rest = uri.strip_prefix(asked);
+    rest.is_some_and(|rest| rest.is_empty() || asked.ends_with('/') || rest.starts_with(['/', '?', '#']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_a_resource_is_told_from_what_only_begins_alike() {
+        for (uri, is_in) in [
+            ("file:///a", true),
+            ("file:///a/b", true),
+            ("file:///a#b", true),
+            ("file:///a?b", true),
+            ("file:///ab", false),
+            ("file:///", false),
+        ] {
+            assert_eq!(is_within(uri, "file:///a"), is_in, "{uri}");
+        }
+        assert!(is_within("file:///a/b", "file:///a/") && !is_within("file:///a", "file:///a/"));
+    }
+}

@@ -1,0 +1,157 @@
+//! What a server gives or asks though its client has not declared that it takes it: it goes no further than here. A
+//! server that goes by what clients declare never meets this.
+
+use bytes::Bytes;
+use gatelodge_json::{Limits, Value, read};
+use gatelodge_mcp::bridge::quoted;
+use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::{
+    Declared, Era, Method, Payload, REQUIRED_FOR_TASKS, Request, Revision, ServerRequest, Upstream as Said, code,
+    made_task, read_upstream,
+};
+use gatelodge_store::Outcome;
+use http::StatusCode;
+
+use super::discover::OWN_META_WITH_TASKS;
+use crate::Gateway;
+use crate::call::{Permit, Refusal, Trail, own_answer};
+use crate::session::Session;
+use crate::upstream::{ModernHead, Outgoing, SendError};
+use crate::visit::{Crossing, Side, Visit};
+
+/// What a session's client declared in its handshake.
+pub(crate) fn declared_in(handshake: &[u8]) -> Declared {
+    let document = read(handshake, &Limits::REQUEST).ok();
+    Declared::of(document.as_ref().and_then(|own| own.root().get("params")?.get("capabilities")))
+}
+
+impl Visit {
+    /// What the client has declared.
+    fn declared(&self) -> Declared {
+        match &self.side {
+            Side::Legacy(session) => session.as_ref().map(|session| Session::declared(session)).unwrap_or_default(),
+            Side::Modern(modern) => modern.declared,
+        }
+    }
+}
+
+/// Whether the client has declared that it can be asked what a server with a session asks.
+///
+/// # Errors
+/// It has not.
+pub(super) fn may_ask(visit: &Visit, asked: &ServerRequest<'_>) -> Result<(), Refusal> {
+    let document = asked.params().and_then(|params| read(params.as_bytes(), &Limits::REPLY).ok());
+    let params = document.as_ref().map(|document| document.root());
+    visit.declared().lacks(asked.method().name(), params).map_or(Ok(()), |required| Err(undeclared(required)))
+}
+
+/// What is written of a question that goes no further.
+pub(super) fn undeclared(required: &str) -> Refusal {
+    let what = format!("the client has not declared that it can be asked so: {required}");
+    Refusal::Misfit(Misfit::new(StatusCode::OK, code::METHOD_NOT_FOUND, &what))
+}
+
+/// Holds that an answer gives no task and asks nothing that the client has not declared. A task that nobody can ask for
+/// is cancelled.
+///
+/// # Errors
+/// It does.
+pub(super) fn check(gw: &Gateway, visit: &Visit, request: &Request<'_>, message: &Bytes) -> Result<(), SendError> {
+    // Most answers do not have the words in them at all.
+    if str::from_utf8(message).is_ok_and(|text| !may_have(text, &["taskId", "input_required"])) {
+        return Ok(());
+    }
+    let Ok(Said::Reply(reply)) = read_upstream(message, &gw.settings.reply) else { return Ok(()) };
+    let Payload::Result(result) = reply.payload() else { return Ok(()) };
+    let task = [Era::Legacy, Era::Modern].into_iter().find_map(|era| Some((era, made_task(result, era)?)));
+    if let Some((era, task)) = task.filter(|(era, _)| !takes_task(visit, request, *era)) {
+        let is_known_there = (era == Era::Legacy) == visit.far_session().is_some();
+        if is_known_there {
+            gw.cancel_task(visit, &task.id);
+        }
+        return Err(SendError::Undeclared {
+            what: "gives a task to a client that has not declared it",
+            required: REQUIRED_FOR_TASKS,
+        });
+    }
+    if visit.era() == Era::Legacy && visit.crossing() == Crossing::None {
+        // It asks by requests of its own.
+        return Ok(());
+    }
+    let document = read(result.as_bytes(), &gw.settings.reply)
+        .map_err(|_| SendError::Unusable("the server's answer cannot be read".to_owned()))?;
+    match lacks(visit, document.root()) {
+        Some(required) => Err(SendError::Undeclared { what: ASKS, required }),
+        None => Ok(()),
+    }
+}
+
+/// What such a server does, in words.
+pub(super) const ASKS: &str = "asks the client for what it has not declared";
+
+/// What of the client it would take to be asked all that a result, or a task, asks; none if it has declared that.
+pub(super) fn lacks(visit: &Visit, said: Value<'_>) -> Option<&'static str> {
+    let wanted = said.get("inputRequests");
+    wanted.iter().flat_map(|wanted| wanted.members()).find_map(|(_, question)| {
+        let method = question.get("method").and_then(|method| method.as_str()).unwrap_or_default();
+        visit.declared().lacks(&method, question.get("params"))
+    })
+}
+
+/// Whether a text may have one of the words, in plain letters or written otherwise.
+pub(super) fn may_have(text: &str, words: &[&str]) -> bool {
+    let is_plain = |at: usize| text.as_bytes().get(at + 4).is_some_and(|digit| (b'2'..=b'7').contains(digit));
+    words.iter().any(|word| text.contains(word)) || text.match_indices("\\u00").any(|(at, _)| is_plain(at))
+}
+
+/// Whether the client takes a task as an era has them: in a session it says so with the call, and tasks of one era are
+/// none in the other.
+fn takes_task(visit: &Visit, request: &Request<'_>, era: Era) -> bool {
+    let has_asked = match era {
+        Era::Legacy => request.params().and_then(|params| params.get("task")).is_some(),
+        Era::Modern => visit.declared().has_tasks(),
+    };
+    has_asked && era == visit.era() && visit.crossing() == Crossing::None
+}
+
+impl Gateway {
+    /// Tells a server that nobody wants what a task does. Nobody waits until it has heard.
+    fn cancel_task(&self, visit: &Visit, task: &str) {
+        let Some(gw) = self.own() else { return };
+        let (own, visit, task) = (std::sync::Arc::clone(&gw), visit.clone(), task.to_owned());
+        gw.spawn(async move {
+            let mut trail = Trail::of_visit(&visit, own.new_call(), own.clock.now());
+            trail.method(Method::TasksCancel.name());
+            let (call, permit) = (trail.call(), Permit::to_cancel_task(cancellation(&visit, &task, trail.call())));
+            let telling = async {
+                let mut exchange = own.client.send(&visit.upstream, permit).await?;
+                own_answer(&own, &mut exchange, call).await
+            };
+            let told = tokio::time::timeout(own.settings.connect_time * 2, telling).await;
+            match told.unwrap_or(Err(SendError::Timeout)) {
+                Ok(_) => own.write(trail.outcome(Outcome::Ok, None)).await,
+                Err(fault) => {
+                    let outcome = fault.outcome();
+                    own.write(trail.failed(&Refusal::Upstream(fault), outcome)).await;
+                }
+            }
+        });
+    }
+}
+
+/// The request that cancels a task, in the words of the server's era. It is ours, so it says what we can do.
+fn cancellation(visit: &Visit, task: &str, call: gatelodge_store::CallId) -> Outgoing {
+    let (method, id) = (Method::TasksCancel.name(), quoted(task));
+    let is_in_session = visit.far_session().is_some();
+    let meta = if is_in_session { String::new() } else { format!(",\"_meta\":{OWN_META_WITH_TASKS}") };
+    let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"taskId":{id}{meta}}}}}"#);
+    let outgoing = Outgoing::request(text, call);
+    if is_in_session {
+        return visit.addressed(outgoing);
+    }
+    Outgoing {
+        revision: Some(Revision::R2026_07_28),
+        modern: Some(ModernHead { method: method.to_owned(), name: Some(task.to_owned()) }),
+        ..outgoing
+    }
+}

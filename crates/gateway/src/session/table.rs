@@ -1,0 +1,151 @@
+//! All sessions of all clients, by their ids.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gatelodge_store::{GrantId, IdHash, ServerName};
+use tokio::sync::Semaphore;
+
+use super::{Session, lock, replay};
+use crate::upstream::Link;
+
+/// A session that nobody has used for so long may lose its process to another.
+const OUT_OF_USE: Duration = Duration::from_secs(10);
+
+/// All sessions, in several tables so that callers do not wait for one another.
+pub(crate) struct Sessions {
+    tables: Vec<Mutex<HashMap<Box<str>, Arc<Session>>>>,
+    limit: usize,
+    idle: Duration,
+    /// For what clients may come back for.
+    room: Arc<Semaphore>,
+}
+
+/// The most bytes of events that are kept for clients of all sessions.
+const MAX_KEPT: usize = 256 << 20;
+
+const TABLES: usize = 16;
+
+impl Sessions {
+    pub fn new(limit: usize, idle: Duration) -> Self {
+        let tables = (0..TABLES).map(|_| Mutex::default()).collect();
+        Self { tables, limit, idle, room: replay::room_for(MAX_KEPT) }
+    }
+
+    /// Whether there is room for one more.
+    pub fn has_room(&self) -> bool {
+        self.count() < self.limit
+    }
+
+    /// Keeps a session, or finds the one of its id that somebody else has kept meanwhile; none if there is no room.
+    pub fn insert(&self, mut session: Session) -> Option<Arc<Session>> {
+        if !self.has_room() {
+            return None;
+        }
+        session.streams.share(&self.room);
+        let mut table = lock(self.table(session.id())?);
+        let entry = table.entry(session.id().into()).or_insert_with(|| Arc::new(session));
+        Some(Arc::clone(entry))
+    }
+
+    /// Whether there is one of this id, whosever it is.
+    pub fn has(&self, id: &str) -> bool {
+        self.table(id).is_some_and(|table| lock(table).contains_key(id))
+    }
+
+    /// The hashes of those that were used within a time, or whose stream is open.
+    pub fn used_within(&self, time: Duration) -> Vec<IdHash> {
+        let tables = self.tables.iter().map(lock);
+        tables.flat_map(|table| in_use(&table, time).collect::<Vec<_>>()).collect()
+    }
+
+    /// Finds a session of a grant at a server, or at all. One of another grant is not there.
+    pub fn find(&self, id: &str, grant: &GrantId, server: Option<&ServerName>) -> Option<Arc<Session>> {
+        let session = lock(self.table(id)?).get(id).cloned()?;
+        let is_own = *session.grant() == *grant && session.server() == server && !session.is_idle(self.idle);
+        if is_own {
+            session.touch();
+        }
+        is_own.then_some(session)
+    }
+
+    /// Whether there is such a session; asking is not using it.
+    pub fn is_there(&self, id: &str, grant: &GrantId, server: &ServerName) -> bool {
+        let session = self.table(id).and_then(|table| lock(table).get(id).cloned());
+        session.is_some_and(|session| *session.grant() == *grant && session.server() == Some(server))
+    }
+
+    pub fn remove(&self, id: &str) {
+        if let Some(table) = self.table(id) {
+            lock(table).remove(id);
+        }
+    }
+
+    /// Forgets sessions that nobody uses, or whose grant is no more, and gives them.
+    pub fn sweep(&self, has_grant: impl Fn(&GrantId) -> bool) -> Vec<Arc<Session>> {
+        let idle = |session: &Arc<Session>| {
+            session.streams.forget_old();
+            session.is_idle(self.idle) || !has_grant(session.grant())
+        };
+        let tables = self.tables.iter().map(lock);
+        tables
+            .flat_map(|mut table| table.extract_if(|_, session| idle(session)).collect::<Vec<_>>())
+            .map(|(_, session)| session)
+            .collect()
+    }
+
+    /// Has sessions for all servers forget those at single ones that are over: each keeps a place of its grant's.
+    pub fn sweep_parts(&self) {
+        for session in self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
+            session.parts.sweep(|part| self.has(part.id()));
+        }
+    }
+
+    /// Ends the process of the session at a server that was not used for longest. False if none is out of use.
+    pub fn end_least_used_child(&self, server: &ServerName) -> bool {
+        let all = self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>());
+        let unused = all.filter(|session| session.server() == Some(server) && session.is_out_of_use(OUT_OF_USE));
+        let children = unused.filter_map(|session| match session.link() {
+            Link::Child(child) if !child.is_over() => Some((session.used_at(), child)),
+            _ => None,
+        });
+        let least = children.min_by_key(|(used_at, _)| *used_at);
+        least.inspect(|(_, child)| child.end()).is_some()
+    }
+
+    /// Looks again at what processes of sessions offer, and ends those, and connections, that are not to stay.
+    pub fn look_at_links(&self, stays: impl Fn(&Session, &Link) -> bool) {
+        for session in self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
+            let link = session.link();
+            match (&link, stays(&session, &link)) {
+                (Link::Child(child), true) => child.offers().forget(),
+                (Link::Child(child), false) => child.end(),
+                (Link::Sse(connection), false) => connection.end(),
+                (Link::Sse(_), true) | (Link::None | Link::Unopened | Link::Http(_), _) => {}
+            }
+        }
+    }
+
+    pub fn count(&self) -> usize {
+        self.tables.iter().map(|table| lock(table).len()).sum()
+    }
+
+    fn table(&self, id: &str) -> Option<&Mutex<HashMap<Box<str>, Arc<Session>>>> {
+        // Ids are random digits of base sixteen; a guessed one may be anything.
+        let at = id.bytes().last().and_then(|digit| char::from(digit).to_digit(16)).unwrap_or_default();
+        self.tables.get(at as usize % TABLES)
+    }
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sessions({})", self.count())
+    }
+}
+
+/// The hashes of the sessions of a table that were used within a time.
+fn in_use(table: &HashMap<Box<str>, Arc<Session>>, time: Duration) -> impl Iterator<Item = IdHash> {
+    table.values().filter(move |session| !session.is_idle(time)).map(|session| session.hash())
+}

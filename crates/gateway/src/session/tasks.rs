@@ -1,0 +1,65 @@
+//! What a session knows of tasks: those of its server, and those that its client has made.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use gatelodge_mcp::Id;
+
+use super::lock;
+use crate::call::Progress;
+
+/// Calls that have made tasks and of whose progress the client hears, and tasks of the client's own; beyond that the
+/// oldest is forgotten.
+const MAX_NOTED: usize = 256;
+
+/// The tasks of one session.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    /// Whether the server has said that it has tasks, or has made one.
+    are_there: AtomicBool,
+    /// The client's own tasks: by which method the upstream asked for what they do.
+    own: Mutex<VecDeque<(String, String)>>,
+    /// What the client hears of the progress of calls that have made tasks, by our own tokens.
+    progress: Mutex<VecDeque<(String, Arc<Progress>)>>,
+}
+
+impl Tasks {
+    /// Whether the server is known to have tasks.
+    pub fn are_there(&self) -> bool {
+        self.are_there.load(Ordering::Relaxed)
+    }
+
+    pub fn note(&self) {
+        self.are_there.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes what the client hears of the progress of a call that has made a task.
+    pub fn note_progress(&self, own: &str, told: Arc<Progress>) {
+        let mut progress = lock(&self.progress);
+        progress.push_back((own.to_owned(), told));
+        if progress.len() > MAX_NOTED {
+            progress.pop_front();
+        }
+    }
+
+    /// What the client hears of progress under a token of ours.
+    pub fn progress_of(&self, own: &Id<'_>) -> Option<Arc<Progress>> {
+        let own = own.as_str()?;
+        lock(&self.progress).iter().find(|(known, _)| *known == own).map(|(_, told)| Arc::clone(told))
+    }
+
+    /// Notes a task that the client has made of what the upstream asked by a method.
+    pub fn note_own(&self, task: String, method: String) {
+        let mut tasks = lock(&self.own);
+        tasks.push_back((task, method));
+        if tasks.len() > MAX_NOTED {
+            tasks.pop_front();
+        }
+    }
+
+    /// The method by which the upstream asked for what a task of the client does.
+    pub fn asked_for(&self, task: &str) -> Option<String> {
+        lock(&self.own).iter().rfind(|(own, _)| own == task).map(|(_, method)| method.clone())
+    }
+}

@@ -1,0 +1,149 @@
+//! The resources that a session wants to hear of. They are kept with it, as its client named them.
+
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+
+use gatelodge_mcp::merged::{of_uri, uri_of};
+use gatelodge_store::{IdHash, ServerName};
+use tokio::sync::Notify;
+
+use super::lock;
+
+/// Resources that one session may watch, and the bytes of their URIs.
+const MOST: usize = 256;
+const MOST_BYTES: usize = 256 << 10;
+
+/// What a session at a server wants to hear of. That of a session for all servers is one for all its parts.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    kept: Arc<Kept>,
+    /// Whose resources these are, where they are a part of those of all servers.
+    server: Option<ServerName>,
+    /// Told when they change; whoever holds the upstream's stream open opens it anew.
+    pub changed: Notify,
+}
+
+/// What is kept of it.
+#[derive(Debug)]
+struct Kept {
+    /// The session that it is kept with.
+    id: IdHash,
+    uris: Mutex<BTreeSet<String>>,
+}
+
+impl Watched {
+    /// Of a session that was kept, or begins. What would be too much was kept by somebody who takes more.
+    pub fn new(id: IdHash, uris: Vec<String>) -> Self {
+        let mut own = BTreeSet::new();
+        for uri in uris {
+            if has_room(&own, &uri) {
+                own.insert(uri);
+            }
+        }
+        Self { kept: Arc::new(Kept { id, uris: Mutex::new(own) }), server: None, changed: Notify::new() }
+    }
+
+    /// Those of one server, of a session for all of them.
+    pub fn part(&self, server: &ServerName) -> Self {
+        Self { kept: Arc::clone(&self.kept), server: Some(server.clone()), changed: Notify::new() }
+    }
+
+    /// By what they are kept, and what: as the client named them.
+    pub fn row(&self) -> (IdHash, Vec<String>) {
+        (self.kept.id, lock(&self.kept.uris).iter().cloned().collect())
+    }
+
+    /// Whether one more may be watched, or is.
+    pub fn has_room_for(&self, uri: &str) -> bool {
+        has_room(&lock(&self.kept.uris), &self.named(uri))
+    }
+
+    /// Adds a resource. Whether it is a new one.
+    pub fn add(&self, uri: &str) -> bool {
+        let named = self.named(uri);
+        let mut uris = lock(&self.kept.uris);
+        let is_new = has_room(&uris, &named) && uris.insert(named);
+        self.told(is_new)
+    }
+
+    /// Takes one away. Whether it was there.
+    pub fn remove(&self, uri: &str) -> bool {
+        let was_there = lock(&self.kept.uris).remove(&self.named(uri));
+        self.told(was_there)
+    }
+
+    pub fn has(&self, uri: &str) -> bool {
+        lock(&self.kept.uris).contains(&self.named(uri))
+    }
+
+    /// Whether there are any.
+    pub fn is_any(&self) -> bool {
+        lock(&self.kept.uris).iter().any(|uri| self.own(uri).is_some())
+    }
+
+    pub fn all(&self) -> Vec<String> {
+        lock(&self.kept.uris).iter().filter_map(|uri| self.own(uri)).collect()
+    }
+
+    /// All of them, for whoever opens the upstream's stream: what changed before that is not told any more.
+    pub fn to_hear(&self) -> Vec<String> {
+        let uris = lock(&self.kept.uris);
+        pin!(self.changed.notified()).enable();
+        uris.iter().filter_map(|uri| self.own(uri)).collect()
+    }
+
+    fn told(&self, has_changed: bool) -> bool {
+        if has_changed {
+            self.changed.notify_one();
+        }
+        has_changed
+    }
+
+    /// As the client names a resource.
+    fn named(&self, uri: &str) -> String {
+        self.server.as_ref().map_or_else(|| uri.to_owned(), |server| uri_of(server.as_str(), uri))
+    }
+
+    /// As its server names what the client does; none for what is another's.
+    fn own(&self, uri: &str) -> Option<String> {
+        let Some(server) = &self.server else { return Some(uri.to_owned()) };
+        of_uri(uri).filter(|(own, _)| *own == server.as_str()).map(|(_, uri)| uri.into_owned())
+    }
+}
+
+fn has_room(uris: &BTreeSet<String>, uri: &str) -> bool {
+    let bytes: usize = uris.iter().map(String::len).sum();
+    uris.contains(uri) || (uris.len() < MOST && bytes + uri.len() <= MOST_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watched() -> Watched {
+        Watched::new(IdHash::of(&["s"]), Vec::new())
+    }
+
+    #[test]
+    fn what_is_watched_has_bounds() {
+        let own = watched();
+        assert!((0..MOST).all(|number| own.add(&format!("note://{number}"))));
+        assert!(!own.has_room_for("note://more") && !own.add("note://more"));
+        assert!(own.has_room_for("note://0") && !own.add("note://0"), "it is there");
+        assert!(own.remove("note://0") && !own.remove("note://0") && own.add("note://more"));
+        assert!(!watched().add(&"x".repeat(MOST_BYTES + 1)));
+        let (id, uris) = own.row();
+        assert_eq!(Watched::new(id, uris.clone()).row(), (id, uris), "it is found again as it was kept");
+    }
+
+    #[test]
+    fn each_server_has_its_own_of_those_of_all() {
+        let all = watched();
+        let (desk, zoo) = (all.part(&"desk".parse().expect("a name")), all.part(&"zoo".parse().expect("a name")));
+        assert!(desk.add("note://1") && zoo.add("ui://view"));
+        assert_eq!((desk.all(), zoo.all()), (vec!["note://1".to_owned()], vec!["ui://view".to_owned()]));
+        assert_eq!(all.row().1, ["ui://x-zoo+view", "x-desk+note://1"]);
+        assert!(!zoo.has("note://1") && zoo.remove("ui://view") && !zoo.is_any() && desk.is_any());
+    }
+}

@@ -1,0 +1,187 @@
+//! `subscriptions/listen`: what is honoured of what a client names, and that nothing else is told.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, tool};
+use serde_json::{Value, json};
+
+use super::rows_kit::{
+    ALL, Caller, answered, begin_in_session, chunk, count, event, modern_answer, open_stream, read_until, until,
+};
+
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+const NOTES: &str = r#"{"version":"1","default":"deny","tools":{"*":{}},"resources":{"note://desk/*":{}}}"#;
+
+/// What the server is asked to tell of.
+fn named(hit: &Hit) -> Value {
+    hit.message()["params"]["notifications"].clone()
+}
+
+fn said(hit: &Hit, method: &str, mut params: Value) -> Step {
+    params["_meta"] = json!({SUBSCRIPTION: hit.message()["id"]});
+    Step::Write(chunk(&event(
+        &json!({"jsonrpc": "2.0", "method": format!("notifications/{method}"), "params": params}),
+    )))
+}
+
+/// A server without sessions that tells whoever listens of everything, and of what it was asked for last.
+fn talkative(hit: &Hit, acknowledged: Value) -> Script {
+    let update = |uri: &str| said(hit, "resources/updated", json!({"uri": uri}));
+    let mut script = open_stream();
+    script.push(said(hit, "prompts/list_changed", json!({"is": "early"})));
+    script.push(said(hit, "subscriptions/acknowledged", json!({"notifications": acknowledged})));
+    script.extend([
+        update("note://desk/2"),
+        update("note://desk/11"),
+        update("secret://1"),
+        said(hit, "message", json!({"level": "info", "data": "noise"})),
+        said(hit, "vendor/noise", json!({})),
+        said(hit, "tools/list_changed", json!({"is": "late"})),
+        said(hit, "tasks", json!({"taskId": "t9", "status": "working"})),
+        said(hit, "subscriptions/acknowledged", json!({"notifications": {"toolsListChanged": true}})),
+        update("note://desk/1/part"),
+        update("note://desk/1"),
+    ]);
+    script.push(Step::Pause(Duration::from_secs(30)));
+    script
+}
+
+fn capabilities() -> Value {
+    json!({"tools": {"listChanged": true}, "prompts": {"listChanged": true}, "resources": {"subscribe": true}})
+}
+
+/// Whether of all that a talkative server says only what was asked for has come.
+fn is_only_asked(heard: &str) {
+    for noise in ["early", "late", "noise", "desk/2", "desk/11", "secret", "t9"] {
+        assert!(!heard.contains(noise), "{noise} in {heard}");
+    }
+    assert_eq!(heard.matches("resources/updated").count(), 2, "{heard}");
+    assert!(heard.contains("note://desk/1/part"), "what is in a resource is told with it: {heard}");
+}
+
+#[tokio::test]
+async fn nobody_hears_of_what_was_not_asked_for_or_not_acknowledged() {
+    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
+        // Of the tools it says nothing; of a prompt and a log nobody asked.
+        "subscriptions/listen" => Some(talkative(
+            hit,
+            json!({"promptsListChanged": true, "resourceSubscriptions": ["note://desk/1", "note://desk/2"], "vendor": 1}),
+        )),
+        _ => modern_answer(hit, &json!([tool("read")]), &capabilities()),
+    })
+    .await;
+    let gw = TestGateway::builder().policy(NOTES).and_server("zoo", &upstream.url(), NOTES).start(&upstream).await;
+    for (caller, before) in [(Caller::of(&gw), ""), (Caller::of(&gw).at_all(), "x-zoo+")] {
+        let uri = format!("{before}note://desk/1");
+        let wanted = json!({"notifications": {"toolsListChanged": true, "resourceSubscriptions": [uri]}});
+        let mut ear = caller.begin("subscriptions/listen", wanted).await;
+        let heard = read_until(&mut ear, &format!(r#""uri":"{uri}""#), 1).await;
+        let first = heard.find("acknowledged").expect("acknowledged");
+        assert!(first < heard.find("resources/updated").expect("told"), "first of all: {heard}");
+        assert!(!heard.contains("promptsListChanged") && !heard.contains("vendor"), "as far as it was asked: {heard}");
+        let heard = if before.is_empty() { heard } else { heard.replace("toolsListChanged", "") };
+        is_only_asked(&heard);
+    }
+}
+
+#[tokio::test]
+async fn nobody_with_a_session_hears_of_it_from_a_server_without_one() {
+    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
+        "subscriptions/listen" => {
+            let mut acknowledged = named(hit);
+            acknowledged["toolsListChanged"] = json!(false);
+            acknowledged["promptsListChanged"] = json!(false);
+            Some(talkative(hit, acknowledged))
+        }
+        _ => modern_answer(hit, &json!([tool("read")]), &capabilities()),
+    })
+    .await;
+    let gw = TestGateway::with_policy(NOTES, &upstream).await;
+    assert_eq!(gw.initialize().await.status, 200);
+    let subscribe =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "note://desk/1"}});
+    assert_eq!(gw.send(&subscribe).await.message()["result"], json!({}));
+    let mut ear = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    is_only_asked(&read_until(&mut ear, r#""uri":"note://desk/1""#, 1).await);
+}
+
+#[tokio::test]
+async fn who_asks_by_names_of_an_extension_hears_what_it_tells() {
+    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
+        "subscriptions/listen" => {
+            let mut script = open_stream();
+            script.push(said(hit, "subscriptions/acknowledged", json!({"notifications": named(hit)})));
+            script.push(said(hit, "vendor/news", json!({"n": 1.10})));
+            script.push(Step::Pause(Duration::from_secs(30)));
+            Some(script)
+        }
+        _ => modern_answer(hit, &json!([tool("read")]), &capabilities()),
+    })
+    .await;
+    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let wanted = json!({"notifications": {"vendor/news": {"of": "all"}}});
+    let mut ear = Caller::of(&gw).begin("subscriptions/listen", wanted).await;
+    let heard = read_until(&mut ear, "notifications/vendor/news", 1).await;
+    assert!(heard.contains(r#""vendor/news":{"of":"all"}"#), "{heard}");
+}
+
+/// A server that tells of what it is asked for.
+fn plain(hit: &Hit) -> Option<Script> {
+    match hit.method().as_str() {
+        "subscriptions/listen" => {
+            let mut script = open_stream();
+            script.push(said(hit, "subscriptions/acknowledged", json!({"notifications": named(hit)})));
+            script.push(Step::Pause(Duration::from_secs(30)));
+            Some(script)
+        }
+        _ => modern_answer(hit, &json!([tool("read")]), &capabilities()),
+    }
+}
+
+#[tokio::test]
+async fn a_denied_resource_is_left_out_of_what_is_acknowledged_and_written_down() {
+    let modern = FakeUpstream::start(json!([]), plain).await;
+    let in_session = FakeUpstream::start(json!([tool("read")]), |hit: &Hit| match hit.method().as_str() {
+        "initialize" => answered(
+            hit,
+            &json!({"protocolVersion": "2025-11-25", "capabilities": capabilities(), "serverInfo": {"name": "s", "version": "1"}}),
+        ),
+        _ => None,
+    })
+    .await;
+    for upstream in [modern, in_session] {
+        let gw = TestGateway::with_policy(NOTES, &upstream).await;
+        for (caller, before) in [(Caller::of(&gw), ""), (Caller::of(&gw).at_all(), "x-desk+")] {
+            let uris = ["note://desk/1", "secret://1", "note://desk/2"].map(|uri| format!("{before}{uri}"));
+            let mut wanted: Vec<&str> = uris.iter().map(String::as_str).collect();
+            wanted.push("x-nobody+note://1");
+            let honoured = json!([uris[0], uris[2]]);
+            let listen = json!({"notifications": {"resourceSubscriptions": wanted}});
+            let mut ear = caller.begin("subscriptions/listen", listen).await;
+            let heard = read_until(&mut ear, "acknowledged", 1).await;
+            assert!(heard.contains(&format!(r#""resourceSubscriptions":{honoured}"#)), "{heard}");
+            let rows = gw.rows().await;
+            let denied =
+                rows.iter().filter(|row| row.record.target.as_deref().is_some_and(|own| own.contains("secret")));
+            assert!(denied.clone().all(|row| row.record.code.as_deref() == Some("not_listed")), "{rows:?}");
+            assert_eq!(denied.count(), if before.is_empty() { 1 } else { 2 }, "once for each time that it was named");
+        }
+        let reached = upstream.hits().iter().any(|hit| hit.body.contains("secret"));
+        assert!(!reached, "the server does not learn of it");
+    }
+}
+
+#[tokio::test]
+async fn who_may_hear_of_more_by_now_listens_anew() {
+    let upstream = FakeUpstream::start(json!([]), plain).await;
+    let gw = TestGateway::with_policy(NOTES, &upstream).await;
+    let wanted =
+        json!({"notifications": {"toolsListChanged": true, "resourceSubscriptions": ["note://desk/1", "secret://1"]}});
+    let mut ear = Caller::of(&gw).begin("subscriptions/listen", wanted).await;
+    read_until(&mut ear, "acknowledged", 1).await;
+    gw.put_policy("desk", ALL);
+    let heard = read_until(&mut ear, "0\r\n\r\n", 1).await;
+    assert!(heard.contains("tools/list_changed"), "it is told, and its stream ends: {heard}");
+    until("the server was listened to once", || count(&upstream, "subscriptions/listen") == 1).await;
+}

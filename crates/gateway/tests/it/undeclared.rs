@@ -1,0 +1,175 @@
+//! Servers that pass over what their client has declared: what they give and ask then reaches nobody.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
+use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, tool};
+use serde_json::{Value, json};
+
+use super::rows_kit::{
+    ALL, Caller, EXTENSION, answered, chunk, count, event, modern_answer, open_stream, result_of, until,
+};
+
+const EVERYTHING: &str = "everything that there is";
+
+/// What a test's server asks in the middle of, or as the answer to, a call of the tool `ask`.
+fn questions() -> [(&'static str, Value, Value); 4] {
+    [
+        ("elicitation/create", json!({"message": "?", "requestedSchema": {}}), json!({"elicitation": {"form": {}}})),
+        (
+            "elicitation/create",
+            json!({"mode": "url", "message": "?", "url": "https://a.example", "elicitationId": "e"}),
+            json!({"elicitation": {"url": {}}}),
+        ),
+        ("sampling/createMessage", json!({"messages": [], "maxTokens": 1}), json!({"sampling": {}})),
+        ("roots/list", json!({}), json!({"roots": {}})),
+    ]
+}
+
+fn everything() -> Value {
+    json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}, "extensions": {EXTENSION: {}}})
+}
+
+/// A server with sessions that asks in the middle of a call, and says what it is answered.
+async fn asks_in_session(method: &'static str, params: Value) -> FakeUpstream {
+    FakeUpstream::start(json!([tool("ask")]), move |hit: &Hit| match hit.method().as_str() {
+        "tools/call" => {
+            let mut script = open_stream();
+            let question = json!({"jsonrpc": "2.0", "id": "q", "method": method, "params": params});
+            script.push(Step::Write(chunk(&event(&question))));
+            script.push(Step::Pause(std::time::Duration::from_millis(300)));
+            let done = result_of(hit, &json!({"content": [{"type": "text", "text": "done"}]}));
+            script.push(Step::Write(chunk(&event(&done))));
+            script.push(Step::Write(b"0\r\n\r\n".to_vec()));
+            Some(script)
+        }
+        _ => None,
+    })
+    .await
+}
+
+/// One without sessions that asks by its answer.
+async fn asks_by_answer(method: &'static str, params: Value) -> FakeUpstream {
+    FakeUpstream::start(json!([]), move |hit: &Hit| match hit.method().as_str() {
+        "tools/call" if hit.message()["params"]["inputResponses"].is_null() => {
+            let wanted = json!({"key": {"method": method, "params": params}});
+            answered(hit, &json!({"resultType": "input_required", "inputRequests": wanted, "requestState": "s"}))
+        }
+        "tools/call" => {
+            answered(hit, &json!({"resultType": "complete", "content": [{"type": "text", "text": "done"}]}))
+        }
+        _ => modern_answer(hit, &json!([tool("ask")]), &json!({"tools": {}})),
+    })
+    .await
+}
+
+async fn refusals(gw: &TestGateway) -> Vec<String> {
+    let rows = gw.rows().await.into_iter();
+    let said = rows.filter_map(|row| row.record.message).map(|message| message.to_string());
+    said.filter(|why| why.contains("not declared")).collect()
+}
+
+#[tokio::test]
+async fn a_server_with_sessions_that_asks_for_too_much_is_told_so_and_its_client_is_not_asked() {
+    for (method, params, required) in questions() {
+        let upstream = asks_in_session(method, params).await;
+        let gw = TestGateway::with_policy(ALL, &upstream).await;
+        gw.initialize_with(json!({})).await;
+        let answer = gw.call("ask", json!({})).await;
+        assert_eq!(answer.text(), "done");
+        assert!(!answer.body.contains(method), "nobody is asked: {}", answer.body);
+        let told = || upstream.hits().into_iter().map(|hit| hit.message()).find(|said| said["id"] == "q");
+        until("the server is told", || told().is_some()).await;
+        assert_eq!(told().expect("an answer")["error"]["code"], -32601);
+        assert_eq!(refusals(&gw).await.len(), 1, "{method}: and it is written");
+
+        let stateless = Caller::of(&gw).ask_as("tools/call", json!({"name": "ask", "arguments": {}}), &json!({})).await;
+        assert_eq!(stateless.text(), "done", "nor without a session: {}", stateless.body);
+
+        let gw = TestGateway::with_policy(ALL, &upstream).await;
+        gw.initialize_with(required).await;
+        assert!(gw.call("ask", json!({})).await.body.contains(method), "who has declared it is asked");
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_sessions_that_asks_for_too_much_is_answered_for_its_client() {
+    for (method, params, required) in questions() {
+        let upstream = asks_by_answer(method, params).await;
+        let gw = TestGateway::builder().policy(ALL).and_server("zoo", &upstream.url(), ALL).start(&upstream).await;
+        for (caller, name) in [(Caller::of(&gw), "ask"), (Caller::of(&gw).at_all(), "zoo__ask")] {
+            let call = json!({"name": name, "arguments": {}});
+            let refused = caller.ask_as("tools/call", call.clone(), &json!({})).await;
+            assert_eq!((refused.status, refused.code()), (400, -32021), "{}", refused.body);
+            assert_eq!(refused.message()["error"]["data"], json!({"requiredCapabilities": required}));
+            let asked = caller.ask_as("tools/call", call, &required).await;
+            assert_eq!(asked.message()["result"]["resultType"], "input_required", "{}", asked.body);
+        }
+        assert_eq!(refusals(&gw).await.len(), 2, "and it is written");
+        gw.initialize_with(json!({})).await;
+        let text = gw.call("ask", json!({})).await.text();
+        assert!(text.contains("asks the client for what it has not declared"), "{EVERYTHING}: {text}");
+    }
+}
+
+/// A server whose tool makes a task whatever it is asked for.
+fn makes_task(hit: &Hit, is_modern: bool) -> Option<Script> {
+    let task = json!({"taskId": "t1", "status": "working", "createdAt": "2026-11-15T12:00:00Z",
+        "lastUpdatedAt": "2026-11-15T12:00:00Z", "ttl": 60000, "ttlMs": 60000, "resultType": "task"});
+    match hit.method().as_str() {
+        "tools/call" if is_modern => answered(hit, &task),
+        "tools/call" => answered(hit, &json!({"task": task})),
+        "tasks/cancel" => answered(hit, &json!({"resultType": "complete"})),
+        _ if is_modern => {
+            modern_answer(hit, &json!([tool("slow")]), &json!({"tools": {}, "extensions": {EXTENSION: {}}}))
+        }
+        _ => None,
+    }
+}
+
+fn cancelled(upstream: &FakeUpstream) -> usize {
+    let hits = upstream.hits();
+    hits.iter().filter(|hit| hit.method() == "tasks/cancel" && hit.message()["params"]["taskId"] == "t1").count()
+}
+
+#[tokio::test]
+async fn a_task_that_a_client_did_not_ask_for_is_refused_and_cancelled() {
+    let call = || json!({"name": "slow", "arguments": {}});
+    for is_modern in [false, true] {
+        let upstream = FakeUpstream::start(json!([tool("slow")]), move |hit: &Hit| makes_task(hit, is_modern)).await;
+        let gw = TestGateway::with_policy(ALL, &upstream).await;
+        gw.initialize().await;
+        let text = gw.call("slow", json!({})).await.text();
+        assert!(text.contains("gives a task to a client that has not declared it"), "{is_modern}: {text}");
+        until("the server is told", || cancelled(&upstream) == 1).await;
+        let refused = Caller::of(&gw).ask_as("tools/call", call(), &json!({})).await;
+        assert_eq!((refused.status, refused.code()), (400, -32021), "{is_modern}: {}", refused.body);
+        until("the server is told", || cancelled(&upstream) == 2).await;
+        assert_eq!(refusals(&gw).await.len(), 2, "{is_modern}");
+        // Who takes it gets it.
+        if is_modern {
+            let task = Caller::of(&gw).ask_as("tools/call", call(), &everything()).await.message();
+            assert_eq!(task["result"]["taskId"], "t1", "{task}");
+        } else {
+            let mut own = call();
+            own["task"] = json!({"ttl": 60000});
+            let task = gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": own})).await;
+            assert_eq!(task.message()["result"]["task"]["taskId"], "t1", "{}", task.body);
+        }
+        assert_eq!(count(&upstream, "tasks/cancel"), 2, "{is_modern}");
+    }
+}
+
+#[tokio::test]
+async fn a_task_written_in_other_letters_is_found_all_the_same() {
+    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| {
+        let result = r#"{"resultType":"t\u0061sk","t\u0061skId":"t1","status":"working"}"#;
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, hit.message()["id"]);
+        match hit.method().as_str() {
+            "tools/call" => Some(gatelodge_testkit::json_response("200 OK", "", &body)),
+            _ => makes_task(hit, true),
+        }
+    })
+    .await;
+    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let refused = Caller::of(&gw).ask_as("tools/call", json!({"name": "slow", "arguments": {}}), &json!({})).await;
+    assert_eq!((refused.status, refused.code()), (400, -32021), "{}", refused.body);
+}

@@ -1,0 +1,111 @@
+//! What a client has declared that it can be asked, and given. It is self-declared, and only ever takes away: a server
+//! must not ask for more.
+
+use gatelodge_json::{Kind, Value};
+
+use crate::task::EXTENSION;
+
+/// What a client can be asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Declared {
+    forms: bool,
+    pages: bool,
+    sampling: bool,
+    sampling_with_tools: bool,
+    roots: bool,
+    tasks: bool,
+}
+
+impl Declared {
+    /// Takes it from a client's capabilities, of whatever era. What is no object declares nothing.
+    pub fn of(capabilities: Option<Value<'_>>) -> Self {
+        let own = |name: &str| capabilities.and_then(|own| object(own, name));
+        let elicitation = own("elicitation");
+        let has_mode = |mode: &str| elicitation.is_some_and(|elicitation| elicitation.get(mode).is_some());
+        let sampling = own("sampling");
+        Self {
+            // Before there were pages, all were forms.
+            forms: elicitation.is_some() && (has_mode("form") || !has_mode("url")),
+            pages: has_mode("url"),
+            sampling: sampling.is_some(),
+            sampling_with_tools: sampling.is_some_and(|sampling| sampling.get("tools").is_some()),
+            roots: own("roots").is_some(),
+            tasks: own("extensions").is_some_and(|extensions| extensions.get(EXTENSION).is_some()),
+        }
+    }
+
+    /// Whether the client knows tasks as the stateless revision has them.
+    pub fn has_tasks(self) -> bool {
+        self.tasks
+    }
+
+    /// What the client would have to declare to be asked this, as JSON; none if it can be, or if nothing is known of the
+    /// method.
+    pub fn lacks(self, method: &str, params: Option<Value<'_>>) -> Option<&'static str> {
+        let member = |name: &str| params.and_then(|params| params.get(name));
+        let is_page = member("mode").is_some_and(|mode| mode.is_str("url"));
+        let has_tools = member("tools").is_some() || member("toolChoice").is_some();
+        let (has, required) = match method {
+            "elicitation/create" if is_page => (self.pages, r#"{"elicitation":{"url":{}}}"#),
+            "elicitation/create" => (self.forms, r#"{"elicitation":{"form":{}}}"#),
+            "sampling/createMessage" if has_tools => (self.sampling_with_tools, r#"{"sampling":{"tools":{}}}"#),
+            "sampling/createMessage" => (self.sampling, r#"{"sampling":{}}"#),
+            "roots/list" => (self.roots, r#"{"roots":{}}"#),
+            _ => return None,
+        };
+        (!has).then_some(required)
+    }
+}
+
+fn object<'d>(value: Value<'d>, name: &str) -> Option<Value<'d>> {
+    value.get(name).filter(|own| own.kind() == Kind::Object)
+}
+
+#[cfg(test)]
+mod tests {
+    use gatelodge_json::{Limits, read};
+
+    use super::*;
+
+    fn lacks(capabilities: &str, method: &str, params: &str) -> Option<&'static str> {
+        let capabilities = read(capabilities.as_bytes(), &Limits::REQUEST).expect("JSON");
+        let params = read(params.as_bytes(), &Limits::REQUEST).expect("JSON");
+        Declared::of(Some(capabilities.root())).lacks(method, Some(params.root()))
+    }
+
+    #[test]
+    fn a_client_can_be_asked_what_it_has_declared_and_nothing_else() {
+        let (form, page, plain, tools) = ("{}", r#"{"mode":"url"}"#, "{}", r#"{"tools":[]}"#);
+        let (elicit, sample, roots) = ("elicitation/create", "sampling/createMessage", "roots/list");
+        for (capabilities, method, params, is_asked) in [
+            ("{}", elicit, form, false),
+            (r#"{"elicitation":{}}"#, elicit, form, true),
+            (r#"{"elicitation":{}}"#, elicit, page, false),
+            (r#"{"elicitation":{"url":{}}}"#, elicit, form, false),
+            (r#"{"elicitation":{"url":{}}}"#, elicit, page, true),
+            (r#"{"elicitation":{"form":{},"url":{}}}"#, elicit, form, true),
+            (r#"{"elicitation":null}"#, elicit, form, false),
+            (r#"{"sampling":{}}"#, sample, plain, true),
+            (r#"{"sampling":{}}"#, sample, tools, false),
+            (r#"{"sampling":{"tools":{}}}"#, sample, tools, true),
+            (r#"{"elicitation":{}}"#, sample, plain, false),
+            (r#"{"roots":{"listChanged":true}}"#, roots, plain, true),
+            ("{}", roots, plain, false),
+            ("{}", "ping", plain, true),
+            ("{}", "vendor/ask", plain, true),
+        ] {
+            assert_eq!(lacks(capabilities, method, params).is_none(), is_asked, "{method} {params} of {capabilities}");
+        }
+        assert_eq!(lacks("{}", elicit, page), Some(r#"{"elicitation":{"url":{}}}"#));
+    }
+
+    #[test]
+    fn tasks_are_declared_as_an_extension() {
+        let has_tasks = |text: &str| {
+            let capabilities = read(text.as_bytes(), &Limits::REQUEST).expect("JSON");
+            Declared::of(Some(capabilities.root())).has_tasks()
+        };
+        assert!(has_tasks(r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#));
+        assert!(!has_tasks(r#"{"tasks":{}}"#) && !has_tasks("{}") && !Declared::of(None).has_tasks());
+    }
+}
