@@ -3,13 +3,14 @@
 
     training.py LABELS DEFINITIONS… [--read READ…] > train.jsonl
 
-LABELS is the folder that `collect.py` filled: all of its `dev.jsonl` is taken. READ are labels by reading, lines
-with `key` (PACKAGE#TOOL), `category` and, where it is known, `drawn`: they stand above what authors say, and their
-tools are marked with `read`, which says how they were drawn. DEFINITIONS are what
+LABELS is the folder that `collect.py` or `joined.py` filled: all of its `dev.jsonl` is taken. READ are labels by reading, lines
+with `key` (PACKAGE#TOOL, of any version), `category` and, where it is known, `drawn`: they stand above what authors say,
+and their tools are marked with `read`, which says how they were drawn. DEFINITIONS are what
 `gatelodge catalogue crawl --definitions` wrote. Of these, packages of the development half are taken that
 
 - are not in LABELS already,
 - do not look like a held-out server under another name: half of the tools' names, and at least three, are its own,
+- have a label,
 - and of their tools those that no other has word for word.
 """
 
@@ -21,6 +22,7 @@ import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
+from joined import key_of, read_key
 from label import read_lines
 from package import Json, Package
 
@@ -70,13 +72,14 @@ class Held:
 
 def mark(tools: list[Json], paths: list[Path]) -> int:
     """Put labels by reading over those of authors; of one tool that is told twice, the first has it."""
-    read = {label["key"]: label for path in paths for label in read_lines(path)}
+    read = {read_key(label): label for path in paths for label in read_lines(path)}
     count = len(read)
     for tool in tools:
-        label = read.pop(f"{tool['package']}#{tool['name']}", None)
+        label = read.pop(key_of(tool), None)
         if label:
             tool["category"] = label["category"]
             tool["read"] = label.get("drawn", "servers")
+            tool["sure"] = label.get("sure", True)
     return count - len(read)
 
 
@@ -101,6 +104,8 @@ def main() -> int:
                 seen.add(words_of(tool))
                 chosen.append(tool)
     read = mark(chosen, given.read)
+    known = {tool["package"] for tool in chosen if tool.get("category")}
+    chosen = [tool for tool in chosen if tool["package"] in known]
     for tool in chosen:
         print(json.dumps(tool, ensure_ascii=False))
     labelled = [tool for tool in chosen if tool.get("category")]

@@ -4,13 +4,13 @@ mod hinder;
 
 use gatelodge_policy::Category;
 
-use crate::features::{Feature, Found, Key, Slot};
+use crate::features::{Feature, Flag, Found, Key, Slot};
 use crate::lexicon::Group;
 use crate::model::{Shares, is_of_money, takes_away};
 use crate::rulebook::Rulebook;
 use crate::tool::Annotations;
 pub(crate) use hinder::Hindrance;
-use hinder::{hindrance, lead_is_either};
+use hinder::{Takes, carries, hindrance, lead_is_either, said};
 
 /// A description begins with its verb if that is among so many words: `This tool deletes`.
 const IN_FRONT: usize = 4;
@@ -53,16 +53,15 @@ fn by_words(
         let mut keys = features.iter().map(|feature| feature.key);
         keys.any(|key| matches!(key, Key::Group(slot, own) if own == group && slots.contains(&slot)))
     };
-    let is_named = found.name.lead.is_some();
-    // The verb in front takes away for good: nothing that stands behind it makes that milder.
-    let begins = found.text.lead.is_some_and(|at| at < IN_FRONT || !is_named);
-    let is_said = begins && seen(&[Slot::Says], Group::Destroy);
-    if is_said || hindrance.is_some_and(|own| own.destroys) {
-        return Category::Destructive;
+    let has_verb = found.name.lead.is_some() || found.text.lead.is_some();
+    match hindrance.map_or_else(|| said(found, book), |own| own.takes) {
+        Takes::Nothing => {}
+        Takes::Perhaps => return untied(shares, features, book),
+        Takes::ForGood => return Category::Destructive,
     }
-    let has_verb = is_named || found.text.lead.is_some();
     if !has_verb && found.text.tokens.is_empty() && hindrance.is_none() {
-        return Category::Unknown;
+        let is_clear = shares.read >= book.borders.read_by_name;
+        return if is_clear { Category::Read } else { Category::Unknown };
     }
     let looks = seen(&[Slot::Lead, Slot::Says], Group::Read) || found.text.gives(&book.lexicon);
     let border = match (looks, lead_is_either(found, book)) {
@@ -78,7 +77,20 @@ fn by_words(
         Category::Write if found.text.tokens.is_empty() && found.name.group(&book.lexicon) == Some(Group::Run) => {
             Category::Execute
         }
+        // What would look but for the code, command or query that it takes does what that says.
+        Category::Write if carries(found) && matches!(found.name.group(&book.lexicon), None | Some(Group::Read)) => {
+            Category::Execute
+        }
         category => category,
+    }
+}
+
+/// What a tool is that takes away what may be a relation: Write if it is nothing else.
+fn untied(shares: Shares, features: &[Feature<'_>], book: &Rulebook) -> Category {
+    let is_gone = shares.destroy >= book.borders.destroy_if_untied * (1.0 - shares.read);
+    match more_than_read(Shares { destroy: 0.0, ..shares }, features, true, book) {
+        Category::Write if !is_gone => Category::Write,
+        _ => Category::Destructive,
     }
 }
 
@@ -88,6 +100,8 @@ fn more_than_read(shares: Shares, features: &[Feature<'_>], has_verb: bool, book
     let (borders, leans) = (&book.borders, &book.leans);
     let takes_away = features.iter().any(|feature| takes_away(feature.key, &book.lexicon));
     let is_of_money = features.iter().any(|feature| is_of_money(feature.key, &book.lexicon));
+    let commits = features.iter().any(|feature| feature.key == Key::Flag(Flag::Commits));
+    let money = if commits { leans.money_if_committed } else { leans.money };
     let of_rest = |share: f64| share / (1.0 - shares.read);
     // Where no word speaks of it, it takes more.
     let told = |share: f64, is_told: bool| if is_told || of_rest(share) >= borders.without_word { share } else { 0.0 };
@@ -95,7 +109,7 @@ fn more_than_read(shares: Shares, features: &[Feature<'_>], has_verb: bool, book
     for (other, share) in [
         (Category::Execute, shares.run * leans.execute),
         (Category::Destructive, told(shares.destroy, takes_away) * leans.destroy),
-        (Category::Financial, told(shares.pay, is_of_money) * leans.money),
+        (Category::Financial, told(shares.pay, is_of_money) * money),
     ] {
         if share >= most {
             (most, category) = (share, other);

@@ -1,6 +1,7 @@
 //! What the model looks at: each feature is a fact of the definition that can be named.
 
 mod find;
+mod pairs;
 
 use crate::lexicon::{Group, WordId};
 use crate::signals::{Signal, SignalKind};
@@ -23,11 +24,13 @@ pub(crate) enum Slot {
     Choice,
     /// A word of a parameter's name.
     Parameter,
+    /// The whole name of a parameter that has several words.
+    Whole,
 }
 
 impl Slot {
-    pub const ALL: [Self; 7] =
-        [Self::Lead, Self::Name, Self::Says, Self::First, Self::Rest, Self::Choice, Self::Parameter];
+    pub const ALL: [Self; 8] =
+        [Self::Lead, Self::Name, Self::Says, Self::First, Self::Rest, Self::Choice, Self::Parameter, Self::Whole];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -38,6 +41,7 @@ impl Slot {
             Self::Rest => "rest",
             Self::Choice => "choice",
             Self::Parameter => "parameter",
+            Self::Whole => "whole",
         }
     }
 
@@ -130,6 +134,12 @@ pub(crate) enum Key {
     Word(Slot, WordId),
     /// A fact.
     Flag(Flag),
+    /// What the verb of the name does, and what the first verb of the description does.
+    Kinds(Option<Group>, Option<Group>),
+    /// These two verbs themselves.
+    Verbs(WordId, WordId),
+    /// Two words that follow each other in the first sentence.
+    Next(WordId, WordId),
 }
 
 /// A feature and what it was seen in.

@@ -43,6 +43,10 @@ impl Group {
         }
     }
 
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|group| group.as_str() == word)
+    }
+
     /// How much harm it can do, beside another verb.
     pub fn harm(self) -> u8 {
         match self {
@@ -72,6 +76,10 @@ pub(crate) struct Word {
     pub is_doubtful: bool,
     /// Whether it may give something back and leave everything as it was: `download`, `convert`.
     pub is_either: bool,
+    /// Whether what it takes away may be no more than a relation, which can be put back: `remove` a label.
+    pub unties: bool,
+    /// Whether it is such a relation.
+    pub is_relation: bool,
     /// Whether it may only compute, where it is given nothing but numbers: `add`.
     pub computes: bool,
     /// Whether it denies what follows.

@@ -101,7 +101,8 @@ fn warns(key: Key) -> bool {
     match key {
         Key::Flag(Flag::Signal(_) | Flag::Commits) => true,
         Key::Flag(Flag::Phrase(phrase)) => !matches!(phrase, Phrase::ReadOnly | Phrase::Denies),
-        Key::Flag(Flag::NoParameters | Flag::OnlyNumbers | Flag::NoVerb) | Key::Group(..) | Key::Word(..) => false,
+        Key::Flag(Flag::NoParameters | Flag::OnlyNumbers | Flag::NoVerb) => false,
+        Key::Group(..) | Key::Word(..) | Key::Kinds(..) | Key::Verbs(..) | Key::Next(..) => false,
     }
 }
 
@@ -118,9 +119,12 @@ pub(crate) fn takes_away(key: Key, lexicon: &Lexicon) -> bool {
     match key {
         Key::Group(_, group) => group.takes_away(),
         Key::Word(slot, id) => {
-            slot != Slot::Parameter && lexicon.word(id).and_then(|word| word.group).is_some_and(Group::takes_away)
+            !matches!(slot, Slot::Parameter | Slot::Whole)
+                && lexicon.word(id).and_then(|word| word.group).is_some_and(Group::takes_away)
         }
         Key::Flag(flag) => matches!(flag, Flag::Phrase(phrase) if phrase.takes_away()),
+        Key::Kinds(lead, says) => lead.into_iter().chain(says).any(Group::takes_away),
+        Key::Verbs(..) | Key::Next(..) => false,
     }
 }
 
@@ -128,9 +132,11 @@ pub(crate) fn takes_away(key: Key, lexicon: &Lexicon) -> bool {
 pub(crate) fn is_of_money(key: Key, lexicon: &Lexicon) -> bool {
     match key {
         Key::Group(_, group) => group == Group::Money,
-        Key::Word(_, id) => lexicon.word(id).is_some_and(|word| word.is_money),
+        // What may be handed over is not always money: `transfer_issue`.
+        Key::Word(_, id) => lexicon.word(id).is_some_and(|word| word.is_money && !word.commits),
         Key::Flag(flag) => {
             matches!(flag, Flag::Commits | Flag::Phrase(Phrase::Money) | Flag::Signal(SignalKind::TakesAmount))
         }
+        Key::Kinds(..) | Key::Verbs(..) | Key::Next(..) => false,
     }
 }

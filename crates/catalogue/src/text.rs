@@ -238,7 +238,8 @@ fn harshest(tokens: &[Token<'_>], first: usize, lexicon: &Lexicon) -> usize {
     let group = |at: usize| lexicon.word(tokens.get(at)?.id?).filter(|word| !word.is_doubtful)?.group;
     let joins = |at: usize| tokens.get(at).is_some_and(|token| joins(token.written));
     let (mut most, mut at) = (first, first + 1);
-    while at < first + LEAD_WITHIN {
+    // What the next sentence says is not what it begins with.
+    while at < first + LEAD_WITHIN && tokens.get(at).is_some_and(|token| token.is_first) {
         match group(at) {
             Some(own) if group(most).is_none_or(|most| own.harm() > most.harm()) => most = at,
             Some(_) => {}

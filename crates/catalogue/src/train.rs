@@ -27,12 +27,15 @@ const PARTS: usize = 8;
 /// How much the label of an author counts against one by reading: it is said in passing, and often by habit.
 const OF_AUTHORS: f64 = 0.3;
 
+/// The same of a label that its reader was unsure of.
+const IF_UNSURE: f64 = 0.5;
+
 /// Who said what a tool is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// Its author, by annotations.
     Author,
-    /// Somebody who read the definition. Chance drew the tool, one of each package.
+    /// Somebody who read the definition. Chance drew the tool, a few of each package.
     Random,
     /// The same, with some tools of each server that was run.
     Servers,
@@ -58,6 +61,8 @@ pub(crate) struct Example {
     pub server: usize,
     label: Label,
     source: Source,
+    /// Whether whoever said so was sure.
+    is_sure: bool,
     /// Which outcomes its label leaves open.
     pub may_be: [bool; 5],
     pub keys: Vec<Key>,
@@ -168,18 +173,23 @@ fn example(tool: &Labelled<'_>, servers: &Servers, book: &Rulebook) -> Option<Ex
     let label = tool.label.filter(|label| *label != Label::Category(Category::Unknown))?;
     let keys = look(&tool.item.tool, server, book, |_, features| features.iter().map(|feature| feature.key).collect());
     let may_be = OUTCOMES.map(|outcome| label.fits(outcome));
-    Some(Example { server: *at, label, source: Source::of(&tool.item), may_be, keys, weight: 1.0 })
+    let is_sure = tool.item.entry.get("sure").and_then(|sure| sure.as_bool()) != Some(false);
+    Some(Example { server: *at, label, source: Source::of(&tool.item), is_sure, may_be, keys, weight: 1.0 })
 }
 
-/// What was read counts as it is. Of many tools of one server that its author labelled alike, each counts less.
+/// What was read counts as it is, or half if the reader was unsure. Of many tools of one server that its author labelled alike, each counts less.
 fn weigh(examples: &mut [Example]) {
     let mut alike: BTreeMap<(usize, Label), f64> = BTreeMap::new();
     for example in examples.iter().filter(|example| example.source == Source::Author) {
         *alike.entry((example.server, example.label)).or_default() += 1.0;
     }
-    for example in examples.iter_mut().filter(|example| example.source == Source::Author) {
+    for example in examples {
         let count = alike.get(&(example.server, example.label)).copied().unwrap_or(1.0);
-        example.weight = OF_AUTHORS / count.sqrt();
+        example.weight = match example.source {
+            Source::Author => OF_AUTHORS / count.sqrt(),
+            _ if example.is_sure => 1.0,
+            _ => IF_UNSURE,
+        };
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::calibrate::Calibration;
 use crate::features::{Flag, Key, Slot};
-use crate::lexicon::{Group, Points};
+use crate::lexicon::{Group, Points, WordId};
 use crate::model::kept;
 use crate::rulebook::Rulebook;
 
@@ -22,6 +22,9 @@ pub(crate) struct Trained {
     pub groups: BTreeMap<String, BTreeMap<String, Points>>,
     /// By place, then by word.
     pub words: BTreeMap<String, BTreeMap<String, Points>>,
+    /// By what they are, then by the two words or groups with a `+` between them.
+    #[serde(default)]
+    pub pairs: BTreeMap<String, BTreeMap<String, Points>>,
     pub calibration: Calibration,
 }
 
@@ -35,15 +38,17 @@ impl Trained {
         }
         for (slot, groups) in &self.groups {
             let Some(slot) = Slot::from_word(slot) else { continue };
-            let group = |name: &str| Group::ALL.into_iter().find(|group| group.as_str() == name);
+            let group = Group::from_word;
             learned.extend(groups.iter().filter_map(|(name, points)| Some((Key::Group(slot, group(name)?), *points))));
         }
         for (slot, words) in &self.words {
             let Some(slot) = Slot::from_word(slot) else { continue };
             for (word, points) in words {
-                let id = book.lexicon.find(word).unwrap_or_else(|| book.lexicon.id_of(word));
-                learned.push((Key::Word(slot, id), *points));
+                learned.push((Key::Word(slot, word_id(word, book)), *points));
             }
+        }
+        for (name, pairs) in &self.pairs {
+            learned.extend(pairs.iter().filter_map(|(pair, points)| Some((pair_key(name, pair, book)?, *points))));
         }
         for (key, points) in learned {
             // The file may have been edited; the promise holds all the same.
@@ -85,9 +90,45 @@ impl Trained {
                     let words = trained.words.entry(slot.as_str().to_owned()).or_default();
                     words.insert(word.base.to_string(), points);
                 }
+                Key::Kinds(lead, says) => {
+                    let name = |group: Option<Group>| group.map_or(NO_VERB, Group::as_str).to_owned();
+                    trained.add_pair(KINDS, Some(name(*lead)), Some(name(*says)), points);
+                }
+                Key::Verbs(one, other) => trained.add_pair(VERBS, base(*one, book), base(*other, book), points),
+                Key::Next(one, other) => trained.add_pair(NEXT, base(*one, book), base(*other, book), points),
             }
         }
         trained
+    }
+
+    fn add_pair(&mut self, name: &str, one: Option<String>, other: Option<String>, points: Points) {
+        if let (Some(one), Some(other)) = (one, other) {
+            self.pairs.entry(name.to_owned()).or_default().insert(format!("{one}+{other}"), points);
+        }
+    }
+}
+
+const KINDS: &str = "kinds";
+const VERBS: &str = "verbs";
+const NEXT: &str = "next";
+/// A pair without one of its verbs.
+const NO_VERB: &str = "none";
+
+fn base(id: WordId, book: &Rulebook) -> Option<String> {
+    book.lexicon.word(id).map(|word| word.base.to_string())
+}
+
+fn word_id(word: &str, book: &mut Rulebook) -> WordId {
+    book.lexicon.find(word).unwrap_or_else(|| book.lexicon.id_of(word))
+}
+
+fn pair_key(name: &str, pair: &str, book: &mut Rulebook) -> Option<Key> {
+    let (one, other) = pair.split_once('+')?;
+    match name {
+        KINDS => Some(Key::Kinds(Group::from_word(one), Group::from_word(other))),
+        VERBS => Some(Key::Verbs(word_id(one, book), word_id(other, book))),
+        NEXT => Some(Key::Next(word_id(one, book), word_id(other, book))),
+        _ => None,
     }
 }
 

@@ -130,11 +130,13 @@ fn of_two_meanings_of_a_verb_the_riskier_counts() {
 
 #[test]
 fn a_crowd_of_siblings_makes_nothing_read() {
-    let mut tools = vec![json!({"name": "simulate"})];
-    tools.extend((0..70).map(|at| json!({"name": format!("junk{at}")})));
-    let found = all("server", &json!({"tools": tools}).to_string());
-    assert_eq!(found[0].1.category, category("simulate", None, json!({})));
-    assert_ne!(found[0].1.category, Category::Read);
+    for name in ["prepare", "migrate", "frobnicate"] {
+        let mut tools = vec![json!({"name": name})];
+        tools.extend((0..70).map(|at| json!({"name": format!("junk{at}")})));
+        let found = all("server", &json!({"tools": tools}).to_string());
+        assert_eq!(found[0].1.category, category(name, None, json!({})));
+        assert_ne!(found[0].1.category, Category::Read, "{name}");
+    }
 }
 
 #[test]

@@ -75,6 +75,39 @@ fn listing_invoices_is_read_and_paying_one_is_financial() {
 }
 
 #[test]
+fn handing_over_an_issue_and_checking_out_a_branch_move_no_money() {
+    for entry in [
+        r#"{"name": "transfer_issue", "description": "Transfers an issue to another repository."}"#,
+        r#"{"name": "transfer_issue"}"#,
+        r#"{"name": "git_checkout", "description": "Switches branches."}"#,
+        r#"{"name": "git_checkout"}"#,
+    ] {
+        assert_eq!(one(entry).category, Category::Write, "{entry}");
+    }
+    assert_eq!(one(r#"{"name": "transfer_funds"}"#).category, Category::Financial);
+}
+
+#[test]
+fn what_is_removed_from_something_can_be_put_back_and_what_is_deleted_cannot() {
+    for (name, description) in [
+        ("remove_label", "Remove a label from an issue."),
+        ("remove_team_member", "Removes a user from a team."),
+        ("remove_from_watchlist", "Remove a stock from the watchlist."),
+    ] {
+        let found = one(&format!(r#"{{"name": "{name}", "description": "{description}"}}"#));
+        assert_eq!(found.category, Category::Write, "{found:?}");
+    }
+    for (name, description) in [
+        ("remove_file", "Permanently removes a file."),
+        ("delete_label", "Deletes a label."),
+        ("remove_run", "Removes a run."),
+    ] {
+        let found = one(&format!(r#"{{"name": "{name}", "description": "{description}"}}"#));
+        assert_eq!(found.category, Category::Destructive, "{found:?}");
+    }
+}
+
+#[test]
 fn a_missing_description_makes_it_less_sure_and_is_told() {
     let with = one(r#"{"name": "create_issue", "description": "Creates an issue in a repository."}"#);
     let without = one(r#"{"name": "create_issue"}"#);

@@ -4,38 +4,92 @@
 use super::IN_FRONT;
 use crate::classify::quoted;
 use crate::features::{Feature, Flag, Found, Key, Phrase, Slot};
-use crate::lexicon::Group;
+use crate::lexicon::{Group, Word, WordId};
 use crate::rulebook::Rulebook;
 use crate::signals::SignalKind;
+
+/// So many words are the beginning of a description.
+const BEGINNING: usize = 8;
 
 /// Why a tool is not Read.
 #[derive(Debug, Clone)]
 pub(crate) struct Hindrance {
     /// In words.
     pub why: String,
-    /// Whether it says that something is gone for good.
-    pub destroys: bool,
+    /// Whether something is taken away.
+    pub takes: Takes,
+}
+
+/// Whether something is taken away for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Takes {
+    Nothing,
+    /// It may be a relation, which can be put back.
+    Perhaps,
+    ForGood,
 }
 
 /// Finds the weightiest.
 pub(super) fn hindrance(found: &Found<'_>, features: &[Feature<'_>], book: &Rulebook) -> Option<Hindrance> {
     destroys(found, features, book)
-        .map(|why| Hindrance { why, destroys: true })
-        .or_else(|| does_more(found, features, book).map(|why| Hindrance { why, destroys: false }))
+        .or_else(|| does_more(found, features, book).map(|why| Hindrance { why, takes: said(found, book) }))
 }
 
-/// A word of the name, or a choice, that takes away for good.
-fn destroys(found: &Found<'_>, features: &[Feature<'_>], book: &Rulebook) -> Option<String> {
-    let named = found.name.words.iter().find(|(_, id)| {
-        let word = id.and_then(|id| book.lexicon.word(id));
-        word.is_some_and(|word| word.group == Some(Group::Destroy) && !word.is_doubtful)
+/// A word of the name, or a choice, that takes away; the one that does it for good before one that perhaps does.
+fn destroys(found: &Found<'_>, features: &[Feature<'_>], book: &Rulebook) -> Option<Hindrance> {
+    let known = |id: Option<WordId>| id.and_then(|id| book.lexicon.word(id));
+    let takes = |word: &Word| taken(word, found, book).max(said(found, book));
+    let named = found.name.words.iter().enumerate().filter_map(|(at, (written, id))| {
+        let leads = found.name.lead == Some(at);
+        let word = known(*id).filter(|word| word.group == Some(Group::Destroy) && (leads || !word.is_doubtful))?;
+        Some(Hindrance { why: format!("its name has {}", quoted(written)), takes: takes(word) })
     });
-    let leads = || found.name.verb().filter(|_| found.name.group(&book.lexicon) == Some(Group::Destroy));
-    if let Some((word, _)) = named.or_else(leads) {
-        return Some(format!("its name has {}", quoted(word)));
+    let offered = features.iter().filter_map(|feature| {
+        let Key::Word(Slot::Choice, id) = feature.key else { return None };
+        let word = known(Some(id)).filter(|word| word.group == Some(Group::Destroy))?;
+        Some(Hindrance { why: format!("a parameter offers {}", quoted(feature.source)), takes: takes(word) })
+    });
+    // Of several that do as much, the first.
+    named.chain(offered).reduce(|most, own| if own.takes > most.takes { own } else { most })
+}
+
+/// Whether a parameter takes code, a command or a query.
+pub(super) fn carries(found: &Found<'_>) -> bool {
+    let is_program = |kind| matches!(kind, SignalKind::TakesCode | SignalKind::TakesShell | SignalKind::TakesSql);
+    found.signals.iter().any(|signal| is_program(signal.kind))
+}
+
+/// What a verb of destroying takes: a relation only where one is named. Beside a verb that runs, pays or undoes, or with
+/// code, nothing is a mere relation.
+fn taken(word: &Word, found: &Found<'_>, book: &Rulebook) -> Takes {
+    let does_more = |word: &Word| {
+        let group = word.group.filter(|group| *group != Group::Destroy && !word.is_doubtful);
+        group.is_some_and(|group| group.harm() > Group::Write.harm())
+    };
+    let mut others = found.name.words.iter().filter_map(|(_, id)| book.lexicon.word((*id)?));
+    let has_verb = found.name.lead.is_some();
+    if word.unties && has_verb && !carries(found) && !others.any(does_more) && speaks_of_relation(found, book) {
+        Takes::Perhaps
+    } else {
+        Takes::ForGood
     }
-    let offers = features.iter().find(|feature| feature.key == Key::Group(Slot::Choice, Group::Destroy));
-    offers.map(|feature| format!("a parameter offers {}", quoted(feature.source)))
+}
+
+/// Whether the name has a relation, or something that is taken `from` another, or the description begins with one.
+fn speaks_of_relation(found: &Found<'_>, book: &Rulebook) -> bool {
+    let is_relation = |id: Option<WordId>| id.and_then(|id| book.lexicon.word(id)).is_some_and(|word| word.is_relation);
+    let mut named = found.name.words.iter();
+    let mut told = found.text.tokens.iter().take(BEGINNING);
+    named.any(|(written, id)| written == "from" || is_relation(*id)) || told.any(|token| is_relation(token.id))
+}
+
+/// What the verb in front of the description takes: nothing that stands behind it makes that milder.
+pub(super) fn said(found: &Found<'_>, book: &Rulebook) -> Takes {
+    let begins = |at: &usize| *at < IN_FRONT || found.name.lead.is_none();
+    let token = found.text.lead.filter(begins).and_then(|at| found.text.tokens.get(at));
+    let word = token.and_then(|token| book.lexicon.word(token.id?));
+    let word = word.filter(|word| word.group == Some(Group::Destroy));
+    word.map_or(Takes::Nothing, |word| taken(word, found, book))
 }
 
 fn does_more(found: &Found<'_>, features: &[Feature<'_>], book: &Rulebook) -> Option<String> {

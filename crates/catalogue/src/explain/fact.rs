@@ -34,7 +34,7 @@ pub(super) struct Fact {
 pub(super) fn facts(case: &Case<'_, '_>) -> Vec<Fact> {
     let mut told = Vec::new();
     for feature in deciding(case) {
-        let is_weak = matches!(feature.key, Key::Word(Slot::Parameter | Slot::Rest, _));
+        let is_weak = matches!(feature.key, Key::Word(Slot::Parameter | Slot::Whole | Slot::Rest, _) | Key::Next(..));
         tell(fact(feature, case.found), is_weak, &mut told);
     }
     let is_unknown = case.verdict.category == Category::Unknown;
@@ -122,7 +122,11 @@ pub(super) fn fact(feature: &Feature<'_>, found: &Found<'_>) -> Option<String> {
             Slot::Rest => format!("its description goes on with {source}"),
             Slot::Choice => format!("a parameter offers {source}"),
             Slot::Parameter => format!("a parameter's name has {source}"),
+            Slot::Whole => format!("it takes {source}"),
         },
+        // Each of the two verbs is a fact of its own.
+        Key::Kinds(..) | Key::Verbs(..) => return None,
+        Key::Next(..) => format!("its description says {source}"),
         Key::Flag(Flag::NoParameters) => "it takes no parameters".to_owned(),
         Key::Flag(Flag::NoVerb) => return None,
         Key::Flag(Flag::OnlyNumbers) => "it takes nothing but numbers".to_owned(),

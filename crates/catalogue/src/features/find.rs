@@ -1,7 +1,8 @@
 //! Finding features. Each is seen or not; how often does not matter, so that long texts do not weigh more.
 
+use super::pairs;
 use super::{Feature, Flag, Key, Phrase, Slot};
-use crate::lexicon::{Group, Lexicon, WordId};
+use crate::lexicon::{Group, Lexicon, Word, WordId};
 use crate::name::{Name, is_noun, split};
 use crate::parameters::Parameters;
 use crate::rulebook::Rulebook;
@@ -23,6 +24,8 @@ pub(crate) fn find<'t>(found: &Found<'t>, book: &Rulebook) -> Vec<Feature<'t>> {
     let mut features = Vec::with_capacity(64);
     of_name(found, &book.lexicon, &mut features);
     of_text(found.text, book, &mut features);
+    pairs::of_verbs(&mut features, &book.lexicon);
+    pairs::of_neighbours(found.text, &book.lexicon, &mut features);
     of_parameters(found.parameters, book, &mut features);
     // How many siblings there are says nothing of what a tool does.
     for signal in found.signals.iter().filter(|signal| signal.kind != SignalKind::CrowdedServer) {
@@ -45,10 +48,14 @@ pub(crate) fn find<'t>(found: &Found<'t>, book: &Rulebook) -> Vec<Feature<'t>> {
 
 /// Whether the name commits money: a verb that does, and a thing of money.
 fn commits(name: &Name, lexicon: &Lexicon) -> bool {
-    let words = || name.words.iter().filter_map(|(_, id)| lexicon.word((*id)?));
-    let nouns = words().filter(|word| word.is_money).count();
-    // `order` may be both, but not at once.
-    words().any(|word| word.commits && (!word.is_money || nouns > 1)) && nouns > 0
+    let words = || name.words.iter().enumerate().filter_map(|(at, (_, id))| Some((at, lexicon.word((*id)?)?)));
+    let nouns = words().filter(|(_, word)| word.is_money).count();
+    // `transfer_issue` issues nothing.
+    let is_done =
+        |at: usize, word: &Word| word.commits && !(word.is_doubtful && name.lead.is_some_and(|lead| lead != at));
+    // `order` and `transfer` may be both, but not at once, unless there is nothing else.
+    let is_alone = name.words.len() == 1;
+    words().any(|(at, word)| is_done(at, word) && (!word.is_money || nouns > 1 || is_alone)) && nouns > 0
 }
 
 fn word<'t>(slot: Slot, id: Option<WordId>, source: &'t str, lexicon: &Lexicon, features: &mut Vec<Feature<'t>>) {
@@ -116,6 +123,12 @@ fn phrase_at(text: &Text<'_>, at: usize, id: WordId, book: &Rulebook) -> Option<
 fn of_parameters<'t>(parameters: &'t Parameters<'t>, book: &Rulebook, features: &mut Vec<Feature<'t>>) {
     for parameter in &parameters.list {
         if parameter.is_outermost {
+            // A name of one word is found as that word.
+            if let Some(id) =
+                Some(&parameter.joined).filter(|own| own.contains('_')).and_then(|own| book.lexicon.find(own))
+            {
+                features.push(Feature { key: Key::Word(Slot::Whole, id), source: &parameter.joined });
+            }
             for part in parameter.joined.split('_') {
                 if let Some(id) = book.lexicon.find(part) {
                     features.push(Feature { key: Key::Word(Slot::Parameter, id), source: part });

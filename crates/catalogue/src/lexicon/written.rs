@@ -15,6 +15,7 @@ pub(crate) type Points = [f64; 5];
 pub(crate) struct Written {
     pub groups: BTreeMap<String, GroupEntry>,
     pub money: Money,
+    pub relations: Relations,
     pub code: Code,
     pub negation: Negation,
     pub phrases: BTreeMap<String, Vec<String>>,
@@ -34,6 +35,8 @@ pub(crate) struct GroupEntry {
     doubtful: String,
     #[serde(default)]
     either: String,
+    #[serde(default)]
+    unties: String,
     #[serde(default)]
     computes: String,
     pub prior: Prior,
@@ -55,6 +58,12 @@ pub(crate) struct Prior {
 pub(crate) struct Money {
     nouns: String,
     commits: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Relations {
+    nouns: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -104,6 +113,10 @@ pub(crate) struct Borders {
     pub read_if_either: f64,
     /// The same where no verb looks.
     pub read_without_verb: f64,
+    /// The same where there is nothing but a name, and no verb in it.
+    pub read_by_name: f64,
+    /// The least share of Destructive, of what is not Read, where a verb takes away what may be a relation.
+    pub destroy_if_untied: f64,
     /// The least share of Destructive or Financial, of what is not Read, where no word speaks of it.
     pub without_word: f64,
     /// The least share of Destructive, of what is not Read, where the server itself says so.
@@ -121,6 +134,8 @@ pub(crate) struct Leans {
     pub execute: f64,
     pub destroy: f64,
     pub money: f64,
+    /// The same where the name commits money.
+    pub money_if_committed: f64,
 }
 
 impl Written {
@@ -145,12 +160,18 @@ impl Written {
                 lexicon.add_verb(verb, group);
                 lexicon.change(verb, |word| word.is_either = true);
             }
+            for verb in entry.unties.split_whitespace() {
+                lexicon.change(verb, |word| word.unties = true);
+            }
         }
         for verb in self.groups.values().flat_map(|entry| entry.computes.split_whitespace()) {
             lexicon.change(verb, |word| word.computes = true);
         }
         for noun in self.money.nouns.split_whitespace() {
             lexicon.change(noun, |word| word.is_money = true);
+        }
+        for noun in self.relations.nouns.split_whitespace() {
+            lexicon.change(noun, |word| word.is_relation = true);
         }
         for verb in self.money.commits.split_whitespace() {
             lexicon.change(verb, |word| word.commits = true);

@@ -1,6 +1,6 @@
 //! The regression itself: steps down the slope, always in the same order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Example;
 use crate::features::{Key, Slot};
@@ -8,26 +8,27 @@ use crate::lexicon::Points;
 use crate::model::{Model, add, kept, shared};
 use crate::rulebook::Rulebook;
 
-const ROUNDS: usize = 150;
-const STEP: f64 = 0.5;
+const ROUNDS: usize = 200;
+/// How far the first step goes; each later one is shorter, the last ones go nowhere.
+const STEP: f64 = 0.05;
+/// How much of what the steps before went by stays, for the slope and for its square.
+const STAYS: f64 = 0.9;
+const STAYS_OF_SQUARE: f64 = 0.99;
 /// How hard features are pulled back to the lexicon's points, as if so many examples spoke for these.
 const PULL: f64 = 1.5;
+/// Words say less than what verbs do, and there are more.
+const PULL_OF_WORDS: f64 = 3.0;
 /// Later words of a description say little of the tool, and there are many.
-const PULL_OF_REST: f64 = 4.0;
-/// A word needs so many examples.
-const LEAST_EXAMPLES: usize = 4;
+const PULL_OF_REST: f64 = 10.0;
+/// So many servers must have a feature.
+const LEAST_SERVERS: usize = 3;
 /// A feature that ends with less is dropped.
 const LEAST_WEIGHT: f64 = 0.05;
 
 /// Fits a model; `book` holds where it begins.
 pub(super) fn fit(examples: &[&Example], book: &Rulebook) -> Model {
     let begin = &book.model;
-    let mut uses: BTreeMap<Key, usize> = BTreeMap::new();
-    for key in examples.iter().flat_map(|example| &example.keys) {
-        *uses.entry(*key).or_default() += 1;
-    }
-    uses.retain(|key, count| *count >= LEAST_EXAMPLES || begin.weights.contains_key(key));
-    let keys: Vec<Key> = uses.into_keys().collect();
+    let keys = keys(examples, begin);
     let places: BTreeMap<Key, usize> = keys.iter().enumerate().map(|(at, key)| (*key, at)).collect();
     let rows: Vec<Row> = examples
         .iter()
@@ -40,21 +41,17 @@ pub(super) fn fit(examples: &[&Example], book: &Rulebook) -> Model {
     let anchors: Vec<Points> = keys.iter().map(|key| begin.points(*key)).collect();
     let mut weights = anchors.clone();
     let mut bias = begin.bias;
-    let mut speeds = vec![[1e-8_f64; 5]; keys.len() + 1];
+    let (mut paths, mut path_of_bias) = (vec![Path::default(); keys.len()], Path::default());
+    let mut pace = Pace::default();
     for _ in 0..ROUNDS {
         let (slopes, slope_of_bias) = slopes(&rows, &weights, bias);
-        for (at, key) in keys.iter().enumerate() {
-            let (Some(own), Some(slope), Some(speed), Some(anchor)) =
-                (weights.get_mut(at), slopes.get(at), speeds.get_mut(at), anchors.get(at))
-            else {
-                continue;
-            };
-            step(own, slope, *anchor, pull(*key), speed);
+        pace.next();
+        let places = weights.iter_mut().zip(&slopes).zip(&mut paths).zip(&anchors);
+        for (key, (((own, slope), path), anchor)) in keys.iter().zip(places) {
+            path.step(own, slope, *anchor, pull(*key), &pace);
             *own = kept(*key, *own, &book.lexicon);
         }
-        if let Some(speed) = speeds.last_mut() {
-            step(&mut bias, &slope_of_bias, begin.bias, 0.0, speed);
-        }
+        path_of_bias.step(&mut bias, &slope_of_bias, begin.bias, 0.0, &pace);
     }
     let learned = keys.into_iter().zip(weights);
     let weighs = |key: &Key, points: &Points| {
@@ -63,6 +60,21 @@ pub(super) fn fit(examples: &[&Example], book: &Rulebook) -> Model {
     let mut model = Model { bias, weights: begin.weights.clone() };
     model.weights.extend(learned.filter(|(key, points)| weighs(key, points)));
     model
+}
+
+/// The features that are learned: those that several servers have. One of a single server says which server it is.
+fn keys(examples: &[&Example], begin: &Model) -> Vec<Key> {
+    let mut users: BTreeMap<Key, BTreeSet<usize>> = BTreeMap::new();
+    for example in examples {
+        for key in &example.keys {
+            let users = users.entry(*key).or_default();
+            if users.len() < LEAST_SERVERS {
+                users.insert(example.server);
+            }
+        }
+    }
+    users.retain(|key, users| users.len() >= LEAST_SERVERS || begin.weights.contains_key(key));
+    users.into_keys().collect()
 }
 
 /// An example, as numbers.
@@ -75,7 +87,8 @@ struct Row {
 fn pull(key: Key) -> f64 {
     match key {
         Key::Word(Slot::Rest, _) => PULL_OF_REST,
-        Key::Word(..) | Key::Group(..) | Key::Flag(_) => PULL,
+        Key::Word(..) | Key::Verbs(..) | Key::Next(..) => PULL_OF_WORDS,
+        Key::Group(..) | Key::Flag(_) | Key::Kinds(..) => PULL,
     }
 }
 
@@ -104,11 +117,49 @@ fn slopes(rows: &[Row], weights: &[Points], bias: Points) -> (Vec<Points>, Point
     (slopes, of_bias)
 }
 
-/// One step: the more a weight has moved, the shorter its steps become.
-fn step(own: &mut Points, slope: &Points, anchor: Points, pull: f64, speed: &mut Points) {
-    for (((own, slope), anchor), speed) in own.iter_mut().zip(slope).zip(anchor).zip(speed) {
-        let down = slope + pull * (*own - anchor);
-        *speed += down * down;
-        *own -= STEP * down / speed.sqrt();
+/// How far the steps of a round go.
+struct Pace {
+    round: f64,
+    /// What would stay by now of a first step, which nothing stood before.
+    stays: f64,
+    stays_of_square: f64,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { round: 0.0, stays: 1.0, stays_of_square: 1.0 }
+    }
+}
+
+impl Pace {
+    fn next(&mut self) {
+        self.round += 1.0;
+        self.stays *= STAYS;
+        self.stays_of_square *= STAYS_OF_SQUARE;
+    }
+
+    fn step(&self) -> f64 {
+        STEP * (1.0 - self.round / ROUNDS as f64)
+    }
+}
+
+/// What the last steps of a weight went by.
+#[derive(Clone, Default)]
+struct Path {
+    slope: Points,
+    square: Points,
+}
+
+impl Path {
+    /// One step down. Where the slope turns from step to step, steps become short.
+    fn step(&mut self, own: &mut Points, slope: &Points, anchor: Points, pull: f64, pace: &Pace) {
+        let lasting = self.slope.iter_mut().zip(&mut self.square);
+        for (((own, slope), anchor), (mean, square)) in own.iter_mut().zip(slope).zip(anchor).zip(lasting) {
+            let down = slope + pull * (*own - anchor);
+            *mean = STAYS * *mean + (1.0 - STAYS) * down;
+            *square = STAYS_OF_SQUARE * *square + (1.0 - STAYS_OF_SQUARE) * down * down;
+            let size = (*square / (1.0 - pace.stays_of_square)).sqrt() + 1e-6;
+            *own -= pace.step() * (*mean / (1.0 - pace.stays)) / size;
+        }
     }
 }

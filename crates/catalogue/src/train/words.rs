@@ -24,9 +24,10 @@ pub(super) fn add_common(lexicon: &mut Lexicon, tools: &[Labelled<'_>], servers:
         let text = Text::of(&description.text, lexicon);
         let told = text.tokens.iter().map(|token| token.written.to_lowercase());
         let parameters = Parameters::of(own.schema);
-        let taken = parameters.list.iter().flat_map(|own| own.joined.split('_')).map(str::to_owned);
-        for word in named.chain(told).chain(taken) {
-            if word.chars().nth(1).is_some() && word.chars().all(char::is_alphabetic) {
+        let taken = parameters.list.iter().flat_map(|own| own.joined.split('_').chain([own.joined.as_str()]));
+        for word in named.chain(told).chain(taken.map(str::to_owned)) {
+            let is_one = |letter: char| letter.is_alphabetic() || letter == '_';
+            if word.chars().nth(1).is_some() && word.chars().all(is_one) {
                 users.entry(word).or_default().insert(*at);
             }
         }
