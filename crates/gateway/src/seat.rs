@@ -152,7 +152,8 @@ impl Seat {
             let client = ClientInfo::of(request.meta().client_info());
             let calls = Some(Arc::clone(&self.calls));
             let declared = Declared::of(request.meta().client_capabilities());
-            let modern = Modern { revision, client, declared, params: None, far: None, calls };
+            let wants_log = request.meta().log_level().is_some();
+            let modern = Modern { revision, client, declared, wants_log, params: None, far: None, calls };
             let joined = pool::joined(gw, visit, request, modern).await;
             return joined.map(Side::Modern).map_err(|refusal| misfit(&refusal.message()));
         }

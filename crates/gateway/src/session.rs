@@ -32,9 +32,8 @@ use self::hub::Hub;
 use self::parts::Parts;
 use self::tasks::Tasks;
 use self::watched::Watched;
-use self::words::OwnWords;
+use self::words::{OwnWords, declared_in};
 use crate::lists::Lists;
-use crate::methods::undeclared::declared_in;
 use crate::upstream::Link;
 
 pub(crate) use self::asked::AskedBy;

@@ -44,6 +44,8 @@ pub(crate) struct Modern {
     pub client: ClientInfo,
     /// What it can be asked.
     pub declared: Declared,
+    /// Whether it wants to hear log messages.
+    pub wants_log: bool,
     /// The `Mcp-Param-*` headers of a call; none where there is no head.
     pub params: Option<HeaderMap>,
     /// A session of ours, where the upstream wants one.

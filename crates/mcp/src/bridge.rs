@@ -4,6 +4,7 @@ use gatelodge_json::{Document, Kind, Limits, Value, quote, read, split};
 
 use crate::meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION};
 use crate::revision::Revision;
+use crate::task::EXTENSION;
 
 /// What a stateless request carries of its client, and a session agrees on once.
 const OWN_META: [&str; 4] = [PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL];
@@ -106,6 +107,24 @@ pub fn without_members(object: Value<'_>, names: &[&str]) -> String {
     format!("{{{}}}", kept.join(","))
 }
 
+/// What a client or a server of one era says that it can do, as the other era is told: without tasks, as whichever era
+/// has them. Those of one are not those of the other.
+pub fn shared_capabilities(capabilities: Value<'_>) -> String {
+    let has_extension = capabilities.get("extensions").is_some_and(|own| own.get(EXTENSION).is_some());
+    if !has_extension && capabilities.get("tasks").is_none() {
+        return capabilities.raw().to_owned();
+    }
+    let own = capabilities.members().filter(|(key, _)| !key.is_str("tasks"));
+    let shared = own.filter_map(|(key, value)| {
+        if !key.is_str("extensions") || value.get(EXTENSION).is_none() {
+            return Some(format!("{}:{}", key.raw(), value.raw()));
+        }
+        let others = without_members(value, &[EXTENSION]);
+        (others != "{}").then(|| format!("{}:{others}", key.raw()))
+    });
+    format!("{{{}}}", shared.collect::<Vec<_>>().join(","))
+}
+
 /// A text as a JSON string.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
@@ -137,6 +156,22 @@ mod tests {
 
     const WORDS: ClientWords<'_> =
         ClientWords { capabilities: r#"{"roots":{}}"#, info: Some(r#"{"name":"c"}"#), log_level: None };
+
+    #[test]
+    fn what_can_be_done_is_shared_without_the_tasks_of_either_era() {
+        for (own, shared) in [
+            ("{}", "{}"),
+            (r#"{"tasks":{"list":{}},"tools":{"n":1.0}}"#, r#"{"tools":{"n":1.0}}"#),
+            (r#"{"extensions":{"io.modelcontextprotocol/tasks":{}},"roots":{}}"#, r#"{"roots":{}}"#),
+            (r#"{"extensions":{"a/b":{ },"io.modelcontextprotocol/t\u0061sks":{}}}"#, r#"{"extensions":{"a/b":{ }}}"#),
+            (r#"{"extensions":{ }}"#, r#"{"extensions":{ }}"#),
+            (r#"{ "roots" : {} }"#, r#"{ "roots" : {} }"#),
+            (r#"{"extensions":7}"#, r#"{"extensions":7}"#),
+        ] {
+            let document = read(own.as_bytes(), &Limits::REQUEST).expect("JSON");
+            assert_eq!(shared_capabilities(document.root()), shared, "{own}");
+        }
+    }
 
     #[test]
     fn what_only_stateless_requests_have_is_left_out_and_all_else_stays_as_it_is_written() {

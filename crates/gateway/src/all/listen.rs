@@ -19,7 +19,7 @@ use crate::http::line::{Line, Slot};
 use crate::http::mcp::dispatch;
 use crate::http::reply;
 use crate::lists::{Lists, SUBSCRIPTION, changed_for};
-use crate::methods::listen::{MOST_WRITTEN, honoured, uris};
+use crate::methods::listen::{bounded, honoured, uris};
 use crate::methods::stream::LOOK;
 use crate::methods::tasks;
 use crate::now::Now;
@@ -52,14 +52,12 @@ enum Ended {
 
 /// Holds the stream open until the client ends it.
 pub(super) async fn listen(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, mut trail: Trail, mut line: Line) {
-    for past in past(all, request).into_iter().take(MOST_WRITTEN) {
-        match past {
-            // It is left out of what is acknowledged, like one that the policy denies.
-            Past::Resource(uri) => unheard(gw, all, request, &uri).await,
-            Past::Task(task) => {
-                return nowhere(gw, trail, &task, line, reply::unknown_task(request.id(), &task)).await;
-            }
-        }
+    if let Err(refusal) = bounded(request) {
+        return tasks::refuse(gw, request, trail, line, &refusal).await;
+    }
+    let past = past(all, request);
+    if let Some(task) = past.iter().find_map(|past| if let Past::Task(task) = past { Some(task) } else { None }) {
+        return nowhere(gw, trail, task, line, reply::unknown_task(request.id(), task)).await;
     }
     for visit in &all.visits {
         let text = request.listening_to(visit.upstream.name().as_str());
@@ -73,6 +71,12 @@ pub(super) async fn listen(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, 
                 return nowhere(gw, trail, &task, line, reply::unknown_task(request.id(), &task)).await;
             }
             Err(fault) => return tasks::refuse(gw, request, trail, line, &Refusal::Store(fault)).await,
+        }
+    }
+    for past in &past {
+        // It is left out of what is acknowledged, like one that the policy denies.
+        if let Past::Resource(uri) = past {
+            unheard(gw, all, request, uri).await;
         }
     }
     match Room::for_stream(&all.grant) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_json::{Document, Kind, Limits, Value, read};
-use gatelodge_mcp::bridge::{quoted, with_members, without_members};
+use gatelodge_mcp::bridge::{quoted, shared_capabilities, with_members};
 use gatelodge_mcp::merged::union;
 use gatelodge_mcp::{Era, Message, Request, Revision, read_message};
 
@@ -42,10 +42,9 @@ pub(super) async fn initialize(gw: &Arc<Gateway>, all: &All, request: &Request<'
     }
     let came = each(gw, all, |gw, visit| {
         let session = Arc::clone(&session);
-        async move { part::of(&gw, &session, &visit).await.ok().map(|part| part.welcome.clone()) }
+        async move { part::of(&gw, &session, &visit).await.ok().map(|part| (part.welcome.clone(), part.is_far_stateless())) }
     });
-    // What belongs to requests that stand alone is not for a session.
-    let words = Words::of(came.await.into_iter().map(|(visit, came)| (visit, came.ok().flatten())), "extensions");
+    let words = Words::of(came.await.into_iter().map(|(visit, came)| (visit, came.ok().flatten())));
     let result = format!(
         r#"{{"protocolVersion":"{}","capabilities":{},"serverInfo":{OURSELVES}{}}}"#,
         session.revision(),
@@ -100,8 +99,7 @@ pub(super) async fn discover(gw: &Arc<Gateway>, all: &All, request: &Request<'_>
         let (all, text) = (all.clone(), Arc::clone(&text));
         async move { discovered(&gw, &all, &visit, &text).await }
     });
-    // The tasks of sessions are not those of requests that stand alone.
-    let words = Words::of(came.await.into_iter().map(|(visit, came)| (visit, came.ok().flatten())), "tasks");
+    let words = Words::of(came.await.into_iter().map(|(visit, came)| (visit, came.ok().flatten())));
     let versions = all.grant.new_enough(&Revision::ALL);
     let versions: Vec<String> = versions.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
     let result = format!(
@@ -113,14 +111,14 @@ pub(super) async fn discover(gw: &Arc<Gateway>, all: &All, request: &Request<'_>
     told(gw, request, &result, trail, line).await;
 }
 
-/// What one server says of itself; none if it does not.
-async fn discovered(gw: &Gateway, all: &All, visit: &Visit, text: &str) -> Option<Bytes> {
+/// What one server says of itself, and whether it speaks the other era; none if it does not.
+async fn discovered(gw: &Gateway, all: &All, visit: &Visit, text: &str) -> Option<(Bytes, bool)> {
     let Ok(Message::Request(request)) = read_message(text.as_bytes(), &gw.settings.request) else { return None };
     let seated = all.seated(gw, visit, &request).await.ok()?;
     match seated.far_session() {
-        Some(session) => Some(session.welcome.clone()),
+        Some(session) => Some((session.welcome.clone(), true)),
         None => match ask(gw, &seated).await.ok()? {
-            Said::Welcome(welcome) => Some(welcome),
+            Said::Welcome(welcome) => Some((welcome, false)),
             Said::Refused | Said::NotStateless => None,
         },
     }
@@ -133,17 +131,22 @@ struct Words {
 }
 
 impl Words {
-    /// Puts together what came. `foreign` is the capability that the client's era does not have.
-    fn of(came: impl Iterator<Item = (Visit, Option<Bytes>)>, foreign: &str) -> Self {
+    /// Puts together what came, and whether it is of the other era than the client's.
+    fn of(came: impl Iterator<Item = (Visit, Option<(Bytes, bool)>)>) -> Self {
         let (mut able, mut instructions) = (vec![OURS.to_owned()], Vec::new());
-        for (visit, welcome) in came {
+        for (visit, came) in came {
+            let (welcome, is_crossed) = came.unzip();
             let welcome = welcome.and_then(|welcome| String::from_utf8(welcome.into()).ok());
             let welcome = welcome.map(|welcome| visit.upstream.secrets().cut_json(welcome));
             let document = welcome.as_ref().and_then(|welcome| read(welcome.as_bytes(), &Limits::REPLY).ok());
             let member = |name: &str| document.as_ref().and_then(|document| document.root().get(name));
             let own = member("capabilities").filter(|own| own.kind() == Kind::Object);
             // One that has not answered may have all of it.
-            able.push(own.map_or_else(|| PERHAPS.to_owned(), |own| without_members(own, &[foreign])));
+            able.push(match own {
+                Some(own) if is_crossed == Some(true) => shared_capabilities(own),
+                Some(own) => own.raw().to_owned(),
+                None => PERHAPS.to_owned(),
+            });
             if let Some(own) = member("instructions").and_then(|own| own.as_str()) {
                 instructions.push(format!("# {}\n\n{own}", visit.upstream.name()));
             }

@@ -288,6 +288,7 @@ fn modern_side(headers: &HeaderMap, message: &Message<'_>, spoken: &[Revision]) 
             revision: Revision::R2026_07_28,
             client: ClientInfo::default(),
             declared: Declared::default(),
+            wants_log: false,
             params: None,
             far: None,
             calls: None,
@@ -300,7 +301,8 @@ fn modern_side(headers: &HeaderMap, message: &Message<'_>, spoken: &[Revision]) 
     };
     let (client, declared) =
         (ClientInfo::of(request.meta().client_info()), Declared::of(request.meta().client_capabilities()));
-    Ok(Modern { revision, client, declared, params, far: None, calls: None })
+    let wants_log = request.meta().log_level().is_some();
+    Ok(Modern { revision, client, declared, wants_log, params, far: None, calls: None })
 }
 
 async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {

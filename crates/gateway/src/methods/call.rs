@@ -44,6 +44,7 @@ pub(crate) async fn carry(
     mut line: Line,
 ) {
     trail.about(visit, facts.target(), facts.arguments());
+    subscribe::ended(gw, visit, request, facts).await;
     match walk(gw, visit, request, facts, &mut trail, &mut line).await {
         Ok(Carried::Answered { status, text, outcome, mut exchange }) => {
             gw.metrics.answered();
@@ -100,6 +101,7 @@ pub(crate) async fn unreachable(
 ) {
     let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
     trail.about(visit, facts.target(), facts.arguments());
+    subscribe::ended(gw, visit, request, facts).await;
     let refusal = hidden(visit, facts, &trail).map_or_else(|| not_sent(refusal), Refusal::Denied);
     stopped(gw, visit, request, facts, trail, line, refusal.into()).await;
 }
@@ -145,6 +147,7 @@ async fn walk(
         trail.definition(fingerprint, category);
     }
     let terms = judge(visit, facts, offer.as_deref(), trail)?;
+    subscribe::has_room(visit, request, facts)?;
     let params = mirrored(visit, facts, offer.as_deref())?;
     let resumed = judged_anew(gw, visit, request, facts, trail)?;
     let reserved = paid(gw, visit, terms, resumed.as_deref(), trail).await?;
@@ -220,7 +223,7 @@ async fn note(
         tasks::note(gw, visit, name, text, progress).await;
     }
     if *outcome == Outcome::Ok {
-        subscribe::note(gw, visit, request.method(), journey.facts).await;
+        subscribe::begun(gw, visit, request, journey.facts).await;
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is answered here because the upstream speaks the other era, and has no such method.
 
 use gatelodge_json::{Kind, Limits, read};
-use gatelodge_mcp::bridge::{quoted, without_members};
+use gatelodge_mcp::bridge::{quoted, shared_capabilities};
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{Era, Method, Request, code, error, result};
 use gatelodge_store::Outcome;
@@ -52,12 +52,12 @@ pub(crate) fn carried(visit: &Visit, request: &Request<'_>) -> Result<(), Refusa
     Err(Refusal::Misfit(Misfit::new(status, code::METHOD_NOT_FOUND, what)))
 }
 
-/// What a session's server said of itself, as `server/discover` says it. Tasks of one era are not those of the other.
+/// What a session's server said of itself, as `server/discover` says it.
 fn discovered(visit: &Visit, session: &Session) -> String {
     let welcome = read(&session.welcome, &Limits::REPLY).ok();
     let member = |name: &str| welcome.as_ref().and_then(|welcome| welcome.root().get(name));
     let capabilities = member("capabilities").filter(|own| own.kind() == Kind::Object);
-    let capabilities = capabilities.map_or_else(|| "{}".to_owned(), |own| without_members(own, &["tasks"]));
+    let capabilities = capabilities.map_or_else(|| "{}".to_owned(), shared_capabilities);
     let spoken = visit.spoken(Era::Modern);
     let versions: Vec<String> = spoken.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
     let mut out = format!(

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::{Kind, read};
-use gatelodge_mcp::bridge::without_members;
+use gatelodge_mcp::bridge::shared_capabilities;
 use gatelodge_mcp::{Era, Id, Message, Method, Request, Revision, read_message};
 use gatelodge_store::Outcome;
 use tokio::sync::OwnedSemaphorePermit;
@@ -175,7 +175,7 @@ fn as_handshake(visit: &Visit, welcome: &[u8], revision: Revision) -> String {
     let document = read(welcome, &gatelodge_json::Limits::REPLY).ok();
     let member = |name: &str| document.as_ref().and_then(|document| document.root().get(name));
     let capabilities = member("capabilities").filter(|own| own.kind() == Kind::Object);
-    let capabilities = capabilities.map_or_else(|| "{}".to_owned(), |own| without_members(own, &["extensions"]));
+    let capabilities = capabilities.map_or_else(|| "{}".to_owned(), shared_capabilities);
     let info = member("_meta").and_then(|meta| meta.get("io.modelcontextprotocol/serverInfo"));
     let info = info.filter(|info| info.kind() == Kind::Object).map(|info| info.raw().to_owned());
     let info = info.unwrap_or_else(|| format!(r#"{{"name":"{}","version":"unknown"}}"#, visit.upstream.name()));

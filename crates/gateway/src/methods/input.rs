@@ -117,12 +117,13 @@ pub(crate) async fn may_all_be_asked(gw: &Gateway, visit: &Visit, message: &Byte
 pub(super) async fn may_be_asked_by(gw: &Gateway, visit: &Visit, said: &[u8]) -> bool {
     let Ok(document) = read(said, &gw.settings.reply) else { return false };
     let Some(wanted) = document.root().get("inputRequests") else { return true };
+    let lacking = lacks(visit, document.root());
     for (count, (_, wanted)) in wanted.members().enumerate() {
         let method = wanted.get("method").and_then(|method| method.as_str()).unwrap_or_default();
         // A name that is none of these may be anything, our secret, too.
         let known = INPUTS.iter().map(|(method, _)| *method).find(|known| *known == method.as_ref());
         let why_not = match known.filter(|_| count < MOST_AT_ONCE) {
-            Some(_) if let Some(required) = lacks(visit, document.root()) => undeclared(required),
+            Some(_) if let Some(required) = lacking => undeclared(required),
             Some(known) if may_be_asked(gw, visit, known).await => continue,
             Some(_) => return false,
             None => Refusal::Unaddressed,

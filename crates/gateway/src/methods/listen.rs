@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_json::{Limits, Value, read};
+use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{Id, Message, Method, Request, Upstream as Said, code, error, read_message, read_upstream, result};
 use gatelodge_policy::Reason;
 use gatelodge_store::{CallId, Outcome};
@@ -28,8 +29,8 @@ use crate::telemetry::ClientSpan;
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::{Crossing, Visit};
 
-/// Denied resources of one request that are written down, each in a row of its own.
-pub(crate) const MOST_WRITTEN: usize = 64;
+/// Resources that one request may name, as many as a session may. Each that is denied is written in a row of its own.
+const MOST_NAMED: usize = 256;
 
 /// How a stream ends.
 enum End {
@@ -43,6 +44,9 @@ enum End {
 
 /// Holds the stream open until either side ends it.
 pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
+    if let Err(refusal) = bounded(request) {
+        return tasks::refuse(gw, request, trail, line, &refusal).await;
+    }
     let Honoured { heard, denied } = honoured(gw, visit, request);
     record(gw, visit, request, denied).await;
     // Read anew: what was judged is what is sent.
@@ -138,11 +142,26 @@ pub(crate) fn uris(heard: &[MayHear]) -> Vec<String> {
     heard.iter().map(|heard| heard.uri().to_owned()).collect()
 }
 
+/// Holds that a request names no more resources than one listens for.
+///
+/// # Errors
+/// It names more.
+pub(crate) fn bounded(request: &Request<'_>) -> Result<(), Refusal> {
+    if named(request).iter().flat_map(|named| named.elements()).count() <= MOST_NAMED {
+        return Ok(());
+    }
+    let what = format!("`resourceSubscriptions` names more than {MOST_NAMED} resources");
+    Err(Refusal::Misfit(Misfit::new(StatusCode::OK, code::INVALID_PARAMS, &what)))
+}
+
+fn named<'r>(request: &'r Request<'_>) -> Option<Value<'r>> {
+    request.params()?.get("notifications")?.get("resourceSubscriptions")
+}
+
 /// What of the resources that a request names the grant may hear of. Of the others the server does not learn.
 pub(crate) fn honoured(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Honoured {
-    let named = request.params().and_then(|params| params.get("notifications")?.get("resourceSubscriptions"));
     let (mut heard, mut denied) = (Vec::new(), Vec::new());
-    for uri in named.iter().flat_map(|named| named.elements()).filter_map(|uri| uri.as_str()) {
+    for uri in named(request).iter().flat_map(|named| named.elements()).filter_map(|uri| uri.as_str()) {
         match may_hear_of(gw, visit, &uri) {
             Ok(own) => heard.push(own),
             Err(reason) => denied.push((uri.into_owned(), reason)),
@@ -151,9 +170,9 @@ pub(crate) fn honoured(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Ho
     Honoured { heard, denied }
 }
 
-/// Writes of what a client is not told though it asked. A list of thousands is one attempt, not thousands.
+/// Writes of what a client is not told though it asked.
 async fn record(gw: &Gateway, visit: &Visit, request: &Request<'_>, denied: Vec<(String, Reason)>) {
-    for (uri, reason) in denied.into_iter().take(MOST_WRITTEN) {
+    for (uri, reason) in denied {
         let refusal = Refusal::Denied(reason);
         gw.metrics.refused(refusal.code());
         let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());

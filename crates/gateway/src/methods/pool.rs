@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use gatelodge_json::Value;
-use gatelodge_mcp::bridge::{quoted, without_members};
+use gatelodge_mcp::bridge::{quoted, shared_capabilities};
 use gatelodge_mcp::{Declared, Method, Request, Revision};
 use gatelodge_store::{GrantId, ServerName};
 use sha2::{Digest, Sha256};
@@ -18,9 +18,6 @@ use crate::call::{Permit, Refusal, own_answer};
 use crate::session::{ClientInfo, Opening, Session};
 use crate::upstream::{Outgoing, SendError};
 use crate::visit::{Modern, Side, Visit};
-
-/// What the tasks of one era are, the other does not know.
-const NOT_SHARED: [&str; 2] = ["extensions", "tasks"];
 
 /// Who shares a session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -81,7 +78,7 @@ pub(crate) async fn joined(
 
 async fn session_for(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Result<Arc<Session>, Refusal> {
     let (meta, grant, server) = (request.meta(), &visit.grant.config.id, visit.upstream.name());
-    let capabilities = meta.client_capabilities().map_or_else(|| "{}".to_owned(), declared);
+    let capabilities = meta.client_capabilities().map_or_else(|| "{}".to_owned(), shared_capabilities);
     let level = meta.log_level();
     let mut hash = Sha256::new();
     hash.update(&capabilities);
@@ -103,10 +100,6 @@ async fn session_for(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Resu
     let words = introduced(gw, visit.through(Arc::clone(&session)), level.as_deref());
     let _ = tokio::time::timeout(gw.settings.connect_time, words).await;
     Ok(session)
-}
-
-fn declared(capabilities: Value<'_>) -> String {
-    without_members(capabilities, &NOT_SHARED)
 }
 
 async fn opened(
@@ -177,6 +170,7 @@ impl Visit {
             revision: Revision::R2026_07_28,
             client: ClientInfo::default(),
             declared: Declared::default(),
+            wants_log: false,
             params: None,
             far: Some(session),
             calls: None,

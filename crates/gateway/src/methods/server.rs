@@ -15,13 +15,20 @@ use crate::call::{Errand, Facts, Permit, Refusal, Trail};
 use crate::lists::SUBSCRIPTION;
 use crate::session::AskedBy;
 use crate::upstream::{Outgoing, SendError};
-use crate::visit::{Crossing, Visit};
+use crate::visit::{Crossing, Side, Visit};
 
 /// What of a notification goes to the caller; none if it is not for them.
 pub(crate) async fn notification(errand: &Errand<'_>, said: &ServerNotification<'_>) -> Option<String> {
     let is_own = said.reference().is_some_and(|token| token == Id::string(errand.call.as_str()));
     if *said.method() == Method::Progress && is_own {
         return errand.progress.and_then(|progress| progress.told(said));
+    }
+    if is_astray(errand.visit, said.method()) {
+        if *said.method() == Method::ToolsListChanged {
+            errand.visit.offers().forget();
+        }
+        errand.gw.metrics.dropped();
+        return None;
     }
     let text = unaddressed(errand.gw, errand.visit, said).await?;
     if errand.visit.crossing() == Crossing::ToSession && is_of_listeners(said.method()) {
@@ -38,6 +45,18 @@ fn is_of_listeners(method: &Method<'_>) -> bool {
         method,
         Method::ToolsListChanged | Method::PromptsListChanged | Method::ResourcesListChanged | Method::ResourceUpdated
     )
+}
+
+/// Whether it does not belong where a request that stands alone is answered: whoever wants to hear of changes and tasks
+/// listens for them, and whoever wants log messages says so with the request.
+fn is_astray(visit: &Visit, method: &Method<'_>) -> bool {
+    let Side::Modern(modern) = &visit.side else { return false };
+    let is_astray = match method {
+        Method::TaskStatus | Method::TaskChanged | Method::SubscriptionsAcknowledged => true,
+        Method::LogMessage => !modern.wants_log,
+        method => is_of_listeners(method),
+    };
+    is_astray && visit.crossing() == Crossing::None
 }
 
 /// The same for what comes outside of a call.

@@ -1,7 +1,8 @@
 //! The stream that a legacy client holds open for what belongs to no request of its own.
 
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gatelodge_mcp::bridge::quoted;
@@ -12,7 +13,8 @@ use tokio::sync::{Notify, mpsc};
 
 use super::initialize::{again, reopen_if_elsewhere};
 use super::listen::filter::Filter;
-use super::server::{question, unaddressed};
+use super::server::{may_hear_of, question, unaddressed};
+use super::subscribe;
 use crate::Gateway;
 use crate::call::{Permit, Refusal, Room, Trail};
 use crate::http::body::Body;
@@ -188,13 +190,21 @@ pub(crate) async fn follow(
     let mut pause = AGAIN;
     // Which opening of the session was made because the upstream had forgotten it.
     let mut reopened = None;
+    // How long a process that has ended is let rest: one that always ends soon is not started again and again.
+    let mut rest = AGAIN;
+    // Of what it was written that it is not heard of.
+    let mut unheard = HashSet::new();
     // Kept with the session, which forgets it when it is opened anew.
     set_heard(visit, last, openings(visit));
     loop {
         reopen_if_elsewhere(gw, visit).await;
-        let opening = openings(visit);
+        // Whoever opens it now asks by themselves.
+        if visit.session().is_some_and(|session| session.reopening.try_lock().is_ok()) {
+            subscribe::again(gw, visit);
+        }
+        let (opening, began) = (openings(visit), Instant::now());
         let last = visit.far_session().and_then(|session| session.heard());
-        let Some(permit) = to_hear(gw, visit, last) else { return std::future::pending().await };
+        let Some(permit) = to_hear(gw, visit, last, &mut unheard).await else { return std::future::pending().await };
         match gw.client.send(&visit.upstream, permit).await {
             Ok(mut exchange) if exchange.is_stream() => {
                 reopened = None;
@@ -208,7 +218,11 @@ pub(crate) async fn follow(
                     return;
                 }
                 let (id, retry) = exchange.left_at();
-                pause = retry.unwrap_or(AGAIN).clamp(SHORTEST, AT_MOST);
+                if began.elapsed() > AT_MOST || !visit.upstream.is_child() {
+                    rest = AGAIN;
+                }
+                pause = retry.unwrap_or(rest).clamp(SHORTEST, AT_MOST);
+                rest = (rest * 2).min(AT_MOST);
                 set_heard(visit, id, opening);
             }
             Ok(exchange) if exchange.status == StatusCode::METHOD_NOT_ALLOWED => return std::future::pending().await,
@@ -257,11 +271,24 @@ fn set_heard(visit: &Visit, last: Option<HeaderValue>, opening: Option<u64>) {
 }
 
 /// Leave to hear: the stream of a session, or a request that stands alone for all that the session wants to hear of.
-fn to_hear(gw: &Gateway, visit: &Visit, last: Option<HeaderValue>) -> Option<Permit> {
+/// What the policy denies by now is left out, and that is written once.
+async fn to_hear(
+    gw: &Gateway,
+    visit: &Visit,
+    last: Option<HeaderValue>,
+    unheard: &mut HashSet<String>,
+) -> Option<Permit> {
     let Some(session) = visit.session().filter(|session| session.is_far_stateless()) else {
         return Some(Permit::to_hear(visit, last));
     };
-    let uris: Vec<String> = session.watched.to_hear().iter().map(|uri| quoted(uri)).collect();
+    let mut uris = Vec::new();
+    for uri in session.watched.to_hear() {
+        match may_hear_of(gw, visit, &uri) {
+            Ok(heard) => uris.push(quoted(heard.uri())),
+            Err(reason) if unheard.insert(uri.clone()) => subscribe::refuse(gw, visit, &uri, reason).await,
+            Err(_) => {}
+        }
+    }
     let (call, method) = (gw.new_call(), Method::Listen.name());
     let text = format!(
         r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"notifications":{{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":[{}]}}}}}}"#,

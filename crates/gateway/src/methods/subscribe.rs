@@ -4,7 +4,10 @@
 use std::sync::Arc;
 
 use gatelodge_mcp::bridge::quoted;
+use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{Method, Request, code};
+use gatelodge_policy::Reason;
+use http::StatusCode;
 
 use super::server::{MayHear, may_hear_of};
 use crate::Gateway;
@@ -12,59 +15,87 @@ use crate::call::{Facts, Permit, Refusal, Trail, own_answer};
 use crate::upstream::Outgoing;
 use crate::visit::Visit;
 
-/// Answers what an upstream without sessions cannot keep, and what would be more than a session keeps.
-pub(super) async fn kept_here(gw: &Gateway, visit: &Visit, request: &Request<'_>, facts: &Facts<'_>) -> Option<String> {
-    let session = visit.session()?;
-    let is_new = *request.method() == Method::ResourcesSubscribe;
-    if is_new && !session.watched.has_room_for(facts.target().unwrap_or_default()) {
-        let what = "the session listens for too many resources";
-        return Some(gatelodge_mcp::error(Some(request.id()), code::INVALID_PARAMS, what, None));
+/// Holds that a session listens for no more than it keeps.
+///
+/// # Errors
+/// It would be more.
+pub(super) fn has_room(visit: &Visit, request: &Request<'_>, facts: &Facts<'_>) -> Result<(), Refusal> {
+    let Some((session, uri)) = visit.session().zip(facts.target()) else { return Ok(()) };
+    if *request.method() != Method::ResourcesSubscribe || session.watched.has_room_for(uri) {
+        return Ok(());
     }
-    let is_ended = *request.method() == Method::ResourcesUnsubscribe;
-    if !session.is_far_stateless() || !(is_new || is_ended) {
+    let what = "the session listens for too many resources";
+    Err(Refusal::Misfit(Misfit::new(StatusCode::OK, code::INVALID_PARAMS, what)))
+}
+
+/// Answers what an upstream without sessions cannot keep.
+pub(super) async fn kept_here(gw: &Gateway, visit: &Visit, request: &Request<'_>, facts: &Facts<'_>) -> Option<String> {
+    visit.session().filter(|session| session.is_far_stateless())?;
+    if !matches!(request.method(), Method::ResourcesSubscribe | Method::ResourcesUnsubscribe) {
         return None;
     }
-    note(gw, visit, request.method(), facts).await;
+    begun(gw, visit, request, facts).await;
     Some(gatelodge_mcp::result(request.id(), "{}"))
 }
 
 /// Notes what a session listens for, now that the server has taken it.
-pub(super) async fn note(gw: &Gateway, visit: &Visit, method: &Method<'_>, facts: &Facts<'_>) {
+pub(super) async fn begun(gw: &Gateway, visit: &Visit, request: &Request<'_>, facts: &Facts<'_>) {
     let Some((session, uri)) = visit.session().zip(facts.target()) else { return };
-    let has_changed = match method {
-        Method::ResourcesSubscribe => session.watched.add(uri),
-        Method::ResourcesUnsubscribe => session.watched.remove(uri),
-        _ => return,
-    };
-    if has_changed {
+    if *request.method() == Method::ResourcesSubscribe && session.watched.add(uri) {
         gw.keep_watched(&session.watched).await;
     }
 }
 
-/// Subscribes anew to what a session listens for, at a server that has just opened it. No call waits for that.
+/// Notes what a session does not want to hear of any more, whatever becomes of the request.
+pub(super) async fn ended(gw: &Gateway, visit: &Visit, request: &Request<'_>, facts: &Facts<'_>) {
+    let Some((session, uri)) = visit.session().zip(facts.target()) else { return };
+    // Where its server cannot be spoken to, a session for all servers has no part there.
+    let part = session.server().is_none().then(|| session.watched.part(visit.upstream.name()));
+    let watched = part.as_ref().unwrap_or(&session.watched);
+    if *request.method() == Method::ResourcesUnsubscribe && watched.remove(uri) {
+        gw.keep_watched(watched).await;
+    }
+}
+
+/// Subscribes anew to what a session listens for, at a server that has opened it anew, if nobody has or not to all of
+/// it. No call waits for that.
 pub(crate) fn again(gw: &Gateway, visit: &Visit) {
-    let Some(session) = visit.session().filter(|session| session.watched.is_any()) else { return };
+    let Some(session) = visit.session().filter(|session| !session.is_far_stateless()) else { return };
+    if session.link().is_over() {
+        return;
+    }
+    let opening = session.openings();
+    if !session.watched.begin_asking(opening) || !session.watched.is_any() {
+        return;
+    }
     let Some(gw) = gw.own() else { return };
     let (own, visit, session) = (Arc::clone(&gw), visit.clone(), Arc::clone(session));
     gw.spawn(async move {
+        let mut is_answered = true;
         for uri in session.watched.all() {
+            if session.openings() != opening || session.link().is_over() {
+                is_answered = false;
+                break;
+            }
             match may_hear_of(&own, &visit, &uri) {
                 // The client may have done with it meanwhile.
                 Ok(_) if !session.watched.has(&uri) => {}
-                Ok(heard) => {
-                    if ask(&own, &visit, &Method::ResourcesSubscribe, &heard).await.is_none() {
-                        return;
-                    }
-                }
-                Err(reason) => {
-                    let mut trail = Trail::of_visit(&visit, own.new_call(), own.clock.now());
-                    trail.method(Method::ResourcesSubscribe.name());
-                    trail.about(&visit, Some(&uri), None);
-                    own.write(trail.refused(&Refusal::Denied(reason))).await;
-                }
+                Ok(heard) => is_answered &= ask(&own, &visit, &Method::ResourcesSubscribe, &heard).await.is_some(),
+                Err(reason) => refuse(&own, &visit, &uri, reason).await,
             }
         }
+        if !is_answered {
+            session.watched.ask_again(opening);
+        }
     });
+}
+
+/// Writes that a session does not hear any more of what it listens for.
+pub(super) async fn refuse(gw: &Gateway, visit: &Visit, uri: &str, reason: Reason) {
+    let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+    trail.method(Method::ResourcesSubscribe.name());
+    trail.about(visit, Some(uri), None);
+    gw.write(trail.refused(&Refusal::Denied(reason))).await;
 }
 
 /// Subscribes at the upstream, or ends that. One that will not have it never tells. None if it does not answer.

@@ -6,8 +6,8 @@ use gatelodge_json::{Limits, Value, read};
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{
-    Declared, Era, Method, Payload, REQUIRED_FOR_TASKS, Request, Revision, ServerRequest, Upstream as Said, code,
-    made_task, read_upstream,
+    Declared, Era, MadeTask, Method, Payload, REQUIRED_FOR_TASKS, Request, Revision, ServerRequest, Upstream as Said,
+    code, made_task, read_upstream,
 };
 use gatelodge_store::Outcome;
 use http::StatusCode;
@@ -18,12 +18,6 @@ use crate::call::{Permit, Refusal, Trail, own_answer};
 use crate::session::Session;
 use crate::upstream::{ModernHead, Outgoing, SendError};
 use crate::visit::{Crossing, Side, Visit};
-
-/// What a session's client declared in its handshake.
-pub(crate) fn declared_in(handshake: &[u8]) -> Declared {
-    let document = read(handshake, &Limits::REQUEST).ok();
-    Declared::of(document.as_ref().and_then(|own| own.root().get("params")?.get("capabilities")))
-}
 
 impl Visit {
     /// What the client has declared.
@@ -63,11 +57,13 @@ pub(super) fn check(gw: &Gateway, visit: &Visit, request: &Request<'_>, message:
     }
     let Ok(Said::Reply(reply)) = read_upstream(message, &gw.settings.reply) else { return Ok(()) };
     let Payload::Result(result) = reply.payload() else { return Ok(()) };
-    let task = [Era::Legacy, Era::Modern].into_iter().find_map(|era| Some((era, made_task(result, era)?)));
-    if let Some((era, task)) = task.filter(|(era, _)| !takes_task(visit, request, *era)) {
+    if let Some((era, task)) = task_of(visit, request, result).filter(|(era, _)| !takes_task(visit, request, *era)) {
         let is_known_there = (era == Era::Legacy) == visit.far_session().is_some();
         if is_known_there {
             gw.cancel_task(visit, &task.id);
+        }
+        if visit.crossing() != Crossing::None {
+            return Err(SendError::Unusable(NOT_CARRIED.to_owned()));
         }
         return Err(SendError::Undeclared {
             what: "gives a task to a client that has not declared it",
@@ -84,6 +80,21 @@ pub(super) fn check(gw: &Gateway, visit: &Visit, request: &Request<'_>, message:
         Some(required) => Err(SendError::Undeclared { what: ASKS, required }),
         None => Ok(()),
     }
+}
+
+/// Of a server that gives a task though nobody who could be given one was named to it.
+const NOT_CARRIED: &str =
+    "the server gives a task, and tasks are not carried between revisions with sessions and those without";
+
+/// The task that a call of a tool has made, and of which era it is. Results of other methods may call anything so, and
+/// so may sessions of before there were tasks.
+fn task_of(visit: &Visit, request: &Request<'_>, result: &str) -> Option<(Era, MadeTask)> {
+    if *request.method() != Method::ToolsCall {
+        return None;
+    }
+    let is_before = visit.far_session().is_some_and(|session| session.revision() < Revision::R2025_11_25);
+    let eras = [Era::Legacy, Era::Modern].into_iter().filter(|era| *era == Era::Modern || !is_before);
+    eras.into_iter().find_map(|era| Some((era, made_task(result, era)?)))
 }
 
 /// What such a server does, in words.

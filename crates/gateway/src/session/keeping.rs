@@ -98,8 +98,12 @@ impl Gateway {
 
     /// Keeps what a session listens for, if the session is kept.
     pub(crate) async fn keep_watched(&self, watched: &Watched) {
-        let (id, uris) = watched.row();
-        if let Err(fault) = in_time(self.keeping.rows.watch(id, uris)).await {
+        let writing = async {
+            let _turn = watched.turn().await;
+            let (id, uris) = watched.row();
+            self.keeping.rows.watch(id, uris).await
+        };
+        if let Err(fault) = in_time(writing).await {
             warn!(error = %fault, "what a session listens for will not survive a restart of the gateway: {fault}");
         }
     }

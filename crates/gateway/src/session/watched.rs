@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use gatelodge_mcp::merged::{of_uri, uri_of};
@@ -22,7 +23,12 @@ pub(crate) struct Watched {
     server: Option<ServerName>,
     /// Told when they change; whoever holds the upstream's stream open opens it anew.
     pub changed: Notify,
+    /// In which opening of the session the server was asked for all of them.
+    asked_in: AtomicU64,
 }
+
+/// That it was asked in none.
+const UNASKED: u64 = u64::MAX;
 
 /// What is kept of it.
 #[derive(Debug)]
@@ -30,6 +36,8 @@ struct Kept {
     /// The session that it is kept with.
     id: IdHash,
     uris: Mutex<BTreeSet<String>>,
+    /// Held by whoever writes them down, so that nobody writes what was before over what is.
+    writing: tokio::sync::Mutex<()>,
 }
 
 impl Watched {
@@ -41,17 +49,38 @@ impl Watched {
                 own.insert(uri);
             }
         }
-        Self { kept: Arc::new(Kept { id, uris: Mutex::new(own) }), server: None, changed: Notify::new() }
+        let kept = Kept { id, uris: Mutex::new(own), writing: tokio::sync::Mutex::default() };
+        // In the first opening the client asks for them itself.
+        Self::of(Arc::new(kept), None, 0)
     }
 
     /// Those of one server, of a session for all of them.
     pub fn part(&self, server: &ServerName) -> Self {
-        Self { kept: Arc::clone(&self.kept), server: Some(server.clone()), changed: Notify::new() }
+        Self::of(Arc::clone(&self.kept), Some(server.clone()), UNASKED)
+    }
+
+    fn of(kept: Arc<Kept>, server: Option<ServerName>, asked_in: u64) -> Self {
+        Self { kept, server, changed: Notify::new(), asked_in: AtomicU64::new(asked_in) }
+    }
+
+    /// Begins to ask the server for all of them in an opening of the session; false if somebody has.
+    pub fn begin_asking(&self, opening: u64) -> bool {
+        self.asked_in.swap(opening, Ordering::AcqRel) != opening
+    }
+
+    /// Has the server asked again, unless that was done in a later opening.
+    pub fn ask_again(&self, opening: u64) {
+        let _ = self.asked_in.compare_exchange(opening, UNASKED, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// By what they are kept, and what: as the client named them.
     pub fn row(&self) -> (IdHash, Vec<String>) {
         (self.kept.id, lock(&self.kept.uris).iter().cloned().collect())
+    }
+
+    /// A turn to write down what is kept.
+    pub async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.kept.writing.lock().await
     }
 
     /// Whether one more may be watched, or is.

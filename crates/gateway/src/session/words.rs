@@ -2,8 +2,15 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use gatelodge_json::{Limits, read};
-use gatelodge_mcp::bridge::{ClientWords, Retry, to_stateless};
+use gatelodge_json::{Kind, Limits, Value, read};
+use gatelodge_mcp::Declared;
+use gatelodge_mcp::bridge::{ClientWords, Retry, shared_capabilities, to_stateless};
+
+/// What a client declared in its handshake that it can be asked.
+pub(super) fn declared_in(handshake: &[u8]) -> Declared {
+    let document = read(handshake, &Limits::REQUEST).ok();
+    Declared::of(document.as_ref().and_then(|own| own.root().get("params")?.get("capabilities")))
+}
 
 /// What the client said of itself in its handshake, as JSON.
 #[derive(Debug)]
@@ -18,12 +25,11 @@ impl OwnWords {
     /// Takes them from the text of a handshake.
     pub fn of(handshake: &[u8]) -> Self {
         let document = read(handshake, &Limits::REQUEST).ok();
-        let member = |name: &str| {
-            let params = document.as_ref()?.root().get("params")?;
-            Some(params.get(name)?.raw().to_owned())
-        };
-        let capabilities = member("capabilities").unwrap_or_else(|| "{}".to_owned());
-        Self { capabilities, info: member("clientInfo"), level: Mutex::default() }
+        let member = |name: &str| document.as_ref()?.root().get("params")?.get(name);
+        let capabilities = member("capabilities").filter(|own| own.kind() == Kind::Object);
+        let capabilities = capabilities.map_or_else(|| "{}".to_owned(), shared_capabilities);
+        let info = member("clientInfo").map(|info: Value<'_>| info.raw().to_owned());
+        Self { capabilities, info, level: Mutex::default() }
     }
 
     pub fn stateless(&self, text: &str, retry: Option<&Retry<'_>>) -> Option<String> {

@@ -321,7 +321,9 @@ async fn a_client_with_a_session_lists_and_calls_at_a_server_without() {
     let (upstream, gw) = before_modern().await;
     let welcome = gw.initialize().await.message()["result"].clone();
     assert_eq!((&welcome["protocolVersion"], &welcome["instructions"]), (&json!("2025-11-25"), &json!("be brief")));
-    assert_eq!(welcome["capabilities"], json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}}));
+    let capabilities =
+        json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}, "extensions": {"x": {}}});
+    assert_eq!(welcome["capabilities"], capabilities);
     assert_eq!(welcome["serverInfo"]["name"], "new");
     assert_eq!(gw.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await.status, 202);
     let list = gw.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})).await.message();

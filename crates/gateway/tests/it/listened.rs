@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
+use gatelodge_store::Kind;
 use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, tool};
 use serde_json::{Value, json};
 
 use super::rows_kit::{
-    ALL, Caller, answered, begin_in_session, chunk, count, event, modern_answer, open_stream, read_until, until,
+    ALL, Caller, answered, begin_in_session, chunk, count, event, modern_answer, open_stream, read_until, result_of,
+    until,
 };
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
@@ -169,6 +171,85 @@ async fn a_denied_resource_is_left_out_of_what_is_acknowledged_and_written_down(
         }
         let reached = upstream.hits().iter().any(|hit| hit.body.contains("secret"));
         assert!(!reached, "the server does not learn of it");
+    }
+}
+
+async fn refusals(gw: &TestGateway) -> usize {
+    gw.rows().await.iter().filter(|row| row.record.kind == Kind::Refused).count()
+}
+
+#[tokio::test]
+async fn each_denied_resource_is_written_and_too_many_are_refused() {
+    let upstream = FakeUpstream::start(json!([]), plain).await;
+    let gw = TestGateway::with_policy(NOTES, &upstream).await;
+    for (caller, before) in [(Caller::of(&gw), ""), (Caller::of(&gw).at_all(), "x-desk+")] {
+        let secrets = |count: usize| {
+            let uris: Vec<String> = (0..count).map(|number| format!("{before}secret://{number}")).collect();
+            json!({"notifications": {"resourceSubscriptions": uris}})
+        };
+        let written = refusals(&gw).await;
+        let refused = caller.ask("subscriptions/listen", secrets(257)).await;
+        assert_eq!(refused.code(), -32602, "{}", refused.body);
+        let what = "`resourceSubscriptions` names more than 256 resources";
+        assert_eq!(refused.message()["error"]["message"], what);
+        assert_eq!(refusals(&gw).await, written + 1, "one row says so");
+        let mut ear = caller.begin("subscriptions/listen", secrets(256)).await;
+        read_until(&mut ear, "acknowledged", 1).await;
+        assert_eq!(refusals(&gw).await, written + 1 + 256, "each that is denied has its row");
+    }
+    assert_eq!(count(&upstream, "subscriptions/listen"), 2);
+}
+
+#[tokio::test]
+async fn a_task_of_nobody_is_found_among_many_resources_of_nobody() {
+    let upstream = FakeUpstream::start(json!([]), plain).await;
+    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let uris: Vec<String> = (0..100).map(|number| format!("x-nobody+note://{number}")).collect();
+    let wanted = json!({"notifications": {"resourceSubscriptions": uris, "taskIds": ["nobody__t1"]}});
+    let refused = Caller::of(&gw).at_all().ask("subscriptions/listen", wanted).await;
+    assert_eq!(refused.code(), -32602, "{}", refused.body);
+    assert_eq!(gw.rows().await.len(), 1, "of a request that is refused one row is written");
+}
+
+#[tokio::test]
+async fn who_calls_without_a_session_hears_on_it_of_the_call_alone() {
+    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
+        "tools/call" => {
+            let token = &hit.message()["params"]["_meta"]["progressToken"];
+            let mut script = open_stream();
+            script.extend([
+                said(hit, "tools/list_changed", json!({})),
+                said(hit, "resources/updated", json!({"uri": "note://desk/1"})),
+                said(hit, "tasks", json!({"taskId": "t1", "status": "working"})),
+                said(hit, "subscriptions/acknowledged", json!({"notifications": {}})),
+                said(hit, "message", json!({"level": "info", "data": "noise"})),
+                said(hit, "progress", json!({"progressToken": token, "progress": 1})),
+                said(hit, "vendor/news", json!({})),
+            ]);
+            let done = json!({"resultType": "complete", "content": [{"type": "text", "text": "done"}]});
+            script.push(Step::Write(chunk(&event(&result_of(hit, &done)))));
+            script.push(Step::Write(b"0\r\n\r\n".to_vec()));
+            Some(script)
+        }
+        _ => modern_answer(hit, &json!([tool("read")]), &capabilities()),
+    })
+    .await;
+    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    for (caller, name) in [(Caller::of(&gw), "read"), (Caller::of(&gw).at_all(), "desk__read")] {
+        for wants_log in [false, true] {
+            let mut call = json!({"name": name, "arguments": {}, "_meta": {"progressToken": "p"}});
+            if wants_log {
+                call["_meta"]["io.modelcontextprotocol/logLevel"] = json!("info");
+            }
+            let answer = caller.ask("tools/call", call).await;
+            let heard = answer.messages().into_iter().filter_map(|own| Some(own["method"].as_str()?.to_owned()));
+            let mut wanted = vec!["notifications/progress", "notifications/vendor/news"];
+            if wants_log {
+                wanted.insert(0, "notifications/message");
+            }
+            assert_eq!(heard.collect::<Vec<_>>(), wanted, "{}", answer.body);
+            assert!(answer.body.contains("done"), "{}", answer.body);
+        }
     }
 }
 

@@ -27,7 +27,7 @@ fn server(hit: &Hit) -> Option<Script> {
             answer(json!({"tools": names.map(tool), "ttlMs": 0, "cacheScope": "private"}))
         }
         "tools/call" if hit.tool() == "stream" => {
-            let told = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info"}});
+            let told = json!({"jsonrpc": "2.0", "method": "notifications/vendor/news", "params": {}});
             let error = json!({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}});
             Some(event_response(&format!("data: {told}\n\ndata: {error}\n\n")))
         }

@@ -5,8 +5,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gatelodge_store::Kind;
+use async_trait::async_trait;
+use gatelodge_store::{IdHash, Kind, ManualClock, MemoryStore, SessionRow, SessionRows, StoreError};
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::rows_kit::{
@@ -37,6 +39,21 @@ async fn server() -> (Arc<AtomicUsize>, FakeUpstream) {
     })
     .await;
     (life, upstream)
+}
+
+/// A server without sessions that ends at once what it is listened to for.
+async fn stateless() -> FakeUpstream {
+    FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
+        "subscriptions/listen" => answered(hit, &json!({"resultType": "complete"})),
+        _ => modern_answer(hit, &json!([tool("read")]), &json!({"tools": {}, "resources": {"subscribe": true}})),
+    })
+    .await
+}
+
+/// For which resources it was listened to, each time.
+fn listened_for(upstream: &FakeUpstream) -> Vec<Value> {
+    let hits = upstream.hits().into_iter().filter(|hit| hit.method() == "subscriptions/listen");
+    hits.map(|hit| hit.message()["params"]["notifications"]["resourceSubscriptions"].clone()).collect()
 }
 
 /// A stream that tells of one resource, and stays open.
@@ -126,37 +143,233 @@ async fn what_a_session_listens_for_survives_a_restart_of_the_gateway() {
 
 #[tokio::test]
 async fn a_server_without_sessions_is_listened_to_for_it_after_a_restart() {
-    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
-        "subscriptions/listen" => answered(hit, &json!({"resultType": "complete"})),
-        _ => modern_answer(hit, &json!([tool("read")]), &json!({"tools": {}, "resources": {"subscribe": true}})),
-    })
-    .await;
+    let upstream = stateless().await;
     let mut gw = TestGateway::with_policy(ALL, &upstream).await;
     assert_eq!(gw.initialize().await.status, 200);
     say(&gw, "subscribe", "note://1").await;
     gw.restart().await;
     let _ear = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
     until("it is listened to", || count(&upstream, "subscriptions/listen") == 1).await;
-    let listen = upstream.hits().into_iter().find(|hit| hit.method() == "subscriptions/listen").expect("it was");
-    assert_eq!(listen.message()["params"]["notifications"]["resourceSubscriptions"], json!(["note://1"]));
+    assert_eq!(listened_for(&upstream), [json!(["note://1"])]);
+}
+
+const ONLY_2: &str = r#"{"version":"1","default":"deny","tools":{"*":{}},"resources":{"note://2":{}}}"#;
+
+/// What was refused, by its method and what it was about.
+async fn refused(gw: &TestGateway) -> Vec<(String, String)> {
+    let rows = gw.rows().await.into_iter().map(|row| row.record).filter(|row| row.kind == Kind::Refused);
+    rows.map(|row| {
+        let (method, target) = (row.method.unwrap_or_default(), row.target.unwrap_or_default());
+        (method.to_string(), target.to_string())
+    })
+    .collect()
 }
 
 #[tokio::test]
 async fn what_the_policy_denies_by_now_is_not_subscribed_to_again() {
-    let (life, upstream) = server().await;
+    for (at, is_stateless) in [(0, false), (1, false), (0, true), (1, true)] {
+        let (life, in_session) = server().await;
+        let upstream = if is_stateless { stateless().await } else { in_session };
+        let [one, all] = doors(&upstream).await;
+        let (gw, path, before, tool) = if at == 0 { one } else { all };
+        assert_eq!(gw.initialize().await.status, 200);
+        say(&gw, "subscribe", &format!("{before}note://1")).await;
+        say(&gw, "subscribe", &format!("{before}note://2")).await;
+        put_in_force(&gw, ONLY_2);
+        life.store(2, Ordering::Release);
+        if is_stateless {
+            let _ear = begin_in_session(&gw, "GET", path, "", "").await;
+            until("it is listened to, again and again", || count(&upstream, "subscriptions/listen") == 2).await;
+            assert_eq!(listened_for(&upstream), [json!(["note://2"]), json!(["note://2"])], "{path}");
+        } else {
+            gw.call(tool, json!({})).await;
+            until("the other is asked for", || !asked(&upstream, "s-2").is_empty()).await;
+            assert_eq!(asked(&upstream, "s-2"), ["note://2"], "{path}");
+        }
+        let row = ("resources/subscribe".to_owned(), "note://1".to_owned());
+        assert_eq!(refused(&gw).await, [row], "{path}: and that is written, once");
+    }
+}
+
+#[tokio::test]
+async fn what_a_client_wants_to_hear_of_no_more_is_forgotten_whatever_the_server_or_the_policy_says() {
+    let life = Arc::new(AtomicUsize::new(1));
+    let own = Arc::clone(&life);
+    let upstream = FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| {
+        let session = format!("s-{}", own.load(Ordering::Acquire));
+        match hit.method().as_str() {
+            "initialize" => {
+                let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"resources": {"subscribe": true}},
+                    "serverInfo": {"name": "s", "version": "1"}});
+                let head = format!("mcp-session-id: {session}\r\n");
+                Some(json_response("200 OK", &head, &result_of(hit, &result).to_string()))
+            }
+            "server/discover" => None,
+            _ if hit.header("mcp-session-id") != Some(&session) => Some(json_response("404 Not Found", "", "")),
+            "resources/unsubscribe" => Some(json_response("500 Internal Server Error", "", "")),
+            _ => None,
+        }
+    })
+    .await;
+    for (gw, path, before, tool) in doors(&upstream).await {
+        assert_eq!(gw.initialize().await.status, 200);
+        for uri in ["note://1", "note://2", "note://3"] {
+            say(&gw, "subscribe", &format!("{before}{uri}")).await;
+        }
+        say(&gw, "unsubscribe", &format!("{before}note://3")).await;
+        put_in_force(&gw, ONLY_2);
+        say(&gw, "unsubscribe", &format!("{before}note://1")).await;
+        put_in_force(&gw, ALL);
+        let next = format!("s-{}", life.fetch_add(1, Ordering::AcqRel) + 1);
+        gw.call(tool, json!({})).await;
+        until("it is asked again", || !asked(&upstream, &next).is_empty()).await;
+        // Whoever came behind it would have been asked for by now.
+        gw.call(tool, json!({})).await;
+        assert_eq!(asked(&upstream, &next), ["note://2"], "{path}");
+    }
+}
+
+#[tokio::test]
+async fn one_resource_without_an_answer_keeps_no_other_from_being_heard_of_and_is_asked_for_again() {
+    let (life, fails) = (Arc::new(AtomicUsize::new(1)), Arc::new(AtomicUsize::new(1)));
+    let (own, failing) = (Arc::clone(&life), Arc::clone(&fails));
+    let upstream = FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| {
+        let session = format!("s-{}", own.load(Ordering::Acquire));
+        let message = hit.message();
+        match hit.method().as_str() {
+            "initialize" => {
+                let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"resources": {"subscribe": true}},
+                    "serverInfo": {"name": "s", "version": "1"}});
+                let head = format!("mcp-session-id: {session}\r\n");
+                Some(json_response("200 OK", &head, &result_of(hit, &result).to_string()))
+            }
+            "server/discover" => None,
+            _ if hit.header("mcp-session-id") != Some(&session) => Some(json_response("404 Not Found", "", "")),
+            "resources/subscribe" if session == "s-2" && message["params"]["uri"] == "note://1" => {
+                let is_first = failing.swap(0, Ordering::AcqRel) == 1;
+                is_first.then(|| json_response("503 Service Unavailable", "", ""))
+            }
+            _ if hit.line.starts_with("GET") => Some(updates(hit)),
+            _ => None,
+        }
+    })
+    .await;
     let gw = TestGateway::with_policy(ALL, &upstream).await;
     assert_eq!(gw.initialize().await.status, 200);
-    say(&gw, "subscribe", "note://1").await;
-    say(&gw, "subscribe", "note://2").await;
-    put_in_force(&gw, r#"{"version":"1","default":"deny","tools":{"*":{}},"resources":{"note://2":{}}}"#);
+    for uri in ["note://1", "note://2", "note://3"] {
+        say(&gw, "subscribe", uri).await;
+    }
     life.store(2, Ordering::Release);
     gw.call("read", json!({})).await;
-    until("the other is asked for", || !asked(&upstream, "s-2").is_empty()).await;
-    assert_eq!(asked(&upstream, "s-2"), ["note://2"]);
-    let rows = gw.rows().await;
-    let refused = rows.iter().map(|row| &row.record).filter(|row| row.kind == Kind::Refused);
-    let refused: Vec<_> = refused.map(|row| (row.method.as_deref(), row.target.as_deref())).collect();
-    assert_eq!(refused, [(Some("resources/subscribe"), Some("note://1"))], "and that is written");
+    until("all are asked for", || asked(&upstream, "s-2").len() == 3).await;
+    until("one has no answer", || fails.load(Ordering::Acquire) == 0).await;
+    let mut ear = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    read_until(&mut ear, r#""of":"s-2""#, 1).await;
+    drop(ear);
+    let mut ear = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    read_until(&mut ear, r#""of":"s-2""#, 1).await;
+    until("it is asked for again", || asked(&upstream, "s-2").len() == 6).await;
+}
+
+/// A server at standard streams that writes down each start. It ends where it is told to, and, once it was, wherever it
+/// is subscribed to.
+const FRAIL: &str = r#"
+import json, os, sys
+with open(sys.argv[1], "a") as file:
+    file.write("started\n")
+ended = sys.argv[1] + ".ended"
+for line in sys.stdin:
+    message = json.loads(line)
+    method, params = message.get("method"), message.get("params", {})
+    if method == "tools/call":
+        open(ended, "w").close()
+        sys.exit()
+    elif method == "resources/subscribe" and os.path.exists(ended):
+        sys.exit()
+    elif method == "initialize":
+        result = {"protocolVersion": params["protocolVersion"], "capabilities": {"resources": {"subscribe": True}},
+            "serverInfo": {"name": "frail", "version": "1"}}
+    elif method == "tools/list":
+        result = {"tools": [{"name": "end", "inputSchema": {"type": "object"}}]}
+    elif method == "resources/subscribe":
+        result = {}
+    elif "id" in message:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}}), flush=True)
+        continue
+    else:
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"#;
+
+#[tokio::test]
+async fn a_process_that_ends_whenever_it_is_subscribed_to_is_started_again_ever_more_rarely() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (server, noted) = (directory.path().join("server.py"), directory.path().join("noted"));
+    std::fs::write(&server, FRAIL).expect("written");
+    let script = format!("exec python3 {} {}", server.display(), noted.display());
+    let gw = TestGateway::builder().policy(ALL).start_child(&script).await;
+    assert_eq!(gw.initialize().await.status, 200);
+    assert_eq!(say(&gw, "subscribe", "note://1").await.message()["result"], json!({}));
+    let mut ear = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    read_until(&mut ear, "200 OK", 1).await;
+    let starts = || std::fs::read_to_string(&noted).unwrap_or_default().lines().count();
+    let before = starts();
+    let began = std::time::Instant::now();
+    gw.call("end", json!({})).await;
+    until("it is started twice", || starts() == before + 2).await;
+    // A second, and then two.
+    assert!(began.elapsed() > std::time::Duration::from_millis(2_800), "{:?}", began.elapsed());
+}
+
+/// Rows in which it takes long to write one resource down, and no time to write down more.
+struct Slow(MemoryStore);
+
+#[async_trait]
+impl SessionRows for Slow {
+    async fn keep(&self, session: SessionRow) -> Result<(), StoreError> {
+        self.0.keep(session).await
+    }
+
+    async fn find(&self, id: IdHash) -> Result<Option<SessionRow>, StoreError> {
+        SessionRows::find(&self.0, id).await
+    }
+
+    async fn watch(&self, id: IdHash, uris: Vec<String>) -> Result<(), StoreError> {
+        if uris.len() == 1 {
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        }
+        self.0.watch(id, uris).await
+    }
+
+    async fn touch(&self, ids: Vec<IdHash>, at: Timestamp) -> Result<(), StoreError> {
+        self.0.touch(ids, at).await
+    }
+
+    async fn forget(&self, ids: Vec<IdHash>) -> Result<(), StoreError> {
+        self.0.forget(ids).await
+    }
+
+    async fn sweep(&self, before: Timestamp) -> Result<usize, StoreError> {
+        self.0.sweep(before).await
+    }
+}
+
+#[tokio::test]
+async fn what_is_subscribed_to_at_the_same_time_is_all_kept() {
+    let (life, upstream) = server().await;
+    let clock = Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time")));
+    let rows = Arc::new(Slow(MemoryStore::new(clock)));
+    let mut gw = TestGateway::builder().policy(ALL).sessions(rows).start(&upstream).await;
+    assert_eq!(gw.initialize().await.status, 200);
+    let later = async {
+        until("the first is sent", || count(&upstream, "resources/subscribe") == 1).await;
+        tokio::join!(say(&gw, "subscribe", "note://2"), say(&gw, "subscribe", "note://3"))
+    };
+    tokio::join!(say(&gw, "subscribe", "note://1"), later);
+    gw.restart().await;
+    life.store(2, Ordering::Release);
+    gw.call("read", json!({})).await;
+    until("all are asked for", || asked(&upstream, "s-2").len() == 3).await;
 }
 
 #[tokio::test]
@@ -167,9 +380,11 @@ async fn a_session_listens_for_so_many_resources_and_no_more() {
     for number in 0..256 {
         assert_eq!(say(&gw, "subscribe", &format!("note://{number}")).await.message()["result"], json!({}));
     }
-    let refused: Value = say(&gw, "subscribe", "note://more").await.message();
-    assert_eq!(refused["error"]["message"], "the session listens for too many resources");
+    let answer: Value = say(&gw, "subscribe", "note://more").await.message();
+    assert_eq!(answer["error"]["message"], "the session listens for too many resources");
     assert_eq!(count(&upstream, "resources/subscribe"), 256, "it is not sent");
+    let row = ("resources/subscribe".to_owned(), "note://more".to_owned());
+    assert_eq!(refused(&gw).await, [row], "nor paid for");
     say(&gw, "unsubscribe", "note://0").await;
     assert_eq!(say(&gw, "subscribe", "note://more").await.message()["result"], json!({}));
 }

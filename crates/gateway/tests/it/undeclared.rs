@@ -138,12 +138,18 @@ async fn a_task_that_a_client_did_not_ask_for_is_refused_and_cancelled() {
         let gw = TestGateway::with_policy(ALL, &upstream).await;
         gw.initialize().await;
         let text = gw.call("slow", json!({})).await.text();
-        assert!(text.contains("gives a task to a client that has not declared it"), "{is_modern}: {text}");
+        let across = "tasks are not carried between revisions";
+        let what = if is_modern { across } else { "gives a task to a client that has not declared it" };
+        assert!(text.contains(what), "{is_modern}: {text}");
         until("the server is told", || cancelled(&upstream) == 1).await;
         let refused = Caller::of(&gw).ask_as("tools/call", call(), &json!({})).await;
-        assert_eq!((refused.status, refused.code()), (400, -32021), "{is_modern}: {}", refused.body);
+        if is_modern {
+            assert_eq!((refused.status, refused.code()), (400, -32021), "{}", refused.body);
+        } else {
+            assert!(refused.text().contains(across), "{}", refused.body);
+        }
         until("the server is told", || cancelled(&upstream) == 2).await;
-        assert_eq!(refusals(&gw).await.len(), 2, "{is_modern}");
+        assert_eq!(refusals(&gw).await.len(), 1, "{is_modern}");
         // Who takes it gets it.
         if is_modern {
             let task = Caller::of(&gw).ask_as("tools/call", call(), &everything()).await.message();
@@ -156,6 +162,83 @@ async fn a_task_that_a_client_did_not_ask_for_is_refused_and_cancelled() {
         }
         assert_eq!(count(&upstream, "tasks/cancel"), 2, "{is_modern}");
     }
+}
+
+#[tokio::test]
+async fn neither_side_of_a_crossing_is_told_that_the_other_has_tasks() {
+    let own = json!({"tools": {}, "tasks": {"list": {}}, "extensions": {EXTENSION: {}, "a/b": {"n": 1}}});
+    let shared = json!({"a/b": {"n": 1}});
+    let is_shared = |capabilities: &Value, what: &str| {
+        assert_eq!((&capabilities["extensions"], &capabilities["tasks"]), (&shared, &Value::Null), "{what}");
+    };
+    for is_modern in [false, true] {
+        let said = own.clone();
+        let upstream = FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| match hit.method().as_str() {
+            "tools/call" => None,
+            _ if is_modern => modern_answer(hit, &json!([tool("read")]), &said),
+            "initialize" => answered(
+                hit,
+                &json!({"protocolVersion": "2025-11-25", "capabilities": said, "serverInfo": {"name": "s", "version": "1"}}),
+            ),
+            _ => None,
+        })
+        .await;
+        let one = TestGateway::with_policy(ALL, &upstream).await;
+        let all = TestGateway::builder().policy(ALL).at_all().start(&upstream).await;
+        for (gw, name) in [(one, "read"), (all, "desk__read")] {
+            let before = upstream.hits().len();
+            let caller = if name == "read" { Caller::of(&gw) } else { Caller::of(&gw).at_all() };
+            let told = if is_modern {
+                let welcome = gw.initialize_with(own.clone()).await.message();
+                gw.call(name, json!({})).await;
+                welcome
+            } else {
+                caller.ask_as("tools/call", json!({"name": name, "arguments": {}}), &own).await;
+                caller.ask_as("server/discover", json!({}), &own).await.message()
+            };
+            is_shared(&told["result"]["capabilities"], &format!("the client of {name}: {told}"));
+            let hits = upstream.hits().split_off(before);
+            let method = if is_modern { "tools/call" } else { "initialize" };
+            let asked = hits.iter().find(|hit| hit.method() == method).expect("it was").message();
+            let params = &asked["params"];
+            let declared = if is_modern {
+                &params["_meta"]["io.modelcontextprotocol/clientCapabilities"]
+            } else {
+                &params["capabilities"]
+            };
+            is_shared(declared, &format!("the server of {name}: {asked}"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_called_a_task_where_there_are_none_passes_as_it_is() {
+    let upstream = FakeUpstream::start(json!([tool("old")]), |hit: &Hit| match hit.method().as_str() {
+        "initialize" => {
+            let revision = hit.message()["params"]["protocolVersion"].clone();
+            answered(
+                hit,
+                &json!({"protocolVersion": revision, "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}),
+            )
+        }
+        "tools/call" | "vendor/plan" => answered(hit, &json!({"task": {"taskId": "t1"}, "content": []})),
+        _ => None,
+    })
+    .await;
+    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    gw.initialize().await;
+    let plan = json!({"jsonrpc": "2.0", "id": 1, "method": "vendor/plan", "params": {}});
+    let answer = gw.send(&plan).await;
+    assert_eq!(answer.message()["result"]["task"]["taskId"], "t1", "{}", answer.body);
+
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"}}});
+    let session = gw.post(&[], &hello.to_string()).await.header("mcp-session-id").expect("a session").to_owned();
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "old", "arguments": {}}});
+    let headers = [("Mcp-Session-Id", session.as_str()), ("MCP-Protocol-Version", "2025-06-18")];
+    let answer = gw.post(&headers, &call.to_string()).await;
+    assert_eq!(answer.message()["result"]["task"]["taskId"], "t1", "{}", answer.body);
+    assert_eq!(cancelled(&upstream), 0);
 }
 
 #[tokio::test]
