@@ -1,7 +1,7 @@
 //! How large an index is, how long it takes to open, and how long a search takes: on a file, or on one that is made up.
 //!
 //! ```text
-//! cargo run --release -p gatelodge-catalogue --example index_speed [FILE | --servers 15000 --tools 14] [--out FILE]
+//! cargo run --release -p gatelodge-catalogue --example index_speed [FILE | --servers 15000 --tools 14]
 //! ```
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a command that measures")]
 
@@ -51,9 +51,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             made_up(number("--servers", 15_000), number("--tools", 14))?
         }
     };
-    if let Some(path) = after("--out") {
-        std::fs::write(path, &file)?;
-    }
     let start = Instant::now();
     let index = Index::open(&file)?;
     let opened = start.elapsed();

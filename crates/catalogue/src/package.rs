@@ -67,7 +67,7 @@ impl PackageName {
             (program, ["-m", module, ..]) if program.starts_with("python") => {
                 Self::guess(Some(Source::Pypi), module.split('.').next()?)
             }
-            // A script in a package that was installed.
+            // A script in a package that was installed. Whatever lies there runs, in whichever version.
             ("node", [path, ..]) => installed(path),
             // On Windows, clients start through the shell.
             ("cmd", [flag, ..]) if flag.eq_ignore_ascii_case("/c") => {
@@ -80,8 +80,8 @@ impl PackageName {
         }
     }
 
-    /// How the version that is meant compares with one that was read. Where none is named it is the newest, which the one
-    /// that was read is taken for.
+    /// How the version that is meant compares with one that was read. Where none is named there is nothing to compare:
+    /// the newest starts, and that may be a later one than was read.
     pub fn compare(&self, source: Source, read: &str) -> Reading {
         let Some(version) = self.version.as_deref().filter(|_| !self.is_range) else {
             return if self.is_range { Reading::Unsure } else { Reading::Same };
@@ -108,8 +108,12 @@ impl PackageName {
     /// Whether a variable of the environment lets something else run than what is published under the name.
     pub fn is_bent_by(variable: &str) -> bool {
         let name = variable.to_ascii_uppercase();
-        let of_npm = name.strip_prefix("NPM_CONFIG_").map(|option| format!("--{}", option.to_lowercase()));
-        of_npm.is_some_and(|option| has(NPM.bends, &option.replace('_', "-"))) || has(VARIABLES, &name)
+        let of_npm = name.strip_prefix("NPM_CONFIG_").is_some_and(|option| {
+            let option = format!("--{}", option.to_lowercase().replace('_', "-"));
+            // A scope may have a registry of its own.
+            has(NPM.bends, &option) || has(NPM_VARIABLES, &option) || option.ends_with(":registry")
+        });
+        of_npm || has(VARIABLES, &name)
     }
 
     fn guess(source: Option<Source>, word: &str) -> Option<Self> {
@@ -190,6 +194,9 @@ const DENO: Starter = Starter {
     bends: "-c --config --import-map --preload --env-file",
 };
 
+/// Options of npm that let something else run where a variable sets them, beside those that bend a command.
+const NPM_VARIABLES: &str = "--package --call --script-shell";
+
 /// Variables by which something else may run, beside those for the options of npm.
 const VARIABLES: &str = "UV_INDEX UV_INDEX_URL UV_DEFAULT_INDEX UV_EXTRA_INDEX_URL UV_FIND_LINKS UV_CONFIG_FILE \
     UV_CONSTRAINT UV_OVERRIDE UV_PROJECT UV_WORKING_DIRECTORY PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_FIND_LINKS \
@@ -242,7 +249,7 @@ fn installed(path: &str) -> Option<PackageName> {
     parts.clone().all(|part| part != "..").then_some(())?;
     let first = parts.next()?;
     let name = if first.starts_with('@') { format!("{first}/{}", parts.next()?) } else { first.to_owned() };
-    let own = PackageName { source: Some(Source::Npm), name, version: None, is_range: false, is_guess: false };
+    let own = PackageName { source: Some(Source::Npm), name, version: None, is_range: false, is_guess: true };
     is_name(&own.name).then_some(own)
 }
 
@@ -353,6 +360,8 @@ mod tests {
             "uv run --with good evil.py",
             "python3 -m good",
             "/home/ada/bin/mcp-good",
+            // Whatever lies there runs.
+            "node /opt/node_modules/@acme/good/dist/index.js",
             "npx -p good bash",
             "uvx --from good bash",
             "uvx --with evil good",
@@ -410,7 +419,17 @@ mod tests {
 
     #[test]
     fn variables_that_name_another_index_are_known_in_any_case_of_letters() {
-        for name in ["npm_config_registry", "NPM_CONFIG_REGISTRY", "UV_INDEX_URL", "uv_default_index", "NODE_OPTIONS"] {
+        for name in [
+            "npm_config_registry",
+            "NPM_CONFIG_REGISTRY",
+            "npm_config_@acme:registry",
+            "npm_config_package",
+            "npm_config_call",
+            "npm_config_script_shell",
+            "UV_INDEX_URL",
+            "uv_default_index",
+            "NODE_OPTIONS",
+        ] {
             assert!(PackageName::is_bent_by(name), "{name}");
         }
         for name in ["PATH", "GITHUB_TOKEN", "npm_config_cache", "NPM_CONFIG_LOGLEVEL", ""] {

@@ -90,6 +90,7 @@ fn facts_that_are_none_are_refused_with_their_package() {
     };
     assert!(told(|package| package.tools[0].hash = "short".into()).contains("@acme/files"));
     assert!(told(|package| package.tools[0].name = "x".repeat(257)).contains("256"));
+    assert!(told(|package| package.version = "9".repeat(257)).contains("its version is longer than 256 bytes"));
     assert!(told(|package| package.tools.clear()).contains("no tools"));
     assert!(told(|package| package.date = Some("yesterday".into())).contains("no day"));
 }
@@ -264,7 +265,11 @@ fn use_all(index: &Index) {
         assert!(index.find(None, server.package()).is_some());
     }
     index.search(&Query::words("e"), 0, 10);
-    assert_eq!(changes(index, index).count(), 0);
+    // Against one with other versions, each tool of which is found again by its name.
+    let packages = index.servers().map(|server| PackageFacts { version: "later".to_owned(), ..server.facts() });
+    let later = Index::open(&write_index(packages, index.about()).unwrap()).unwrap();
+    assert_eq!(changes(index, &later).count(), 0);
+    assert_eq!(changes(&later, index).count(), 0);
     let done: Result<(), Infallible> = Site::new(index, index.servers().collect()).write(|_| Ok(()));
     assert!(done.is_ok());
 }
@@ -295,6 +300,9 @@ fn an_index_that_fits_outside_and_not_inside_is_refused_part_by_part() {
     wrong(Parts::opened(|parts| parts.pools[0] = vec!["a", "a"]), "not in order");
     wrong(Parts::opened(|parts| parts.pools[3] = vec!["put", "get"]), "not in order");
     wrong(Parts::opened(|parts| parts.pools[3] = vec!["", "get"]), "empty");
+    // A version of a megabyte would be in the event of each change.
+    wrong(Parts::opened(|parts| parts.pools[1] = vec!["9".repeat(257).leak()]), "version is too long");
+    assert!(Parts::opened(|parts| parts.pools[1] = vec!["9".repeat(256).leak()]).is_ok());
     wrong(Parts::opened(|parts| parts.servers[0][4] = 0), "no tools");
     wrong(Parts::opened(|parts| parts.servers[0][0] = 9), "source");
     wrong(Parts::opened(|parts| parts.tools[0][3] = 9), "category");
@@ -556,7 +564,21 @@ fn changes_between_two_indexes_are_told_the_gravest_of_each_tool() {
         (ChangeKind::LevelRaised, "readFile"),
     ];
     assert_eq!(told, expected.map(|(kind, tool)| (kind, tool.to_owned())));
-    assert_eq!(changes(&old, &old).count(), 0);
+}
+
+#[test]
+fn a_tool_that_is_judged_anew_and_reads_as_before_has_not_changed() {
+    let old = Index::open(&file()).unwrap();
+    let mut later = some();
+    later.iter_mut().for_each(|package| package.version = "1.2.4".into());
+    later[0].tools[1].category = Category::Destructive;
+    let new = Index::open(&write_index(later.clone(), &about()).unwrap()).unwrap();
+    assert_eq!(changes(&old, &new).count(), 0);
+    // With other claims it is not what it was.
+    later[0].tools[1].claims.destructive = Some(true);
+    let new = Index::open(&write_index(later, &about()).unwrap()).unwrap();
+    let kinds: Vec<_> = changes(&old, &new).flat_map(|server| server.told(9)).map(|change| change.kind).collect();
+    assert_eq!(kinds, [ChangeKind::LevelRaised]);
 }
 
 #[test]
@@ -567,7 +589,8 @@ fn of_many_changes_on_a_server_the_gravest_are_told_and_the_others_counted() {
     };
     let kept = |category| tool("kept", category);
     let old = index("1", vec![kept(Category::Read), tool("a", Category::Destructive), tool("b", Category::Read)]);
-    let new = index("2", vec![kept(Category::Write), tool("c", Category::Read), tool("d", Category::Financial)]);
+    let raised = ToolFacts { hash: "f".repeat(16), ..kept(Category::Write) };
+    let new = index("2", vec![raised, tool("c", Category::Read), tool("d", Category::Financial)]);
     let all: Vec<_> = changes(&old, &new).collect();
     assert_eq!((all.len(), all[0].len()), (1, 5));
     let told = all[0].told(2);
@@ -587,6 +610,8 @@ fn of_many_changes_on_a_server_the_gravest_are_told_and_the_others_counted() {
 #[test]
 fn the_index_that_ships_has_the_pharo_server_with_the_tools_that_ours_lists() {
     let index = Index::open(Index::built_in()).unwrap();
+    // A small one for trials must not take its place.
+    assert!(index.servers().len() > 15_000 && index.about().tools > 200_000, "{:?}", index.about());
     let pharo = index.find(Some(Source::Pypi), "pharo-smalltalk-interop-mcp-server").unwrap();
     let list: serde_json::Value = serde_json::from_str(include_str!("pharo.json")).unwrap();
     let mut listed: Vec<&str> =

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use gatelodge_catalogue::{
-    About, Claims, Flow, Index, PackageFacts, ParameterFacts, Server, SignalKind, Site, Source, Tool, ToolFacts,
-    classify, patterns, write_index,
+    About, Change, ChangeKind, Claims, Flow, Index, PackageFacts, ParameterFacts, Server, SignalKind, Site, Source,
+    Tool, ToolFacts, classify, patterns, write_index,
 };
 use gatelodge_policy::{Format, parse};
 
@@ -319,4 +319,42 @@ fn pages_need_no_script_and_fetch_nothing_from_elsewhere() {
             }
         }
     }
+}
+
+#[test]
+fn changes_of_a_server_are_told_by_day_the_latest_first_and_of_a_day_the_gravest() {
+    let about = About { date: "2026-11-16".into(), ..About::default() };
+    let index = Index::open(&write_index([facts(Source::Npm, "busy", &[("get", &[])])], &about).unwrap()).unwrap();
+    let change = |kind: ChangeKind, tool: String| Change {
+        kind,
+        source: Source::Npm,
+        package: "busy".into(),
+        version: "2".into(),
+        tool,
+        level: "Low".into(),
+        counts: BTreeMap::new(),
+    };
+    let of_day = |day: &str| {
+        let mut all = vec![(day.to_owned(), change(ChangeKind::LevelRaised, format!("worst_{day}")))];
+        all.extend((0..49).map(|at| (day.to_owned(), change(ChangeKind::ToolAdded, format!("new_{at:02}_{day}")))));
+        let mut more = change(ChangeKind::MoreChanges, String::new());
+        more.counts.insert(ChangeKind::ToolRemoved, 7);
+        all.push((day.to_owned(), more));
+        all
+    };
+    let history = [of_day("2026-11-01"), of_day("2026-11-02")].concat();
+    let mut page = String::new();
+    let done: Result<(), Infallible> =
+        Site::new(&index, index.servers().collect()).with_history(history).write(|own| {
+            if own.path == "servers/npm/busy/index.md" {
+                page = own.text;
+            }
+            Ok(())
+        });
+    assert!(done.is_ok());
+    let lines: Vec<&str> = page.lines().filter(|line| line.starts_with("- 2026-11")).collect();
+    assert!(lines[0].contains("worst_2026-11-02") && lines[1].contains("new_00_2026-11-02"), "{page}");
+    // The count of a day stands with that day, and what is older comes after it as far as there is room.
+    assert!(lines[50].contains("7 tools are gone") && lines[51].contains("worst_2026-11-01"), "{page}");
+    assert_eq!(lines.len(), 60, "{page}");
 }

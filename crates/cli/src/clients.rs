@@ -28,4 +28,4 @@ pub use place::{Places, Spot, System, short};
 pub use reference::Value;
 pub use shown::{command as shown_command, diff, seems_secret};
 pub use snippet::snippet;
-pub use table::{ALL, Client, Way, find};
+pub use table::{ALL, Client, Format, Way, find};

@@ -94,8 +94,12 @@ fn a_client_that_reaches_a_server_past_the_gateway_is_found() {
     assert!(other["fix"].as_str().unwrap().starts_with("`gatelodge init --clients cursor --servers mine"), "{other}");
     let behind = looked(r#"{"mcpServers": {"mine": {"url": "http://127.0.0.1:0/mcp/files"}}}"#);
     assert_eq!(behind["says"], "none reaches a server past the gateway");
-    let off = looked(r#"{"mcpServers": {"mine": {"url": "https://books.example.com/mcp", "disabled": true}}}"#);
-    assert_eq!(off["verdict"], "fine");
+    // Cursor reads no such switch, Kiro does.
+    let off = r#"{"mcpServers": {"mine": {"url": "https://books.example.com/mcp", "disabled": true}}}"#;
+    assert_eq!(looked(off)["verdict"], "warning");
+    std::fs::create_dir_all(house.path("home/.kiro/settings")).expect("a directory");
+    house.write("home/.kiro/settings/mcp.json", off);
+    assert_eq!(looked("{}")["verdict"], "fine");
 }
 
 #[test]

@@ -13,6 +13,8 @@ mod agents;
 mod clients;
 #[path = "stack/codes.rs"]
 mod codes;
+#[path = "stack/large.rs"]
+mod large;
 mod support;
 #[path = "stack/update.rs"]
 mod update;
@@ -66,7 +68,16 @@ fn with_index() -> House {
 
 /// An index of a later day with later versions, in which all that read runs.
 fn newer(house: &House, name: &str) {
-    house.write("later.jsonl", &facts().replace("\"Read\"", "\"Execute\"").replace("1.0.0", "1.0.1"));
+    let mut later: Vec<Value> = facts().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for package in &mut later {
+        package["version"] = json!("1.0.1");
+        let tools = package["tools"].as_array_mut().unwrap().iter_mut();
+        for tool in tools.filter(|tool| tool["category"] == "Read") {
+            tool["category"] = json!("Execute");
+            tool["hash"] = json!("fedcba9876543210");
+        }
+    }
+    house.write("later.jsonl", &later.iter().map(|package| format!("{package}\n")).collect::<String>());
     let run = house.run(&["catalogue", "index", "later.jsonl", "--date", "2026-11-17", "--out", name]);
     assert_eq!(run.code, 0, "{}", run.stderr);
 }
@@ -229,6 +240,15 @@ fn precheck_gives_advice_with_a_rule_and_never_says_safe() {
         told(&run)["servers"].as_array().unwrap().iter().map(|own| own["verdict"].clone()).collect();
     assert_eq!(verdicts, ["proceed", "ask-first", "ask-first"]);
     assert!(run.code == 1 && !run.stdout.contains(SECRET));
+    // A version inside the identifier is one that is meant, too.
+    for (package, says) in [
+        (r#""identifier": "@example/files@9.9.9""#, "the index has read version 1.0.0, not 9.9.9"),
+        (r#""identifier": "@example/files@9.9.9", "version": "1.0.0""#, "whether that is the one that is meant"),
+        (r#""identifier": "@example/files@1.0.0", "version": "1.0.0""#, "proceed"),
+    ] {
+        house.write("server.json", &format!("{{\"packages\": [{{\"registryType\": \"npm\", {package}}}]}}"));
+        assert!(ask("server.json").stdout.contains(says), "{package}: {}", ask("server.json").stdout);
+    }
     house.write("server.json", "{");
     assert_eq!(ask("server.json").code, 2);
 }
@@ -613,6 +633,20 @@ fn reports_for_pull_requests_and_code_scanning_are_well_formed() {
     assert_eq!(house.run(&["policy", "check", "p/m.json"]).code, 0);
 }
 
+#[test]
+fn a_foreign_version_is_no_markup_in_a_report() {
+    let house = with_index();
+    house.write("facts.jsonl", &facts().replace("1.0.0", "1|<b>[x](y)"));
+    house.run(&["catalogue", "index", "facts.jsonl", "--date", "2026-11-16", "--out", "i.glx"]);
+    house.write("c.json", r#"{"mcpServers": {"m": {"command": "uvx", "args": ["mail==9.1"]}}}"#);
+    let run = house.run(&["stack", "c.json", "--format", "markdown", "--index", "i.glx"]);
+    let row = run.stdout.lines().find(|line| line.contains("started as")).unwrap_or_else(|| panic!("{}", run.stdout));
+    assert!(row.contains("1&#124;&#60;b&#62;") && row.matches('|').count() == 7 && !row.contains("[x](y)"), "{row}");
+    let run = house.run(&["stack", "c.json", "--format", "sarif", "--index", "i.glx"]);
+    let text = told(&run)["runs"][0]["results"][0]["message"]["text"].clone();
+    assert!(text.as_str().unwrap().contains(r"1|<b>\[x\](y)"), "{text}");
+}
+
 /// Sends lines to `catalogue mcp`, and gives what it answers.
 fn converse(house: &House, lines: &[Value]) -> Vec<Value> {
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -684,6 +718,29 @@ fn the_catalogue_answers_agents_of_both_eras() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     let page = house.read("site/servers/npm/@example/files/index.md");
     assert!(page.contains("2026-11-17: `list_files` can do more harm than before"), "{page}");
+}
+
+#[test]
+fn agents_are_told_that_another_version_is_meant_than_was_read() {
+    let house = with_index();
+    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older", "--allow-smaller"]);
+    let answers = converse(
+        &house,
+        &[
+            called(1, "check_mcp_server", &json!({"server": "npm:@example/files@9.9.9"})),
+            called(2, "check_mcp_stack", &json!({"servers": ["npm:@example/files@9.9.9", "notes>=1.0"]})),
+            called(3, "check_mcp_server", &json!({"server": "npm:@example/files@1.0.0"})),
+        ],
+    );
+    let of = |at: usize| &answers[at]["result"]["structuredContent"];
+    let other = "the index has read version 1.0.0, not 9.9.9";
+    for own in [of(0), &of(1)["servers"][0]] {
+        assert!(own["verdict"] == "connect-with-rule" && own["reasons"].to_string().contains(other), "{own}");
+    }
+    let unsure = &of(1)["servers"][1];
+    assert!(unsure["verdict"] == "connect-with-rule", "{unsure}");
+    assert!(unsure["reasons"].to_string().contains("whether that is the one that is meant"), "{unsure}");
+    assert_eq!(of(2)["verdict"], "proceed");
 }
 
 #[test]

@@ -149,6 +149,10 @@ fn of_server<'i>(old: &IndexedServer<'i>, new: &IndexedServer<'i>) -> Vec<(Chang
 
 fn of_tool(old: &IndexedTool<'_>, new: &IndexedTool<'_>) -> Option<ChangeKind> {
     let (was, is) = (old.claims(), new.claims());
+    // What reads as before and is judged otherwise did not change: the judge did.
+    if old.hash() == new.hash() && was == is {
+        return None;
+    }
     let lost = |was: Option<bool>, is: Option<bool>| was.is_some() && is.is_none();
     if new.level() > old.level() {
         Some(ChangeKind::LevelRaised)

@@ -160,6 +160,9 @@ fn texts(index: &Index) -> Result<(), OpenIndexError> {
     if !named.iter().flat_map(|pool| pool.iter()).all(is_name) {
         return Err(OpenIndexError::Malformed("a name is empty or too long"));
     }
+    if !index.versions.iter().all(is_version) {
+        return Err(OpenIndexError::Malformed("a version is too long"));
+    }
     let is_ordered = |pool: &Pool| pool.iter().zip(pool.iter().skip(1)).all(|(one, next)| one < next);
     if is_ordered(&index.packages) && is_ordered(&index.names) {
         Ok(())
@@ -177,6 +180,11 @@ pub(super) fn is_day(text: &str) -> bool {
 /// Whether a text can be the name of a package, a tool or a parameter.
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= LONGEST_NAME
+}
+
+/// Whether a text can be a version; it stands in each event of a server.
+pub(super) fn is_version(text: &str) -> bool {
+    text.len() <= LONGEST_NAME
 }
 
 /// Reads the servers; gives how many tools each has.

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::about::About;
 use super::bytes::Column;
 use super::facts::{PackageFacts, Source, ToolFacts};
-use super::open::{CATEGORIES, FORMAT, HEAD_BYTES, Header, KINDS, MAGIC, MOST_BYTES, REQUIRED, is_day, is_name};
+use super::open::{
+    CATEGORIES, FORMAT, HEAD_BYTES, Header, KINDS, MAGIC, MOST_BYTES, REQUIRED, is_day, is_name, is_version,
+};
 use super::pool::Pool;
 use super::rows::ToolRow;
 use crate::signals::SignalKind;
@@ -71,6 +73,9 @@ fn check(package: &PackageFacts) -> Result<(), WriteIndexError> {
         if !is_name(name) {
             return fault("a name is empty, or longer than 256 bytes".to_owned());
         }
+    }
+    if !is_version(&package.version) {
+        return fault("its version is longer than 256 bytes".to_owned());
     }
     if package.tools.is_empty() {
         return fault("it has no tools".to_owned());

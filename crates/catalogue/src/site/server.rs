@@ -1,4 +1,4 @@
-//! The page of a server, and the lists of all servers.
+//! The page of a server.
 
 use gatelodge_policy::Category;
 
@@ -14,8 +14,8 @@ use crate::tool::Tool;
 
 /// So many of the most dangerous are shown above the others.
 const MOST_DANGEROUS: usize = 6;
-/// Older changes are not told.
-const MOST_CHANGES: usize = 50;
+/// Older changes are not told. One update has fewer of a server.
+const MOST_CHANGES: usize = 60;
 const CATEGORIES: [Category; 6] =
     [Category::Read, Category::Write, Category::Execute, Category::Destructive, Category::Financial, Category::Unknown];
 
@@ -83,14 +83,12 @@ pub(super) fn page(
     }
 }
 
-/// What changed since it is in the index, the latest first.
+/// What changed since it is in the index: the latest day first, of a day the gravest.
 fn changes(site: &Site<'_>, server: &IndexedServer<'_>) -> Vec<Block> {
     let own = site.history.get(&(server.source(), server.package().to_owned()));
-    let told: Vec<Line> = own
-        .into_iter()
-        .flat_map(|own| own.iter().rev().take(MOST_CHANGES))
-        .map(|(date, change)| event(date, change))
-        .collect();
+    let days = own.map(|own| own.chunk_by(|one, next| one.0 == next.0).rev());
+    let latest = days.into_iter().flatten().flatten().take(MOST_CHANGES);
+    let told: Vec<Line> = latest.map(|(date, change)| event(date, change)).collect();
     let none = "None is known. The index keeps a hash of what was read of each tool, and what differs in a later version is told here.";
     let list = if told.is_empty() { paragraph(none) } else { Block::List(told) };
     vec![

@@ -36,7 +36,9 @@ pub(super) fn page(site: &Site<'_>) -> Doc {
                 Inline::Code("gatelodge stack .mcp.json --format markdown --fail-on high".to_owned()),
             ],
         ]),
-        paragraph("Nothing leaves the machine, and no path, argument, address, variable or header enters the report."),
+        paragraph(
+            "Nothing leaves the machine, and no argument, address, variable or header enters the report. What does: names of servers, of packages as the index spells them, versions that are plain numbers, and for code scanning files below the folder that it runs in, with lines.",
+        ),
         Block::Heading("", vec![text("The three that leak")]),
         Block::Paragraph(vec![
             text(

@@ -147,7 +147,7 @@ pub struct UpdateArgs {
     #[arg(long)]
     pub allow_smaller: bool,
     /// How long a server may say nothing; a file that comes slowly may take longer.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub timeout: u64,
     /// Print JSON.
     #[arg(long)]

@@ -1,6 +1,8 @@
 //! A client's configuration as text: what servers it has, and the same text with other entries. Comments, order,
 //! indentation, line ends and byte order mark stay as they are.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value, json};
 
 use super::entry::Found;
@@ -88,16 +90,20 @@ impl Document {
         }
     }
 
-    /// The line on which an entry begins; the first where that cannot be told.
-    pub fn line(&self, root: &[String], name: &str) -> usize {
-        let line_of = |place: usize| self.text.get(..place).map(|before| before.matches('\n').count() + 1);
-        let line = match self.format {
-            Format::Json => jsonc::place(&self.text, root, name).and_then(line_of),
-            Format::Toml => toml::place(&self.text, root, name).and_then(line_of),
-            Format::Yaml => yaml::line(&self.text, root, name),
-            Format::None => None,
+    /// The lines on which the entries at some places begin, by their names; one that cannot be told is not there. The
+    /// text is read once for all.
+    pub fn lines(&self, roots: &[Vec<String>]) -> Vec<HashMap<String, usize>> {
+        let places = match self.format {
+            Format::Json => jsonc::places(&self.text, roots),
+            Format::Toml => toml::places(&self.text, roots),
+            // It has lines, and clients with such a file have one place.
+            Format::Yaml => return roots.iter().map(|root| yaml::lines(&self.text, root)).collect(),
+            Format::None => vec![HashMap::new(); roots.len()],
         };
-        line.unwrap_or(1)
+        let ends: Vec<usize> = self.text.match_indices('\n').map(|(at, _)| at).collect();
+        let line_of = |place: usize| ends.partition_point(|end| *end < place) + 1;
+        let lines = |own: HashMap<String, usize>| own.into_iter().map(|(name, place)| (name, line_of(place))).collect();
+        places.into_iter().map(lines).collect()
     }
 
     /// Whether it says nothing at all.
@@ -272,7 +278,8 @@ mod tests {
     #[test]
     fn an_entry_is_found_by_its_line_in_each_language() {
         let line = |format: Format, text: &str, root: &str, name: &str| {
-            Document::read(format, text.as_bytes()).expect("a document").line(&[root.to_owned()], name)
+            let lines = Document::read(format, text.as_bytes()).expect("a document").lines(&[vec![root.to_owned()]]);
+            lines[0].get(name).copied().unwrap_or(1)
         };
         let json = "\u{feff}{\n  // \"b\": here not\n  \"b\": {},\n  \"servers\": {\n    \"a\": {\"b\": 1},\n\n    \"b\":\n {}\n  }\n}";
         assert_eq!((line(Format::Json, json, "servers", "a"), line(Format::Json, json, "servers", "b")), (5, 7));

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::table::Client;
+use super::table::{Client, Switch};
 
 /// How a client reaches a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,8 +41,11 @@ pub struct Found {
 impl Found {
     /// Reads an entry of a client.
     pub fn read(client: &Client, name: &str, value: &Value) -> Self {
-        let is_off =
-            value.get("disabled") == Some(&Value::Bool(true)) || value.get("enabled") == Some(&Value::Bool(false));
+        let is_off = match client.switch {
+            Switch::None => false,
+            Switch::Disabled => value.get("disabled") == Some(&Value::Bool(true)),
+            Switch::Enabled => value.get("enabled") == Some(&Value::Bool(false)),
+        };
         let entry = value.as_object().and_then(|fields| command(fields).or_else(|| remote(client, fields)));
         Self { name: name.to_owned(), entry, is_off }
     }

@@ -1,5 +1,7 @@
 //! JSON with comments and trailing commas: read, and changed in place.
 
+use std::collections::HashMap;
+
 use jsonc_parser::ast::Value as Node;
 use jsonc_parser::common::Ranged;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
@@ -27,20 +29,56 @@ pub fn read(text: &str) -> Result<Value, String> {
     root.to_serde_value().ok_or_else(|| "it has no value".to_owned())
 }
 
-/// Where an entry begins, as a place in the text.
-pub fn place(text: &str, root: &[String], name: &str) -> Option<usize> {
-    let whole = parse_to_ast(text, &CollectOptions::default(), &OPTIONS).ok()?.value?;
-    let table = root.iter().try_fold(&whole, |node, name| Some(&node.as_object()?.get(name)?.value))?;
-    match table {
-        Node::Object(table) => Some(table.get(name)?.start()),
-        Node::Array(list) => {
-            let is_it = |node: &&Node<'_>| {
-                let own = node.as_object().and_then(|own| own.get("name")?.value.as_string_lit());
-                own.is_some_and(|own| own.value == name)
-            };
-            Some(list.elements.iter().find(is_it)?.start())
+/// Where the entries below some roots begin, as places in the text.
+pub fn places(text: &str, roots: &[Vec<String>]) -> Vec<HashMap<String, usize>> {
+    let mut walk = Walk {
+        wanted: roots.iter().enumerate().map(|(at, root)| (root.as_slice(), at)).collect(),
+        deepest: roots.iter().map(Vec::len).max().unwrap_or_default(),
+        found: vec![HashMap::new(); roots.len()],
+    };
+    let whole = parse_to_ast(text, &CollectOptions::default(), &OPTIONS).ok().and_then(|parsed| parsed.value);
+    if let Some(whole) = whole {
+        walk.on(&whole, &mut Vec::new());
+    }
+    walk.found
+}
+
+/// A walk as deep as roots are, once for all of them: one by one, each name of a long table would be looked for from its
+/// beginning.
+struct Walk<'r> {
+    wanted: HashMap<&'r [String], usize>,
+    deepest: usize,
+    found: Vec<HashMap<String, usize>>,
+}
+
+impl Walk<'_> {
+    fn on(&mut self, node: &Node<'_>, path: &mut Vec<String>) {
+        if let Some(own) = self.wanted.get(path.as_slice()).and_then(|at| self.found.get_mut(*at)) {
+            for (name, place) in entries(node) {
+                own.entry(name).or_insert(place);
+            }
         }
-        _ => None,
+        let table = node.as_object().filter(|_| path.len() < self.deepest);
+        for property in table.into_iter().flat_map(|table| &table.properties) {
+            path.push(property.name.as_str().to_owned());
+            self.on(&property.value, path);
+            path.pop();
+        }
+    }
+}
+
+/// The entries of a table by their names, or of a list by the names inside.
+fn entries(node: &Node<'_>) -> Vec<(String, usize)> {
+    match node {
+        Node::Object(table) => table.properties.iter().map(|own| (own.name.as_str().to_owned(), own.start())).collect(),
+        Node::Array(list) => {
+            let named = |item: &Node<'_>| {
+                let name = item.as_object()?.get("name")?.value.as_string_lit()?;
+                Some((name.value.to_string(), item.start()))
+            };
+            list.elements.iter().filter_map(named).collect()
+        }
+        _ => Vec::new(),
     }
 }
 

@@ -20,12 +20,14 @@ pub struct Client {
     pub reference: Reference,
     /// How an entry for the gateway looks.
     pub shape: Shape,
+    /// By what an entry says that it is switched off.
+    pub switch: Switch,
     /// What else one has to know; whole sentences.
     pub note: &'static str,
 }
 
 /// The language of a file, and whether we write it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Format {
     /// JSON, with comments and trailing commas where the client takes them.
     Json,
@@ -58,6 +60,18 @@ pub enum Shape {
     OpenAi,
     /// A form on a screen.
     Screen,
+}
+
+/// The field by which a client lets a server be. One that it does not document may be there and mean nothing, so that
+/// the server runs all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switch {
+    /// There is none in an entry.
+    None,
+    /// `disabled: true`.
+    Disabled,
+    /// `enabled: false`.
+    Enabled,
 }
 
 /// How a client comes to the gateway.
@@ -132,6 +146,7 @@ pub const ALL: &[Client] = &[
         root: MCP_SERVERS,
         reference: Reference::Braces,
         shape: typed("http"),
+        switch: Switch::None,
         note: "`CLAUDE_CONFIG_DIR` moves the file. Servers for one folder stand below `projects`.",
     },
     Client {
@@ -142,6 +157,7 @@ pub const ALL: &[Client] = &[
         root: MCP_SERVERS,
         reference: Reference::Braces,
         shape: typed("http"),
+        switch: Switch::None,
         note: "The file is shared with everybody who has the project; each needs a token of their own in the variable.",
     },
     Client {
@@ -152,6 +168,7 @@ pub const ALL: &[Client] = &[
         root: MCP_SERVERS,
         reference: Reference::Nothing,
         shape: Shape::Bridge,
+        switch: Switch::None,
         note: BRIDGED,
     },
     Client {
@@ -162,6 +179,7 @@ pub const ALL: &[Client] = &[
         root: MCP_SERVERS,
         reference: Reference::Env,
         shape: http("url"),
+        switch: Switch::None,
         note: "",
     },
     Client {
@@ -172,6 +190,7 @@ pub const ALL: &[Client] = &[
         root: &["servers"],
         reference: Reference::Input,
         shape: typed("http"),
+        switch: Switch::None,
         note: "It asks for the token once and keeps it in its own store of secrets.",
     },
     Client {
@@ -182,6 +201,7 @@ pub const ALL: &[Client] = &[
         root: &["mcp_servers"],
         reference: Reference::Nothing,
         shape: Shape::Codex,
+        switch: Switch::Enabled,
         note: "The file of a project counts only where the project is trusted.",
     },
     Client {
@@ -192,6 +212,7 @@ pub const ALL: &[Client] = &[
         root: MCP_SERVERS,
         reference: Reference::Dollar,
         shape: http("httpUrl"),
+        switch: Switch::None,
         note: "`url` would mean the old event-stream transport.",
     },
     Client {
@@ -202,6 +223,7 @@ pub const ALL: &[Client] = &[
         root: MCP_SERVERS,
         reference: Reference::Env,
         shape: http("serverUrl"),
+        switch: Switch::None,
         note: "It shows at most 100 tools of all servers together; hide some by policy.",
     },
     Client {
@@ -215,6 +237,7 @@ pub const ALL: &[Client] = &[
         root: &["context_servers"],
         reference: Reference::Nothing,
         shape: Shape::Bridge,
+        switch: Switch::Enabled,
         note: NOT_EXPANDED,
     },
     Client {
@@ -225,6 +248,7 @@ pub const ALL: &[Client] = &[
         root: MCP_SERVERS,
         reference: Reference::Nothing,
         shape: Shape::Bridge,
+        switch: Switch::None,
         note: BRIDGED,
     },
     Client {
@@ -235,6 +259,7 @@ pub const ALL: &[Client] = &[
         root: &["extensions"],
         reference: Reference::Braces,
         shape: Shape::Goose,
+        switch: Switch::Enabled,
         note: "",
     },
     Client {
@@ -245,6 +270,7 @@ pub const ALL: &[Client] = &[
         root: MCP_SERVERS,
         reference: Reference::Braces,
         shape: typed("streamable-http"),
+        switch: Switch::None,
         note: "It reads the file when it starts.",
     },
     Client {
@@ -255,6 +281,7 @@ pub const ALL: &[Client] = &[
         root: &[],
         reference: Reference::Nothing,
         shape: Shape::Screen,
+        switch: Switch::None,
         note: "Version 0.6.31 or later. It needs a fixed `WEBUI_SECRET_KEY`, or it forgets the token at a restart.",
     },
     Client {
@@ -268,6 +295,7 @@ pub const ALL: &[Client] = &[
         root: MCP_SERVERS,
         reference: Reference::Nothing,
         shape: Shape::Bridge,
+        switch: Switch::Disabled,
         note: NOT_EXPANDED,
     },
     Client {
@@ -281,6 +309,7 @@ pub const ALL: &[Client] = &[
         root: MCP_SERVERS,
         reference: Reference::Env,
         shape: typed("streamable-http"),
+        switch: Switch::Disabled,
         note: "",
     },
     Client {
@@ -291,6 +320,7 @@ pub const ALL: &[Client] = &[
         root: MCP_SERVERS,
         reference: Reference::Secrets,
         shape: Shape::Continue,
+        switch: Switch::None,
         note: "Secrets stand in `~/.continue/.env`, one `NAME=value` a line.",
     },
     Client {
@@ -306,6 +336,7 @@ pub const ALL: &[Client] = &[
         root: &["mcp"],
         reference: Reference::Curly,
         shape: Shape::OpenCode,
+        switch: Switch::Enabled,
         note: "",
     },
     Client {
@@ -316,6 +347,7 @@ pub const ALL: &[Client] = &[
         root: MCP_SERVERS,
         reference: Reference::Nothing,
         shape: Shape::Bridge,
+        switch: Switch::None,
         note: NOT_EXPANDED,
     },
     Client {
@@ -326,6 +358,7 @@ pub const ALL: &[Client] = &[
         root: MCP_SERVERS,
         reference: Reference::Braces,
         shape: http("url"),
+        switch: Switch::Disabled,
         note: "It asks once whether the variable may be used.",
     },
     Client {
@@ -340,6 +373,7 @@ pub const ALL: &[Client] = &[
         root: &["mcp"],
         reference: Reference::Shell,
         shape: typed("http"),
+        switch: Switch::Disabled,
         note: "",
     },
     Client {
@@ -350,6 +384,7 @@ pub const ALL: &[Client] = &[
         root: &[],
         reference: Reference::Nothing,
         shape: Shape::Anthropic,
+        switch: Switch::None,
         note: "Send it with the header `anthropic-beta: mcp-client-2025-11-20`. It uses tools only.",
     },
     Client {
@@ -360,6 +395,7 @@ pub const ALL: &[Client] = &[
         root: &[],
         reference: Reference::Nothing,
         shape: Shape::OpenAi,
+        switch: Switch::None,
         note: "`require_approval` is about its own questions; the gateway's policy holds either way.",
     },
 ];

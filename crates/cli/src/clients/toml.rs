@@ -1,5 +1,7 @@
 //! TOML: read, and changed in place.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 use toml_edit::{Document as Parsed, DocumentMut, InlineTable, Item, Table, TableLike, Value as TomlValue};
 
@@ -10,15 +12,18 @@ pub fn read(text: &str) -> Result<Value, String> {
     serde_json::to_value(table).map_err(|_| "it has a value that cannot be read".to_owned())
 }
 
-/// Where an entry begins, as a place in the text.
-pub fn place(text: &str, root: &[String], name: &str) -> Option<usize> {
-    let whole = Parsed::parse(text).ok()?;
-    let mut table: &dyn TableLike = whole.as_table();
-    for name in root {
-        table = table.get(name)?.as_table_like()?;
-    }
-    let (key, _) = table.get_key_value(name)?;
-    Some(key.span()?.start)
+/// Where the entries below some roots begin, as places in the text.
+pub fn places(text: &str, roots: &[Vec<String>]) -> Vec<HashMap<String, usize>> {
+    let Ok(whole) = Parsed::parse(text) else { return vec![HashMap::new(); roots.len()] };
+    let below = |root: &Vec<String>| {
+        let mut table: &dyn TableLike = whole.as_table();
+        for name in root {
+            table = table.get(name)?.as_table_like()?;
+        }
+        let place = |name: &str| Some((name.to_owned(), table.get_key_value(name)?.0.span()?.start));
+        Some(table.iter().filter_map(|(name, _)| place(name)).collect())
+    };
+    roots.iter().map(|root| below(root).unwrap_or_default()).collect()
 }
 
 pub fn put(text: &str, changes: &[Change]) -> Result<String, String> {

@@ -1,5 +1,7 @@
 //! YAML: read only. Nobody can change one in place and keep all of it.
 
+use std::collections::HashMap;
+
 use saphyr_parser::{Event, Parser, ScalarStyle, StrInput};
 use serde_json::{Map, Value};
 
@@ -17,15 +19,19 @@ pub fn read(text: &str) -> Result<Value, String> {
     }
 }
 
-/// The line on which an entry begins.
-pub fn line(text: &str, root: &[String], name: &str) -> Option<usize> {
+/// The lines on which the entries below a root begin.
+pub fn lines(text: &str, root: &[String]) -> HashMap<String, usize> {
     let mut reader = Reader { parser: Parser::new_from_str(text) };
-    let path: Vec<&str> = root.iter().map(String::as_str).chain([name]).collect();
+    let mut found = HashMap::new();
     loop {
-        match reader.next().ok()? {
-            Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => {}
-            Event::MappingStart(..) => return reader.find(&path),
-            _ => return None,
+        match reader.next() {
+            Ok(Event::StreamStart | Event::DocumentStart(_) | Event::Nothing) => {}
+            Ok(event @ Event::MappingStart(..)) => {
+                // What comes behind a fault cannot be told.
+                let _ = reader.find(event, root, &mut found);
+                return found;
+            }
+            _ => return found,
         }
     }
 }
@@ -43,32 +49,28 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Finds the last name of a path, below a table that has begun.
-    fn find(&mut self, path: &[&str]) -> Option<usize> {
-        let (first, rest) = path.split_first()?;
-        loop {
-            let (event, span) = self.parser.next_event()?.ok()?;
-            let Event::Scalar(name, ..) = event else { return None };
-            let is_it = name == *first;
-            if is_it && rest.is_empty() {
-                return Some(span.start.line());
-            }
-            match (is_it, self.next().ok()?) {
-                (true, Event::MappingStart(..)) => return self.find(rest),
-                (true, Event::SequenceStart(..)) => return self.find_item(rest.first()?),
-                (_, event) => drop(self.value(event, 0).ok()?),
-            }
-        }
-    }
-
-    /// Finds the item of a list that has a name.
-    fn find_item(&mut self, name: &str) -> Option<usize> {
-        loop {
-            let (event, span) = self.parser.next_event()?.ok()?;
-            let item = self.value(event, 0).ok()?;
-            if item.get("name").and_then(Value::as_str) == Some(name) {
-                return Some(span.start.line());
-            }
+    /// Finds the entries at the end of a path, below what has begun.
+    fn find(&mut self, begun: Event<'a>, path: &[String], found: &mut HashMap<String, usize>) -> Option<()> {
+        match (begun, path.split_first()) {
+            (Event::MappingStart(..), way) => loop {
+                let (event, span) = self.parser.next_event()?.ok()?;
+                let Event::Scalar(name, ..) = event else { return None };
+                let value = self.next().ok()?;
+                match way {
+                    Some((first, rest)) if name == first.as_str() => return self.find(value, rest, found),
+                    Some(_) => {}
+                    None => drop(found.entry(name.into_owned()).or_insert(span.start.line())),
+                }
+                self.value(value, 0).ok()?;
+            },
+            (Event::SequenceStart(..), None) => loop {
+                let (event, span) = self.parser.next_event()?.ok()?;
+                let item = self.value(event, 0).ok()?;
+                if let Some(name) = item.get("name").and_then(Value::as_str) {
+                    found.entry(name.to_owned()).or_insert(span.start.line());
+                }
+            },
+            _ => None,
         }
     }
 

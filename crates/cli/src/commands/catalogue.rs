@@ -5,6 +5,7 @@ mod classify;
 mod crawl;
 mod eval;
 mod export;
+mod feed;
 mod index;
 pub mod known;
 mod mcp;

@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{
-    Advice, Index, IndexedServer, Known, PackageName, Posture, Precheck, Reading, grade, precheck,
-};
+use gatelodge_catalogue::{Advice, Index, Known, PackageName, Posture, Precheck, grade};
 use serde_json::{Value, json};
 
 use super::catalogue::{open, show};
@@ -55,10 +53,14 @@ fn of_text(index: &Index, what: &str) -> Result<Asked> {
 fn of_package(index: &Index, named: &PackageName) -> Asked {
     match index.find(named.source, &named.name) {
         Some(server) => {
-            let mut asked = of_server(&server, named);
-            let doubt = open::doubt(index, &named.name, &server).filter(|_| named.source.is_none());
-            asked.advice.reasons.extend(doubt);
-            asked
+            let known = Known::of(&server);
+            Asked {
+                name: format!("{}:{}", server.source().as_str(), shown(server.package())),
+                grade: Some(grade(&known.tools).letter),
+                version: Some(shown(server.version())),
+                rule: show::policy(&known, Posture::Recommended).ok(),
+                advice: open::advise(index, named, &server, &known.tools),
+            }
         }
         None => {
             let mut asked = unknown(&shown(&named.name), "it is not in the index, so nothing is known of its tools");
@@ -70,27 +72,6 @@ fn of_package(index: &Index, named: &PackageName) -> Asked {
             }
             asked
         }
-    }
-}
-
-fn of_server(server: &IndexedServer<'_>, named: &PackageName) -> Asked {
-    let known = Known::of(server);
-    let mut advice = precheck(&known.tools);
-    let read = format!("the index has read version {}", shown(server.version()));
-    let doubt = match named.compare(server.source(), server.version()) {
-        Reading::Same => None,
-        Reading::Other => Some(format!("{read}, not {}", shown(named.version.as_deref().unwrap_or_default()))),
-        Reading::Unsure => Some(format!("{read}; whether that is the one that is meant cannot be told")),
-    };
-    if let Some(why) = doubt {
-        advice = advice.at_least(Advice::ConnectWithRule, why);
-    }
-    Asked {
-        name: format!("{}:{}", server.source().as_str(), shown(server.package())),
-        grade: Some(grade(&known.tools).letter),
-        version: Some(shown(server.version())),
-        rule: show::policy(&known, Posture::Recommended).ok(),
-        advice,
     }
 }
 
@@ -111,8 +92,7 @@ fn of_server_json(index: &Index, path: &str) -> Result<Vec<Asked>> {
         let kind = text(["registryType", "registry_type"]).unwrap_or_default();
         let identifier = text(["identifier", "name"]).unwrap_or_default();
         let version = package.get("version").and_then(Value::as_str);
-        let named = PackageName::read(&format!("{kind}:{identifier}"))
-            .map(|own| PackageName { version: version.map(str::to_owned), ..own });
+        let named = PackageName::read(&format!("{kind}:{identifier}")).map(|own| beside(own, version));
         asked.push(match named {
             Some(named) => of_package(index, &named),
             None => unknown(&shown(identifier), "packages of this kind are not in the index"),
@@ -129,6 +109,13 @@ fn of_server_json(index: &Index, path: &str) -> Result<Vec<Asked>> {
         .into());
     }
     Ok(asked)
+}
+
+/// A package with the version that stands beside its name. Where another stands in the name, nobody can tell which counts.
+fn beside(own: PackageName, version: Option<&str>) -> PackageName {
+    let is_other = own.version.is_some() && version.is_some() && own.version.as_deref() != version;
+    let version = version.map(str::to_owned).or(own.version);
+    PackageName { version, is_range: own.is_range || is_other, ..own }
 }
 
 fn told(own: &Asked) -> Value {

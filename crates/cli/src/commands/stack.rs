@@ -1,13 +1,14 @@
 //! `gatelodge stack`: everything that agents of some clients could call, and what it adds up to.
 //!
-//! Of a configuration only the names of servers, and of packages that the index knows, come out of `gather`. What is
-//! printed is made from that alone.
+//! What comes out of `gather` is all that may be printed of a configuration; it says what that is. A file that was named
+//! and cannot be read is told by the name that was given.
 
 mod gather;
 mod markdown;
 mod place;
 mod sarif;
 
+use std::collections::HashSet;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -41,7 +42,7 @@ struct Told {
 }
 
 /// Servers of one agent that have private data, text of strangers and a way out.
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct Leak {
     client: &'static str,
     /// Their places among the entries.
@@ -54,6 +55,7 @@ impl Told {
         let members: Vec<Member> = entries.iter().map(member).collect();
         let on: Vec<Member> = entries.iter().filter(|own| !own.is_off).map(member).collect();
         let (mut leaks, mut leak_count, mut is_whole) = (Vec::new(), 0_usize, true);
+        let mut told = HashSet::new();
         for (client, own) in gather::agents(&entries) {
             let together: Vec<&Member> = own.iter().filter_map(|at| members.get(*at)).collect();
             let (sets, count) = combinations(&together);
@@ -63,7 +65,7 @@ impl Told {
                 let servers = set.iter().filter_map(|at| own.get(*at).copied()).collect();
                 let leak = Leak { client, servers };
                 // Projects of one client share what the user has.
-                if !leaks.contains(&leak) {
+                if told.insert(leak.clone()) {
                     leaks.push(leak);
                 }
             }
@@ -185,7 +187,7 @@ fn text(told: &Told) -> String {
         let known = match (&entry.package, &entry.tools) {
             (Some(package), Some(tools)) => {
                 let likely = if entry.is_guess { "perhaps " } else { "" };
-                format!("{likely}{package}{}, {}", version(entry), counted(tools.len(), "tool"))
+                format!("{likely}{package}{}, {}", version(entry, str::to_owned), counted(tools.len(), "tool"))
             }
             _ => format!("{}, not in the index", entry.what),
         };
@@ -210,9 +212,10 @@ fn text(told: &Told) -> String {
     out
 }
 
-/// The version, where it is not sure that the index has read the one that starts.
-fn version(entry: &Entry) -> String {
-    let read = entry.version.as_deref().unwrap_or_default();
+/// The version, where it is not sure that the index has read the one that starts. It is foreign, and written as `plain`
+/// writes.
+fn version(entry: &Entry, plain: impl Fn(&str) -> String) -> String {
+    let read = plain(entry.version.as_deref().unwrap_or_default());
     match (entry.reading, &entry.started) {
         (Reading::Same, _) => String::new(),
         (Reading::Other, Some(started)) => format!(" read as {read}, started as {started}"),

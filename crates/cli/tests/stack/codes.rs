@@ -43,6 +43,8 @@ fn exit_codes_are_those_of_the_help() {
         (&["catalogue", "update"], &["--from=i.glx", "--data=d"], 1),
         (&["catalogue", "update"], &["--from=bad.glx", "--data=d"], 1),
         (&["catalogue", "update"], &["--from=none.glx", "--data=d"], 2),
+        // No server is waited for longer than the whole may take.
+        (&["catalogue", "update"], &["--from=new.glx", "--data=d", "--timeout=601"], 2),
         (&["catalogue", "update"], &["--from=http://127.0.0.1:1/", "--data=d"], 4),
         (&["catalogue", "update"], &["--from=new.glx", "--data=read.json"], 5),
         (&["catalogue", "export"], &["--out=site", "--server=mail", index], 0),
@@ -109,7 +111,13 @@ fn a_server_is_in_the_index_by_what_it_lists() {
     for odd in ["npm:mail=tools.json", "mail@1.0=tools.json", "npm:mail@1.0", "npm:mail@1.0=none.json"] {
         assert_eq!(house.run(&["catalogue", "index", "--listed", odd, "--out", "o.glx"]).code, 2, "{odd}");
     }
-    house.write("tools.json", "{\"tools\": [{\"nam\": 1}]}");
-    let run = house.run(&["catalogue", "index", "--listed", "npm:mail@2.0.1=tools.json", "--out", "o.glx"]);
-    assert!(run.code == 1 && run.stderr.contains("nothing was written"), "{}", run.stderr);
+    // It is read as everywhere else: a name twice in an object, one without end, or a tool without one is refused.
+    let long = format!("{{\"tools\": [{{\"name\": \"{}\"}}]}}", "x".repeat(257));
+    for text in
+        ["{\"tools\": [{\"nam\": 1}]}", "{\"tools\": [{\"name\": \"a\", \"name\": \"b\"}]}", &long, "{\"tools\": 1}"]
+    {
+        house.write("tools.json", text);
+        let run = house.run(&["catalogue", "index", "--listed", "npm:mail@2.0.1=tools.json", "--out", "o.glx"]);
+        assert!(run.code == 1 && run.stderr.contains("nothing was written"), "{text}: {}", run.stderr);
+    }
 }

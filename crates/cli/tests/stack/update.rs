@@ -97,6 +97,37 @@ fn the_oldest_events_make_room_and_readers_are_told_how_many_are_gone() {
 }
 
 #[test]
+fn of_changes_that_are_too_long_the_oldest_go_and_never_the_newest() {
+    let house = with_index();
+    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older", "--allow-smaller"]);
+    super::newer(&house, "new.glx");
+    let line = |cursor: usize| {
+        let own = json!({"cursor": cursor, "date": "2026-11-01", "kind": "tool_added", "source": "npm", "package": "@example/files",
+            "version": "1", "tool": "x".repeat(1_000), "level": "Low"});
+        format!("{own}\n")
+    };
+    // More than 64 MiB.
+    house.write("d/catalogue-changes.jsonl", &(1..=62_000).map(line).collect::<String>());
+    assert!(std::fs::metadata(house.path("d/catalogue-changes.jsonl")).unwrap().len() > 64 << 20);
+    let ask = |cursor: u64| {
+        let answers = converse(&house, &[called(1, "get_change_events", &json!({"cursor": cursor}))]);
+        answers[0]["result"]["structuredContent"].clone()
+    };
+    assert_eq!(ask(61_999)["events"][0]["cursor"], 62_000);
+    let run = house.run(&["catalogue", "update", "--from", "new.glx", "--data", "d", "--json"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(std::fs::metadata(house.path("d/catalogue-changes.jsonl")).unwrap().len() <= 64 << 20);
+    let kept = lines(&house);
+    let cursors: Vec<u64> = kept.iter().map(|line| line["cursor"].as_u64().unwrap()).collect();
+    assert_eq!(*cursors.last().unwrap(), 62_003);
+    assert!(cursors.windows(2).all(|pair| pair[0] + 1 == pair[1]), "a gap");
+    assert_eq!(
+        (&ask(62_000)["events"][0]["kind"], &ask(0)["left_out"]),
+        (&json!("level_raised"), &json!(cursors[0] - 1))
+    );
+}
+
+#[test]
 fn an_empty_or_much_smaller_index_is_taken_only_where_that_is_meant() {
     let house = with_index();
     house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older", "--allow-smaller"]);

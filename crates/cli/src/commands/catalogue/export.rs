@@ -4,14 +4,13 @@ mod progress;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use gatelodge_catalogue::{Change, IndexedServer, Page, Site};
 use serde_json::Value;
 
-use super::open;
+use super::{feed, open};
 use crate::cli::{FromArgs, SiteArgs};
 use crate::exit::{Exit, Usage};
 use crate::report::say;
@@ -21,7 +20,7 @@ pub fn run(args: &SiteArgs) -> Result<Exit> {
     let index = open::index(&args.from)?;
     let servers: Vec<IndexedServer<'_>> = match args.server.as_slice() {
         [] => index.servers().collect(),
-        named => named.iter().map(|name| open::server(&index, name)).collect::<Result<_>>()?,
+        named => named.iter().map(|name| Ok(open::server(&index, name)?.1)).collect::<Result<_>>()?,
     };
     let site = Site::new(&index, servers).with_history(history(&args.from)?);
     make_empty(&args.out)?;
@@ -38,19 +37,18 @@ pub fn run(args: &SiteArgs) -> Result<Exit> {
 
 /// The changes that updates left behind. They are those of the index in use, not of one that was named.
 fn history(from: &FromArgs) -> Result<Vec<(String, Change)>> {
-    let text = match open::places(&from.store) {
-        Ok((_, log)) if from.index.is_none() => match fs::read_to_string(&log) {
-            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-            read => read.with_context(|| format!("cannot read the changes in `{}`", log.display()))?,
-        },
-        _ => String::new(),
+    let lines: Vec<String> = match open::places(&from.store) {
+        Ok((_, log)) if from.index.is_none() => feed::lines(&log)
+            .and_then(Iterator::collect)
+            .with_context(|| format!("cannot read the changes in `{}`", log.display()))?,
+        _ => Vec::new(),
     };
-    let read = |line: &str| {
+    let read = |line: &String| {
         let change: Value = serde_json::from_str(line).ok()?;
         let date = change.get("date")?.as_str()?.to_owned();
         Some((date, serde_json::from_value(change).ok()?))
     };
-    Ok(text.lines().filter_map(read).collect())
+    Ok(lines.iter().filter_map(read).collect())
 }
 
 /// Makes the folder. What is in it already may be somebody's work.

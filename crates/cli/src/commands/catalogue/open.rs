@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use gatelodge_catalogue::{Index, IndexedServer, PackageName};
+use gatelodge_catalogue::{Advice, Index, IndexedServer, PackageName, Precheck, Reading, ToolFacts, precheck};
 
 use crate::cli::{FromArgs, StoreArgs};
 use crate::exit::{Exit, Failed, Usage};
@@ -72,24 +72,41 @@ pub fn read(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 /// Finds a package that was named; an error says what is close to it.
-pub fn server<'i>(index: &'i Index, package: &str) -> Result<IndexedServer<'i>> {
+pub fn server<'i>(index: &'i Index, package: &str) -> Result<(PackageName, IndexedServer<'i>)> {
     let named = PackageName::read(package).ok_or_else(|| {
         let package = address::shown(package);
         Usage(format!("`{package}` is no name of a package; say it as `npm:@scope/name` or `pypi:name`"))
     })?;
-    index.find(named.source, &named.name).ok_or_else(|| {
+    let server = index.find(named.source, &named.name).ok_or_else(|| {
         let close = match close(index, &named.name) {
             Some(close) => format!("did you mean `{close}`?"),
             None => "`gatelodge catalogue search` looks for parts of names".to_owned(),
         };
-        Failed(Exit::Findings, format!("`{}` is not in the index; {close}", shown(package))).into()
-    })
+        Failed(Exit::Findings, format!("`{}` is not in the index; {close}", shown(package)))
+    })?;
+    Ok((named, server))
+}
+
+/// Advice on a package as it was named, by the tools of the one that was found for it.
+pub fn advise(index: &Index, named: &PackageName, server: &IndexedServer<'_>, tools: &[ToolFacts]) -> Precheck {
+    let read = format!("the index has read version {}", shown(server.version()));
+    let other = match named.compare(server.source(), server.version()) {
+        Reading::Same => None,
+        Reading::Other => Some(format!("{read}, not {}", shown(named.version.as_deref().unwrap_or_default()))),
+        Reading::Unsure => Some(format!("{read}; whether that is the one that is meant cannot be told")),
+    };
+    let advice = precheck(tools);
+    let mut advice = match other {
+        Some(why) => advice.at_least(Advice::ConnectWithRule, why),
+        None => advice,
+    };
+    advice.reasons.extend(doubt(index, named, server));
+    advice
 }
 
 /// What is to be said where no source was named and both have a package of the name.
-pub fn doubt(index: &Index, text: &str, server: &IndexedServer<'_>) -> Option<String> {
-    let is_open = PackageName::read(text).is_some_and(|named| named.source.is_none());
-    let other = index.namesake(server).filter(|_| is_open)?;
+pub fn doubt(index: &Index, named: &PackageName, server: &IndexedServer<'_>) -> Option<String> {
+    let other = index.namesake(server).filter(|_| named.source.is_none())?;
     let name = |server: &IndexedServer<'_>| format!("{}:{}", server.source().as_str(), shown(server.package()));
     Some(format!(
         "there is `{}` as well; this is the riskier one, `{}`: say which is meant",

@@ -14,8 +14,8 @@ use crate::report::{counted, say, shown};
 
 pub fn run(args: &ShowArgs) -> Result<Exit> {
     let index = open::index(&args.from)?;
-    let server = open::server(&index, &args.package)?;
-    let doubt = open::doubt(&index, &args.package, &server);
+    let (named, server) = open::server(&index, &args.package)?;
+    let doubt = open::doubt(&index, &named, &server);
     doubt.iter().for_each(|doubt| say(doubt));
     if let Some(name) = &args.tool {
         show_tool(&server, name, args)?;

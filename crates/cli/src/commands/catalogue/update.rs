@@ -1,7 +1,5 @@
 //! `catalogue update`: a newer index in place of the one in use.
 
-mod feed;
-
 use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
@@ -10,12 +8,12 @@ use anyhow::{Context, Result};
 use gatelodge_catalogue::{About, Index};
 use serde_json::json;
 
+use super::feed::{self, Kept};
 use super::open;
 use crate::cli::UpdateArgs;
 use crate::exit::{Exit, Failed, Unreachable, Usage};
 use crate::report::{counted, say};
 use crate::{address, client, desk, file, output};
-use feed::Kept;
 
 /// A slow line brings eight megabytes in this time.
 const TIME: Duration = Duration::from_secs(600);

@@ -1,10 +1,12 @@
 //! The servers of clients' configurations, with what the index knows of them.
 //!
-//! INVARIANT: nothing of an entry but its name leaves this file: not its command, arguments, address, variables or
-//! headers. A package is named only as the index spells it.
+//! INVARIANT: of an entry its name leaves this file, its client, its file and line, whether it is switched off, and a
+//! version that is plain numbers: not its command, other arguments, address, variables or headers. A package is named only
+//! as the index spells it.
 
 mod written;
 
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
 use anyhow::Result;
@@ -12,7 +14,7 @@ use gatelodge_catalogue::{Index, Reading, Source, ToolFacts};
 
 use super::place;
 use crate::cli::{StackArgs, StackFormat};
-use crate::clients::{self, ALL, Client, Document, Found, Held, Spot};
+use crate::clients::{self, ALL, Client, Document, Format, Found, Held, Spot};
 use crate::commands::connect::{home, places};
 use crate::commands::init::scan::{Finding, scan};
 use crate::exit::{Exit, Failed, Usage};
@@ -30,8 +32,8 @@ pub struct Entry {
     pub clients: Vec<String>,
     /// The agents that have it switched on.
     seats: Vec<Seat>,
-    /// The file it stands in: from the folder that the command runs in, or as its client calls it.
-    pub file: String,
+    /// The file it stands in, from the folder that the command runs in; none if it is the user's own.
+    pub file: Option<String>,
     /// The line of that file.
     pub line: usize,
     /// The package, as the index has it.
@@ -93,7 +95,7 @@ pub fn agents(entries: &[Entry]) -> Vec<(&'static str, Vec<usize>)> {
 struct Spotted<'s> {
     client: &'static Client,
     project: Option<usize>,
-    file: &'s str,
+    file: Option<&'s str>,
     line: usize,
 }
 
@@ -114,16 +116,20 @@ pub fn gather(args: &StackArgs, index: &Index) -> Result<(Vec<Entry>, Vec<String
     let places = places(home.clone(), args.project.as_deref())?;
     let project = args.project.as_deref().map(std::path::absolute).transpose()?;
     let scan = scan(&places, &asked);
+    bounded(scan.seen.len())?;
     let mut entries = Vec::new();
+    let mut lines: HashMap<(&Path, &[String]), HashMap<String, usize>> = HashMap::new();
     for seen in &scan.seen {
         let spot = &seen.spot;
-        let document = scan.files.get(&spot.file).map(|read| &read.document).filter(|_| wants_lines(args));
-        let line = document.map_or(1, |document| document.line(&spot.root, &seen.found.name));
-        let called = called(spot);
+        let own = lines.entry((&spot.file, &spot.root)).or_insert_with(|| {
+            let document = scan.files.get(&spot.file).map(|read| &read.document).filter(|_| wants_lines(args));
+            document.and_then(|document| document.lines(std::slice::from_ref(&spot.root)).pop()).unwrap_or_default()
+        });
+        let line = own.get(&seen.found.name).copied().unwrap_or(1);
         let is_of_project = project.as_ref().is_some_and(|project| spot.file.starts_with(project));
         let file = if is_of_project { place::below_here(&spot.file) } else { None };
-        let file = file.unwrap_or_else(|| called.to_owned());
-        add(&mut entries, &seen.found, &Spotted { client: spot.client, project: None, file: &file, line }, index);
+        let spotted = Spotted { client: spot.client, project: None, file: file.as_deref(), line };
+        add(&mut entries, &seen.found, &spotted, index);
     }
     let told = |own: &Finding| {
         let mut spots = asked.iter().flat_map(|client| places.spots(client));
@@ -135,7 +141,7 @@ pub fn gather(args: &StackArgs, index: &Index) -> Result<(Vec<Entry>, Vec<String
         });
         format!("{}: {}", subject.unwrap_or_else(|| "a file of a client".to_owned()), own.message)
     };
-    Ok((bounded(entries)?, scan.findings.iter().map(told).collect()))
+    Ok((entries, scan.findings.iter().map(told).collect()))
 }
 
 /// A file as its client calls it. Where it is on this machine is nobody's business.
@@ -144,15 +150,16 @@ fn called(spot: &Spot) -> &'static str {
     place.map_or("", |place| place.path)
 }
 
-fn bounded(entries: Vec<Entry>) -> Result<Vec<Entry>> {
-    if entries.len() > MOST_ENTRIES {
+/// Refuses more than anybody has, before they are looked up.
+fn bounded(count: usize) -> Result<()> {
+    if count > MOST_ENTRIES {
         let why = format!("there are more than {MOST_ENTRIES} servers; look at one file or client at a time");
         return Err(Failed(Exit::Findings, why).into());
     }
-    Ok(entries)
+    Ok(())
 }
 
-/// Finding lines reads a file once more for each entry, and only one report has them.
+/// Finding lines reads a file once more, and only one report has them.
 fn wants_lines(args: &StackArgs) -> bool {
     args.format == Some(StackFormat::Sarif)
 }
@@ -165,39 +172,64 @@ fn of_file(path: &Path, client: Option<&'static Client>, lines: bool, index: &In
     let held = Held::read(path).map_err(|trouble| told(trouble.0))?;
     let bytes = held.bytes().ok_or_else(|| Usage(format!("there is no file `{}`", path.display())))?;
     let file = place::named(path);
-    let (mut entries, mut fault, mut is_read) = (Vec::new(), None, false);
-    let mut known: Vec<Vec<String>> = Vec::new();
-    // A form is known by where its servers stand. Which client reads the file nobody says, so all of them count.
-    for own in client.map_or_else(|| ALL.iter().collect(), |client| vec![client]) {
-        if own.files.is_empty() || (client.is_none() && !fits(own, path)) {
-            continue;
-        }
-        match Document::read(own.format, bytes) {
-            Ok(document) if document.is_empty() => return Ok(Vec::new()),
-            Ok(document) => {
-                is_read = true;
-                for root in document.roots(own) {
-                    if known.contains(&root) {
-                        continue;
-                    }
-                    let project = (root.first().map(String::as_str) == Some("projects")).then_some(known.len());
-                    for found in document.servers(own, &root) {
-                        let line = if lines { document.line(&root, &found.name) } else { 1 };
-                        let spotted = Spotted { client: own, project, file: &file, line };
-                        add(&mut entries, &found, &spotted, index);
-                    }
-                    known.push(root);
-                }
+    let readers = readers(client, path);
+    let documents = documents(&readers, bytes);
+    if documents.values().flatten().any(Document::is_empty) {
+        return Ok(Vec::new());
+    }
+    let (mut entries, mut count) = (Vec::new(), 0);
+    let mut known: HashSet<Vec<String>> = HashSet::new();
+    for (own, is_named) in &readers {
+        let Some(Ok(document)) = documents.get(&own.format) else { continue };
+        let mut roots = document.roots(own);
+        roots.retain(|root| !known.contains(root));
+        let found: Vec<Vec<Found>> = roots.iter().map(|root| document.servers(own, root)).collect();
+        count += found.iter().map(Vec::len).sum::<usize>();
+        bounded(count)?;
+        let all = if lines { document.lines(&roots) } else { vec![HashMap::new(); roots.len()] };
+        let is_sure = *is_named || readers.iter().all(|(other, _)| !is_alike(own, other) || other.switch == own.switch);
+        for ((root, found), lines) in roots.into_iter().zip(found).zip(all) {
+            let project = (root.first().map(String::as_str) == Some("projects")).then_some(known.len());
+            for mut found in found {
+                found.is_off &= is_sure;
+                let line = lines.get(&found.name).copied().unwrap_or(1);
+                add(&mut entries, &found, &Spotted { client: own, project, file: Some(&file), line }, index);
             }
-            Err(why) => fault = Some(why),
+            known.insert(root);
         }
     }
-    match fault {
-        _ if !known.is_empty() => bounded(entries),
+    let is_read = documents.values().any(Result::is_ok);
+    match documents.into_values().find_map(Result::err) {
+        _ if !known.is_empty() => Ok(entries),
         Some(why) if !is_read => Err(told(why).into()),
         _ if client.is_some() => Ok(entries),
         _ => Err(told("no form of a client is known here; name it with `--client`".to_owned()).into()),
     }
+}
+
+/// A file in each language that it may be in, read once.
+fn documents(readers: &[(&Client, bool)], bytes: &[u8]) -> BTreeMap<Format, Result<Document, String>> {
+    let formats: BTreeSet<Format> = readers.iter().map(|(own, _)| own.format).collect();
+    formats.into_iter().map(|format| (format, Document::read(format, bytes))).collect()
+}
+
+/// The clients that may read a file, and whether it is theirs by its name. A form is known by where its servers stand, so
+/// all count that have one; which of several that have the same reads the file, nobody says.
+fn readers(client: Option<&'static Client>, path: &Path) -> Vec<(&'static Client, bool)> {
+    if let Some(client) = client {
+        return vec![(client, true)];
+    }
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let is_named = |own: &Client| own.files.iter().any(|place| whole.ends_with(place.path));
+    let fitting = ALL.iter().filter(|own| !own.files.is_empty() && fits(own, path));
+    let mut readers: Vec<_> = fitting.map(|own| (own, is_named(own))).collect();
+    readers.sort_by_key(|(_, is_named)| !is_named);
+    readers
+}
+
+/// Whether two clients have their servers at the same place.
+fn is_alike(one: &Client, other: &Client) -> bool {
+    one.format == other.format && one.root == other.root
 }
 
 /// Whether a file can be in a client's language, by its name.
@@ -211,9 +243,6 @@ fn fits(client: &Client, path: &Path) -> bool {
 
 /// Adds a server; one that several clients have is there once, unless what they have under its name differs.
 fn add(entries: &mut Vec<Entry>, found: &Found, spotted: &Spotted<'_>, index: &Index) {
-    if entries.len() > MOST_ENTRIES {
-        return;
-    }
     let known = look_up(found, index);
     let (name, client) = (shown(&found.name), spotted.client.id);
     let seat = (!found.is_off).then(|| Seat::of(spotted.client, spotted.project));
@@ -231,7 +260,7 @@ fn add(entries: &mut Vec<Entry>, found: &Found, spotted: &Spotted<'_>, index: &I
         name,
         clients: vec![client.to_owned()],
         seats: seat.into_iter().collect(),
-        file: spotted.file.to_owned(),
+        file: spotted.file.map(str::to_owned),
         line: spotted.line,
         package: known.server.map(|server| shown(server.package())),
         source: known.server.map(|server| server.source()),

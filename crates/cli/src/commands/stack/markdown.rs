@@ -26,7 +26,7 @@ pub fn page(told: &Told) -> String {
             code(&entry.name),
             if entry.is_off { " (off)" } else { "" },
             member.level().as_str(),
-            format_args!("{likely}{}{}", code(package), version(entry)),
+            format_args!("{likely}{}{}", code(package), version(entry, code)),
             entry.advice().verdict.as_str(),
             names.join(", ")
         ));

@@ -11,11 +11,13 @@ pub fn named(path: &Path) -> String {
 
 /// A file below the folder that the command runs in; none if it is elsewhere.
 pub fn below_here(path: &Path) -> Option<String> {
+    let here = std::env::current_dir().ok()?.canonicalize().ok()?;
+    // From the root, the way to a file is all of its path.
+    here.parent()?;
     let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
     if path.components().all(is_plain) {
         return Some(uri(path));
     }
-    let here = std::env::current_dir().ok()?.canonicalize().ok()?;
     // A link is where it stands, not where it leads.
     let folder = path.parent()?.canonicalize().ok()?;
     Some(uri(&folder.strip_prefix(here).ok()?.join(path.file_name()?)))

@@ -14,17 +14,17 @@ pub fn report(told: &Told) -> Value {
         let name = plain(&entry.name);
         let Some(tools) = &entry.tools else {
             let text = format!("The server `{name}` is not in the index: ask first. `gatelodge scan` looks at it.");
-            results.push(result("unknown-server", "warning", &text, entry));
+            results.push(result("unknown-server", "warning", &text, entry, ""));
             continue;
         };
         if entry.is_guess {
             let text =
                 format!("What the server `{name}` starts is only a guess: ask first. `gatelodge scan` looks at it.");
-            results.push(result("unknown-server", "warning", &text, entry));
+            results.push(result("unknown-server", "warning", &text, entry, ""));
         }
         if let Some(why) = entry.unread() {
-            let text = format!("The server `{name}` may have other tools than are known: {why}.");
-            results.push(result("unread-version", "note", &text, entry));
+            let text = format!("The server `{name}` may have other tools than are known: {}.", plain(&why));
+            results.push(result("unread-version", "note", &text, entry, ""));
         }
         for tool in tools.iter().filter(|tool| Level::of(tool.category) >= Level::High) {
             let level = Level::of(tool.category);
@@ -36,17 +36,18 @@ pub fn report(told: &Told) -> Value {
                 level.as_str()
             );
             let kind = if level == Level::Critical { "error" } else { "warning" };
-            results.push(result(rule_of(tool.category), kind, &text, entry));
+            results.push(result(rule_of(tool.category), kind, &text, entry, &shown(&tool.name)));
         }
     }
     for leak in &told.leaks {
+        let names = told.names(leak).join(", ");
         let text = format!(
             "Together these servers of {} read private data, take in text of strangers, and can send: {}.",
             leak.client,
-            plain(&told.names(leak).join(", "))
+            plain(&names)
         );
         let first = leak.servers.first().and_then(|at| told.entries.get(*at));
-        results.extend(first.map(|entry| result("lethal-trifecta", "error", &text, entry)));
+        results.extend(first.map(|entry| result("lethal-trifecta", "error", &text, entry, &names)));
     }
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -85,15 +86,16 @@ fn rules() -> Value {
     ])
 }
 
-fn result(rule: &str, level: &str, text: &str, entry: &Entry) -> Value {
-    // One finding stays the same finding, however the list around it changes.
-    let print = format!("{rule}/{}/{text}", entry.name);
-    json!({
-        "ruleId": rule, "level": level, "message": {"text": text},
-        "locations": [{"physicalLocation": {
-            "artifactLocation": {"uri": if entry.file.is_empty() { "mcp.json" } else { entry.file.as_str() }},
-            "region": {"startLine": entry.line},
-        }}],
-        "partialFingerprints": {"gatelodge/v1": print},
-    })
+/// A finding about a server, and about what of it: a tool, or the servers beside it.
+fn result(rule: &str, level: &str, text: &str, entry: &Entry, of: &str) -> Value {
+    // One finding stays the same finding, whatever else is told of it and however the list around it changes.
+    let print = format!("{rule}/{}/{of}", entry.name);
+    let mut result = json!({
+        "ruleId": rule, "level": level, "message": {"text": text}, "partialFingerprints": {"gatelodge/v1": print},
+    });
+    if let (Value::Object(result), Some(file)) = (&mut result, &entry.file) {
+        let place = json!({"artifactLocation": {"uri": file}, "region": {"startLine": entry.line}});
+        result.insert("locations".to_owned(), json!([{"physicalLocation": place}]));
+    }
+    result
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{PackageFacts, PackageName};
+use gatelodge_catalogue::{Item, PackageFacts, PackageName, read_tools};
 use gatelodge_crawl::{FoundTool, Release, facts};
 use serde_json::{Map, Value};
 
@@ -19,26 +19,34 @@ pub fn facts_of(named: &str) -> Result<PackageFacts> {
     let (Some(source), Some(version)) = (package.source, package.version) else { return Err(odd().into()) };
     let text = known::read(Path::new(path))?.text;
     let refused = |why: &str| Failed(Exit::Findings, format!("`{}`: {why}; nothing was written", shown(path)));
-    let list: Value = serde_json::from_slice(&text).map_err(|error| refused(&error.to_string()))?;
-    let list = list.get("result").unwrap_or(&list);
-    let entries = list.get("tools").and_then(Value::as_array).ok_or_else(|| refused("it has no `tools`"))?;
-    let tools: Option<Vec<FoundTool>> = entries.iter().map(tool).collect();
-    let tools = tools.ok_or_else(|| refused("a tool in it has no `name`"))?;
+    let mut tools = Vec::new();
+    for (number, document) in read_tools(&text) {
+        let document = document.map_err(|error| refused(&error.to_string()))?;
+        for item in Item::all(&document, number) {
+            tools.push(tool(&item.map_err(|error| refused(&error.to_string()))?));
+        }
+    }
     Ok(facts(&Release { source, package: package.name, version, date: None }, &tools))
 }
 
-fn tool(entry: &Value) -> Option<FoundTool> {
-    let text = |name: &str| entry.get(name).and_then(Value::as_str).map(str::to_owned);
-    let mut annotations = entry.get("annotations").and_then(Value::as_object).cloned().unwrap_or_else(Map::new);
+fn tool(item: &Item<'_>) -> FoundTool {
+    let own = &item.tool;
+    let read = |value: Option<gatelodge_json::Value<'_>>| -> Value {
+        value.and_then(|value| serde_json::from_str(value.raw()).ok()).unwrap_or_default()
+    };
+    let mut annotations = match read(item.entry.get("annotations")) {
+        Value::Object(annotations) => annotations,
+        _ => Map::new(),
+    };
     // It is read as one of the claims, so that text for the model is found there, too.
-    if let Some(title) = text("title") {
+    if let Some(title) = item.entry.get("title").and_then(|title| title.as_str()) {
         annotations.entry("title").or_insert(title.into());
     }
-    Some(FoundTool {
-        name: text("name")?,
-        description: text("description"),
-        input_schema: entry.get("inputSchema").cloned().unwrap_or_default(),
+    FoundTool {
+        name: own.name.to_string(),
+        description: own.description.as_ref().map(ToString::to_string),
+        input_schema: read(own.schema),
         annotations,
         optional: false,
-    })
+    }
 }

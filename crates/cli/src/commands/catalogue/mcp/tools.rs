@@ -1,17 +1,15 @@
 //! The tools of the catalogue. All of them only read; an error is one of the call, and says what to do.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::PathBuf;
 
 use gatelodge_catalogue::{
     Index, IndexedServer, Known, Level, Member, PackageName, Posture, Precheck, Query, SignalKind, category_name,
-    grade, precheck, stack,
+    grade, stack,
 };
 use gatelodge_policy::Category;
 use serde_json::{Map, Value, json};
 
-use super::super::{known, open, search, show};
+use super::super::{feed, known, open, search, show};
 use crate::report::shown;
 
 /// The most of anything that is told at once.
@@ -19,7 +17,7 @@ const MOST: u64 = 100;
 
 /// The `tools` of a list.
 pub const LIST: &str = r#"[
-{"name":"check_mcp_server","title":"Check a server","description":"Tells what a published MCP server lets an agent do, before it is added: verdict (proceed, connect-with-rule, ask-first) with reasons, grade, its tools by risk, and a policy. A server that is not in the index is ask-first.","inputSchema":{"type":"object","properties":{"server":{"type":"string","description":"A package, as `npm:@scope/name` or `pypi:name`; the source may be left out."}},"required":["server"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
+{"name":"check_mcp_server","title":"Check a server","description":"Tells what a published MCP server lets an agent do, before it is added: verdict (proceed, connect-with-rule, ask-first) with reasons, grade, its tools by risk, and a policy. A server that is not in the index is ask-first.","inputSchema":{"type":"object","properties":{"server":{"type":"string","description":"A package, as `npm:@scope/name@1.2.3` or `pypi:name==1.2.3`; the source and the version may be left out."}},"required":["server"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
 {"name":"search_registry","title":"Search servers and tools","description":"Finds servers and tools of the index by parts of their names, by category, level or signal.","inputSchema":{"type":"object","properties":{"query":{"type":"string","description":"Parts of names, parted by spaces."},"category":{"type":"string","enum":["read","write","execute","destructive","financial","unknown"]},"level":{"type":"string","enum":["low","medium","high","critical"]},"signal":{"type":"string","description":"What a definition shows, as `takes_code`."},"limit":{"type":"integer","minimum":1,"maximum":100}},"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
 {"name":"check_tool","title":"Check a tool","description":"Tells one tool's category, level, confidence, reasons, signals, attack patterns, OWASP classes and the rule that fits.","inputSchema":{"type":"object","properties":{"server":{"type":"string","description":"The package it is of."},"tool":{"type":"string","description":"Its name."}},"required":["server","tool"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
 {"name":"check_mcp_stack","title":"Check servers together","description":"Tells what several servers add up to for one agent: the highest level, tools by category, which are not known, and which combinations have private data, text of strangers and a way out.","inputSchema":{"type":"object","properties":{"servers":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":100,"description":"Packages."}},"required":["servers"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
@@ -102,22 +100,22 @@ impl<'a> Given<'a> {
     }
 }
 
-fn find<'i>(desk: &'i Desk, text: &str) -> Result<Option<IndexedServer<'i>>, String> {
+fn find<'i>(desk: &'i Desk, text: &str) -> Result<(PackageName, Option<IndexedServer<'i>>), String> {
     let named = PackageName::read(text)
         .ok_or("a server is named as a package: `npm:@scope/name` or `pypi:name`; addresses are not in the index")?;
-    Ok(desk.index.find(named.source, &named.name))
+    let server = desk.index.find(named.source, &named.name);
+    Ok((named, server))
 }
 
 fn check_server(desk: &Desk, text: &str) -> Result<Value, String> {
-    let Some(server) = find(desk, text)? else {
+    let (named, Some(server)) = find(desk, text)? else {
         let advice = Precheck::unknown("it is not in the index, so nothing is known of its tools");
         return Ok(
             json!({"server": shown(text), "is_known": false, "verdict": advice.verdict, "reasons": advice.reasons}),
         );
     };
     let known = Known::of(&server);
-    let (grade, mut advice) = (grade(&known.tools), precheck(&known.tools));
-    advice.reasons.extend(open::doubt(&desk.index, text, &server));
+    let (grade, advice) = (grade(&known.tools), open::advise(&desk.index, &named, &server, &known.tools));
     let tools = known.tools.iter().map(|tool| {
         json!({"name": shown(&tool.name), "category": category_name(tool.category), "level": Level::of(tool.category),
             "confidence": tool.confidence})
@@ -147,7 +145,7 @@ fn search_all(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
 
 fn check_tool(desk: &Desk, server: &str, name: &str) -> Result<Value, String> {
     let server =
-        find(desk, server)?.ok_or("the server is not in the index; `search_registry` looks for parts of names")?;
+        find(desk, server)?.1.ok_or("the server is not in the index; `search_registry` looks for parts of names")?;
     Known::of(&server).with(|tools| {
         let found = tools.iter().find(|(tool, _)| tool.name == name);
         let (tool, own) = found.ok_or("the server has no such tool; `check_mcp_server` lists them")?;
@@ -160,19 +158,18 @@ fn check_stack(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
     if names.len() as u64 > MOST {
         return Err(format!("at most {MOST} servers are looked at together"));
     }
-    let (mut members, mut doubts) = (Vec::new(), Vec::new());
+    let (mut members, mut advices) = (Vec::new(), Vec::new());
     for name in names {
         let name = name.as_str().ok_or("`servers` is a list of texts")?;
-        let server = find(desk, name)?;
-        doubts.push(server.and_then(|server| open::doubt(&desk.index, name, &server)));
-        members.push(Member { name: shown(name), tools: server.map(|server| server.facts().tools), is_guess: false });
+        let (named, server) = find(desk, name)?;
+        let tools = server.map(|server| server.facts().tools);
+        advices.push(match (server, &tools) {
+            (Some(server), Some(tools)) => open::advise(&desk.index, &named, &server, tools),
+            _ => Precheck::unknown("it is not in the index"),
+        });
+        members.push(Member { name: shown(name), tools, is_guess: false });
     }
-    let servers = members.iter().zip(doubts).map(|(member, doubt)| {
-        let mut advice = match &member.tools {
-            Some(tools) => precheck(tools),
-            None => Precheck::unknown("it is not in the index"),
-        };
-        advice.reasons.extend(doubt);
+    let servers = members.iter().zip(advices).map(|(member, advice)| {
         json!({"server": member.name, "is_known": member.tools.is_some(), "verdict": advice.verdict, "level": member.level(),
             "grade": member.grade().map(|grade| grade.letter), "reasons": advice.reasons})
     });
@@ -188,12 +185,10 @@ fn changes(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
     if desk.is_named {
         return Err("no changes are kept of this index, which was named with `--index`".to_owned());
     }
-    let file = match desk.changes.as_ref().map(File::open).transpose() {
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        opened => opened.map_err(|error| format!("the changes cannot be read: {error}"))?,
-    };
-    for line in file.into_iter().flat_map(|file| BufReader::new(file).lines()) {
-        let line = line.map_err(|error| format!("the changes cannot be read: {error}"))?;
+    let unread = |error: std::io::Error| format!("the changes cannot be read: {error}");
+    let lines = desk.changes.as_deref().map(feed::lines).transpose().map_err(unread)?;
+    for line in lines.into_iter().flatten() {
+        let line = line.map_err(unread)?;
         // Most lines lie before the cursor, and need not be read further than their number.
         let number = line.strip_prefix("{\"cursor\":").and_then(|rest| rest.split(',').next()?.parse().ok());
         if let Some(own) = number.filter(|own| *own <= cursor) {

@@ -12,6 +12,8 @@ pub enum Identity {
         source: Source,
         name: String,
         version: Option<String>,
+        /// `==1.0` and `>=1.0` are not the same.
+        is_range: bool,
         is_guess: bool,
     },
     /// A program and its arguments.
@@ -62,6 +64,6 @@ pub fn look_up<'i>(found: &Found, index: &'i Index) -> LookedUp<'i> {
         is_guess,
         reading,
         started: named.version.as_ref().filter(|_| reading == Reading::Other).filter(plain).cloned(),
-        identity: Identity::Package { source, name, version: named.version, is_guess },
+        identity: Identity::Package { source, name, version: named.version, is_range: named.is_range, is_guess },
     }
 }

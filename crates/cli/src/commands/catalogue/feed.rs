@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -21,8 +21,8 @@ const MOST_KEPT: usize = 80_000;
 const MOST_ADDED: usize = 40_000;
 /// How many changes of a server are told one by one: the first of these with which all fit.
 const EACH: [usize; 6] = [50, 20, 10, 4, 1, 0];
-/// No log of ours is longer.
-const LONGEST: u64 = 64 << 20;
+/// Bytes that are kept; the oldest lines go first.
+const MOST_BYTES: usize = 64 << 20;
 
 /// What became of changes.
 #[derive(Debug, Default, Serialize)]
@@ -48,43 +48,67 @@ pub fn keep(log: &Path, date: &str, old: &Index, new: &Index) -> Result<Kept> {
     if sizes.is_empty() {
         return Ok(kept);
     }
-    let lines = |each: usize| sizes.iter().map(|size| if *size > each { each + 1 } else { *size }).sum::<usize>();
-    let each = EACH.into_iter().find(|each| lines(*each) <= MOST_ADDED).unwrap_or_default();
-    let before = read(log)?;
-    let mut cursor = before.lines().filter_map(number).max().unwrap_or_default();
+    let size = |each: usize| sizes.iter().map(|own| if *own > each { each + 1 } else { *own }).sum::<usize>();
+    let each = EACH.into_iter().find(|each| size(*each) <= MOST_ADDED).unwrap_or_default();
+    let before: Vec<String> =
+        lines(log).and_then(Iterator::collect).with_context(|| format!("cannot read `{}`", log.display()))?;
+    let mut cursor = before.iter().filter_map(|line| number(line)).max().unwrap_or_default();
     let (mut added, mut count) = (String::new(), 0);
     for server in changes(old, new) {
         let told = server.told(each);
-        if count + told.len() > MOST_ADDED {
+        let mut own = String::new();
+        for (change, cursor) in told.iter().zip(cursor + 1..) {
+            write_line(&mut own, cursor, date, &serde_json::to_value(change)?);
+        }
+        if count + told.len() > MOST_ADDED || added.len() + own.len() > MOST_BYTES {
             kept.left_out += server.len();
             continue;
         }
-        for change in told {
-            cursor += 1;
-            count += 1;
+        for change in &told {
             match change.counts.values().sum::<usize>() {
                 0 => kept.told += 1,
                 more => kept.counted += more,
             }
-            write_line(&mut added, cursor, date, &serde_json::to_value(change)?);
         }
+        cursor += told.len() as u64;
+        count += told.len();
+        added.push_str(&own);
     }
-    let room = MOST_KEPT.saturating_sub(count);
-    kept.dropped = before.lines().count().saturating_sub(room);
-    let mut whole: String = before.lines().skip(kept.dropped).flat_map(|line| [line, "\n"]).collect();
+    let (mut lines, mut bytes) = (MOST_KEPT.saturating_sub(count), MOST_BYTES - added.len());
+    let fits = |line: &&String| match (lines.checked_sub(1), bytes.checked_sub(line.len() + 1)) {
+        (Some(fewer), Some(less)) => {
+            (lines, bytes) = (fewer, less);
+            true
+        }
+        _ => false,
+    };
+    let stays = before.iter().rev().take_while(fits).count();
+    kept.dropped = before.len() - stays;
+    let mut whole: String = before.iter().skip(kept.dropped).flat_map(|line| [line.as_str(), "\n"]).collect();
     whole.push_str(&added);
     file::replace(log, whole.as_bytes())?;
     Ok(kept)
 }
 
-fn read(log: &Path) -> Result<String> {
-    let mut text = String::new();
-    match File::open(log).and_then(|file| file.take(LONGEST).read_to_string(&mut text)) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot read `{}`", log.display()))
-        }
-        _ => Ok(text),
+/// The lines that are kept, the oldest first. Of a file that is longer than what we write, the oldest are not read: what
+/// is new is told in any case.
+pub fn lines(log: &Path) -> io::Result<impl Iterator<Item = io::Result<String>>> {
+    let mut file = match File::open(log) {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        opened => Some(opened?),
+    };
+    let mut is_cut = false;
+    if let Some(file) = &mut file {
+        let over = file.metadata()?.len().saturating_sub(MOST_BYTES as u64);
+        // From the byte before, so that a line which begins just there is whole.
+        file.seek(SeekFrom::Start(over.saturating_sub(1)))?;
+        is_cut = over > 0;
     }
+    let mut reader = file.map(|file| BufReader::new(file.take(MOST_BYTES as u64 + 1)));
+    if let Some(reader) = reader.as_mut().filter(|_| is_cut) {
+        reader.skip_until(b'\n')?;
+    }
+    Ok(reader.into_iter().flat_map(BufRead::lines))
 }
 
 fn number(line: &str) -> Option<u64> {
