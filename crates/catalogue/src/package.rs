@@ -51,6 +51,13 @@ impl PackageName {
 
     /// The package that a command starts; none where that cannot be told.
     pub fn of_command(words: &[String]) -> Option<Self> {
+        let own = Self::started(words)?;
+        // A path from here is a file that lies beside the configuration, whatever it is called.
+        let is_beside = words.first().is_some_and(|program| program.contains(['/', '\\']) && !is_absolute(program));
+        Some(Self { is_guess: own.is_guess || is_beside, ..own })
+    }
+
+    fn started(words: &[String]) -> Option<Self> {
         let (program, arguments) = words.split_first()?;
         let program = base(program);
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -133,6 +140,10 @@ pub enum Reading {
     Unsure,
 }
 
+fn is_absolute(program: &str) -> bool {
+    program.starts_with(['/', '\\']) || program.get(1..3).is_some_and(|drive| matches!(drive, ":/" | ":\\"))
+}
+
 /// The last part of a path, without what Windows puts behind.
 fn base(program: &str) -> &str {
     let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
@@ -201,7 +212,7 @@ const NPM_VARIABLES: &str = "--package --call --script-shell";
 const VARIABLES: &str = "UV_INDEX UV_INDEX_URL UV_DEFAULT_INDEX UV_EXTRA_INDEX_URL UV_FIND_LINKS UV_CONFIG_FILE \
     UV_CONSTRAINT UV_OVERRIDE UV_PROJECT UV_WORKING_DIRECTORY PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_FIND_LINKS \
     PIP_CONFIG_FILE PIP_CONSTRAINT PYTHONPATH NODE_OPTIONS YARN_REGISTRY YARN_NPM_REGISTRY_SERVER \
-    BUN_CONFIG_REGISTRY";
+    BUN_CONFIG_REGISTRY PATH HOME LD_PRELOAD LD_LIBRARY_PATH DYLD_INSERT_LIBRARIES";
 
 fn has(list: &str, option: &str) -> bool {
     list.split(' ').any(|own| own == option)
@@ -360,6 +371,8 @@ mod tests {
             "uv run --with good evil.py",
             "python3 -m good",
             "/home/ada/bin/mcp-good",
+            "./uvx good",
+            "tools/npx good",
             // Whatever lies there runs.
             "node /opt/node_modules/@acme/good/dist/index.js",
             "npx -p good bash",
@@ -429,10 +442,13 @@ mod tests {
             "UV_INDEX_URL",
             "uv_default_index",
             "NODE_OPTIONS",
+            "PATH",
+            "HOME",
+            "LD_PRELOAD",
         ] {
             assert!(PackageName::is_bent_by(name), "{name}");
         }
-        for name in ["PATH", "GITHUB_TOKEN", "npm_config_cache", "NPM_CONFIG_LOGLEVEL", ""] {
+        for name in ["LANG", "GITHUB_TOKEN", "npm_config_cache", "NPM_CONFIG_LOGLEVEL", ""] {
             assert!(!PackageName::is_bent_by(name), "{name}");
         }
     }

@@ -114,7 +114,7 @@ pub fn effect(category: Category) -> &'static str {
             "It can be called, at most 30 times a minute: a loop cannot change things by the hundred."
         }
         Remedy::Limit(_) => {
-            "It can be called, at most 10 times a minute; `validate_arguments` holds calls to its schema."
+            "It can be called, at most 10 times a minute; `validate_arguments` can be added to hold calls to its schema."
         }
         Remedy::Approve => "Each call waits until a person has agreed.",
         Remedy::Hide => "It is not listed, and not there when it is called.",

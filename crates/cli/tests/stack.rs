@@ -218,7 +218,9 @@ fn precheck_gives_advice_with_a_rule_and_never_says_safe() {
     let house = with_index();
     let ask = |what: &str| house.run(&["precheck", what, "--index", "i.glx"]);
     for (what, code, says) in [
-        ("notes", 0, "pypi:notes: proceed"),
+        ("pypi:notes", 0, "pypi:notes: proceed"),
+        ("notes", 0, "pypi:notes: connect-with-rule"),
+        ("notes", 0, "of a `notes` of npm nothing is known"),
         ("mail", 0, "connect-with-rule"),
         ("npm:@example/github@2.0.0", 0, "the index has read version 1.0.0, not 2.0.0"),
         ("notes==1.0.0", 0, "pypi:notes: proceed"),
@@ -251,6 +253,31 @@ fn precheck_gives_advice_with_a_rule_and_never_says_safe() {
     }
     house.write("server.json", "{");
     assert_eq!(ask("server.json").code, 2);
+}
+
+#[test]
+fn what_is_fetched_or_started_otherwise_is_asked_about_first_and_no_address_is_shown() {
+    let house = with_index();
+    let ask = |package: &str| {
+        house.write("server.json", &format!("{{\"packages\": [{{{package}}}]}}"));
+        house.run(&["precheck", "server.json", "--index", "i.glx"])
+    };
+    let known = r#""registryType": "npm", "identifier": "@example/files", "version": "1.0.0""#;
+    let run = ask(&format!(r#"{known}, "runtimeArguments": [{{"type": "named", "name": "-y"}}]"#));
+    assert!(run.code == 0 && run.stdout.contains("proceed"), "{}", run.stdout);
+    for more in [
+        r#""registryBaseUrl": "https://hunter2secret.example.com""#,
+        r#""runtimeArguments": [{"type": "named", "name": "--registry", "value": "https://hunter2secret"}]"#,
+        r#""runtimeArguments": [{"type": "positional", "value": "--with=hunter2secret"}]"#,
+        r#""environmentVariables": [{"name": "NODE_OPTIONS", "value": "--require /hunter2secret"}]"#,
+    ] {
+        let run = ask(&format!("{known}, {more}"));
+        let all = format!("{}{}", run.stdout, run.stderr);
+        assert!(run.code == 1 && all.contains("ask-first") && !all.contains(SECRET), "{more}: {all}");
+    }
+    let run =
+        ask(r#""registryType": "mcpb", "identifier": "https://ada:hunter2secret@example.com/x.mcpb?t=hunter2secret""#);
+    assert!(run.code == 1 && !format!("{}{}", run.stdout, run.stderr).contains(SECRET), "{}", run.stdout);
 }
 
 fn stack(house: &House, more: &[&str]) -> Run {

@@ -93,9 +93,14 @@ fn of_server_json(index: &Index, path: &str) -> Result<Vec<Asked>> {
         let identifier = text(["identifier", "name"]).unwrap_or_default();
         let version = package.get("version").and_then(Value::as_str);
         let named = PackageName::read(&format!("{kind}:{identifier}")).map(|own| beside(own, version));
-        asked.push(match named {
+        let own = match named {
             Some(named) => of_package(index, &named),
-            None => unknown(&shown(identifier), "packages of this kind are not in the index"),
+            // What stands there may be an address with a password in it.
+            None => unknown("a package of another kind", "packages of this kind are not in the index"),
+        };
+        asked.push(match bent(&package) {
+            Some(why) => Asked { advice: own.advice.at_least(Advice::AskFirst, why.to_owned()), ..own },
+            None => own,
         });
     }
     for _ in list("remotes") {
@@ -109,6 +114,25 @@ fn of_server_json(index: &Index, path: &str) -> Result<Vec<Asked>> {
         .into());
     }
     Ok(asked)
+}
+
+/// Why something else may start than what is published under the name.
+fn bent(package: &Value) -> Option<&'static str> {
+    let list =
+        |names: [&str; 2]| names.iter().find_map(|name| package.get(*name)?.as_array()).cloned().unwrap_or_default();
+    let is_harmless = |argument: &Value| {
+        let words = ["name", "value"].map(|name| argument.get(name).and_then(Value::as_str));
+        words.iter().flatten().all(|word| matches!(*word, "-y" | "--yes"))
+    };
+    let bends = |variable: &Value| variable.get("name").and_then(Value::as_str).is_some_and(PackageName::is_bent_by);
+    if ["registryBaseUrl", "registry_base_url"].iter().any(|name| package.get(*name).is_some()) {
+        return Some("it names a registry of its own, and the index may have read another");
+    }
+    if !list(["runtimeArguments", "runtime_arguments"]).iter().all(is_harmless) {
+        return Some("it is started with options by which something else may run");
+    }
+    let is_bent = list(["environmentVariables", "environment_variables"]).iter().any(bends);
+    is_bent.then_some("it is started with variables by which something else may run")
 }
 
 /// A package with the version that stands beside its name. Where another stands in the name, nobody can tell which counts.

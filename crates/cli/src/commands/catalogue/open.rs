@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use gatelodge_catalogue::{Advice, Index, IndexedServer, PackageName, Precheck, Reading, ToolFacts, precheck};
+use gatelodge_catalogue::{Advice, Index, IndexedServer, PackageName, Precheck, Reading, Source, ToolFacts, precheck};
 
 use crate::cli::{FromArgs, StoreArgs};
 use crate::exit::{Exit, Failed, Usage};
@@ -100,8 +100,27 @@ pub fn advise(index: &Index, named: &PackageName, server: &IndexedServer<'_>, to
         Some(why) => advice.at_least(Advice::ConnectWithRule, why),
         None => advice,
     };
+    if let Some(why) = alone(index, named, server) {
+        advice = advice.at_least(Advice::ConnectWithRule, why);
+    }
     advice.reasons.extend(doubt(index, named, server));
     advice
+}
+
+/// What is to be said where no source was named and one has a package of the name: the other may have one that nobody
+/// has read, and that may be the one that is meant.
+fn alone(index: &Index, named: &PackageName, server: &IndexedServer<'_>) -> Option<String> {
+    let is_told = named.source.is_some() || named.version.is_some() || index.namesake(server).is_some();
+    let (own, other) = match server.source() {
+        Source::Pypi => (Source::Pypi, Source::Npm),
+        Source::Npm => (Source::Npm, Source::Pypi),
+    };
+    (!is_told).then(|| {
+        let (own, other, name) = (own.as_str(), other.as_str(), shown(&named.name));
+        format!(
+            "this is the one of {own}; of a `{name}` of {other} nothing is known: say `{own}:{name}` if it is meant"
+        )
+    })
 }
 
 /// What is to be said where no source was named and both have a package of the name.
