@@ -5,7 +5,8 @@
 
 `collect.py` keeps whole definitions, which may not be committed; `dev-facts.jsonl` and `held-facts.jsonl` have no
 foreign sentences. DEFINITIONS are what `gatelodge catalogue crawl --definitions` wrote. A tool is found by its package,
-whatever version, and its name. Into the folder go, as `collect.py` writes them,
+whatever version, and its name. A description that three tools of a package share is none of theirs: it is left out, and
+the tool counts as not found. Into the folder go, as `collect.py` writes them,
 
 - `dev.jsonl` and `held.jsonl`: labels by annotations, all tools, with a description where one was found;
 - `held-found.jsonl`: the same as `held.jsonl`, with labels only where a definition was found;
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from label import append, read_lines
 from package import Json, Package
 
 HERE = Path(__file__).parent
+SHARED = 3  # so many tools of one package with the same description: it was read from where all are registered
 Key = tuple[str, str]
 
 
@@ -80,6 +83,8 @@ def main() -> int:
     definitions: dict[Key, Json] = {}
     for path in given.definitions:
         definitions |= {key_of(tool): tool for tool in read_lines(path) if key_of(tool) in wanted}
+    told = Counter((package, tool.get("description")) for (package, _), tool in definitions.items())
+    definitions = {key: own for key, own in definitions.items() if told[key[0], own.get("description")] < SHARED}
     given.out.mkdir(parents=True, exist_ok=True)
     read = {read_key(label): label["category"] for label in read_lines(HERE / "read-held.jsonl")}
     dev, held = (join(facts[split], definitions) for split in ("dev", "held"))
