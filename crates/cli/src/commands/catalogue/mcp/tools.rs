@@ -158,18 +158,18 @@ fn check_stack(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
     if names.len() as u64 > MOST {
         return Err(format!("at most {MOST} servers are looked at together"));
     }
-    let (mut members, mut advices) = (Vec::new(), Vec::new());
+    let (mut members, mut counsels) = (Vec::new(), Vec::new());
     for name in names {
         let name = name.as_str().ok_or("`servers` is a list of texts")?;
         let (named, server) = find(desk, name)?;
         let tools = server.map(|server| server.facts().tools);
-        advices.push(match (server, &tools) {
+        counsels.push(match (server, &tools) {
             (Some(server), Some(tools)) => open::advise(&desk.index, &named, &server, tools),
             _ => Precheck::unknown("it is not in the index"),
         });
         members.push(Member { name: shown(name), tools, is_guess: false });
     }
-    let servers = members.iter().zip(advices).map(|(member, advice)| {
+    let servers = members.iter().zip(counsels).map(|(member, advice)| {
         json!({"server": member.name, "is_known": member.tools.is_some(), "verdict": advice.verdict, "level": member.level(),
             "grade": member.grade().map(|grade| grade.letter), "reasons": advice.reasons})
     });
