@@ -4,7 +4,7 @@ mod hinder;
 
 use gatelodge_policy::Category;
 
-use crate::features::{Feature, Flag, Found, Key, Slot};
+use crate::features::{Feature, Flag, Found, Key, Phrase, Slot};
 use crate::lexicon::Group;
 use crate::model::{Shares, is_of_money, takes_away};
 use crate::rulebook::Rulebook;
@@ -58,6 +58,11 @@ fn by_words(
         Takes::Nothing => {}
         Takes::Perhaps => return untied(shares, features, book),
         Takes::ForGood => return Category::Destructive,
+    }
+    // A text that says that something is gone for good, and by which verb, says it of this tool.
+    let is_gone = features.iter().any(|feature| feature.key == Key::Flag(Flag::Phrase(Phrase::Gone)));
+    if is_gone && seen(&[Slot::First, Slot::Rest], Group::Destroy) {
+        return Category::Destructive;
     }
     if !has_verb && found.text.tokens.is_empty() && hindrance.is_none() {
         let is_clear = shares.read >= book.borders.read_by_name;

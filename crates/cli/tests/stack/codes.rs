@@ -97,17 +97,17 @@ fn letters_that_are_not_seen_are_written_out_in_the_policy_of_one_tool() {
 #[test]
 fn a_server_is_in_the_index_by_what_it_lists() {
     let house = with_index();
-    let list = r#"{"tools": [{"name": "burn_book", "description": "Burns a book.", "inputSchema": {"type": "object",
+    let list = r#"{"tools": [{"name": "delete_book", "description": "Deletes a book.", "inputSchema": {"type": "object",
         "properties": {"id": {"type": "integer"}}, "required": ["id"]}, "annotations": {"destructiveHint": true}}]}"#;
     house.write("tools.json", list);
     let run =
         house.run(&["catalogue", "index", "facts.jsonl", "--listed", "npm:mail@2.0.1=tools.json", "--out", "i.glx"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    let run = house.run(&["catalogue", "show", "npm:mail", "burn_book", "--json", "--index", "i.glx"]);
+    let run = house.run(&["catalogue", "show", "npm:mail", "delete_book", "--json", "--index", "i.glx"]);
     let own = super::told(&run);
     assert_eq!((&own["category"], &own["level"]), (&"Destructive".into(), &"Critical".into()));
     let run = house.run(&["catalogue", "show", "npm:mail", "--index", "i.glx"]);
-    assert!(run.stdout.starts_with("mail 2.0.1 (npm)") && !run.stdout.contains("Burns"), "{}", run.stdout);
+    assert!(run.stdout.starts_with("mail 2.0.1 (npm)") && !run.stdout.contains("Deletes a book"), "{}", run.stdout);
     for odd in ["npm:mail=tools.json", "mail@1.0=tools.json", "npm:mail@1.0", "npm:mail@1.0=none.json"] {
         assert_eq!(house.run(&["catalogue", "index", "--listed", odd, "--out", "o.glx"]).code, 2, "{odd}");
     }
