@@ -16,6 +16,9 @@ use super::rows_kit::{
     result_of, until,
 };
 
+/// In this life a server opens no session.
+const AWAY: &str = "s-0";
+
 /// A server with sessions, of which it knows only that of its life.
 async fn server() -> (Arc<AtomicUsize>, FakeUpstream) {
     let life = Arc::new(AtomicUsize::new(1));
@@ -24,6 +27,7 @@ async fn server() -> (Arc<AtomicUsize>, FakeUpstream) {
         let session = format!("s-{}", own.load(Ordering::Acquire));
         let is_known = hit.header("mcp-session-id") == Some(&session);
         match hit.method().as_str() {
+            "initialize" if session == AWAY => Some(json_response("500 Internal Server Error", "", "")),
             "initialize" => {
                 let result = json!({"protocolVersion": "2025-11-25",
                     "capabilities": {"tools": {}, "resources": {"subscribe": true}},
@@ -185,6 +189,9 @@ async fn what_the_policy_denies_by_now_is_not_subscribed_to_again() {
             gw.call(tool, json!({})).await;
             until("the other is asked for", || !asked(&upstream, "s-2").is_empty()).await;
             assert_eq!(asked(&upstream, "s-2"), ["note://2"], "{path}");
+            life.store(3, Ordering::Release);
+            gw.call(tool, json!({})).await;
+            until("and again", || !asked(&upstream, "s-3").is_empty()).await;
         }
         let row = ("resources/subscribe".to_owned(), "note://1".to_owned());
         assert_eq!(refused(&gw).await, [row], "{path}: and that is written, once");
@@ -227,6 +234,24 @@ async fn what_a_client_wants_to_hear_of_no_more_is_forgotten_whatever_the_server
         gw.call(tool, json!({})).await;
         assert_eq!(asked(&upstream, &next), ["note://2"], "{path}");
     }
+}
+
+#[tokio::test]
+async fn what_is_unsubscribed_from_while_its_server_is_away_is_forgotten() {
+    let (life, upstream) = server().await;
+    let [_, (mut gw, _, before, tool)] = doors(&upstream).await;
+    assert_eq!(gw.initialize().await.status, 200);
+    for uri in ["note://1", "note://2"] {
+        say(&gw, "subscribe", &format!("{before}{uri}")).await;
+    }
+    gw.restart().await;
+    life.store(0, Ordering::Release);
+    say(&gw, "unsubscribe", &format!("{before}note://1")).await;
+    life.store(2, Ordering::Release);
+    gw.call(tool, json!({})).await;
+    until("it is asked again", || !asked(&upstream, "s-2").is_empty()).await;
+    gw.call(tool, json!({})).await;
+    assert_eq!(asked(&upstream, "s-2"), ["note://2"]);
 }
 
 #[tokio::test]
