@@ -195,7 +195,7 @@ def words_of(text: str) -> str:
 
 ENDED = r"refused: .*did not come whole; the call may have run"
 TIMEOUT = "did not answer in time"
-NOT_THERE = "error: .*cannot be reached; the call was not sent"
+NOT_THERE = "error: .*cannot be reached; nothing was sent"
 # The tool, and what the call says. Where the server answers in the end, the answer counts.
 TOOLS = [
     ("garbage", "^fine$"), ("endless", ENDED), ("complain", "^fine$"), ("die", ENDED), ("twice", "^fine$"),

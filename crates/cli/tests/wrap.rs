@@ -275,3 +275,27 @@ fn a_client_that_begins_anew_ends_the_session_it_had() {
     let log = house.run(&["audit", "export", "--data", "data"]).stdout;
     assert_eq!(log.lines().filter(|line| line.contains("DELETE")).count(), 2, "{log}");
 }
+
+#[test]
+fn a_policy_that_is_written_anew_holds_from_the_next_start_on() {
+    let house = house();
+    house.write("notes.json", POLICY);
+    house
+        .write("changed.json", &POLICY.replace(r#""rate_limit": "5/day""#, r#""action": "deny", "reason": "Closed.""#));
+    let later =
+        json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "add", "arguments": {"n": 9}}});
+    house.write("first", &session(&["add"]));
+    house.write("later", &format!("{later}\n"));
+    let run = house.paste(&format!(
+        "mkfifo in; {} wrap --policy notes.json --name notes --data data --log-level warn -- python3 {} hits <in >out & \
+        exec 3>in; cat first >&3; until grep -q '\"id\": *0' out; do sleep 0.05; done; cp changed.json notes.json; \
+        cat later >&3; exec 3>&-; wait; cat out",
+        env!("CARGO_BIN_EXE_gatelodge"),
+        server()
+    ));
+    let said = answers(&run);
+    assert_eq!((text(&said["0"]), text(&said["9"])), (r#"{"n": 0}"#, r#"{"n": 9}"#), "it is read when it starts");
+    let next = answers(&wrap(&house, &session(&["add"])));
+    assert_eq!(text(&next["0"]), "[POLICY DENIED] Closed.", "and by the next start again");
+    assert_eq!(hits(&house, "add"), 2);
+}

@@ -25,7 +25,7 @@ use crate::live::{Door, Live, LiveGrant};
 use crate::methods::pool;
 use crate::now::Now;
 use crate::trace::Trace;
-use crate::upstream::{SendError, Upstream};
+use crate::upstream::Upstream;
 use crate::visit::{Side, Visit};
 
 /// How long all wait for one. The rest of a second is for putting together what came.
@@ -83,10 +83,7 @@ impl All {
             }
         };
         let seated = seated.map(|seated| Visit { trace: self.trace.clone(), ..seated });
-        seated.map_err(|refusal| match refusal {
-            Refusal::Upstream(fault) => SendError::NotSent(fault.to_string()).into(),
-            other => other,
-        })
+        seated.map_err(Refusal::at_handshake)
     }
 }
 

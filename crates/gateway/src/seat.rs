@@ -14,7 +14,6 @@ use crate::Gateway;
 use crate::call::Trail;
 use crate::http::line::{Line, Slot};
 use crate::http::mcp::dispatch;
-use crate::http::reply;
 use crate::methods::{initialize, pass, pool, stream};
 use crate::now::Now;
 use crate::session::{Calls, ClientInfo, Session};
@@ -65,8 +64,7 @@ impl Seat {
         let message = match read_message(&text, &gw.settings.request) {
             Ok(message) => message,
             Err(fault) => {
-                let (status, answer) = reply::wire_error(&fault, Era::Legacy);
-                line.finish_with(status, answer.into()).await;
+                line.reject(&fault, Era::Legacy).await;
                 gw.reject(&visit, fault.code, &fault.message).await;
                 return None;
             }
@@ -155,7 +153,7 @@ impl Seat {
             let wants_log = request.meta().log_level().is_some();
             let modern = Modern { revision, client, declared, wants_log, params: None, far: None, calls };
             let joined = pool::joined(gw, visit, request, modern).await;
-            return joined.map(Side::Modern).map_err(|refusal| misfit(&refusal.message()));
+            return joined.map(Side::Modern).map_err(|refusal| misfit(&refusal.at_handshake().message()));
         }
         if *request.method() == Method::Initialize {
             return visit.grant.may_begin(request, &visit.spoken(Era::Legacy)).map(|()| Side::Legacy(None));

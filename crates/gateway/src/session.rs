@@ -39,6 +39,7 @@ use crate::upstream::Link;
 pub(crate) use self::asked::AskedBy;
 pub(crate) use self::calls::{Calls, UnderWay, cancelled};
 pub(crate) use self::client::ClientInfo;
+pub(crate) use self::hub::Standing;
 pub(crate) use self::replay::{Place, STANDALONE, Streams};
 pub(crate) use self::table::Sessions;
 

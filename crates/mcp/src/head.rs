@@ -156,7 +156,9 @@ pub fn fault_status(fault: &WireError, era: Era) -> StatusCode {
     match (era, fault.code) {
         // A stateless client tells by the status that the method, not the server, is missing.
         (Era::Modern, code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
-        (Era::Legacy, code::METHOD_NOT_FOUND | code::INVALID_PARAMS) => StatusCode::OK,
+        // What wants no answer gets none. In a session 404 would say that the session is over.
+        (Era::Legacy, code::METHOD_NOT_FOUND) if fault.id.is_none() => StatusCode::ACCEPTED,
+        (Era::Legacy, code::METHOD_NOT_FOUND | code::INVALID_PARAMS) if fault.id.is_some() => StatusCode::OK,
         _ => StatusCode::from_u16(fault.status).unwrap_or(StatusCode::BAD_REQUEST),
     }
 }

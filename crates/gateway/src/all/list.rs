@@ -34,9 +34,8 @@ pub(super) async fn list(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, mu
     match Room::for_all(&all.grant) {
         Ok(room) => line.hold(room),
         Err(refusal) => {
-            gw.metrics.refused(refusal.code());
             line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
-            return gw.write(trail.refused(&refusal)).await;
+            return gw.refuse(&mut trail, &refusal).await;
         }
     }
     let shares = shares(gw, all, request, &mut line).await;

@@ -19,7 +19,7 @@ use crate::http::line::{Line, Slot};
 use crate::http::mcp::dispatch;
 use crate::http::reply;
 use crate::lists::{Lists, SUBSCRIPTION, changed_for};
-use crate::methods::listen::{bounded, honoured, uris};
+use crate::methods::listen::{Honoured, bounded, honoured, record, uris};
 use crate::methods::stream::LOOK;
 use crate::methods::tasks;
 use crate::now::Now;
@@ -82,15 +82,19 @@ pub(super) async fn listen(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, 
     match Room::for_stream(&all.grant) {
         Ok(room) => line.hold(room),
         Err(refusal) => {
-            gw.metrics.refused(refusal.code());
             line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
-            return gw.write(trail.refused(&refusal)).await;
+            return gw.refuse(&mut trail, &refusal).await;
         }
     }
-    match listened(gw, all, request, &mut line).await {
+    let shares = shares(gw, all, request);
+    for share in &shares {
+        // Once for the client, however often its servers are listened to.
+        share.record(gw, all, request).await;
+    }
+    match listened(gw, all, request, shares, &mut line).await {
         Some(refused) => {
             line.finish(refused).await;
-            gw.write(trail.refused(&Refusal::Unaddressed)).await;
+            gw.refuse(&mut trail, &Refusal::Unaddressed).await;
         }
         None => {
             line.hang_up();
@@ -104,17 +108,39 @@ fn past(all: &All, request: &Request<'_>) -> Vec<Past> {
     request.listens_past(|server| all.visit(server).is_some())
 }
 
-/// The resources that the client names and of which it may hear by what is in force. Where they are others than before,
-/// or a task is nobody's any more, it listens anew, and is told.
-fn heard_of(gw: &Gateway, all: &All, request: &Request<'_>) -> Vec<(ServerName, Vec<String>)> {
-    let of = |visit: &Visit| {
+/// What is listened for at one server, by what is in force.
+struct Share {
+    visit: Visit,
+    /// The request for it, without what may not be heard of.
+    text: Arc<str>,
+    honoured: Honoured,
+}
+
+impl Share {
+    /// Writes of what the client is not told though it asked.
+    async fn record(&self, gw: &Gateway, all: &All, request: &Request<'_>) {
+        let as_asked = Visit { side: all.side.clone(), ..self.visit.clone() };
+        record(gw, &as_asked, request, &self.honoured).await;
+    }
+}
+
+/// What is listened for at each server.
+fn shares(gw: &Gateway, all: &All, request: &Request<'_>) -> Vec<Share> {
+    let share = |visit: &Visit| {
         let text = request.listening_to(visit.upstream.name().as_str());
+        let Ok(Message::Request(own)) = read_message(text.as_bytes(), &gw.settings.request) else { return None };
         let as_asked = Visit { side: all.side.clone(), ..visit.clone() };
-        let Ok(Message::Request(own)) = read_message(text.as_bytes(), &gw.settings.request) else { return Vec::new() };
-        uris(&honoured(gw, &as_asked, &own).heard)
+        let honoured = honoured(gw, &as_asked, &own);
+        Some(Share { visit: visit.clone(), text: honoured.only_heard(&own).into(), honoured })
     };
-    let all = all.visits.iter().map(|visit| (visit.upstream.name().clone(), of(visit)));
-    all.filter(|(_, uris)| !uris.is_empty()).collect()
+    all.visits.iter().filter_map(share).collect()
+}
+
+/// The resources of which the client hears. Where they are others than before, or a task is nobody's any more, it listens
+/// anew, and is told.
+fn named_by(shares: &[Share]) -> Vec<(ServerName, Vec<String>)> {
+    let named = shares.iter().map(|share| (share.visit.upstream.name().clone(), uris(&share.honoured.heard)));
+    named.filter(|(_, uris)| !uris.is_empty()).collect()
 }
 
 /// Writes that a client asked to hear of what no server of the grant has.
@@ -122,36 +148,39 @@ async fn unheard(gw: &Gateway, all: &All, request: &Request<'_>, uri: &str) {
     let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
     trail.request(request);
     trail.target(uri);
-    gw.metrics.refused(Refusal::Unaddressed.code());
-    gw.write(trail.refused(&Refusal::Unaddressed)).await;
+    gw.refuse(&mut trail, &Refusal::Unaddressed).await;
 }
 
 /// Answers that something is not there.
 async fn nowhere(gw: &Gateway, mut trail: Trail, about: &str, line: Line, text: String) {
     trail.target(about);
-    gw.metrics.refused(Refusal::Unaddressed.code());
     line.finish(text.into()).await;
-    gw.write(trail.refused(&Refusal::Unaddressed)).await;
+    gw.refuse(&mut trail, &Refusal::Unaddressed).await;
 }
 
 /// Listens to each server, for as long as somebody hears what is given.
-fn begin(gw: &Arc<Gateway>, all: &All, request: &Request<'_>) -> mpsc::Receiver<(ServerName, Heard)> {
+fn begin(gw: &Arc<Gateway>, all: &All, shares: Vec<Share>) -> mpsc::Receiver<(ServerName, Heard)> {
     let (said, heard) = mpsc::channel(WAITING);
-    for visit in &all.visits {
-        let text: Arc<str> = request.listening_to(visit.upstream.name().as_str()).into();
-        let (task, all, visit, said) = (Arc::clone(gw), all.clone(), visit.clone(), said.clone());
+    for Share { visit, text, .. } in shares {
+        let (task, all, said) = (Arc::clone(gw), all.clone(), said.clone());
         gw.spawn(async move { hear(&task, &all, &visit, &text, &said).await });
     }
     heard
 }
 
 /// Listens until the stream has to end. Gives the error where it does not begin, because a server refuses a task.
-async fn listened(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, line: &mut Line) -> Option<Bytes> {
+async fn listened(
+    gw: &Arc<Gateway>,
+    all: &All,
+    request: &Request<'_>,
+    begun: Vec<Share>,
+    line: &mut Line,
+) -> Option<Bytes> {
     let mut changes = gw.late.changes();
     let mut all = all.clone();
-    let mut heard = begin(gw, &all, request);
+    let named = named_by(&begun);
+    let mut heard = begin(gw, &all, begun);
     let wanted = wanted(request);
-    let named = heard_of(gw, &all, request);
     // Those that are listened to anew, though they were not away.
     let mut anew = HashSet::new();
     let (acknowledged, early) = match acknowledged(&all, wanted, &mut heard).await {
@@ -190,12 +219,13 @@ async fn listened(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, line: &mu
                 Now::Other(next) => {
                     tell(wanted, request, line).await;
                     let has_tasks = |all: &All| !past(all, request).iter().any(|past| matches!(past, Past::Task(_)));
-                    if heard_of(gw, &next, request) != named || !has_tasks(&next) {
+                    let shares = shares(gw, &next, request);
+                    if named_by(&shares) != named || !has_tasks(&next) {
                         break;
                     }
                     all = *next;
                     anew = all.visits.iter().map(|visit| visit.upstream.name().clone()).collect();
-                    heard = begin(gw, &all, request);
+                    heard = begin(gw, &all, shares);
                 }
             },
             () = line.gone() => break,

@@ -92,14 +92,12 @@ async fn nowhere(gw: &Gateway, all: &All, request: &Request<'_>, facts: &Facts<'
         facts => facts.target(),
     };
     trail.target(target.unwrap_or_default());
-    gw.metrics.refused(Refusal::Unaddressed.code());
     line.finish(reply::not_there(all.side.era(), facts, request.id()).into()).await;
-    gw.write(trail.refused(&Refusal::Unaddressed)).await;
+    gw.refuse(&mut trail, &Refusal::Unaddressed).await;
 }
 
 async fn reject(gw: &Gateway, all: &All, mut trail: Trail, line: Line, fault: &WireError) {
-    let (status, text) = reply::wire_error(fault, all.side.era());
-    line.finish_with(status, text.into()).await;
+    line.reject(fault, all.side.era()).await;
     gw.metrics.refused("rejected");
     gw.write(trail.rejected(fault.code, &fault.message)).await;
 }

@@ -52,8 +52,7 @@ pub(crate) async fn resume(gw: &Arc<Gateway>, all: All, last: &str) -> Response<
 async fn unknown(gw: &Gateway, all: &All) -> Response<Body> {
     let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
     trail.method("GET");
-    gw.metrics.refused(Refusal::Unaddressed.code());
-    gw.write(trail.refused(&Refusal::Unaddressed)).await;
+    gw.refuse(&mut trail, &Refusal::Unaddressed).await;
     reply::http_error(StatusCode::BAD_REQUEST, "what followed the event in `Last-Event-ID` is not kept here")
 }
 
@@ -81,8 +80,7 @@ async fn place(gw: &Gateway, all: &All) -> Result<Room, Refusal> {
     match &room {
         Ok(_) => gw.write(trail.outcome(Outcome::Ok, None)).await,
         Err(refusal) => {
-            gw.metrics.refused(refusal.code());
-            gw.write(trail.refused(refusal)).await;
+            gw.refuse(&mut trail, refusal).await;
         }
     }
     room

@@ -32,9 +32,8 @@ pub(super) async fn initialize(gw: &Arc<Gateway>, all: &All, request: &Request<'
     let session = match opened(gw, all, request).await {
         Ok(session) => session,
         Err(refusal) => {
-            gw.metrics.refused(refusal.code());
             line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
-            return gw.write(trail.refused(&refusal)).await;
+            return gw.refuse(&mut trail, &refusal).await;
         }
     };
     if line.open(&session) {

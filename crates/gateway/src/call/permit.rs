@@ -55,11 +55,6 @@ impl Permit {
         Self { outgoing: visit.addressed(Outgoing::note(answer)) }
     }
 
-    /// For cancelling a task that a call of the grant's has made, and that nobody can ask for.
-    pub fn to_cancel_task(outgoing: Outgoing) -> Self {
-        Self { outgoing }
-    }
-
     /// For hearing what belongs to no request of the session, from where it was left.
     pub fn to_hear(visit: &Visit, last_event: Option<HeaderValue>) -> Self {
         Self { outgoing: Outgoing { last_event, ..visit.addressed(Outgoing::empty(Verb::Hear)) } }

@@ -29,7 +29,11 @@ pub(crate) enum Refusal {
     Store(StoreError),
     /// The upstream could not be asked what it offers.
     Unlisted(SendError),
-    /// The upstream did not answer, or not in a way that can be passed on.
+    /// The handshake with the upstream failed, so what the caller wants was not sent.
+    Handshake(SendError),
+    /// What does nothing at the upstream got no answer, or none that can be passed on.
+    Unanswered(SendError),
+    /// A call got no answer, or none that can be passed on. Where it was sent, it may have run.
     Upstream(SendError),
 }
 
@@ -43,15 +47,16 @@ impl Refusal {
             Self::Busy(_) => "busy",
             Self::Misfit(_) | Self::Unaddressed | Self::TooLarge(..) => "rejected",
             Self::Store(_) => "store_unavailable",
-            Self::Unlisted(_) | Self::Upstream(SendError::NotSent(_)) => "upstream_unreachable",
-            Self::Upstream(SendError::Timeout) => "upstream_timeout",
-            Self::Upstream(
+            Self::Unlisted(_) => "upstream_unreachable",
+            Self::Handshake(error) | Self::Unanswered(error) | Self::Upstream(error) => match error {
+                SendError::NotSent(_) => "upstream_unreachable",
+                SendError::Timeout => "upstream_timeout",
                 SendError::Gone(_)
                 | SendError::Unusable(_)
                 | SendError::Status(_)
                 | SendError::Forgotten
-                | SendError::Undeclared { .. },
-            ) => "upstream_gone",
+                | SendError::Undeclared { .. } => "upstream_gone",
+            },
         }
     }
 
@@ -62,7 +67,8 @@ impl Refusal {
             Self::Exhausted { charge, .. } => Some(charge.rule()),
             Self::ApprovalUnavailable(question) => Some(&question.rule),
             Self::Busy(_) | Self::TooLarge(..) | Self::Misfit(_) | Self::Unaddressed => None,
-            Self::Store(_) | Self::Unlisted(_) | Self::Upstream(_) => None,
+            Self::Store(_) => None,
+            Self::Unlisted(_) | Self::Handshake(_) | Self::Unanswered(_) | Self::Upstream(_) => None,
         }
     }
 
@@ -96,10 +102,11 @@ impl Refusal {
         let who = match self {
             Self::Denied(_) | Self::Exhausted { .. } | Self::ApprovalUnavailable(_) => "POLICY DENIED",
             Self::Busy(_) | Self::TooLarge(..) | Self::Misfit(_) | Self::Unaddressed | Self::Store(_) => "GATEWAY",
-            Self::Unlisted(_) | Self::Upstream(_) => "UPSTREAM",
+            Self::Unlisted(_) | Self::Handshake(_) | Self::Unanswered(_) | Self::Upstream(_) => "UPSTREAM",
         };
         let call = match self {
-            Self::Busy(_) | Self::Store(_) | Self::Unlisted(_) | Self::Upstream(_) => format!("; quote call {call}"),
+            Self::Busy(_) | Self::Store(_) => format!("; quote call {call}"),
+            _ if who == "UPSTREAM" => format!("; quote call {call}"),
             _ => String::new(),
         };
         format!("[{who}] {}{call}", self.message())
@@ -123,19 +130,23 @@ impl Refusal {
             Self::Unaddressed => "the message refers to nothing that is under way".to_owned(),
             Self::Store(_) => "the record of calls cannot be written, so nothing was sent; try again later".to_owned(),
             Self::Unlisted(_) => "the server does not say which tools it has; the call was not sent".to_owned(),
-            Self::Upstream(error) => match error {
-                SendError::NotSent(_) => "the server cannot be reached; the call was not sent".to_owned(),
-                SendError::Timeout => "the server did not answer in time; the call may have run".to_owned(),
-                SendError::Gone(_) => "the server's answer did not come whole; the call may have run".to_owned(),
-                SendError::Unusable(why) => format!("{why}; the call may have run"),
-                SendError::Forgotten | SendError::Undeclared { .. } => format!("{error}; the call may have run"),
-                SendError::Status(status @ (401 | 403)) => format!(
-                    "the server does not take the credential that it was sent (HTTP status {status}); the call may have run"
-                ),
-                SendError::Status(status) => {
-                    format!("the server answered with HTTP status {status}; the call may have run")
-                }
-            },
+            Self::Handshake(error @ SendError::NotSent(_)) | Self::Unanswered(error @ SendError::NotSent(_)) => {
+                format!("{}; nothing was sent", words(error))
+            }
+            Self::Handshake(error) => {
+                format!("the handshake with the server failed: {}; nothing else was sent", words(error))
+            }
+            Self::Unanswered(error) => words(error),
+            Self::Upstream(error @ SendError::NotSent(_)) => format!("{}; the call was not sent", words(error)),
+            Self::Upstream(error) => format!("{}; the call may have run", words(error)),
+        }
+    }
+
+    /// The same for a request that could not be sent because the server could not be greeted.
+    pub fn at_handshake(self) -> Self {
+        match self {
+            Self::Upstream(error) => Self::Handshake(error),
+            other => other,
         }
     }
 
@@ -151,9 +162,26 @@ impl Refusal {
     pub fn detail(&self) -> Option<String> {
         match self {
             Self::Store(error) => Some(error.to_string()),
-            Self::Unlisted(error) | Self::Upstream(error) => Some(error.to_string()),
+            Self::Unlisted(error) | Self::Handshake(error) | Self::Unanswered(error) | Self::Upstream(error) => {
+                Some(error.to_string())
+            }
             _ => None,
         }
+    }
+}
+
+/// What went wrong at a server, without what that means for a call.
+fn words(error: &SendError) -> String {
+    match error {
+        SendError::NotSent(_) => "the server cannot be reached".to_owned(),
+        SendError::Timeout => "the server did not answer in time".to_owned(),
+        SendError::Gone(_) => "the server's answer did not come whole".to_owned(),
+        SendError::Unusable(why) => why.clone(),
+        SendError::Forgotten | SendError::Undeclared { .. } => error.to_string(),
+        SendError::Status(status @ (401 | 403)) => {
+            format!("the server does not take the credential that it was sent (HTTP status {status})")
+        }
+        SendError::Status(status) => format!("the server answered with HTTP status {status}"),
     }
 }
 

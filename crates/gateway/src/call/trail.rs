@@ -219,6 +219,12 @@ fn bounded(text: &str) -> Arc<str> {
 }
 
 impl Gateway {
+    /// Counts and writes that something was refused.
+    pub(crate) async fn refuse(&self, trail: &mut Trail, refusal: &Refusal) {
+        self.metrics.refused(refusal.code());
+        self.write(trail.refused(refusal)).await;
+    }
+
     /// Writes a row. No reply waits for it; where it cannot be written, somebody must hear of it.
     pub(crate) async fn write(&self, mut record: Record) {
         if record.kind == Kind::Outcome {

@@ -54,8 +54,7 @@ async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, body: Bytes
         Ok(message) => message,
         Err(fault) => {
             let era = if says_stateless(&headers) { Era::Modern } else { Era::Legacy };
-            let (status, text) = reply::wire_error(&fault, era);
-            line.finish_with(status, text.into()).await;
+            line.reject(&fault, era).await;
             return reject(gw, &all, fault.code, &fault.message).await;
         }
     };

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use gatelodge_json::Limits;
 use gatelodge_mcp::merged::{answer_of, message_of};
-use gatelodge_mcp::{KEEP_ALIVE, Method, event, head};
+use gatelodge_mcp::{Era, KEEP_ALIVE, Method, WireError, event, head};
 use gatelodge_store::ServerName;
 use http::header::HeaderValue;
 use http::{Response, StatusCode};
@@ -206,6 +206,14 @@ impl Line {
     pub fn accept(self) {
         if let To::Http(HttpLine { head: Some(head), .. }) = self.to {
             let _ = head.send(reply::empty(StatusCode::ACCEPTED));
+        }
+    }
+
+    /// Ends with why a message is not taken. One that is only unknown, and wants no answer, gets none.
+    pub async fn reject(self, fault: &WireError, era: Era) {
+        match reply::wire_error(fault, era) {
+            (StatusCode::ACCEPTED, _) => self.accept(),
+            (status, text) => self.finish_with(status, text.into()).await,
         }
     }
 

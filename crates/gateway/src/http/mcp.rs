@@ -110,8 +110,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
         Ok(message) => message,
         Err(fault) => {
             let era = if says_stateless(&headers) { Era::Modern } else { Era::Legacy };
-            let (status, text) = reply::wire_error(&fault, era);
-            line.finish_with(status, text.into()).await;
+            line.reject(&fault, era).await;
             return gw.reject(&visit, fault.code, &fault.message).await;
         }
     };
@@ -159,16 +158,14 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, m
         return match subject_of(request) {
             Ok(facts) => call::carry(gw, visit, request, &facts, trail, line).await,
             Err(fault) => {
-                let (status, text) = reply::wire_error(&fault, visit.era());
-                line.finish_with(status, text.into()).await;
+                line.reject(&fault, visit.era()).await;
                 gw.reject(visit, fault.code, &fault.message).await;
             }
         };
     }
     if let Err(refusal) = line.take_room(visit, request.method()) {
-        gw.metrics.refused(refusal.code());
         line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
-        return gw.write(trail.refused(&refusal)).await;
+        return gw.refuse(&mut trail, &refusal).await;
     }
     let Some((trail, line)) = crossing::own_answer(gw, visit, request, trail, line).await else { return };
     initialize::reopen_if_over(gw, visit).await;
@@ -211,9 +208,10 @@ async fn joined_side(gw: &Gateway, visit: &Visit, headers: &HeaderMap, message: 
     match (side, message) {
         (Side::Modern(side), Message::Request(request)) => {
             let joined = pool::joined(gw, visit, request, side).await;
-            joined
-                .map(Side::Modern)
-                .map_err(|refusal| Misfit::new(StatusCode::BAD_GATEWAY, code::INTERNAL_ERROR, &refusal.message()))
+            joined.map(Side::Modern).map_err(|refusal| {
+                let what = refusal.at_handshake().message();
+                Misfit::new(StatusCode::BAD_GATEWAY, code::INTERNAL_ERROR, &what)
+            })
         }
         (side, _) => Ok(side),
     }

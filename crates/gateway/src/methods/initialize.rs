@@ -12,7 +12,7 @@ use gatelodge_store::Outcome;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::discover::{Said, ask, speaks_modern};
-use super::pass::{exchanged, fail};
+use super::pass::{exchanged, fail_by};
 use super::server::tell;
 use super::subscribe;
 use crate::Gateway;
@@ -35,9 +35,8 @@ pub(crate) async fn initialize(gw: &Gateway, visit: &Visit, request: &Request<'_
     let room = match place(gw, visit, request.text().len()).await {
         Ok(room) => room,
         Err(refusal) => {
-            gw.metrics.refused(refusal.code());
             line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
-            return gw.write(trail.refused(&refusal)).await;
+            return gw.refuse(&mut trail, &refusal).await;
         }
     };
     match opened(gw, visit, request, &trail, room, &mut line).await {
@@ -45,11 +44,13 @@ pub(crate) async fn initialize(gw: &Gateway, visit: &Visit, request: &Request<'_
             line.finish(text).await;
             gw.write(trail.outcome(outcome, None)).await;
         }
-        Err(Refusal::Upstream(fault)) => fail(gw, request.id(), &mut trail, fault, line).await,
+        Err(Refusal::Upstream(fault)) => {
+            let outcome = fault.outcome();
+            fail_by(gw, request.id(), &mut trail, (Refusal::Handshake(fault), outcome), line).await;
+        }
         Err(refusal) => {
-            gw.metrics.refused(refusal.code());
             line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
-            gw.write(trail.refused(&refusal)).await;
+            gw.refuse(&mut trail, &refusal).await;
         }
     }
 }

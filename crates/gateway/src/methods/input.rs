@@ -130,8 +130,7 @@ pub(super) async fn may_be_asked_by(gw: &Gateway, visit: &Visit, said: &[u8]) ->
         };
         let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
         trail.method(&visit.upstream.secrets().cut_text(&method));
-        gw.metrics.refused(why_not.code());
-        gw.write(trail.refused(&why_not)).await;
+        gw.refuse(&mut trail, &why_not).await;
         return false;
     }
     true

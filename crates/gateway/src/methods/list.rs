@@ -1,9 +1,10 @@
 //! The four lists: followed through all pages, and given on without what the grant could not use.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_json::read;
+use gatelodge_json::{Value, read};
 use gatelodge_mcp::bridge::with_members;
 use gatelodge_mcp::{
     Caching, Era, Id, Method, Request, TraceParent, Upstream as Said, code, edit_list, error, read_upstream,
@@ -22,8 +23,10 @@ use crate::http::reply;
 use crate::upstream::{Exchange, Offer, Outgoing, SendError};
 use crate::visit::{Crossing, Visit};
 
-/// Servers have a few pages; one with more than this repeats itself.
-const MAX_PAGES: usize = 1_000;
+/// Servers have a few pages; one with more than this has no end.
+const MAX_PAGES: usize = 200;
+/// How long all pages of a list may take.
+const LIST_TIME: Duration = Duration::from_secs(30);
 
 /// What came of asking for a list.
 #[derive(Debug)]
@@ -75,9 +78,8 @@ pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut
         }
         Err(Refusal::Upstream(fault)) => fail(gw, id, &mut trail, fault, line).await,
         Err(refusal) => {
-            gw.metrics.refused(refusal.code());
             line.finish(reply::fault(id, trail.call(), &refusal)).await;
-            gw.write(trail.refused(&refusal)).await;
+            gw.refuse(&mut trail, &refusal).await;
         }
     }
 }
@@ -167,7 +169,40 @@ pub(crate) async fn fetch(
             fetched => fetched,
         }
     };
-    tokio::time::timeout(gw.settings.call_time, fetching).await.unwrap_or(Err(SendError::Timeout))
+    let time = LIST_TIME.min(gw.settings.call_time);
+    tokio::time::timeout(time, fetching).await.unwrap_or(Err(SendError::Timeout))
+}
+
+/// What of a list was seen: a server that says the same again would be asked for ever.
+#[derive(Default)]
+struct Seen {
+    cursors: HashSet<String>,
+    names: HashSet<String>,
+}
+
+impl Seen {
+    /// The cursor of the page behind this one, as it is written; none where the list ends: with the last page, or with a
+    /// cursor that was given before.
+    ///
+    /// # Errors
+    /// Its cursors are ever others, but the page brings nothing new.
+    fn next(&mut self, page: Value<'_>, method: &Method<'_>) -> Result<Option<String>, SendError> {
+        let (member, key) = shape(method);
+        let names = page.get(member).into_iter().flat_map(|list| list.elements());
+        let names: Vec<String> = names.filter_map(|entry| Some(entry.get(key)?.as_str()?.into_owned())).collect();
+        let (is_empty, before) = (names.is_empty(), self.names.len());
+        self.names.extend(names);
+        let has_new = self.names.len() > before;
+        let next = page.get("nextCursor").and_then(|next| Some((next, next.as_str()?)));
+        let Some((next, text)) = next.filter(|(_, text)| !text.is_empty()) else { return Ok(None) };
+        if !self.cursors.insert(text.into_owned()) {
+            return Ok(None);
+        }
+        if has_new || is_empty {
+            return Ok(Some(next.raw().to_owned()));
+        }
+        Err(SendError::Unusable("the list does not end: a further page has nothing new".to_owned()))
+    }
 }
 
 async fn fetch_pages(
@@ -180,7 +215,7 @@ async fn fetch_pages(
     let member = wanted.member;
     let mut pages = Vec::new();
     let mut first = None;
-    let mut seen = HashSet::new();
+    let mut seen = Seen::default();
     let mut cursor: Option<String> = None;
     let mut total = 0;
     let max_bytes = gw.settings.reply.bytes;
@@ -217,14 +252,11 @@ async fn fetch_pages(
         if document.root().get(member).is_none() {
             return Err(SendError::Unusable(format!("a page has no `{member}`")));
         }
-        let next = document.root().get("nextCursor").filter(|next| next.as_str().is_some_and(|text| !text.is_empty()));
-        let next = next.map(|next| next.raw().to_owned());
         pages.push(page.clone());
         let first = first.get_or_insert(message);
-        match next {
-            // A server that gives a cursor twice would be asked for ever.
-            Some(next) if seen.insert(next.clone()) => cursor = Some(next),
-            _ => return Ok(Pages::Whole(pages, first.clone())),
+        cursor = seen.next(document.root(), wanted.method)?;
+        if cursor.is_none() {
+            return Ok(Pages::Whole(pages, first.clone()));
         }
     }
     Err(SendError::Unusable(format!("the list has more than {MAX_PAGES} pages or {max_bytes} bytes")))

@@ -15,7 +15,7 @@ use http::StatusCode;
 
 use self::filter::Filter;
 use super::pass::fail;
-use super::server::{MayHear, may_hear_of, unaddressed};
+use super::server::{MayHear, may_hear_of};
 use super::stream::LOOK;
 use super::tasks::{self, not_to_hear};
 use crate::Gateway;
@@ -47,29 +47,31 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, m
     if let Err(refusal) = bounded(request) {
         return tasks::refuse(gw, request, trail, line, &refusal).await;
     }
-    let Honoured { heard, denied } = honoured(gw, visit, request);
-    record(gw, visit, request, denied).await;
+    let honoured = honoured(gw, visit, request);
+    record(gw, visit, request, &honoured).await;
     // Read anew: what was judged is what is sent.
-    let text = request.listening_only(|uri| heard.iter().any(|heard| heard.uri() == uri));
+    let text = honoured.only_heard(request);
+    let heard = honoured.heard;
     let Ok(Message::Request(own)) = read_message(text.as_bytes(), &gw.settings.request) else {
         return fail(gw, request.id(), &mut trail, SendError::NotSent("it cannot be read".to_owned()), line).await;
     };
     let entry = visit.calls().and_then(|calls| calls.begin(request.id(), trail.call()));
     let under_way = entry.as_ref().map(|entry| entry.under_way.as_ref());
     if visit.crossing() == Crossing::ToSession {
-        let end = session::listen(gw, visit, (request, under_way), heard, &mut line).await;
-        return ended(gw, visit, request, trail, line, end).await;
+        return match session::listen(gw, visit, (request, under_way), heard, &mut line).await {
+            Ok(end) => ended(gw, visit, request, trail, line, end).await,
+            Err(fault) => fail(gw, request.id(), &mut trail, fault, line).await,
+        };
     }
     let unheard = match not_to_hear(gw, visit, request, &mut line).await {
         Ok(unheard) => unheard,
         Err(fault) => return tasks::refuse(gw, request, trail, line, &Refusal::Store(fault)).await,
     };
     if let Some(task) = unheard {
-        gw.metrics.refused(Refusal::Unaddressed.code());
         trail.about(visit, Some(&task), None);
         let facts = line.as_known(&Facts::Task { id: task.into(), tool: String::new() });
         line.finish(reply::not_there(visit.era(), &facts, request.id()).into()).await;
-        return gw.write(trail.refused(&Refusal::Unaddressed)).await;
+        return gw.refuse(&mut trail, &Refusal::Unaddressed).await;
     }
     let method = request.method().name();
     let hop = visit.hop(method, None);
@@ -137,6 +139,13 @@ pub(crate) struct Honoured {
     denied: Vec<(String, Reason)>,
 }
 
+impl Honoured {
+    /// The request, with just those of the resources that may be heard of.
+    pub fn only_heard(&self, request: &Request<'_>) -> String {
+        request.listening_only(|uri| self.heard.iter().any(|heard| heard.uri() == uri))
+    }
+}
+
 /// The URIs of what may be heard of.
 pub(crate) fn uris(heard: &[MayHear]) -> Vec<String> {
     heard.iter().map(|heard| heard.uri().to_owned()).collect()
@@ -171,13 +180,11 @@ pub(crate) fn honoured(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Ho
 }
 
 /// Writes of what a client is not told though it asked.
-async fn record(gw: &Gateway, visit: &Visit, request: &Request<'_>, denied: Vec<(String, Reason)>) {
-    for (uri, reason) in denied {
-        let refusal = Refusal::Denied(reason);
-        gw.metrics.refused(refusal.code());
+pub(crate) async fn record(gw: &Gateway, visit: &Visit, request: &Request<'_>, honoured: &Honoured) {
+    for (uri, reason) in &honoured.denied {
         let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
-        trail.about(visit, Some(&uri), None);
-        gw.write(trail.refused(&refusal)).await;
+        trail.about(visit, Some(uri), None);
+        gw.refuse(&mut trail, &Refusal::Denied(reason.clone())).await;
     }
 }
 
@@ -244,10 +251,11 @@ async fn pump(
                 listener.tell(request, line).await;
             }
             // What was not asked for, nobody is told, whatever the server says.
-            Ok(Said::Notification(said)) => match unaddressed(gw, visit, &said).await {
-                Some(text) if filter.lets(&said) => pass_on(visit, request, text, line).await,
-                _ => gw.metrics.dropped(),
-            },
+            Ok(Said::Notification(said)) => {
+                if let Some(text) = filter.passes(gw, visit, &said).await {
+                    pass_on(visit, request, text, line).await;
+                }
+            }
             Ok(Said::Request(_)) | Err(_) => gw.metrics.dropped(),
         }
     }

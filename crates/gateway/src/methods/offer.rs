@@ -21,8 +21,8 @@ use crate::visit::Visit;
 
 /// A name that is not in the offer is asked for again only when the offer is older than this.
 const SETTLED: Duration = Duration::from_secs(1);
-/// How long it may take to ask.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a call waits until its server has said what it offers.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Who accepts what nobody was asked about.
 const OURSELVES: &str = "gateway";
 
@@ -75,7 +75,7 @@ pub(crate) async fn offered(gw: &Gateway, visit: &Visit, pages: &[Bytes], change
     let mut offer = Offer::of_pages(pages, &gw.settings.reply);
     if upstream.speaks_modern() == Some(true) && !upstream.is_child() {
         for (tool, why) in offer.without_mirror() {
-            let (name, tool) = (upstream.name(), gatelodge_mcp::shown(tool));
+            let (name, tool) = (upstream.name(), gatelodge_mcp::shown(&upstream.secrets().cut_text(tool)));
             warn!(server.name = %name, "the tool {tool} of `{name}` is left out for clients of 2026-07-28: {why}");
         }
     }
@@ -88,8 +88,18 @@ pub(crate) async fn offered(gw: &Gateway, visit: &Visit, pages: &[Bytes], change
     offers.keep(Arc::clone(&offer), changes);
     if !is_known {
         tell_of_misnamed(visit, &offer);
+        tell_of_oddly_named(upstream, &offer);
     }
     Ok(offer)
+}
+
+/// Warns of names that some clients do not take.
+fn tell_of_oddly_named(upstream: &Upstream, offer: &Offer) {
+    for tool in offer.oddly_named() {
+        // A name may be anything, our secret, too.
+        let (server, tool) = (upstream.name(), gatelodge_mcp::shown(&upstream.secrets().cut_text(tool)));
+        warn!(server.name = %server, "the tool {tool} of `{server}` is listed, but its name is not of 1 to 128 letters, digits, `_`, `-` and `.`, and some clients do not take it");
+    }
 }
 
 impl Gateway {

@@ -32,7 +32,12 @@ pub(crate) async fn request(gw: &Gateway, visit: &Visit, request: &Request<'_>, 
 /// Ends a request that is not judged, and to which the upstream gave no answer.
 pub(crate) async fn fail(gw: &Gateway, id: &Id<'_>, trail: &mut Trail, fault: SendError, line: Line) {
     let outcome = fault.outcome();
-    let refusal = Refusal::Upstream(fault);
+    fail_by(gw, id, trail, (Refusal::Unanswered(fault), outcome), line).await;
+}
+
+/// The same with the reason as it is to be said.
+pub(super) async fn fail_by(gw: &Gateway, id: &Id<'_>, trail: &mut Trail, why: (Refusal, Outcome), line: Line) {
+    let (refusal, outcome) = why;
     gw.metrics.refused(refusal.code());
     line.finish(reply::fault(id, trail.call(), &refusal)).await;
     gw.write(trail.failed(&refusal, outcome)).await;
@@ -104,8 +109,7 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) 
                 Ok(permit) => permit,
                 Err(refused) => {
                     let (refusal, permit) = *refused;
-                    gw.metrics.refused(refusal.code());
-                    gw.write(trail.refused(&refusal)).await;
+                    gw.refuse(&mut trail, &refusal).await;
                     // It waits; one that cannot be told will have to find out by itself.
                     let _ = tell(gw, visit, permit).await;
                     return;

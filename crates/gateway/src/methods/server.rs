@@ -174,8 +174,7 @@ pub(super) async fn may_be_asked(gw: &Gateway, visit: &Visit, name: &str) -> boo
             true
         }
         Err(refusal) => {
-            gw.metrics.refused(refusal.code());
-            gw.write(trail.refused(&refusal)).await;
+            gw.refuse(&mut trail, &refusal).await;
             false
         }
     }
@@ -214,8 +213,7 @@ async fn settled<T>(
             Some(placed)
         }
         Err(refusal) => {
-            gw.metrics.refused(refusal.code());
-            gw.write(trail.refused(&refusal)).await;
+            gw.refuse(&mut trail, &refusal).await;
             // It waits for an answer; one that cannot be told will have to find out by itself.
             let _ = tell(gw, visit, Permit::to_decline(visit, asked.id())).await;
             None

@@ -1,19 +1,18 @@
 //! The stream that a legacy client holds open for what belongs to no request of its own.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gatelodge_mcp::bridge::quoted;
-use gatelodge_mcp::{KEEP_ALIVE, Method, Revision, ServerNotification, Upstream as Said, read_upstream};
+use gatelodge_mcp::{KEEP_ALIVE, Method, Revision, Upstream as Said, read_upstream};
 use gatelodge_store::Outcome;
 use http::{HeaderValue, Response, StatusCode};
 use tokio::sync::{Notify, mpsc};
 
 use super::initialize::{again, reopen_if_elsewhere};
 use super::listen::filter::Filter;
-use super::server::{may_hear_of, question, unaddressed};
+use super::server::{question, unaddressed};
 use super::subscribe;
 use crate::Gateway;
 use crate::call::{Permit, Refusal, Room, Trail};
@@ -21,7 +20,7 @@ use crate::http::body::Body;
 use crate::http::reply;
 use crate::lists::{Lists, changed as changed_list};
 use crate::now::Now;
-use crate::session::{Place, STANDALONE, Session};
+use crate::session::{Place, STANDALONE, Session, Standing};
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::Visit;
 
@@ -60,8 +59,7 @@ pub(crate) async fn resume(gw: &Arc<Gateway>, visit: Visit, last: &str) -> Respo
 async fn unknown(gw: &Gateway, visit: &Visit) -> Response<Body> {
     let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
     trail.method("GET");
-    gw.metrics.refused(Refusal::Unaddressed.code());
-    gw.write(trail.refused(&Refusal::Unaddressed)).await;
+    gw.refuse(&mut trail, &Refusal::Unaddressed).await;
     reply::http_error(StatusCode::BAD_REQUEST, "what followed the event in `Last-Event-ID` is not kept here")
 }
 
@@ -91,8 +89,7 @@ pub(crate) async fn place(gw: &Gateway, visit: &Visit) -> Result<Room, Refusal> 
             Ok(room)
         }
         Err(refusal) => {
-            gw.metrics.refused(refusal.code());
-            gw.write(trail.refused(&refusal)).await;
+            gw.refuse(&mut trail, &refusal).await;
             Err(refusal)
         }
     }
@@ -192,8 +189,6 @@ pub(crate) async fn follow(
     let mut reopened = None;
     // How long a process that has ended is let rest: one that always ends soon is not started again and again.
     let mut rest = AGAIN;
-    // Of what it was written that it is not heard of.
-    let mut unheard = HashSet::new();
     // Kept with the session, which forgets it when it is opened anew.
     set_heard(visit, last, openings(visit));
     loop {
@@ -204,10 +199,11 @@ pub(crate) async fn follow(
         }
         let (opening, began) = (openings(visit), Instant::now());
         let last = visit.far_session().and_then(|session| session.heard());
-        let Some(permit) = to_hear(gw, visit, last, &mut unheard).await else { return std::future::pending().await };
+        let Some(permit) = to_hear(gw, visit, last).await else { return std::future::pending().await };
         match gw.client.send(&visit.upstream, permit).await {
             Ok(mut exchange) if exchange.is_stream() => {
                 reopened = None;
+                let _open = Stands::begin(visit);
                 tokio::select! {
                     () = pump(gw, visit, &mut exchange, opening, events, written) => {}
                     // What is heard of has changed, so the stream is opened anew, at once.
@@ -225,8 +221,8 @@ pub(crate) async fn follow(
                 rest = (rest * 2).min(AT_MOST);
                 set_heard(visit, id, opening);
             }
-            Ok(exchange) if exchange.status == StatusCode::METHOD_NOT_ALLOWED => return std::future::pending().await,
-            Err(SendError::Status(405)) => return std::future::pending().await,
+            Ok(exchange) if exchange.status == StatusCode::METHOD_NOT_ALLOWED => return absent(visit).await,
+            Err(SendError::Status(405)) => return absent(visit).await,
             // Not there now, or it has forgotten the session or the event.
             answer => {
                 pause = (pause * 2).min(AT_MOST);
@@ -239,7 +235,46 @@ pub(crate) async fn follow(
                 }
             }
         }
-        tokio::time::sleep(pause).await;
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = wanted(visit) => {}
+        }
+    }
+}
+
+/// The upstream's stream is open for as long as this is there.
+struct Stands<'v>(&'v Visit);
+
+impl<'v> Stands<'v> {
+    fn begin(visit: &'v Visit) -> Self {
+        stand(visit, Standing::Open);
+        Self(visit)
+    }
+}
+
+impl Drop for Stands<'_> {
+    fn drop(&mut self) {
+        stand(self.0, Standing::Away);
+    }
+}
+
+fn stand(visit: &Visit, standing: Standing) {
+    if let Some(session) = visit.far_session() {
+        session.hub.stand(standing);
+    }
+}
+
+/// Waits for ever, where the upstream has no stream.
+async fn absent(visit: &Visit) {
+    stand(visit, Standing::Absent);
+    std::future::pending().await
+}
+
+/// Waits until somebody waits for the upstream's stream.
+async fn wanted(visit: &Visit) {
+    match visit.far_session() {
+        Some(session) => session.hub.wanted().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -272,21 +307,14 @@ fn set_heard(visit: &Visit, last: Option<HeaderValue>, opening: Option<u64>) {
 
 /// Leave to hear: the stream of a session, or a request that stands alone for all that the session wants to hear of.
 /// What the policy denies by now is left out, and that is written once.
-async fn to_hear(
-    gw: &Gateway,
-    visit: &Visit,
-    last: Option<HeaderValue>,
-    unheard: &mut HashSet<String>,
-) -> Option<Permit> {
+async fn to_hear(gw: &Gateway, visit: &Visit, last: Option<HeaderValue>) -> Option<Permit> {
     let Some(session) = visit.session().filter(|session| session.is_far_stateless()) else {
         return Some(Permit::to_hear(visit, last));
     };
     let mut uris = Vec::new();
     for uri in session.watched.to_hear() {
-        match may_hear_of(gw, visit, &uri) {
-            Ok(heard) => uris.push(quoted(heard.uri())),
-            Err(reason) if unheard.insert(uri.clone()) => subscribe::refuse(gw, visit, &uri, reason).await,
-            Err(_) => {}
+        if let Some(heard) = subscribe::judged(gw, visit, session, &uri).await {
+            uris.push(quoted(heard.uri()));
         }
     }
     let (call, method) = (gw.new_call(), Method::Listen.name());
@@ -312,14 +340,21 @@ async fn pump(
     events: &mpsc::Sender<Bytes>,
     written: impl Fn(&str) -> Bytes,
 ) {
-    let mut filter = None;
+    // In a session of its own a server tells what it likes.
+    let session = visit.session().filter(|session| session.is_far_stateless());
+    let mut asked = session.map(|session| Filter::of(Lists::ALL, session.watched.all(), session.wants_log()));
+    let mut filter = asked.is_some().then(Filter::default);
     while let Ok(Some(message)) = exchange.next().await {
         let text = match read_upstream(&message, &gw.settings.reply) {
-            Ok(Said::Notification(said)) if !is_asked(visit, &mut filter, &said) => {
-                gw.metrics.dropped();
-                None
-            }
-            Ok(Said::Notification(said)) => unaddressed(gw, visit, &said).await,
+            Ok(Said::Notification(said)) => match &mut filter {
+                Some(filter) => {
+                    if let Some(asked) = asked.take_if(|_| *said.method() == Method::SubscriptionsAcknowledged) {
+                        *filter = asked.acknowledged(said.params().unwrap_or_default());
+                    }
+                    filter.passes(gw, visit, &said).await
+                }
+                None => unaddressed(gw, visit, &said).await,
+            },
             Ok(Said::Request(asked)) => question(gw, visit, &asked).await,
             Ok(Said::Reply(_)) | Err(_) => {
                 gw.metrics.dropped();
@@ -335,16 +370,4 @@ async fn pump(
         }
         set_heard(visit, exchange.left_at().0, opening);
     }
-}
-
-/// Whether a notification is one that was asked for, and that the server has said it tells of. In a session of its own a
-/// server tells what it likes.
-fn is_asked(visit: &Visit, filter: &mut Option<Filter>, said: &ServerNotification<'_>) -> bool {
-    let Some(session) = visit.session().filter(|session| session.is_far_stateless()) else { return true };
-    if *said.method() == Method::SubscriptionsAcknowledged && filter.is_none() {
-        let params = said.params().unwrap_or_default();
-        let asked = Filter::of(Lists::ALL, session.watched.all(), session.wants_log());
-        *filter = Some(asked.acknowledged(params));
-    }
-    filter.as_ref().is_some_and(|filter| filter.lets(said))
 }

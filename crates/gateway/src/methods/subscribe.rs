@@ -6,12 +6,12 @@ use std::sync::Arc;
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{Method, Request, code};
-use gatelodge_policy::Reason;
 use http::StatusCode;
 
 use super::server::{MayHear, may_hear_of};
 use crate::Gateway;
 use crate::call::{Facts, Permit, Refusal, Trail, own_answer};
+use crate::session::Session;
 use crate::upstream::Outgoing;
 use crate::visit::Visit;
 
@@ -77,11 +77,10 @@ pub(crate) fn again(gw: &Gateway, visit: &Visit) {
                 is_answered = false;
                 break;
             }
-            match may_hear_of(&own, &visit, &uri) {
-                // The client may have done with it meanwhile.
-                Ok(_) if !session.watched.has(&uri) => {}
-                Ok(heard) => is_answered &= ask(&own, &visit, &Method::ResourcesSubscribe, &heard).await.is_some(),
-                Err(reason) => refuse(&own, &visit, &uri, reason).await,
+            // The client may have done with it meanwhile.
+            let heard = judged(&own, &visit, &session, &uri).await.filter(|_| session.watched.has(&uri));
+            if let Some(heard) = heard {
+                is_answered &= ask(&own, &visit, &Method::ResourcesSubscribe, &heard).await.is_some();
             }
         }
         if !is_answered {
@@ -90,12 +89,22 @@ pub(crate) fn again(gw: &Gateway, visit: &Visit) {
     });
 }
 
-/// Writes that a session does not hear any more of what it listens for.
-pub(super) async fn refuse(gw: &Gateway, visit: &Visit, uri: &str, reason: Reason) {
-    let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
-    trail.method(Method::ResourcesSubscribe.name());
-    trail.about(visit, Some(uri), None);
-    gw.write(trail.refused(&Refusal::Denied(reason))).await;
+/// Whether a session may still hear of what it listens for. That it may not is written once, until it may again.
+pub(super) async fn judged(gw: &Gateway, visit: &Visit, session: &Session, uri: &str) -> Option<MayHear> {
+    let reason = match may_hear_of(gw, visit, uri) {
+        Ok(heard) => {
+            session.watched.allow(uri);
+            return Some(heard);
+        }
+        Err(reason) => reason,
+    };
+    if session.watched.deny(uri) {
+        let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+        trail.method(Method::ResourcesSubscribe.name());
+        trail.about(visit, Some(uri), None);
+        gw.refuse(&mut trail, &Refusal::Denied(reason)).await;
+    }
+    None
 }
 
 /// Subscribes at the upstream, or ends that. One that will not have it never tells. None if it does not answer.

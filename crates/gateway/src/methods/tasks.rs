@@ -51,10 +51,9 @@ pub(crate) async fn request(gw: &Gateway, visit: &Visit, request: &Request<'_>, 
         Ok(Some(None)) => call::carry(gw, visit, request, &method, trail, line).await,
         Ok(None) => {
             trail.about(visit, Some(&id), None);
-            gw.metrics.refused(Refusal::Unaddressed.code());
             let facts = line.as_known(&Facts::Task { id, tool: String::new() });
             line.finish(reply::not_there(visit.era(), &facts, request.id()).into()).await;
-            gw.write(trail.refused(&Refusal::Unaddressed)).await;
+            gw.refuse(&mut trail, &Refusal::Unaddressed).await;
         }
         Err(fault) => refuse(gw, request, trail, line, &Refusal::Store(fault)).await,
     }
@@ -77,13 +76,11 @@ fn is_known(visit: &Visit, method: &Method<'_>) -> bool {
 }
 
 pub(crate) async fn refuse(gw: &Gateway, request: &Request<'_>, mut trail: Trail, line: Line, refusal: &Refusal) {
-    gw.metrics.refused(refusal.code());
     line.finish(reply::fault(request.id(), trail.call(), refusal)).await;
-    gw.write(trail.refused(refusal)).await;
+    gw.refuse(&mut trail, refusal).await;
 }
 
 async fn reject(gw: &Gateway, visit: &Visit, mut trail: Trail, line: Line, fault: &WireError) {
-    let (status, text) = reply::wire_error(fault, visit.era());
-    line.finish_with(status, text.into()).await;
+    line.reject(fault, visit.era()).await;
     gw.write(trail.rejected(fault.code, &fault.message)).await;
 }

@@ -9,12 +9,13 @@ use gatelodge_mcp::{
     Declared, Era, MadeTask, Method, Payload, REQUIRED_FOR_TASKS, Request, Revision, ServerRequest, Upstream as Said,
     code, made_task, read_upstream,
 };
+use gatelodge_policy::Terms;
 use gatelodge_store::Outcome;
 use http::StatusCode;
 
 use super::discover::OWN_META_WITH_TASKS;
 use crate::Gateway;
-use crate::call::{Permit, Refusal, Trail, own_answer};
+use crate::call::{Permit, Refusal, Trail, own_answer, take};
 use crate::session::Session;
 use crate::upstream::{ModernHead, Outgoing, SendError};
 use crate::visit::{Crossing, Side, Visit};
@@ -133,7 +134,14 @@ impl Gateway {
         gw.spawn(async move {
             let mut trail = Trail::of_visit(&visit, own.new_call(), own.clock.now());
             trail.method(Method::TasksCancel.name());
-            let (call, permit) = (trail.call(), Permit::to_cancel_task(cancellation(&visit, &task, trail.call())));
+            trail.about(&visit, Some(&task), None);
+            // What is not written down is not sent, though nobody asked for it.
+            let reserved = match take(&own, &visit, &Terms::default(), &mut trail).await {
+                Ok(reserved) => reserved,
+                Err(refusal) => return own.refuse(&mut trail, &refusal).await,
+            };
+            let call = trail.call();
+            let permit = Permit::of_reserved(&reserved, cancellation(&visit, &task, call));
             let telling = async {
                 let mut exchange = own.client.send(&visit.upstream, permit).await?;
                 own_answer(&own, &mut exchange, call).await

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, broadcast, watch};
 
 /// Messages that wait for a listener that does not read; beyond that the oldest are lost to it.
 const WAITING: usize = 64;
@@ -15,7 +15,22 @@ const WAITING: usize = 64;
 pub(crate) struct Hub {
     messages: broadcast::Sender<Bytes>,
     state: Mutex<State>,
+    /// Written by whoever follows the upstream's stream; those who begin to listen wait for it.
+    standing: watch::Sender<Standing>,
+    /// Told when somebody waits for the stream; whoever lets it rest opens it.
+    wanted: Notify,
     asked: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Asked>>>>,
+}
+
+/// How it stands with the upstream's stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is not open, or not any more.
+    Away,
+    /// What is said is heard.
+    Open,
+    /// The upstream has none, so nothing is missed.
+    Absent,
 }
 
 #[derive(Debug, Default)]
@@ -45,7 +60,13 @@ impl Asked {
 
 impl Default for Hub {
     fn default() -> Self {
-        Self { messages: broadcast::Sender::new(WAITING), state: Mutex::default(), asked: Mutex::default() }
+        Self {
+            messages: broadcast::Sender::new(WAITING),
+            state: Mutex::default(),
+            standing: watch::Sender::new(Standing::Away),
+            wanted: Notify::new(),
+            asked: Mutex::default(),
+        }
     }
 }
 
@@ -60,12 +81,37 @@ impl Hub {
         let _ = self.messages.send(message);
     }
 
+    /// Notes how it stands with the upstream's stream.
+    pub fn stand(&self, standing: Standing) {
+        self.standing.send_replace(standing);
+    }
+
+    /// Waits until the upstream's stream is open, or it is known that there is none. Has one opened that rests.
+    pub async fn stands(&self) {
+        let mut standing = self.standing.subscribe();
+        if *standing.borrow_and_update() == Standing::Away {
+            // Only who rests is told: one that opens it now, and fails, rests all the same.
+            self.wanted.notify_waiters();
+        }
+        // INVARIANT: the other end is ours, so it is there.
+        let _ = standing.wait_for(|standing| *standing != Standing::Away).await;
+    }
+
+    /// Waits until somebody waits for the stream.
+    pub async fn wanted(&self) {
+        self.wanted.notified().await;
+    }
+
     /// Takes it upon the caller to follow the upstream's stream; none if somebody does. Gives whether the one before has
     /// left it to others.
     pub fn begin_following(&self) -> Option<bool> {
         let mut state = self.lock();
-        let was_followed = std::mem::replace(&mut state.is_followed, true);
-        (!was_followed).then(|| std::mem::take(&mut state.is_left))
+        if std::mem::replace(&mut state.is_followed, true) {
+            return None;
+        }
+        // A server that had none may have one by now.
+        self.stand(Standing::Away);
+        Some(std::mem::take(&mut state.is_left))
     }
 
     /// Gives that up where nobody listens any more.

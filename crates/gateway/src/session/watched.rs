@@ -36,6 +36,8 @@ struct Kept {
     /// The session that it is kept with.
     id: IdHash,
     uris: Mutex<BTreeSet<String>>,
+    /// Those of which it was written that the policy denies them by now.
+    denied: Mutex<BTreeSet<String>>,
     /// Held by whoever writes them down, so that nobody writes what was before over what is.
     writing: tokio::sync::Mutex<()>,
 }
@@ -49,7 +51,7 @@ impl Watched {
                 own.insert(uri);
             }
         }
-        let kept = Kept { id, uris: Mutex::new(own), writing: tokio::sync::Mutex::default() };
+        let kept = Kept { id, uris: Mutex::new(own), denied: Mutex::default(), writing: tokio::sync::Mutex::default() };
         // In the first opening the client asks for them itself.
         Self::of(Arc::new(kept), None, 0)
     }
@@ -99,7 +101,18 @@ impl Watched {
     /// Takes one away. Whether it was there.
     pub fn remove(&self, uri: &str) -> bool {
         let was_there = lock(&self.kept.uris).remove(&self.named(uri));
+        self.allow(uri);
         self.told(was_there)
+    }
+
+    /// Notes that the policy denies one of them. Whether that is to be written.
+    pub fn deny(&self, uri: &str) -> bool {
+        lock(&self.kept.denied).insert(self.named(uri))
+    }
+
+    /// Notes that it does not, or that nobody asks.
+    pub fn allow(&self, uri: &str) {
+        lock(&self.kept.denied).remove(&self.named(uri));
     }
 
     pub fn has(&self, uri: &str) -> bool {

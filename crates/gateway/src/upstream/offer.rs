@@ -16,6 +16,9 @@ use tokio::sync::Mutex;
 use super::fingerprint::fingerprint;
 use crate::classes::Categories;
 
+/// The most characters of a name, as the protocol wants it.
+const MAX_NAME: usize = 128;
+
 /// What a server offered when it was last asked, for all grants.
 #[derive(Debug, Default)]
 pub(crate) struct Offers {
@@ -104,6 +107,13 @@ impl Offer {
         self.tools.iter().filter_map(|(name, tool)| Some((&**name, tool.mirror.as_ref().err()?)))
     }
 
+    /// Tools that were accepted, though the protocol would not choose their names. They are listed and called all the same:
+    /// it says only that names should be so, and a client that does not take them says so itself.
+    pub fn oddly_named(&self) -> impl Iterator<Item = &str> {
+        let accepted = self.tools.iter().filter(|(_, tool)| tool.standing == Definition::Accepted);
+        accepted.map(|(name, _)| &**name).filter(|name| !is_plain(name))
+    }
+
     /// The definitions, for keeping; by name.
     pub fn definitions(&self) -> Vec<ToolDefinition> {
         let definition = |(name, tool): (&str, &OfferedTool)| ToolDefinition {
@@ -134,6 +144,12 @@ impl Offer {
             };
         }
     }
+}
+
+/// Whether a name is as the protocol wants it.
+fn is_plain(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(fits)
 }
 
 impl OfferedTool {

@@ -32,8 +32,8 @@ pub(crate) enum SendError {
     /// It answered with an HTTP status that says no.
     #[error("HTTP status {0}")]
     Status(u16),
-    /// It had forgotten the session, which is open again. It has most likely not looked at the request, but who knows.
-    #[error("the server had forgotten the session; it is open again, and the call can be sent again")]
+    /// It had forgotten the session, which was opened anew. It has most likely not looked at the request, but who knows.
+    #[error("the server had forgotten the session")]
     Forgotten,
     /// It answered with what the client has not declared that it takes.
     #[error("the server {what}: {required}")]

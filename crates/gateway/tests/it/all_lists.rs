@@ -136,7 +136,7 @@ async fn a_call_to_a_server_that_is_gone_says_so_and_what_is_hidden_stays_hidden
 
     // The same for a client that comes now, with a session or without.
     gw.initialize().await;
-    assert!(call("zoo__feed").await.text().contains("the server cannot be reached; the call was not sent"));
+    assert!(call("zoo__feed").await.text().contains("the server cannot be reached; nothing was sent"));
     assert_eq!(call("zoo__secret").await.code(), -32602);
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
     for (name, is_hidden) in [("zoo__feed", false), ("zoo__secret", true)] {

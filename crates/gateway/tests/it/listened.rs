@@ -1,11 +1,13 @@
 //! `subscriptions/listen`: what is honoured of what a client names, and that nothing else is told.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_store::Kind;
 use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, tool};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use super::rows_kit::{
     ALL, Caller, answered, begin_in_session, chunk, count, event, modern_answer, open_stream, read_until, result_of,
@@ -265,4 +267,65 @@ async fn who_may_hear_of_more_by_now_listens_anew() {
     let heard = read_until(&mut ear, "0\r\n\r\n", 1).await;
     assert!(heard.contains("tools/list_changed"), "it is told, and its stream ends: {heard}");
     until("the server was listened to once", || count(&upstream, "subscriptions/listen") == 1).await;
+}
+
+#[tokio::test]
+async fn a_change_that_nobody_was_promised_to_hear_of_is_noted_all_the_same() {
+    let changes = Arc::new(Notify::new());
+    let own = Arc::clone(&changes);
+    let upstream = FakeUpstream::start(json!([]), move |hit: &Hit| match hit.method().as_str() {
+        "subscriptions/listen" => {
+            let mut script = open_stream();
+            script.push(said(
+                hit,
+                "subscriptions/acknowledged",
+                json!({"notifications": {"promptsListChanged": true}}),
+            ));
+            script.push(Step::Until(Arc::clone(&own)));
+            script.push(said(hit, "tools/list_changed", json!({"is": "unasked"})));
+            script.push(said(hit, "prompts/list_changed", json!({})));
+            script.push(Step::Pause(Duration::from_secs(30)));
+            Some(script)
+        }
+        _ => modern_answer(hit, &json!([tool("read")]), &capabilities()),
+    })
+    .await;
+    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    gw.initialize().await;
+    for is_alone in [false, true] {
+        let mut ear = if is_alone {
+            let wanted = json!({"notifications": {"promptsListChanged": true}});
+            Caller::of(&gw).begin("subscriptions/listen", wanted).await
+        } else {
+            begin_in_session(&gw, "GET", "/mcp/desk", "", "").await
+        };
+        until("it is listened to", || count(&upstream, "subscriptions/listen") == 1 + usize::from(is_alone)).await;
+        gw.call("read", json!({})).await;
+        let before = count(&upstream, "tools/list");
+        changes.notify_one();
+        let heard = read_until(&mut ear, "prompts/list_changed", 1).await;
+        assert!(!heard.contains("unasked"), "{heard}");
+        gw.call("read", json!({})).await;
+        assert_eq!(count(&upstream, "tools/list"), before + 1, "it is asked anew what there is: {is_alone}");
+    }
+}
+
+#[tokio::test]
+async fn of_what_is_denied_at_all_servers_one_row_is_written_however_often_one_is_listened_to() {
+    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
+        "subscriptions/listen" => {
+            let mut script = open_stream();
+            script.push(said(hit, "subscriptions/acknowledged", json!({"notifications": named(hit)})));
+            script.push(Step::Close);
+            Some(script)
+        }
+        _ => modern_answer(hit, &json!([tool("read")]), &capabilities()),
+    })
+    .await;
+    let gw = TestGateway::with_policy(NOTES, &upstream).await;
+    let wanted = json!({"notifications": {"resourceSubscriptions": ["x-desk+note://desk/1", "x-desk+secret://1"]}});
+    let _ear = Caller::of(&gw).at_all().begin("subscriptions/listen", wanted).await;
+    until("it is listened to again", || count(&upstream, "subscriptions/listen") == 2).await;
+    assert_eq!(refusals(&gw).await, 1);
+    assert!(!upstream.hits().iter().any(|hit| hit.body.contains("secret")), "the server does not learn of it");
 }

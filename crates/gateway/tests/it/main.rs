@@ -1,5 +1,6 @@
 //! The gateway as its callers and its servers meet it. One program: each of many would take as long to build as all.
 
+mod acknowledged;
 mod all;
 mod all_ends;
 mod all_lists;
@@ -9,6 +10,7 @@ mod bounds;
 mod categories;
 mod changes;
 mod crossing;
+mod endless;
 mod eras;
 mod errors_without_id;
 mod fidelity;
@@ -42,6 +44,7 @@ mod rows_verbs;
 mod rows_ways;
 mod secrets;
 mod seeds;
+mod sentences;
 mod sse;
 mod sse_upstreams;
 mod stateless;

@@ -257,3 +257,28 @@ async fn what_is_said_of_a_wrong_head_or_a_foreign_cursor_says_what_to_do() {
     let message = gw.send(&cursor).await.message()["error"]["message"].as_str().unwrap_or_default().to_owned();
     assert!(message.contains("`params.cursor`") && message.contains("ask again without it"), "{message}");
 }
+
+#[tokio::test]
+async fn a_notification_that_nobody_knows_is_taken_without_a_word_and_written_down() {
+    let (upstream, gw) = desk().await;
+    gw.initialize().await;
+    let before = upstream.hits().len();
+    let unknown = r#"{"jsonrpc":"2.0","method":"notifications/vendor/news","params":{}}"#;
+    for name in ["notifications/vendor/news", "vendor/news", "notifications/message"] {
+        let answer = gw.send(&json!({"jsonrpc": "2.0", "method": name})).await;
+        assert_eq!((answer.status, answer.body.as_str()), (202, ""), "{name}");
+        let row = gw.rows().await.pop().expect("a row").record;
+        assert_eq!((row.kind, row.code.as_deref()), (Kind::Refused, Some("rejected")), "{name}");
+    }
+    let wrong = gw.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized", "params": []})).await;
+    assert_eq!((wrong.status, wrong.code()), (400, -32602), "what cannot be taken is an error");
+    let head = [("MCP-Protocol-Version", VERSION), ("Mcp-Method", "notifications/vendor/news")];
+    let alone = gw.post(&head, unknown).await;
+    assert_eq!((alone.status, alone.code()), (404, -32601), "so is it where requests stand alone");
+    assert_eq!(upstream.hits().len(), before, "nobody hears of it");
+
+    let mut caller = SseCaller::greeted(&gw, "2025-11-25").await;
+    caller.say(&json!({"jsonrpc": "2.0", "method": "notifications/vendor/news"})).await;
+    caller.say(&json!({"jsonrpc": "2.0", "id": "ping", "method": "ping"})).await;
+    assert_eq!(caller.message().await["id"], "ping", "nor is it answered on a stream");
+}

@@ -1,8 +1,12 @@
 //! Servers that pass over what their client has declared: what they give and ask then reaches nobody.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
+use std::sync::Arc;
+
+use gatelodge_store::{Kind, Row};
 use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, tool};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use super::rows_kit::{
     ALL, Caller, EXTENSION, answered, chunk, count, event, modern_answer, open_stream, result_of, until,
@@ -161,6 +165,38 @@ async fn a_task_that_a_client_did_not_ask_for_is_refused_and_cancelled() {
             assert_eq!(task.message()["result"]["task"]["taskId"], "t1", "{}", task.body);
         }
         assert_eq!(count(&upstream, "tasks/cancel"), 2, "{is_modern}");
+    }
+}
+
+#[tokio::test]
+async fn that_a_task_is_cancelled_is_written_before_it_is_sent() {
+    for is_modern in [false, true] {
+        let told = Arc::new(Notify::new());
+        let own = Arc::clone(&told);
+        let upstream = FakeUpstream::start(json!([tool("slow")]), move |hit: &Hit| {
+            let script = makes_task(hit, is_modern)?;
+            let waits = (hit.method() == "tasks/cancel").then(|| Step::Until(Arc::clone(&own)));
+            Some(waits.into_iter().chain(script).collect())
+        })
+        .await;
+        let gw = TestGateway::with_policy(ALL, &upstream).await;
+        Caller::of(&gw).ask_as("tools/call", json!({"name": "slow", "arguments": {}}), &json!({})).await;
+        until("the server is told", || cancelled(&upstream) == 1).await;
+        let rows = |rows: Vec<Row>| {
+            let intent = rows.iter().find(|row| row.record.method.as_deref() == Some("tasks/cancel"))?;
+            assert_eq!((intent.record.kind, intent.record.target.as_deref()), (Kind::Intent, Some("t1")));
+            let call = intent.record.call;
+            Some(rows.iter().filter(|row| row.record.call == call && row.record.kind == Kind::Outcome).count())
+        };
+        assert_eq!(rows(gw.rows().await), Some(0), "{is_modern}: that it will be sent, and not yet how it ended");
+        told.notify_one();
+        for _ in 0..250 {
+            if rows(gw.rows().await) == Some(1) {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        assert_eq!(rows(gw.rows().await), Some(1), "{is_modern}: and then how it ended");
     }
 }
 

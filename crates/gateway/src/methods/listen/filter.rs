@@ -4,8 +4,10 @@ use gatelodge_json::{Kind, Limits, Value, read};
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::{Id, Method, Request, ServerNotification};
 
+use crate::Gateway;
 use crate::lists::{Lists, SUBSCRIPTION};
-use crate::methods::server::MayHear;
+use crate::methods::server::{MayHear, unaddressed};
+use crate::visit::Visit;
 
 /// What a request to listen names that we know.
 const KNOWN: [&str; 5] =
@@ -76,6 +78,16 @@ impl Filter {
             Method::Other(_) => !self.others.is_empty(),
             method => self.lists.has(method),
         }
+    }
+
+    /// What of a notification goes to this listener. It is judged first, whoever asked for it: what changed at the server
+    /// is noted then, too.
+    pub async fn passes(&self, gw: &Gateway, visit: &Visit, said: &ServerNotification<'_>) -> Option<String> {
+        let text = unaddressed(gw, visit, said).await.filter(|_| self.lets(said));
+        if text.is_none() {
+            gw.metrics.dropped();
+        }
+        text
     }
 
     /// As the client is told what it will hear of.

@@ -18,6 +18,7 @@ use crate::methods::server::MayHear;
 use crate::methods::stream::{LOOK, follow};
 use crate::methods::subscribe::ask;
 use crate::session::{Session, UnderWay};
+use crate::upstream::SendError;
 use crate::visit::Visit;
 
 /// Of what is asked for, what the server has and the grant may hear of.
@@ -57,11 +58,19 @@ pub(super) async fn listen(
     (request, under_way): (&Request<'_>, Option<&UnderWay>),
     named: Vec<MayHear>,
     line: &mut Line,
-) -> End {
-    let Some(session) = visit.far_session() else { return End::Over };
+) -> Result<End, SendError> {
+    let Some(session) = visit.far_session() else { return Ok(End::Over) };
     let filter = filter(request, session, &named);
     let mut messages = session.hub.listen();
     gw.follow_hub_of(visit, session);
+    // What is acknowledged before it can be heard could be missed.
+    tokio::select! {
+        stands = tokio::time::timeout(gw.settings.connect_time, session.hub.stands()) => {
+            stands.map_err(|_| SendError::Unusable("the server's stream does not open".to_owned()))?;
+        }
+        () = unwanted(line, under_way) => return Ok(End::Unwanted),
+        () = gw.stopping() => return Ok(End::Over),
+    }
     let mut openings = session.openings();
     let is_told = |heard: &&MayHear| filter.uris.iter().any(|uri| uri == heard.uri());
     let heard: Vec<&MayHear> = named.iter().filter(is_told).collect();
@@ -101,7 +110,7 @@ pub(super) async fn listen(
     };
     heard.iter().for_each(|heard| session.hub.unwatch(heard.uri()));
     settle(gw, visit, session, &heard).await;
-    end
+    Ok(end)
 }
 
 /// Asks the upstream to tell of just those resources that somebody listens for.

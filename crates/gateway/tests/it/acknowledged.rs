@@ -1,0 +1,102 @@
+//! `subscriptions/listen` at a server with sessions: what is acknowledged is heard from then on.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use gatelodge_gateway::Settings;
+use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use super::rows_kit::{ALL, Caller, answered, chunk, event, open_stream, read_for, read_until, until};
+
+/// A server with sessions that tells of resources, and whose own stream is what `stream` makes of its number.
+async fn server(stream: impl Fn(usize) -> Script + Send + Sync + 'static) -> FakeUpstream {
+    let opened = AtomicUsize::new(0);
+    FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| match hit.method().as_str() {
+        "initialize" => answered(
+            hit,
+            &json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}, "resources": {"subscribe": true}},
+                "serverInfo": {"name": "s", "version": "1"}}),
+        ),
+        _ if hit.line.starts_with("GET") => Some(stream(opened.fetch_add(1, Ordering::AcqRel))),
+        _ => None,
+    })
+    .await
+}
+
+fn update() -> Step {
+    let said = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "note://1"}});
+    Step::Write(chunk(&event(&said)))
+}
+
+fn wanted() -> Value {
+    json!({"notifications": {"resourceSubscriptions": ["note://1"]}})
+}
+
+fn streams(upstream: &FakeUpstream) -> usize {
+    upstream.hits().iter().filter(|hit| hit.line.starts_with("GET")).count()
+}
+
+#[tokio::test]
+async fn nothing_is_acknowledged_before_the_servers_stream_stands_and_nothing_is_lost_from_then_on() {
+    let (stands, changes) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (own, changed) = (Arc::clone(&stands), Arc::clone(&changes));
+    let upstream = server(move |_| {
+        let mut script = vec![Step::Until(Arc::clone(&own))];
+        script.extend(open_stream());
+        script.extend([Step::Until(Arc::clone(&changed)), update(), Step::HungUp(Arc::default())]);
+        script
+    })
+    .await;
+    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let mut ear = Caller::of(&gw).begin("subscriptions/listen", wanted()).await;
+    until("the stream is asked for", || streams(&upstream) == 1).await;
+    let early = read_for(&mut ear, Duration::from_millis(300)).await;
+    assert!(!early.contains("acknowledged"), "{early}");
+    stands.notify_one();
+    read_until(&mut ear, "acknowledged", 1).await;
+    changes.notify_one();
+    read_until(&mut ear, "resources/updated", 1).await;
+}
+
+#[tokio::test]
+async fn whoever_listens_while_the_servers_stream_is_away_has_it_opened_and_is_told_when_it_stands() {
+    let ends = Arc::new(Notify::new());
+    let own = Arc::clone(&ends);
+    let upstream = server(move |number| {
+        let mut script = open_stream();
+        match number {
+            0 => script.extend([Step::Until(Arc::clone(&own)), Step::Write(b"0\r\n\r\n".to_vec())]),
+            _ => script.extend([Step::Pause(Duration::from_millis(100)), update(), Step::HungUp(Arc::default())]),
+        }
+        script
+    })
+    .await;
+    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let mut first = Caller::of(&gw).begin("subscriptions/listen", wanted()).await;
+    read_until(&mut first, "acknowledged", 1).await;
+    ends.notify_one();
+    // The end of the stream is known here a moment later; nothing shows it to a test.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(streams(&upstream), 1, "a stream that ends is let rest for a second");
+    let mut second = Caller::of(&gw).begin("subscriptions/listen", wanted()).await;
+    read_until(&mut second, "acknowledged", 1).await;
+    assert_eq!(streams(&upstream), 2, "it stands when it is acknowledged");
+    read_until(&mut second, "resources/updated", 1).await;
+}
+
+#[tokio::test]
+async fn a_server_whose_stream_does_not_open_is_not_acknowledged_and_that_is_said_in_time() {
+    let upstream = server(|_| json_response("500 Internal Server Error", "", "")).await;
+    let settings = Settings { connect_time: Duration::from_millis(200), ..Settings::default() };
+    let gw = TestGateway::builder().policy(ALL).settings(settings).start(&upstream).await;
+    let begun = Instant::now();
+    let refused = Caller::of(&gw).ask("subscriptions/listen", wanted()).await;
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert_eq!(refused.code(), -32603, "{}", refused.body);
+    let said = refused.message()["error"]["message"].as_str().unwrap_or_default().to_owned();
+    assert!(said.starts_with("[UPSTREAM] the server's stream does not open; quote call "), "{said}");
+}
