@@ -12,3 +12,4 @@ mod outlet;
 pub(crate) mod reply;
 pub(crate) mod sse;
 pub(crate) mod tap;
+mod tended;

@@ -338,9 +338,13 @@ impl Client {
         if outgoing.link.is_elsewhere(upstream) {
             return Err(SendError::NotSent("the session could not be opened again at the server".to_owned()));
         }
+        // In boxes: what waits for a plain answer over HTTP should not have the size of all the rest.
         match &upstream.config.way {
-            Way::Http(to) => self.send_over_http(upstream, to, outgoing).await,
-            Way::Child(config) => self.send_to_child(upstream, config, outgoing).await,
+            Way::Http(to) if matches!(outgoing.link, Link::Http(_)) || outgoing.modern.is_some() => {
+                self.http.send(upstream, to, outgoing).await
+            }
+            Way::Http(to) => Box::pin(self.send_over_http(upstream, to, outgoing)).await,
+            Way::Child(config) => Box::pin(self.send_to_child(upstream, config, outgoing)).await,
         }
     }
 
@@ -359,6 +363,7 @@ impl Client {
         Peer::Child(child).send(outgoing).await
     }
 
+    /// Sends what may begin a session, or goes on in one whose answers come by HTTP+SSE.
     async fn send_over_http(
         &self,
         upstream: &Upstream,

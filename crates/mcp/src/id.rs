@@ -21,6 +21,9 @@ pub struct Id<'a> {
 impl<'a> Id<'a> {
     /// Reads an id from its JSON text; none for null, fractions, exponents and every other kind of value.
     pub fn read(raw: &'a str) -> Option<Self> {
+        if let Some(string) = plain(raw) {
+            return Some(Self { raw: raw.into(), string: Some(string.into()) });
+        }
         let document = read(raw.as_bytes(), &SCALAR).ok()?;
         Self::of(document.root(), document.text())
     }
@@ -73,6 +76,13 @@ impl<'a> Id<'a> {
             None => (false, &self.raw),
         }
     }
+}
+
+/// What a string of plain letters stands for, which is what is written. Most are of that kind, and need no reader.
+pub(crate) fn plain(raw: &str) -> Option<&str> {
+    let inside = raw.strip_prefix('"')?.strip_suffix('"')?;
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
+    (raw.len() <= SCALAR.bytes && inside.bytes().all(is_plain)).then_some(inside)
 }
 
 /// What a string in a text stands for, borrowed from the text itself if it holds no escapes.

@@ -3,7 +3,7 @@
 use gatelodge_json::{Fault, Limits, Part, read, split};
 
 use crate::error::{WireError, code, shown};
-use crate::id::{Id, SCALAR};
+use crate::id::{Id, SCALAR, plain};
 use crate::lookalike::{ENVELOPE, is_look_alike};
 use crate::method::Method;
 use crate::params::reference_member;
@@ -136,12 +136,15 @@ fn span_of(part: &Part<'_>) -> (usize, usize) {
 
 /// What a raw string stands for; none for what is no string.
 fn string(raw: &str) -> Option<String> {
+    if let Some(text) = plain(raw) {
+        return Some(text.to_owned());
+    }
     let document = read(raw.as_bytes(), &SCALAR).ok()?;
     document.root().as_str().map(|text| text.into_owned())
 }
 
 fn is_string(raw: &str, text: &str) -> bool {
-    string(raw).is_some_and(|own| own == text)
+    plain(raw) == Some(text) || string(raw).is_some_and(|own| own == text)
 }
 
 impl<'a> Reply<'a> {

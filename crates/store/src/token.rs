@@ -1,6 +1,7 @@
 //! Tokens of grants: recognisable, checkable without a look-up, kept only as a hash.
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use data_encoding::{Encoding, HEXLOWER, Specification};
 use serde::{Deserialize, Serialize};
@@ -41,10 +42,14 @@ pub enum TokenError {
 }
 
 /// Letters and digits that are not taken for one another.
-fn alphabet() -> Result<Encoding, TokenError> {
+static ALPHABET: LazyLock<Option<Encoding>> = LazyLock::new(|| {
     let mut specification = Specification::new();
     specification.symbols.push_str("0123456789abcdefghjkmnpqrstvwxyz");
-    specification.encoding().map_err(|_| TokenError::Form)
+    specification.encoding().ok()
+});
+
+fn alphabet() -> Result<&'static Encoding, TokenError> {
+    ALPHABET.as_ref().ok_or(TokenError::Form)
 }
 
 impl Token {

@@ -8,7 +8,7 @@ use gatelodge_mcp::bridge::with_members;
 use gatelodge_mcp::{Id, Method, Payload, Reply, Request, Rewrite, Upstream as Said, code, read_upstream};
 use gatelodge_store::{CallId, Outcome};
 use http::StatusCode;
-use tokio::time::{MissedTickBehavior, interval_at};
+use tokio::time::sleep;
 
 use super::{Permit, Progress, Resumption};
 use crate::Gateway;
@@ -106,8 +106,8 @@ async fn forwarded(
     };
     match status {
         StatusCode::NOT_FOUND if openings.is_some() => {
-            initialize::again(gw, visit, openings).await;
-            doubt(gw, visit).await;
+            Box::pin(initialize::again(gw, visit, openings)).await;
+            Box::pin(doubt(gw, visit)).await;
             return Err(SendError::Forgotten);
         }
         // Our credential is wrong, not the caller's.
@@ -133,8 +133,8 @@ async fn forwarded(
     if is_strange {
         match heard(errand, &ended) {
             Heard::Request => {}
-            Heard::NotThisRevision => ask_anew(gw, visit).await,
-            Heard::Nothing => doubt(gw, visit).await,
+            Heard::NotThisRevision => Box::pin(ask_anew(gw, visit)).await,
+            Heard::Nothing => Box::pin(doubt(gw, visit)).await,
         }
     }
     ended
@@ -174,8 +174,7 @@ pub(crate) async fn go_on(
 /// any more.
 pub(crate) async fn attend<T>(errand: &Errand<'_>, line: &mut Line, work: impl Future<Output = T>) -> Option<T> {
     let period = errand.gw.settings.keep_alive;
-    let mut keep_alive = interval_at(tokio::time::Instant::now() + period, period);
-    keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut keep_alive = std::pin::pin!(sleep(period));
     let mut work = std::pin::pin!(work);
     loop {
         tokio::select! {
@@ -183,7 +182,10 @@ pub(crate) async fn attend<T>(errand: &Errand<'_>, line: &mut Line, work: impl F
             biased;
             () = cancelled(errand.under_way) => return None,
             done = &mut work => return Some(done),
-            _ = keep_alive.tick() => line.keep_alive().await,
+            () = keep_alive.as_mut() => {
+                line.keep_alive().await;
+                keep_alive.set(sleep(period));
+            }
             // A stateless client cancels by hanging up; a legacy one comes back for what a call has done.
             () = line.gone(), if errand.is_only_asking || matches!(errand.visit.side, Side::Modern(_)) => return None,
             () = errand.gw.cut_off() => return None,
@@ -214,7 +216,7 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
         };
         let message = match ended {
             Ok(message) => message,
-            Err(fault) => match resumption.again(errand, exchange, fault, line).await? {
+            Err(fault) => match Box::pin(resumption.again(errand, exchange, fault, line)).await? {
                 Some(resumed) => {
                     *exchange = resumed;
                     continue;
@@ -236,18 +238,18 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
                 }
             }
             Ok(Said::Notification(notification)) => {
-                if let Some(text) = server::notification(errand, &notification).await {
+                if let Some(text) = Box::pin(server::notification(errand, &notification)).await {
                     line.send(&cut(visit, text)).await;
                 }
             }
             Ok(Said::Request(question)) if visit.crossing() == Crossing::ToSession => {
                 let may_pause = errand.may_pause && exchange.is_only_call();
-                if server::input(gw, visit, &question, may_pause).await {
+                if Box::pin(server::input(gw, visit, &question, may_pause)).await {
                     asked.push(message.clone());
                 }
             }
             Ok(Said::Request(question)) => {
-                if let Some(text) = server::question(gw, visit, &question).await {
+                if let Some(text) = Box::pin(server::question(gw, visit, &question)).await {
                     line.send(&cut(visit, text)).await;
                 }
             }

@@ -9,8 +9,11 @@ use http::StatusCode;
 
 /// The status for an upstream's answer under our id of the call; `said` is the upstream's own.
 pub(crate) fn status_of(era: Era, message: &Bytes, call: CallId, said: StatusCode, limits: &Limits) -> StatusCode {
+    if era == Era::Legacy {
+        return StatusCode::OK;
+    }
     let Ok(Said::Reply(reply)) = read_upstream(message, limits) else { return StatusCode::OK };
-    let Some(error) = reply.error().filter(|_| era == Era::Modern) else { return StatusCode::OK };
+    let Some(error) = reply.error() else { return StatusCode::OK };
     let is_own = reply.id().is_some_and(|id| *id == Id::string(call.as_str()));
     // Which credential the upstream wants is between it and us.
     let is_about_credentials =

@@ -15,6 +15,7 @@ use super::body::{self, Body};
 use super::line::Line;
 use super::mcp::{Whose, find_session, side_of};
 use super::reply;
+use super::tended::tended;
 use crate::Gateway;
 use crate::all::{All, route, stream};
 use crate::call::Trail;
@@ -40,13 +41,7 @@ async fn post(gw: &Arc<Gateway>, all: All, headers: HeaderMap, incoming: Incomin
         Ok(body) => body,
         Err((status, what)) => return reply::http_error(status, &what),
     };
-    let (line, answer) = Line::new();
-    // In a task of its own: a caller that hangs up must not skip the record or strand a reservation.
-    let task = Arc::clone(gw);
-    gw.spawn(async move { handle(&task, all, headers, body, line).await });
-    answer
-        .await
-        .unwrap_or_else(|_| reply::http_error(StatusCode::INTERNAL_SERVER_ERROR, "the gateway could not answer"))
+    tended(gw, |gw, line| async move { handle(&gw, all, headers, body, line).await }).await
 }
 
 async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, body: Bytes, mut line: Line) {

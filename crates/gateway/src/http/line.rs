@@ -311,8 +311,3 @@ impl HttpLine {
         response
     }
 }
-
-/// The address of a caller as logs write it.
-pub(crate) fn address_words(address: std::net::IpAddr) -> Arc<str> {
-    address.to_canonical().to_string().into()
-}

@@ -1,7 +1,7 @@
 //! Connections: accepted within a bound, served until they end or the gateway stops.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use gatelodge_mcp::head::Guard;
@@ -83,14 +83,15 @@ async fn serve(
     let _ = stream.set_nodelay(true);
     let head_time = gw.settings.head_time;
     let (stream, seen) = Tap::new(stream, gw.settings.body_time);
+    let address = address_words(peer.ip());
     let service = service_fn(|request: Request<Incoming>| {
-        let (gw, guard) = (Arc::clone(&gw), Arc::clone(&guard));
+        let (gw, guard, address) = (Arc::clone(&gw), Arc::clone(&guard), Arc::clone(&address));
         let is_ambiguous = request.headers().contains_key(TRANSFER_ENCODING) && seen.has_length();
         async move {
             if is_ambiguous {
                 return Ok::<_, Infallible>(reply::ambiguous_length());
             }
-            Ok(answer(&gw, peer, entrance, &guard, request).await)
+            Ok(answer(&gw, address, entrance, &guard, request).await)
         }
     });
     let connection = http1::Builder::new()
@@ -118,7 +119,7 @@ async fn serve(
 
 async fn answer(
     gw: &Arc<Gateway>,
-    peer: SocketAddr,
+    address: Arc<str>,
     entrance: Entrance,
     guard: &Guard,
     request: Request<Incoming>,
@@ -131,10 +132,15 @@ async fn answer(
     let response = match (entrance, &page) {
         (Entrance::Admin, _) => return admin::serve(gw, &request).await,
         (Entrance::Mcp, Some(_)) if let Some(answer) = cors::preflight(&request) => answer,
-        (Entrance::Mcp, _) => mcp::serve(gw, peer, request).await,
+        (Entrance::Mcp, _) => mcp::serve(gw, address, request).await,
     };
     match page {
         Some(page) => cors::allow(response, page),
         None => response,
     }
+}
+
+/// The address of a caller as logs write it.
+fn address_words(address: IpAddr) -> Arc<str> {
+    address.to_canonical().to_string().into()
 }

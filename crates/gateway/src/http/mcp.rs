@@ -1,6 +1,5 @@
 //! `/mcp/<server>`, and `/mcp` for all of them: from a request's head and body to the method that handles it. The same road for every revision.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,7 +16,8 @@ use hyper::body::Incoming;
 
 use super::body::{self, Body};
 use super::head::token;
-use super::line::{Line, address_words};
+use super::line::Line;
+use super::tended::tended;
 use super::{all, reply, sse};
 use crate::Gateway;
 use crate::all::All;
@@ -29,20 +29,20 @@ use crate::trace::Trace;
 use crate::visit::{Modern, Side, Visit};
 
 /// Answers one request.
-pub(crate) async fn serve(gw: &Arc<Gateway>, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
+pub(crate) async fn serve(gw: &Arc<Gateway>, address: Arc<str>, request: Request<Incoming>) -> Response<Body> {
     let (head, incoming) = request.into_parts();
-    let visit = match admit(gw, peer, &head) {
+    let visit = match admit(gw, address, &head) {
         Ok(To::One(visit)) => visit,
-        Ok(To::All(all)) => return all::serve(gw, all, head, incoming).await,
+        Ok(To::All(all)) => return Box::pin(all::serve(gw, all, head, incoming)).await,
         Err((status, what)) => return unauthorized(status, what),
     };
     match head.method {
         http::Method::POST => match sse::named(&head.uri) {
-            Some(connection) => sse::post(gw, visit, connection, &head.headers, incoming).await,
+            Some(connection) => Box::pin(sse::post(gw, visit, connection, &head.headers, incoming)).await,
             None => post(gw, visit, head.headers, incoming).await,
         },
-        http::Method::GET => get(gw, visit, &head.headers).await,
-        http::Method::DELETE => delete(gw, visit, &head.headers).await,
+        http::Method::GET => Box::pin(get(gw, visit, &head.headers)).await,
+        http::Method::DELETE => Box::pin(delete(gw, visit, &head.headers)).await,
         _ => reply::not_allowed("POST, GET, DELETE", "this address takes POST, GET and DELETE"),
     }
 }
@@ -54,14 +54,13 @@ enum To {
 }
 
 /// Finds out who asks and for which server.
-fn admit(gw: &Gateway, peer: SocketAddr, head: &Parts) -> Result<To, Refused> {
+fn admit(gw: &Gateway, address: Arc<str>, head: &Parts) -> Result<To, Refused> {
     let not_found = |what| Err((StatusCode::NOT_FOUND, what));
     let path = head.uri.path();
     let path = path.strip_suffix('/').unwrap_or(path);
     let Some(name) = path.strip_prefix("/mcp").filter(|rest| rest.is_empty() || rest.starts_with('/')) else {
         return not_found("there is nothing here; servers are at /mcp/<server>, and together at /mcp");
     };
-    let address = address_words(peer.ip());
     let live = gw.live();
     let token = token(&head.headers, &head.uri).inspect_err(|_| gw.unauthenticated.count(&address))?;
     let grant = live.grant(&token).filter(|grant| !grant.is_expired(gw.clock.now()));
@@ -96,13 +95,7 @@ async fn post(gw: &Arc<Gateway>, visit: Visit, headers: HeaderMap, incoming: Inc
         Ok(body) => body,
         Err((status, what)) => return reply::http_error(status, &what),
     };
-    let (line, answer) = Line::new();
-    // In a task of its own: a caller that hangs up must not skip the record or strand a reservation.
-    let task = Arc::clone(gw);
-    gw.spawn(async move { handle(&task, visit, headers, body, line).await });
-    answer
-        .await
-        .unwrap_or_else(|_| reply::http_error(StatusCode::INTERNAL_SERVER_ERROR, "the gateway could not answer"))
+    tended(gw, |gw, line| async move { handle(&gw, visit, headers, body, line).await }).await
 }
 
 async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: Bytes, mut line: Line) {
@@ -139,20 +132,21 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
         }
         Message::Notification(_) | Message::Response(_) => {
             // Sent on first: what the client says next must not overtake it.
-            pass::one_way(gw, &visit, &message).await;
+            Box::pin(pass::one_way(gw, &visit, &message)).await;
             line.accept();
         }
     }
 }
 
+// A call goes its way here; the rest is in boxes, so that a call need not have its size.
 pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, mut line: Line) {
     let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
     line.show_to(trail.answer());
     if request.method().is_gone_in(visit.era()) {
-        return gone::refuse(gw, visit.era(), Some(request.id()), request.method(), trail, line).await;
+        return Box::pin(gone::refuse(gw, visit.era(), Some(request.id()), request.method(), trail, line)).await;
     }
     if is_about_tasks(request.method()) {
-        return tasks::request(gw, visit, request, trail, line).await;
+        return Box::pin(tasks::request(gw, visit, request, trail, line)).await;
     }
     if is_judged(request.method()) {
         return match subject_of(request) {
@@ -167,15 +161,15 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, m
         line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
         return gw.refuse(&mut trail, &refusal).await;
     }
-    let Some((trail, line)) = crossing::own_answer(gw, visit, request, trail, line).await else { return };
+    let Some((trail, line)) = Box::pin(crossing::own_answer(gw, visit, request, trail, line)).await else { return };
     initialize::reopen_if_over(gw, visit).await;
     match request.method() {
-        Method::Initialize => initialize::initialize(gw, visit, request, trail, line).await,
+        Method::Initialize => Box::pin(initialize::initialize(gw, visit, request, trail, line)).await,
         Method::ToolsList | Method::ResourcesList | Method::ResourceTemplatesList | Method::PromptsList => {
-            list::list(gw, visit, request, trail, line).await;
+            Box::pin(list::list(gw, visit, request, trail, line)).await;
         }
-        Method::Listen => listen::listen(gw, visit, request, trail, line).await,
-        _ => pass::request(gw, visit, request, trail, line).await,
+        Method::Listen => Box::pin(listen::listen(gw, visit, request, trail, line)).await,
+        _ => Box::pin(pass::request(gw, visit, request, trail, line)).await,
     }
 }
 
@@ -207,7 +201,7 @@ async fn joined_side(gw: &Gateway, visit: &Visit, headers: &HeaderMap, message: 
     let side = side_of(gw, Whose::of(visit), headers, message, |era| visit.spoken(era)).await?;
     match (side, message) {
         (Side::Modern(side), Message::Request(request)) => {
-            let joined = pool::joined(gw, visit, request, side).await;
+            let joined = Box::pin(pool::joined(gw, visit, request, side)).await;
             joined.map(Side::Modern).map_err(|refusal| {
                 let what = refusal.at_handshake().message();
                 Misfit::new(StatusCode::BAD_GATEWAY, code::INTERNAL_ERROR, &what)

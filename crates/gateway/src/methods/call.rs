@@ -62,7 +62,7 @@ pub(crate) async fn carry(
         }
         Err(stop) => {
             let is_denied = matches!(stop.refusal, Refusal::Denied(_));
-            stopped(gw, visit, request, facts, trail, line, stop).await;
+            Box::pin(stopped(gw, visit, request, facts, trail, line, stop)).await;
             // What waits for answers that nobody may give any more, waits in vain.
             if is_denied && let Ok(Some(paused)) = resumed(gw, visit, request, facts) {
                 gw.cancel(*paused);

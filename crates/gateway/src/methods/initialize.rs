@@ -256,8 +256,11 @@ pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &Visit) {
     let openings = session.openings();
     let link = session.link();
     if link.is_over() || !link.is_of(&visit.upstream) {
-        make_room_for_child(gw, visit).await;
-        again(gw, visit, Some(openings)).await;
+        Box::pin(async {
+            make_room_for_child(gw, visit).await;
+            again(gw, visit, Some(openings)).await;
+        })
+        .await;
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) async fn offer_for(gw: &Gateway, visit: &Visit, name: &str, line: &mu
             None => take_anew(gw, visit, line).await,
         }
     };
-    tokio::time::timeout(PATIENCE, asking).await.unwrap_or(Err(Refusal::Upstream(SendError::Timeout)))
+    tokio::time::timeout(PATIENCE, Box::pin(asking)).await.unwrap_or(Err(Refusal::Upstream(SendError::Timeout)))
 }
 
 /// The offer that we have, if it is new enough to say something of a name.

@@ -6,6 +6,7 @@ mod job;
 mod open_ledger;
 mod pending;
 mod prune;
+mod queue;
 mod read;
 mod sync;
 #[cfg(test)]
@@ -20,12 +21,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use self::fault::LedgerFault;
 use self::job::{Entry, Job, Keep, Reserve, Shared};
 use self::open_ledger::OpenLedger;
+use self::queue::{NotTaken, Queue};
 use self::waiting::Waiting;
 use self::writer::Writer;
 use super::file::DbFile;
@@ -42,8 +44,6 @@ use crate::record::Record;
 const NAME: &str = "ledger.db";
 const STEPS: [&str; 1] = [include_str!("ledger/1.sql")];
 const LOG: Log = Log { table: "log", anchor: read::anchor };
-/// How many calls may wait for the writer. Beyond it, a call is refused rather than kept waiting.
-const QUEUE: usize = 4_096;
 /// How long a call waits for the ledger, whatever happens.
 const WAIT: Duration = Duration::from_secs(2);
 
@@ -53,8 +53,8 @@ const WAIT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct SqliteLedger {
     file: DbFile,
-    /// To the writer, which ends when this is closed. None only while the ledger is dropped.
-    queue: Option<mpsc::Sender<Job>>,
+    /// To the writer, which ends when this is closed.
+    queue: Arc<Queue>,
     writer: Option<JoinHandle<()>>,
     shared: Arc<Shared>,
 }
@@ -88,13 +88,13 @@ impl SqliteLedger {
         drop(connection);
 
         let shared = Arc::new(Shared::default());
-        let (queue, jobs) = mpsc::channel(QUEUE);
+        let queue = Arc::new(Queue::default());
         let open = OpenLedger::open(&file, durability).map_err(|fault| fault.at_opening(file.path()))?;
         let no_thread = |source| OpenStoreError::Thread { path: file.path().into(), source };
-        let writer = Writer::new(file.clone(), durability, clock, jobs, Arc::clone(&shared), open);
+        let writer = Writer::new(file.clone(), durability, clock, Arc::clone(&queue), Arc::clone(&shared), open);
         let writer = writer.map_err(no_thread)?;
         let thread = thread::Builder::new().name("ledger-writer".into()).spawn(|| writer.run()).map_err(no_thread)?;
-        Ok(Self { file, queue: Some(queue), writer: Some(thread), shared })
+        Ok(Self { file, queue, writer: Some(thread), shared })
     }
 
     /// How often something was lost or left undone since the start: a row that could not be kept, a head or a
@@ -103,13 +103,9 @@ impl SqliteLedger {
         self.shared.faults()
     }
 
-    fn queue(&self) -> Result<&mpsc::Sender<Job>, StoreError> {
-        self.queue.as_ref().ok_or_else(ended)
-    }
-
     /// Queues a job, waiting for room.
     async fn send(&self, job: Job) -> Result<(), StoreError> {
-        match timeout(WAIT, self.queue()?.send(job)).await {
+        match timeout(WAIT, self.queue.push_in_time(job)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(ended()),
             Err(_) => Err(StoreError::Unavailable("the ledger's queue stays full".into())),
@@ -151,12 +147,11 @@ impl Ledger for SqliteLedger {
     async fn reserve(&self, claims: Vec<Claim>, intent: Record) -> Result<ReserveOutcome, StoreError> {
         let (answer, receiver) = oneshot::channel();
         let job = Job::Reserve(Reserve { claims, intent: Entry::of(&intent)?, answer });
-        let queue = self.queue()?;
-        queue.try_send(job).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => StoreError::Unavailable("the ledger's queue is full".into()),
-            mpsc::error::TrySendError::Closed(_) => ended(),
+        self.queue.push(job).map_err(|why| match why {
+            NotTaken::Full => StoreError::Unavailable("the ledger's queue is full".into()),
+            NotTaken::Closed => ended(),
         })?;
-        Waiting { answer: receiver, queue, shared: &self.shared }.outcome().await
+        Waiting { answer: receiver, queue: &self.queue, shared: &self.shared }.outcome().await
     }
 
     async fn release(&self, reservation: Reservation, outcome: Record) -> Result<(), StoreError> {
@@ -202,7 +197,7 @@ impl Ledger for SqliteLedger {
 
 impl Drop for SqliteLedger {
     fn drop(&mut self) {
-        self.queue = None;
+        self.queue.close();
         if self.writer.take().is_some_and(|writer| writer.join().is_err()) {
             self.shared.count_faults(1);
         }

@@ -59,7 +59,7 @@ impl Journey<'_> {
             if round == MAX_ROUNDS {
                 break;
             }
-            step = match self.asked(&result, line).await? {
+            step = match Box::pin(self.asked(&result, line)).await? {
                 Some(next) => next,
                 None => return Ok(Carried::Cancelled),
             };
@@ -129,8 +129,8 @@ impl Journey<'_> {
         let brings_answers = matches!(step, Step::Send(..)) && input::brings_answers(request);
         let ended = match step {
             Step::Send(_, permit) => forward(errand, *permit, line).await?,
-            Step::GoOn(paused) => match input::answered(gw, visit, request, *paused).await? {
-                Ok(exchange) => go_on(errand, exchange, line).await?,
+            Step::GoOn(paused) => match Box::pin(input::answered(gw, visit, request, *paused)).await? {
+                Ok(exchange) => Box::pin(go_on(errand, exchange, line)).await?,
                 Err(text) => return Ok(Err(text)),
             },
         };
@@ -138,9 +138,9 @@ impl Journey<'_> {
         match ended {
             (Ended::Asked(asked), Some(exchange)) if brings_answers => {
                 let paused = self.paused(errand, &asked, exchange)?;
-                let told = input::answered(gw, visit, request, paused).await;
+                let told = Box::pin(input::answered(gw, visit, request, paused)).await;
                 match told.map_err(SendError::behind_a_call)? {
-                    Ok(exchange) => go_on(errand, exchange, line).await.map(Ok),
+                    Ok(exchange) => Box::pin(go_on(errand, exchange, line)).await.map(Ok),
                     Err(text) => Ok(Err(text)),
                 }
             }
@@ -169,7 +169,7 @@ impl Journey<'_> {
                 return Ok(Carried::Told { text: gatelodge_mcp::result(request.id(), &text) });
             }
             _ => {
-                input::hung_up(gw, visit, errand.call).await;
+                Box::pin(input::hung_up(gw, visit, errand.call)).await;
                 return Ok(Carried::Cancelled);
             }
         };

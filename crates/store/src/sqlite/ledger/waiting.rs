@@ -1,9 +1,10 @@
 //! A caller that waits for its reservation, and may stop waiting at any moment.
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::job::{Answer, Job, Shared};
+use super::queue::Queue;
 use super::{WAIT, ended, late};
 use crate::StoreError;
 use crate::ledger::{Reservation, ReserveOutcome};
@@ -11,7 +12,7 @@ use crate::ledger::{Reservation, ReserveOutcome};
 /// Waits for the answer to a reservation. Dropped before the answer was taken, it gives back what was taken.
 pub(super) struct Waiting<'a> {
     pub answer: oneshot::Receiver<Result<Answer, StoreError>>,
-    pub queue: &'a mpsc::Sender<Job>,
+    pub queue: &'a Queue,
     pub shared: &'a Shared,
 }
 
@@ -34,7 +35,7 @@ impl Drop for Waiting<'_> {
         if let Ok(Ok(Answer::Taken(granted))) = self.answer.try_recv() {
             self.shared.strand(granted);
             // If the queue is full, the writer comes by anyway.
-            let _ = self.queue.try_send(Job::Wake);
+            let _ = self.queue.push(Job::Wake);
         }
     }
 }

@@ -5,12 +5,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-use tokio::sync::mpsc::error::TryRecvError;
-
 use super::job::{Answer, AnswerTo, Granted, Job, Reserve, Shared};
 use super::open_ledger::{Decided, OpenLedger};
 use super::pending::Pending;
+use super::queue::Queue;
 use super::sync::Syncer;
 use crate::StoreError;
 use crate::clock::Clock;
@@ -32,7 +30,7 @@ pub(super) struct Writer {
     durability: Durability,
     clock: Arc<dyn Clock>,
     /// From callers. Closed when the ledger is dropped; then what is pending is written, and the thread ends.
-    queue: mpsc::Receiver<Job>,
+    queue: Arc<Queue>,
     shared: Arc<Shared>,
     /// The database; none after a fault, until the next group opens it again.
     open: Option<OpenLedger>,
@@ -50,7 +48,7 @@ impl Writer {
         file: DbFile,
         durability: Durability,
         clock: Arc<dyn Clock>,
-        queue: mpsc::Receiver<Job>,
+        queue: Arc<Queue>,
         shared: Arc<Shared>,
         open: OpenLedger,
     ) -> io::Result<Self> {
@@ -105,28 +103,18 @@ impl Writer {
 
     /// Takes what is pending and what is queued. None when there will be no more.
     fn next_group(&mut self) -> Option<Vec<Job>> {
-        let first = if self.pending.is_empty() { Some(self.queue.blocking_recv()?) } else { None };
+        let came = if self.pending.is_empty() { Some(self.queue.wait(GROUP)?) } else { self.queue.take(GROUP) };
         for granted in self.shared.take_stranded() {
             self.give_back(granted);
         }
         let oldest = self.pending.len().min(PENDING_GROUP);
         let oldest = (0..oldest).map_while(|_| self.pending.pop_front());
         let mut group: Vec<Job> = oldest.map(Job::Keep).collect();
-        let mut came = usize::from(first.is_some());
-        first.into_iter().for_each(|job| self.sort_in(job, &mut group));
-        while came < GROUP {
-            match self.queue.try_recv() {
-                Ok(job) => {
-                    self.sort_in(job, &mut group);
-                    came += 1;
-                }
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => return self.last_group(group),
-            }
-        }
-        if self.is_failing && came == 0 {
+        let Some(came) = came else { return self.last_group(group) };
+        if self.is_failing && came.is_empty() {
             thread::sleep(RETRY);
         }
+        came.into_iter().for_each(|job| self.sort_in(job, &mut group));
         Some(group)
     }
 
@@ -234,5 +222,12 @@ impl Writer {
             #[cfg(test)]
             Job::Tamper(_, answer) => drop(answer.send(Err(error))),
         }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Also after a panic: nobody should wait for a writer that is not there.
+        self.queue.close();
     }
 }
