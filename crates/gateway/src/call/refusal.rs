@@ -19,6 +19,8 @@ pub(crate) enum Refusal {
     ApprovalUnavailable(Question),
     /// Too much is in flight.
     Busy(&'static str),
+    /// The same in words that say what to do.
+    Full(&'static str),
     /// Something has more bytes than are taken.
     TooLarge(&'static str, usize),
     /// Head and body do not say the same.
@@ -40,11 +42,11 @@ impl Refusal {
             Self::Denied(reason) => reason.code.as_str(),
             Self::Exhausted { .. } => Code::Limit.as_str(),
             Self::ApprovalUnavailable(_) => "approval_unavailable",
-            Self::Busy(_) => "busy",
+            Self::Busy(_) | Self::Full(_) => "busy",
             Self::Misfit(_) | Self::Unaddressed | Self::TooLarge(..) => "rejected",
             Self::Store(_) => "store_unavailable",
             Self::Unlisted(_) | Self::Upstream(SendError::NotSent(_)) => "upstream_unreachable",
-            Self::Upstream(SendError::Timeout) => "upstream_timeout",
+            Self::Upstream(SendError::Timeout | SendError::Unanswered(_)) => "upstream_timeout",
             Self::Upstream(
                 SendError::Gone(_)
                 | SendError::Unusable(_)
@@ -61,7 +63,7 @@ impl Refusal {
             Self::Denied(reason) => reason.rule.as_deref(),
             Self::Exhausted { charge, .. } => Some(charge.rule()),
             Self::ApprovalUnavailable(question) => Some(&question.rule),
-            Self::Busy(_) | Self::TooLarge(..) | Self::Misfit(_) | Self::Unaddressed => None,
+            Self::Busy(_) | Self::Full(_) | Self::TooLarge(..) | Self::Misfit(_) | Self::Unaddressed => None,
             Self::Store(_) | Self::Unlisted(_) | Self::Upstream(_) => None,
         }
     }
@@ -95,11 +97,14 @@ impl Refusal {
     pub fn text(&self, call: &str) -> String {
         let who = match self {
             Self::Denied(_) | Self::Exhausted { .. } | Self::ApprovalUnavailable(_) => "POLICY DENIED",
-            Self::Busy(_) | Self::TooLarge(..) | Self::Misfit(_) | Self::Unaddressed | Self::Store(_) => "GATEWAY",
+            Self::Busy(_) | Self::Full(_) | Self::TooLarge(..) => "GATEWAY",
+            Self::Misfit(_) | Self::Unaddressed | Self::Store(_) => "GATEWAY",
             Self::Unlisted(_) | Self::Upstream(_) => "UPSTREAM",
         };
         let call = match self {
-            Self::Busy(_) | Self::Store(_) | Self::Unlisted(_) | Self::Upstream(_) => format!("; quote call {call}"),
+            Self::Busy(_) | Self::Full(_) | Self::Store(_) | Self::Unlisted(_) | Self::Upstream(_) => {
+                format!("; quote call {call}")
+            }
             _ => String::new(),
         };
         format!("[{who}] {}{call}", self.message())
@@ -118,6 +123,7 @@ impl Refusal {
                 format!("a person has to agree to this call{why}, and this gateway has no approvals; nothing was sent")
             }
             Self::Busy(what) => format!("too many {what}; try again when some have ended"),
+            Self::Full(words) => (*words).to_owned(),
             Self::TooLarge(what, max) => format!("{what} has more than {max} bytes"),
             Self::Misfit(misfit) => misfit.message.clone(),
             Self::Unaddressed => "the message refers to nothing that is under way".to_owned(),
@@ -125,6 +131,7 @@ impl Refusal {
             Self::Unlisted(_) => "the server does not say which tools it has; the call was not sent".to_owned(),
             Self::Upstream(error) => match error {
                 SendError::NotSent(_) => "the server cannot be reached; the call was not sent".to_owned(),
+                SendError::Unanswered(_) => format!("{error}; the call was not sent"),
                 SendError::Timeout => "the server did not answer in time; the call may have run".to_owned(),
                 SendError::Gone(_) => "the server's answer did not come whole; the call may have run".to_owned(),
                 SendError::Unusable(why) => format!("{why}; the call may have run"),
