@@ -70,7 +70,10 @@ async fn opened(
     room: OwnedSemaphorePermit,
     line: &mut Line,
 ) -> Result<(Bytes, Outcome), Refusal> {
-    let exchanged = exchanged(gw, visit, request, trail, line).await;
+    let exchanged = exchanged(gw, visit, request, trail, line).await.map_err(|fault| match fault {
+        SendError::Timeout => SendError::Unanswered(gw.settings.call_time),
+        other => other,
+    });
     let is_refused = is_refused(&exchanged, gw);
     // It may have learned to take requests that stand alone since it was asked.
     if is_refused && visit.upstream.speaks_modern() == Some(false) {
