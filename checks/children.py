@@ -205,7 +205,7 @@ TOOLS = [
 ]
 # How it starts, and what the handshake says.
 STARTS = [
-    ("hang", f"error: .*{TIMEOUT}"), ("slow", "^$"), ("exit", "error: .*did not come whole"), ("leave", "^$"),
+    ("hang", "error: .*did not answer the handshake"), ("slow", "^$"), ("exit", "error: .*did not come whole"), ("leave", "^$"),
     ("noise", "^$"), ("early", "^$"),
 ]
 

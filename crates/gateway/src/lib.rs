@@ -196,8 +196,18 @@ impl Gateway {
             self.note_sessions().await;
             self.sweep_tasks().await;
             self.end_paused_calls();
+            self.end_spare_sessions();
             self.pool.sweep(|id, grant, server| self.sessions.is_there(id, grant, server));
             self.tell_unauthenticated().await;
+        }
+    }
+
+    /// What of that a client at standard streams needs as well.
+    async fn tidy(&self) {
+        loop {
+            tokio::time::sleep(HOUSEKEEPING).await;
+            self.end_paused_calls();
+            self.end_spare_sessions();
         }
     }
 

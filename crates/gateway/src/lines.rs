@@ -38,7 +38,10 @@ impl Gateway {
         let (ended, end) = oneshot::channel();
         let reading = async {
             let seat = Seat::new(texts, Arc::clone(&slot), &[Era::Legacy, Era::Modern]);
-            let read = self.read_lines(grant, server, input, seat).await;
+            let read = tokio::select! {
+                read = self.read_lines(grant, server, input, seat) => read,
+                () = self.tidy() => Ok(()),
+            };
             self.stop();
             self.drain().await;
             if let Ok(visit) = self.local_visit(grant, server) {

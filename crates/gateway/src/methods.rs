@@ -8,6 +8,7 @@ pub(crate) mod initialize;
 pub(crate) mod input;
 pub(crate) mod list;
 pub(crate) mod listen;
+pub(crate) mod lost;
 pub(crate) mod offer;
 pub(crate) mod pass;
 pub(crate) mod pool;

@@ -151,7 +151,7 @@ impl Seat {
             let calls = Some(Arc::clone(&self.calls));
             let declared = Declared::of(request.meta().client_capabilities());
             let wants_log = request.meta().log_level().is_some();
-            let modern = Modern { revision, client, declared, wants_log, params: None, far: None, calls };
+            let modern = Modern { revision, client, declared, wants_log, params: None, far: None, turn: None, calls };
             let joined = pool::joined(gw, visit, request, modern).await;
             return joined.map(Side::Modern).map_err(|refusal| misfit(&refusal.at_handshake().message()));
         }

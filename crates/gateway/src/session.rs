@@ -77,6 +77,7 @@ pub(crate) struct Session {
     /// The upstream's end. Written at the handshake and when it is done again.
     link: Mutex<Link>,
     openings: AtomicU64,
+    links: AtomicU64,
     /// Those of the server, and the client's own.
     pub tasks: Tasks,
     /// The client's requests under way, by the ids it gave them: each is told when the client cancels.
@@ -87,7 +88,7 @@ pub(crate) struct Session {
     /// task that serves it listens.
     stream: Mutex<Option<Arc<Notify>>>,
     /// For clients that listen by requests that stand alone.
-    pub hub: Hub,
+    pub hub: Arc<Hub>,
     /// What its client wants to hear of resources.
     pub watched: Watched,
     streams: Streams,
@@ -167,11 +168,12 @@ impl Session {
             takes_log,
             link: Mutex::new(link),
             openings: AtomicU64::new(0),
+            links: AtomicU64::new(0),
             tasks: Tasks::default(),
             under_way: Calls::default(),
             questions: Questions::default(),
             stream: Mutex::default(),
-            hub: Hub::default(),
+            hub: Arc::default(),
             watched: Watched::new(IdHash::of(&[id]), watched),
             streams: Streams::new(replay::room_for(0))?,
             heard: Mutex::default(),
@@ -219,6 +221,12 @@ impl Session {
             self.counted = IdHash::of(&[whole.id(), server.as_str()]);
             self.watched = whole.watched.part(server);
         }
+        self
+    }
+
+    /// The same beside another at the same server: what either says to nobody in particular is for all who listen there.
+    pub fn beside(mut self, other: &Self) -> Self {
+        self.hub = Arc::clone(&other.hub);
         self
     }
 
@@ -299,6 +307,7 @@ impl Session {
 
     pub fn set_link(&self, link: Link) {
         *lock(&self.link) = link;
+        self.links.fetch_add(1, Ordering::AcqRel);
         // In this order: who notes an event of the opening before comes too late, or it is forgotten here.
         self.note_opening();
         *lock(&self.heard) = None;
@@ -314,6 +323,11 @@ impl Session {
     /// How often that was tried since the client's own handshake.
     pub fn openings(&self) -> u64 {
         self.openings.load(Ordering::Acquire)
+    }
+
+    /// How often it was opened anew.
+    pub fn links(&self) -> u64 {
+        self.links.load(Ordering::Acquire)
     }
 
     /// Whether the server has tasks. Of one that could not be asked again yet nobody knows.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::live::{Door, LiveGrant};
+use crate::methods::pool::Turn;
 use crate::session::{Calls, ClientInfo, Session};
 use crate::trace::{Hop, Trace};
 use crate::upstream::{Link, ModernHead, Offer, OfferedTool, Offers, Outgoing, Upstream};
@@ -50,6 +51,8 @@ pub(crate) struct Modern {
     pub params: Option<HeaderMap>,
     /// A session of ours, where the upstream wants one.
     pub far: Option<Arc<Session>>,
+    /// Kept while a call has that session to itself.
+    pub turn: Option<Arc<Turn>>,
     /// The requests under way of a client that can cancel them by their ids: at standard streams.
     pub calls: Option<Arc<Calls>>,
 }
@@ -141,6 +144,14 @@ impl Visit {
         match &self.side {
             Side::Legacy(session) => session.as_ref().filter(|session| !session.is_far_stateless()),
             Side::Modern(modern) => modern.far.as_ref(),
+        }
+    }
+
+    /// Kept while a call has the upstream's session to itself.
+    pub fn turn(&self) -> Option<&Arc<Turn>> {
+        match &self.side {
+            Side::Legacy(_) => None,
+            Side::Modern(modern) => modern.turn.as_ref(),
         }
     }
 

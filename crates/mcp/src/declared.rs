@@ -34,6 +34,11 @@ impl Declared {
         }
     }
 
+    /// Whether the client can be asked anything.
+    pub fn can_be_asked(self) -> bool {
+        self.forms || self.pages || self.sampling || self.roots
+    }
+
     /// Whether the client knows tasks as the stateless revision has them.
     pub fn has_tasks(self) -> bool {
         self.tasks

@@ -80,9 +80,10 @@ section! {
         max_reply_bytes: u64 = "67108864",
         /// Open connections of agents.
         connections: u64 = "10000",
-        /// Requests of one grant at a time, and its open streams.
+        /// Requests of one grant at a time, calls that wait for an answer of their client among them; and its open
+        /// streams.
         in_flight_per_grant: u64 = "256",
-        /// Requests to one server at a time.
+        /// Requests to one server at a time, calls that wait for an answer of their client among them.
         in_flight_per_server: u64 = "512",
         /// Processes of one server with a `command`: each session has its own. Beyond that, the one that was not used for
         /// longest is ended, and started again when its session is used.

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::All;
 use crate::Gateway;
 use crate::call::{Refusal, Trail};
-use crate::methods::discover::{Said, ask, speaks_modern};
+use crate::methods::discover::welcome;
 use crate::methods::initialize::{self, Shaken, has_tasks, say_initialized, shaken, start_time};
 use crate::methods::{pass, pool, subscribe};
 use crate::session::{Opening, Session};
@@ -29,13 +29,15 @@ pub(super) async fn of(gw: &Gateway, session: &Session, visit: &Visit) -> Result
         return Ok(part);
     }
     let opening = session.parts.opening(server);
-    let waiting = tokio::time::timeout(start_time(gw, visit), opening.lock());
-    let Ok(_one_at_a_time) = waiting.await else { return Err(Refusal::Upstream(SendError::Timeout)) };
+    let patience = start_time(gw, visit);
+    let until = tokio::time::Instant::now() + patience;
+    let unanswered = || Err(Refusal::Upstream(SendError::HandshakeTimeout(patience)));
+    let Ok(_one_at_a_time) = tokio::time::timeout_at(until, opening.lock()).await else { return unanswered() };
     if let Some(part) = open() {
         return Ok(part);
     }
-    let opening = tokio::time::timeout(start_time(gw, visit), opened(gw, session, visit));
-    let part = opening.await.unwrap_or(Err(Refusal::Upstream(SendError::Timeout)))?;
+    let opening = tokio::time::timeout_at(until, opened(gw, session, visit));
+    let part = opening.await.unwrap_or_else(|_| unanswered())?;
     session.parts.keep(server, Arc::clone(&part));
     let words = introduced(gw, session, visit, &part);
     let _ = tokio::time::timeout(gw.settings.connect_time, words).await;
@@ -99,10 +101,7 @@ async fn greeted(gw: &Gateway, session: &Session, visit: &Visit) -> Result<(Shak
         Err(fault) => fault,
     };
     let is_refused = matches!(fault, SendError::Status(400 | 404 | 405) | SendError::Unusable(_));
-    if is_refused
-        && let Ok(true) = speaks_modern(gw, visit).await
-        && let Said::Welcome(welcome) = ask(gw, visit).await?
-    {
+    if is_refused && let Ok(Some(welcome)) = welcome(gw, visit).await {
         return Ok((Shaken { link: Link::None, revision: session.revision(), welcome }, true));
     }
     Err(fault)

@@ -14,6 +14,7 @@ use super::{Permit, Progress, Resumption};
 use crate::Gateway;
 use crate::http::line::Line;
 use crate::methods::discover::{ask_anew, doubt};
+use crate::methods::lost::{Sent, may_be_lost, opened_again};
 use crate::methods::{initialize, server};
 use crate::session::{UnderWay, cancelled};
 use crate::telemetry::ClientSpan;
@@ -39,9 +40,13 @@ pub(crate) fn under_our_id(visit: &Visit, request: &Request<'_>, call: CallId, a
     };
     // INVARIANT: only a token that is there is replaced, so the rewrite cannot fail.
     let text = request.rewritten(&rewrite).unwrap_or_default();
-    let may_ask = matches!(request.method(), Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead);
     let outgoing = visit.addressed_about(Outgoing::request(text, call), method, about).within(hop);
-    Outgoing { may_ask, ..outgoing }
+    Outgoing { may_ask: may_ask(request.method()), ..outgoing }
+}
+
+/// Whether the upstream may ask the client something before it answers.
+pub(crate) fn may_ask(method: &Method<'_>) -> bool {
+    matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead)
 }
 
 /// How an exchange ended.
@@ -93,7 +98,7 @@ async fn forwarded(
     line: &mut Line,
 ) -> Result<(Ended, Option<Exchange>), SendError> {
     let Errand { gw, visit, .. } = errand;
-    let openings = visit.far_session().map(|session| session.openings());
+    let at = Sent::now(visit);
     let back = permit.way_back();
     let Some(sent) = attend(errand, line, gw.client.send(&visit.upstream, permit)).await else {
         return Ok((left(gw)?, None));
@@ -105,8 +110,8 @@ async fn forwarded(
         Err(_) => StatusCode::default(),
     };
     match status {
-        StatusCode::NOT_FOUND if openings.is_some() => {
-            Box::pin(initialize::again(gw, visit, openings)).await;
+        StatusCode::NOT_FOUND if at.is_some() => {
+            Box::pin(initialize::again(gw, visit, at.map(|at| at.openings))).await;
             Box::pin(doubt(gw, visit)).await;
             return Err(SendError::Forgotten);
         }
@@ -129,6 +134,13 @@ async fn forwarded(
         Err(SendError::Unusable(_)) if !status.is_success() => Err(SendError::Status(status.as_u16())),
         ended => ended,
     };
+    // It may have run all the same, so it is not sent again.
+    if may_be_lost(visit, status)
+        && let Some(at) = at
+        && Box::pin(opened_again(gw, visit, at)).await
+    {
+        return Err(SendError::Forgotten);
+    }
     let is_strange = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
     if is_strange {
         match heard(errand, &ended) {
@@ -194,7 +206,7 @@ pub(crate) async fn attend<T>(errand: &Errand<'_>, line: &mut Line, work: impl F
 }
 
 /// How it ends that we did not wait for the upstream.
-fn left(gw: &Gateway) -> Result<Ended, SendError> {
+pub(crate) fn left(gw: &Gateway) -> Result<Ended, SendError> {
     if gw.is_cut_off() { Err(SendError::Unusable("the gateway was stopped".to_owned())) } else { Ok(Ended::Cancelled) }
 }
 
@@ -243,8 +255,11 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
                 }
             }
             Ok(Said::Request(question)) if visit.crossing() == Crossing::ToSession => {
-                let may_pause = errand.may_pause && exchange.is_only_call();
-                if Box::pin(server::input(gw, visit, &question, may_pause)).await {
+                let why_not = match errand.may_pause {
+                    true => (!exchange.is_only_call()).then_some(server::NOBODYS),
+                    false => Some(server::NOT_HERE),
+                };
+                if Box::pin(server::input(gw, visit, &question, why_not)).await {
                     asked.push(message.clone());
                 }
             }
@@ -280,7 +295,8 @@ pub(crate) fn answer(visit: &Visit, message: &Bytes, id: &Id<'_>, limits: &Limit
     };
     let text = match visit.crossing() {
         Crossing::ToSession => as_stateless(&reply, id),
-        Crossing::None | Crossing::ToStateless => reply.with_id(id),
+        Crossing::ToStateless => as_in_session(&reply, id),
+        Crossing::None => reply.with_id(id),
     };
     Some((visit.upstream.secrets().cut(text.into()), outcome))
 }
@@ -301,6 +317,32 @@ fn as_stateless(reply: &Reply<'_>, id: &Id<'_>) -> String {
             _ => reply.with_id(id),
         },
     }
+}
+
+/// An answer to a request that stands alone as one of a session.
+fn as_in_session(reply: &Reply<'_>, id: &Id<'_>) -> String {
+    match reply.payload() {
+        Payload::Result(result) if let Some(plain) = without_complete(result) => reply.with_payload(id, &plain),
+        _ => reply.with_id(id),
+    }
+}
+
+/// A result without the word that it is one, which sessions do not have; none if it does not say it. Any other word says
+/// something that is known nowhere else.
+pub(crate) fn without_complete(result: &str) -> Option<String> {
+    if !result.contains("resultType") {
+        return None;
+    }
+    let limits = Limits { bytes: result.len(), ..Limits::REPLY };
+    let parts = gatelodge_json::split(result.as_bytes(), &limits).ok()?;
+    let own = parts.iter().find(|part| part.key == "resultType" && part.value == "\"complete\"")?;
+    let (before, after) = (result.get(..own.start)?, result.get(own.start + own.value.len()..)?);
+    let before = before.get(..before.rfind('"').and_then(|end| before.get(..end)?.rfind('"'))?)?;
+    // With the comma that parts it from the next member, or, for the last, from the one before.
+    Some(match after.trim_start().strip_prefix(',') {
+        Some(after) => format!("{before}{after}"),
+        None => format!("{}{after}", before.trim_end().trim_end_matches(',')),
+    })
 }
 
 /// What every result says in the stateless revision.
@@ -349,4 +391,27 @@ pub(crate) fn result_text(message: &Bytes, limits: &Limits) -> Result<Option<Byt
     let Payload::Result(result) = reply.payload() else { return Ok(None) };
     read(result.as_bytes(), limits).map_err(|_| unreadable())?;
     Ok(Some(message.slice_ref(result.as_bytes())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_loses_the_word_that_it_is_one_and_nothing_else() {
+        for (result, plain) in [
+            (r#"{"resultType":"complete"}"#, Some("{}")),
+            (r#"{"resultType":"complete","a":1.10}"#, Some(r#"{"a":1.10}"#)),
+            (r#"{ "a" : [1 ,2] , "resultType" : "complete" }"#, Some(r#"{ "a" : [1 ,2]  }"#)),
+            (
+                r#"{"a":{"resultType":"complete"},"resultType":"complete","b":2}"#,
+                Some(r#"{"a":{"resultType":"complete"},"b":2}"#),
+            ),
+            (r#"{"a":{"resultType":"complete"}}"#, None),
+            (r#"{"resultType":"vendor/odd"}"#, None),
+            ("{}", None),
+        ] {
+            assert_eq!(without_complete(result).as_deref(), plain, "{result}");
+        }
+    }
 }

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
 use gatelodge_json::{Kind, Limits, read};
-use gatelodge_mcp::bridge::quoted;
-use gatelodge_mcp::{Id, Request, ServerRequest};
+use gatelodge_mcp::bridge::{quoted, without_members};
+use gatelodge_mcp::{Id, Method, Request, ServerRequest};
 use gatelodge_store::{CallId, GrantId, ServerName};
 use sha2::{Digest, Sha256};
 
-use super::Facts;
+use super::{Facts, Room};
+use crate::methods::pool::Turn;
 use crate::session::Session;
 use crate::upstream::{Exchange, Secrets, Upstream};
 use crate::visit::Visit;
@@ -23,12 +24,18 @@ use crate::visit::Visit;
 /// Calls that wait, of all and of one grant.
 const MOST: usize = 1_024;
 const MOST_OF_GRANT: usize = 32;
+/// What a server is told that asks beyond that.
+pub(crate) const MOST_WAIT: &str = "32 calls of this grant wait for what their clients answer, or 1,024 of all grants, \
+    and no more may; ask again when one of them has ended";
+/// What part of its time a call that waits has to itself. Behind that it gives way to others: most likely nobody comes.
+const OWN_SHARE: u32 = 10;
 /// What a client's state begins with; one of an upstream never comes here.
 const PREFIX: &str = "gl-";
 /// Where a server with sessions may say in `_meta` how a question is called where requests stand alone.
 const INPUT_KEY: &str = "gatelodge/inputKey";
 /// The longest of such names.
 const MAX_KEY: usize = 64;
+
 /// A call that waits.
 #[derive(Debug)]
 pub(crate) struct Paused {
@@ -41,6 +48,10 @@ pub(crate) struct Paused {
     pub session: Arc<Session>,
     /// It is in use while the client thinks.
     pub _held: Arc<()>,
+    /// Nobody else is asked something in that session meanwhile.
+    pub turn: Option<Arc<Turn>>,
+    /// Its place among the requests in flight, until its client comes again.
+    pub room: Option<Room>,
     pub bond: Bond,
 }
 
@@ -105,7 +116,39 @@ pub(crate) struct PausedCalls {
     calls: Mutex<HashMap<String, (Paused, Instant)>>,
 }
 
+impl Paused {
+    pub fn is_of(&self, grant: &GrantId) -> bool {
+        self.bond.grant == *grant
+    }
+}
+
+/// What a request that comes again goes on with.
+#[derive(Debug)]
+pub(crate) struct Back {
+    pub session: Arc<Session>,
+    pub turn: Option<Arc<Turn>>,
+    pub room: Option<Room>,
+}
+
 impl PausedCalls {
+    /// What the call that a state stands for has: its client has come again. Its place in flight is taken from it.
+    pub fn back(&self, state: &str, bond: &Bond) -> Option<Back> {
+        let mut calls = self.lock();
+        let (paused, _) = calls.get_mut(state).filter(|(paused, _)| paused.bond == *bond)?;
+        let (session, turn) = (Arc::clone(&paused.session), paused.turn.clone());
+        Some(Back { session, turn, room: paused.room.take() })
+    }
+
+    /// Takes the call that waits for longest among some, if it has waited for so long that it gives way. `time` is what
+    /// calls have in all.
+    pub fn give_way(&self, time: Duration, is_one: impl Fn(&Paused) -> bool) -> Option<Paused> {
+        let mut calls = self.lock();
+        let ripe = Instant::now() + (time - time / OWN_SHARE);
+        let among = calls.iter().filter(|(_, (paused, until))| *until < ripe && is_one(paused));
+        let oldest = among.min_by_key(|(_, (_, until))| *until).map(|(state, _)| state.clone())?;
+        calls.remove(&oldest).map(|(paused, _)| paused)
+    }
+
     /// Whether one more of this grant may wait.
     pub fn has_room(&self, visit: &Visit) -> bool {
         let calls = self.lock();
@@ -166,7 +209,12 @@ fn said_key(asked: &ServerRequest<'_>) -> Option<String> {
 /// What a client is asked, as JSON.
 fn as_input(asked: &ServerRequest<'_>) -> String {
     let method = quoted(asked.method().name());
-    match asked.params() {
+    // A page has an id only in a session.
+    let page = asked.params().filter(|_| *asked.method() == Method::Elicit);
+    let page = page.and_then(|params| read(params.as_bytes(), &Limits::REPLY).ok());
+    let page = page.as_ref().filter(|page| page.root().get("elicitationId").is_some());
+    let plain = page.map(|page| without_members(page.root(), &["elicitationId"]));
+    match plain.as_deref().or(asked.params()) {
         Some(params) => format!(r#"{{"method":{method},"params":{params}}}"#),
         None => format!(r#"{{"method":{method}}}"#),
     }

@@ -5,6 +5,7 @@ use gatelodge_policy::is_always_allowed;
 
 use http::HeaderValue;
 
+use super::Refusal;
 use super::reserve::Reserved;
 use crate::methods::server::MayHear;
 use crate::trace::Hop;
@@ -49,9 +50,13 @@ impl Permit {
     }
 
     /// For telling an upstream that the client is not asked.
-    pub fn to_decline(visit: &Visit, asked: &Id<'_>) -> Self {
-        let words = "the client does not take this request";
-        let answer = error(Some(asked), code::METHOD_NOT_FOUND, words, None);
+    pub fn to_decline(visit: &Visit, asked: &Id<'_>, why: &Refusal) -> Self {
+        let (code, words) = match why {
+            // It would take the request, but not now, or not so.
+            Refusal::Full(words) => (code::INTERNAL_ERROR, *words),
+            _ => (code::METHOD_NOT_FOUND, "the client does not take this request"),
+        };
+        let answer = error(Some(asked), code, words, None);
         Self { outgoing: visit.addressed(Outgoing::note(answer)) }
     }
 

@@ -19,6 +19,8 @@ pub(crate) enum Refusal {
     ApprovalUnavailable(Question),
     /// Too much is in flight.
     Busy(&'static str),
+    /// The same in words that say what to do.
+    Full(&'static str),
     /// Something has more bytes than are taken.
     TooLarge(&'static str, usize),
     /// Head and body do not say the same.
@@ -44,13 +46,13 @@ impl Refusal {
             Self::Denied(reason) => reason.code.as_str(),
             Self::Exhausted { .. } => Code::Limit.as_str(),
             Self::ApprovalUnavailable(_) => "approval_unavailable",
-            Self::Busy(_) => "busy",
+            Self::Busy(_) | Self::Full(_) => "busy",
             Self::Misfit(_) | Self::Unaddressed | Self::TooLarge(..) => "rejected",
             Self::Store(_) => "store_unavailable",
             Self::Unlisted(_) => "upstream_unreachable",
             Self::Handshake(error) | Self::Unanswered(error) | Self::Upstream(error) => match error {
                 SendError::NotSent(_) => "upstream_unreachable",
-                SendError::Timeout => "upstream_timeout",
+                SendError::Timeout | SendError::HandshakeTimeout(_) => "upstream_timeout",
                 SendError::Gone(_)
                 | SendError::Unusable(_)
                 | SendError::Status(_)
@@ -66,7 +68,7 @@ impl Refusal {
             Self::Denied(reason) => reason.rule.as_deref(),
             Self::Exhausted { charge, .. } => Some(charge.rule()),
             Self::ApprovalUnavailable(question) => Some(&question.rule),
-            Self::Busy(_) | Self::TooLarge(..) | Self::Misfit(_) | Self::Unaddressed => None,
+            Self::Busy(_) | Self::Full(_) | Self::TooLarge(..) | Self::Misfit(_) | Self::Unaddressed => None,
             Self::Store(_) => None,
             Self::Unlisted(_) | Self::Handshake(_) | Self::Unanswered(_) | Self::Upstream(_) => None,
         }
@@ -101,11 +103,12 @@ impl Refusal {
     pub fn text(&self, call: &str) -> String {
         let who = match self {
             Self::Denied(_) | Self::Exhausted { .. } | Self::ApprovalUnavailable(_) => "POLICY DENIED",
-            Self::Busy(_) | Self::TooLarge(..) | Self::Misfit(_) | Self::Unaddressed | Self::Store(_) => "GATEWAY",
+            Self::Busy(_) | Self::Full(_) | Self::TooLarge(..) => "GATEWAY",
+            Self::Misfit(_) | Self::Unaddressed | Self::Store(_) => "GATEWAY",
             Self::Unlisted(_) | Self::Handshake(_) | Self::Unanswered(_) | Self::Upstream(_) => "UPSTREAM",
         };
         let call = match self {
-            Self::Busy(_) | Self::Store(_) => format!("; quote call {call}"),
+            Self::Busy(_) | Self::Full(_) | Self::Store(_) => format!("; quote call {call}"),
             _ if who == "UPSTREAM" => format!("; quote call {call}"),
             _ => String::new(),
         };
@@ -125,6 +128,7 @@ impl Refusal {
                 format!("a person has to agree to this call{why}, and this gateway has no approvals; nothing was sent")
             }
             Self::Busy(what) => format!("too many {what}; try again when some have ended"),
+            Self::Full(words) => (*words).to_owned(),
             Self::TooLarge(what, max) => format!("{what} has more than {max} bytes"),
             Self::Misfit(misfit) => misfit.message.clone(),
             Self::Unaddressed => "the message refers to nothing that is under way".to_owned(),
@@ -133,11 +137,14 @@ impl Refusal {
             Self::Handshake(error @ SendError::NotSent(_)) | Self::Unanswered(error @ SendError::NotSent(_)) => {
                 format!("{}; nothing was sent", words(error))
             }
+            Self::Handshake(error @ SendError::HandshakeTimeout(_)) => format!("{error}; nothing else was sent"),
             Self::Handshake(error) => {
                 format!("the handshake with the server failed: {}; nothing else was sent", words(error))
             }
             Self::Unanswered(error) => words(error),
-            Self::Upstream(error @ SendError::NotSent(_)) => format!("{}; the call was not sent", words(error)),
+            Self::Upstream(error @ (SendError::NotSent(_) | SendError::HandshakeTimeout(_))) => {
+                format!("{}; the call was not sent", words(error))
+            }
             Self::Upstream(error) => format!("{}; the call may have run", words(error)),
         }
     }
@@ -177,7 +184,7 @@ fn words(error: &SendError) -> String {
         SendError::Timeout => "the server did not answer in time".to_owned(),
         SendError::Gone(_) => "the server's answer did not come whole".to_owned(),
         SendError::Unusable(why) => why.clone(),
-        SendError::Forgotten | SendError::Undeclared { .. } => error.to_string(),
+        SendError::HandshakeTimeout(_) | SendError::Forgotten | SendError::Undeclared { .. } => error.to_string(),
         SendError::Status(status @ (401 | 403)) => {
             format!("the server does not take the credential that it was sent (HTTP status {status})")
         }

@@ -136,6 +136,11 @@ impl Line {
         self.room = Some(room);
     }
 
+    /// Gives the request's place to somebody else.
+    pub fn give_room(&mut self) -> Option<Room> {
+        self.room.take()
+    }
+
     /// Takes a place among the requests in flight, unless the request has one.
     ///
     /// # Errors

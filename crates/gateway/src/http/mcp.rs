@@ -283,6 +283,7 @@ fn modern_side(headers: &HeaderMap, message: &Message<'_>, spoken: &[Revision]) 
             wants_log: false,
             params: None,
             far: None,
+            turn: None,
             calls: None,
         });
     };
@@ -294,7 +295,7 @@ fn modern_side(headers: &HeaderMap, message: &Message<'_>, spoken: &[Revision]) 
     let (client, declared) =
         (ClientInfo::of(request.meta().client_info()), Declared::of(request.meta().client_capabilities()));
     let wants_log = request.meta().log_level().is_some();
-    Ok(Modern { revision, client, declared, wants_log, params, far: None, calls: None })
+    Ok(Modern { revision, client, declared, wants_log, params, far: None, turn: None, calls: None })
 }
 
 async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {

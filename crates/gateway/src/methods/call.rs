@@ -14,11 +14,12 @@ use http::StatusCode;
 
 use self::journey::Journey;
 use self::judge::{hidden, judge, not_sent, offered};
-use super::{crossing, initialize, subscribe, tasks};
+use super::{crossing, initialize, pool, subscribe, tasks};
 use crate::Gateway;
-use crate::call::{Bond, Facts, Paused, Progress, Refusal, Reserved, Trail, mirrored, take};
+use crate::call::{Bond, Errand, Facts, Paused, Progress, Refusal, Reserved, Trail, attend, left, mirrored, take};
 use crate::http::line::Line;
 use crate::http::reply;
+use crate::session::UnderWay;
 use crate::upstream::{Exchange, SendError};
 use crate::visit::{Crossing, Visit};
 
@@ -136,10 +137,18 @@ async fn walk(
     trail: &mut Trail,
     line: &mut Line,
 ) -> Result<Carried, Stop> {
+    let back = back(gw, visit, request, facts, line);
     line.take_room(visit, request.method())?;
     crossing::carried(visit, request)?;
-    initialize::reopen_if_over(gw, visit).await;
     let entry = visit.calls().and_then(|calls| calls.begin(request.id(), trail.call()));
+    let under_way = entry.as_ref().map(|entry| entry.under_way.as_ref());
+    let apart = match back {
+        None if state_of(visit, request).is_none() => apart(gw, visit, request, (&*trail, under_way), line).await?,
+        back => Some(back),
+    };
+    let Some(apart) = apart else { return Ok(Carried::Cancelled) };
+    let visit = apart.as_ref().unwrap_or(visit);
+    initialize::reopen_if_over(gw, visit).await;
     let _held = visit.far_session().map(|session| session.hold());
     let offer = offered(gw, visit, facts, trail, line).await?;
     let (fingerprint, category) = facts.definition(offer.as_deref());
@@ -159,7 +168,7 @@ async fn walk(
         visit,
         request,
         facts,
-        under_way: entry.as_ref().map(|entry| entry.under_way.as_ref()),
+        under_way,
         progress: Progress::of(request).map(Arc::new),
         params,
         reserved: &reserved,
@@ -182,6 +191,47 @@ async fn walk(
             Err(Stop { refusal: fault.into(), left: Left::Outcome(outcome) })
         }
     }
+}
+
+/// The visit by the session in which a call waits with which the request goes on, in that call's place in flight.
+fn back(gw: &Gateway, visit: &Visit, request: &Request<'_>, facts: &Facts<'_>, line: &mut Line) -> Option<Visit> {
+    let back = gw.paused.back(&state_of(visit, request)?, &Bond::of(visit, request, facts))?;
+    if let Some(room) = back.room {
+        line.hold(room);
+    }
+    Some(visit.by(back.session, back.turn))
+}
+
+/// The visit by a session that the call has to itself, where it needs one. None if its caller does not wait for that.
+async fn apart(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    (trail, under_way): (&Trail, Option<&UnderWay>),
+    line: &mut Line,
+) -> Result<Option<Option<Visit>>, Refusal> {
+    let errand = Errand {
+        gw,
+        visit,
+        call: trail.call(),
+        progress: None,
+        under_way,
+        is_only_asking: false,
+        is_callers: true,
+        may_pause: false,
+    };
+    match attend(&errand, line, pool::apart(gw, visit, request)).await {
+        Some(apart) => apart.map(Some),
+        None => left(gw).map(|_| None).map_err(|_| SendError::NotSent("the gateway was stopped".to_owned()).into()),
+    }
+}
+
+/// What a client brings back that was asked in the middle of a call.
+fn state_of(visit: &Visit, request: &Request<'_>) -> Option<String> {
+    let state = request.params()?.get("requestState");
+    // An upstream that takes requests which stand alone gave its own state, and knows it.
+    let state = state.filter(|_| visit.crossing() == Crossing::ToSession)?;
+    Some(state.as_str().unwrap_or_default().into_owned())
 }
 
 /// Takes what a call costs. Who only observes is kept from nothing by a limit, and what goes on was paid for when it began.
@@ -234,13 +284,11 @@ fn resumed(
     request: &Request<'_>,
     facts: &Facts<'_>,
 ) -> Result<Option<Box<Paused>>, Refusal> {
-    let state = request.params().and_then(|params| params.get("requestState"));
-    // An upstream that takes requests which stand alone gave its own state, and knows it.
-    let Some(state) = state.filter(|_| visit.crossing() == Crossing::ToSession) else { return Ok(None) };
-    let state = state.as_str().unwrap_or_default();
+    let Some(state) = state_of(visit, request) else { return Ok(None) };
     let paused = gw.paused.take(&state, &Bond::of(visit, request, facts));
     paused.map(|paused| Some(Box::new(paused))).ok_or_else(|| {
-        let what = "the request state is not of this request, was used, or is too old; send the request without it";
+        let what = "the request state is not of this request, was used, is too old, or its call made room for another; \
+            send the request without it";
         Refusal::Misfit(Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what))
     })
 }

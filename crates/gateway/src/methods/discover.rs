@@ -35,22 +35,46 @@ pub(crate) async fn speaks_modern(gw: &Gateway, visit: &Visit) -> Result<bool, S
     if let Some(known) = visit.upstream.speaks_modern() {
         return Ok(known);
     }
-    let asking = tokio::time::timeout(gw.settings.connect_time * 2, ask(gw, visit));
-    let answer = match asking.await.unwrap_or(Err(SendError::Timeout)) {
-        // What a server says that does not know such requests.
-        Err(SendError::Status(400 | 404 | 405)) => false,
-        // A bad moment is no verdict; the next client asks again.
-        Err(SendError::Status(_) | SendError::Gone(_)) => return Ok(false),
-        // A process that is silent, or slow to start: asking again would cost every client as much.
-        Err(SendError::Timeout) if visit.upstream.is_child() => false,
-        Err(fault) => return Err(fault),
-        Ok(said) => !matches!(said, Said::NotStateless),
+    Ok(!matches!(probed(gw, visit).await?, Said::NotStateless))
+}
+
+/// What the upstream says of itself, if it takes stateless requests. One of which that is not known is asked once for
+/// both.
+pub(crate) async fn welcome(gw: &Gateway, visit: &Visit) -> Result<Option<Bytes>, SendError> {
+    let known = |said: Said| match said {
+        Said::Welcome(welcome) => Some(welcome),
+        Said::Refused | Said::NotStateless => None,
     };
-    visit.upstream.set_speaks_modern(answer);
-    if !answer {
+    if visit.upstream.speaks_modern().is_none() {
+        let _one_at_a_time = visit.upstream.probing.lock().await;
+        if visit.upstream.speaks_modern().is_none() {
+            return probed(gw, visit).await.map(known);
+        }
+    }
+    match visit.upstream.speaks_modern() {
+        Some(false) => Ok(None),
+        _ => ask(gw, visit).await.map(known),
+    }
+}
+
+/// Asks how the upstream speaks, and notes that.
+async fn probed(gw: &Gateway, visit: &Visit) -> Result<Said, SendError> {
+    let said = match ask(gw, visit).await {
+        // What a server says that does not know such requests.
+        Err(SendError::Status(400 | 404 | 405)) => Said::NotStateless,
+        // A bad moment is no verdict; the next client asks again.
+        Err(SendError::Status(_) | SendError::Gone(_)) => return Ok(Said::NotStateless),
+        // A process that is silent, or slow to start: asking again would cost every client as much.
+        Err(SendError::HandshakeTimeout(_)) if visit.upstream.is_child() => Said::NotStateless,
+        Err(fault) => return Err(fault),
+        Ok(said) => said,
+    };
+    let speaks_modern = !matches!(said, Said::NotStateless);
+    visit.upstream.set_speaks_modern(speaks_modern);
+    if !speaks_modern {
         visit.upstream.end_shared_child();
     }
-    Ok(answer)
+    Ok(said)
 }
 
 /// The upstream answers like one that does not know how it is spoken to. So it is asked anew, and a session that rests on
@@ -88,8 +112,9 @@ pub(crate) enum Said {
 /// Asks the upstream what it says of itself. One that names other revisions than ours is asked once more, if it names
 /// one that we speak, too.
 pub(crate) async fn ask(gw: &Gateway, visit: &Visit) -> Result<Said, SendError> {
-    let asking = ask_at_leisure(gw, visit);
-    tokio::time::timeout(gw.settings.connect_time * 2, asking).await.unwrap_or(Err(SendError::Timeout))
+    let patience = gw.settings.connect_time * 2;
+    let asking = tokio::time::timeout(patience, ask_at_leisure(gw, visit));
+    asking.await.unwrap_or(Err(SendError::HandshakeTimeout(patience)))
 }
 
 async fn ask_at_leisure(gw: &Gateway, visit: &Visit) -> Result<Said, SendError> {

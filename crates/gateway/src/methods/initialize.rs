@@ -11,7 +11,7 @@ use gatelodge_mcp::{Era, Id, Message, Method, Request, Revision, read_message};
 use gatelodge_store::Outcome;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::discover::{Said, ask, speaks_modern};
+use super::discover::welcome;
 use super::pass::{exchanged, fail_by};
 use super::server::tell;
 use super::subscribe;
@@ -32,14 +32,13 @@ const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialize
 
 /// Opens a session.
 pub(crate) async fn initialize(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
-    let room = match place(gw, visit, request.text().len()).await {
-        Ok(room) => room,
-        Err(refusal) => {
-            line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
-            return gw.refuse(&mut trail, &refusal).await;
-        }
+    let patience = handshake_time(gw, visit);
+    let opening = async {
+        let room = place(gw, visit, request.text().len()).await?;
+        opened(gw, visit, request, &trail, room, &mut line).await
     };
-    match opened(gw, visit, request, &trail, room, &mut line).await {
+    let opened = tokio::time::timeout(patience, opening).await;
+    match opened.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(patience)))) {
         Ok((text, outcome)) => {
             line.finish(text).await;
             gw.write(trail.outcome(outcome, None)).await;
@@ -73,18 +72,16 @@ async fn opened(
     room: OwnedSemaphorePermit,
     line: &mut Line,
 ) -> Result<(Bytes, Outcome), Refusal> {
-    let patience = if visit.upstream.is_child() { START_TIME } else { gw.settings.call_time };
-    let exchanging = tokio::time::timeout(patience, exchanged(gw, visit, request, trail, line));
-    let exchanged = exchanging.await.unwrap_or(Err(SendError::Timeout));
+    let exchanged = exchanged(gw, visit, request, trail, line).await.map_err(|fault| match fault {
+        SendError::Timeout => SendError::HandshakeTimeout(gw.settings.call_time),
+        other => other,
+    });
     let is_refused = is_refused(&exchanged, gw);
     // It may have learned to take requests that stand alone since it was asked.
     if is_refused && visit.upstream.speaks_modern() == Some(false) {
         visit.upstream.forget_era();
     }
-    if is_refused
-        && let Ok(true) = speaks_modern(gw, visit).await
-        && let Said::Welcome(welcome) = ask(gw, visit).await?
-    {
+    if is_refused && let Ok(Some(welcome)) = welcome(gw, visit).await {
         drop(exchanged);
         return welcomed(gw, visit, request, welcome, room, line).await;
     }
@@ -219,7 +216,13 @@ pub(crate) fn start_time(gw: &Gateway, visit: &Visit) -> Duration {
     if visit.upstream.is_child() { START_TIME } else { gw.settings.connect_time * 2 }
 }
 
+/// How long all of it may take until a client has a session, whatever has to be asked and waited for.
+pub(crate) fn handshake_time(gw: &Gateway, visit: &Visit) -> Duration {
+    if visit.upstream.is_child() { START_TIME } else { gw.settings.connect_time * 4 }
+}
+
 async fn open_again(gw: &Gateway, visit: &Visit, session: &Session) {
+    make_room_for_child(gw, visit).await;
     match shaken(gw, visit, session.handshake()).await {
         Ok(Shaken { link, revision, welcome }) if revision == session.revision() => {
             session.set_link(link);
@@ -256,11 +259,7 @@ pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &Visit) {
     let openings = session.openings();
     let link = session.link();
     if link.is_over() || !link.is_of(&visit.upstream) {
-        Box::pin(async {
-            make_room_for_child(gw, visit).await;
-            again(gw, visit, Some(openings)).await;
-        })
-        .await;
+        Box::pin(again(gw, visit, Some(openings))).await;
     }
 }
 

@@ -7,7 +7,7 @@ use gatelodge_json::{Kind, Limits, Value, read};
 use gatelodge_mcp::bridge::{Retry, quoted, with_members, without_members};
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{
-    Era, Message, Method, Outcome, Request, Upstream as Said, code, read_message, read_upstream, result,
+    Era, Message, Method, Outcome, Request, Upstream as Said, code, error, read_message, read_upstream, result,
 };
 use gatelodge_store::CallId;
 use http::StatusCode;
@@ -39,6 +39,8 @@ pub(crate) fn paused(errand: &Errand<'_>, asked: &[Bytes], exchange: Exchange, b
         upstream: Arc::clone(&visit.upstream),
         session: Arc::clone(visit.far_session()?),
         _held: visit.far_session()?.hold(),
+        turn: visit.turn().cloned(),
+        room: None,
         bond,
     })
 }
@@ -143,6 +145,7 @@ pub(crate) async fn answered(
     visit: &Visit,
     request: &Request<'_>,
     mut paused: Paused,
+    line: &mut Line,
 ) -> Result<Result<Exchange, String>, SendError> {
     let mut open = Vec::new();
     for question in paused.questions {
@@ -163,6 +166,7 @@ pub(crate) async fn answered(
         return Ok(Ok(paused.exchange));
     }
     paused.questions = open;
+    paused.room = line.give_room();
     let unusable = |_| SendError::Unusable("the client cannot be asked".to_owned());
     let text = gw.paused.keep(paused, gw.settings.answer_time).map_err(unusable)?;
     Ok(Err(result(request.id(), &text)))
@@ -314,14 +318,40 @@ impl Gateway {
         self.paused.overdue().into_iter().for_each(|paused| self.cancel(paused));
     }
 
+    /// Whether one more call of a grant may wait for its client. Where as many wait as may, the one that waits for longest
+    /// gives way, if most likely nobody comes.
+    pub(crate) fn has_room_to_wait(&self, visit: &Visit) -> bool {
+        if !self.paused.has_room(visit) {
+            self.give_way(|paused| paused.is_of(&visit.grant.config.id));
+        }
+        self.paused.has_room(visit)
+    }
+
+    /// Ends the call that waits for longest among some, if it has waited long enough.
+    pub(crate) fn give_way(&self, is_one: impl Fn(&Paused) -> bool) {
+        if let Some(paused) = self.paused.give_way(self.settings.answer_time, is_one) {
+            self.cancel(paused);
+        }
+    }
+
     /// Ends a call that nobody goes on with. Nobody waits until its server has heard of it.
     pub(crate) fn cancel(&self, paused: Paused) {
         let Some(gw) = self.own() else { return };
         let task = Arc::clone(&gw);
         gw.spawn(async move {
-            let Paused { call, upstream, session, exchange, .. } = paused;
+            let Paused { call, upstream, session, exchange, questions, turn, .. } = paused;
             drop(exchange);
             task.tell_cancelled(&upstream, &session, call).await;
+            // One that does not heed that would wait for ever, and others are asked for in the same place.
+            for question in questions.into_iter().filter(|_| matches!(session.link(), Link::Child(_) | Link::Sse(_))) {
+                let words = "nobody answers this any more; its call was cancelled";
+                let mut outgoing = Outgoing::note(error(Some(&question.id), code::INTERNAL_ERROR, words, None));
+                outgoing.link = session.link();
+                outgoing.revision = session.spoken_in_head();
+                let sending = task.client.send(&upstream, Permit::of_answer(&question.id, outgoing));
+                let _ = tokio::time::timeout(task.settings.connect_time, sending).await;
+            }
+            drop(turn);
         });
     }
 

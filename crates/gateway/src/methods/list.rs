@@ -16,7 +16,10 @@ use http::StatusCode;
 use super::offer::offered;
 use super::pass::fail;
 use crate::Gateway;
-use crate::call::{COMPLETE, Ended, Errand, Permit, Progress, Refusal, Trail, answer, forward, result_text, status_of};
+use crate::call::{
+    COMPLETE, Ended, Errand, Permit, Progress, Refusal, Trail, answer, forward, result_text, status_of,
+    without_complete,
+};
 use crate::classes::Categories;
 use crate::http::line::Line;
 use crate::http::reply;
@@ -296,7 +299,8 @@ fn filtered(
     let list = edit_list(documents.first()?.root(), member, &entries, caching)?;
     Some(match visit.crossing() {
         Crossing::ToSession => with_members(&list, &[COMPLETE]),
-        Crossing::None | Crossing::ToStateless => list,
+        Crossing::ToStateless => without_complete(&list).unwrap_or(list),
+        Crossing::None => list,
     })
 }
 

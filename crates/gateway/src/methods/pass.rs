@@ -21,11 +21,23 @@ use crate::visit::{Crossing, Visit};
 pub(crate) async fn request(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
     match sent(gw, visit, request, &trail, &mut line).await {
         Ok((status, text, outcome, mut exchange)) => {
+            if outcome == Outcome::Ok {
+                note_level(visit, request);
+            }
             line.finish_with(status, text).await;
             gw.write(trail.outcome(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(gw).await;
         }
         Err(fault) => fail(gw, request.id(), &mut trail, fault, line).await,
+    }
+}
+
+/// Notes which log messages the client wants, for a server that forgets the session.
+fn note_level(visit: &Visit, request: &Request<'_>) {
+    let level = request.params().filter(|_| *request.method() == Method::SetLevel);
+    let level = level.and_then(|params| params.get("level")?.as_str());
+    if let Some((session, level)) = visit.far_session().zip(level) {
+        session.note_level(&level);
     }
 }
 
@@ -192,7 +204,8 @@ fn response(
             if is_input(&method)
                 && let Err(refusal) = may_be_answered(gw, visit, &method, trail)
             {
-                return Err(Box::new((refusal, Permit::to_decline(visit, &asked))));
+                let permit = Permit::to_decline(visit, &asked, &refusal);
+                return Err(Box::new((refusal, permit)));
             }
             if let Answer::Result(result) = said.outcome()
                 && let Some(task) = made_task(result.raw(), Era::Legacy)

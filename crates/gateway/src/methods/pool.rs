@@ -1,8 +1,12 @@
 //! Sessions of ours at upstreams that want one, for clients whose requests stand alone: one for each grant and for what
-//! its clients can do, so that an upstream asks no client for more than it has declared.
+//! its clients can do, so that an upstream asks no client for more than it has declared; and some more where that alone
+//! tells to which call a question belongs.
+
+mod turns;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::Value;
@@ -11,13 +15,19 @@ use gatelodge_mcp::{Declared, Method, Request, Revision};
 use gatelodge_store::{GrantId, ServerName};
 use sha2::{Digest, Sha256};
 
+use self::turns::{NO_TURN, Row, Slot};
 use super::discover::speaks_modern;
-use super::initialize::{Shaken, place, say_initialized, shaken, start_time};
+use super::initialize::{Shaken, handshake_time, place, say_initialized, shaken, start_time};
 use crate::Gateway;
-use crate::call::{Permit, Refusal, own_answer};
+use crate::call::{Permit, Refusal, may_ask, own_answer};
 use crate::session::{ClientInfo, Opening, Session};
-use crate::upstream::{Outgoing, SendError};
+use crate::upstream::{Link, Outgoing, SendError};
 use crate::visit::{Modern, Side, Visit};
+
+pub(crate) use self::turns::Turn;
+
+/// A session that no call has had to itself for so long is ended, but for the one that all share.
+const OUT_OF_USE: Duration = Duration::from_secs(60);
 
 /// Who shares a session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -28,29 +38,64 @@ struct Key {
     declared: [u8; 32],
 }
 
-/// A place for one session: the id of the one that is open. Whoever holds it opens it.
-type Slot = Arc<tokio::sync::Mutex<Option<Box<str>>>>;
+/// What a client says of itself with a request, by which it shares sessions.
+struct Words<'r> {
+    key: Key,
+    capabilities: String,
+    info: Option<Value<'r>>,
+    level: Option<String>,
+}
+
+impl<'r> Words<'r> {
+    fn of(visit: &Visit, request: &'r Request<'_>) -> Self {
+        let meta = request.meta();
+        let capabilities = meta.client_capabilities().map_or_else(|| "{}".to_owned(), shared_capabilities);
+        let level = meta.log_level().map(|level| level.to_string());
+        let mut hash = Sha256::new();
+        hash.update(&capabilities);
+        hash.update([0]);
+        hash.update(level.as_deref().unwrap_or_default());
+        let (grant, server) = (visit.grant.config.id.clone(), visit.upstream.name().clone());
+        let key = Key { grant, server, declared: hash.finalize().into() };
+        Self { key, capabilities, info: meta.client_info(), level }
+    }
+}
 
 /// The sessions that are shared.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    slots: Mutex<HashMap<Key, Slot>>,
+    rows: Mutex<HashMap<Key, Arc<Row>>>,
 }
 
 impl Pool {
-    fn slot(&self, key: Key) -> Slot {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(slots.entry(key).or_default())
+    fn row(&self, key: &Key) -> Arc<Row> {
+        Arc::clone(self.lock().entry(key.clone()).or_default())
     }
 
     /// Forgets places whose session is over.
     pub fn sweep(&self, is_open: impl Fn(&str, &GrantId, &ServerName) -> bool) {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.retain(|key, slot| match slot.try_lock() {
-            Ok(id) => id.as_ref().is_some_and(|id| is_open(id, &key.grant, &key.server)),
+        self.lock().retain(|key, row| match row.first().try_lock() {
+            Ok(id) => row.is_in_use() || id.as_ref().is_some_and(|id| is_open(id, &key.grant, &key.server)),
             // Somebody is opening it.
             Err(_) => true,
         });
+    }
+
+    /// Gives up sessions that calls had to themselves, and that nobody uses; gives their ids.
+    fn give_up(&self, is_unused: impl Fn(&str) -> bool) -> Vec<Box<str>> {
+        self.lock().values().flat_map(|row| row.give_up(&is_unused)).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Row>>> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Gateway {
+    /// Ends sessions that calls had to themselves, and that nobody uses any more: each is a process or a connection.
+    pub(crate) fn end_spare_sessions(&self) {
+        let ids = self.pool.give_up(|id| self.sessions.is_out_of_use(id, OUT_OF_USE));
+        ids.iter().for_each(|id| self.sessions.remove(id));
     }
 }
 
@@ -68,64 +113,98 @@ pub(crate) async fn joined(
         if speaks_modern(gw, visit).await? {
             return Ok(side);
         }
-        let far = session_for(gw, visit, request).await?;
+        let words = Words::of(visit, request);
+        let row = gw.pool.row(&words.key);
+        let far = session_in(gw, visit, row.first(), &words, None).await?;
         Ok(Modern { far: Some(far), ..side })
     };
     // Many may wait for one that asks a server which hangs; none of them for all that were before it.
-    let patience = start_time(gw, visit) * 2;
-    tokio::time::timeout(patience, joining).await.unwrap_or(Err(Refusal::Upstream(SendError::Timeout)))
+    let patience = handshake_time(gw, visit);
+    let joined = tokio::time::timeout(patience, joining).await;
+    joined.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(patience))))
 }
 
-async fn session_for(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Result<Arc<Session>, Refusal> {
-    let (meta, grant, server) = (request.meta(), &visit.grant.config.id, visit.upstream.name());
-    let capabilities = meta.client_capabilities().map_or_else(|| "{}".to_owned(), shared_capabilities);
-    let level = meta.log_level();
-    let mut hash = Sha256::new();
-    hash.update(&capabilities);
-    hash.update([0]);
-    hash.update(level.as_deref().unwrap_or_default());
-    let key = Key { grant: grant.clone(), server: server.clone(), declared: hash.finalize().into() };
-    let slot = gw.pool.slot(key);
+/// The same visit by a session that the call has to itself, where the upstream may ask something in its middle and
+/// nothing else would tell that it asks for this one. None where the session that is shared will do.
+///
+/// # Errors
+/// As many as may have one.
+pub(crate) async fn apart(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Result<Option<Visit>, Refusal> {
+    let Side::Modern(side) = &visit.side else { return Ok(None) };
+    // Over HTTP each call has a stream of its own.
+    let is_one_stream = |far: &&Arc<Session>| matches!(far.link(), Link::Child(_) | Link::Sse(_));
+    let Some(shared) = side.far.as_ref().filter(is_one_stream) else { return Ok(None) };
+    if !may_ask(request.method()) || !side.declared.can_be_asked() {
+        return Ok(None);
+    }
+    let words = Words::of(visit, request);
+    let row = gw.pool.row(&words.key);
+    let make_room = || gw.give_way(|paused| paused.turn.as_ref().is_some_and(|turn| turn.is_of(&row)));
+    let turn = row.turn(gw.settings.call_time, make_room).await.ok_or(Refusal::Full(NO_TURN))?;
+    let beside = (!turn.is_first()).then_some(&**shared);
+    let far = session_in(gw, visit, turn.slot(), &words, beside).await.map_err(not_sent)?;
+    Ok(Some(visit.by(far, Some(Arc::new(turn)))))
+}
+
+/// What could not be opened was not sent to.
+fn not_sent(refusal: Refusal) -> Refusal {
+    match refusal {
+        Refusal::Upstream(fault) => SendError::NotSent(fault.to_string()).into(),
+        other => other,
+    }
+}
+
+/// The session of a place, which is opened if there is none; beside the one that is shared, if it is not that.
+async fn session_in(
+    gw: &Gateway,
+    visit: &Visit,
+    slot: &Slot,
+    words: &Words<'_>,
+    shared: Option<&Session>,
+) -> Result<Arc<Session>, Refusal> {
+    let (grant, server) = (&visit.grant.config.id, visit.upstream.name());
     let mut open = slot.lock().await;
     if let Some(session) = open.as_deref().and_then(|id| gw.sessions.find(id, grant, Some(server))) {
         return Ok(session);
     }
-    let opening = opened(gw, visit, &capabilities, meta.client_info(), level.is_some());
-    let session = tokio::time::timeout(start_time(gw, visit), opening)
+    let patience = start_time(gw, visit);
+    let session = tokio::time::timeout(patience, opened(gw, visit, words, shared))
         .await
-        .unwrap_or(Err(Refusal::Upstream(SendError::Timeout)))
+        .unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(patience))))
         .inspect_err(|_| visit.upstream.forget_era())?;
     // Found by the next from now on: what is said below may take its time, and must not leave a session behind.
     *open = Some(session.id().into());
-    let words = introduced(gw, visit.through(Arc::clone(&session)), level.as_deref());
-    let _ = tokio::time::timeout(gw.settings.connect_time, words).await;
+    let introducing = introduced(gw, visit.through(Arc::clone(&session)), words.level.as_deref());
+    let _ = tokio::time::timeout(gw.settings.connect_time, introducing).await;
     Ok(session)
 }
 
 async fn opened(
     gw: &Gateway,
     visit: &Visit,
-    capabilities: &str,
-    info: Option<Value<'_>>,
-    takes_log: bool,
+    words: &Words<'_>,
+    shared: Option<&Session>,
 ) -> Result<Arc<Session>, Refusal> {
-    let handshake = handshake(capabilities, info);
+    let handshake = handshake(&words.capabilities, words.info);
     let room = place(gw, visit, handshake.len()).await?;
     let Shaken { link, revision, welcome } = shaken(gw, visit, &handshake).await?;
     let opening = Opening {
         grant: visit.grant.config.id.clone(),
         server: Some(visit.upstream.name().clone()),
         revision,
-        client: ClientInfo::of(info),
+        client: ClientInfo::of(words.info),
         handshake,
         welcome,
         link,
         room,
         is_far_stateless: false,
-        takes_log,
+        takes_log: words.level.is_some(),
     };
-    let session = Session::new(opening).and_then(|session| gw.sessions.insert(session));
-    session.ok_or(Refusal::Busy("sessions"))
+    let session = Session::new(opening).map(|session| match shared {
+        Some(shared) => session.beside(shared),
+        None => session,
+    });
+    session.and_then(|session| gw.sessions.insert(session)).ok_or(Refusal::Busy("sessions"))
 }
 
 /// Says what is said first in a session.
@@ -164,6 +243,15 @@ pub(crate) async fn set_level(gw: &Gateway, visit: &Visit, level: &str) {
 }
 
 impl Visit {
+    /// The same visit of a client without a session, by another session of ours.
+    pub fn by(&self, far: Arc<Session>, turn: Option<Arc<Turn>>) -> Self {
+        let mut visit = self.clone();
+        if let Side::Modern(side) = &mut visit.side {
+            (side.far, side.turn) = (Some(far), turn);
+        }
+        visit
+    }
+
     /// The same visit, to go through a session of ours.
     pub fn through(&self, session: Arc<Session>) -> Self {
         let side = Modern {
@@ -173,6 +261,7 @@ impl Visit {
             wants_log: false,
             params: None,
             far: Some(session),
+            turn: None,
             calls: None,
         };
         Self {

@@ -11,7 +11,7 @@ use gatelodge_store::{Mode, Outcome};
 use super::input::may_be_asked_by;
 use super::{tasks, undeclared};
 use crate::Gateway;
-use crate::call::{Errand, Facts, Permit, Refusal, Trail};
+use crate::call::{Errand, Facts, MOST_WAIT, Permit, Refusal, Trail};
 use crate::lists::SUBSCRIPTION;
 use crate::session::AskedBy;
 use crate::upstream::{Outgoing, SendError};
@@ -142,15 +142,29 @@ pub(crate) async fn question(gw: &Gateway, visit: &Visit, asked: &ServerRequest<
     Some(asked.with_id(&Id::string(&id)))
 }
 
-/// The same where the client is asked by the answer to its request, which only some of them can be.
-pub(crate) async fn input(gw: &Gateway, visit: &Visit, asked: &ServerRequest<'_>, may_pause: bool) -> bool {
+/// What a server is told that asks a client without a session where it cannot be asked.
+pub(crate) const NOT_HERE: &str =
+    "the client is asked only while it waits for a tool, a prompt or a resource; this is none of those requests";
+/// The same where nobody can say whom.
+pub(crate) const NOBODYS: &str = "several calls are open in this session, and nothing says which of them this is for; \
+    ask again when one call is open";
+
+/// The same where the client is asked by the answer to its request, unless something speaks against it.
+pub(crate) async fn input(
+    gw: &Gateway,
+    visit: &Visit,
+    asked: &ServerRequest<'_>,
+    why_not: Option<&'static str>,
+) -> bool {
     if is_ours(gw, visit, asked).await {
         return false;
     }
     let is_input = matches!(asked.method(), Method::Elicit | Method::CreateMessage | Method::RootsList);
-    let can_wait = || {
-        let has_room = is_input && may_pause && gw.paused.has_room(visit);
-        if has_room { Ok(()) } else { Err(Refusal::Unaddressed) }
+    let can_wait = || match why_not {
+        _ if !is_input => Err(Refusal::Unaddressed),
+        Some(why_not) => Err(Refusal::Full(why_not)),
+        None if gw.has_room_to_wait(visit) => Ok(()),
+        None => Err(Refusal::Full(MOST_WAIT)),
     };
     settled(gw, visit, asked, can_wait).await.is_some()
 }
@@ -215,7 +229,7 @@ async fn settled<T>(
         Err(refusal) => {
             gw.refuse(&mut trail, &refusal).await;
             // It waits for an answer; one that cannot be told will have to find out by itself.
-            let _ = tell(gw, visit, Permit::to_decline(visit, asked.id())).await;
+            let _ = tell(gw, visit, Permit::to_decline(visit, asked.id(), &refusal)).await;
             None
         }
     }

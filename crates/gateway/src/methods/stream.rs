@@ -12,6 +12,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::initialize::{again, reopen_if_elsewhere};
 use super::listen::filter::Filter;
+use super::lost::{is_lost, may_be_lost};
 use super::server::{question, unaddressed};
 use super::subscribe;
 use crate::Gateway;
@@ -226,7 +227,8 @@ pub(crate) async fn follow(
             // Not there now, or it has forgotten the session or the event.
             answer => {
                 pause = (pause * 2).min(AT_MOST);
-                if is_forgotten(&answer) && reopened != opening {
+                let status = refused(&answer);
+                if reopened != opening && is_forgotten(gw, visit, status).await {
                     reopened = reopen(gw, visit).await;
                     pause = AGAIN;
                 }
@@ -278,11 +280,17 @@ async fn wanted(visit: &Visit) {
     }
 }
 
-fn is_forgotten(answer: &Result<Exchange, SendError>) -> bool {
+fn refused(answer: &Result<Exchange, SendError>) -> StatusCode {
     match answer {
-        Ok(exchange) => exchange.status == StatusCode::NOT_FOUND,
-        Err(fault) => matches!(fault, SendError::Status(404)),
+        Ok(exchange) => exchange.status,
+        Err(SendError::Status(status)) => StatusCode::from_u16(*status).unwrap_or_default(),
+        Err(_) => StatusCode::default(),
     }
+}
+
+/// Whether the upstream has forgotten the session, by how it refuses its stream.
+async fn is_forgotten(gw: &Gateway, visit: &Visit, status: StatusCode) -> bool {
+    status == StatusCode::NOT_FOUND || (may_be_lost(visit, status) && is_lost(gw, visit).await)
 }
 
 /// Opens the session again that the upstream has forgotten: who only listens makes no call that would. Gives which

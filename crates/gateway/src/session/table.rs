@@ -77,6 +77,12 @@ impl Sessions {
         session.is_some_and(|session| *session.grant() == *grant && session.server() == Some(server))
     }
 
+    /// Whether nobody has used a session for so long, or it is over.
+    pub fn is_out_of_use(&self, id: &str, time: Duration) -> bool {
+        let session = self.table(id).and_then(|table| lock(table).get(id).cloned());
+        session.is_none_or(|session| session.is_out_of_use(time))
+    }
+
     pub fn remove(&self, id: &str) {
         if let Some(table) = self.table(id) {
             lock(table).remove(id);

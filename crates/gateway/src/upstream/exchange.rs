@@ -73,6 +73,13 @@ impl Exchange {
         }
     }
 
+    /// Leaves it without a word: the upstream is told by somebody else that nobody waits.
+    pub fn leave(&mut self) {
+        if let Source::Peer(answer) = &mut self.source {
+            answer.leave();
+        }
+    }
+
     /// Reads what follows the answer, so that the connection can be used again. A second answer is dropped.
     pub async fn drain(&mut self, gw: &Gateway) {
         let Source::Http(answer) = &mut self.source else { return };

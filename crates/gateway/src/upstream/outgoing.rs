@@ -1,6 +1,7 @@
 //! A message on its way to an upstream, and the upstream's end of a session.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::Limits;
@@ -29,6 +30,9 @@ pub(crate) enum SendError {
     /// It took too long; the request may have been carried out.
     #[error("no answer in time")]
     Timeout,
+    /// It did not say in this time how it speaks, or did not shake hands; nothing of a call was sent.
+    #[error("the server did not answer the handshake within {0:?}")]
+    HandshakeTimeout(Duration),
     /// It answered with an HTTP status that says no.
     #[error("HTTP status {0}")]
     Status(u16),
@@ -45,7 +49,7 @@ impl SendError {
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::NotSent(_) => Outcome::NotSent,
-            Self::Timeout => Outcome::Timeout,
+            Self::Timeout | Self::HandshakeTimeout(_) => Outcome::Timeout,
             Self::Gone(_) | Self::Unusable(_) | Self::Status(_) | Self::Forgotten | Self::Undeclared { .. } => {
                 Outcome::Gone
             }
@@ -66,7 +70,7 @@ impl SendError {
             Self::NotSent(_) => "not_sent".to_owned(),
             Self::Gone(_) => "gone".to_owned(),
             Self::Unusable(_) => "unusable".to_owned(),
-            Self::Timeout => "timeout".to_owned(),
+            Self::Timeout | Self::HandshakeTimeout(_) => "timeout".to_owned(),
             Self::Status(status) => status.to_string(),
             Self::Forgotten => "forgotten".to_owned(),
             Self::Undeclared { .. } => "undeclared".to_owned(),
@@ -79,7 +83,8 @@ impl SendError {
             Self::NotSent(why) => Self::NotSent(secrets.cut_text(&why)),
             Self::Gone(why) => Self::Gone(secrets.cut_text(&why)),
             Self::Unusable(why) => Self::Unusable(secrets.cut_text(&why)),
-            other @ (Self::Timeout | Self::Status(_) | Self::Forgotten | Self::Undeclared { .. }) => other,
+            other @ (Self::Timeout | Self::HandshakeTimeout(_) | Self::Status(_)) => other,
+            other @ (Self::Forgotten | Self::Undeclared { .. }) => other,
         }
     }
 }

@@ -140,11 +140,16 @@ impl PeerAnswer {
 
     /// The request was not taken, so no answer comes.
     fn give_up(&mut self, fault: SendError) -> SendError {
+        self.leave();
+        fault
+    }
+
+    /// Waits for no answer any more.
+    pub fn leave(&mut self) {
         self.answer = None;
         if let Some(call) = self.call {
             self.peer.inbox().forget(call.as_str());
         }
-        fault
     }
 }
 

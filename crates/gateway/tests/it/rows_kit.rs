@@ -71,8 +71,12 @@ impl<'a> Caller<'a> {
 
     /// Leaves the answer to be read.
     pub async fn begin(self, method: &str, params: Value) -> TcpStream {
+        self.begin_as(method, params, &json!({"elicitation": {}})).await
+    }
+
+    pub async fn begin_as(self, method: &str, params: Value, capabilities: &Value) -> TcpStream {
         let name = name_of(&params).map(|name| in_head(&name));
-        let text = self.text(name.as_deref(), method, params, &json!({"elicitation": {}}), "");
+        let text = self.text(name.as_deref(), method, params, capabilities, "");
         opened(self.gw, &text).await
     }
 

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_mcp::{Method, Request};
+use gatelodge_mcp::Request;
 use gatelodge_store::CallId;
 use http::HeaderMap;
 
 use super::Carried;
 use crate::Gateway;
 use crate::call::{
-    Bond, Ended, Errand, Facts, Paused, Permit, Progress, Reserved, answer, forward, go_on, status_of, under_our_id,
+    Bond, Ended, Errand, Facts, Paused, Permit, Progress, Reserved, answer, forward, go_on, may_ask, status_of,
+    under_our_id,
 };
 use crate::http::line::Line;
 use crate::methods::{input, undeclared};
@@ -103,19 +104,15 @@ impl Journey<'_> {
             under_way: self.under_way,
             is_only_asking: false,
             is_callers: true,
-            may_pause: self.may_pause(),
+            may_pause: may_ask(self.request.method()),
         };
         let taking = async {
             match self.sent(&errand, step, line).await? {
-                Ok((ended, exchange)) => self.carried(&errand, ended, exchange).await,
+                Ok((ended, exchange)) => self.carried(&errand, ended, exchange, line).await,
                 Err(text) => Ok(Carried::Told { text }),
             }
         };
         tokio::time::timeout(self.gw.settings.call_time, taking).await.unwrap_or(Err(SendError::Timeout))
-    }
-
-    fn may_pause(&self) -> bool {
-        matches!(self.request.method(), Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead)
     }
 
     /// How it ended at the upstream; or the text by which the client is asked what it has left out.
@@ -129,7 +126,7 @@ impl Journey<'_> {
         let brings_answers = matches!(step, Step::Send(..)) && input::brings_answers(request);
         let ended = match step {
             Step::Send(_, permit) => forward(errand, *permit, line).await?,
-            Step::GoOn(paused) => match Box::pin(input::answered(gw, visit, request, *paused)).await? {
+            Step::GoOn(paused) => match Box::pin(input::answered(gw, visit, request, *paused, line)).await? {
                 Ok(exchange) => Box::pin(go_on(errand, exchange, line)).await?,
                 Err(text) => return Ok(Err(text)),
             },
@@ -138,7 +135,7 @@ impl Journey<'_> {
         match ended {
             (Ended::Asked(asked), Some(exchange)) if brings_answers => {
                 let paused = self.paused(errand, &asked, exchange)?;
-                let told = Box::pin(input::answered(gw, visit, request, paused)).await;
+                let told = Box::pin(input::answered(gw, visit, request, paused, line)).await;
                 match told.map_err(SendError::behind_a_call)? {
                     Ok(exchange) => Box::pin(go_on(errand, exchange, line)).await.map(Ok),
                     Err(text) => Ok(Err(text)),
@@ -159,16 +156,22 @@ impl Journey<'_> {
         errand: &Errand<'_>,
         ended: Ended,
         exchange: Option<Exchange>,
+        line: &mut Line,
     ) -> Result<Carried, SendError> {
         let Self { gw, visit, request, .. } = self;
         let (message, exchange) = match (ended, exchange) {
             (Ended::Answer(message), Some(exchange)) => (message, exchange),
             (Ended::Asked(asked), Some(exchange)) => {
-                let paused = self.paused(errand, &asked, exchange)?;
+                let mut paused = self.paused(errand, &asked, exchange)?;
+                paused.room = line.give_room();
                 let text = gw.paused.keep(paused, gw.settings.answer_time).map_err(|_| unasked())?;
                 return Ok(Carried::Told { text: gatelodge_mcp::result(request.id(), &text) });
             }
-            _ => {
+            (_, exchange) => {
+                // A client with a session tells the server in its own words.
+                if let (Some(_), Some(mut exchange)) = (visit.session(), exchange) {
+                    exchange.leave();
+                }
                 Box::pin(input::hung_up(gw, visit, errand.call)).await;
                 return Ok(Carried::Cancelled);
             }
@@ -180,7 +183,7 @@ impl Journey<'_> {
         if !input::may_all_be_asked(gw, visit, &message).await {
             return Err(SendError::Unusable("the server asks what the client is not asked".to_owned()));
         }
-        if self.may_pause()
+        if may_ask(request.method())
             && let Some(text) = input::pages(gw, visit, &message).await?
         {
             return Ok(Carried::Told { text: gatelodge_mcp::result(request.id(), &text) });

@@ -159,6 +159,11 @@ impl Across {
     fn put_back(&self, method: &str, wanted: &mut Tree, got: &mut Tree) {
         let (Some(wanted), Some(got)) = (wanted.get("result"), got.get("result")) else { return };
         let is_list = method.ends_with("/list");
+        if (self.side.era, self.far) == (Era::Legacy, Era::Modern)
+            && wanted.get("resultType").is_some_and(|kind| *kind == Tree::word("\"complete\""))
+        {
+            wanted.take("resultType");
+        }
         if self.is_of_sessions() {
             let mut added = vec![("resultType", "\"complete\"")];
             if is_list || wanted.get("contents").is_some() {

@@ -102,7 +102,7 @@ impl Queue {
     pub fn wait(&self, most: usize) -> Option<Vec<Job>> {
         let mut state = self.lock();
         let mut has_napped = false;
-        while !state.is_urgent && !state.is_closed && !(has_napped && !state.jobs.is_empty()) {
+        while !state.is_urgent && !state.is_closed && (!has_napped || state.jobs.is_empty()) {
             let is_deep = has_napped;
             state.writer = if is_deep { Sleep::Deep } else { Sleep::Nap };
             state = if is_deep {

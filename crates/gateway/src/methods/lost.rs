@@ -1,0 +1,74 @@
+//! Sessions of which an upstream says by other words than 404 that it may not know them. Many say 400, and some that they
+//! are not there, as after a restart.
+
+use std::time::Duration;
+
+use gatelodge_mcp::{Method, Upstream as Said, code, read_upstream};
+use http::StatusCode;
+
+use super::initialize::again;
+use crate::Gateway;
+use crate::call::{Permit, own_answer};
+use crate::upstream::{HttpSession, Link, Outgoing, SendError};
+use crate::visit::Visit;
+
+/// Whether an answer with this status leaves open whether the session is still known.
+pub(crate) fn may_be_lost(visit: &Visit, status: StatusCode) -> bool {
+    let is_named = |link: Link| matches!(link, Link::Http(HttpSession { id: Some(_), .. }));
+    is_doubtful(status) && visit.far_session().is_some_and(|session| is_named(session.link()))
+}
+
+fn is_doubtful(status: StatusCode) -> bool {
+    matches!(status, StatusCode::BAD_REQUEST | StatusCode::GONE) || status.is_server_error()
+}
+
+/// When something was sent in a session: how often that had been opened, and how often it was tried.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sent {
+    links: u64,
+    pub openings: u64,
+}
+
+impl Sent {
+    pub fn now(visit: &Visit) -> Option<Self> {
+        visit.far_session().map(|session| Self { links: session.links(), openings: session.openings() })
+    }
+}
+
+/// Looks whether a session is lost, and opens it again then. Gives whether it is another one than when something was
+/// `sent`.
+pub(crate) async fn opened_again(gw: &Gateway, visit: &Visit, sent: Sent) -> bool {
+    let Some(session) = visit.far_session() else { return false };
+    if session.openings() == sent.openings && !is_lost(gw, visit).await {
+        return false;
+    }
+    again(gw, visit, Some(sent.openings)).await;
+    session.links() != sent.links
+}
+
+/// Whether the upstream does not know the session, by what it says to a request that does nothing.
+pub(crate) async fn is_lost(gw: &Gateway, visit: &Visit) -> bool {
+    let patience: Duration = gw.settings.connect_time;
+    tokio::time::timeout(patience, says_lost(gw, visit)).await.unwrap_or(false)
+}
+
+async fn says_lost(gw: &Gateway, visit: &Visit) -> bool {
+    let (call, method) = (gw.new_call(), Method::Ping.name());
+    let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}"}}"#);
+    let Some(permit) = Permit::of_always_allowed(method, visit.addressed(Outgoing::request(text, call))) else {
+        return false;
+    };
+    let is_no = |status: StatusCode| is_doubtful(status) || status == StatusCode::NOT_FOUND;
+    match gw.client.send(&visit.upstream, permit).await {
+        Ok(mut exchange) if is_no(exchange.status) => {
+            let answer = own_answer(gw, &mut exchange, call).await.ok().flatten();
+            // One that does not know the request has not looked at the session.
+            !answer.is_some_and(|answer| {
+                let Ok(Said::Reply(reply)) = read_upstream(&answer, &gw.settings.reply) else { return false };
+                reply.error().is_some_and(|fault| fault.code == code::METHOD_NOT_FOUND.to_string())
+            })
+        }
+        Err(SendError::Status(status)) => StatusCode::from_u16(status).is_ok_and(is_no),
+        Ok(_) | Err(_) => false,
+    }
+}

@@ -1,0 +1,173 @@
+//! Whose turn it is at the sessions of one kind. Where all messages share a connection, a question does not say to which
+//! call it belongs, so a call that may be asked something has a session to itself while it is open.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+/// Sessions of one kind that are open at once.
+const MOST: usize = 8;
+/// What is said to a call beyond that.
+pub(super) const NO_TURN: &str = "8 calls are open in which this server may ask you something, and no more may be; \
+    answer what it asks, or try again when one of them has ended; the call was not sent";
+/// How long a call waits for a session that is open before it opens another: most calls are soon done, a session takes
+/// time to open, and a server may keep something from one call to the next.
+const SOON: Duration = Duration::from_secs(1);
+/// How often it is looked for calls that should give way.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A place for one session: the id of the one that is open. Whoever holds it opens it.
+pub(super) type Slot = Arc<tokio::sync::Mutex<Option<Box<str>>>>;
+
+/// The places for sessions of one kind.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// Where nobody is asked, all share this one.
+    first: Slot,
+    places: Mutex<Places>,
+    /// As many as there are free places. Who takes one takes a place, and puts it back with the place.
+    turns: Semaphore,
+}
+
+#[derive(Debug)]
+struct Places {
+    /// The last is taken first.
+    free: Vec<Slot>,
+    count: usize,
+}
+
+impl Default for Row {
+    fn default() -> Self {
+        let first = Slot::default();
+        let places = Mutex::new(Places { free: vec![Arc::clone(&first)], count: 1 });
+        Self { first, places, turns: Semaphore::new(1) }
+    }
+}
+
+impl Row {
+    pub fn first(&self) -> &Slot {
+        &self.first
+    }
+
+    /// Waits for a session to itself, and opens the way to one more where none is soon free. Beyond the bound, calls that
+    /// should give way are told so by `make_room`. None if it takes too long.
+    pub async fn turn(self: &Arc<Self>, patience: Duration, make_room: impl Fn()) -> Option<Turn> {
+        if let Ok(turn) = tokio::time::timeout(SOON, self.free()).await {
+            return turn;
+        }
+        if let Some(slot) = self.one_more() {
+            return Some(Turn { row: Arc::clone(self), slot });
+        }
+        let waiting = async {
+            let mut free = std::pin::pin!(self.free());
+            let mut look = tokio::time::interval(LOOK);
+            loop {
+                tokio::select! {
+                    biased;
+                    turn = &mut free => return turn,
+                    _ = look.tick() => make_room(),
+                }
+            }
+        };
+        tokio::time::timeout(patience, waiting).await.ok()?
+    }
+
+    async fn free(self: &Arc<Self>) -> Option<Turn> {
+        self.turns.acquire().await.ok()?.forget();
+        let slot = self.places().free.pop()?;
+        Some(Turn { row: Arc::clone(self), slot })
+    }
+
+    fn one_more(&self) -> Option<Slot> {
+        let mut places = self.places();
+        (places.count < MOST).then(|| {
+            places.count += 1;
+            Slot::default()
+        })
+    }
+
+    /// Gives up places beside the first whose session nobody uses, and gives the ids of those sessions.
+    pub fn give_up(&self, is_unused: impl Fn(&str) -> bool) -> Vec<Box<str>> {
+        let mut places = self.places();
+        let (before, mut ids) = (places.free.len(), Vec::new());
+        places.free.retain(|slot| {
+            let Some(mut id) = slot.try_lock().ok().filter(|_| !Arc::ptr_eq(slot, &self.first)) else { return true };
+            if !id.as_deref().is_none_or(&is_unused) {
+                return true;
+            }
+            // Whoever has a turn already has yet to take a place.
+            let Ok(turn) = self.turns.try_acquire() else { return true };
+            turn.forget();
+            ids.extend(id.take());
+            false
+        });
+        places.count -= before - places.free.len();
+        ids
+    }
+
+    pub fn is_in_use(&self) -> bool {
+        let places = self.places();
+        places.free.len() < places.count
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A session that one call has to itself, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    row: Arc<Row>,
+    slot: Slot,
+}
+
+impl Turn {
+    pub fn slot(&self) -> &Slot {
+        &self.slot
+    }
+
+    pub fn is_of(&self, row: &Arc<Row>) -> bool {
+        Arc::ptr_eq(&self.row, row)
+    }
+
+    /// Whether it is the session that others share for what asks nobody.
+    pub fn is_first(&self) -> bool {
+        Arc::ptr_eq(&self.slot, &self.row.first)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut places = self.row.places();
+        // The first is taken first, so that the others come out of use.
+        let has_first = places.free.last().is_some_and(|last| Arc::ptr_eq(last, &self.row.first));
+        let at = places.free.len() - usize::from(has_first);
+        places.free.insert(at, Arc::clone(&self.slot));
+        drop(places);
+        self.row.turns.add_permits(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_first_place_is_taken_first_and_others_are_given_up_when_nobody_uses_them() {
+        let row = Arc::new(Row::default());
+        let turn = async || row.turn(Duration::from_secs(9), || ()).await;
+        let first = turn().await.expect("a turn");
+        let second = turn().await.expect("a turn");
+        assert!(first.is_first() && !second.is_first() && row.is_in_use());
+        drop(first);
+        drop(second);
+        let again = turn().await.expect("a turn");
+        assert!(again.is_first());
+        assert!(row.give_up(|_| true).is_empty(), "it had no session yet");
+        assert_eq!(row.places().count, 1);
+        drop(again);
+        assert!(!row.is_in_use() && turn().await.expect("a turn").is_first());
+    }
+}
