@@ -51,11 +51,11 @@ impl Turns {
         let place = self.places.acquire().await?;
         let work = move || {
             let unpacked = unpack();
-            match size(&unpacked) {
-                ..=SMALL => Ok(read(unpacked)),
-                ..=NOT_ALONE => Err((Some(unpacked), unpack, read)),
-                _ => Err((None, unpack, read)),
+            let size = size(&unpacked);
+            if size <= SMALL {
+                return Ok(read(unpacked));
             }
+            Err(((size <= NOT_ALONE).then_some(unpacked), unpack, read))
         };
         let (unpacked, unpack, read) = match tokio::task::spawn_blocking(work).await? {
             Ok(done) => return Ok(done),
