@@ -86,7 +86,26 @@ pub struct Classification {
     pub optional: bool,
 }
 
+/// Below this confidence a category is likely, and is told as no more than that.
+pub(crate) const SURE: f64 = 0.7;
+
+/// A category as it is told to people: `Write`, or `likely Write` where that is not sure.
+pub fn told(category: Category, confidence: f64) -> String {
+    let word = word(category);
+    if confidence < SURE && category != Category::Unknown { format!("likely {word}") } else { word.to_owned() }
+}
+
 impl Classification {
+    /// The category as it is told to people.
+    pub fn told(&self) -> String {
+        told(self.category, self.confidence)
+    }
+
+    /// Whether the category is no more than likely.
+    pub fn is_unsure(&self) -> bool {
+        self.confidence < SURE && self.category != Category::Unknown
+    }
+
     /// The category for people, with a capital.
     pub fn category_name(&self) -> &'static str {
         word(self.category)
@@ -199,12 +218,14 @@ fn signals(
     book: &Rulebook,
 ) -> Vec<Signal> {
     let mut signals = Vec::new();
-    for parameter in &parameters.list {
-        book.signals.look_at(parameter, &description.text, &mut signals);
-    }
     let named = name.words.iter().filter_map(|(_, id)| *id);
     let told = text.tokens.iter().take_while(|token| token.is_first).filter_map(|token| token.id);
-    let shown_by_words = named.chain(told).filter_map(|id| book.lexicon.word(id)).flat_map(|word| &word.signals);
+    let words: Vec<_> = named.chain(told).filter_map(|id| book.lexicon.word(id)).collect();
+    let sends = words.iter().any(|word| word.sends || word.flows.contains(&Flow::SendsOutward));
+    for parameter in &parameters.list {
+        book.signals.look_at(parameter, &description.text, sends, &mut signals);
+    }
+    let shown_by_words = words.iter().flat_map(|word| &word.signals);
     signals.extend(shown_by_words.map(|kind| Signal { kind: *kind, parameter: None }));
     let texts = || {
         let title = tool.title.as_deref().into_iter();

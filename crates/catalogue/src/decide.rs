@@ -4,13 +4,13 @@ mod hinder;
 
 use gatelodge_policy::Category;
 
-use crate::features::{Feature, Flag, Found, Key, Phrase, Slot};
+use crate::features::{Feature, Flag, Found, Key, Slot};
 use crate::lexicon::Group;
 use crate::model::{Shares, is_of_money, takes_away};
 use crate::rulebook::Rulebook;
 use crate::tool::Annotations;
 pub(crate) use hinder::Hindrance;
-use hinder::{Takes, carries, hindrance, lead_is_either, said};
+use hinder::{Takes, carries, hindrance, lead_is_either, takes};
 
 /// A description begins with its verb if that is among so many words: `This tool deletes`.
 const IN_FRONT: usize = 4;
@@ -54,15 +54,10 @@ fn by_words(
         keys.any(|key| matches!(key, Key::Group(slot, own) if own == group && slots.contains(&slot)))
     };
     let has_verb = found.name.lead.is_some() || found.text.lead.is_some();
-    match hindrance.map_or_else(|| said(found, book), |own| own.takes) {
+    match takes(found, features, hindrance, book) {
         Takes::Nothing => {}
         Takes::Perhaps => return untied(shares, features, book),
         Takes::ForGood => return Category::Destructive,
-    }
-    // A text that says that something is gone for good, and by which verb, says it of this tool.
-    let is_gone = features.iter().any(|feature| feature.key == Key::Flag(Flag::Phrase(Phrase::Gone)));
-    if is_gone && seen(&[Slot::First, Slot::Rest], Group::Destroy) {
-        return Category::Destructive;
     }
     if !has_verb && found.text.tokens.is_empty() && hindrance.is_none() {
         let is_clear = shares.read >= book.borders.read_by_name;

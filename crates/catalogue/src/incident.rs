@@ -4,6 +4,8 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
+use crate::index::{Source, is_same_name};
+
 /// Something that happened, or was shown.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,6 +24,87 @@ pub struct Incident {
     pub source: String,
     /// Slugs of the attack patterns that it shows.
     pub attacks: Vec<String>,
+    /// The packages that it was about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<Affected>,
+}
+
+/// A package that a case was about, and in which versions.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Affected {
+    /// Where it is published.
+    pub source: Source,
+    /// Its name there.
+    pub name: String,
+    /// The first version; none if that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The version that mended it; none if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mended: Option<String>,
+}
+
+impl Affected {
+    /// Whether a version is one of those. One that cannot be told is.
+    fn has(&self, version: Option<&str>) -> bool {
+        let Some(version) = version.and_then(numbers) else { return true };
+        let is_later = |other: &Option<String>| other.as_deref().and_then(numbers).map(|other| version >= other);
+        is_later(&self.from).unwrap_or(true) && !is_later(&self.mended).unwrap_or(false)
+    }
+
+    /// The versions, in words.
+    pub(crate) fn versions(&self) -> String {
+        match (&self.from, &self.mended) {
+            (None, None) => "all versions".to_owned(),
+            (Some(from), None) => format!("version {from} and later ones"),
+            (None, Some(mended)) => format!("versions before {mended}"),
+            (Some(from), Some(mended)) => format!("versions from {from} up to before {mended}"),
+        }
+    }
+}
+
+/// A public case that a package was part of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Concern {
+    /// Whether the version that is meant is one of those, or may be.
+    pub is_affected: bool,
+    /// What is told of it.
+    pub says: String,
+}
+
+/// The public cases of a package, by the version that starts; none where nobody knows which that is.
+pub fn concerns(source: Option<Source>, name: &str, version: Option<&str>) -> Vec<Concern> {
+    let mut all = Vec::new();
+    for incident in incidents() {
+        let is_it = |own: &&Affected| {
+            source.is_none_or(|source| source == own.source) && is_same_name(Some(own.source), &own.name, name)
+        };
+        let Some(own) = incident.packages.iter().find(is_it) else { continue };
+        let is_affected = own.has(version);
+        let (title, date, slug) = (&incident.title, &incident.date, &incident.slug);
+        let which = match (is_affected, version.and_then(numbers)) {
+            (true, Some(_)) => "this version is one of them",
+            (true, None) => "whether the one that is meant is among them cannot be told",
+            (false, _) => "the one that is meant is not among them",
+        };
+        let says = format!(
+            "it is the package of a public case of {date}, \"{title}\" (`{slug}`): {}; {which}",
+            own.versions()
+        );
+        all.push(Concern { is_affected, says });
+    }
+    all
+}
+
+/// A version that is plain numbers, as far as versions are compared here. What comes before a release is not plain.
+fn numbers(version: &str) -> Option<Vec<u64>> {
+    let version = version.strip_prefix('v').unwrap_or(version);
+    let mut all: Vec<u64> = version.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    while all.last() == Some(&0) {
+        all.pop();
+    }
+    Some(all)
 }
 
 #[derive(Debug, Deserialize)]
@@ -43,8 +126,34 @@ pub fn incidents() -> &'static [Incident] {
 
 #[cfg(test)]
 mod tests {
-    use super::incidents;
+    use super::{concerns, incidents};
     use crate::attack::patterns;
+    use crate::index::Source;
+
+    #[test]
+    fn a_version_of_a_case_is_affected_and_one_that_nobody_can_tell_is_too() {
+        let is_affected = |name: &str, version: Option<&str>| {
+            concerns(Some(Source::Npm), name, version).first().map(|own| own.is_affected)
+        };
+        for (version, expected) in [
+            (Some("0.0.4"), false),
+            (Some("0.0.5"), true),
+            (Some("v0.1.9"), true),
+            (Some("0.1.15"), true),
+            (Some("0.1.16"), false),
+            (Some("1.0"), false),
+            (Some("0.1.16-beta.1"), true),
+            (Some("next"), true),
+            (None, true),
+        ] {
+            assert_eq!(is_affected("mcp-remote", version), Some(expected), "{version:?}");
+        }
+        assert_eq!(is_affected("postmark-mcp", Some("1.0.15")), Some(false));
+        assert_eq!(is_affected("postmark-mcp", Some("1.0.16")), Some(true));
+        assert_eq!(is_affected("mcp-remote-other", None), None);
+        assert!(concerns(Some(Source::Pypi), "mcp-remote", None).is_empty());
+        assert_eq!(concerns(None, "MCP-Remote", None).len(), 1);
+    }
 
     #[test]
     fn every_case_is_dated_and_shows_known_patterns() {

@@ -38,18 +38,18 @@ mod train;
 mod trained;
 
 pub use attack::{Pattern, patterns};
-pub use classify::{Classification, Level, classify, word as category_name};
+pub use classify::{Classification, Level, classify, told as told_category, word as category_name};
 pub use evaluate::{Bin, Counts, Evaluation, Mistake, Share};
 pub use flow::Flow;
 pub use grade::{Grade, grade};
-pub use incident::{Incident, incidents};
+pub use incident::{Affected, Concern, Incident, concerns, incidents};
 pub use index::{
     About, Change, ChangeKind, Claims, Found, Index, IndexedServer, IndexedTool, Known, OpenIndexError, PackageFacts,
-    ParameterFacts, Query, ServerChanges, Source, ToolFacts, WriteIndexError, changes, write_index,
+    ParameterFacts, Query, ServerChanges, Source, ToolFacts, WriteIndexError, changes, normal_name, write_index,
 };
 pub use labels::{Label, Labelled, labelled};
 pub use package::{PackageName, Reading};
-pub use precheck::{Advice, Precheck, precheck};
+pub use precheck::{Advice, Precheck, precheck, precheck_read};
 pub use read::{Item, ReadError, read_tools};
 pub use ready::{Posture, ReadyError, ready, scaffold};
 pub use recommend::{Remedy, effect, recommended};

@@ -1,7 +1,7 @@
 //! Which package is meant: as people name one, and as clients start one. Only what is a package's name is ever taken from
 //! a command; its arguments are not looked at further.
 
-use crate::index::{Source, normal};
+use crate::index::{Source, is_same_name, normal};
 
 /// The longest name of a package.
 const LONGEST: usize = 214;
@@ -49,12 +49,18 @@ impl PackageName {
         (is_name(&own.name) && is_version(behind)).then_some(own)
     }
 
-    /// The package that a command starts; none where that cannot be told.
-    pub fn of_command(words: &[String]) -> Option<Self> {
+    /// The package that a command starts where these variables are set; none where that cannot be told.
+    pub fn of_command<'v>(words: &[String], variables: impl IntoIterator<Item = &'v str>) -> Option<Self> {
         let own = Self::started(words)?;
         // A path from here is a file that lies beside the configuration, whatever it is called.
         let is_beside = words.first().is_some_and(|program| program.contains(['/', '\\']) && !is_absolute(program));
-        Some(Self { is_guess: own.is_guess || is_beside, ..own })
+        let is_guess = own.is_guess || is_beside || variables.into_iter().any(is_bent_by);
+        Some(Self { is_guess, ..own })
+    }
+
+    /// Whether two names are of one package.
+    pub fn is_same_package(&self, other: &Self) -> bool {
+        self.source == other.source && is_same_name(self.source, &self.name, &other.name)
     }
 
     fn started(words: &[String]) -> Option<Self> {
@@ -79,7 +85,7 @@ impl PackageName {
             // On Windows, clients start through the shell.
             ("cmd", [flag, ..]) if flag.eq_ignore_ascii_case("/c") => {
                 let is_plain = words.iter().all(|word| !word.contains(['&', '|', '<', '>', '^', '%']));
-                is_plain.then(|| Self::of_command(arguments.get(1..)?))?
+                is_plain.then(|| Self::of_command(arguments.get(1..)?, []))?
             }
             ("npm" | "pnpm" | "yarn" | "bun" | "uv" | "pipx" | "deno" | "cmd", _) => None,
             // So does a program that was installed.
@@ -112,17 +118,6 @@ impl PackageName {
         }
     }
 
-    /// Whether a variable of the environment lets something else run than what is published under the name.
-    pub fn is_bent_by(variable: &str) -> bool {
-        let name = variable.to_ascii_uppercase();
-        let of_npm = name.strip_prefix("NPM_CONFIG_").is_some_and(|option| {
-            let option = format!("--{}", option.to_lowercase().replace('_', "-"));
-            // A scope may have a registry of its own.
-            has(NPM.bends, &option) || has(NPM_VARIABLES, &option) || option.ends_with(":registry")
-        });
-        of_npm || has(VARIABLES, &name)
-    }
-
     fn guess(source: Option<Source>, word: &str) -> Option<Self> {
         let own = Self::read(word)?;
         Some(Self { source: source.or(own.source), is_guess: true, ..own })
@@ -138,6 +133,17 @@ pub enum Reading {
     Other,
     /// Nobody can tell: several would do, or a word stands for it.
     Unsure,
+}
+
+/// Whether a variable of the environment lets something else run than what is published under the name.
+fn is_bent_by(variable: &str) -> bool {
+    let name = variable.to_ascii_uppercase();
+    let of_npm = name.strip_prefix("NPM_CONFIG_").is_some_and(|option| {
+        let option = format!("--{}", option.to_lowercase().replace('_', "-"));
+        // A scope may have a registry of its own.
+        has(NPM.bends, &option) || has(NPM_VARIABLES, &option) || option.ends_with(":registry")
+    });
+    of_npm || has(VARIABLES, &name)
 }
 
 fn is_absolute(program: &str) -> bool {
@@ -294,7 +300,7 @@ mod tests {
 
     fn started(line: &str) -> Option<(Option<Source>, String)> {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        PackageName::of_command(&words).map(|own| (own.source, own.name))
+        PackageName::of_command(&words, []).map(|own| (own.source, own.name))
     }
 
     #[test]
@@ -365,7 +371,7 @@ mod tests {
     fn what_is_only_likely_is_a_guess() {
         let is_guess = |line: &str| {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            PackageName::of_command(&words).map(|own| own.is_guess)
+            PackageName::of_command(&words, []).map(|own| own.is_guess)
         };
         for line in [
             "uv run --with good evil.py",
@@ -446,10 +452,10 @@ mod tests {
             "HOME",
             "LD_PRELOAD",
         ] {
-            assert!(PackageName::is_bent_by(name), "{name}");
+            assert!(is_bent_by(name), "{name}");
         }
         for name in ["LANG", "GITHUB_TOKEN", "npm_config_cache", "NPM_CONFIG_LOGLEVEL", ""] {
-            assert!(!PackageName::is_bent_by(name), "{name}");
+            assert!(!is_bent_by(name), "{name}");
         }
     }
 

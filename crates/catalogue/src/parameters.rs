@@ -49,6 +49,8 @@ pub(crate) struct Parameter<'a> {
     pub has_more_choices: bool,
     /// Whether it can be nothing but one of its choices.
     pub is_one_of: bool,
+    /// Whether its format, or that of its elements, is one of an address of people or of the web.
+    pub is_address: bool,
 }
 
 /// All parameters of a tool.
@@ -108,6 +110,13 @@ fn kind_of(schema: Value<'_>) -> Kind {
 fn parts<'a>(schema: Value<'a>) -> impl Iterator<Item = Value<'a>> {
     let lists = ["anyOf", "oneOf", "allOf"].into_iter().filter_map(move |name| schema.get(name));
     lists.flat_map(|list| list.elements().take(MOST_PARTS))
+}
+
+fn is_address(schema: Value<'_>) -> bool {
+    const FORMATS: [&str; 6] = ["email", "idn-email", "phone", "tel", "uri", "url"];
+    let all = std::iter::once(schema).chain(schema.get("items")).chain(parts(schema));
+    let mut formats = all.filter_map(|part| part.get("format")?.as_str());
+    formats.any(|format| FORMATS.contains(&&*format))
 }
 
 fn description_of(schema: Value<'_>) -> Option<String> {

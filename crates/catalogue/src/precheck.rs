@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use crate::classify::Level;
-use crate::index::ToolFacts;
+use crate::incident::{Concern, concerns};
+use crate::index::{IndexedServer, ToolFacts};
 use crate::signals::SignalKind;
 use crate::stack::leaks;
 use gatelodge_policy::Category;
@@ -48,10 +49,24 @@ impl Precheck {
         self
     }
 
+    /// With what is told of public cases of the package. A version that was part of one is asked about first.
+    pub fn with_concerns(mut self, concerns: &[Concern]) -> Self {
+        for concern in concerns {
+            let least = if concern.is_affected { Advice::AskFirst } else { self.verdict };
+            self = self.at_least(least, concern.says.clone());
+        }
+        self
+    }
+
     /// Nothing is known.
     pub fn unknown(why: &str) -> Self {
         Self { verdict: Advice::AskFirst, reasons: vec![why.to_owned()] }
     }
+}
+
+/// Advises on a server of an index, in the version that was read.
+pub fn precheck_read(server: &IndexedServer<'_>, tools: &[ToolFacts]) -> Precheck {
+    precheck(tools).with_concerns(&concerns(Some(server.source()), server.package(), Some(server.version())))
 }
 
 /// Advises on a server by its tools.

@@ -97,6 +97,10 @@ struct Entry {
     #[serde(default)]
     list: bool,
     #[serde(default)]
+    if_sent: bool,
+    #[serde(default)]
+    sure: Vec<String>,
+    #[serde(default)]
     tool_word: Vec<String>,
 }
 
@@ -110,6 +114,8 @@ pub(crate) struct SignalRules {
     /// By the last word of the parameter's name: what tells that it is something else.
     unless_told: HashMap<Box<str>, Vec<(Box<str>, SignalKind)>>,
     only_lists: Vec<SignalKind>,
+    /// What counts only where something is sent, and the words that say so by themselves.
+    if_sent: Vec<(SignalKind, Vec<String>)>,
 }
 
 impl SignalRules {
@@ -134,6 +140,9 @@ impl SignalRules {
             if entry.list {
                 rules.only_lists.push(kind);
             }
+            if entry.if_sent {
+                rules.if_sent.push((kind, entry.sure));
+            }
             for word in entry.tool_word {
                 lexicon.change(&word, |word| word.signals.push(kind));
             }
@@ -141,8 +150,8 @@ impl SignalRules {
         Ok(rules)
     }
 
-    /// Adds what a parameter shows; `description` is that of the tool.
-    pub fn look_at(&self, parameter: &Parameter<'_>, description: &str, found: &mut Vec<Signal>) {
+    /// Adds what a parameter shows; `description` is that of the tool, `sends` whether it speaks of sending.
+    pub fn look_at(&self, parameter: &Parameter<'_>, description: &str, sends: bool, found: &mut Vec<Signal>) {
         if parameter.kind == Kind::Flag {
             return;
         }
@@ -157,6 +166,10 @@ impl SignalRules {
             let (own, small) = (parameter.description.as_deref().unwrap_or_default(), description.to_lowercase());
             let is_told = |text: &str| own.contains(text) || small.contains(text);
             kinds.retain(|kind| !told.iter().any(|(text, own)| own == kind && is_told(text)));
+        }
+        if !sends && !parameter.is_address {
+            let is_sure = |sure: &[String]| parameter.joined.split('_').any(|word| sure.iter().any(|own| own == word));
+            kinds.retain(|kind| !self.if_sent.iter().any(|(own, sure)| own == kind && !is_sure(sure)));
         }
         if let Some(text) = parameter.description.as_deref().filter(|_| parameter.kind == Kind::Text) {
             let told = self.described.iter().filter(|(told, _)| text.contains(&**told));

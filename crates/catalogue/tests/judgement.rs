@@ -224,3 +224,37 @@ fn testing_a_connection_only_looks() {
     assert_eq!(found.category, Category::Read, "{found:?}");
     assert_eq!(one(r#"{"name": "run_tests", "description": "Runs the tests."}"#).category, Category::Execute);
 }
+
+#[test]
+fn ends_of_a_relation_are_no_recipients_and_those_to_whom_something_goes_are() {
+    let takes = |line: &str| {
+        let known = one(line);
+        (
+            known.signals.iter().any(|own| own.kind == SignalKind::TakesRecipients),
+            known.flow.contains(&Flow::SendsOutward),
+        )
+    };
+    let of = |name: &str, says: &str, schema: &str| {
+        format!(
+            r#"{{"name": "{name}", "description": "{says}", "inputSchema": {{"type": "object", "properties": {schema}}}}}"#
+        )
+    };
+    let relations = r#"{"relations": {"type": "array", "items": {"type": "object", "properties": {"from": {"type": "string"}, "to": {"type": "string"}}}}}"#;
+    assert_eq!(
+        takes(&of("create_relations", "Create new relations between entities in the graph", relations)),
+        (false, false)
+    );
+    assert_eq!(takes(&of("create_user", "Creates a user", r#"{"email": {"type": "string"}}"#)), (false, false));
+    let to = r#"{"to": {"type": "string"}}"#;
+    assert_eq!(takes(&of("send_mail", "Sends a mail", to)), (true, true));
+    assert_eq!(takes(&of("create_draft", "Writes a message", to)), (true, true));
+    assert_eq!(
+        takes(&of("create_entry", "Adds an entry", r#"{"to": {"type": "string", "format": "email"}}"#)),
+        (true, true)
+    );
+    assert_eq!(takes(&of("create_entry", "Adds an entry", r#"{"bcc": {"type": "string"}}"#)), (true, true));
+    assert_eq!(
+        takes(&of("create_entry", "Adds an entry", r#"{"to": {"type": "string", "description": "The recipient"}}"#)),
+        (true, true)
+    );
+}

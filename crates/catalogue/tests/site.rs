@@ -132,8 +132,16 @@ fn each_seed_page_has_every_part_with_the_same_category_level_rule_and_numbers()
         let text = words(html);
         let article = if category == "Execute" { "an" } else { "a" };
         let takes = PHARO.iter().find(|(name, _)| *name == tool).unwrap().1;
+        let confidence = text.split_once("Confidence ").unwrap().1.get(..4).unwrap();
+        // What is not sure is told as likely, with how sure it is.
+        let (kind, is) = match confidence.parse::<f64>().unwrap() < 0.7 {
+            true => {
+                (format!("likely {category}"), format!("likely {article} {category} tool (confidence {confidence})"))
+            }
+            false => (category.to_owned(), format!("{article} {category} tool")),
+        };
         for part in [
-            format!("{level} risk · {category} tool of {NAME}"),
+            format!("{level} risk · {kind} tool of {NAME}"),
             "How to control it ↓".to_owned(),
             format!("What {tool} does on {NAME}"),
             format!("Why {tool} needs a policy"),
@@ -151,7 +159,7 @@ fn each_seed_page_has_every_part_with_the_same_category_level_rule_and_numbers()
             "Go deeper".to_owned(),
             format!("Questions about {tool}"),
             format!("What does {tool} do?"),
-            format!("It is {article} {category} tool of {NAME}"),
+            format!("It is {is} of {NAME}"),
             format!("How do I enforce a policy on {tool}?"),
             format!("What risk level is {tool}?"),
             format!("Can I rate-limit {tool}?"),

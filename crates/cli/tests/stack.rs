@@ -126,7 +126,11 @@ fn a_server_is_shown_with_its_grade_its_tools_and_a_policy_that_loads() {
         assert_eq!(house.run(&["policy", "check", "p.json"]).code, 0, "{}", run.stdout);
     }
     let run = house.run(&["catalogue", "show", "@example/gihtub", "--index", "i.glx"]);
-    assert!(run.code == 1 && run.stderr.contains("did you mean `@example/github`"), "{}", run.stderr);
+    assert!(
+        run.code == 1 && run.stderr.contains("`npm:@example/github` 1.0.0, which is another package"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
@@ -225,7 +229,7 @@ fn precheck_gives_advice_with_a_rule_and_never_says_safe() {
         ("npm:@example/github@2.0.0", 0, "the index has read version 1.0.0, not 2.0.0"),
         ("notes==1.0.0", 0, "pypi:notes: proceed"),
         ("notes==9.0", 0, "pypi:notes: connect-with-rule"),
-        ("@example/githob", 1, "close to `@example/github`"),
+        ("@example/githubb", 1, "`npm:@example/github` 1.0.0 has a name like this one"),
         ("nobody-knows-this-one", 1, "ask-first"),
         ("https://example.com/mcp?key=hunter2secret", 1, "ask-first"),
     ] {
@@ -270,6 +274,15 @@ fn what_is_fetched_or_started_otherwise_is_asked_about_first_and_no_address_is_s
         r#""runtimeArguments": [{"type": "named", "name": "--registry", "value": "https://hunter2secret"}]"#,
         r#""runtimeArguments": [{"type": "positional", "value": "--with=hunter2secret"}]"#,
         r#""environmentVariables": [{"name": "NODE_OPTIONS", "value": "--require /hunter2secret"}]"#,
+        // What is filled in later may be anything.
+        r#""runtimeArguments": [{"type": "positional", "valueHint": "hunter2secret"}]"#,
+        r#""runtimeArguments": [{"type": "named", "name": "-y", "variables": {"a": {"default": "hunter2secret"}}}]"#,
+        r#""runtimeArguments": [{"type": "named", "name": "-y", "default": "hunter2secret"}]"#,
+        r#""runtimeArguments": ["-y"]"#,
+        r#""runtime_arguments": [{"type": "positional", "value": "hunter2secret"}]"#,
+        r#""runtimeHint": "./npx""#,
+        r#""runtimeHint": "hunter2secret""#,
+        r#""environmentVariables": [{"value": "hunter2secret"}]"#,
     ] {
         let run = ask(&format!("{known}, {more}"));
         let all = format!("{}{}", run.stdout, run.stderr);
@@ -280,7 +293,180 @@ fn what_is_fetched_or_started_otherwise_is_asked_about_first_and_no_address_is_s
     assert!(run.code == 1 && !format!("{}{}", run.stdout, run.stderr).contains(SECRET), "{}", run.stdout);
 }
 
+#[test]
+fn a_server_json_of_an_older_form_is_read() {
+    let house = with_index();
+    let ask = |text: &str| {
+        house.write("server.json", text);
+        house.run(&["precheck", "server.json", "--index", "i.glx"])
+    };
+    for text in [
+        r#"{"packages": [{"registry_name": "npm", "name": "@example/files", "version": "1.0.0"}]}"#,
+        r#"{"server": {"packages": [{"registry_type": "npm", "identifier": "@example/files", "version": "1.0.0"}]}}"#,
+        r#"{"packages": [{"registry_name": "npm", "name": "@example/files", "version": "1.0.0", "runtime_hint": "npx"}]}"#,
+    ] {
+        let run = ask(text);
+        assert!(run.code == 0 && run.stdout.contains("npm:@example/files: proceed"), "{text}: {}", run.stdout);
+    }
+    let bent = r#"{"packages": [{"registry_name": "npm", "name": "@example/files", "version": "1.0.0",
+        "runtime_arguments": [{"name": "--registry", "value": "https://a.example.com"}]}]}"#;
+    assert_eq!(ask(bent).code, 1);
+}
+
+#[test]
+fn a_name_that_is_only_a_little_alike_is_not_told_and_none_is_offered_in_its_place() {
+    let house = with_index();
+    for (what, is_told) in [
+        ("npm:@example/githubb", true),
+        ("npm:@example/gitlab", false),
+        ("npm:@sample/github", false),
+        ("pypi:notez", false),
+        ("pypi:githubb", false),
+        ("mails", false),
+    ] {
+        for command in [
+            &["precheck", what][..],
+            &["catalogue", "show", what],
+            &["catalogue", "export", "--out=site", "--server", what],
+        ] {
+            let run = house.run(&[command, &["--index", "i.glx"]].concat());
+            let all = format!("{}{}", run.stdout, run.stderr);
+            assert_eq!((run.code, all.contains("name like")), (1, is_told), "{what}: {all}");
+            assert_eq!(all.contains("`npm:@example/github` 1.0.0"), is_told, "{what}: {all}");
+            assert!(!all.contains("did you mean") && (!is_told || all.contains("another package")), "{all}");
+        }
+    }
+}
+
+#[test]
+fn a_package_of_a_public_case_is_told_and_asked_about_first() {
+    let house = with_index();
+    let remote = |version: &str| package("npm", "mcp-remote", &[tool("get_it", "Read", &[])]).replace("1.0.0", version);
+    house.write("facts.jsonl", &[facts(), remote("0.1.29")].join("\n"));
+    house.run(&["catalogue", "index", "facts.jsonl", "--date", "2026-11-16", "--out", "i.glx"]);
+    let ask = |what: &str| house.run(&["precheck", what, "--index", "i.glx"]);
+    for (what, code, says) in [
+        ("npm:mcp-remote@0.1.15", 1, "this version is one of them"),
+        ("npm:mcp-remote@<0.2", 1, "cannot be told"),
+        ("npm:mcp-remote@0.1.29", 0, "is not among them"),
+        ("npm:mcp-remote", 0, "is not among them"),
+        ("postmark-mcp", 1, "`postmark-mcp`): version 1.0.16 and later ones"),
+        ("npm:postmark-mcp@1.0.18", 1, "this version is one of them"),
+    ] {
+        let run = ask(what);
+        assert!(run.code == code && run.stdout.contains(says), "{what}: {} {}", run.code, run.stdout);
+    }
+    house.write(
+        "server.json",
+        r#"{"packages": [{"registryType": "npm", "identifier": "mcp-remote", "version": "0.1.0"}]}"#,
+    );
+    assert_eq!(ask("server.json").code, 1);
+    let client = |version: &str| {
+        format!(
+            r#"{{"mcpServers": {{"r": {{"command": "npx", "args": ["-y", "mcp-remote@{version}", "https://a"]}}}}}}"#
+        )
+    };
+    house.write("old.json", &client("0.1.15"));
+    house.write("new.json", &client("0.1.29"));
+    let run = house.run(&["stack", "old.json", "--json", "--fail-on", "critical", "--index", "i.glx"]);
+    let own = told(&run)["servers"][0].clone();
+    assert!(run.code == 1 && own["verdict"] == "ask-first", "{own}");
+    assert!(own["reasons"].to_string().contains("mcp-remote-cve-2025-6514"), "{own}");
+    assert_eq!(house.run(&["stack", "new.json", "--fail-on", "critical", "--index", "i.glx"]).code, 0);
+    let found = agents::results(&house, &["old.json"]);
+    assert!(found.iter().any(|own| own["ruleId"] == "public-case"), "{found:?}");
+    // One that is in no index is known by its case.
+    house.write("gone.json", r#"{"mcpServers": {"p": {"command": "npx", "args": ["postmark-mcp"]}}}"#);
+    let run = house.run(&["stack", "gone.json", "--json", "--index", "i.glx"]);
+    assert!(told(&run)["servers"][0]["reasons"].to_string().contains("postmark-mcp"), "{}", run.stdout);
+}
+
+#[test]
+fn servers_that_leak_together_reach_fail_on_and_a_folder_that_is_not_there_is_an_error() {
+    let house = with_index();
+    let mild = package("pypi", "inbox", &[tool("read_inbox", "Read", &["reads_private", "reads_untrusted"])]);
+    house.write("facts.jsonl", &[facts(), mild].join("\n"));
+    house.run(&["catalogue", "index", "facts.jsonl", "--date", "2026-11-16", "--out", "i.glx"]);
+    let entry = |name: &str| format!(r#""{name}": {{"command": "uvx", "args": ["{name}"]}}"#);
+    house.write("both.json", &format!("{{\"mcpServers\": {{{}, {}}}}}", entry("inbox"), entry("mail")));
+    house.write("one.json", &format!("{{\"mcpServers\": {{{}}}}}", entry("inbox")));
+    let run = house.run(&["stack", "both.json", "--fail-on", "critical", "--index", "i.glx"]);
+    assert!(run.code == 1 && run.stderr.contains("reaches Critical by what it leaks"), "{}", run.stderr);
+    assert_eq!(house.run(&["stack", "one.json", "--fail-on", "medium", "--index", "i.glx"]).code, 0);
+    for option in ["--project", "--home"] {
+        let run = house.run(&["stack", option, "nowhere", "--index", "i.glx"]);
+        assert!(run.code == 2 && run.stderr.contains("there is no folder `nowhere`"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_version_that_was_not_read_is_told_by_show_and_export() {
+    let house = with_index();
+    let says = "the index has read version 1.0.0, not 9.9.9";
+    let run = house.run(&["catalogue", "show", "npm:@example/files@9.9.9", "--json", "--index", "i.glx"]);
+    assert!(run.code == 0 && told(&run)["unread"] == says && run.stderr.contains(says), "{}", run.stderr);
+    let run = house.run(&["catalogue", "export", "--out", "s", "--server", "@example/files@9.9.9", "--index", "i.glx"]);
+    assert!(run.code == 0 && run.stderr.contains(says), "{}", run.stderr);
+    let run = house.run(&["catalogue", "show", "npm:@example/files@1.0.0", "--index", "i.glx"]);
+    assert!(!format!("{}{}", run.stdout, run.stderr).contains("has read"), "{}", run.stderr);
+}
+
+#[test]
+fn what_is_only_likely_is_told_as_likely() {
+    let house = with_index();
+    let sure = |sure: f64, name: &str| tool(name, "Execute", &[]).to_string().replace("0.9", &sure.to_string());
+    let tools: Vec<Value> =
+        [sure(0.55, "sync_it"), sure(0.7, "run_it")].iter().map(|own| serde_json::from_str(own).unwrap()).collect();
+    house.write("facts.jsonl", &package("pypi", "odd", &tools));
+    house.run(&["catalogue", "index", "facts.jsonl", "--out", "i.glx"]);
+    let show = |name: &str| house.run(&["catalogue", "show", "odd", name, "--index", "i.glx"]).stdout;
+    assert!(show("sync_it").contains("High risk, likely Execute, confidence 0.55"), "{}", show("sync_it"));
+    assert!(show("sync_it").contains("This is likely, not certain."), "{}", show("sync_it"));
+    assert!(!show("run_it").contains("likely"), "{}", show("run_it"));
+    let list = house.run(&["catalogue", "show", "odd", "--index", "i.glx"]).stdout;
+    assert!(list.contains("likely Execute  0.55  sync_it"), "{list}");
+    assert!(house.run(&["catalogue", "search", "sync", "--index", "i.glx"]).stdout.contains("likely Execute"));
+    assert_eq!(house.run(&["catalogue", "export", "--out", "site", "--index", "i.glx"]).code, 0);
+    let page = house.read("site/servers/pypi/odd/tools/sync_it.md");
+    assert!(
+        page.contains("It is likely an Execute tool (confidence 0.55)") && page.contains("likely, not certain"),
+        "{page}"
+    );
+    assert!(!house.read("site/servers/pypi/odd/tools/run_it.md").contains("likely"));
+    assert!(house.read("site/servers/pypi/odd/index.md").contains("likely Execute"));
+}
+
+#[test]
+fn a_server_of_many_tools_is_told_in_parts_the_riskiest_first() {
+    let house = house();
+    let tools: Vec<Value> = (0..900)
+        .map(|at| tool(&format!("do_item_{at:03}"), if at == 899 { "Destructive" } else { "Execute" }, &[]))
+        .collect();
+    house.write("facts.jsonl", &package("pypi", "crowd", &tools));
+    house.run(&["catalogue", "index", "facts.jsonl", "--out", "i.glx"]);
+    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older", "--allow-smaller"]);
+    let answers = converse(
+        &house,
+        &[
+            called(1, "check_mcp_server", &json!({"server": "pypi:crowd"})),
+            called(2, "check_mcp_server", &json!({"server": "pypi:crowd", "skip": 25, "limit": 100})),
+            called(3, "check_mcp_server", &json!({"server": "pypi:crowd", "skip": 890})),
+            called(4, "get_change_events", &json!({"cursor": 7})),
+        ],
+    );
+    assert!(answers.iter().all(|answer| answer.to_string().len() < 20_000), "{}", answers[0].to_string().len());
+    let (first, second, last) = (answered(&answers[0]), answered(&answers[1]), answered(&answers[2]));
+    assert_eq!((&first["tool_count"], &first["next_skip"]), (&json!(900), &json!(25)));
+    assert_eq!(first["tools"][0]["name"], "do_item_899");
+    assert!(first["policy"].as_str().unwrap().contains("catalogue show pypi:crowd --policy recommended"), "{first}");
+    assert_eq!((second["tools"].as_array().unwrap().len(), &second["next_skip"]), (100, &json!(125)));
+    assert!(last.get("next_skip").is_none() && last["tools"].as_array().unwrap().len() == 10, "{last}");
+    // These changes are others than those that the cursor is of.
+    assert!(answers[3]["result"]["isError"] == true && answers[3].to_string().contains("begin again with 0"));
+}
+
 fn stack(house: &House, more: &[&str]) -> Run {
+    ["home", "project"].iter().for_each(|folder| std::fs::create_dir_all(house.path(folder)).unwrap());
     let mut args = vec!["stack", "--home", "home", "--project", "project", "--index", "i.glx"];
     args.extend(more);
     house.run(&args)
@@ -363,6 +549,8 @@ fn a_file_that_cannot_be_read_is_told_by_its_client_and_not_by_where_it_is() {
         let all = format!("{}{}", run.stdout, run.stderr);
         assert!(run.code == 1 && run.stderr.contains("cursor (`~/.cursor/mcp.json`): "), "{all}");
         assert!(run.stderr.contains("claude-code-project (`.mcp.json`): "), "{all}");
+        // Whoever keeps the report alone is told as well.
+        assert!(run.stdout.contains("/.cursor/mcp.json") && run.stdout.contains("claude-code-project"), "{all}");
         for forbidden in ["hunter2", "/tmp/", "/home/", &house.path("").display().to_string()] {
             assert!(!all.contains(forbidden), "{format}: {forbidden} in {all}");
         }
@@ -515,7 +703,7 @@ fn a_name_that_two_sources_have_is_the_riskier_one_and_said_so() {
             called(2, "check_mcp_stack", &json!({"servers": ["twins"]})),
         ],
     );
-    let (server, stack) = (&answers[0]["result"]["structuredContent"], &answers[1]["result"]["structuredContent"]);
+    let (server, stack) = (&answered(&answers[0]), &answered(&answers[1]));
     assert!(server["source"] == "npm" && server["reasons"].to_string().contains(says), "{server}");
     assert!(
         stack["stack"]["level"] == "Critical" && stack["servers"][0]["reasons"].to_string().contains(says),
@@ -589,14 +777,14 @@ fn changes_that_cannot_be_read_or_are_of_another_index_are_told_as_such() {
         let run = house.paste(&format!("'{program}' catalogue mcp --data d {more} < lines"));
         serde_json::from_str::<Value>(&run.stdout).unwrap()["result"].clone()
     };
-    assert_eq!(ask("")["structuredContent"]["events"].as_array().unwrap().len(), 3);
+    assert_eq!(answered(&json!({"result": ask("")}))["events"].as_array().unwrap().len(), 3);
     let named = ask("--index i.glx");
     assert!(named["isError"] == true && named.to_string().contains("no changes are kept of this index"), "{named}");
     house.run(&["catalogue", "export", "--out", "named", "--index", "new.glx", "--data", "d"]);
     assert!(house.read("named/servers/npm/@example/files/index.md").contains("None is known"));
     // A folder in the log's place cannot be read.
     std::fs::remove_file(house.path("d/catalogue-changes.jsonl")).unwrap();
-    assert_eq!(ask("")["structuredContent"]["events"], json!([]));
+    assert_eq!(answered(&json!({"result": ask("")}))["events"], json!([]));
     std::fs::create_dir(house.path("d/catalogue-changes.jsonl")).unwrap();
     assert!(ask("")["isError"] == true, "{}", ask(""));
     let run = house.run(&["catalogue", "export", "--out", "site", "--data", "d"]);
@@ -684,6 +872,13 @@ fn converse(house: &House, lines: &[Value]) -> Vec<Value> {
     run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// What a tool tells: JSON, in its one text.
+fn answered(answer: &Value) -> Value {
+    let result = &answer["result"];
+    assert!(result.get("structuredContent").is_none() && result["content"].as_array().unwrap().len() == 1, "{answer}");
+    serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap()
+}
+
 fn called(id: u64, name: &str, arguments: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": arguments}})
 }
@@ -721,7 +916,7 @@ fn the_catalogue_answers_agents_of_both_eras() {
     let names: Vec<&str> =
         of(2)["result"]["tools"].as_array().unwrap().iter().map(|own| own["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["check_mcp_server", "search_registry", "check_tool", "check_mcp_stack", "get_change_events"]);
-    let told = |id: u64| &of(id)["result"]["structuredContent"];
+    let told = |id: u64| answered(of(id));
     assert_eq!((&told(3)["verdict"], &told(3)["tools"][0]["level"]), (&json!("connect-with-rule"), &json!("Critical")));
     assert!(told(3)["policy"].as_str().unwrap().contains("\"hide\""));
     assert_eq!((&told(4)["verdict"], &told(4)["is_known"]), (&json!("ask-first"), &json!(false)));
@@ -759,9 +954,9 @@ fn agents_are_told_that_another_version_is_meant_than_was_read() {
             called(3, "check_mcp_server", &json!({"server": "npm:@example/files@1.0.0"})),
         ],
     );
-    let of = |at: usize| &answers[at]["result"]["structuredContent"];
+    let of = |at: usize| answered(&answers[at]);
     let other = "the index has read version 1.0.0, not 9.9.9";
-    for own in [of(0), &of(1)["servers"][0]] {
+    for own in [&of(0), &of(1)["servers"][0]] {
         assert!(own["verdict"] == "connect-with-rule" && own["reasons"].to_string().contains(other), "{own}");
     }
     let unsure = &of(1)["servers"][1];
@@ -782,7 +977,7 @@ fn a_line_that_is_no_message_is_told_and_the_next_is_answered() {
     let answers: Vec<Value> = run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let codes: Vec<&Value> = answers.iter().map(|own| &own["error"]["code"]).collect();
     assert_eq!(codes[..3], [&json!(-32700), &json!(-32600), &json!(-32600)]);
-    assert_eq!(answers[3]["result"]["structuredContent"]["tool_count"], 5);
+    assert_eq!(answered(&answers[3])["tool_count"], 5);
 }
 
 #[test]

@@ -14,6 +14,8 @@ const MOST_TOOLS: usize = 4_000;
 const MOST_PARAMETERS: usize = 256;
 /// The longest name that an index keeps.
 const LONGEST_NAME: usize = 256;
+/// The longest name of a tool in Javascript.
+const LONGEST_PLAIN: usize = 128;
 
 /// Which package was read.
 #[derive(Debug, Clone)]
@@ -37,13 +39,22 @@ pub fn facts(release: &Release, tools: &[FoundTool]) -> PackageFacts {
         package: release.package.clone(),
         version: release.version.clone(),
         date: release.date.clone(),
-        tools: tools.iter().filter(|tool| is_fit(tool)).filter_map(|tool| tool_facts(tool, &server)).collect(),
+        tools: tools
+            .iter()
+            .filter(|tool| is_fit(release.source, tool))
+            .filter_map(|tool| tool_facts(tool, &server))
+            .collect(),
     }
 }
 
-/// Whether a tool has a name that can be kept.
-fn is_fit(tool: &FoundTool) -> bool {
-    !tool.name.is_empty() && tool.name.len() <= LONGEST_NAME
+/// Whether a tool has a name that can be kept. In Javascript much that is no tool has a name and a description, and a
+/// name of other letters than tools have is a sign of that.
+fn is_fit(source: Source, tool: &FoundTool) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:".contains(letter);
+    match source {
+        Source::Pypi => !tool.name.is_empty() && tool.name.len() <= LONGEST_NAME,
+        Source::Npm => (1..=LONGEST_PLAIN).contains(&tool.name.len()) && tool.name.chars().all(is_plain),
+    }
 }
 
 fn tool_facts(found: &FoundTool, server: &Server) -> Option<ToolFacts> {

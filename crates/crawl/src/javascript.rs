@@ -15,6 +15,7 @@ mod schema;
 mod select;
 mod syntax;
 mod tool;
+mod unused;
 mod value;
 mod zod;
 
@@ -25,6 +26,9 @@ use crate::found::{FoundTool, SourceFile};
 
 /// Room for expressions as deep as we read them, whatever thread asks.
 const STACK: usize = 256 << 20;
+
+/// Nodes of a package after which no further file is read; each takes some 160 bytes. Those about tools come first.
+const MOST_NODES: u32 = 1_500_000;
 
 /// The tools that these files of one package define, by name.
 pub fn javascript_tools(files: &[SourceFile<'_>]) -> Vec<FoundTool> {
@@ -39,26 +43,26 @@ fn read(files: &[SourceFile<'_>]) -> Vec<FoundTool> {
     if !select::is_server(files) {
         return manifest::tools(files);
     }
-    for beside in [false, true] {
-        let tools = defined(&select::sources(files, beside), files);
-        if !tools.is_empty() {
-            return tools;
-        }
-    }
-    manifest::tools(files)
+    let named = entry::Named::of(files);
+    let tools = defined(&select::sources(files, &named), &named);
+    if tools.is_empty() { manifest::tools(files) } else { tools }
 }
 
-fn defined(files: &[SourceFile<'_>], all: &[SourceFile<'_>]) -> Vec<FoundTool> {
+fn defined(files: &[SourceFile<'_>], named: &entry::Named) -> Vec<FoundTool> {
     let mut syntax = syntax::Syntax::default();
     for file in files {
+        if syntax.len() > MOST_NODES {
+            break;
+        }
         if let Some(tree) = parse::parse(file.path, file.text) {
             lower::lower(&mut syntax, file.path, file.text, tree.root_node());
         }
     }
     let mut evaluator = evaluate::Evaluator::new(&syntax);
+    let entries = named.entries(&evaluator);
+    evaluator.unused = unused::words(&evaluator, files, &entries);
     let met = forms::tools(&mut evaluator);
-    let entries = entry::entries(&evaluator, all);
-    tool::one_by_name(default::by_default(&evaluator, &entries, met))
+    tool::one_by_name(default::by_default(&evaluator, &entries, files, met))
 }
 
 #[cfg(test)]

@@ -29,6 +29,23 @@ pub(crate) enum Takes {
     ForGood,
 }
 
+/// Whether a tool takes something away: by what forbids Read, or by its text. A text that says that something is gone for
+/// good, and by which verb, says it of this tool.
+pub(super) fn takes(
+    found: &Found<'_>,
+    features: &[Feature<'_>],
+    hindrance: Option<&Hindrance>,
+    book: &Rulebook,
+) -> Takes {
+    let mut keys = features.iter().map(|feature| feature.key);
+    let is_gone = keys.clone().any(|key| key == Key::Flag(Flag::Phrase(Phrase::Gone)));
+    let destroys = |key| matches!(key, Key::Group(Slot::First | Slot::Rest, Group::Destroy));
+    match hindrance.map_or_else(|| said(found, book), |own| own.takes) {
+        Takes::Nothing if is_gone && keys.any(destroys) => Takes::ForGood,
+        takes => takes,
+    }
+}
+
 /// Finds the weightiest.
 pub(super) fn hindrance(found: &Found<'_>, features: &[Feature<'_>], book: &Rulebook) -> Option<Hindrance> {
     destroys(found, features, book)
@@ -84,7 +101,7 @@ fn speaks_of_relation(found: &Found<'_>, book: &Rulebook) -> bool {
 }
 
 /// What the verb in front of the description takes: nothing that stands behind it makes that milder.
-pub(super) fn said(found: &Found<'_>, book: &Rulebook) -> Takes {
+fn said(found: &Found<'_>, book: &Rulebook) -> Takes {
     let begins = |at: &usize| *at < IN_FRONT || found.name.lead.is_none();
     let token = found.text.lead.filter(begins).and_then(|at| found.text.tokens.get(at));
     let word = token.and_then(|token| book.lexicon.word(token.id?));

@@ -154,7 +154,7 @@ impl Index {
 }
 
 /// A Python package's name as the package index compares it.
-pub(crate) fn normal(name: &str) -> String {
+pub fn normal(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for letter in name.chars() {
         match letter {
@@ -164,6 +164,14 @@ pub(crate) fn normal(name: &str) -> String {
         }
     }
     out
+}
+
+/// Whether two names are of one package, as its source compares them; one whose source nobody says, as Python's does.
+pub(crate) fn is_same_name(source: Option<Source>, one: &str, other: &str) -> bool {
+    match source {
+        Some(Source::Npm) => one.eq_ignore_ascii_case(other),
+        Some(Source::Pypi) | None => normal(one) == normal(other),
+    }
 }
 
 impl<'i> IndexedServer<'i> {

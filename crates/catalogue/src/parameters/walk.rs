@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use gatelodge_json::{Kind as JsonKind, Value};
 
-use super::{Parameter, Parameters, choices_of, cut, description_of, kind_of};
+use super::{Parameter, Parameters, choices_of, cut, description_of, is_address, kind_of};
 use crate::name::split;
 use crate::tool::LONGEST_NAME;
 
@@ -111,6 +111,7 @@ impl<'a> Walk<'a> {
                 choices,
                 has_more_choices,
                 is_one_of: value.get("enum").is_some() || value.get("const").is_some(),
+                is_address: is_address(value),
                 path: path.clone(),
             });
             self.found.texts.push(name);

@@ -1,6 +1,6 @@
 //! Public cases.
 
-use super::doc::{Block, Doc, link, marked, paragraph, text};
+use super::doc::{Block, Doc, code, link, marked, paragraph, text};
 use crate::attack::patterns;
 use crate::incident::{Incident, incidents};
 
@@ -30,6 +30,11 @@ fn page(own: &Incident) -> Doc {
     let shown = patterns().iter().filter(|pattern| own.attacks.contains(&pattern.slug));
     let shown =
         shown.map(|own| vec![link(own.name.clone(), format!("attacks/{}", own.slug)), text(format!(": {}", own.what))]);
+    let mut facts = vec![("Made public", vec![text(own.date.clone())]), ("Source", vec![text(own.source.clone())])];
+    facts.extend(own.packages.iter().map(|package| {
+        let name = code(&format!("{}:{}", package.source.as_str(), package.name));
+        ("Package", vec![name, text(format!(", {}", package.versions()))])
+    }));
     Doc {
         path: format!("incidents/{}", own.slug),
         title: own.title.clone(),
@@ -39,10 +44,7 @@ fn page(own: &Incident) -> Doc {
             ("Incidents".to_owned(), "incidents/index".to_owned()),
         ],
         blocks: vec![
-            Block::Facts(vec![
-                ("Made public", vec![text(own.date.clone())]),
-                ("Source", vec![text(own.source.clone())]),
-            ]),
+            Block::Facts(facts),
             Block::Heading("", vec![text("What happened")]),
             Block::Paragraph(marked(&own.what)),
             Block::Heading("", vec![text("What follows")]),

@@ -8,7 +8,7 @@ use crate::classify::{Classification, Level, word};
 use crate::explain::is_of_name;
 use crate::grade::grade;
 use crate::index::{Change, ChangeKind, IndexedServer, Known};
-use crate::precheck::precheck;
+use crate::precheck::precheck_read;
 use crate::ready::{Posture, ready};
 use crate::tool::Tool;
 
@@ -40,7 +40,7 @@ pub(super) fn page(
 ) -> Doc {
     let (own, folder) = (name(server), place::server(server));
     let grade = grade(&known.tools);
-    let advice = precheck(&known.tools);
+    let advice = precheck_read(server, &known.tools);
     let level = server.tools().map(|tool| tool.level()).max().unwrap_or(Level::Low);
     let reads = known.tools.iter().filter(|tool| tool.category == Category::Read).count();
     let date = server.date().map_or_else(|| "not known".to_owned(), crate::shown);
@@ -115,7 +115,7 @@ fn row(tool: &Tool<'_>, own: &Classification, place: &str) -> Vec<Line> {
     vec![
         vec![Inline::CodeLink(crate::shown(&tool.name), place.to_owned())],
         vec![Inline::Badge(own.level)],
-        vec![text(own.category_name())],
+        vec![text(own.told())],
         vec![text(format!("{:.2}", own.confidence))],
         vec![text(if own.optional { "only under a setting" } else { "by default" })],
     ]
@@ -134,7 +134,7 @@ fn dangerous(tools: &[(Tool<'_>, Classification)], places: &[String]) -> Vec<Blo
             Inline::CodeLink(crate::shown(&tool.name), place.clone()),
             text(" "),
             Inline::Badge(own.level),
-            text(format!(" {}", own.category_name())),
+            text(format!(" {}", own.told())),
         ];
         line.extend(super::doc::marked(&why.unwrap_or_default()));
         line

@@ -49,7 +49,7 @@ pub(super) fn page(
             Inline::Badge(answer.level),
             text(" "),
             link(format!("{level} risk"), format!("risk/{}", level.to_lowercase())),
-            text(format!(" · {} tool of ", answer.category_name())),
+            text(format!(" · {} tool of ", answer.told())),
             link(about.server.clone(), about.server_place.clone()),
             text(" · "),
             link("How to control it ↓", "#control"),
@@ -77,7 +77,7 @@ pub(super) fn page(
             "{} on {}: {}, {level} risk, and the rule that fits.",
             about.name,
             about.server,
-            answer.category_name()
+            a_tool(answer)
         ),
         trail: vec![
             ("Catalogue".to_owned(), "index".to_owned()),
@@ -86,6 +86,16 @@ pub(super) fn page(
         ],
         blocks,
     })
+}
+
+/// What kind of tool it is, and how sure that is where it is not.
+fn a_tool(known: &Classification) -> String {
+    let category = known.category_name();
+    let article = if category.starts_with(['E', 'U']) { "an" } else { "a" };
+    match known.is_unsure() {
+        true => format!("likely {article} {category} tool (confidence {:.2})", known.confidence),
+        false => format!("{article} {category} tool"),
+    }
 }
 
 fn what(about: &About<'_>) -> Vec<Block> {
@@ -110,6 +120,10 @@ fn what(about: &About<'_>) -> Vec<Block> {
             "Nothing in its definition says for certain what it does in {server}. What is not understood is treated as risky."
         ),
     };
+    let does = match about.known.is_unsure() {
+        true => format!("It is {}; this is what such tools do. {does}", a_tool(about.known)),
+        false => does,
+    };
     vec![
         Block::Heading("", vec![text("What "), code(&about.facts.name), text(format!(" does on {server}"))]),
         paragraph(does),
@@ -119,6 +133,9 @@ fn what(about: &About<'_>) -> Vec<Block> {
 fn why(about: &About<'_>) -> Vec<Block> {
     let known = about.known;
     let mut sentence = vec![Inline::Badge(known.level), text(" ")];
+    if known.is_unsure() {
+        sentence.push(text(format!("This is likely, not certain (confidence {:.2}). ", known.confidence)));
+    }
     sentence.extend(marked(&known.rationale));
     let mut blocks = vec![
         Block::Heading("", vec![text("Why "), code(&about.facts.name), text(" needs a policy")]),
@@ -250,7 +267,7 @@ fn deeper(about: &About<'_>) -> Vec<Block> {
 fn questions(about: &About<'_>) -> Vec<Block> {
     let (name, server, known) = (&about.name, &about.server, about.known);
     let category = known.category_name();
-    let article = if category.starts_with(['E', 'U']) { "an" } else { "a" };
+    let could = if known.is_unsure() { "such tools can" } else { "so it can" };
     let (can, advice) = match known.category {
         Category::Read => ("look things up", "Reads may pass; mind where the results go."),
         Category::Write => {
@@ -268,7 +285,7 @@ fn questions(about: &About<'_>) -> Vec<Block> {
     let all = vec![
         (
             format!("What does {name} do?"),
-            marked(&format!("It is {article} {category} tool of {server}, so it can {can}. {advice}")),
+            marked(&format!("It is {} of {server}, {could} {can}. {advice}", a_tool(known))),
         ),
         (
             format!("How do I enforce a policy on {name}?"),

@@ -30,7 +30,7 @@ pub struct FromArgs {
   gatelodge catalogue search --level critical --signal takes_path
   gatelodge catalogue search --prefix delete_ --json
 
-Exit code: 0 found or not, 2 usage, 5 the index cannot be used.")]
+Exit code: 0 found or not, 1 the configuration has faults, 2 usage, 5 the index cannot be used.")]
 pub struct SearchArgs {
     /// Parts of names.
     pub words: Vec<String>,
@@ -185,7 +185,7 @@ pub struct SiteArgs {
 #[command(after_help = "Example, in a client's configuration:
   \"catalogue\": { \"command\": \"gatelodge\", \"args\": [\"catalogue\", \"mcp\"] }
 
-Exit code: 0 the client has gone, 2 usage, 5 the index cannot be used.")]
+Exit code: 0 the client has gone, 1 the configuration has faults, 2 usage, 5 the index cannot be used.")]
 pub struct CatalogueMcpArgs {
     #[command(flatten)]
     pub from: FromArgs,

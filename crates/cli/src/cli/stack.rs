@@ -40,7 +40,8 @@ pub struct PrecheckArgs {
   gatelodge stack --client cursor --policies policies   one client; a policy file for each server
   gatelodge stack .mcp.json --fail-on high --format sarif > stack.sarif
 
-With `--fail-on`, a server that is not in the index counts as High. One that is switched off counts for nothing.
+With `--fail-on`, a server that is not in the index counts as High; servers that leak together and a package of a
+public case, in a version that was part of it, as Critical. One that is switched off counts for nothing.
 
 Exit code: 0 told, 1 something reaches `--fail-on` or a file cannot be read, 2 usage, 5 the index cannot be used or a
 policy not be written.")]
@@ -57,7 +58,7 @@ pub struct StackArgs {
     /// How to print it.
     #[arg(long)]
     pub format: Option<StackFormat>,
-    /// End with code 1 if a tool has this level or a higher one: low, medium, high, critical.
+    /// End with code 1 if something has this level or a higher one: low, medium, high, critical.
     #[arg(long, value_name = "LEVEL", value_parser = level)]
     pub fail_on: Option<Level>,
     /// Write a recommended policy for each known server into this folder.

@@ -1,5 +1,7 @@
 //! `gatelodge precheck`: what to do about a server before one connects to it.
 
+mod server_json;
+
 use std::path::Path;
 
 use anyhow::Result;
@@ -63,14 +65,8 @@ fn of_package(index: &Index, named: &PackageName) -> Asked {
             }
         }
         None => {
-            let mut asked = unknown(&shown(&named.name), "it is not in the index, so nothing is known of its tools");
-            if let Some(close) = open::close(index, &named.name) {
-                asked.advice.reasons.push(format!(
-                    "its name is close to `{}`, which is known: make sure which is meant",
-                    shown(&close)
-                ));
-            }
-            asked
+            let (name, advice) = (shown(&named.name), open::advise_unknown(index, named));
+            Asked { name, advice, grade: None, version: None, rule: None }
         }
     }
 }
@@ -82,28 +78,22 @@ fn unknown(name: &str, why: &str) -> Asked {
 /// The packages and addresses of a `server.json`, each by itself.
 fn of_server_json(index: &Index, path: &str) -> Result<Vec<Asked>> {
     let source = file::read(Path::new(path))?;
-    let document: Value = serde_json::from_slice(&source.text)
+    let document = serde_json::from_slice(&source.text)
         .map_err(|error| Usage(format!("`{}` is no server.json: {error}", shown(path))))?;
-    let document = document.get("server").unwrap_or(&document);
-    let list = |name: &str| document.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    let offered = server_json::offered(&document);
     let mut asked = Vec::new();
-    for package in list("packages") {
-        let text = |names: [&str; 2]| names.iter().find_map(|name| package.get(*name)?.as_str());
-        let kind = text(["registryType", "registry_type"]).unwrap_or_default();
-        let identifier = text(["identifier", "name"]).unwrap_or_default();
-        let version = package.get("version").and_then(Value::as_str);
-        let named = PackageName::read(&format!("{kind}:{identifier}")).map(|own| beside(own, version));
-        let own = match named {
-            Some(named) => of_package(index, &named),
+    for package in offered.packages {
+        let own = match &package.named {
+            Some(named) => of_package(index, named),
             // What stands there may be an address with a password in it.
             None => unknown("a package of another kind", "packages of this kind are not in the index"),
         };
-        asked.push(match bent(&package) {
+        asked.push(match package.bent {
             Some(why) => Asked { advice: own.advice.at_least(Advice::AskFirst, why.to_owned()), ..own },
             None => own,
         });
     }
-    for _ in list("remotes") {
+    for _ in 0..offered.remotes {
         asked.push(of_text(index, "https://")?);
     }
     if asked.is_empty() {
@@ -114,32 +104,6 @@ fn of_server_json(index: &Index, path: &str) -> Result<Vec<Asked>> {
         .into());
     }
     Ok(asked)
-}
-
-/// Why something else may start than what is published under the name.
-fn bent(package: &Value) -> Option<&'static str> {
-    let list =
-        |names: [&str; 2]| names.iter().find_map(|name| package.get(*name)?.as_array()).cloned().unwrap_or_default();
-    let is_harmless = |argument: &Value| {
-        let words = ["name", "value"].map(|name| argument.get(name).and_then(Value::as_str));
-        words.iter().flatten().all(|word| matches!(*word, "-y" | "--yes"))
-    };
-    let bends = |variable: &Value| variable.get("name").and_then(Value::as_str).is_some_and(PackageName::is_bent_by);
-    if ["registryBaseUrl", "registry_base_url"].iter().any(|name| package.get(*name).is_some()) {
-        return Some("it names a registry of its own, and the index may have read another");
-    }
-    if !list(["runtimeArguments", "runtime_arguments"]).iter().all(is_harmless) {
-        return Some("it is started with options by which something else may run");
-    }
-    let is_bent = list(["environmentVariables", "environment_variables"]).iter().any(bends);
-    is_bent.then_some("it is started with variables by which something else may run")
-}
-
-/// A package with the version that stands beside its name. Where another stands in the name, nobody can tell which counts.
-fn beside(own: PackageName, version: Option<&str>) -> PackageName {
-    let is_other = own.version.is_some() && version.is_some() && own.version.as_deref() != version;
-    let version = version.map(str::to_owned).or(own.version);
-    PackageName { version, is_range: own.is_range || is_other, ..own }
 }
 
 fn told(own: &Asked) -> Value {

@@ -38,6 +38,8 @@ struct Told {
     /// What agents have together that leaks: the first, and how many there are.
     leaks: Vec<Leak>,
     leak_count: usize,
+    /// Files of clients that could not be read.
+    unread: Vec<String>,
     date: String,
 }
 
@@ -50,7 +52,7 @@ struct Leak {
 }
 
 impl Told {
-    fn new(entries: Vec<Entry>, date: String) -> Self {
+    fn new(entries: Vec<Entry>, unread: Vec<String>, date: String) -> Self {
         let member = |own: &Entry| Member { name: own.name.clone(), tools: own.tools.clone(), is_guess: own.is_guess };
         let members: Vec<Member> = entries.iter().map(member).collect();
         let on: Vec<Member> = entries.iter().filter(|own| !own.is_off).map(member).collect();
@@ -72,12 +74,23 @@ impl Told {
         }
         let leak_count = if is_whole { leaks.len() } else { leak_count };
         leaks.truncate(MOST_LEAKS);
-        Self { sum: stack(&on), members, entries, leaks, leak_count, date }
+        Self { sum: stack(&on), members, entries, leaks, leak_count, unread, date }
     }
 
     /// The names of servers that leak together.
     fn names(&self, leak: &Leak) -> Vec<&str> {
         leak.servers.iter().filter_map(|at| self.entries.get(*at)).map(|entry| entry.name.as_str()).collect()
+    }
+
+    /// Whether it is worse than its tools are one by one: a combination leaks, or a package was part of a public case.
+    fn is_raised(&self) -> bool {
+        let is_affected = |entry: &Entry| !entry.is_off && entry.concerns.iter().any(|own| own.is_affected);
+        self.leak_count > 0 || self.entries.iter().any(is_affected)
+    }
+
+    /// How bad it is, all in all.
+    fn level(&self) -> Option<Level> {
+        if self.is_raised() { Some(Level::Critical) } else { self.sum.level }
     }
 
     fn off_count(&self) -> usize {
@@ -87,8 +100,8 @@ impl Told {
 
 pub fn run(args: &StackArgs) -> Result<Exit> {
     let index = open::index(&args.from)?;
-    let (entries, findings) = gather::gather(args, &index)?;
-    let told = Told::new(entries, index.about().date.clone());
+    let (entries, unread) = gather::gather(args, &index)?;
+    let told = Told::new(entries, unread, index.about().date.clone());
     let format = if args.json { StackFormat::Json } else { args.format.unwrap_or(StackFormat::Text) };
     match format {
         StackFormat::Json => output::json(&json_of(&told))?,
@@ -96,16 +109,16 @@ pub fn run(args: &StackArgs) -> Result<Exit> {
         StackFormat::Sarif => output::json(&sarif::report(&told))?,
         StackFormat::Text => output::print(&text(&told))?,
     }
-    findings.iter().for_each(|finding| say(finding));
+    told.unread.iter().for_each(|unread| say(unread));
     if let Some(folder) = &args.policies {
         write_policies(&told, folder)?;
     }
-    let reaches = args.fail_on.is_some_and(|level| told.sum.level.is_some_and(|own| own >= level));
-    if reaches {
-        let level = told.sum.level.map_or("", Level::as_str);
-        say(&format!("the stack reaches {level}, which `--fail-on` does not let pass"));
+    let reaches = told.level().is_some_and(|own| args.fail_on.is_some_and(|level| own >= level));
+    if let Some(level) = told.level().filter(|_| reaches) {
+        let why = if told.is_raised() { " by what it leaks or a public case of a package" } else { "" };
+        say(&format!("the stack reaches {}{why}, which `--fail-on` does not let pass", level.as_str()));
     }
-    Ok(if reaches || !findings.is_empty() { Exit::Findings } else { Exit::Fine })
+    Ok(if reaches || !told.unread.is_empty() { Exit::Findings } else { Exit::Fine })
 }
 
 /// The recommended policy of a server that is known.
@@ -178,7 +191,7 @@ fn json_of(told: &Told) -> Value {
         sum.insert("combinations".to_owned(), leaks.collect());
         sum.insert("combination_count".to_owned(), told.leak_count.into());
     }
-    json!({"stack": sum, "servers": servers.collect::<Vec<_>>(), "index_date": told.date})
+    json!({"stack": sum, "servers": servers.collect::<Vec<_>>(), "unread": told.unread, "index_date": told.date})
 }
 
 fn text(told: &Told) -> String {
@@ -206,6 +219,9 @@ fn text(told: &Told) -> String {
     }
     let mut out = output::table(&rows);
     out.push_str(&format!("\n{}\n", sentence(told)));
+    for unread in &told.unread {
+        out.push_str(&format!("  not read: {unread}\n"));
+    }
     for leak in &told.leaks {
         out.push_str(&format!("  together they leak ({}): {}\n", leak.client, told.names(leak).join(" + ")));
     }
@@ -276,10 +292,10 @@ impl Entry {
                 "that it starts this package is a guess by its command and variables; `gatelodge scan` looks at it";
             advice = advice.at_least(Advice::AskFirst, why.to_owned());
         }
-        match self.unread() {
-            Some(why) => advice.at_least(Advice::ConnectWithRule, why),
-            None => advice,
+        if let Some(why) = self.unread() {
+            advice = advice.at_least(Advice::ConnectWithRule, why);
         }
+        advice.with_concerns(&self.concerns)
     }
 
     /// Why what the index knows may not be what starts.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use flate2::Compression;
-use flate2::write::DeflateEncoder;
+use flate2::write::{DeflateEncoder, GzEncoder};
 use sha2::{Digest, Sha256};
 
 #[derive(Default)]
@@ -51,6 +51,11 @@ impl Index {
 
     pub fn address(&self) -> String {
         format!("http://127.0.0.1:{}/simple", self.port)
+    }
+
+    /// The same packages as npm has them: each is a tarball of version 1.0.0.
+    pub fn npm_address(&self) -> String {
+        format!("http://127.0.0.1:{}/npm", self.port)
     }
 
     fn set(&self, change: impl FnOnce(&mut State)) {
@@ -150,6 +155,12 @@ fn answer(path: &str, state: &mut State) -> (&'static str, Vec<u8>) {
         }
         return ("200 OK", wheel);
     }
+    if let Some(name) = path.strip_prefix("/npm/") {
+        let page = format!(
+            r#"{{"dist-tags":{{"latest":"1.0.0"}},"versions":{{"1.0.0":{{"dist":{{"tarball":"/files/{name}/x.tgz"}}}}}}}}"#
+        );
+        return ("200 OK", page.into_bytes());
+    }
     let name = path.trim_start_matches("/simple/").trim_end_matches('/');
     match state.wheels.get(name) {
         Some(_) if state.forgotten.iter().any(|forgotten| forgotten == name) => ("404 Not Found", Vec::new()),
@@ -194,4 +205,24 @@ pub fn wheel(files: &[(&str, &str)]) -> Vec<u8> {
     out.extend([size.to_le_bytes(), start.to_le_bytes()].concat());
     out.extend([0, 0]);
     out
+}
+
+/// A tarball of some files.
+pub fn tarball(files: &[(&str, &str)]) -> Vec<u8> {
+    let mut out = GzEncoder::new(Vec::new(), Compression::fast());
+    for (path, text) in files {
+        let mut head = [0_u8; 512];
+        head[..path.len()].copy_from_slice(path.as_bytes());
+        head[124..135].copy_from_slice(format!("{:011o}", text.len()).as_bytes());
+        head[148..156].fill(b' ');
+        head[156] = b'0';
+        head[257..262].copy_from_slice(b"ustar");
+        let sum: u32 = head.iter().map(|byte| u32::from(*byte)).sum();
+        head[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        out.write_all(&head).expect("written");
+        out.write_all(text.as_bytes()).expect("written");
+        out.write_all(&vec![0; text.len().next_multiple_of(512) - text.len()]).expect("written");
+    }
+    out.write_all(&[0; 1024]).expect("written");
+    out.finish().expect("packed")
 }

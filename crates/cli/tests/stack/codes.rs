@@ -19,12 +19,14 @@ fn exit_codes_are_those_of_the_help() {
     house.write_bytes("bad.glx", b"GLINDEX\n\x02");
     house.write("read.json", r#"{"mcpServers": {"n": {"command": "uvx", "args": ["notes"]}}}"#);
     house.write("line.jsonl", "{}");
+    house.write("bad.toml", "nonsense = 1\n");
     std::fs::create_dir_all(house.path("full")).unwrap();
     house.write("full/x", "");
     let index = "--index=i.glx";
     let cases: &[(&[&str], &[&str], i32)] = &[
         (&["catalogue", "search"], &["git", index], 0),
         (&["catalogue", "search"], &["nothing-has-this", index], 0),
+        (&["catalogue", "search"], &["x", "--config=bad.toml"], 1),
         (&["catalogue", "search"], &["x", "--index=none.glx"], 2),
         (&["catalogue", "search"], &["x", "--index=bad.glx"], 5),
         (&["catalogue", "show"], &["mail", index], 0),
@@ -50,8 +52,10 @@ fn exit_codes_are_those_of_the_help() {
         (&["catalogue", "export"], &["--out=site", "--server=mail", index], 0),
         (&["catalogue", "export"], &["--out=site2", "--server=nobody", index], 1),
         (&["catalogue", "export"], &["--out=full", index], 2),
+        (&["catalogue", "export"], &["--out=read.json/site", index], 5),
         (&["catalogue", "export"], &["--out=site3", "--index=bad.glx"], 5),
         (&["catalogue", "mcp"], &[index], 0),
+        (&["catalogue", "mcp"], &["--config=bad.toml"], 1),
         (&["catalogue", "mcp"], &["--index=none.glx"], 2),
         (&["catalogue", "mcp"], &["--index=bad.glx"], 5),
         (&["precheck"], &["mail", index], 0),
@@ -61,6 +65,8 @@ fn exit_codes_are_those_of_the_help() {
         (&["stack"], &["read.json", index], 0),
         (&["stack"], &["read.json", "--fail-on=low", index], 1),
         (&["stack"], &["none.json", index], 2),
+        (&["stack"], &["--project=nowhere", index], 2),
+        (&["stack"], &["--home=nowhere", index], 2),
         (&["stack"], &["read.json", "--index=bad.glx"], 5),
         (&["stack"], &["read.json", "--policies=read.json", index], 5),
     ];

@@ -7,7 +7,7 @@ use gatelodge_catalogue::{About, PackageFacts, ToolFacts, write_index};
 use serde_json::{Value, json};
 
 use super::support::{House, house};
-use super::{called, converse, facts, told, with_index};
+use super::{answered, called, converse, facts, told, with_index};
 
 /// A large index: each tool of each server has the number of the index in its definition.
 fn large(house: &House, name: &str, servers: usize, tools: usize, number: usize) {
@@ -85,7 +85,7 @@ fn the_oldest_events_make_room_and_readers_are_told_how_many_are_gone() {
             called(3, "get_change_events", &json!({"cursor": 90_000})),
         ],
     );
-    let of = |at: usize, field: &str| answers[at]["result"]["structuredContent"][field].clone();
+    let of = |at: usize, field: &str| answered(&answers[at])[field].clone();
     assert_eq!((of(0, "left_out"), of(0, "cursor")), (json!(10_000), json!(10_002)));
     assert_eq!((of(1, "left_out"), of(1, "cursor")), (json!(0), json!(10_001)));
     assert_eq!((of(2, "events"), of(2, "cursor")), (json!([]), json!(90_000)));
@@ -111,7 +111,7 @@ fn of_changes_that_are_too_long_the_oldest_go_and_never_the_newest() {
     assert!(std::fs::metadata(house.path("d/catalogue-changes.jsonl")).unwrap().len() > 64 << 20);
     let ask = |cursor: u64| {
         let answers = converse(&house, &[called(1, "get_change_events", &json!({"cursor": cursor}))]);
-        answers[0]["result"]["structuredContent"].clone()
+        answered(&answers[0])
     };
     assert_eq!(ask(61_999)["events"][0]["cursor"], 62_000);
     let run = house.run(&["catalogue", "update", "--from", "new.glx", "--data", "d", "--json"]);
@@ -179,4 +179,50 @@ fn a_server_that_says_nothing_is_not_waited_for() {
         serve.join().unwrap();
     }
     assert_eq!(std::fs::read(house.path("d/index.glx")).unwrap(), before);
+}
+
+#[test]
+fn what_a_killed_update_left_goes_and_its_changes_are_told_once_if_its_index_is_in_use() {
+    let house = with_index();
+    let update = |from: &str| house.run(&["catalogue", "update", "--from", from, "--data", "d"]);
+    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older", "--allow-smaller"]);
+    super::newer(&house, "new.glx");
+    // Killed before its index was in use: its changes are of no index that anybody has.
+    for left in
+        ["index.glx.new-999999", "catalogue-changes.jsonl.new-999999", "catalogue-changes.jsonl.for-0000000000000000"]
+    {
+        house.write(&format!("d/{left}"), "{\"cursor\":1,\"level\":\"Critical\"}\n");
+    }
+    let ask = || answered(&converse(&house, &[called(1, "get_change_events", &json!({}))])[0])["events"].clone();
+    assert_eq!(ask(), json!([]));
+    assert_eq!(update("new.glx").code, 0);
+    assert_eq!(lines(&house).len(), 3);
+    let names = || {
+        let all = std::fs::read_dir(house.path("d")).unwrap().flatten();
+        all.map(|entry| entry.file_name().into_string().unwrap())
+            .filter(|name| name.contains(".new-") || name.contains(".for-"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(), Vec::<String>::new());
+    // Killed when its index was in use, and its changes not yet told.
+    let hash = data_encoding::HEXLOWER
+        .encode(&<sha2::Sha256 as sha2::Digest>::digest(std::fs::read(house.path("d/index.glx")).unwrap())[..8]);
+    std::fs::rename(
+        house.path("d/catalogue-changes.jsonl"),
+        house.path(&format!("d/catalogue-changes.jsonl.for-{hash}")),
+    )
+    .unwrap();
+    assert_eq!(ask().as_array().unwrap().len(), 3);
+    assert_eq!((names(), lines(&house).len()), (Vec::new(), 3));
+}
+
+#[test]
+fn what_is_told_to_do_about_an_index_that_is_refused_is_enough() {
+    let house = with_index();
+    house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older", "--allow-smaller"]);
+    let one: String = facts().lines().take(1).collect();
+    house.write("few.jsonl", &one);
+    house.run(&["catalogue", "index", "few.jsonl", "--date", "2026-11-01", "--out", "few.glx"]);
+    let run = house.run(&["catalogue", "update", "--from", "few.glx", "--data", "d"]);
+    assert!(run.code == 1 && run.stderr.contains("`--allow-older` and `--allow-smaller` take it"), "{}", run.stderr);
 }

@@ -6,7 +6,10 @@ use super::entry::Entries;
 use super::evaluate::Evaluator;
 use super::forms::{Met, Standing};
 use super::syntax::{FileId, Node};
-use crate::found::FoundTool;
+use crate::found::{FoundTool, SourceFile};
+
+/// Each file may be looked for in the texts of all others: in so many, not in more.
+const MOST_SPOKEN_OF: usize = 400;
 
 /// What was met of one name.
 #[derive(Default)]
@@ -19,14 +22,18 @@ struct Named {
 }
 
 /// The tools, each with whether it is there by default. What no program of the package has is none of its tools.
-pub(super) fn by_default(evaluator: &Evaluator<'_>, entries: &Entries, met: Vec<Met>) -> Vec<FoundTool> {
+pub(super) fn by_default(
+    evaluator: &Evaluator<'_>,
+    entries: &Entries,
+    files: &[SourceFile<'_>],
+    met: Vec<Met>,
+) -> Vec<FoundTool> {
     let (main, any) = (reached(evaluator, &entries.main), reached(evaluator, &entries.all));
-    // Where the main program has no tool, they are loaded in ways that are not followed.
-    let is_known = met.iter().any(|met| main.contains(&met.file)) && !loads_what_it_makes_up(evaluator, &main);
+    let counted = counted(evaluator, files, &main, &any, &met);
     let mut names: HashMap<String, Named> = HashMap::new();
     for one in &met {
         let named = names.entry(one.tool.name.clone()).or_default();
-        let counts = !is_known || main.contains(&one.file);
+        let counts = counted.as_ref().is_none_or(|counted| counted.contains(&one.file));
         named.is_on |= counts && one.standing == Standing::On;
         named.is_off |= counts && one.standing == Standing::Off;
         named.in_main |= counts;
@@ -40,6 +47,49 @@ pub(super) fn by_default(evaluator: &Evaluator<'_>, entries: &Entries, met: Vec<
         Some(FoundTool { optional, ..tool })
     });
     tools.collect()
+}
+
+/// The files whose tools count: those of the main program; where it has none, those of all that the package begins with,
+/// or of what that names as files. None where it cannot be followed what is loaded: then all count.
+fn counted(
+    evaluator: &Evaluator<'_>,
+    files: &[SourceFile<'_>],
+    main: &HashSet<FileId>,
+    any: &HashSet<FileId>,
+    met: &[Met],
+) -> Option<HashSet<FileId>> {
+    for from in [main, any] {
+        if met.iter().any(|met| from.contains(&met.file)) {
+            return (!loads_what_it_makes_up(evaluator, from)).then(|| from.clone());
+        }
+    }
+    let named = spoken_of(evaluator, files, any);
+    let is_followed = met.iter().any(|met| named.contains(&met.file)) && !loads_what_it_makes_up(evaluator, &named);
+    is_followed.then_some(named)
+}
+
+/// Files that are reached, and those that they name in a text: a program that starts another one does. Of a package with
+/// more files than are looked through, none are.
+fn spoken_of(evaluator: &Evaluator<'_>, files: &[SourceFile<'_>], from: &HashSet<FileId>) -> HashSet<FileId> {
+    let syntax = evaluator.syntax;
+    if syntax.files.len() > MOST_SPOKEN_OF {
+        return HashSet::new();
+    }
+    let texts: HashMap<&str, &str> = files.iter().map(|file| (file.path, file.text)).collect();
+    let path = |file: FileId| syntax.file(file).map_or("", |file| file.path.as_str());
+    let (mut found, mut fresh) = (from.clone(), from.clone());
+    while !fresh.is_empty() {
+        let says: Vec<&str> = fresh.iter().filter_map(|file| texts.get(path(*file)).copied()).collect();
+        let others = (0..syntax.files.len()).map(|at| FileId(at as u32)).filter(|file| !found.contains(file));
+        let is_named = |file: &FileId| {
+            let name = path(*file).rsplit('/').next().unwrap_or_default();
+            says.iter().any(|text| text.contains(name))
+        };
+        let named: Vec<FileId> = others.filter(is_named).collect();
+        fresh = reached(evaluator, &named).difference(&found).copied().collect();
+        found.extend(&fresh);
+    }
+    found
 }
 
 /// Whether a file is loaded whose name is put together.

@@ -1,4 +1,4 @@
-//! The programs of a package, as its manifest names them.
+//! Where a package begins, as its manifest says it: its programs, and what others import of it.
 
 use serde_json::Value as Json;
 
@@ -6,38 +6,85 @@ use super::evaluate::Evaluator;
 use super::syntax::FileId;
 use crate::found::SourceFile;
 
-/// The files in which programs of a package begin.
+/// Exports lie no deeper: by path, by condition, and by condition again.
+const DEEPEST: usize = 4;
+
+/// The paths that `package.json` names, from its own folder.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    root: String,
+    /// Programs, the one first that is started if one starts the package.
+    programs: Vec<String>,
+    /// What is imported by the name of the package.
+    library: Vec<String>,
+    /// What is imported by a path below it.
+    exports: Vec<String>,
+}
+
+/// The files in which a package begins.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
-    /// Of the one that is started if one starts the package.
+    /// Of the program that is started if one starts the package.
     pub main: Vec<FileId>,
     /// Of all.
     pub all: Vec<FileId>,
 }
 
-/// The programs that `package.json` names.
-pub(super) fn entries(evaluator: &Evaluator<'_>, files: &[SourceFile<'_>]) -> Entries {
-    let manifest = files.iter().filter(|file| is_manifest(file.path)).min_by_key(|file| file.path.len());
-    let Some((path, Ok(manifest))) = manifest.map(|file| (file.path, serde_json::from_str::<Json>(file.text))) else {
-        return Entries::default();
-    };
-    let root = path.rsplit_once('/').map_or("", |(root, _)| root);
-    let file = |named: &Json| evaluator.beside(root, named.as_str()?);
-    let package = manifest.get("name").and_then(Json::as_str).unwrap_or_default();
-    let package = package.rsplit('/').next().unwrap_or(package);
-    let mut programs: Vec<(&str, FileId)> = match manifest.get("bin") {
-        Some(Json::Object(programs)) => {
-            programs.iter().filter_map(|(name, path)| Some((name.as_str(), file(path)?))).collect()
+impl Named {
+    /// What the outermost `package.json` names.
+    pub fn of(files: &[SourceFile<'_>]) -> Self {
+        let manifest = files.iter().filter(|file| is_manifest(file.path)).min_by_key(|file| file.path.len());
+        let Some((path, Ok(manifest))) = manifest.map(|file| (file.path, serde_json::from_str::<Json>(file.text)))
+        else {
+            return Self::default();
+        };
+        let package = manifest.get("name").and_then(Json::as_str).unwrap_or_default();
+        let package = package.rsplit('/').next().unwrap_or(package);
+        let mut programs: Vec<(&str, &str)> = match manifest.get("bin") {
+            Some(Json::Object(programs)) => {
+                programs.iter().filter_map(|(name, path)| Some((name.as_str(), path.as_str()?))).collect()
+            }
+            Some(path) => path.as_str().into_iter().map(|path| (package, path)).collect(),
+            None => Vec::new(),
+        };
+        programs.sort_by_key(|(name, _)| (!name.contains("mcp"), *name != package));
+        let library = ["main", "module"].iter().filter_map(|key| manifest.get(key)?.as_str());
+        let mut exports = Vec::new();
+        manifest.get("exports").iter().for_each(|own| exported(own, 0, &mut exports));
+        Self {
+            root: path.rsplit_once('/').map_or("", |(root, _)| root).to_owned(),
+            programs: programs.into_iter().map(|(_, path)| path.to_owned()).collect(),
+            library: library.map(str::to_owned).collect(),
+            exports,
         }
-        Some(path) => file(path).into_iter().map(|file| (package, file)).collect(),
-        None => Vec::new(),
-    };
-    programs.sort_by_key(|(name, _)| (!name.contains("mcp"), *name != package));
-    let library = ["main", "module"].iter().filter_map(|key| file(manifest.get(key)?));
-    let library: Vec<FileId> = library.collect();
-    let first = programs.first().map(|(_, file)| *file);
-    let main = first.map_or_else(|| library.clone(), |first| vec![first]);
-    Entries { main, all: programs.into_iter().map(|(_, file)| file).chain(library).collect() }
+    }
+
+    /// Whether a file is one of them.
+    pub fn has(&self, path: &str) -> bool {
+        let inside = path.strip_prefix(&self.root).unwrap_or(path).trim_start_matches('/');
+        let mut all = self.programs.iter().chain(&self.library).chain(&self.exports);
+        all.any(|named| named.trim_start_matches("./") == inside)
+    }
+
+    /// The files that they are.
+    pub fn entries(&self, evaluator: &Evaluator<'_>) -> Entries {
+        let files = |named: &[String]| -> Vec<FileId> {
+            named.iter().filter_map(|path| evaluator.beside(&self.root, path)).collect()
+        };
+        let (programs, library, exports) = (files(&self.programs), files(&self.library), files(&self.exports));
+        let main = programs.first().map_or_else(|| library.clone(), |first| vec![*first]);
+        Entries { main, all: [programs, library, exports].concat() }
+    }
+}
+
+/// The paths of `exports`, in whichever of its forms.
+fn exported(exports: &Json, depth: usize, found: &mut Vec<String>) {
+    match exports {
+        Json::String(path) => found.push(path.clone()),
+        Json::Object(inner) if depth < DEEPEST => inner.values().for_each(|own| exported(own, depth + 1, found)),
+        Json::Array(inner) if depth < DEEPEST => inner.iter().for_each(|own| exported(own, depth + 1, found)),
+        _ => {}
+    }
 }
 
 fn is_manifest(path: &str) -> bool {

@@ -21,6 +21,8 @@ use super::value::{Env, Found, Owner, Stop, Value, find_frame};
 const MOST_STEPS: usize = 8_000_000;
 /// Steps for one question.
 const MOST_STEPS_EACH: usize = 400_000;
+/// Values that are kept; what is not kept is found again.
+const MOST_KNOWN: usize = 1_000_000;
 /// How deep one value may rest on others.
 const DEEPEST: usize = 150;
 
@@ -39,6 +41,9 @@ pub(super) struct Evaluator<'a> {
     pub left_out: HashSet<Rc<str>>,
     /// Functions that are called only under conditions that are off.
     off: HashMap<FunctionId, bool>,
+    /// Words that nobody uses; a function with such a name is never called.
+    pub unused: HashSet<Word>,
+    dead: HashMap<FunctionId, bool>,
     /// Collections that are being filled, to notice circles.
     filling: HashSet<Collection>,
     /// What other files add to a name that they import.
@@ -58,6 +63,8 @@ impl<'a> Evaluator<'a> {
             is_deciding: false,
             left_out: HashSet::new(),
             off: HashMap::new(),
+            unused: HashSet::new(),
+            dead: HashMap::new(),
             filling: HashSet::new(),
             added_from_afar: HashMap::new(),
             sites: None,
@@ -93,6 +100,7 @@ impl<'a> Evaluator<'a> {
         if env.is_none()
             && self.filling.is_empty()
             && self.depth < DEEPEST / 2
+            && self.known.len() < MOST_KNOWN
             && let Ok(value) = &value
         {
             self.known.insert((node, self.is_deciding), value.clone());

@@ -35,15 +35,19 @@ pub(super) fn tools(evaluator: &mut Evaluator<'_>) -> Vec<Met> {
     let syntax = evaluator.syntax;
     let mut found = Vec::new();
     for call in &syntax.calls {
+        let before = found.len();
         evaluator.begin();
         evaluator.in_call(*call, &mut found);
+        evaluator.drop_dead(*call, before, &mut found);
     }
     let by_path = loads_by_path(evaluator);
     let live = live_files(evaluator, by_path);
     for object in &syntax.named_objects {
         if live.contains(&syntax.file_of(*object)) {
+            let before = found.len();
             evaluator.begin();
             evaluator.in_object(*object, &mut found);
+            evaluator.drop_dead(*object, before, &mut found);
         }
     }
     for class in (0..syntax.classes.len()).map(|index| ClassId(index as u32)) {
@@ -75,6 +79,13 @@ fn live_files(evaluator: &Evaluator<'_>, by_path: bool) -> HashSet<FileId> {
 }
 
 impl Evaluator<'_> {
+    /// Drops what was just found if it stands where nobody comes. That is asked last: it takes many steps.
+    fn drop_dead(&mut self, node: NodeId, before: usize, found: &mut Vec<Met>) {
+        if found.len() > before && self.is_dead(node) {
+            found.truncate(before);
+        }
+    }
+
     fn in_call(&mut self, call: NodeId, found: &mut Vec<Met>) {
         let syntax = self.syntax;
         let Node::Call(callee, items) = syntax.node(call) else { return };

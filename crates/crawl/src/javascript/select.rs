@@ -1,11 +1,15 @@
 //! Which files of a package are read.
 
+use super::entry::Named;
 use crate::found::SourceFile;
 
 /// A longer file is not read.
 const LONGEST_FILE: usize = 12 << 20;
 /// All files of a package together.
 const MOST_TEXT: usize = 24 << 20;
+
+/// Files beside the package that are looked for in its imports.
+const MOST_BESIDE: usize = 200;
 
 /// Folders that hold what the package is tested with: never read.
 const TESTS: [&str; 10] =
@@ -44,14 +48,19 @@ fn is_own_package(path: &str) -> bool {
     path.rsplit('/').next() == Some("package.json") && !path.contains("node_modules/")
 }
 
-/// The files to read, those about tools first. What stands beside the package only counts where
-/// there is nothing else.
-pub(super) fn sources<'a>(files: &[SourceFile<'a>], beside: bool) -> Vec<SourceFile<'a>> {
-    let mut chosen: Vec<SourceFile<'a>> = files
-        .iter()
-        .filter(|file| is_source(file.path) && file.text.len() <= LONGEST_FILE && is_beside(file.path) == beside)
-        .copied()
-        .collect();
+/// The files to read, those about tools first. What stands beside the package only counts where the package itself
+/// begins there, or asks for it.
+pub(super) fn sources<'a>(files: &[SourceFile<'a>], named: &Named) -> Vec<SourceFile<'a>> {
+    let readable = files.iter().copied().filter(|file| is_source(file.path) && file.text.len() <= LONGEST_FILE);
+    let (mut beside, mut chosen): (Vec<SourceFile<'a>>, Vec<SourceFile<'a>>) =
+        readable.partition(|file| is_beside(file.path) && !named.has(file.path));
+    beside.truncate(MOST_BESIDE);
+    let mut from = 0;
+    while let Some(asking) = chosen.get(from).copied() {
+        let (asked, rest) = beside.into_iter().partition(|file| asks_for(asking, file.path));
+        chosen.extend::<Vec<_>>(asked);
+        (beside, from) = (rest, from + 1);
+    }
     chosen.sort_by_key(|file| (!TOOL_SIGNS.iter().any(|sign| file.text.contains(sign)), file.path));
     let mut texts = std::collections::HashSet::new();
     let mut room = MOST_TEXT;
@@ -61,6 +70,24 @@ pub(super) fn sources<'a>(files: &[SourceFile<'a>], beside: bool) -> Vec<SourceF
         fits
     });
     chosen
+}
+
+/// Whether a file imports another, by how such paths end: the folder and the name, or the name alone from the same folder.
+fn asks_for(asking: SourceFile<'_>, path: &str) -> bool {
+    let Some((folder, name)) = path.rsplit_once('/') else { return false };
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let last = folder.rsplit('/').next().unwrap_or(folder);
+    let is_here = asking.path.rsplit_once('/').is_some_and(|(own, _)| own == folder);
+    let written = if is_here { format!("./{stem}") } else { format!("/{last}/{stem}") };
+    let ends = |rest: &str| rest.starts_with(['"', '\'', '`', '.']);
+    let is_named =
+        asking.text.match_indices(&written).any(|(at, _)| asking.text.get(at + written.len()..).is_some_and(ends));
+    // A folder stands for its index.
+    is_named
+        || (stem == "index"
+            && asking.text.match_indices(&format!("/{last}")).any(|(at, own)| {
+                asking.text.get(at + own.len()..).is_some_and(|rest| rest.starts_with(['"', '\'', '`']))
+            }))
 }
 
 fn is_source(path: &str) -> bool {

@@ -7,20 +7,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use gatelodge_catalogue::{Change, IndexedServer, Page, Site};
+use gatelodge_catalogue::{Change, Index, IndexedServer, Page, Site};
 use serde_json::Value;
 
 use super::{feed, open};
 use crate::cli::{FromArgs, SiteArgs};
 use crate::exit::{Exit, Usage};
-use crate::report::say;
+use crate::report::{say, shown};
 use progress::Progress;
 
 pub fn run(args: &SiteArgs) -> Result<Exit> {
     let index = open::index(&args.from)?;
     let servers: Vec<IndexedServer<'_>> = match args.server.as_slice() {
         [] => index.servers().collect(),
-        named => named.iter().map(|name| Ok(open::server(&index, name)?.1)).collect::<Result<_>>()?,
+        named => named.iter().map(|name| of_version(&index, name)).collect::<Result<_>>()?,
     };
     let site = Site::new(&index, servers).with_history(history(&args.from)?);
     make_empty(&args.out)?;
@@ -35,12 +35,22 @@ pub fn run(args: &SiteArgs) -> Result<Exit> {
     Ok(Exit::Fine)
 }
 
+/// A server that was named; that another version of it was named is told.
+fn of_version<'i>(index: &'i Index, name: &str) -> Result<IndexedServer<'i>> {
+    let (named, server) = open::server(index, name)?;
+    open::unread(&named, &server).iter().for_each(|unread| say(&format!("`{}`: {unread}", shown(name))));
+    Ok(server)
+}
+
 /// The changes that updates left behind. They are those of the index in use, not of one that was named.
 fn history(from: &FromArgs) -> Result<Vec<(String, Change)>> {
     let lines: Vec<String> = match open::places(&from.store) {
-        Ok((_, log)) if from.index.is_none() => feed::lines(&log)
-            .and_then(Iterator::collect)
-            .with_context(|| format!("cannot read the changes in `{}`", log.display()))?,
+        Ok((index, log)) if from.index.is_none() => {
+            open::settle(&index, &log);
+            feed::lines(&log)
+                .and_then(Iterator::collect)
+                .with_context(|| format!("cannot read the changes in `{}`", log.display()))?
+        }
         _ => Vec::new(),
     };
     let read = |line: &String| {
@@ -54,8 +64,8 @@ fn history(from: &FromArgs) -> Result<Vec<(String, Change)>> {
 /// Makes the folder. What is in it already may be somebody's work.
 fn make_empty(folder: &Path) -> Result<()> {
     let shown = folder.display();
-    fs::create_dir_all(folder).map_err(|error| Usage(format!("cannot make `{shown}`: {error}")))?;
-    let mut inside = fs::read_dir(folder).map_err(|error| Usage(format!("cannot read `{shown}`: {error}")))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot make `{shown}`"))?;
+    let mut inside = fs::read_dir(folder).with_context(|| format!("cannot read `{shown}`"))?;
     match inside.next() {
         Some(_) => Err(Usage(format!("`{shown}` is not empty; name another folder, or remove what is in it")).into()),
         None => Ok(()),

@@ -4,9 +4,9 @@
 //! What is more than that is counted for the server.
 
 use std::fmt::Write as _;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use gatelodge_catalogue::{Index, changes};
@@ -23,6 +23,9 @@ const MOST_ADDED: usize = 40_000;
 const EACH: [usize; 6] = [50, 20, 10, 4, 1, 0];
 /// Bytes that are kept; the oldest lines go first.
 const MOST_BYTES: usize = 64 << 20;
+
+/// What the name of changes has that wait for their index, before its hash.
+const WAITING: &str = ".for-";
 
 /// What became of changes.
 #[derive(Debug, Default, Serialize)]
@@ -41,8 +44,8 @@ pub struct Kept {
     pub dropped: usize,
 }
 
-/// Adds what changed between two indexes to what is kept.
-pub fn keep(log: &Path, date: &str, old: &Index, new: &Index) -> Result<Kept> {
+/// Adds what changed between two indexes to what is kept: beside it, until the new index, which has this hash, is in use.
+pub fn keep(log: &Path, date: &str, old: &Index, new: &Index, hash: &str) -> Result<Kept> {
     let sizes: Vec<usize> = changes(old, new).map(|server| server.len()).collect();
     let mut kept = Kept { changes: sizes.iter().sum(), servers: sizes.len(), ..Kept::default() };
     if sizes.is_empty() {
@@ -86,8 +89,41 @@ pub fn keep(log: &Path, date: &str, old: &Index, new: &Index) -> Result<Kept> {
     kept.dropped = before.len() - stays;
     let mut whole: String = before.iter().skip(kept.dropped).flat_map(|line| [line.as_str(), "\n"]).collect();
     whole.push_str(&added);
-    file::replace(log, whole.as_bytes())?;
+    file::replace(&waiting(log, hash), whole.as_bytes())?;
     Ok(kept)
+}
+
+/// Puts changes that wait for the index in use into the feed. An update that was killed may have left them.
+pub fn settle(log: &Path, hash: &str) -> io::Result<()> {
+    match fs::rename(waiting(log, hash), log) {
+        // Somebody else did, or there are none.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// Drops what updates left that were killed. Only for who holds the lock of updates.
+pub fn sweep(index: &Path, log: &Path) {
+    let names = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let (index_name, log_name) = (names(index), names(log));
+    for entry in index.parent().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_draft = [&index_name, &log_name].iter().any(|own| {
+            let rest = name.strip_prefix(own.as_str()).unwrap_or_default();
+            rest.starts_with(".new-") || rest.starts_with(WAITING)
+        });
+        if is_draft {
+            // What stays is in nobody's way.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Where changes wait for the index that has this hash.
+fn waiting(log: &Path, hash: &str) -> PathBuf {
+    let mut name = log.file_name().unwrap_or_default().to_owned();
+    name.push(format!("{WAITING}{hash}"));
+    log.with_file_name(name)
 }
 
 /// The lines that are kept, the oldest first. Of a file that is longer than what we write, the oldest are not read: what

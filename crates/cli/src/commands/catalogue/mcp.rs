@@ -17,7 +17,10 @@ use tools::Desk;
 
 pub fn run(args: &CatalogueMcpArgs) -> Result<Exit> {
     // Where there is no directory to keep them in, nothing has changed yet.
-    let changes = open::places(&args.from.store).ok().map(|(_, changes)| changes);
+    let changes = open::places(&args.from.store).ok().map(|(index, changes)| {
+        open::settle(&index, &changes);
+        changes
+    });
     let desk = Desk { index: open::index(&args.from)?, changes, is_named: args.from.index.is_some() };
     let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
     let max = Limits::REQUEST.bytes as u64;

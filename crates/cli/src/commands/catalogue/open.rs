@@ -5,8 +5,13 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use gatelodge_catalogue::{Advice, Index, IndexedServer, PackageName, Precheck, Reading, Source, ToolFacts, precheck};
+use data_encoding::HEXLOWER;
+use gatelodge_catalogue::{
+    Advice, Index, IndexedServer, PackageName, Precheck, Reading, Source, ToolFacts, concerns, precheck,
+};
+use sha2::{Digest, Sha256};
 
+use super::feed;
 use crate::cli::{FromArgs, StoreArgs};
 use crate::exit::{Exit, Failed, Usage};
 use crate::report::shown;
@@ -37,7 +42,7 @@ pub fn kept(store: &StoreArgs) -> Result<Index> {
     };
     Index::open(&bytes).map_err(|error| {
         let help =
-            "`gatelodge catalogue update` brings another; without the file, the one that came with the program is used";
+            "`gatelodge catalogue update --from FILE` or `URL` brings another; without the file, the one that came with the program is used";
         Failed(Exit::Fault, format!("`{}` cannot be used: {error} ({help})", path.display())).into()
     })
 }
@@ -64,6 +69,18 @@ pub fn places(store: &StoreArgs) -> Result<(PathBuf, PathBuf)> {
     Ok((data.join(FILE), data.join(CHANGES)))
 }
 
+/// By what changes know the index that they lead to.
+pub fn hash(index: &[u8]) -> String {
+    HEXLOWER.encode(Sha256::digest(index).get(..8).unwrap_or_default())
+}
+
+/// Tells the changes of the index in use that wait to be told. Where that fails, they go on waiting.
+pub fn settle(index: &Path, log: &Path) {
+    if let Ok(bytes) = read(index) {
+        let _ = feed::settle(log, &hash(&bytes));
+    }
+}
+
 /// Reads a file, never more than an index may have and one byte.
 pub fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -78,25 +95,19 @@ pub fn server<'i>(index: &'i Index, package: &str) -> Result<(PackageName, Index
         Usage(format!("`{package}` is no name of a package; say it as `npm:@scope/name` or `pypi:name`"))
     })?;
     let server = index.find(named.source, &named.name).ok_or_else(|| {
-        let close = match close(index, &named.name) {
-            Some(close) => format!("did you mean `{close}`?"),
-            None => "`gatelodge catalogue search` looks for parts of names".to_owned(),
-        };
-        Failed(Exit::Findings, format!("`{}` is not in the index; {close}", shown(package)))
+        let alike =
+            alike(index, &named).map(|alike| format!(" ({alike}, which is another package, has a name like it)"));
+        let (package, alike) = (shown(package), alike.unwrap_or_default());
+        let help = "`gatelodge catalogue search` looks for parts of names";
+        Failed(Exit::Findings, format!("`{package}` is not in the index{alike}; {help}"))
     })?;
     Ok((named, server))
 }
 
 /// Advice on a package as it was named, by the tools of the one that was found for it.
 pub fn advise(index: &Index, named: &PackageName, server: &IndexedServer<'_>, tools: &[ToolFacts]) -> Precheck {
-    let read = format!("the index has read version {}", shown(server.version()));
-    let other = match named.compare(server.source(), server.version()) {
-        Reading::Same => None,
-        Reading::Other => Some(format!("{read}, not {}", shown(named.version.as_deref().unwrap_or_default()))),
-        Reading::Unsure => Some(format!("{read}; whether that is the one that is meant cannot be told")),
-    };
     let advice = precheck(tools);
-    let mut advice = match other {
+    let mut advice = match unread(named, server) {
         Some(why) => advice.at_least(Advice::ConnectWithRule, why),
         None => advice,
     };
@@ -104,7 +115,19 @@ pub fn advise(index: &Index, named: &PackageName, server: &IndexedServer<'_>, to
         advice = advice.at_least(Advice::ConnectWithRule, why);
     }
     advice.reasons.extend(doubt(index, named, server));
-    advice
+    // Where none is named, the newest starts, and the one that was read stands for it.
+    let version = named.version.as_deref().or(Some(server.version())).filter(|_| !named.is_range);
+    advice.with_concerns(&concerns(Some(server.source()), server.package(), version))
+}
+
+/// What is to be said where another version is named than was read, or it cannot be told which.
+pub fn unread(named: &PackageName, server: &IndexedServer<'_>) -> Option<String> {
+    let read = format!("the index has read version {}", shown(server.version()));
+    match named.compare(server.source(), server.version()) {
+        Reading::Same => None,
+        Reading::Other => Some(format!("{read}, not {}", shown(named.version.as_deref().unwrap_or_default()))),
+        Reading::Unsure => Some(format!("{read}; whether that is the one that is meant cannot be told")),
+    }
 }
 
 /// What is to be said where no source was named and one has a package of the name: the other may have one that nobody
@@ -134,11 +157,39 @@ pub fn doubt(index: &Index, named: &PackageName, server: &IndexedServer<'_>) -> 
     ))
 }
 
-/// The name in the index that is the closest to one that is not in it.
-pub fn close(index: &Index, name: &str) -> Option<String> {
-    /// Less alike is another name.
-    const ALIKE: f64 = 0.88;
-    let alike = index.servers().map(|server| (strsim::jaro_winkler(server.package(), name), server.package()));
-    let best = alike.max_by(|one, other| one.0.total_cmp(&other.0));
-    best.filter(|(alike, _)| *alike >= ALIKE).map(|(_, name)| name.to_owned())
+/// Advice on a package that is not in the index.
+pub fn advise_unknown(index: &Index, named: &PackageName) -> Precheck {
+    let version = named.version.as_deref().filter(|_| !named.is_range);
+    let advice = Precheck::unknown("it is not in the index, so nothing is known of its tools");
+    let mut advice = advice.with_concerns(&concerns(named.source, &named.name, version));
+    advice.reasons.extend(alike(index, named).map(|alike| {
+        format!("{alike} has a name like this one: it is another package, perhaps a stranger's, and not meant as a replacement")
+    }));
+    advice
+}
+
+/// A package of the index whose name could be mistaken for one that is not in it, with its source and the version that
+/// was read. What differs by more than a slip of the hand is another name.
+fn alike(index: &Index, named: &PackageName) -> Option<String> {
+    /// In shorter names, one letter makes another word.
+    const SHORTEST: usize = 6;
+    /// In longer ones, two letters may be a slip.
+    const LONG: usize = 14;
+    let (scope, name) = parts(&named.name);
+    let most = if name.len() >= LONG { 2 } else { 1 };
+    let servers = index.servers().filter(|own| named.source.is_none_or(|source| source == own.source()));
+    let alike = servers.filter_map(|server| {
+        let (own_scope, own) = parts(server.package());
+        let fits =
+            own_scope == scope && own.len().min(name.len()) >= SHORTEST && own.len().abs_diff(name.len()) <= most;
+        let distance = fits.then(|| strsim::osa_distance(own, name)).filter(|distance| *distance <= most)?;
+        Some((distance, server))
+    });
+    let (_, server) = alike.min_by_key(|(distance, _)| *distance)?;
+    Some(format!("`{}:{}` {}", server.source().as_str(), shown(server.package()), shown(server.version())))
+}
+
+/// The scope of a name, and what stands behind it.
+fn parts(name: &str) -> (&str, &str) {
+    name.rsplit_once('/').unwrap_or(("", name))
 }

@@ -1,7 +1,7 @@
 //! `catalogue search`: servers and tools by parts of their names.
 
 use anyhow::Result;
-use gatelodge_catalogue::{IndexedServer, IndexedTool, Level, Query, category_name, grade};
+use gatelodge_catalogue::{IndexedServer, IndexedTool, Level, Query, category_name, grade, told_category};
 use serde_json::{Value, json};
 
 use super::open;
@@ -74,6 +74,6 @@ pub fn source(server: &IndexedServer<'_>) -> &'static str {
 
 fn tool_row(tool: &IndexedTool<'_>) -> Vec<String> {
     let package = tool.server().map(|server| format!("{}:{}", source(&server), shown(server.package())));
-    let category = category_name(tool.category()).to_owned();
+    let category = told_category(tool.category(), tool.confidence());
     vec![tool.level().as_str().to_owned(), category, shown(tool.name()), package.unwrap_or_default()]
 }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use gatelodge_catalogue::{
-    Classification, Index, IndexedServer, Known, Level, Posture, Tool, effect, grade, precheck, ready,
+    Classification, Index, IndexedServer, Known, Level, Posture, Tool, effect, grade, precheck_read, ready,
 };
 use serde_json::{Value, json};
 
@@ -15,16 +15,17 @@ use crate::report::{counted, say, shown};
 pub fn run(args: &ShowArgs) -> Result<Exit> {
     let index = open::index(&args.from)?;
     let (named, server) = open::server(&index, &args.package)?;
-    let doubt = open::doubt(&index, &named, &server);
-    doubt.iter().for_each(|doubt| say(doubt));
+    let (doubt, unread) = (open::doubt(&index, &named, &server), open::unread(&named, &server));
+    doubt.iter().chain(&unread).for_each(|doubt| say(doubt));
     if let Some(name) = &args.tool {
         show_tool(&server, name, args)?;
     } else if let Some(posture) = args.policy {
         output::print(&policy(&Known::of(&server), posture.into())?)?;
     } else if args.json {
         let mut all = told(&index, &server)?;
-        if let (Value::Object(all), Some(doubt)) = (&mut all, doubt) {
-            all.insert("doubt".to_owned(), doubt.into());
+        if let Value::Object(all) = &mut all {
+            all.extend(doubt.map(|doubt| ("doubt".to_owned(), doubt.into())));
+            all.extend(unread.map(|unread| ("unread".to_owned(), unread.into())));
         }
         output::json(&all)?;
     } else {
@@ -64,7 +65,7 @@ pub fn told(index: &Index, server: &IndexedServer<'_>) -> Result<Value> {
         known.with(|tools| tools.iter().map(|(tool, own)| known::told(&name, tool, own)).collect());
     if let Value::Object(all) = &mut all {
         all.insert("reasons".to_owned(), json!(grade(&known.tools).reasons));
-        all.insert("precheck".to_owned(), serde_json::to_value(precheck(&known.tools))?);
+        all.insert("precheck".to_owned(), serde_json::to_value(precheck_read(server, &known.tools))?);
         all.insert("tokens".to_owned(), known.tokens().into());
         all.insert("tools".to_owned(), tools?.into());
         all.insert("policy".to_owned(), policy(&known, Posture::Recommended)?.into());
@@ -80,7 +81,7 @@ fn for_people(server: &IndexedServer<'_>) -> String {
     let mut out =
         format!("{} {}{date} ({})\n", shown(server.package()), shown(server.version()), server.source().as_str());
     out.push_str(&format!("Grade {}: {}.\n", grade.letter, grade.reasons.join("; ")));
-    let advice = precheck(&known.tools);
+    let advice = precheck_read(server, &known.tools);
     out.push_str(&format!(
         "Before connecting: {}. {} take about {} tokens of a model's context, without their descriptions.\n\n",
         advice.verdict.as_str(),
@@ -118,8 +119,9 @@ fn show_tool(server: &IndexedServer<'_>, name: &str, args: &ShowArgs) -> Result<
         let level = Level::as_str(own.level);
         let mut out = format!("{} on {}\n", shown(&tool.name), shown(server.package()));
         let there = if own.optional { ", only under a setting" } else { "" };
-        out.push_str(&format!("{level} risk, {}, confidence {:.2}{there}\n\n", own.category_name(), own.confidence));
-        out.push_str(&format!("{}\n", own.rationale));
+        out.push_str(&format!("{level} risk, {}, confidence {:.2}{there}\n\n", own.told(), own.confidence));
+        let likely = if own.is_unsure() { "This is likely, not certain. " } else { "" };
+        out.push_str(&format!("{likely}{}\n", own.rationale));
         own.evidence.iter().for_each(|fact| out.push_str(&format!("  - {fact}\n")));
         if !own.attacks.is_empty() {
             out.push_str(&format!("\nAttack patterns: {}\n", own.attacks.join(", ")));

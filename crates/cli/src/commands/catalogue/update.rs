@@ -33,15 +33,20 @@ pub fn run(args: &UpdateArgs) -> Result<Exit> {
     let lock = place.with_extension("lock");
     let held = File::create(&lock).and_then(|file| file.lock().map(|()| file));
     let _held = held.with_context(|| format!("cannot lock `{}`", lock.display()))?;
+    // What an update that was killed left: changes of the index in use are told, the rest goes.
+    open::settle(&place, &log);
+    feed::sweep(&place, &log);
     // One that cannot be read any more has nothing to compare with, and is what an update mends.
     let old = open::kept(&args.store).or_else(|_| Index::open(Index::built_in()).map_err(anyhow::Error::from))?;
     let (before, after) = (old.about(), new.about());
     if let Some(why) = doubt(before, after, args) {
         return Err(refused(why).into());
     }
-    // Events first: one that is told twice is better than one that is never told.
-    let kept = feed::keep(&log, &after.date, &old, &new)?;
+    // Changes are written first and told last: whenever it is killed, they are told if their index is in use, and once.
+    let hash = open::hash(&bytes);
+    let kept = feed::keep(&log, &after.date, &old, &new, &hash)?;
     file::replace(&place, &bytes)?;
+    feed::settle(&log, &hash).with_context(|| format!("cannot write `{}`", log.display()))?;
     match args.json {
         true => {
             let told = json!({"date": after.date, "servers": after.servers, "tools": after.tools, "changes": kept.changes,
@@ -53,16 +58,20 @@ pub fn run(args: &UpdateArgs) -> Result<Exit> {
     Ok(Exit::Fine)
 }
 
-/// Why an index is not taken unless it is meant.
+/// Why an index is not taken unless it is meant: all of it, so that what is told to do is enough.
 fn doubt(before: &About, after: &About, args: &UpdateArgs) -> Option<String> {
+    let (mut why, mut options) = (Vec::new(), Vec::new());
     if after.date < before.date && !args.allow_older {
-        let (new, old) = (&after.date, &before.date);
-        return Some(format!("is of {new}, and the one in use of {old}; `--allow-older` takes it"));
+        why.push(format!("is of {}, and the one in use of {}", after.date, before.date));
+        options.push("`--allow-older`");
     }
     let is_small = after.servers == 0 || after.servers < before.servers.div_ceil(LEAST_SHARE);
-    let (new, old) = (after.servers, before.servers);
-    (is_small && !args.allow_smaller)
-        .then(|| format!("has {}, and the one in use {old}; `--allow-smaller` takes it", counted(new, "server")))
+    if is_small && !args.allow_smaller {
+        why.push(format!("has {}, and the one in use {}", counted(after.servers, "server"), before.servers));
+        options.push("`--allow-smaller`");
+    }
+    let take = if options.len() > 1 { "take" } else { "takes" };
+    (!why.is_empty()).then(|| format!("{}; {} {take} it", why.join("; it "), options.join(" and ")))
 }
 
 fn sentence(before: &About, after: &About, kept: &Kept) -> String {

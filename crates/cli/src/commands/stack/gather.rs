@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{Index, Reading, Source, ToolFacts};
+use gatelodge_catalogue::{Concern, Index, Reading, Source, ToolFacts};
 
 use super::place;
 use crate::cli::{StackArgs, StackFormat};
@@ -53,6 +53,8 @@ pub struct Entry {
     pub is_off: bool,
     /// Its tools; none where nothing is known.
     pub tools: Option<Vec<ToolFacts>>,
+    /// Public cases of the package that it starts.
+    pub concerns: Vec<Concern>,
     /// By what it is told from others of its name. It stays here.
     identity: Identity,
 }
@@ -112,6 +114,12 @@ pub fn gather(args: &StackArgs, index: &Index) -> Result<(Vec<Entry>, Vec<String
         return Ok((of_file(path, client, wants_lines(args), index)?, Vec::new()));
     }
     let asked: Vec<&'static Client> = client.map_or_else(|| ALL.iter().collect(), |client| vec![client]);
+    for (option, folder) in [("--home", &args.home), ("--project", &args.project)] {
+        if let Some(folder) = folder.as_deref().filter(|folder| !folder.is_dir()) {
+            let what = format!("there is no folder `{}`, which `{option}` names", folder.display());
+            return Err(Usage(what).into());
+        }
+    }
     let home = home(args.home.as_deref())?;
     let places = places(home.clone(), args.project.as_deref())?;
     let project = args.project.as_deref().map(std::path::absolute).transpose()?;
@@ -271,6 +279,7 @@ fn add(entries: &mut Vec<Entry>, found: &Found, spotted: &Spotted<'_>, index: &I
         started: known.started,
         is_off: found.is_off,
         tools: known.server.map(|server| server.facts().tools),
+        concerns: known.concerns,
         identity: known.identity,
     });
 }

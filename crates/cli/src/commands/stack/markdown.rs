@@ -31,6 +31,10 @@ pub fn page(told: &Told) -> String {
             names.join(", ")
         ));
     }
+    if !told.unread.is_empty() {
+        out.push_str("\n### Not read\n\nWhat these files have is not counted:\n\n");
+        told.unread.iter().for_each(|unread| out.push_str(&format!("- {}\n", code(unread))));
+    }
     if !told.leaks.is_empty() {
         out.push_str("\n### Together they leak\n\nPrivate data, text of strangers and a way out:\n\n");
         for leak in &told.leaks {

@@ -12,6 +12,10 @@ pub fn report(told: &Told) -> Value {
     let mut results = Vec::new();
     for entry in told.entries.iter().filter(|entry| !entry.is_off) {
         let name = plain(&entry.name);
+        for concern in entry.concerns.iter().filter(|concern| concern.is_affected) {
+            let text = format!("Of the server `{name}`: {}.", plain(&concern.says));
+            results.push(result("public-case", "error", &text, entry, ""));
+        }
         let Some(tools) = &entry.tools else {
             let text = format!("The server `{name}` is not in the index: ask first. `gatelodge scan` looks at it.");
             results.push(result("unknown-server", "warning", &text, entry, ""));
@@ -49,12 +53,15 @@ pub fn report(told: &Told) -> Value {
         let first = leak.servers.first().and_then(|at| told.entries.get(*at));
         results.extend(first.map(|entry| result("lethal-trifecta", "error", &text, entry, &names)));
     }
+    let unread = told.unread.iter().map(|unread| json!({"level": "error", "message": {"text": plain(unread)}}));
+    let unread: Vec<Value> = unread.collect();
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
         "runs": [{
             "tool": {"driver": {"name": "gatelodge stack", "version": env!("CARGO_PKG_VERSION"), "rules": rules()}},
             "results": results,
+            "invocations": [{"executionSuccessful": told.unread.is_empty(), "toolExecutionNotifications": unread}],
         }],
     })
 }
@@ -82,6 +89,10 @@ fn rules() -> Value {
         rule("unknown-tool", "What a tool does cannot be told."),
         rule("unknown-server", "Nothing is known of a server for certain."),
         rule("unread-version", "The index has read another version than the one that starts."),
+        rule(
+            "public-case",
+            "The package was part of a public case, in the version that starts or one that nobody can tell."
+        ),
         rule("lethal-trifecta", "Servers together have private data, text of strangers, and a way out."),
     ])
 }

@@ -2,7 +2,7 @@
 
 use super::Evaluator;
 use crate::given::is_given_by_user;
-use crate::javascript::syntax::{FunctionId, Node, NodeId, Word};
+use crate::javascript::syntax::{FunctionId, Node, NodeId, Use, Word};
 use crate::javascript::value::{Env, Found, Stop, Value};
 
 /// A condition that depends on more callers is not decided.
@@ -89,6 +89,28 @@ impl Evaluator<'_> {
             || self.syntax.function(function).and_then(|known| known.within).is_some_and(|o| self.is_function_off(o));
         self.off.insert(function, is_off);
         is_off
+    }
+
+    /// Whether a call or an object stands in a function that is never called.
+    pub fn is_dead(&mut self, node: NodeId) -> bool {
+        self.syntax.within.get(&node).copied().is_some_and(|function| self.is_function_dead(function))
+    }
+
+    fn is_function_dead(&mut self, function: FunctionId) -> bool {
+        if let Some(known) = self.dead.get(&function) {
+            return *known;
+        }
+        // What calls itself is not alive for that, nor dead.
+        self.dead.insert(function, false);
+        let Some(known) = self.syntax.function(function) else { return false };
+        let is_named = known.method.is_none() && matches!(known.usage, Use::Named);
+        let is_unused = is_named && self.is_unused(function);
+        let sites = if is_named && !is_unused { self.call_sites(function) } else { Vec::new() };
+        let is_dead = is_unused
+            || (!sites.is_empty() && sites.iter().all(|site| self.is_dead(*site)))
+            || known.within.is_some_and(|outer| self.is_function_dead(outer));
+        self.dead.insert(function, is_dead);
+        is_dead
     }
 
     /// What the program is started with: nothing is set but what a user has to give.

@@ -41,6 +41,17 @@ impl Evaluator<'_> {
         imports.filter_map(|(from, specifier)| self.resolve(*from, specifier).filter(|file| file != from)).collect()
     }
 
+    /// The files that others take with all that they export, whatever that is called.
+    pub fn taken_whole(&self) -> HashSet<FileId> {
+        let bindings = self.syntax.bindings.iter().filter_map(|binding| match &binding.source {
+            Source::Import(from, specifier, None) => self.resolve(*from, specifier),
+            _ => None,
+        });
+        let files = self.syntax.files.iter().enumerate();
+        let stars = files.flat_map(|(at, file)| file.stars.iter().map(move |star| (FileId(at as u32), star)));
+        bindings.chain(stars.filter_map(|(from, star)| self.resolve(from, star))).collect()
+    }
+
     /// Additions to an imported name belong to where it is declared.
     pub(super) fn find_additions_from_afar(&self) -> HashMap<Collection, Vec<NodeId>> {
         let mut found: HashMap<Collection, Vec<NodeId>> = HashMap::new();

@@ -125,6 +125,13 @@ impl Evaluator<'_> {
         found
     }
 
+    /// Whether a function has a name, and nobody uses it.
+    pub(super) fn is_unused(&mut self, function: FunctionId) -> bool {
+        let sites = self.sites();
+        let words = sites.words.get(&function).map(Vec::as_slice).unwrap_or_default();
+        !words.is_empty() && words.iter().all(|word| self.unused.contains(word))
+    }
+
     fn calls(&mut self, call: NodeId, function: FunctionId, namesakes: usize) -> bool {
         let Node::Call(callee, _) = self.syntax.node(call) else { return false };
         match (self.syntax.node(*callee), self.value(*callee, &None)) {

@@ -1,3 +1,5 @@
+use gatelodge_catalogue::Source;
+
 use super::*;
 
 /// The call keeps the file in use: what nobody runs or imports is left out for that reason alone.
@@ -67,19 +69,66 @@ fn code_of_the_library_defines_no_tools() {
 }
 
 #[test]
-fn tests_are_not_read_and_examples_only_without_anything_else() {
+fn tests_and_examples_are_not_read_unless_the_package_begins_there_or_asks_for_them() {
     let tool = |name: &str| format!(r#"{SDK} server.tool("{name}", "Told", f);"#);
     let (own, shown, tested) = (tool("own"), tool("shown"), tool("tested"));
     let all = [
         ("src/index.ts", own.as_str()),
-        ("examples/a.js", &shown),
+        ("dist/examples/a.js", &shown),
         ("src/__tests__/a.ts", &tested),
         ("src/a.test.ts", &tested),
         ("node_modules/x/i.js", &tested),
     ];
     assert_eq!(names(&read(&all)), ["own"]);
-    assert_eq!(names(&read(&all[1..])), ["shown"]);
-    assert_eq!(names(&read(&all[2..])), Vec::<&str>::new());
+    assert_eq!(names(&read(&all[1..])), Vec::<&str>::new());
+    // A library whose own code registers nothing.
+    let library = [("package.json", r#"{"name": "x", "main": "dist/x.js"}"#), ("dist/x.js", SDK), all[1]];
+    assert_eq!(names(&read(&library)), Vec::<&str>::new());
+    let begins = [("package.json", r#"{"name": "x", "bin": "./dist/examples/a.js"}"#), all[1]];
+    assert_eq!(names(&read(&begins)), ["shown"]);
+    let asks = format!("{SDK} import './templates/b.js';");
+    let asked = [("package.json", r#"{"main": "i.js"}"#), ("i.js", &asks), ("templates/b.js", &shown), all[1]];
+    assert_eq!(names(&read(&asked)), ["shown"]);
+}
+
+#[test]
+fn what_nothing_that_the_package_begins_with_imports_is_left_out() {
+    let tool = |name: &str| format!(r#"{SDK} server.tool("{name}", "Told", f);"#);
+    let (own, old) = (tool("own"), tool("old"));
+    // The program has no tool; the library has, and a file that was left behind.
+    let package = r#"{"name": "x", "bin": "cli.js", "exports": {".": {"import": "./lib.js"}, "./package.json": "./package.json"}}"#;
+    let files = [("package.json", package), ("cli.js", "help();"), ("lib.js", &own), ("old.js", &old)];
+    assert_eq!(names(&read(&files)), ["own"]);
+    // A program that starts another file names it.
+    let starts = "spawn('node', [join(here, 'server.js')]);";
+    let files = [
+        ("package.json", r#"{"name": "x", "bin": "cli.js"}"#),
+        ("cli.js", starts),
+        ("server.js", own.as_str()),
+        ("old.js", &old),
+    ];
+    assert_eq!(names(&read(&files)), ["own"]);
+}
+
+#[test]
+fn what_a_function_registers_that_nobody_calls_is_left_out() {
+    let text = r#"function registerBooks(server) { server.tool("books", "Told", f); }
+        function registerOldThings(server) { server.tool("old", "Told", f); within(server); }
+        function within(server) { server.tool("older", "Told", f); }
+        const registerLater = (server) => { server.tool("later", "Told", f); };
+        registerBooks(server); const all = { registerLater };
+        export { registerOldThings };"#;
+    assert_eq!(names(&read_one(text)), ["books", "later"]);
+    // Others know it by another name, or take all that a file has.
+    let by_default = r#"export default function registerBooks(server) { server.tool("books", "Told", f); }"#;
+    let index = format!("{SDK} import add from './books.js'; add(server);");
+    assert_eq!(names(&read(&[("index.js", &index), ("books.js", by_default)])), ["books"]);
+    let index = format!("{SDK} import * as all from './books.js'; for (const add of Object.values(all)) add(server);");
+    let plain = by_default.replace("default ", "");
+    assert_eq!(names(&read(&[("index.js", &index), ("books.js", &plain)])), ["books"]);
+    // What a library offers is for others to call.
+    let offers = format!(r#"{SDK} export function registerBooks(server) {{ server.tool("books", "Told", f); }}"#);
+    assert_eq!(names(&read(&[("package.json", r#"{"main": "index.js"}"#), ("index.js", &offers)])), ["books"]);
 }
 
 #[test]
@@ -95,7 +144,16 @@ fn definitions_in_a_file_nobody_imports_are_left_out() {
 #[test]
 fn names_that_no_tool_can_have_are_left_out() {
     none(
-        r#"server.tool("", f, f); server.tool("has space", f, f); server.tool("---", f, f); server.tool(unknown, "Told", f);
+        r#"server.tool("", f, f); server.tool("---", f, f); server.tool(unknown, "Told", f);
         server.tool(`${process.env.A}_x`, "Told", f);"#,
     );
+}
+
+#[test]
+fn names_of_other_letters_are_found_and_counted_and_not_kept() {
+    let tools = read_one(r#"server.tool("has space", "Told", f); server.tool("plain", "Told", f);"#);
+    assert_eq!(names(&tools), ["has space", "plain"]);
+    let release = crate::Release { source: Source::Npm, package: "x".into(), version: "1.0.0".into(), date: None };
+    let kept: Vec<String> = crate::facts(&release, &tools).tools.into_iter().map(|tool| tool.name).collect();
+    assert_eq!(kept, ["plain"]);
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -27,6 +28,8 @@ const WAITS: [u64; 4] = [1, 3, 10, 30];
 /// The longest wait that an index may ask for.
 const LONGEST_WAIT: u64 = 120;
 const MOST_REDIRECTS: usize = 5;
+/// Tries of each connection after which one that has never answered is not there.
+const FIRST_TRIES: usize = 3;
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,13 +42,16 @@ pub enum FetchError {
     Status(u16, Option<u64>),
     #[error("{0}")]
     Broken(String),
+    /// Nobody has answered for long, whatever was asked for.
+    #[error("nobody answers: {0}")]
+    Gone(String),
 }
 
 impl FetchError {
     fn may_pass(&self) -> bool {
         match self {
             // Our own word for leading in a circle.
-            Self::Status(508, _) | Self::NotFound | Self::TooLarge => false,
+            Self::Status(508, _) | Self::NotFound | Self::TooLarge | Self::Gone(_) => false,
             Self::Status(status, _) => matches!(status, 429 | 408 | 500..),
             Self::Broken(_) => true,
         }
@@ -65,10 +71,32 @@ pub struct Fetcher {
     pool: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
     /// What the index's address says of who asks, and by which scheme and at which host it is told: nowhere else.
     credentials: Option<(String, String, HeaderValue)>,
+    silence: Silence,
+}
+
+/// How long nobody has answered. It counts tries of all connections; an answer of any kind ends it.
+#[derive(Default)]
+struct Silence {
+    tries: AtomicUsize,
+    has_answered: AtomicBool,
+    connections: usize,
+}
+
+impl Silence {
+    fn end(&self) {
+        self.tries.store(0, Ordering::Relaxed);
+        self.has_answered.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether all connections have tried so often that nobody is there. Who answered before is waited for longer.
+    fn is_long(&self) -> bool {
+        let each = if self.has_answered.load(Ordering::Relaxed) { WAITS.len() + 1 } else { FIRST_TRIES };
+        self.tries.load(Ordering::Relaxed) >= each * self.connections
+    }
 }
 
 impl Fetcher {
-    pub fn new(index: &Uri) -> Result<Self> {
+    pub fn new(index: &Uri, connections: usize) -> Result<Self> {
         // An error means that one is installed already, which is as good.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let tls = rustls::ClientConfig::with_platform_verifier().context("cannot set up TLS")?;
@@ -87,7 +115,8 @@ impl Fetcher {
             value.set_sensitive(true);
             Some((index.scheme_str()?.to_owned(), host.to_owned(), value))
         });
-        Ok(Self { pool: Client::builder(TokioExecutor::new()).build(connector), credentials })
+        let silence = Silence { connections, ..Silence::default() };
+        Ok(Self { pool: Client::builder(TokioExecutor::new()).build(connector), credentials, silence })
     }
 
     /// Gets a page as text.
@@ -108,6 +137,7 @@ impl Fetcher {
     pub async fn file(
         &self,
         address: &Uri,
+        accept: &'static str,
         most: usize,
         fresh: impl Fn() -> std::io::Result<File>,
     ) -> Result<(File, Hashes), FetchError> {
@@ -115,7 +145,7 @@ impl Fetcher {
         self.patiently(async || {
             let mut file = fresh().map_err(broken)?;
             let (mut sha256, mut sha512) = (Sha256::new(), Sha512::new());
-            self.body(address, "*/*", most, &mut |chunk| {
+            self.body(address, accept, most, &mut |chunk| {
                 sha256.update(chunk);
                 sha512.update(chunk);
                 file.write_all(chunk).map_err(broken)
@@ -138,6 +168,9 @@ impl Fetcher {
                 Err(error) if error.may_pass() => error,
                 done => return done,
             };
+            if self.silence.is_long() {
+                return Err(FetchError::Gone(error.to_string()));
+            }
             let asked = if let FetchError::Status(_, asked) = error { asked } else { None };
             tokio::time::sleep(Duration::from_secs(asked.unwrap_or(wait).min(LONGEST_WAIT))).await;
         }
@@ -193,7 +226,16 @@ impl Fetcher {
         {
             headers.insert(AUTHORIZATION, value.clone());
         }
-        self.pool.request(request).await.map_err(|error| FetchError::Broken(innermost(&error)))
+        match self.pool.request(request).await {
+            Ok(response) => {
+                self.silence.end();
+                Ok(response)
+            }
+            Err(error) => {
+                self.silence.tries.fetch_add(1, Ordering::Relaxed);
+                Err(FetchError::Broken(innermost(&error)))
+            }
+        }
     }
 }
 

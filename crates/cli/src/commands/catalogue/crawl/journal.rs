@@ -13,6 +13,7 @@ use gatelodge_catalogue::Source;
 use gatelodge_crawl::{FoundTool, Release};
 use serde::{Deserialize, Serialize};
 
+use super::names::{Wanted, spelled};
 use super::package::{Line, Outcome, Read};
 use crate::exit::Usage;
 use crate::output;
@@ -51,10 +52,25 @@ impl Definition {
 /// The files of a run.
 pub struct Journal {
     folder: PathBuf,
-    done: HashMap<String, Outcome>,
+    source: Source,
+    /// By name, as the source compares names: how it ended, and in which versions it was asked for and read.
+    done: HashMap<String, Done>,
     lines: File,
     facts: File,
     definitions: Option<File>,
+}
+
+/// What is known of a package that was read.
+struct Done {
+    outcome: Outcome,
+    asked: Option<String>,
+    read: Option<String>,
+}
+
+impl Done {
+    fn of(line: &Line) -> Self {
+        Self { outcome: line.outcome, asked: line.asked.clone(), read: line.version.clone() }
+    }
 }
 
 /// What a line is sorted by.
@@ -77,7 +93,7 @@ impl Journal {
         mend(&path)?;
         for line in lines(&path)? {
             let line: Line = serde_json::from_str(&line?).with_context(|| format!("in `{}`", path.display()))?;
-            done.insert(line.package, line.outcome);
+            done.insert(spelled(source, &line.package), Done::of(&line));
         }
         let facts = folder.join("facts.jsonl");
         mend(&facts)?;
@@ -97,6 +113,7 @@ impl Journal {
         };
         Ok(Self {
             folder: folder.to_owned(),
+            source,
             done,
             lines: append(&path)?,
             facts: append(&facts)?,
@@ -104,9 +121,11 @@ impl Journal {
         })
     }
 
-    /// Whether a package need not be read again.
-    pub fn is_done(&self, package: &str) -> bool {
-        self.done.get(package).is_some_and(|outcome| *outcome != Outcome::Failed)
+    /// Whether a package need not be read again. What was read in another version than is wanted now was not.
+    pub fn is_done(&self, wanted: &Wanted) -> bool {
+        let Some(done) = self.done.get(&spelled(self.source, &wanted.name)) else { return false };
+        let is_same = done.asked == wanted.version || (wanted.version.is_some() && done.read == wanted.version);
+        is_same && done.outcome != Outcome::Failed
     }
 
     /// Writes what was read, its line last.
@@ -123,21 +142,22 @@ impl Journal {
             file.write_all(text.as_bytes())?;
         }
         self.lines.write_all(format!("{}\n", serde_json::to_string(&read.line)?).as_bytes())?;
-        self.done.insert(read.line.package.clone(), read.line.outcome);
+        self.done.insert(spelled(self.source, &read.line.package), Done::of(&read.line));
         Ok(())
     }
 
     /// Puts lines and facts in order, once for each package, and tells how it went. Definitions stay as they came.
     pub fn finish(&self) -> Result<()> {
-        let done = sorted(&self.folder.join("done.jsonl"), |_| true)?;
+        let done = self.sorted("done.jsonl", |_| true)?;
         // It had tools when it was read before, and has none now.
-        sorted(&self.folder.join("facts.jsonl"), |package| self.done.get(package) == Some(&Outcome::Tools))?;
+        self.sorted("facts.jsonl", |own| own.outcome == Outcome::Tools)?;
         let mut counts: BTreeMap<Outcome, usize> = BTreeMap::new();
-        let (mut tools, mut skips) = (0, BTreeMap::new());
+        let (mut tools, mut odd_names, mut skips) = (0, 0, BTreeMap::new());
         for line in &done {
             let line: Line = serde_json::from_str(line)?;
             *counts.entry(line.outcome).or_default() += 1;
             tools += line.tools;
+            odd_names += line.odd_names;
             for (skip, count) in line.skipped {
                 *skips.entry(skip).or_insert(0) += count;
             }
@@ -145,10 +165,35 @@ impl Journal {
         let mut rows =
             vec![vec!["packages".to_owned(), done.len().to_string()], vec!["tools".to_owned(), tools.to_string()]];
         rows.extend(counts.iter().map(|(outcome, count)| vec![word(outcome), count.to_string()]));
+        if odd_names > 0 {
+            rows.push(vec!["names that no tool can have".to_owned(), odd_names.to_string()]);
+        }
         rows.extend(
             skips.iter().map(|(skip, count)| vec![format!("parts skipped: {}", word(skip)), count.to_string()]),
         );
         output::print(&output::table(&rows))
+    }
+
+    /// Sorts the lines of a file by package; of several of one, the last counts.
+    fn sorted(&self, file: &str, stays: impl Fn(&Done) -> bool) -> Result<Vec<String>> {
+        let path = self.folder.join(file);
+        let mut by_package: BTreeMap<String, String> = BTreeMap::new();
+        for line in lines(&path)? {
+            let line = line?;
+            let named: Named = serde_json::from_str(&line).with_context(|| format!("in `{}`", path.display()))?;
+            let key = spelled(self.source, &named.package);
+            if self.done.get(&key).is_some_and(&stays) {
+                by_package.insert(key, line);
+            }
+        }
+        let part = path.with_extension("part");
+        let mut out = std::io::BufWriter::new(File::create(&part)?);
+        for line in by_package.values() {
+            writeln!(out, "{line}")?;
+        }
+        out.into_inner().map_err(|error| error.into_error())?.sync_all()?;
+        fs::rename(&part, &path)?;
+        Ok(by_package.into_values().collect())
     }
 }
 
@@ -188,24 +233,4 @@ fn mend(path: &Path) -> Result<()> {
         file.set_len(whole)?;
     }
     Ok(())
-}
-
-/// Sorts the lines of a file by package; of several of one, the last counts.
-fn sorted(path: &Path, stays: impl Fn(&str) -> bool) -> Result<Vec<String>> {
-    let mut by_package: BTreeMap<String, String> = BTreeMap::new();
-    for line in lines(path)? {
-        let line = line?;
-        let named: Named = serde_json::from_str(&line).with_context(|| format!("in `{}`", path.display()))?;
-        if stays(&named.package) {
-            by_package.insert(named.package, line);
-        }
-    }
-    let part = path.with_extension("part");
-    let mut out = std::io::BufWriter::new(File::create(&part)?);
-    for line in by_package.values() {
-        writeln!(out, "{line}")?;
-    }
-    out.into_inner().map_err(|error| error.into_error())?.sync_all()?;
-    fs::rename(&part, path)?;
-    Ok(by_package.into_values().collect())
 }

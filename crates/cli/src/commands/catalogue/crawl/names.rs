@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::Source;
+use gatelodge_catalogue::{Source, normal_name};
 use http::Uri;
 
 use super::address;
@@ -56,7 +56,7 @@ pub async fn wanted(
                 let what = "the index lists no package whose name carries `mcp`: what it gave may be no list";
                 return Err(Unreachable(what.to_owned()).into());
             }
-            let packages = named.into_iter().map(|name| Wanted { name, version: None }).collect();
+            let packages = named.iter().map(|name| Wanted { name: spelled(source, name), version: None }).collect();
             Asked { packages, not_names: Vec::new() }
         }
     };
@@ -75,7 +75,8 @@ fn carries_mcp(name: &str) -> bool {
 fn of_file(source: Source, path: &Path) -> Result<Asked> {
     let read = file::try_read_reply(path).map_err(|error| Usage(format!("{}; {}", error.message, error.help)))?;
     let text = String::from_utf8(read.text).map_err(|_| Usage(format!("`{}` is not text", path.display())))?;
-    Ok(of_text(source, &text))
+    // Some programs mark a text as text by a letter that is not seen.
+    Ok(of_text(source, text.trim_start_matches('\u{feff}')))
 }
 
 fn of_text(source: Source, text: &str) -> Asked {
@@ -109,7 +110,15 @@ fn of_line(source: Source, line: &str) -> Option<Option<Wanted>> {
         !version.is_empty() && version.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.+!".contains(letter))
     };
     let fits = is_name(source, name) && version.as_ref().is_none_or(is_version);
-    fits.then(|| Some(Wanted { name: name.to_owned(), version }))
+    fits.then(|| Some(Wanted { name: spelled(source, name), version }))
+}
+
+/// A name in the one spelling that its source has for it.
+pub fn spelled(source: Source, name: &str) -> String {
+    match source {
+        Source::Pypi => normal_name(name),
+        Source::Npm => name.to_owned(),
+    }
 }
 
 /// Whether it can be a package's name, and stand in an address as it is. Letters may be large or small.
@@ -128,6 +137,7 @@ fn is_name(source: Source, name: &str) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
 
@@ -162,6 +172,13 @@ mod tests {
         for line in not_names {
             assert_eq!(of_line(Source::Npm, line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn a_python_name_is_one_however_it_is_spelled() {
+        let asked = of_text(Source::Pypi, "Book_MCP\nbook.mcp==1.0\nbook--mcp\n");
+        assert!(asked.packages.iter().all(|wanted| wanted.name == "book-mcp"), "{asked:?}");
+        assert_eq!(of_text(Source::Npm, "Book_MCP").packages[0].name, "Book_MCP");
     }
 
     #[test]

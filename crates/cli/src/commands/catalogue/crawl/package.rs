@@ -1,8 +1,8 @@
 //! One package: which file, what is in it, which tools.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufReader, Seek};
+use std::io::{BufReader, Read as _, Seek};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +24,7 @@ use super::turns::Turns;
 use super::{address, journal};
 
 const PYPI_PAGE: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.5";
-/// The largest page of a package. As many are in memory as there are connections.
+/// The largest page of a package.
 const MOST_PAGE: usize = 24 << 20;
 /// The largest archive.
 const MOST_ARCHIVE: usize = 160 << 20;
@@ -36,6 +36,8 @@ pub struct Index {
     pub fetcher: Arc<Fetcher>,
     pub cache: Option<Cache>,
     pub turns: Turns,
+    /// Whose page is in memory: some are as large as packages.
+    pub page: tokio::sync::Mutex<()>,
     pub out: PathBuf,
 }
 
@@ -65,6 +67,9 @@ pub enum Outcome {
     Hostile,
     /// It could not be fetched or read this time; another run tries again.
     Failed,
+    /// Nobody answers any more. It is not written: it was not this package's turn.
+    #[serde(skip)]
+    Unanswered,
 }
 
 /// What the journal says of a package.
@@ -73,9 +78,15 @@ pub struct Line {
     pub package: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// The version that was asked for, if not the newest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
     pub outcome: Outcome,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tools: usize,
+    /// Names that were found and that no tool can have, and tools beyond the most that are kept.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub odd_names: usize,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub skipped: BTreeMap<Skip, usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,14 +109,15 @@ impl Read {
     /// What is said of a line that is no name.
     pub fn not_a_name(line: String) -> Self {
         let (outcome, skipped) = (Outcome::NotAName, BTreeMap::new());
-        let line = Line { package: line, version: None, outcome, tools: 0, skipped, why: None };
+        let line =
+            Line { package: line, version: None, asked: None, outcome, tools: 0, odd_names: 0, skipped, why: None };
         Self { line, facts: None, definitions: Vec::new() }
     }
 }
 
 /// Reads a package. Whatever happens is an outcome.
 pub async fn read(index: &Arc<Index>, wanted: &Wanted) -> Read {
-    let (mut version, mut skipped) = (None, BTreeMap::new());
+    let (mut version, mut skipped, mut odd_names) = (None, BTreeMap::new(), 0);
     let done = async {
         let listed = listed(index, wanted).await?;
         version = Some(listed.version.clone());
@@ -122,14 +134,21 @@ pub async fn read(index: &Arc<Index>, wanted: &Wanted) -> Read {
         let broken = |error| (Outcome::Failed, Some(format!("the reader broke off: {error}")));
         let (found, left_out) = index.turns.read(unpack, size, read).await.map_err(broken)??;
         skipped = left_out;
-        found
+        let found = found?;
+        odd_names = found.odd_names;
+        // A tool that is kept is what makes it one with tools.
+        if found.facts.tools.is_empty() {
+            return Err((Outcome::NoTools, Some("no tool of it can be kept".to_owned())));
+        }
+        Ok((found.facts, found.definitions))
     };
     let (outcome, why, facts, definitions) = match done.await {
         Ok((facts, definitions)) => (Outcome::Tools, None, Some(facts), definitions),
         Err((outcome, why)) => (outcome, why, None, Vec::new()),
     };
     let tools = facts.as_ref().map_or(0, |facts| facts.tools.len());
-    Read { line: Line { package: wanted.name.clone(), version, outcome, tools, skipped, why }, facts, definitions }
+    let (package, asked) = (wanted.name.clone(), wanted.version.clone());
+    Read { line: Line { package, version, asked, outcome, tools, odd_names, skipped, why }, facts, definitions }
 }
 
 type Ended = (Outcome, Option<String>);
@@ -140,7 +159,11 @@ async fn listed(index: &Index, wanted: &Wanted) -> Result<Listed, Ended> {
         Source::Pypi => (PYPI_PAGE, wanted.version.as_deref()),
         Source::Npm => ("application/json", wanted.version.as_deref()),
     };
-    let page = index.fetcher.text(&address, accept, MOST_PAGE).await.map_err(ended)?;
+    let (mut file, _) = index.fetcher.file(&address, accept, MOST_PAGE, || nameless(index)).await.map_err(ended)?;
+    let _turn = index.page.lock().await;
+    let mut page = String::new();
+    let read = file.rewind().and_then(|()| file.read_to_string(&mut page));
+    read.map_err(|error| (Outcome::Failed, Some(format!("the page cannot be read: {error}"))))?;
     let listed = match index.source {
         Source::Pypi => newest_pypi(&page, &wanted.name, version),
         Source::Npm => newest_npm(&page, version),
@@ -155,6 +178,7 @@ fn ended(error: FetchError) -> Ended {
     match error {
         FetchError::NotFound => (Outcome::NotFound, None),
         FetchError::TooLarge => (Outcome::TooLarge, None),
+        FetchError::Gone(why) => (Outcome::Unanswered, Some(why)),
         error => (Outcome::Failed, Some(error.to_string())),
     }
 }
@@ -175,7 +199,7 @@ async fn archive(index: &Index, wanted: &Wanted, listed: &Listed) -> Result<Arch
         return Ok(Archive { key, form, file: None });
     }
     let address: Uri = listed.address.parse().map_err(|_| (Outcome::NoFiles, None))?;
-    let (file, came) = index.fetcher.file(&address, MOST_ARCHIVE, || nameless(index)).await.map_err(ended)?;
+    let (file, came) = index.fetcher.file(&address, "*/*", MOST_ARCHIVE, || nameless(index)).await.map_err(ended)?;
     let is_other = listed.sha256.as_ref().is_some_and(|told| !told.eq_ignore_ascii_case(&came.sha256))
         || listed.sha512.as_ref().is_some_and(|told| *told != came.sha512);
     if is_other {
@@ -186,9 +210,9 @@ async fn archive(index: &Index, wanted: &Wanted, listed: &Listed) -> Result<Arch
 
 impl Archive {
     /// Its source files.
-    fn unpacked(self, index: &Index) -> Result<Unpacked, Ended> {
+    fn unpacked(&self, index: &Index) -> Result<Unpacked, Ended> {
         let failed = |why: &str| (Outcome::Failed, Some(why.to_owned()));
-        let Some(file) = self.file else {
+        let Some(file) = &self.file else {
             let kept = index.cache.as_ref().and_then(|cache| cache.get(&self.key));
             return kept.ok_or_else(|| failed("what was kept of it cannot be read; it was dropped"));
         };
@@ -229,7 +253,12 @@ fn is_javascript(path: &str) -> bool {
     ENDS.iter().any(|end| path.ends_with(end)) && !path.contains("/node_modules/")
 }
 
-type Found = (PackageFacts, Vec<journal::Definition>);
+/// What is in a package.
+struct Found {
+    facts: PackageFacts,
+    definitions: Vec<journal::Definition>,
+    odd_names: usize,
+}
 
 fn found(release: &Release, unpacked: &Unpacked) -> Result<Found, Ended> {
     let files = unpacked.sources();
@@ -254,9 +283,9 @@ fn found(release: &Release, unpacked: &Unpacked) -> Result<Found, Ended> {
         return Err((outcome, None));
     }
     let facts = facts(release, &tools);
-    if facts.tools.is_empty() {
-        return Err((Outcome::NoTools, Some("no tool of it can be kept".to_owned())));
-    }
-    let definitions = tools.into_iter().map(|tool| journal::Definition::of(release, tool)).collect();
-    Ok((facts, definitions))
+    let odd_names = tools.len() - facts.tools.len();
+    let kept: HashSet<&str> = facts.tools.iter().map(|tool| tool.name.as_str()).collect();
+    let definitions = tools.into_iter().filter(|tool| kept.contains(tool.name.as_str()));
+    let definitions = definitions.map(|tool| journal::Definition::of(release, tool)).collect();
+    Ok(Found { facts, definitions, odd_names })
 }

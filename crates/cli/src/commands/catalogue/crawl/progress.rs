@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::package::Line;
 
 /// How often a line is written to what is no terminal, and how often the one on a terminal changes.
-const SELDOM: Duration = Duration::from_secs(15);
+const SELDOM: Duration = Duration::from_secs(5);
 const OFTEN: Duration = Duration::from_millis(200);
 
 /// The state of a run.
@@ -36,8 +36,17 @@ impl Progress {
         self.now += 1;
         self.tools += line.tools;
         self.with_tools += usize::from(line.tools > 0);
-        let pause = if self.is_terminal { OFTEN } else { SELDOM };
-        if self.told.elapsed() >= pause {
+        self.tick();
+    }
+
+    /// How long to wait between two looks at whether it is time to tell.
+    pub fn pause(&self) -> Duration {
+        if self.is_terminal { OFTEN } else { SELDOM }
+    }
+
+    /// Tells if it is time: also where nothing was done, so that nobody takes a long package for a standstill.
+    pub fn tick(&mut self) {
+        if self.told.elapsed() >= self.pause() {
             self.told = Instant::now();
             self.tell();
         }

@@ -10,6 +10,8 @@ use tokio::sync::{Semaphore, oneshot};
 
 /// A package with more text than this is large. Reading takes some forty times the text's memory.
 const SMALL: usize = 1 << 20;
+/// A package with more text than this is read while no other is.
+const NOT_ALONE: usize = 4 << 20;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -17,6 +19,7 @@ type Job = Box<dyn FnOnce() + Send>;
 pub struct Turns {
     /// Places for unpacking and for small packages.
     places: Semaphore,
+    count: u32,
     /// The one thread for large packages: memory that one of them took serves the next.
     large: Mutex<Sender<Job>>,
 }
@@ -29,13 +32,14 @@ impl Turns {
             // What breaks off one package is told by the silence of its job.
             .spawn(move || jobs.into_iter().for_each(|job| drop(catch_unwind(AssertUnwindSafe(job)))))
             .context("cannot start a thread")?;
-        Ok(Self { places: Semaphore::new(places), large: Mutex::new(large) })
+        Ok(Self { places: Semaphore::new(places), count: places as u32, large: Mutex::new(large) })
     }
 
-    /// Does the work of unpacking something, and then that of reading it, when it is their turn.
+    /// Does the work of unpacking something, and then that of reading it, when it is their turn. What is read alone is
+    /// unpacked again: many that wait must not be in memory.
     pub async fn read<U, T>(
         &self,
-        unpack: impl FnOnce() -> U + Send + 'static,
+        unpack: impl Fn() -> U + Send + 'static,
         size: impl FnOnce(&U) -> usize + Send + 'static,
         read: impl FnOnce(U) -> T + Send + 'static,
     ) -> Result<T>
@@ -44,17 +48,28 @@ impl Turns {
         T: Send + 'static,
     {
         // Sources are in memory only while it is their turn.
-        let _place = self.places.acquire().await?;
+        let place = self.places.acquire().await?;
         let work = move || {
             let unpacked = unpack();
-            if size(&unpacked) <= SMALL { Ok(read(unpacked)) } else { Err((unpacked, read)) }
+            let size = size(&unpacked);
+            if size <= SMALL {
+                return Ok(read(unpacked));
+            }
+            Err(((size <= NOT_ALONE).then_some(unpacked), unpack, read))
         };
-        let (unpacked, read) = match tokio::task::spawn_blocking(work).await? {
+        let (unpacked, unpack, read) = match tokio::task::spawn_blocking(work).await? {
             Ok(done) => return Ok(done),
             Err(large) => large,
         };
+        let _places = match unpacked {
+            Some(_) => place,
+            None => {
+                drop(place);
+                self.places.acquire_many(self.count).await?
+            }
+        };
         let (tell, told) = oneshot::channel();
-        let job: Job = Box::new(move || drop(tell.send(read(unpacked))));
+        let job: Job = Box::new(move || drop(tell.send(read(unpacked.unwrap_or_else(unpack)))));
         let sent = self.large.lock().unwrap_or_else(PoisonError::into_inner).send(job);
         sent.map_err(|_| anyhow!("the thread for large packages has ended"))?;
         Ok(told.await?)

@@ -71,8 +71,9 @@ fn called(desk: &Desk, request: &Request<'_>, era: Era) -> String {
             error(Some(request.id()), code::INVALID_PARAMS, &what, None)
         }
         Some(Ok(told)) => {
+            // Text alone: no tool promises a structure, every client hands text on, and some would hand on both.
             let text = content(&told.to_string());
-            result(request.id(), &finished(&format!(r#"{{"content":[{text}],"structuredContent":{told}}}"#), era))
+            result(request.id(), &finished(&format!(r#"{{"content":[{text}]}}"#), era))
         }
         Some(Err(why)) => {
             result(request.id(), &finished(&format!(r#"{{"content":[{}],"isError":true}}"#, content(&why)), era))

@@ -1,9 +1,10 @@
 //! The tools of the catalogue. All of them only read; an error is one of the call, and says what to do.
 
+use std::cmp::Reverse;
 use std::path::PathBuf;
 
 use gatelodge_catalogue::{
-    Index, IndexedServer, Known, Level, Member, PackageName, Posture, Precheck, Query, SignalKind, category_name,
+    Index, IndexedServer, Known, Level, Member, PackageName, Posture, Query, SignalKind, ToolFacts, category_name,
     grade, stack,
 };
 use gatelodge_policy::Category;
@@ -14,10 +15,14 @@ use crate::report::shown;
 
 /// The most of anything that is told at once.
 const MOST: u64 = 100;
+/// Tools of a server that are told if nobody says how many.
+const USUAL_TOOLS: u64 = 25;
+/// A longer policy is not told to a model.
+const LONGEST_POLICY: usize = 12_000;
 
 /// The `tools` of a list.
 pub const LIST: &str = r#"[
-{"name":"check_mcp_server","title":"Check a server","description":"Tells what a published MCP server lets an agent do, before it is added: verdict (proceed, connect-with-rule, ask-first) with reasons, grade, its tools by risk, and a policy. A server that is not in the index is ask-first.","inputSchema":{"type":"object","properties":{"server":{"type":"string","description":"A package, as `npm:@scope/name@1.2.3` or `pypi:name==1.2.3`; the source and the version may be left out."}},"required":["server"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
+{"name":"check_mcp_server","title":"Check a server","description":"Tells what a published MCP server lets an agent do, before it is added: verdict (proceed, connect-with-rule, ask-first) with reasons, grade, its tools with the riskiest first, and a policy if it is short. Of many tools a part is told: `tool_count` says how many there are, and `next_skip` is the `skip` that tells the next ones. A server that is not in the index is ask-first.","inputSchema":{"type":"object","properties":{"server":{"type":"string","description":"A package, as `npm:@scope/name@1.2.3` or `pypi:name==1.2.3`; the source and the version may be left out."},"skip":{"type":"integer","minimum":0,"description":"Leave out so many of the riskiest tools."},"limit":{"type":"integer","minimum":1,"maximum":100}},"required":["server"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
 {"name":"search_registry","title":"Search servers and tools","description":"Finds servers and tools of the index by parts of their names, by category, level or signal.","inputSchema":{"type":"object","properties":{"query":{"type":"string","description":"Parts of names, parted by spaces."},"category":{"type":"string","enum":["read","write","execute","destructive","financial","unknown"]},"level":{"type":"string","enum":["low","medium","high","critical"]},"signal":{"type":"string","description":"What a definition shows, as `takes_code`."},"limit":{"type":"integer","minimum":1,"maximum":100}},"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
 {"name":"check_tool","title":"Check a tool","description":"Tells one tool's category, level, confidence, reasons, signals, attack patterns, OWASP classes and the rule that fits.","inputSchema":{"type":"object","properties":{"server":{"type":"string","description":"The package it is of."},"tool":{"type":"string","description":"Its name."}},"required":["server","tool"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
 {"name":"check_mcp_stack","title":"Check servers together","description":"Tells what several servers add up to for one agent: the highest level, tools by category, which are not known, and which combinations have private data, text of strangers and a way out.","inputSchema":{"type":"object","properties":{"servers":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":100,"description":"Packages."}},"required":["servers"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
@@ -37,7 +42,9 @@ pub struct Desk {
 pub fn call(desk: &Desk, name: &str, arguments: &Value) -> Option<Result<Value, String>> {
     let given = Given::of(arguments);
     let called = match name {
-        "check_mcp_server" => given.only(&["server"]).and_then(|given| check_server(desk, &given.text("server")?)),
+        "check_mcp_server" => given
+            .only(&["server", "skip", "limit"])
+            .and_then(|given| check_server(desk, &given.text("server")?, &given)),
         "search_registry" => {
             given.only(&["query", "category", "level", "signal", "limit"]).and_then(|given| search_all(desk, &given))
         }
@@ -107,27 +114,57 @@ fn find<'i>(desk: &'i Desk, text: &str) -> Result<(PackageName, Option<IndexedSe
     Ok((named, server))
 }
 
-fn check_server(desk: &Desk, text: &str) -> Result<Value, String> {
-    let (named, Some(server)) = find(desk, text)? else {
-        let advice = Precheck::unknown("it is not in the index, so nothing is known of its tools");
+fn check_server(desk: &Desk, text: &str, given: &Given<'_>) -> Result<Value, String> {
+    let (named, server) = find(desk, text)?;
+    let Some(server) = server else {
+        let advice = open::advise_unknown(&desk.index, &named);
         return Ok(
             json!({"server": shown(text), "is_known": false, "verdict": advice.verdict, "reasons": advice.reasons}),
         );
     };
     let known = Known::of(&server);
     let (grade, advice) = (grade(&known.tools), open::advise(&desk.index, &named, &server, &known.tools));
-    let tools = known.tools.iter().map(|tool| {
-        json!({"name": shown(&tool.name), "category": category_name(tool.category), "level": Level::of(tool.category),
-            "confidence": tool.confidence})
-    });
+    let skip = usize::try_from(given.number("skip", 0)?).unwrap_or(usize::MAX);
+    let limit = given.number("limit", USUAL_TOOLS)?.clamp(1, MOST) as usize;
+    let mut tools: Vec<&ToolFacts> = known.tools.iter().collect();
+    tools.sort_by_key(|tool| Reverse(Level::of(tool.category)));
+    let part: Vec<Value> = tools.iter().skip(skip).take(limit).map(|tool| row(tool)).collect();
+    let next = skip.saturating_add(part.len());
     let mut told = search::server(&server);
     if let Value::Object(told) = &mut told {
         let more = json!({"is_known": true, "verdict": advice.verdict, "reasons": advice.reasons, "grade_reasons": grade.reasons,
-            "tokens": known.tokens(), "tools": tools.collect::<Vec<_>>(), "policy": show::policy(&known, Posture::Recommended).ok(),
-            "index_date": desk.index.about().date});
+            "tokens": known.tokens(), "tools": part, "index_date": desk.index.about().date});
         told.extend(more.as_object().cloned().unwrap_or_default());
+        if next < tools.len() {
+            told.insert("next_skip".to_owned(), next.into());
+        }
+        if skip == 0 {
+            told.insert("policy".to_owned(), short_policy(&server, &known));
+        }
     }
     Ok(told)
+}
+
+/// A tool of a list.
+fn row(tool: &ToolFacts) -> Value {
+    json!({"name": shown(&tool.name), "category": category_name(tool.category), "level": Level::of(tool.category),
+        "confidence": tool.confidence})
+}
+
+/// The policy that fits, or where to get it if it would fill a model's context.
+fn short_policy(server: &IndexedServer<'_>, known: &Known) -> Value {
+    let policy = show::policy(known, Posture::Recommended).ok();
+    match policy {
+        Some(policy) if policy.len() > LONGEST_POLICY => {
+            let package = format!("{}:{}", server.source().as_str(), shown(server.package()));
+            format!(
+                "It has {} bytes. `gatelodge catalogue show {package} --policy recommended` prints it; `check_tool` gives the rule of one tool.",
+                policy.len()
+            )
+            .into()
+        }
+        policy => policy.into(),
+    }
 }
 
 fn search_all(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
@@ -165,7 +202,7 @@ fn check_stack(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
         let tools = server.map(|server| server.facts().tools);
         counsels.push(match (server, &tools) {
             (Some(server), Some(tools)) => open::advise(&desk.index, &named, &server, tools),
-            _ => Precheck::unknown("it is not in the index"),
+            _ => open::advise_unknown(&desk.index, &named),
         });
         members.push(Member { name: shown(name), tools, is_guess: false });
     }
@@ -181,7 +218,7 @@ fn changes(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
     let limit = given.number("limit", MOST)?.clamp(1, MOST) as usize;
     let least = given.level()?.unwrap_or(Level::Low);
     let (mut told, mut last, mut has_more) = (Vec::new(), cursor, false);
-    let mut first: Option<u64> = None;
+    let (mut first, mut newest): (Option<u64>, u64) = (None, 0);
     if desk.is_named {
         return Err("no changes are kept of this index, which was named with `--index`".to_owned());
     }
@@ -193,11 +230,13 @@ fn changes(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
         let number = line.strip_prefix("{\"cursor\":").and_then(|rest| rest.split(',').next()?.parse().ok());
         if let Some(own) = number.filter(|own| *own <= cursor) {
             first.get_or_insert(own);
+            newest = newest.max(own);
             continue;
         }
         let Ok(change) = serde_json::from_str::<Value>(&line) else { continue };
         let Some(own) = change.get("cursor").and_then(Value::as_u64) else { continue };
         first.get_or_insert(own);
+        newest = newest.max(own);
         if own <= cursor {
             continue;
         }
@@ -210,6 +249,11 @@ fn changes(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
         if Level::ALL.into_iter().any(|known| known.as_str() == level && known >= least) {
             told.push(change);
         }
+    }
+    if cursor > newest {
+        return Err(format!(
+            "`cursor` is {cursor}, and the last event here is {newest}: these are other changes than those it was told with; begin again with 0"
+        ));
     }
     // Numbers have no gaps, so what was dropped is what lies before the first that is kept.
     let gone = first.unwrap_or_default().saturating_sub(1).saturating_sub(cursor);

@@ -1,6 +1,6 @@
 //! What an entry starts, by what is written in it.
 
-use gatelodge_catalogue::{Index, IndexedServer, PackageName, Reading, Source};
+use gatelodge_catalogue::{Concern, Index, IndexedServer, PackageName, Reading, Source, concerns};
 
 use crate::clients::{Entry as Written, Found};
 
@@ -31,13 +31,17 @@ pub struct LookedUp<'i> {
     /// The version that starts, where it is plain numbers: anything else could be something that is nobody's business.
     pub started: Option<String>,
     pub identity: Identity,
+    /// Public cases of the package. They are told in our own words.
+    pub concerns: Vec<Concern>,
 }
 
 /// Looks an entry up in the index.
 pub fn look_up<'i>(found: &Found, index: &'i Index) -> LookedUp<'i> {
-    let (named, env) = match &found.entry {
-        Some(Written::Command { words, env, .. }) => (PackageName::of_command(words), env.as_slice()),
-        Some(Written::Remote { .. }) | None => (None, &[][..]),
+    let named = match &found.entry {
+        Some(Written::Command { words, env, .. }) => {
+            PackageName::of_command(words, env.iter().map(|(name, _)| name.as_str()))
+        }
+        Some(Written::Remote { .. }) | None => None,
     };
     let what = match &found.entry {
         Some(Written::Remote { .. }) => "an address",
@@ -45,16 +49,26 @@ pub fn look_up<'i>(found: &Found, index: &'i Index) -> LookedUp<'i> {
         Some(Written::Command { .. }) => "a program",
         None => "an entry that is neither a command nor an address",
     };
-    let known = named.and_then(|named| Some((index.find(named.source, &named.name)?, named)));
+    let server = named.as_ref().and_then(|named| index.find(named.source, &named.name));
+    let concerns = named.as_ref().map(|named| told_of(named, server.as_ref())).unwrap_or_default();
+    let known = server.and_then(|server| Some((server, named?)));
     let Some((server, named)) = known else {
         let identity = match &found.entry {
             Some(Written::Command { words, .. }) => Identity::Words(words.clone()),
             Some(Written::Remote { url, .. }) => Identity::Address(url.clone()),
             None => Identity::Nothing,
         };
-        return LookedUp { server: None, what, is_guess: false, reading: Reading::Same, started: None, identity };
+        return LookedUp {
+            server: None,
+            what,
+            is_guess: false,
+            reading: Reading::Same,
+            started: None,
+            identity,
+            concerns,
+        };
     };
-    let is_guess = named.is_guess || env.iter().any(|(name, _)| PackageName::is_bent_by(name));
+    let is_guess = named.is_guess;
     let plain = |version: &&String| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let reading = named.compare(server.source(), server.version());
     let (source, name) = (server.source(), server.package().to_owned());
@@ -65,5 +79,12 @@ pub fn look_up<'i>(found: &Found, index: &'i Index) -> LookedUp<'i> {
         reading,
         started: named.version.as_ref().filter(|_| reading == Reading::Other).filter(plain).cloned(),
         identity: Identity::Package { source, name, version: named.version, is_range: named.is_range, is_guess },
+        concerns,
     }
+}
+
+/// The public cases of a package, by the version that starts: the one that is named, else the one that was read.
+fn told_of(named: &PackageName, server: Option<&IndexedServer<'_>>) -> Vec<Concern> {
+    let version = named.version.as_deref().or(server.map(IndexedServer::version)).filter(|_| !named.is_range);
+    concerns(named.source.or(server.map(IndexedServer::source)), &named.name, version)
 }
