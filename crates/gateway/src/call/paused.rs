@@ -151,15 +151,13 @@ impl PausedCalls {
 
     /// Whether one more of this grant may wait.
     pub fn has_room(&self, visit: &Visit) -> bool {
-        let calls = self.lock();
-        let own = calls.values().filter(|(paused, _)| paused.bond.grant == visit.grant.config.id).count();
-        calls.len() < MOST && own < MOST_OF_GRANT
+        has_room(&self.lock(), &visit.grant.config.id)
     }
 
     /// Keeps a call for so long, and gives the result that asks its client.
     ///
     /// # Errors
-    /// There is no randomness; the call comes back.
+    /// There is no randomness, or others were quicker and there is no room; the call comes back.
     pub fn keep(&self, paused: Paused, time: Duration) -> Result<String, Box<Paused>> {
         let mut random = [0; 32];
         if getrandom::fill(&mut random).is_err() {
@@ -172,7 +170,11 @@ impl PausedCalls {
             r#"{{"resultType":"input_required","inputRequests":{{{}}},"requestState":"{state}"}}"#,
             asked.join(",")
         );
-        self.lock().insert(state, (paused, Instant::now() + time));
+        let mut calls = self.lock();
+        if !has_room(&calls, &paused.bond.grant) {
+            return Err(Box::new(paused));
+        }
+        calls.insert(state, (paused, Instant::now() + time));
         Ok(result)
     }
 
@@ -195,6 +197,11 @@ impl PausedCalls {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, (Paused, Instant)>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn has_room(calls: &HashMap<String, (Paused, Instant)>, grant: &GrantId) -> bool {
+    let own = calls.values().filter(|(paused, _)| paused.is_of(grant)).count();
+    calls.len() < MOST && own < MOST_OF_GRANT
 }
 
 /// How the server calls a question. What would have to be escaped is no name.

@@ -13,7 +13,7 @@ use gatelodge_store::{Mode, Outcome};
 use http::StatusCode;
 
 use self::journey::Journey;
-use self::judge::{hidden, judge, not_sent, offered};
+use self::judge::{denied_anyway, hidden, judge, not_sent, offered};
 use super::{crossing, initialize, pool, subscribe, tasks};
 use crate::Gateway;
 use crate::call::{Bond, Errand, Facts, Paused, Progress, Refusal, Reserved, Trail, attend, left, mirrored, take};
@@ -143,10 +143,15 @@ async fn walk(
     let entry = visit.calls().and_then(|calls| calls.begin(request.id(), trail.call()));
     let under_way = entry.as_ref().map(|entry| entry.under_way.as_ref());
     let apart = match back {
-        None if state_of(visit, request).is_none() => apart(gw, visit, request, (&*trail, under_way), line).await?,
-        back => Some(back),
+        None if state_of(visit, request).is_none() && pool::has_turns(visit, request) => {
+            // Nobody gives way, and no process is started, for what the policy refuses whatever the server says.
+            if let Some(reason) = denied_anyway(visit, facts, trail) {
+                return Err(Refusal::Denied(reason).into());
+            }
+            Some(apart(gw, visit, request, (&*trail, under_way), line).await?)
+        }
+        back => back,
     };
-    let Some(apart) = apart else { return Ok(Carried::Cancelled) };
     let visit = apart.as_ref().unwrap_or(visit);
     initialize::reopen_if_over(gw, visit).await;
     let _held = visit.far_session().map(|session| session.hold());
@@ -202,14 +207,17 @@ fn back(gw: &Gateway, visit: &Visit, request: &Request<'_>, facts: &Facts<'_>, l
     Some(visit.by(back.session, back.turn))
 }
 
-/// The visit by a session that the call has to itself, where it needs one. None if its caller does not wait for that.
+/// What is written of a call whose caller did not wait for its turn.
+const LEFT: &str = "the caller left before it was the call's turn; the call was not sent";
+
+/// The visit by a session that the call has to itself.
 async fn apart(
     gw: &Gateway,
     visit: &Visit,
     request: &Request<'_>,
     (trail, under_way): (&Trail, Option<&UnderWay>),
     line: &mut Line,
-) -> Result<Option<Option<Visit>>, Refusal> {
+) -> Result<Visit, Refusal> {
     let errand = Errand {
         gw,
         visit,
@@ -221,8 +229,9 @@ async fn apart(
         may_pause: false,
     };
     match attend(&errand, line, pool::apart(gw, visit, request)).await {
-        Some(apart) => apart.map(Some),
-        None => left(gw).map(|_| None).map_err(|_| SendError::NotSent("the gateway was stopped".to_owned()).into()),
+        Some(apart) => apart,
+        None if left(gw).is_err() => Err(SendError::NotSent("the gateway was stopped".to_owned()).into()),
+        None => Err(Refusal::Full(LEFT)),
     }
 }
 

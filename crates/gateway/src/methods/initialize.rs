@@ -264,11 +264,12 @@ pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &Visit) {
 }
 
 /// Opens a session anew that comes from another life of the gateway, or is at another address than the server is now.
-/// A process that has ended is let rest until a request needs it, or at once where it was to tell of resources.
+/// A process that has ended is let rest until a request needs it, or at once where it was to tell of resources or
+/// somebody listens to what it says.
 pub(crate) async fn reopen_if_elsewhere(gw: &Gateway, visit: &Visit) {
     let is_missed = |session: &Session| {
         let link = session.link();
-        link.is_elsewhere(&visit.upstream) || (link.is_over() && session.watched.is_any())
+        link.is_elsewhere(&visit.upstream) || (link.is_over() && (session.watched.is_any() || session.hub.is_heard()))
     };
     if visit.far_session().is_some_and(|session| is_missed(session)) {
         reopen_if_over(gw, visit).await;

@@ -168,7 +168,9 @@ pub(crate) async fn fetch(
 ) -> Result<Pages, SendError> {
     let fetching = async {
         match fetch_pages(gw, visit, wanted, line, &make).await {
-            Err(SendError::Forgotten) => fetch_pages(gw, visit, wanted, line, &make).await,
+            Err(SendError::Forgotten) => {
+                fetch_pages(gw, visit, wanted, line, &make).await.map_err(SendError::behind_a_call)
+            }
             fetched => fetched,
         }
     };
@@ -240,7 +242,10 @@ async fn fetch_pages(
             is_callers: wanted.is_callers,
             may_pause: false,
         };
-        let (Ended::Answer(message), exchange) = forward(&errand, permit, line).await? else {
+        let sent = forward(&errand, permit, line).await;
+        // Of a list whose first page came, nobody says that nothing was sent.
+        let sent = if pages.is_empty() { sent } else { sent.map_err(SendError::behind_a_call) };
+        let (Ended::Answer(message), exchange) = sent? else {
             return Err(SendError::Gone("the list was cancelled".to_owned()));
         };
         let said = exchange.as_ref().map_or(StatusCode::OK, |exchange| exchange.status);

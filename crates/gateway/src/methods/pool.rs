@@ -75,7 +75,7 @@ impl Pool {
     /// Forgets places whose session is over.
     pub fn sweep(&self, is_open: impl Fn(&str, &GrantId, &ServerName) -> bool) {
         self.lock().retain(|key, row| match row.first().try_lock() {
-            Ok(id) => row.is_in_use() || id.as_ref().is_some_and(|id| is_open(id, &key.grant, &key.server)),
+            Ok(id) => row.is_more_than_first() || id.as_ref().is_some_and(|id| is_open(id, &key.grant, &key.server)),
             // Somebody is opening it.
             Err(_) => true,
         });
@@ -124,34 +124,27 @@ pub(crate) async fn joined(
     joined.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(patience))))
 }
 
-/// The same visit by a session that the call has to itself, where the upstream may ask something in its middle and
-/// nothing else would tell that it asks for this one. None where the session that is shared will do.
+/// Whether a call needs a session to itself: the upstream may ask something in its middle, and nothing else would tell
+/// that it asks for this one. Over HTTP each call has a stream of its own.
+pub(crate) fn has_turns(visit: &Visit, request: &Request<'_>) -> bool {
+    let Side::Modern(side) = &visit.side else { return false };
+    let is_one_stream = |far: &Arc<Session>| matches!(far.link(), Link::Child(_) | Link::Sse(_));
+    may_ask(request.method()) && side.declared.can_be_asked() && side.far.as_ref().is_some_and(is_one_stream)
+}
+
+/// The same visit by a session that the call has to itself.
 ///
 /// # Errors
 /// As many as may have one.
-pub(crate) async fn apart(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Result<Option<Visit>, Refusal> {
-    let Side::Modern(side) = &visit.side else { return Ok(None) };
-    // Over HTTP each call has a stream of its own.
-    let is_one_stream = |far: &&Arc<Session>| matches!(far.link(), Link::Child(_) | Link::Sse(_));
-    let Some(shared) = side.far.as_ref().filter(is_one_stream) else { return Ok(None) };
-    if !may_ask(request.method()) || !side.declared.can_be_asked() {
-        return Ok(None);
-    }
+pub(crate) async fn apart(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Result<Visit, Refusal> {
     let words = Words::of(visit, request);
     let row = gw.pool.row(&words.key);
     let make_room = || gw.give_way(|paused| paused.turn.as_ref().is_some_and(|turn| turn.is_of(&row)));
     let turn = row.turn(gw.settings.call_time, make_room).await.ok_or(Refusal::Full(NO_TURN))?;
-    let beside = (!turn.is_first()).then_some(&**shared);
-    let far = session_in(gw, visit, turn.slot(), &words, beside).await.map_err(not_sent)?;
-    Ok(Some(visit.by(far, Some(Arc::new(turn)))))
-}
-
-/// What could not be opened was not sent to.
-fn not_sent(refusal: Refusal) -> Refusal {
-    match refusal {
-        Refusal::Upstream(fault) => SendError::NotSent(fault.to_string()).into(),
-        other => other,
-    }
+    let shared = visit.far_session().map(|shared| &**shared);
+    let beside = shared.filter(|_| !turn.is_first());
+    let far = session_in(gw, visit, turn.slot(), &words, beside).await.map_err(Refusal::at_handshake)?;
+    Ok(visit.by(far, Some(Arc::new(turn))))
 }
 
 /// The session of a place, which is opened if there is none; beside the one that is shared, if it is not that.

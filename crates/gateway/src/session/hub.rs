@@ -75,6 +75,11 @@ impl Hub {
         self.messages.subscribe()
     }
 
+    /// Whether somebody listens.
+    pub fn is_heard(&self) -> bool {
+        self.messages.receiver_count() > 0
+    }
+
     /// Passes a message to all who listen.
     pub fn tell(&self, message: Bytes) {
         // Nobody listening is nothing lost.

@@ -46,23 +46,23 @@ for line in sys.stdin:
         say({"id": own, "error": {"code": -32601, "message": "no such method"}})
 "#;
 
-async fn before(directory: &Path, settings: Settings) -> TestGateway {
+pub(super) async fn before(directory: &Path, settings: Settings) -> TestGateway {
     let (server, heard) = (directory.join("server.py"), directory.join("heard"));
     std::fs::write(&server, SERVER).expect("written");
     let script = format!("exec python3 {} {}", server.display(), heard.display());
     TestGateway::builder().policy(ALL).settings(settings).start_child(&script).await
 }
 
-fn heard(directory: &Path) -> Vec<Value> {
+pub(super) fn heard(directory: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(directory.join("heard")).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-fn calls(directory: &Path, tool: &str) -> Vec<Value> {
+pub(super) fn calls(directory: &Path, tool: &str) -> Vec<Value> {
     heard(directory).into_iter().filter(|own| own["params"]["name"] == tool).collect()
 }
 
-fn ask(what: &str) -> Value {
+pub(super) fn ask(what: &str) -> Value {
     json!({"name": "ask", "arguments": {"message": what}})
 }
 
@@ -80,7 +80,7 @@ async fn asked(gw: &TestGateway, what: &str) -> Value {
     result
 }
 
-async fn slow(gw: &TestGateway) -> tokio::net::TcpStream {
+pub(super) async fn slow(gw: &TestGateway) -> tokio::net::TcpStream {
     // What clients can do is what a session is shared by.
     let all = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}, "extensions": {super::rows_kit::EXTENSION: {}}});
     Caller::of(gw).begin_as("tools/call", json!({"name": "slow", "arguments": {}}), &all).await
@@ -211,7 +211,7 @@ async fn beyond_the_bound_a_call_waits_for_its_turn_and_then_is_refused_in_true_
 }
 
 /// A server with sessions over HTTP, whose calls wait for ever for what they ask.
-async fn asks_over_http() -> FakeUpstream {
+pub(super) async fn asks_over_http() -> FakeUpstream {
     FakeUpstream::start(json!([tool("ask"), tool("read")]), |hit: &Hit| {
         let question = event(&json!({"jsonrpc": "2.0", "id": hit.message()["id"], "method": "elicitation/create",
             "params": hit.message()["params"]["arguments"]}));

@@ -6,6 +6,7 @@ mod all_ends;
 mod all_lists;
 mod all_streams;
 mod asked_apart;
+mod asked_in_turn;
 mod bad_input;
 mod bounds;
 mod categories;

@@ -164,7 +164,10 @@ impl Journey<'_> {
             (Ended::Asked(asked), Some(exchange)) => {
                 let mut paused = self.paused(errand, &asked, exchange)?;
                 paused.room = line.give_room();
-                let text = gw.paused.keep(paused, gw.settings.answer_time).map_err(|_| unasked())?;
+                let text = gw.paused.keep(paused, gw.settings.answer_time).map_err(|paused| {
+                    gw.cancel(*paused);
+                    unasked()
+                })?;
                 return Ok(Carried::Told { text: gatelodge_mcp::result(request.id(), &text) });
             }
             (_, exchange) => {

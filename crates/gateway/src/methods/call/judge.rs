@@ -25,6 +25,18 @@ pub(super) fn hidden(visit: &Visit, facts: &Facts<'_>, trail: &Trail) -> Option<
     }
 }
 
+/// Why a call is refused whatever its server says: what the policy does not show, and of resources and prompts, whose
+/// definitions it does not go by, all that it denies.
+pub(super) fn denied_anyway(visit: &Visit, facts: &Facts<'_>, trail: &Trail) -> Option<Reason> {
+    if facts.tool().is_some() {
+        return hidden(visit, facts, trail);
+    }
+    match judged(visit, facts, None, trail) {
+        Decision::Deny(reason) if visit.door.mode == Mode::Enforce => Some(reason),
+        _ => None,
+    }
+}
+
 /// What the server offers, for tools. A tool that the policy does not show, whatever it can do, is refused without
 /// asking the server.
 pub(super) async fn offered(

@@ -2,6 +2,7 @@
 //! subscription for each resource.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::{Limits, read};
@@ -20,6 +21,9 @@ use crate::methods::subscribe::ask;
 use crate::session::{Session, UnderWay};
 use crate::upstream::SendError;
 use crate::visit::Visit;
+
+/// How long a server may take to be told of which resources somebody listens for.
+const SETTLE_TIME: Duration = Duration::from_secs(20);
 
 /// Of what is asked for, what the server has and the grant may hear of.
 fn filter(request: &Request<'_>, session: &Session, heard: &[MayHear]) -> Filter {
@@ -62,6 +66,8 @@ pub(super) async fn listen(
     let Some(session) = visit.far_session() else { return Ok(End::Over) };
     let filter = filter(request, session, &named);
     let mut messages = session.hub.listen();
+    // Its process is not taken for one that nobody uses.
+    let _held = session.hold();
     gw.follow_hub_of(visit, session);
     // What is acknowledged before it can be heard could be missed.
     tokio::select! {
@@ -75,7 +81,15 @@ pub(super) async fn listen(
     let is_told = |heard: &&MayHear| filter.uris.iter().any(|uri| uri == heard.uri());
     let heard: Vec<&MayHear> = named.iter().filter(is_told).collect();
     heard.iter().for_each(|heard| session.hub.watch(heard.uri()));
-    settle(gw, visit, session, &heard).await;
+    let begun = tokio::select! {
+        () = settle(gw, visit, session, &heard) => None,
+        () = unwanted(line, under_way) => Some(End::Unwanted),
+        () = gw.stopping() => Some(End::Over),
+    };
+    if let Some(end) = begun {
+        leave(gw, visit, session, &heard).await;
+        return Ok(end);
+    }
     line.send(&filter.told(request.id())).await;
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
@@ -108,23 +122,31 @@ pub(super) async fn listen(
             () = gw.stopping() => break End::Over,
         }
     };
-    heard.iter().for_each(|heard| session.hub.unwatch(heard.uri()));
-    settle(gw, visit, session, &heard).await;
+    leave(gw, visit, session, &heard).await;
     Ok(end)
 }
 
-/// Asks the upstream to tell of just those resources that somebody listens for.
+/// Notes that one less listens.
+async fn leave(gw: &Gateway, visit: &Visit, session: &Session, heard: &[&MayHear]) {
+    heard.iter().for_each(|heard| session.hub.unwatch(heard.uri()));
+    settle(gw, visit, session, heard).await;
+}
+
+/// Asks the upstream to tell of just those resources that somebody listens for. One that hangs is not asked for each.
 async fn settle(gw: &Gateway, visit: &Visit, session: &Session, heard: &[&MayHear]) {
-    for heard in heard {
-        let asked = session.hub.asked(heard.uri());
-        let mut asked = asked.lock().await;
-        let is_wanted = session.hub.is_watched(heard.uri());
-        match asked.settle(is_wanted, session.openings()) {
-            Some(true) => drop(ask(gw, visit, &Method::ResourcesSubscribe, heard).await),
-            Some(false) => drop(ask(gw, visit, &Method::ResourcesUnsubscribe, heard).await),
-            None => {}
+    let settling = async {
+        for heard in heard {
+            let asked = session.hub.asked(heard.uri());
+            let mut asked = asked.lock().await;
+            let is_wanted = session.hub.is_watched(heard.uri());
+            match asked.settle(is_wanted, session.openings()) {
+                Some(true) => drop(ask(gw, visit, &Method::ResourcesSubscribe, heard).await),
+                Some(false) => drop(ask(gw, visit, &Method::ResourcesUnsubscribe, heard).await),
+                None => {}
+            }
         }
-    }
+    };
+    let _ = tokio::time::timeout(SETTLE_TIME, settling).await;
 }
 
 impl Gateway {

@@ -106,9 +106,10 @@ impl Row {
         ids
     }
 
-    pub fn is_in_use(&self) -> bool {
+    /// Whether somebody has a turn, or there are sessions beside the first.
+    pub fn is_more_than_first(&self) -> bool {
         let places = self.places();
-        places.free.len() < places.count
+        places.free.len() < places.count || places.count > 1
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {

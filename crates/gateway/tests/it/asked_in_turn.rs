@@ -1,0 +1,90 @@
+//! Calls that wait for their turn, or for their client: what is denied does not wait, who leaves is written down, and
+//! bounds hold however many come at once.
+#![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::collections::HashSet;
+
+use gatelodge_gateway::Settings;
+use gatelodge_store::Kind;
+use gatelodge_testkit::TestGateway;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::asked_apart::{ask, asks_over_http, before, calls, heard, slow};
+use super::rows_kit::{ALL, Caller, put_in_force, read_until, until};
+
+fn handshakes(directory: &std::path::Path) -> usize {
+    heard(directory).iter().filter(|said| said["method"] == "initialize").count()
+}
+
+#[tokio::test]
+async fn what_the_policy_does_not_show_waits_for_no_turn_and_starts_no_process() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let gw = before(directory.path(), Settings::default()).await;
+    let _open = slow(&gw).await;
+    until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
+    put_in_force(&gw, r#"{"version":"1","default":"deny","tools":{"slow":{}}}"#);
+    let denied = Caller::of(&gw).call("read", json!({})).await;
+    assert!(!denied.body.contains("calls are open"), "{}", denied.body);
+    assert_eq!(handshakes(directory.path()), 1, "no further process");
+    let rows = gw.rows().await;
+    let row = rows.iter().rev().find(|row| row.record.kind == Kind::Refused).expect("a row");
+    assert_eq!(row.record.code.as_deref(), Some("not_listed"), "{row:?}");
+}
+
+#[tokio::test]
+async fn of_a_caller_that_leaves_before_its_turn_it_is_written_that_nothing_was_sent() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let gw = before(directory.path(), Settings::default()).await;
+    let _open = slow(&gw).await;
+    until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
+    let all = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}, "extensions": {super::rows_kit::EXTENSION: {}}});
+    let leaves = Caller::of(&gw).begin_as("tools/call", json!({"name": "read", "arguments": {}}), &all).await;
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    drop(leaves);
+    let own_rows = || async {
+        let rows = gw.rows().await;
+        let own = rows.iter().filter(|row| row.record.target.as_deref() == Some("read"));
+        own.map(|row| (row.record.kind, row.record.code.clone())).collect::<Vec<_>>()
+    };
+    while own_rows().await.is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(own_rows().await, [(Kind::Refused, Some("busy".into()))]);
+    assert!(calls(directory.path(), "read").is_empty());
+}
+
+#[tokio::test]
+async fn no_more_calls_wait_for_their_clients_than_may_though_all_are_asked_at_once() {
+    let upstream = asks_over_http().await;
+    let gw = std::sync::Arc::new(TestGateway::with_policy(ALL, &upstream).await);
+    Caller::of(&gw).call("read", json!({})).await;
+    let mut calls = JoinSet::new();
+    for n in 0..40 {
+        let gw = std::sync::Arc::clone(&gw);
+        calls.spawn(async move {
+            let asking = Caller::of(&gw).ask("tools/call", ask(&n.to_string()));
+            tokio::time::timeout(std::time::Duration::from_secs(4), asking)
+                .await
+                .is_ok_and(|answer| answer.message()["result"]["resultType"] == "input_required")
+        });
+    }
+    let waiting = calls.join_all().await.into_iter().filter(|waits| *waits).count();
+    assert_eq!(waiting, 32, "as many as may");
+}
+
+#[tokio::test]
+async fn a_process_that_somebody_listens_to_is_started_again_when_it_ends() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let gw = before(directory.path(), Settings::default()).await;
+    let wanted = json!({"notifications": {"toolsListChanged": true}});
+    let mut listening = Caller::of(&gw).begin("subscriptions/listen", wanted).await;
+    read_until(&mut listening, "acknowledged", 1).await;
+    let greeted = heard(directory.path()).into_iter().find(|said| said["method"] == "initialize");
+    let pid = greeted.and_then(|said| said["pid"].as_u64()).expect("a process");
+    let killed = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
+    assert!(killed.expect("kill").success());
+    until("it is greeted again", || handshakes(directory.path()) >= 2).await;
+    let pids: HashSet<_> = heard(directory.path()).iter().map(|said| said["pid"].clone()).collect();
+    assert!(pids.len() >= 2, "{pids:?}");
+}
