@@ -1,6 +1,7 @@
 //! What the process was given: its environment, and who runs it.
 
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -15,6 +16,14 @@ pub fn all(but: &str) -> Vec<(String, String)> {
     let text =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     text.filter(|(name, _)| !name.starts_with(but)).collect()
+}
+
+/// Starts this program anew in its own place, with a variable set that is not. Where that cannot be done, it goes on.
+pub fn again_with(name: &str, value: &str) {
+    if let (None, Ok(program)) = (variable(name), std::env::current_exe()) {
+        // It comes back only where it fails.
+        let _ = Command::new(program).args(std::env::args_os().skip(1)).env(name, value).exec();
+    }
 }
 
 /// Why a program cannot be run from a folder; none if it can.

@@ -394,12 +394,14 @@ fn memory_is_bounded_for_large_packages() {
 #[test]
 fn memory_is_bounded_for_large_packages_of_npm_and_their_definitions() {
     let line = |at: usize| {
-        format!("var a{at}=function(b,c){{return b?{{d:[c,{at},(b+{at})*2],e:b.f(c,{at})}}:g(h({at}),b&&c||[{at}])}};")
+        format!(
+            "var a{at}=function(input,other){{return input?{{first:[other,{at}],result:input.convert(other,\"{at}\")}}:this.fallback({at},input)}};"
+        )
     };
     let tools: String = (0..2_000)
         .map(|at| format!("server.registerTool('tool_{at}',{{description:'Does it {at}.',inputSchema:{{a:z.string(),b:z.number()}}}},a{at});"))
         .collect();
-    let bundle: String = (0..30_000).map(line).collect();
+    let bundle: String = (0..25_000).map(line).collect();
     let first = format!("import {{ McpServer }} from '@modelcontextprotocol/sdk/server/mcp.js';\n{tools}{bundle}");
     // As many bundles as are kept of a package, none like another.
     let rest: Vec<(String, String)> =

@@ -27,8 +27,11 @@ use crate::found::{FoundTool, SourceFile};
 /// Room for expressions as deep as we read them, whatever thread asks.
 const STACK: usize = 256 << 20;
 
-/// Nodes of a package after which no further file is read; each takes some 160 bytes. Those about tools come first.
-const MOST_NODES: u32 = 1_500_000;
+/// Nodes of a package: a file that would bring more is passed over, unless it is the first. Each takes some 160 bytes, and
+/// those about tools come first.
+const MOST_NODES: usize = 1_500_000;
+/// Letters of dense code that make a node.
+const LETTERS_OF_A_NODE: usize = 3;
 
 /// The tools that these files of one package define, by name.
 pub fn javascript_tools(files: &[SourceFile<'_>]) -> Vec<FoundTool> {
@@ -51,8 +54,9 @@ fn read(files: &[SourceFile<'_>]) -> Vec<FoundTool> {
 fn defined(files: &[SourceFile<'_>], named: &entry::Named) -> Vec<FoundTool> {
     let mut syntax = syntax::Syntax::default();
     for file in files {
-        if syntax.len() > MOST_NODES {
-            break;
+        let nodes = syntax.len() as usize;
+        if nodes > 0 && nodes + file.text.len() / LETTERS_OF_A_NODE > MOST_NODES {
+            continue;
         }
         if let Some(tree) = parse::parse(file.path, file.text) {
             lower::lower(&mut syntax, file.path, file.text, tree.root_node());
