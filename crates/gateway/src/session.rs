@@ -306,8 +306,9 @@ impl Session {
     }
 
     pub fn set_link(&self, link: Link) {
-        *lock(&self.link) = link;
+        // In this order: who has the new link finds its number, too.
         self.links.fetch_add(1, Ordering::AcqRel);
+        *lock(&self.link) = link;
         // In this order: who notes an event of the opening before comes too late, or it is forgotten here.
         self.note_opening();
         *lock(&self.heard) = None;

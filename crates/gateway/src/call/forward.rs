@@ -15,10 +15,10 @@ use crate::Gateway;
 use crate::http::line::Line;
 use crate::methods::discover::{ask_anew, doubt};
 use crate::methods::lost::{Sent, may_be_lost, opened_again};
-use crate::methods::{initialize, server};
+use crate::methods::{initialize, input, server};
 use crate::session::{UnderWay, cancelled};
 use crate::telemetry::ClientSpan;
-use crate::upstream::{Exchange, Outgoing, SendError};
+use crate::upstream::{Exchange, Link, Outgoing, SendError};
 use crate::visit::{Crossing, Side, Visit};
 
 /// How long to wait for further questions after one: servers that ask several things at once write them in a row.
@@ -215,11 +215,13 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
     let Errand { gw, visit, .. } = errand;
     let own_id = Id::string(errand.call.as_str());
     let mut resumption = Resumption::default();
-    let mut asked = Vec::new();
+    let mut accepted = Accepted { errand, link: Link::None, questions: Vec::new() };
     loop {
         let is_stream = exchange.is_stream();
-        let Some(message) = attend(errand, line, next_with(&asked, exchange)).await else { return left(gw) };
-        let Some(message) = message else { return Ok(Ended::Asked(asked)) };
+        let Some(message) = attend(errand, line, next_with(&accepted.questions, exchange)).await else {
+            return left(gw);
+        };
+        let Some(message) = message else { return Ok(Ended::Asked(std::mem::take(&mut accepted.questions))) };
         let ended = match message {
             Ok(Some(message)) => Ok(message),
             Ok(None) => Err(SendError::Unusable("the answer ended without a reply".to_owned())),
@@ -255,12 +257,13 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
                 }
             }
             Ok(Said::Request(question)) if visit.crossing() == Crossing::ToSession => {
-                let why_not = match errand.may_pause {
+                let why_not = match errand.may_pause && !exchange.is_early() {
                     true => (!exchange.is_only_call()).then_some(server::NOBODYS),
                     false => Some(server::NOT_HERE),
                 };
                 if Box::pin(server::input(gw, visit, &question, why_not)).await {
-                    asked.push(message.clone());
+                    accepted.link = exchange.link.clone();
+                    accepted.questions.push(message.clone());
                 }
             }
             Ok(Said::Request(question)) => {
@@ -268,6 +271,23 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
                     line.send(&cut(visit, text)).await;
                 }
             }
+        }
+    }
+}
+
+/// Questions that may be asked, until the client is. Whoever leaves before that declines them: the server may wait for
+/// an answer, and the next call comes to the same place.
+struct Accepted<'a> {
+    errand: &'a Errand<'a>,
+    /// Where they were asked.
+    link: Link,
+    questions: Vec<Bytes>,
+}
+
+impl Drop for Accepted<'_> {
+    fn drop(&mut self) {
+        if !self.questions.is_empty() {
+            input::unasked(self.errand, &self.link, &self.questions);
         }
     }
 }

@@ -46,6 +46,8 @@ pub(crate) struct Paused {
     pub questions: Vec<Question>,
     pub upstream: Arc<Upstream>,
     pub session: Arc<Session>,
+    /// How often that had been opened anew when the call was sent: another opening may use the same ids for what it asks.
+    pub links: u64,
     /// It is in use while the client thinks.
     pub _held: Arc<()>,
     /// Nobody else is asked something in that session meanwhile.

@@ -258,6 +258,10 @@ pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &Visit) {
     let Some(session) = visit.far_session() else { return };
     let openings = session.openings();
     let link = session.link();
+    // Who has it to itself must not be asked what was meant for another.
+    if visit.turn().is_some() {
+        link.end_if_owed();
+    }
     if link.is_over() || !link.is_of(&visit.upstream) {
         Box::pin(again(gw, visit, Some(openings))).await;
     }

@@ -7,7 +7,7 @@ use gatelodge_json::{Kind, Limits, Value, read};
 use gatelodge_mcp::bridge::{Retry, quoted, with_members, without_members};
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{
-    Era, Message, Method, Outcome, Request, Upstream as Said, code, error, read_message, read_upstream, result,
+    Era, Id, Message, Method, Outcome, Request, Upstream as Said, code, error, read_message, read_upstream, result,
 };
 use gatelodge_store::CallId;
 use http::StatusCode;
@@ -25,7 +25,13 @@ use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
 use crate::visit::{Crossing, Visit};
 
 /// A call in whose middle the upstream asks its client.
-pub(crate) fn paused(errand: &Errand<'_>, asked: &[Bytes], exchange: Exchange, bond: Bond) -> Option<Paused> {
+pub(crate) fn paused(
+    errand: &Errand<'_>,
+    links: u64,
+    asked: &[Bytes],
+    exchange: Exchange,
+    bond: Bond,
+) -> Option<Paused> {
     let Errand { gw, visit, call, .. } = errand;
     let mut questions = Vec::new();
     for message in asked {
@@ -38,11 +44,37 @@ pub(crate) fn paused(errand: &Errand<'_>, asked: &[Bytes], exchange: Exchange, b
         questions,
         upstream: Arc::clone(&visit.upstream),
         session: Arc::clone(visit.far_session()?),
+        links,
         _held: visit.far_session()?.hold(),
         turn: visit.turn().cloned(),
         room: None,
         bond,
     })
+}
+
+/// Keeps it, and gives the result that asks its client.
+///
+/// # Errors
+/// It cannot be kept, and was cancelled.
+pub(crate) fn kept(gw: &Gateway, paused: Paused) -> Result<String, SendError> {
+    gw.paused.keep(paused, gw.settings.answer_time).map_err(|paused| {
+        gw.cancel(*paused);
+        SendError::Unusable("the client cannot be asked".to_owned())
+    })
+}
+
+/// Declines questions that the client was to be asked, had its call not ended before.
+pub(crate) fn unasked(errand: &Errand<'_>, link: &Link, asked: &[Bytes]) {
+    let Errand { gw, visit, .. } = errand;
+    let (Some(gw), Some(session)) = (gw.own(), visit.far_session().cloned()) else { return };
+    let id = |message: &Bytes| match read_upstream(message, &gw.settings.reply) {
+        Ok(Said::Request(question)) => Some(question.id().clone().into_owned()),
+        _ => None,
+    };
+    let ids: Vec<Id<'static>> = asked.iter().filter_map(id).collect();
+    let (task, link, visit) = (Arc::clone(&gw), link.clone(), (*visit).clone());
+    // With the visit its turn is kept until then.
+    gw.spawn(async move { task.decline(&visit.upstream, &session, &link, ids).await });
 }
 
 /// Whether a client answers before it is asked.
@@ -147,18 +179,25 @@ pub(crate) async fn answered(
     mut paused: Paused,
     line: &mut Line,
 ) -> Result<Result<Exchange, String>, SendError> {
+    let link = paused.session.link();
+    // Another opening has asked nothing, or something else by the same ids.
+    if paused.session.links() != paused.links {
+        gw.cancel(paused);
+        return Err(SendError::Forgotten);
+    }
     let mut open = Vec::new();
-    for question in paused.questions {
+    let mut questions = std::mem::take(&mut paused.questions).into_iter();
+    while let Some(question) = questions.next() {
         let Some(said) = question.answer(request) else {
             open.push(question);
             continue;
         };
         let mut outgoing = visit.addressed(Outgoing::note(result(&question.id, said)));
-        outgoing.link = paused.session.link();
+        outgoing.link = link.clone();
         if let Err(fault) = tell(gw, visit, Permit::of_answer(&question.id, outgoing)).await {
             // Its server waits for what it cannot be told, and nobody can come again.
-            drop(paused.exchange);
-            gw.tell_cancelled(&paused.upstream, &paused.session, paused.call).await;
+            paused.questions = open.into_iter().chain([question]).chain(questions).collect();
+            gw.cancel(paused);
             return Err(fault);
         }
     }
@@ -167,9 +206,7 @@ pub(crate) async fn answered(
     }
     paused.questions = open;
     paused.room = line.give_room();
-    let unusable = |_| SendError::Unusable("the client cannot be asked".to_owned());
-    let text = gw.paused.keep(paused, gw.settings.answer_time).map_err(unusable)?;
-    Ok(Err(result(request.id(), &text)))
+    Ok(Err(result(request.id(), &kept(gw, paused)?)))
 }
 
 /// What an upstream wants to know before it answers, where the client is asked by us; none for an answer.
@@ -339,20 +376,32 @@ impl Gateway {
         let Some(gw) = self.own() else { return };
         let task = Arc::clone(&gw);
         gw.spawn(async move {
-            let Paused { call, upstream, session, exchange, questions, turn, .. } = paused;
+            let Paused { call, upstream, session, links, exchange, questions, turn, .. } = paused;
+            let link = exchange.link.clone();
             drop(exchange);
-            task.tell_cancelled(&upstream, &session, call).await;
-            // One that does not heed that would wait for ever, and others are asked for in the same place.
-            for question in questions.into_iter().filter(|_| matches!(session.link(), Link::Child(_) | Link::Sse(_))) {
-                let words = "nobody answers this any more; its call was cancelled";
-                let mut outgoing = Outgoing::note(error(Some(&question.id), code::INTERNAL_ERROR, words, None));
-                outgoing.link = session.link();
-                outgoing.revision = session.spoken_in_head();
-                let sending = task.client.send(&upstream, Permit::of_answer(&question.id, outgoing));
-                let _ = tokio::time::timeout(task.settings.connect_time, sending).await;
+            if session.links() == links {
+                task.tell_cancelled(&upstream, &session, call).await;
             }
+            let ids = questions.into_iter().map(|question| question.id).collect();
+            task.decline(&upstream, &session, &link, ids).await;
             drop(turn);
         });
+    }
+
+    /// Tells an upstream that nobody answers what it asked, where it asked it. One that does not heed that its call was
+    /// cancelled would wait for ever, and where all share a line, others are asked for in the same place.
+    async fn decline(&self, upstream: &Upstream, session: &Session, link: &Link, ids: Vec<Id<'static>>) {
+        if !matches!(link, Link::Child(_) | Link::Sse(_)) {
+            return;
+        }
+        for id in ids {
+            let words = "nobody answers this any more; its call has ended";
+            let mut outgoing = Outgoing::note(error(Some(&id), code::INTERNAL_ERROR, words, None));
+            outgoing.link = link.clone();
+            outgoing.revision = session.spoken_in_head();
+            let sending = self.client.send(upstream, Permit::of_answer(&id, outgoing));
+            let _ = tokio::time::timeout(self.settings.connect_time, sending).await;
+        }
     }
 
     /// Tells an upstream with a session that nobody waits for a call any more.

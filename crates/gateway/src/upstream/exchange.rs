@@ -73,6 +73,11 @@ impl Exchange {
         }
     }
 
+    /// Whether what came last was said before the call was there, and so for another one or none.
+    pub fn is_early(&self) -> bool {
+        matches!(&self.source, Source::Peer(answer) if answer.is_early())
+    }
+
     /// Leaves it without a word: the upstream is told by somebody else that nobody waits.
     pub fn leave(&mut self) {
         if let Source::Peer(answer) = &mut self.source {

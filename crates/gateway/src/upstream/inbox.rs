@@ -1,6 +1,6 @@
 //! Who waits for what a server says on a connection that carries many messages.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,10 +18,18 @@ const WAITING: usize = 256;
 const UNHEARD: usize = 64;
 /// What room for waiting messages is counted in.
 const PIECE: usize = 1 << 10;
+/// Calls that were given up, of which it is known whether the server has done with them.
+const OWED: usize = 64;
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// A message that waits, and its share of the room for such.
-pub(super) type Event = (Bytes, OwnedSemaphorePermit);
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub message: Bytes,
+    /// Whether it was said before anybody was there for it.
+    pub is_early: bool,
+    _room: OwnedSemaphorePermit,
+}
 
 /// Whose requests a connection carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +67,8 @@ struct Table {
     is_unwanted: bool,
     /// Whether somebody went away without an answer, which may come yet.
     is_owed: bool,
+    /// Those of them for which the server may ask something yet.
+    owed: BTreeSet<Box<str>>,
 }
 
 #[derive(Debug)]
@@ -127,14 +137,31 @@ impl Inbox {
         Some(heard)
     }
 
-    /// Whether a question can only be for one call.
+    /// Whether a question can only be for one call, and for none that was given up.
     pub fn has_one_call(&self) -> bool {
-        self.lock().waiting.values().filter(|waiting| waiting.may_be_asked).count() == 1
+        let table = self.lock();
+        table.owed.is_empty() && table.waiting.values().filter(|waiting| waiting.may_be_asked).count() == 1
     }
 
     pub fn forget(&self, call: &str) {
         let mut table = self.lock();
-        table.is_owed |= table.waiting.remove(call).is_some();
+        let Some(waiting) = table.waiting.remove(call) else { return };
+        table.is_owed = true;
+        if waiting.may_be_asked {
+            table.owed.insert(call.into());
+        }
+        if table.owed.len() > OWED {
+            table.owed.pop_first();
+        }
+    }
+
+    /// Ends it where the server may ask something yet for a call that was given up, and nobody waits for anything.
+    pub fn end_if_owed(&self) {
+        let mut table = self.lock();
+        if !table.owed.is_empty() && table.waiting.is_empty() {
+            *table = Table { is_over: true, is_unwanted: true, ..Table::default() };
+            self.over.notify_one();
+        }
     }
 
     /// Hands a message out. False if it belongs to nobody.
@@ -145,7 +172,7 @@ impl Inbox {
             Ok(Said::Reply(reply)) => {
                 self.has_answered.store(true, Ordering::Relaxed);
                 let waiting = match reply.id() {
-                    Some(id) => id.as_str().and_then(|id| self.lock().waiting.remove(id)),
+                    Some(id) => id.as_str().and_then(|id| self.lock().take(id)),
                     None if self.whose == Whose::Session && speaks_of_a_message(&reply) => self.lock().take_only_one(),
                     None => None,
                 };
@@ -168,7 +195,7 @@ impl Inbox {
     }
 
     fn answer(&self, call: &str, message: Bytes) -> bool {
-        let waiting = self.lock().waiting.remove(call);
+        let waiting = self.lock().take(call);
         waiting.is_some_and(|waiting| waiting.answer.send(message).is_ok())
     }
 
@@ -176,7 +203,7 @@ impl Inbox {
     fn event(&self, message: &Bytes) -> Option<Event> {
         let share = u32::try_from(pieces(message.len())).ok()?;
         let room = Arc::clone(&self.room).try_acquire_many_owned(share).ok()?;
-        Some((message.clone(), room))
+        Some(Event { message: message.clone(), is_early: false, _room: room })
     }
 
     /// The call that a notification belongs to, if it says.
@@ -255,6 +282,12 @@ fn pieces(bytes: usize) -> usize {
 }
 
 impl Table {
+    /// Who waits for a call that is answered.
+    fn take(&mut self, call: &str) -> Option<Waiting> {
+        self.owed.remove(call);
+        self.waiting.remove(call)
+    }
+
     /// The one call that waits. What answers nobody by name can only be for it; of several, nobody could say for which,
     /// nor where somebody went away before.
     fn take_only_one(&mut self) -> Option<Waiting> {
@@ -289,7 +322,7 @@ impl Table {
         if !has_room {
             self.unheard.pop_front();
         }
-        self.unheard.push_back(event);
+        self.unheard.push_back(Event { is_early: true, ..event });
         has_room
     }
 }
@@ -360,6 +393,39 @@ mod tests {
         inbox.forget("call-1");
         inbox.forget("call-3");
         assert!(inbox.deliver(question) && hearing.try_recv().is_ok());
+    }
+
+    #[test]
+    fn while_a_call_that_was_given_up_is_not_answered_no_question_is_for_the_next() {
+        let inbox = Inbox::new(Arc::default(), 1 << 16, Counter::default(), Whose::Session);
+        let _list = inbox.wait_for("call-0", false).expect("it runs");
+        let given_up = inbox.wait_for("call-1", true).expect("it runs");
+        inbox.forget("call-1");
+        drop(given_up);
+        inbox.end_if_owed();
+        let _next = inbox.wait_for("call-2", true).expect("a list waits, so it runs on");
+        assert!(!inbox.has_one_call(), "it may be for the one before");
+        assert!(!inbox.deliver(Bytes::from_static(br#"{"jsonrpc":"2.0","id":"call-1","result":{}}"#)));
+        assert!(inbox.has_one_call(), "the server has done with that");
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_ended_if_a_call_was_given_up_in_it_and_not_answered() {
+        let question = Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#);
+        for (late, is_over) in [(None, true), (Some(r#"{"jsonrpc":"2.0","id":"call-1","result":{}}"#), false)] {
+            let inbox = Inbox::new(Arc::default(), 1 << 16, Counter::default(), Whose::Session);
+            let _given_up = inbox.wait_for("call-1", true).expect("it runs");
+            inbox.forget("call-1");
+            assert!(inbox.deliver(question.clone()));
+            if let Some(late) = late {
+                assert!(!inbox.deliver(Bytes::from_static(late.as_bytes())), "nobody waits for it");
+            }
+            inbox.end_if_owed();
+            assert_eq!(inbox.is_over(), is_over);
+            if let Some((mut events, _answer)) = inbox.wait_for("call-2", true) {
+                assert!(events.try_recv().is_ok_and(|event| event.is_early), "it is not this one's");
+            }
+        }
     }
 
     #[test]

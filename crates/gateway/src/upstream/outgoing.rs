@@ -132,6 +132,16 @@ impl Link {
         }
     }
 
+    /// Ends it where all that is said shares a line, a call was given up there that the server may ask something for yet,
+    /// and nobody else waits.
+    pub fn end_if_owed(&self) {
+        match self {
+            Self::Child(child) => child.inbox().end_if_owed(),
+            Self::Sse(connection) => connection.inbox().end_if_owed(),
+            Self::None | Self::Unopened | Self::Http(_) => {}
+        }
+    }
+
     /// Whether it goes to the server as it is configured now.
     pub fn is_of(&self, upstream: &Upstream) -> bool {
         match self {

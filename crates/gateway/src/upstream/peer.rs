@@ -46,7 +46,8 @@ impl Peer {
     async fn ask(&self, call: CallId, outgoing: Outgoing) -> Result<PeerAnswer, SendError> {
         let (events, answer) = self.inbox().wait_for(call.as_str(), outgoing.may_ask).ok_or_else(|| self.not_sent())?;
         let peer = self.clone();
-        let mut waiting = PeerAnswer { events, answer: Some(answer), call: Some(call), peer, sending: None };
+        let mut waiting =
+            PeerAnswer { events, answer: Some(answer), call: Some(call), peer, sending: None, is_early: false };
         match self {
             Self::Child(child) => child.tell(&outgoing.body).await?,
             // Some servers answer the POST only when they have done what it asks for.
@@ -65,7 +66,7 @@ impl Peer {
     /// What belongs to no request, from now on. Whoever heard it before does not any more.
     fn hear(&self) -> Result<PeerAnswer, SendError> {
         let events = self.inbox().hear().ok_or_else(|| self.not_sent())?;
-        Ok(PeerAnswer { events, answer: None, call: None, peer: self.clone(), sending: None })
+        Ok(PeerAnswer { events, answer: None, call: None, peer: self.clone(), sending: None, is_early: false })
     }
 
     fn inbox(&self) -> &Inbox {
@@ -108,9 +109,15 @@ pub(crate) struct PeerAnswer {
     peer: Peer,
     /// The request on its way, until it was taken.
     sending: Option<Sending>,
+    /// Whether what came last was said before anybody was there for it.
+    is_early: bool,
 }
 
 impl PeerAnswer {
+    pub fn is_early(&self) -> bool {
+        self.is_early
+    }
+
     /// Whether no other call runs that the server may ask something for.
     pub fn is_only_one(&self) -> bool {
         self.peer.inbox().has_one_call()
@@ -118,13 +125,16 @@ impl PeerAnswer {
 
     pub async fn next(&mut self) -> Result<Option<Bytes>, SendError> {
         let Some(answer) = &mut self.answer else {
-            return Ok(if self.call.is_some() { None } else { self.events.recv().await.map(|(event, _)| event) });
+            return Ok(if self.call.is_some() { None } else { self.events.recv().await.map(|event| event.message) });
         };
         let message = loop {
             tokio::select! {
                 // What was said before the answer goes before it.
                 biased;
-                Some((event, _)) = self.events.recv() => return Ok(Some(event)),
+                Some(event) = self.events.recv() => {
+                    self.is_early = event.is_early;
+                    return Ok(Some(event.message));
+                }
                 message = &mut *answer => break message,
                 sent = taken(&mut self.sending) => if let Err(fault) = sent {
                     return Err(self.give_up(fault));

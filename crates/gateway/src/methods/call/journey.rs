@@ -96,6 +96,10 @@ impl Journey<'_> {
             Step::Send(call, _) => *call,
             Step::GoOn(paused) => paused.call,
         };
+        let links = match &step {
+            Step::Send(..) => self.visit.far_session().map_or(0, |session| session.links()),
+            Step::GoOn(paused) => paused.links,
+        };
         let errand = Errand {
             gw: self.gw,
             visit: self.visit,
@@ -107,8 +111,8 @@ impl Journey<'_> {
             may_pause: may_ask(self.request.method()),
         };
         let taking = async {
-            match self.sent(&errand, step, line).await? {
-                Ok((ended, exchange)) => self.carried(&errand, ended, exchange, line).await,
+            match self.sent(&errand, links, step, line).await? {
+                Ok((ended, exchange)) => self.carried(&errand, links, ended, exchange, line).await,
                 Err(text) => Ok(Carried::Told { text }),
             }
         };
@@ -119,6 +123,7 @@ impl Journey<'_> {
     async fn sent(
         &self,
         errand: &Errand<'_>,
+        links: u64,
         step: Step,
         line: &mut Line,
     ) -> Result<Result<(Ended, Option<Exchange>), String>, SendError> {
@@ -134,7 +139,7 @@ impl Journey<'_> {
         // What the client says before it is asked holds for the first questions, and not for those behind them.
         match ended {
             (Ended::Asked(asked), Some(exchange)) if brings_answers => {
-                let paused = self.paused(errand, &asked, exchange)?;
+                let paused = self.paused(errand, links, &asked, exchange)?;
                 let told = Box::pin(input::answered(gw, visit, request, paused, line)).await;
                 match told.map_err(SendError::behind_a_call)? {
                     Ok(exchange) => Box::pin(go_on(errand, exchange, line)).await.map(Ok),
@@ -145,15 +150,22 @@ impl Journey<'_> {
         }
     }
 
-    fn paused(&self, errand: &Errand<'_>, asked: &[Bytes], exchange: Exchange) -> Result<Paused, SendError> {
+    fn paused(
+        &self,
+        errand: &Errand<'_>,
+        links: u64,
+        asked: &[Bytes],
+        exchange: Exchange,
+    ) -> Result<Paused, SendError> {
         let bond = Bond::of(self.visit, self.request, self.facts);
-        input::paused(errand, asked, exchange, bond).ok_or_else(unasked)
+        input::paused(errand, links, asked, exchange, bond).ok_or_else(unasked)
     }
 
     /// What is left to do when it has ended so.
     async fn carried(
         &self,
         errand: &Errand<'_>,
+        links: u64,
         ended: Ended,
         exchange: Option<Exchange>,
         line: &mut Line,
@@ -162,12 +174,9 @@ impl Journey<'_> {
         let (message, exchange) = match (ended, exchange) {
             (Ended::Answer(message), Some(exchange)) => (message, exchange),
             (Ended::Asked(asked), Some(exchange)) => {
-                let mut paused = self.paused(errand, &asked, exchange)?;
+                let mut paused = self.paused(errand, links, &asked, exchange)?;
                 paused.room = line.give_room();
-                let text = gw.paused.keep(paused, gw.settings.answer_time).map_err(|paused| {
-                    gw.cancel(*paused);
-                    unasked()
-                })?;
+                let text = input::kept(gw, paused)?;
                 return Ok(Carried::Told { text: gatelodge_mcp::result(request.id(), &text) });
             }
             (_, exchange) => {

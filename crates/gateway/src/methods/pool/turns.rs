@@ -161,7 +161,7 @@ mod tests {
         let turn = async || row.turn(Duration::from_secs(9), || ()).await;
         let first = turn().await.expect("a turn");
         let second = turn().await.expect("a turn");
-        assert!(first.is_first() && !second.is_first() && row.is_in_use());
+        assert!(first.is_first() && !second.is_first() && row.is_more_than_first());
         drop(first);
         drop(second);
         let again = turn().await.expect("a turn");
@@ -169,6 +169,6 @@ mod tests {
         assert!(row.give_up(|_| true).is_empty(), "it had no session yet");
         assert_eq!(row.places().count, 1);
         drop(again);
-        assert!(!row.is_in_use() && turn().await.expect("a turn").is_first());
+        assert!(!row.is_more_than_first() && turn().await.expect("a turn").is_first());
     }
 }

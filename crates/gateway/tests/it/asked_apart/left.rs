@@ -1,0 +1,70 @@
+//! What is left of calls that ended without an answer: neither what their clients say nor what is asked for them reaches
+//! another call.
+
+use super::*;
+
+#[tokio::test]
+async fn what_a_client_answers_reaches_no_process_but_the_one_that_asked() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let gw = before(directory.path(), Settings::default()).await;
+    let asked = asked(&gw, "A").await;
+    let openings = || heard(directory.path()).iter().filter(|own| own["method"] == "initialize").count();
+    let (pid, before) = (calls(directory.path(), "ask")[0]["pid"].clone(), openings());
+    let killed = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
+    assert!(killed.expect("a command").success());
+    while openings() == before {
+        Caller::of(&gw).ask("tools/list", json!({})).await;
+    }
+    let late = Caller::of(&gw).ask("tools/call", brought("A", &asked, "too late")).await;
+    assert!(late.body.contains("had forgotten the session"), "{}", late.body);
+    assert_eq!(Caller::of(&gw).call("read", json!({"n": 1})).await.text(), r#"{"n": 1}"#);
+    let is_answer = |own: &&Value| own["pid"] != pid && own["method"].is_null();
+    assert_eq!(heard(directory.path()).iter().find(is_answer), None, "it has asked nothing");
+    gw.ends_at_once().await;
+}
+
+#[tokio::test]
+async fn what_a_server_asks_for_a_call_that_was_given_up_is_put_to_no_other_client() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let gw = before(directory.path(), Settings::default()).await;
+    let open = begun(&gw, "later").await;
+    until("a call is open", || calls(directory.path(), "later").len() == 1).await;
+    drop(open);
+    let is_cancelled = || heard(directory.path()).iter().any(|own| own["method"] == "notifications/cancelled");
+    until("it is cancelled", is_cancelled).await;
+    let next = Caller::of(&gw).call("read", json!({"n": 1})).await;
+    assert_eq!(next.text(), r#"{"n": 1}"#, "{}", next.body);
+    let (given_up, next) = (calls(directory.path(), "later"), calls(directory.path(), "read"));
+    assert_ne!(given_up[0]["pid"], next[0]["pid"], "it may ask yet");
+    gw.ends_at_once().await;
+}
+
+#[tokio::test]
+async fn a_question_whose_call_is_answered_before_the_client_is_asked_is_declined() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let gw = before(directory.path(), Settings::default()).await;
+    assert_eq!(Caller::of(&gw).call("both", json!({})).await.text(), r#""done""#);
+    let is_declined = |own: &Value| own["id"] == "q-both" && own["error"]["code"] == -32603;
+    until("it is declined", || heard(directory.path()).iter().any(is_declined)).await;
+    gw.ends_at_once().await;
+}
+
+#[tokio::test]
+async fn where_one_answer_cannot_be_told_the_other_questions_of_the_call_are_declined() {
+    let question = |id: u32| {
+        let asked = json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": {"message": "A"}});
+        Step::Write(format!("event: message\ndata: {asked}\n\n").into_bytes())
+    };
+    let upstream = FakeSse::start(&["ask"], move |hit: &Hit| match hit.tool().as_str() {
+        "ask" => Some(Posted::then(vec![question(1), question(2)])),
+        _ if !hit.message()["result"].is_null() => Some(Posted::refused("500 Internal Server Error")),
+        _ => None,
+    })
+    .await;
+    let gw = TestGateway::builder().policy(ALL).start_at(&upstream.url()).await;
+    let mut answers = brought("A", &asked(&gw, "A").await, "yes");
+    answers["inputResponses"]["ask-2"] = json!({"action": "decline"});
+    Caller::of(&gw).ask("tools/call", answers).await;
+    let is_declined = |hit: &Hit| hit.message()["id"] == 2 && hit.message()["error"]["code"] == -32603;
+    until("the other is declined", || upstream.hits().iter().any(is_declined)).await;
+}
