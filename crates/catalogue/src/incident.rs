@@ -46,10 +46,17 @@ pub struct Affected {
 }
 
 impl Affected {
+    /// A version that can be compared. For npm, 1.2 is any version that begins so.
+    fn compared(&self, version: Option<&str>) -> Option<Vec<u64>> {
+        let is_one = |version: &&str| self.source == Source::Pypi || version.split('.').count() >= 3;
+        version.filter(is_one).and_then(numbers)
+    }
+
     /// Whether a version is one of those. One that cannot be told is.
-    fn has(&self, version: Option<&str>) -> bool {
-        let Some(version) = version.and_then(numbers) else { return true };
-        let is_later = |other: &Option<String>| other.as_deref().and_then(numbers).map(|other| version >= other);
+    fn has(&self, version: Option<&[u64]>) -> bool {
+        let Some(version) = version else { return true };
+        let is_later =
+            |other: &Option<String>| other.as_deref().and_then(numbers).map(|other| version >= other.as_slice());
         is_later(&self.from).unwrap_or(true) && !is_later(&self.mended).unwrap_or(false)
     }
 
@@ -81,9 +88,10 @@ pub fn concerns(source: Option<Source>, name: &str, version: Option<&str>) -> Ve
             source.is_none_or(|source| source == own.source) && is_same_name(Some(own.source), &own.name, name)
         };
         let Some(own) = incident.packages.iter().find(is_it) else { continue };
-        let is_affected = own.has(version);
+        let compared = own.compared(version);
+        let is_affected = own.has(compared.as_deref());
         let (title, date, slug) = (&incident.title, &incident.date, &incident.slug);
-        let which = match (is_affected, version.and_then(numbers)) {
+        let which = match (is_affected, compared) {
             (true, Some(_)) => "this version is one of them",
             (true, None) => "whether the one that is meant is among them cannot be told",
             (false, _) => "the one that is meant is not among them",
@@ -141,7 +149,11 @@ mod tests {
             (Some("v0.1.9"), true),
             (Some("0.1.15"), true),
             (Some("0.1.16"), false),
-            (Some("1.0"), false),
+            (Some("1.0.0"), false),
+            // For npm these are whole lines of versions.
+            (Some("1.0"), true),
+            (Some("0.0"), true),
+            (Some("v0"), true),
             (Some("0.1.16-beta.1"), true),
             (Some("next"), true),
             (None, true),
@@ -150,6 +162,12 @@ mod tests {
         }
         assert_eq!(is_affected("postmark-mcp", Some("1.0.15")), Some(false));
         assert_eq!(is_affected("postmark-mcp", Some("1.0.16")), Some(true));
+        assert_eq!(is_affected("postmark-mcp", Some("1.0.0")), Some(false));
+        for version in ["1", "1.0"] {
+            assert_eq!(is_affected("postmark-mcp", Some(version)), Some(true), "{version}");
+            let says = concerns(Some(Source::Npm), "postmark-mcp", Some(version)).remove(0).says;
+            assert!(says.ends_with("cannot be told"), "{says}");
+        }
         assert_eq!(is_affected("mcp-remote-other", None), None);
         assert!(concerns(Some(Source::Pypi), "mcp-remote", None).is_empty());
         assert_eq!(concerns(None, "MCP-Remote", None).len(), 1);

@@ -7,7 +7,7 @@ mod zip;
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 
-use flate2::read::GzDecoder;
+use flate2::read::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 
 use crate::found::SourceFile;
@@ -112,7 +112,7 @@ pub fn unpack(archive: impl Read + Seek, form: Form, bounds: &Bounds, wanted: fn
     let mut taking = Taking { out: Unpacked::default(), kept: 0, unpacked: 0, bounds, wanted };
     let end = match form {
         Form::Zip => zip::take(archive, &mut taking),
-        Form::TarGz => tarball::take(&mut GzDecoder::new(archive).take(bounds.stream), &mut taking),
+        Form::TarGz => tarball::take(&mut MultiGzDecoder::new(archive).take(bounds.stream), &mut taking),
     };
     if let Err(why) = end {
         taking.out.skip(why);
@@ -157,13 +157,15 @@ impl Taking<'_> {
     fn keep(&mut self, path: String, content: impl Read) -> Result<(), Skip> {
         let most = self.bounds.file.min(self.bounds.kept.saturating_sub(self.kept));
         let mut bytes = Vec::new();
-        if content.take(most as u64 + 1).read_to_end(&mut bytes).is_err() {
-            self.out.skip(Skip::Broken);
-            return Ok(());
-        }
+        let end = content.take(most as u64 + 1).read_to_end(&mut bytes);
+        // What ends broken was unpacked until there.
         self.unpacked += bytes.len() as u64;
         if self.unpacked > self.bounds.stream {
             return Err(Skip::LargeStream);
+        }
+        if end.is_err() {
+            self.out.skip(Skip::Broken);
+            return Ok(());
         }
         if bytes.len() > most {
             if most < self.bounds.file {

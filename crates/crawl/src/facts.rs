@@ -14,8 +14,6 @@ const MOST_TOOLS: usize = 4_000;
 const MOST_PARAMETERS: usize = 256;
 /// The longest name that an index keeps.
 const LONGEST_NAME: usize = 256;
-/// The longest name of a tool in Javascript.
-const LONGEST_PLAIN: usize = 128;
 
 /// Which package was read.
 #[derive(Debug, Clone)]
@@ -41,19 +39,9 @@ pub fn facts(release: &Release, tools: &[FoundTool]) -> PackageFacts {
         date: release.date.clone(),
         tools: tools
             .iter()
-            .filter(|tool| is_fit(release.source, tool))
+            .filter(|tool| (1..=LONGEST_NAME).contains(&tool.name.len()))
             .filter_map(|tool| tool_facts(tool, &server))
             .collect(),
-    }
-}
-
-/// Whether a tool has a name that can be kept. In Javascript much that is no tool has a name and a description, and a
-/// name of other letters than tools have is a sign of that.
-fn is_fit(source: Source, tool: &FoundTool) -> bool {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:".contains(letter);
-    match source {
-        Source::Pypi => !tool.name.is_empty() && tool.name.len() <= LONGEST_NAME,
-        Source::Npm => (1..=LONGEST_PLAIN).contains(&tool.name.len()) && tool.name.chars().all(is_plain),
     }
 }
 

@@ -35,10 +35,16 @@ const LETTERS_OF_A_NODE: usize = 3;
 
 /// The tools that these files of one package define, by name.
 pub fn javascript_tools(files: &[SourceFile<'_>]) -> Vec<FoundTool> {
+    with_stack(STACK, || read(files))
+}
+
+/// Reads in a thread of its own. What breaks it off, or does not let it begin, breaks off who asked: it is not the same
+/// as finding nothing.
+fn with_stack<T: Send>(stack: usize, read: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
-        let reader = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || read(files));
-        // What breaks off the reader breaks off who asked: it is not the same as finding nothing.
-        reader.ok().map(|reader| reader.join().unwrap_or_else(|broken| resume_unwind(broken))).unwrap_or_default()
+        let reader = thread::Builder::new().stack_size(stack).spawn_scoped(scope, read);
+        let reader = reader.unwrap_or_else(|error| resume_unwind(Box::new(format!("no thread to read in: {error}"))));
+        reader.join().unwrap_or_else(|broken| resume_unwind(broken))
     })
 }
 
@@ -64,7 +70,10 @@ fn defined(files: &[SourceFile<'_>], named: &entry::Named) -> Vec<FoundTool> {
     }
     let mut evaluator = evaluate::Evaluator::new(&syntax);
     let entries = named.entries(&evaluator);
-    evaluator.unused = unused::words(&evaluator, files, &entries);
+    // What a program calls that cannot be read, nobody knows.
+    if entries.has_all_programs {
+        evaluator.unused = unused::words(&evaluator, files, &entries);
+    }
     let met = forms::tools(&mut evaluator);
     tool::one_by_name(default::by_default(&evaluator, &entries, files, met))
 }

@@ -10,12 +10,18 @@ const LONGEST_PATH: u64 = 64 << 10;
 
 /// Goes through the entries of a tar, to its end or the end of its bounds.
 pub fn take(stream: &mut io::Take<impl Read>, taking: &mut Taking<'_>) -> Result<(), Skip> {
-    let (mut count, mut long) = (0, None);
+    let (mut count, mut long, mut is_ending) = (0, None, false);
     loop {
         // Some writers leave out the empty blocks at the end.
-        let Some(head) = head(stream)? else { return if count > 0 { Ok(()) } else { Err(Skip::Broken) } };
-        if head.iter().all(|byte| *byte == 0) {
-            return Ok(());
+        let Some(head) = head(stream)? else { return if count > 0 || is_ending { Ok(()) } else { Err(Skip::Broken) } };
+        // One empty block is passed over by who installs it; two of them are the end.
+        let was_ending = is_ending;
+        is_ending = head.iter().all(|byte| *byte == 0);
+        if is_ending {
+            if was_ending {
+                return Ok(());
+            }
+            continue;
         }
         count += 1;
         if count > taking.bounds.entries {

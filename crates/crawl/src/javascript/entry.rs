@@ -28,6 +28,8 @@ pub(super) struct Entries {
     pub main: Vec<FileId>,
     /// Of all.
     pub all: Vec<FileId>,
+    /// Whether each program that is named is among the sources.
+    pub has_all_programs: bool,
 }
 
 impl Named {
@@ -47,14 +49,15 @@ impl Named {
             Some(path) => path.as_str().into_iter().map(|path| (package, path)).collect(),
             None => Vec::new(),
         };
-        programs.sort_by_key(|(name, _)| (!name.contains("mcp"), *name != package));
+        programs.sort_by_key(|(name, _)| (*name != package, !name.contains("mcp")));
         let library = ["main", "module"].iter().filter_map(|key| manifest.get(key)?.as_str());
+        let is_by_default = ["main", "exports"].iter().all(|key| manifest.get(key).is_none());
         let mut exports = Vec::new();
         manifest.get("exports").iter().for_each(|own| exported(own, 0, &mut exports));
         Self {
             root: path.rsplit_once('/').map_or("", |(root, _)| root).to_owned(),
             programs: programs.into_iter().map(|(_, path)| path.to_owned()).collect(),
-            library: library.map(str::to_owned).collect(),
+            library: library.chain(is_by_default.then_some("index.js")).map(str::to_owned).collect(),
             exports,
         }
     }
@@ -72,8 +75,9 @@ impl Named {
             named.iter().filter_map(|path| evaluator.beside(&self.root, path)).collect()
         };
         let (programs, library, exports) = (files(&self.programs), files(&self.library), files(&self.exports));
-        let main = programs.first().map_or_else(|| library.clone(), |first| vec![*first]);
-        Entries { main, all: [programs, library, exports].concat() }
+        let main = self.programs.get(..1).map_or_else(|| library.clone(), files);
+        let has_all_programs = programs.len() == self.programs.len();
+        Entries { main, all: [programs, library, exports].concat(), has_all_programs }
     }
 }
 

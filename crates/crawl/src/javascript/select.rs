@@ -65,11 +65,16 @@ pub(super) fn sources<'a>(files: &[SourceFile<'a>], named: &Named) -> Vec<Source
     let mut texts = std::collections::HashSet::new();
     let mut room = MOST_TEXT;
     chosen.retain(|file| {
-        let fits = file.text.len() <= room && texts.insert(file.text);
+        let fits = file.text.len() <= room && (texts.insert(file.text) || leads_on(file.text));
         room -= if fits { file.text.len() } else { 0 };
         fits
     });
     chosen
+}
+
+/// Whether a text means something else in another folder.
+fn leads_on(text: &str) -> bool {
+    ["\"./", "'./", "`./", "\"../", "'../", "`../"].iter().any(|start| text.contains(start))
 }
 
 /// Whether a file imports another, by how such paths end: the folder and the name, or the name alone from the same folder.

@@ -40,10 +40,10 @@ pub(super) fn words(evaluator: &Evaluator<'_>, files: &[SourceFile<'_>], entries
     counts.into_iter().filter(|(_, count)| *count == 1).map(|(word, _)| word).collect()
 }
 
-/// `export { a };` and `exports.a = a;`, on a line of their own.
+/// `export { a };` and `exports.a = a;`, on a line of their own. Under another name it may be called.
 fn only_exports(line: &str) -> bool {
     let line = line.trim();
-    let is_list = line.starts_with("export {") && line.trim_end_matches(';').ends_with('}');
+    let is_list = line.starts_with("export {") && line.trim_end_matches(';').ends_with('}') && !line.contains(" as ");
     let is_member = line.strip_prefix("exports.").and_then(|rest| rest.trim_end_matches(';').split_once(" = "));
     is_list || is_member.is_some_and(|(name, value)| name == value || value == "void 0")
 }

@@ -218,3 +218,32 @@ fn broken_archives_end() {
     assert_eq!(zipped(b"not a zip".to_vec()).skipped[&Skip::Broken], 1);
     assert_eq!(zipped(vec![b'P'; 100_000]).skipped[&Skip::Broken], 1);
 }
+
+#[test]
+fn what_is_unpacked_of_a_zip_is_bounded_though_each_part_ends_broken() {
+    let bounds = Bounds { stream: 10 << 20, ..Bounds::default() };
+    let mut out = DeflateEncoder::new(Vec::new(), Compression::fast());
+    out.write_all(&vec![b'a'; 3 << 20]).expect("written");
+    out.flush().expect("written");
+    // A last block of a kind that there is not.
+    let broken = || [out.get_ref().as_slice(), &[0xff; 8]].concat();
+    let names: Vec<String> = (0..40).map(|at| format!("{at}.py")).collect();
+    let entries: Vec<_> = names.iter().map(|name| (name.as_bytes(), 0o644, broken())).collect();
+    let read = unpack(Cursor::new(zip(&entries)), Form::Zip, &bounds, is_python);
+    assert_eq!(read.skipped.get(&Skip::LargeStream), Some(&1), "{:?}", read.skipped);
+    assert!((1..10).contains(&read.skipped[&Skip::Broken]), "{:?}", read.skipped);
+}
+
+#[test]
+fn a_tarball_goes_on_behind_one_empty_block_and_in_a_second_stream() {
+    let first = &tar(&[entry("first.py", b"f")])[..1024];
+    let second = tar(&[entry("second.py", b"s")]);
+    let one_empty = [first, &[0; 512], &second, &tar(&[entry("behind.py", b"b")])].concat();
+    let read = unpack(Cursor::new(gzipped(&one_empty)), Form::TarGz, &Bounds::default(), is_python);
+    assert_eq!(read.files.keys().collect::<Vec<_>>(), ["first.py", "second.py"]);
+    assert!(read.skipped.is_empty(), "{:?}", read.skipped);
+    let parts = [gzipped(first), gzipped(&second)].concat();
+    let read = unpack(Cursor::new(parts), Form::TarGz, &Bounds::default(), is_python);
+    assert_eq!(read.files.keys().collect::<Vec<_>>(), ["first.py", "second.py"]);
+    assert!(read.skipped.is_empty(), "{:?}", read.skipped);
+}

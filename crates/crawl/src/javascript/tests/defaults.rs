@@ -113,3 +113,19 @@ fn files_that_are_found_at_run_time_count() {
     ];
     assert_eq!(split(&read(&files)), (vec!["a", "b"], vec![]));
 }
+
+#[test]
+fn of_several_programs_the_one_of_the_packages_name_is_the_main_one_even_if_it_cannot_be_read() {
+    let tool = |name: &str| format!("{SDK}server.tool('{name}', {{}}, f);");
+    let (own, admin) = (tool("get_book"), tool("burn_book"));
+    let named = |program: &str| {
+        format!(
+            r#"{{"name": "books", "main": "main.js", "bin": {{"books-mcp-admin": "admin.js", "books": "{program}"}}}}"#
+        )
+    };
+    let (found, missing) = (named("main.js"), named("run.sh"));
+    let files = |manifest| [("package.json", manifest), ("main.js", own.as_str()), ("admin.js", admin.as_str())];
+    assert_eq!(split(&read(&files(&found))), (vec!["get_book"], vec!["burn_book"]));
+    // Then nobody knows what it has, and the other one does not take its place.
+    assert_eq!(split(&read(&files(&missing))), (vec!["burn_book", "get_book"], vec![]));
+}

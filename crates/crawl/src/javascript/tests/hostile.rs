@@ -63,3 +63,9 @@ fn what_grows_with_every_step_is_cut_off() {
     text.push_str("for (const a of l39) for (const b of l39) server.tool(a + b, 'Told', f);");
     in_time(&text);
 }
+
+#[test]
+#[should_panic(expected = "no thread to read in")]
+fn a_reader_that_cannot_begin_is_not_one_that_finds_nothing() {
+    super::super::with_stack(1 << 60, Vec::<FoundTool>::new);
+}

@@ -1,4 +1,4 @@
-use gatelodge_catalogue::Source;
+use gatelodge_catalogue::{SignalKind, Source};
 
 use super::*;
 
@@ -150,10 +150,59 @@ fn names_that_no_tool_can_have_are_left_out() {
 }
 
 #[test]
-fn names_of_other_letters_are_found_and_counted_and_not_kept() {
-    let tools = read_one(r#"server.tool("has space", "Told", f); server.tool("plain", "Told", f);"#);
-    assert_eq!(names(&tools), ["has space", "plain"]);
+fn a_registered_name_of_other_letters_is_kept_and_judged_and_one_that_is_only_defined_is_none() {
+    let tools = read_one(
+        r#"server.tool("has space", "Told", f); server.tool("plain", "Told", f);
+        server.tool("read\u200b_file", "Told", f); server.tool("dеlete_all", "Told", f);
+        const defined = { name: "A page", description: "Told", inputSchema: { type: "object" } };
+        const twice = { name: "also here", description: "Told", inputSchema: { type: "object" } };
+        server.registerTool("also here", {}, f); start(defined, twice);"#,
+    );
     let release = crate::Release { source: Source::Npm, package: "x".into(), version: "1.0.0".into(), date: None };
-    let kept: Vec<String> = crate::facts(&release, &tools).tools.into_iter().map(|tool| tool.name).collect();
-    assert_eq!(kept, ["plain"]);
+    let kept = crate::facts(&release, &tools).tools;
+    let kept_names: Vec<&str> = kept.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(kept_names, ["has space", "plain", "read\u{200b}_file", "dеlete_all", "also here"]);
+    assert!(kept[2].signals.contains(&SignalKind::HiddenText), "{:?}", kept[2].signals);
+    assert!(kept[3].signals.contains(&SignalKind::MixedLetters), "{:?}", kept[3].signals);
+}
+
+#[test]
+fn a_function_that_is_exported_under_another_name_is_called_by_it() {
+    let books = r#"function registerBooks(server) { server.tool("books", "Told", f); }
+        export { registerBooks as add };"#;
+    let index = format!("{SDK} import {{ add }} from './books.js'; add(server);");
+    assert_eq!(names(&read(&[("index.js", &index), ("books.js", books)])), ["books"]);
+}
+
+#[test]
+fn what_a_program_calls_that_cannot_be_read_is_not_left_out() {
+    let server = format!(r#"{SDK} export function registerBooks(server) {{ server.tool("books", "Told", f); }}"#);
+    let package = r#"{"name": "x", "bin": "./bin/start"}"#;
+    assert_eq!(names(&read(&[("package.json", package), ("lib/server.js", &server)])), ["books"]);
+}
+
+#[test]
+fn without_main_a_package_begins_with_its_index() {
+    let tool = |name: &str| format!(r#"{SDK} server.tool("{name}", "Told", f);"#);
+    let (own, old) = (tool("own"), tool("old"));
+    let files = |package| [("package.json", package), ("index.js", own.as_str()), ("old.js", &old)];
+    assert_eq!(names(&read(&files(r#"{"name": "x"}"#))), ["own"]);
+    // Exports are said in place of it.
+    assert_eq!(names(&read(&files(r#"{"name": "x", "exports": "./old.js"}"#))), ["old"]);
+}
+
+#[test]
+fn files_of_the_same_text_in_two_folders_are_both_followed() {
+    let index =
+        format!("{SDK} import {{ add }} from './a/index.js'; import {{ more }} from './b/index.js'; add(s); more(s);");
+    let barrel = "export * from \"./tool.js\";";
+    let files = [
+        ("package.json", r#"{"name": "x", "main": "index.js"}"#),
+        ("index.js", index.as_str()),
+        ("a/index.js", barrel),
+        ("a/tool.js", r#"export function add(server) { server.tool("first", "Told", f); }"#),
+        ("b/index.js", barrel),
+        ("b/tool.js", r#"export function more(server) { server.tool("second", "Told", f); }"#),
+    ];
+    assert_eq!(names(&read(&files)), ["first", "second"]);
 }
