@@ -73,10 +73,12 @@ fn each_package_has_an_outcome() {
         ("c-mcp-empty", wheel(&[("readme.txt", "nothing")])),
         ("d-mcp-broken", broken),
         ("e-mcp-out", wheel(&[("../a.py", SERVER)])),
-        ("f-mcp-good", wheel(&[("a.py", SERVER), ("../b.py", SERVER)])),
+        ("f-mcp-partly", wheel(&[("a.py", SERVER), ("../b.py", SERVER)])),
         ("g-mcp-gone", Vec::new()),
         ("h-mcp-changed", wheel(&[("a.py", SERVER)])),
         ("i-mcp-missing", wheel(&[("a.py", SERVER)])),
+        ("j-mcp-large", wheel(&[("a.py", SERVER), ("b.py", &"#".repeat((2 << 20) + 1))])),
+        ("k-mcp-good", wheel(&[("a.py", SERVER)])),
     ]);
     index.change("h-mcp-changed");
     index.forget("i-mcp-missing");
@@ -88,16 +90,22 @@ fn each_package_has_an_outcome() {
         ("c-mcp-empty", "no-sources"),
         ("d-mcp-broken", "hostile"),
         ("e-mcp-out", "hostile"),
-        ("f-mcp-good", "tools"),
+        ("f-mcp-partly", "hostile"),
         ("g-mcp-gone", "no-files"),
         ("h-mcp-changed", "wrong-hash"),
         ("i-mcp-missing", "not-found"),
+        ("j-mcp-large", "too-large"),
+        ("k-mcp-good", "tools"),
     ];
     let wanted = wanted.map(|(name, outcome)| (name.to_owned(), outcome.to_owned()));
     assert_eq!(outcomes(folder.path()), BTreeMap::from(wanted));
-    let good = lines(&folder.path().join("done.jsonl"));
-    let good = good.iter().find(|line| line["package"] == "f-mcp-good").expect("a line");
-    assert_eq!(good["skipped"], serde_json::json!({"bad-path": 1}));
+    // What was read only in part is not told as if it were the whole, and how much was left out is counted.
+    let facts = lines(&folder.path().join("facts.jsonl"));
+    assert_eq!(facts.iter().map(|line| &line["package"]).collect::<Vec<_>>(), ["k-mcp-good"]);
+    let done = lines(&folder.path().join("done.jsonl"));
+    let skipped = |name: &str| done.iter().find(|line| line["package"] == name).expect("a line")["skipped"].clone();
+    assert_eq!(skipped("f-mcp-partly"), serde_json::json!({"bad-path": 1}));
+    assert_eq!(skipped("j-mcp-large"), serde_json::json!({"large-file": 1}));
 }
 
 /// Waits until a file has so many lines.

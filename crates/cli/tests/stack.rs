@@ -227,7 +227,9 @@ fn precheck_gives_advice_with_a_rule_and_never_says_safe() {
         ("notes", 0, "of a `notes` of npm nothing is known"),
         ("mail", 0, "connect-with-rule"),
         ("npm:@example/github@2.0.0", 0, "the index has read version 1.0.0, not 2.0.0"),
-        ("notes==1.0.0", 0, "pypi:notes: proceed"),
+        ("pypi:notes==1.0.0", 0, "pypi:notes: proceed"),
+        ("notes@1.0.0", 0, "pypi:notes: connect-with-rule"),
+        ("notes@1.0.0", 0, "of a `notes` of npm nothing is known"),
         ("notes==9.0", 0, "pypi:notes: connect-with-rule"),
         ("@example/githubb", 1, "`npm:@example/github` 1.0.0 has a name like this one"),
         ("nobody-knows-this-one", 1, "ask-first"),
@@ -375,6 +377,25 @@ fn a_package_of_a_public_case_is_told_and_asked_about_first() {
     assert_eq!(house.run(&["stack", "new.json", "--fail-on", "critical", "--index", "i.glx"]).code, 0);
     let found = agents::results(&house, &["old.json"]);
     assert!(found.iter().any(|own| own["ruleId"] == "public-case"), "{found:?}");
+    // The reports say what `--fail-on` goes by, and list the case.
+    assert_eq!(told(&run)["stack"]["level"], "Critical");
+    let case = "mcp-remote-cve-2025-6514";
+    for (format, says) in
+        [("text", "  public case (r): it is the package"), ("markdown", "- <code>r</code>: it is the package")]
+    {
+        let of = |file: &str| house.run(&["stack", file, "--format", format, "--index", "i.glx"]).stdout;
+        let (old, new) = (of("old.json"), of("new.json"));
+        assert!(old.contains("The stack is Critical") && old.contains(says) && old.contains(case), "{old}");
+        assert!(new.contains("The stack is Low") && !new.contains(case), "{new}");
+    }
+    // Which version lies there, nobody knows.
+    house.write(
+        "there.json",
+        r#"{"mcpServers": {"r": {"command": "node", "args": ["/opt/node_modules/mcp-remote/dist/proxy.js"]}}}"#,
+    );
+    let run = house.run(&["stack", "there.json", "--json", "--index", "i.glx"]);
+    let reasons = told(&run)["servers"][0]["reasons"].to_string();
+    assert!(reasons.contains(case) && reasons.contains("is among them cannot be told"), "{reasons}");
     // One that is in no index is known by its case.
     house.write("gone.json", r#"{"mcpServers": {"p": {"command": "npx", "args": ["postmark-mcp"]}}}"#);
     let run = house.run(&["stack", "gone.json", "--json", "--index", "i.glx"]);

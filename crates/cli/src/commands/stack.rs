@@ -82,10 +82,16 @@ impl Told {
         leak.servers.iter().filter_map(|at| self.entries.get(*at)).map(|entry| entry.name.as_str()).collect()
     }
 
+    /// Public cases of servers that are switched on, in a version that was part of them or may be.
+    fn cases(&self) -> impl Iterator<Item = (&str, &str)> {
+        let on = self.entries.iter().filter(|entry| !entry.is_off);
+        let all = on.flat_map(|entry| entry.concerns.iter().map(|own| (entry.name.as_str(), own)));
+        all.filter(|(_, own)| own.is_affected).map(|(name, own)| (name, own.says.as_str()))
+    }
+
     /// Whether it is worse than its tools are one by one: a combination leaks, or a package was part of a public case.
     fn is_raised(&self) -> bool {
-        let is_affected = |entry: &Entry| !entry.is_off && entry.concerns.iter().any(|own| own.is_affected);
-        self.leak_count > 0 || self.entries.iter().any(is_affected)
+        self.leak_count > 0 || self.cases().next().is_some()
     }
 
     /// How bad it is, all in all.
@@ -188,6 +194,7 @@ fn json_of(told: &Told) -> Value {
     let leaks = told.leaks.iter().map(|leak| json!({"client": leak.client, "servers": told.names(leak)}));
     let mut sum = json!(told.sum);
     if let Value::Object(sum) = &mut sum {
+        sum.insert("level".to_owned(), json!(told.level()));
         sum.insert("combinations".to_owned(), leaks.collect());
         sum.insert("combination_count".to_owned(), told.leak_count.into());
     }
@@ -225,6 +232,9 @@ fn text(told: &Told) -> String {
     for leak in &told.leaks {
         out.push_str(&format!("  together they leak ({}): {}\n", leak.client, told.names(leak).join(" + ")));
     }
+    for (name, says) in told.cases() {
+        out.push_str(&format!("  public case ({name}): {says}\n"));
+    }
     out
 }
 
@@ -248,7 +258,7 @@ fn sentence(told: &Told) -> String {
         1 => " One server is switched off and does not count.".to_owned(),
         count => format!(" {count} servers are switched off and do not count."),
     };
-    let Some(level) = sum.level else {
+    let Some(level) = told.level() else {
         return format!("{}{off}", if off.is_empty() { "No server was found." } else { "No server is switched on." });
     };
     let by_level: Vec<String> = Level::ALL

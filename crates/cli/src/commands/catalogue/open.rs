@@ -133,7 +133,7 @@ pub fn unread(named: &PackageName, server: &IndexedServer<'_>) -> Option<String>
 /// What is to be said where no source was named and one has a package of the name: the other may have one that nobody
 /// has read, and that may be the one that is meant.
 fn alone(index: &Index, named: &PackageName, server: &IndexedServer<'_>) -> Option<String> {
-    let is_told = named.source.is_some() || named.version.is_some() || index.namesake(server).is_some();
+    let is_told = named.source.is_some() || index.namesake(server).is_some();
     let (own, other) = match server.source() {
         Source::Pypi => (Source::Pypi, Source::Npm),
         Source::Npm => (Source::Npm, Source::Pypi),

@@ -42,6 +42,10 @@ pub fn page(told: &Told) -> String {
             out.push_str(&format!("- {} ({})\n", names.join(" + "), leak.client));
         }
     }
+    let cases: Vec<String> = told.cases().map(|(name, says)| format!("- {}: {says}\n", code(name))).collect();
+    if !cases.is_empty() {
+        out.push_str(&format!("\n### Public cases\n\n{}", cases.concat()));
+    }
     for entry in &told.entries {
         if let Some(policy) = policy(entry) {
             let name = code(&entry.name);

@@ -59,11 +59,11 @@ pub enum Outcome {
     NoMcp,
     /// They use MCP, and no tool was found.
     NoTools,
-    /// The archive, or what is in it, is larger than may be.
+    /// The archive, or what is in it, is larger than may be: what was read of it is not the whole.
     TooLarge,
     /// The archive is not what the index says it is.
     WrongHash,
-    /// The archive is broken, or made to do harm, and no tool was found in what could be read.
+    /// The archive is broken, or made to do harm: what could be read of it is not the whole.
     Hostile,
     /// It could not be fetched or read this time; another run tries again.
     Failed,
@@ -249,8 +249,10 @@ fn is_python(path: &str) -> bool {
 }
 
 fn is_javascript(path: &str) -> bool {
-    const ENDS: [&str; 9] = [".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx", ".json"];
-    ENDS.iter().any(|end| path.ends_with(end)) && !path.contains("/node_modules/")
+    const ENDS: [&str; 8] = [".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx"];
+    // Other data is not looked at, however large it is.
+    let is_manifest = || matches!(path.rsplit('/').next(), Some("package.json" | "manifest.json"));
+    (ENDS.iter().any(|end| path.ends_with(end)) || is_manifest()) && !path.contains("/node_modules/")
 }
 
 /// What is in a package.
@@ -260,24 +262,33 @@ struct Found {
     odd_names: usize,
 }
 
+/// Why what was unpacked is not the whole of a package. The tools of a part would be told as all that it has.
+fn partly(unpacked: &Unpacked) -> Option<Outcome> {
+    let is_cut = |skip: &Skip| matches!(skip, Skip::LargeFile | Skip::LargeWhole);
+    if unpacked.skipped.keys().any(|skip| skip.is_hostile()) {
+        Some(Outcome::Hostile)
+    } else {
+        unpacked.skipped.keys().any(is_cut).then_some(Outcome::TooLarge)
+    }
+}
+
 fn found(release: &Release, unpacked: &Unpacked) -> Result<Found, Ended> {
+    if let Some(outcome) = partly(unpacked) {
+        return Err((outcome, None));
+    }
     let files = unpacked.sources();
     let tools: Vec<FoundTool> = match release.source {
         Source::Pypi => python_tools(&files),
         Source::Npm => javascript_tools(&files),
     };
     if tools.is_empty() {
-        let is_hostile = unpacked.skipped.keys().any(|skip| skip.is_hostile());
-        let is_cut = unpacked.skipped.contains_key(&Skip::LargeWhole);
         let speaks = match release.source {
             Source::Pypi => uses_mcp(&files),
             Source::Npm => files.iter().any(|file| file.text.contains("modelcontextprotocol")),
         };
-        let outcome = match (is_hostile, is_cut, files.is_empty(), speaks) {
-            (true, ..) => Outcome::Hostile,
-            (_, true, ..) => Outcome::TooLarge,
-            (_, _, true, _) => Outcome::NoSources,
-            (.., false) => Outcome::NoMcp,
+        let outcome = match (files.is_empty(), speaks) {
+            (true, _) => Outcome::NoSources,
+            (_, false) => Outcome::NoMcp,
             _ => Outcome::NoTools,
         };
         return Err((outcome, None));

@@ -83,8 +83,10 @@ pub fn look_up<'i>(found: &Found, index: &'i Index) -> LookedUp<'i> {
     }
 }
 
-/// The public cases of a package, by the version that starts: the one that is named, else the one that was read.
+/// The public cases of a package, by the version that starts: the one that is named, else the one that was read. Of what
+/// was installed, or is only a guess, nobody knows which that is.
 fn told_of(named: &PackageName, server: Option<&IndexedServer<'_>>) -> Vec<Concern> {
-    let version = named.version.as_deref().or(server.map(IndexedServer::version)).filter(|_| !named.is_range);
+    let read = server.map(IndexedServer::version).filter(|_| !named.is_guess);
+    let version = named.version.as_deref().or(read).filter(|_| !named.is_range);
     concerns(named.source.or(server.map(IndexedServer::source)), &named.name, version)
 }
