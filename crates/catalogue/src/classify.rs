@@ -87,12 +87,16 @@ pub struct Classification {
 }
 
 /// Below this confidence a category is likely, and is told as no more than that.
-pub(crate) const SURE: f64 = 0.7;
+const SURE: f64 = 0.7;
 
 /// A category as it is told to people: `Write`, or `likely Write` where that is not sure.
 pub fn told(category: Category, confidence: f64) -> String {
     let word = word(category);
-    if confidence < SURE && category != Category::Unknown { format!("likely {word}") } else { word.to_owned() }
+    if is_unsure(category, confidence) { format!("likely {word}") } else { word.to_owned() }
+}
+
+fn is_unsure(category: Category, confidence: f64) -> bool {
+    confidence < SURE && category != Category::Unknown
 }
 
 impl Classification {
@@ -103,7 +107,7 @@ impl Classification {
 
     /// Whether the category is no more than likely.
     pub fn is_unsure(&self) -> bool {
-        self.confidence < SURE && self.category != Category::Unknown
+        is_unsure(self.category, self.confidence)
     }
 
     /// The category for people, with a capital.

@@ -1,7 +1,7 @@
 //! Which package is meant: as people name one, and as clients start one. Only what is a package's name is ever taken from
 //! a command; its arguments are not looked at further.
 
-use crate::index::{Source, is_same_name, normal};
+use crate::index::{Source, is_same_name, normal_name};
 
 /// The longest name of a package.
 const LONGEST: usize = 214;
@@ -253,7 +253,7 @@ impl Starter {
         let own = PackageName::read(named.unwrap_or(program).strip_prefix(self.mark)?)?;
         own.source.is_none_or(|source| source == self.source).then_some(())?;
         // A program of another name may be any program of the machine.
-        let is_other = named.is_some() && normal(own.name.rsplit('/').next()?) != normal(program);
+        let is_other = named.is_some() && normal_name(own.name.rsplit('/').next()?) != normal_name(program);
         Some(PackageName { source: Some(self.source), is_guess: is_bent || is_other, ..own })
     }
 }

@@ -2,6 +2,7 @@
 
 mod html;
 
+use gatelodge_catalogue::normal_name;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
@@ -101,19 +102,14 @@ fn preference(name: &str) -> u8 {
 
 /// The version in a file's name: `my_package-1.0-py3-none-any.whl`, `my.package-1.0.tar.gz`.
 fn version_of(file: &str, package: &str) -> Option<String> {
-    let wanted = normal(package);
+    let wanted = normal_name(package);
     let is_wheel = file.ends_with(".whl");
     let stem = [".whl", ".tar.gz", ".tgz", ".zip"].iter().find_map(|end| file.strip_suffix(end))?;
-    let cut = stem.match_indices('-').find(|(at, _)| stem.get(..*at).is_some_and(|name| normal(name) == wanted))?.0;
+    let cut =
+        stem.match_indices('-').find(|(at, _)| stem.get(..*at).is_some_and(|name| normal_name(name) == wanted))?.0;
     let rest = stem.get(cut + 1..)?;
     let version = if is_wheel { rest.split('-').next()? } else { rest };
     Some(version.to_owned())
-}
-
-/// A package's name as the index compares it.
-fn normal(name: &str) -> String {
-    let parts = name.split(['-', '_', '.']).filter(|part| !part.is_empty());
-    parts.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("-")
 }
 
 /// The newest file of an npm package, or the one of a version.

@@ -197,7 +197,6 @@ impl Gateway {
             self.sweep_tasks().await;
             self.end_paused_calls();
             self.end_spare_sessions();
-            self.pool.sweep(|id, grant, server| self.sessions.is_there(id, grant, server));
             self.tell_unauthenticated().await;
         }
     }

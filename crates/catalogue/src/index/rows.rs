@@ -130,10 +130,10 @@ impl Index {
     }
 
     fn find_in(&self, source: Source, package: &str) -> Option<IndexedServer<'_>> {
-        let wanted = normal(package);
+        let wanted = normal_name(package);
         let all = || self.servers().filter(|server| server.source() == source);
         let is_same = |server: &IndexedServer<'_>| match source {
-            Source::Pypi => normal(server.package()) == wanted,
+            Source::Pypi => normal_name(server.package()) == wanted,
             Source::Npm => server.package().eq_ignore_ascii_case(package),
         };
         all().find(|server| server.package() == package).or_else(|| all().find(is_same))
@@ -154,7 +154,7 @@ impl Index {
 }
 
 /// A Python package's name as the package index compares it.
-pub fn normal(name: &str) -> String {
+pub fn normal_name(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for letter in name.chars() {
         match letter {
@@ -170,7 +170,7 @@ pub fn normal(name: &str) -> String {
 pub(crate) fn is_same_name(source: Option<Source>, one: &str, other: &str) -> bool {
     match source {
         Some(Source::Npm) => one.eq_ignore_ascii_case(other),
-        Some(Source::Pypi) | None => normal(one) == normal(other),
+        Some(Source::Pypi) | None => normal_name(one) == normal_name(other),
     }
 }
 

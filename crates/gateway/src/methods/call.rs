@@ -164,7 +164,14 @@ async fn walk(
     subscribe::has_room(visit, request, facts)?;
     let params = mirrored(visit, facts, offer.as_deref())?;
     let resumed = judged_anew(gw, visit, request, facts, trail)?;
-    let reserved = paid(gw, visit, terms, resumed.as_deref(), trail).await?;
+    let reserved = match paid(gw, visit, terms, resumed.is_some(), trail).await {
+        Ok(reserved) => reserved,
+        Err(refusal) => {
+            // Nobody can go on with it any more.
+            resumed.into_iter().for_each(|paused| gw.cancel(*paused));
+            return Err(refusal.into());
+        }
+    };
     if let Some(text) = subscribe::kept_here(gw, visit, request, facts).await {
         return Ok(Carried::Told { text });
     }
@@ -248,22 +255,17 @@ async fn paid(
     gw: &Gateway,
     visit: &Visit,
     terms: Terms,
-    resumed: Option<&Paused>,
+    goes_on: bool,
     trail: &mut Trail,
 ) -> Result<Reserved, Refusal> {
-    let terms = if resumed.is_some() { Terms::default() } else { terms };
-    let taken = match take(gw, visit, &terms, trail).await {
+    let terms = if goes_on { Terms::default() } else { terms };
+    match take(gw, visit, &terms, trail).await {
         Err(refusal) if visit.door.mode == Mode::Observe && !matches!(refusal, Refusal::Store(_)) => {
             trail.observed(&refusal);
             take(gw, visit, &Terms::default(), trail).await
         }
         outcome => outcome,
-    };
-    if let (Err(_), Some(paused)) = (&taken, resumed) {
-        // Nobody can go on with it any more.
-        gw.tell_cancelled(&paused.upstream, &paused.session, paused.call).await;
     }
-    taken
 }
 
 /// Notes what an answer means for later, before the caller knows of it: whose a task is, and what its session listens for.

@@ -73,7 +73,7 @@ impl Pool {
     }
 
     /// Forgets places whose session is over.
-    pub fn sweep(&self, is_open: impl Fn(&str, &GrantId, &ServerName) -> bool) {
+    fn sweep(&self, is_open: impl Fn(&str, &GrantId, &ServerName) -> bool) {
         self.lock().retain(|key, row| match row.first().try_lock() {
             Ok(id) => row.is_more_than_first() || id.as_ref().is_some_and(|id| is_open(id, &key.grant, &key.server)),
             // Somebody is opening it.
@@ -92,10 +92,12 @@ impl Pool {
 }
 
 impl Gateway {
-    /// Ends sessions that calls had to themselves, and that nobody uses any more: each is a process or a connection.
+    /// Ends sessions that calls had to themselves, and that nobody uses any more: each is a process or a connection. Places
+    /// whose session is over are forgotten.
     pub(crate) fn end_spare_sessions(&self) {
         let ids = self.pool.give_up(|id| self.sessions.is_out_of_use(id, OUT_OF_USE));
         ids.iter().for_each(|id| self.sessions.remove(id));
+        self.pool.sweep(|id, grant, server| self.sessions.is_there(id, grant, server));
     }
 }
 

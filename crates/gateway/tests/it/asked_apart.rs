@@ -56,10 +56,14 @@ for line in sys.stdin:
 "#;
 
 pub(super) async fn before(directory: &Path, settings: Settings) -> TestGateway {
+    TestGateway::builder().policy(ALL).settings(settings).start_child(&script(directory)).await
+}
+
+/// How that server is started.
+pub(super) fn script(directory: &Path) -> String {
     let (server, heard) = (directory.join("server.py"), directory.join("heard"));
     std::fs::write(&server, SERVER).expect("written");
-    let script = format!("exec python3 {} {}", server.display(), heard.display());
-    TestGateway::builder().policy(ALL).settings(settings).start_child(&script).await
+    format!("exec python3 {} {}", server.display(), heard.display())
 }
 
 pub(super) fn heard(directory: &Path) -> Vec<Value> {
@@ -75,13 +79,13 @@ pub(super) fn ask(what: &str) -> Value {
     json!({"name": "ask", "arguments": {"message": what}})
 }
 
-fn brought(what: &str, asked: &Value, said: &str) -> Value {
+pub(super) fn brought(what: &str, asked: &Value, said: &str) -> Value {
     json!({"name": "ask", "arguments": {"message": what}, "requestState": asked["requestState"],
         "inputResponses": {"ask": {"action": "accept", "content": {"said": said}}}})
 }
 
 /// Calls `ask`, and gives the result by which the client is asked.
-async fn asked(gw: &TestGateway, what: &str) -> Value {
+pub(super) async fn asked(gw: &TestGateway, what: &str) -> Value {
     let answer = Caller::of(gw).ask("tools/call", ask(what)).await;
     let result = answer.message()["result"].clone();
     assert_eq!(result["resultType"], "input_required", "{what}: {}", answer.body);

@@ -5,12 +5,12 @@
 use std::collections::HashSet;
 
 use gatelodge_gateway::Settings;
-use gatelodge_store::Kind;
+use gatelodge_store::{Durability, Kind, ManualClock, SqliteLedger};
 use gatelodge_testkit::TestGateway;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::asked_apart::{ask, asks_over_http, before, calls, heard, slow};
+use super::asked_apart::{ask, asked, asks_over_http, before, brought, calls, heard, script, slow};
 use super::rows_kit::{ALL, Caller, put_in_force, read_until, until};
 
 fn handshakes(directory: &std::path::Path) -> usize {
@@ -87,4 +87,20 @@ async fn a_process_that_somebody_listens_to_is_started_again_when_it_ends() {
     until("it is greeted again", || handshakes(directory.path()) >= 2).await;
     let pids: HashSet<_> = heard(directory.path()).iter().map(|said| said["pid"].clone()).collect();
     assert!(pids.len() >= 2, "{pids:?}");
+}
+
+#[tokio::test]
+async fn where_what_a_client_answers_cannot_be_recorded_the_server_is_told_that_nobody_answers() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let clock = std::sync::Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time")));
+    let ledger = SqliteLedger::open(directory.path(), Durability::Process, clock.clone()).expect("a ledger");
+    let script = script(directory.path());
+    let gw = TestGateway::builder().policy(ALL).ledger(std::sync::Arc::new(ledger), clock).start_child(&script).await;
+    let question = asked(&gw, "A").await;
+    std::fs::rename(directory.path().join("ledger.db"), directory.path().join("away")).expect("renamed");
+    let refused = Caller::of(&gw).ask("tools/call", brought("A", &question, "yes")).await;
+    assert!(refused.body.contains("the record of calls cannot be written"), "{}", refused.body);
+    let is_told = || heard(directory.path()).iter().any(|said| said["error"]["message"].to_string().contains("nobody"));
+    until("the server is told", is_told).await;
+    assert!(!heard(directory.path()).iter().any(|said| said.to_string().contains("yes")), "and not what was said");
 }
