@@ -266,9 +266,8 @@ impl Session {
         self.revision
     }
 
-    /// The revision as each request says it in its head; the first revisions had no such header.
     pub fn spoken_in_head(&self) -> Option<Revision> {
-        Some(self.revision).filter(|revision| *revision >= Revision::R2025_06_18)
+        spoken_in_head(self.revision)
     }
 
     pub fn client(&self) -> &ClientInfo {
@@ -346,12 +345,6 @@ impl Session {
         self.under_way.find(id)
     }
 
-    /// Whether the upstream has declared a capability.
-    pub fn offers_member(&self, capability: &str) -> bool {
-        let welcome = read(&self.welcome, &Limits::REPLY).ok();
-        welcome.is_some_and(|welcome| welcome.root().get("capabilities").and_then(|own| own.get(capability)).is_some())
-    }
-
     /// Whether the upstream knows of no session.
     pub fn is_far_stateless(&self) -> bool {
         self.words.is_some()
@@ -414,6 +407,17 @@ impl Session {
         let is_held = Arc::strong_count(&self.held) > 1;
         !is_held && lock(&self.used_at).elapsed() > limit && self.under_way.is_empty()
     }
+}
+
+/// A revision as each request says it in its head; the first revisions had no such header.
+pub(crate) fn spoken_in_head(revision: Revision) -> Option<Revision> {
+    Some(revision).filter(|revision| *revision >= Revision::R2025_06_18)
+}
+
+/// Whether an upstream that speaks of itself so has log messages to ask for.
+pub(crate) fn has_log(welcome: &[u8]) -> bool {
+    let welcome = read(welcome, &Limits::REPLY).ok();
+    welcome.is_some_and(|welcome| welcome.root().get("capabilities").and_then(|own| own.get("logging")).is_some())
 }
 
 /// A panic while holding one of these leaves the table whole: each change is one call.

@@ -18,6 +18,7 @@ mod eras;
 mod errors_without_id;
 mod fidelity;
 mod forgotten;
+mod introduced;
 mod limits;
 mod listen;
 mod listened;
