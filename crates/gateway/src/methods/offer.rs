@@ -43,7 +43,7 @@ pub(crate) async fn offer_for(gw: &Gateway, visit: &Visit, name: &str, line: &mu
 }
 
 /// The offer that we have, if it is new enough to say something of a name.
-fn settled(visit: &Visit, name: &str) -> Option<Arc<Offer>> {
+pub(super) fn settled(visit: &Visit, name: &str) -> Option<Arc<Offer>> {
     let offer = visit.offers().current()?;
     let age = offer.taken_at.elapsed();
     let fresh = visit.upstream.config().accepting.fresh;
