@@ -19,6 +19,7 @@ mod errors_without_id;
 mod fidelity;
 mod forgotten;
 mod introduced;
+mod let_go;
 mod limits;
 mod listen;
 mod listened;
