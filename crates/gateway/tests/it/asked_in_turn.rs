@@ -76,6 +76,20 @@ async fn a_call_that_waits_for_a_turn_is_counted_once() {
 }
 
 #[tokio::test]
+async fn where_the_session_for_a_turn_cannot_be_opened_it_is_said_that_the_handshake_failed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mark = directory.path().join("refuses");
+    let script = format!("if [ -e {} ]; then read line; exit 3; fi; {}", mark.display(), script(directory.path()));
+    let gw = TestGateway::builder().policy(ALL).start_child(&script).await;
+    let _open = slow(&gw).await;
+    until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
+    std::fs::write(&mark, "").expect("written");
+    let refused = Caller::of(&gw).call("read", json!({})).await;
+    assert!(refused.text().contains("[UPSTREAM] the handshake with the server failed: "), "{}", refused.body);
+    assert!(refused.text().contains("; nothing else was sent"), "{}", refused.body);
+}
+
+#[tokio::test]
 async fn of_a_caller_that_leaves_before_its_turn_it_is_written_that_nothing_was_sent() {
     let directory = tempfile::tempdir().expect("a directory");
     let gw = before(directory.path(), Settings::default()).await;

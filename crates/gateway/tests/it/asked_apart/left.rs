@@ -1,6 +1,10 @@
 //! What is left of calls that ended without an answer: neither what their clients say nor what is asked for them reaches
 //! another call.
 
+use std::sync::Arc;
+
+use gatelodge_testkit::json_response;
+
 use super::*;
 
 #[tokio::test]
@@ -21,6 +25,26 @@ async fn what_a_client_answers_reaches_no_process_but_the_one_that_asked() {
     let is_answer = |own: &&Value| own["pid"] != pid && own["method"].is_null();
     assert_eq!(heard(directory.path()).iter().find(is_answer), None, "it has asked nothing");
     gw.ends_at_once().await;
+}
+
+#[tokio::test]
+async fn what_a_client_answers_over_http_is_not_sent_in_a_session_that_was_opened_anew() {
+    let upstream = FakeUpstream::start(json!([tool("ask"), tool("forget")]), |hit: &Hit| {
+        let question = event(&json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create",
+            "params": hit.message()["params"]["arguments"]}));
+        match hit.tool().as_str() {
+            "ask" => Some([open_stream(), vec![Step::Write(chunk(&question)), Step::HungUp(Arc::default())]].concat()),
+            "forget" => Some(json_response("404 Not Found", "", "")),
+            _ => None,
+        }
+    })
+    .await;
+    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let asked = asked(&gw, "A").await;
+    Caller::of(&gw).call("forget", json!({})).await;
+    let late = Caller::of(&gw).ask("tools/call", brought("A", &asked, "too late")).await;
+    assert!(late.body.contains("had forgotten the session"), "{}", late.body);
+    assert!(upstream.hits().iter().all(|hit| !hit.body.contains("too late")), "it has asked nothing");
 }
 
 #[tokio::test]
