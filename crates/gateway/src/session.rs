@@ -249,8 +249,8 @@ impl Session {
     }
 
     /// Keeps it from being taken for one that nobody uses.
-    pub fn hold(&self) -> Arc<()> {
-        Arc::clone(&self.held)
+    pub fn hold(self: &Arc<Self>) -> Held {
+        Held { session: Arc::clone(self), _count: Arc::clone(&self.held) }
     }
 
     pub fn grant(&self) -> &GrantId {
@@ -266,9 +266,8 @@ impl Session {
         self.revision
     }
 
-    /// The revision as each request says it in its head; the first revisions had no such header.
     pub fn spoken_in_head(&self) -> Option<Revision> {
-        Some(self.revision).filter(|revision| *revision >= Revision::R2025_06_18)
+        spoken_in_head(self.revision)
     }
 
     pub fn client(&self) -> &ClientInfo {
@@ -346,12 +345,6 @@ impl Session {
         self.under_way.find(id)
     }
 
-    /// Whether the upstream has declared a capability.
-    pub fn offers_member(&self, capability: &str) -> bool {
-        let welcome = read(&self.welcome, &Limits::REPLY).ok();
-        welcome.is_some_and(|welcome| welcome.root().get("capabilities").and_then(|own| own.get(capability)).is_some())
-    }
-
     /// Whether the upstream knows of no session.
     pub fn is_far_stateless(&self) -> bool {
         self.words.is_some()
@@ -416,7 +409,65 @@ impl Session {
     }
 }
 
+/// The use of a session, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    session: Arc<Session>,
+    _count: Arc<()>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // How long nobody has used it counts from the end.
+        self.session.touch();
+    }
+}
+
+/// A revision as each request says it in its head; the first revisions had no such header.
+pub(crate) fn spoken_in_head(revision: Revision) -> Option<Revision> {
+    Some(revision).filter(|revision| *revision >= Revision::R2025_06_18)
+}
+
+/// Whether an upstream that speaks of itself so has log messages to ask for.
+pub(crate) fn has_log(welcome: &[u8]) -> bool {
+    let welcome = read(welcome, &Limits::REPLY).ok();
+    welcome.is_some_and(|welcome| welcome.root().get("capabilities").and_then(|own| own.get("logging")).is_some())
+}
+
 /// A panic while holding one of these leaves the table whole: each change is one call.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    #[test]
+    fn a_session_is_out_of_use_from_the_end_of_its_last_use_on() {
+        let room = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("room");
+        let opening = Opening {
+            grant: GrantId("ci".into()),
+            server: None,
+            revision: Revision::R2025_11_25,
+            client: ClientInfo::default(),
+            handshake: Bytes::new(),
+            welcome: Bytes::new(),
+            link: Link::None,
+            room,
+            is_far_stateless: false,
+            takes_log: false,
+        };
+        let (session, minute) = (Arc::new(Session::new(opening).expect("a session")), Duration::from_secs(60));
+        let long_ago = || Instant::now().checked_sub(minute * 2).expect("a time");
+        let held = session.hold();
+        *lock(&session.used_at) = long_ago();
+        assert!(!session.is_out_of_use(minute), "it is in use");
+        drop(held);
+        assert!(!session.is_out_of_use(minute), "it was until now");
+        *lock(&session.used_at) = long_ago();
+        assert!(session.is_out_of_use(minute));
+    }
 }

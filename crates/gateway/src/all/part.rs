@@ -5,15 +5,16 @@ use std::sync::Arc;
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::{Message, Method, Notification, Response, read_message};
 use gatelodge_store::{Outcome, ServerName};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
 use super::All;
 use crate::Gateway;
 use crate::call::{Refusal, Trail};
 use crate::methods::discover::welcome;
-use crate::methods::initialize::{self, Shaken, has_tasks, say_initialized, shaken, start_time};
-use crate::methods::{pass, pool, subscribe};
-use crate::session::{Opening, Session};
+use crate::methods::initialize::{self, Shaken, ask_for_log, has_tasks, shaken, start_time};
+use crate::methods::{pass, subscribe};
+use crate::session::{Opening, Session, has_log};
 use crate::upstream::{Link, SendError};
 use crate::visit::Visit;
 
@@ -31,16 +32,26 @@ pub(super) async fn of(gw: &Gateway, session: &Session, visit: &Visit) -> Result
     let opening = session.parts.opening(server);
     let patience = start_time(gw, visit);
     let until = tokio::time::Instant::now() + patience;
-    let unanswered = || Err(Refusal::Upstream(SendError::HandshakeTimeout(patience)));
-    let Ok(_one_at_a_time) = tokio::time::timeout_at(until, opening.lock()).await else { return unanswered() };
+    let unanswered = || Refusal::Upstream(SendError::HandshakeTimeout(patience));
+    let Ok(_one_at_a_time) = tokio::time::timeout_at(until, opening.lock()).await else { return Err(unanswered()) };
     if let Some(part) = open() {
         return Ok(part);
     }
-    let opening = tokio::time::timeout_at(until, opened(gw, session, visit));
-    let part = opening.await.unwrap_or_else(|_| unanswered())?;
+    let greeting = async {
+        let room = initialize::place(gw, visit, session.handshake().len()).await?;
+        Ok::<_, Refusal>((room, greeted(gw, session, visit).await?))
+    };
+    let greeted = tokio::time::timeout_at(until, greeting).await;
+    let (room, greeted) = greeted.unwrap_or_else(|_| Err(unanswered()))?;
+    let level = session.parts.level();
+    let part = opened(gw, session, visit, room, greeted, level.as_deref()).await?;
     session.parts.keep(server, Arc::clone(&part));
-    let words = introduced(gw, session, visit, &part);
-    let _ = tokio::time::timeout(gw.settings.connect_time, words).await;
+    let inside = visit.in_session(Arc::clone(&part));
+    // The client may have said otherwise before the server was among those that are told.
+    if let Some(now) = session.parts.level().filter(|now| Some(now) != level.as_ref()) {
+        set_level(gw, &inside, &part, &now).await;
+    }
+    subscribe::again(gw, &inside);
     if gw.sessions.find(session.id(), grant, None).is_none() {
         // The client has ended it meanwhile.
         initialize::end(gw, &visit.in_session(part)).await;
@@ -55,9 +66,19 @@ pub(super) fn open(gw: &Gateway, session: &Session) -> Vec<(ServerName, Arc<Sess
     session.parts.all()
 }
 
-async fn opened(gw: &Gateway, session: &Session, visit: &Visit) -> Result<Arc<Session>, Refusal> {
-    let room = initialize::place(gw, visit, session.handshake().len()).await?;
-    let (Shaken { link, revision, welcome }, is_far_stateless) = greeted(gw, session, visit).await?;
+async fn opened(
+    gw: &Gateway,
+    session: &Session,
+    visit: &Visit,
+    room: OwnedSemaphorePermit,
+    (shaken, is_far_stateless): (Shaken, bool),
+    level: Option<&str>,
+) -> Result<Arc<Session>, Refusal> {
+    let asked = level.filter(|_| has_log(&shaken.welcome));
+    if !is_far_stateless {
+        shaken.introduce(gw, visit, asked).await;
+    }
+    let Shaken { link, revision, welcome } = shaken;
     let opening = Opening {
         grant: visit.grant.config.id.clone(),
         server: Some(visit.upstream.name().clone()),
@@ -76,21 +97,12 @@ async fn opened(gw: &Gateway, session: &Session, visit: &Visit) -> Result<Arc<Se
     if !is_far_stateless && has_tasks(&part.welcome) {
         part.tasks.note();
     }
+    if let Some(level) = level.filter(|_| is_far_stateless) {
+        part.set_level(quoted(level));
+    } else if let Some(asked) = asked {
+        part.note_level(asked);
+    }
     Ok(part)
-}
-
-/// Says what is said first in a session.
-async fn introduced(gw: &Gateway, session: &Session, visit: &Visit, part: &Arc<Session>) {
-    let inside = visit.in_session(Arc::clone(part));
-    if !part.is_far_stateless() {
-        say_initialized(gw, &inside).await;
-    }
-    if let Some(level) = session.parts.level() {
-        set_level(gw, &inside, part, &level).await;
-    }
-    if !part.is_far_stateless() {
-        subscribe::again(gw, &inside);
-    }
 }
 
 /// Does the client's handshake at a server; for one that knows none, asks it what it says of itself. Gives whether it
@@ -111,8 +123,9 @@ async fn greeted(gw: &Gateway, session: &Session, visit: &Visit) -> Result<(Shak
 pub(super) async fn set_level(gw: &Gateway, visit: &Visit, part: &Session, level: &str) {
     if part.is_far_stateless() {
         part.set_level(quoted(level));
-    } else if part.offers_member("logging") {
-        let asking = pool::set_level(gw, visit, level);
+    } else if has_log(&part.welcome) {
+        part.note_level(level);
+        let asking = ask_for_log(gw, visit, level, |asking| visit.addressed(asking));
         let _ = tokio::time::timeout(gw.settings.connect_time, asking).await;
     }
 }

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Facts, Room};
 use crate::methods::pool::Turn;
-use crate::session::Session;
+use crate::session::{Held, Session};
 use crate::upstream::{Exchange, Secrets, Upstream};
 use crate::visit::Visit;
 
@@ -49,7 +49,7 @@ pub(crate) struct Paused {
     /// How often that had been opened anew when the call was sent: another opening may use the same ids for what it asks.
     pub links: u64,
     /// It is in use while the client thinks.
-    pub _held: Arc<()>,
+    pub _held: Held,
     /// Nobody else is asked something in that session meanwhile.
     pub turn: Option<Arc<Turn>>,
     /// Its place among the requests in flight, until its client comes again.

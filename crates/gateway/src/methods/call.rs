@@ -144,7 +144,8 @@ async fn walk(
     let under_way = entry.as_ref().map(|entry| entry.under_way.as_ref());
     let apart = match back {
         None if state_of(visit, request).is_none() && pool::has_turns(visit, request) => {
-            // Nobody gives way, and no process is started, for what the policy refuses whatever the server says.
+            // Nobody gives way, and no process is started, for what the policy refuses. What its own session offers is
+            // judged again below; only that takes from limits.
             if let Some(reason) = denied_anyway(visit, facts, trail) {
                 return Err(Refusal::Denied(reason).into());
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::{Kind, read};
-use gatelodge_mcp::bridge::shared_capabilities;
+use gatelodge_mcp::bridge::{quoted, shared_capabilities};
 use gatelodge_mcp::{Era, Id, Message, Method, Request, Revision, read_message};
 use gatelodge_store::Outcome;
 use tokio::sync::OwnedSemaphorePermit;
@@ -20,7 +20,7 @@ use crate::call::{Permit, Refusal, Trail, answer, own_answer, result_text};
 use crate::http::line::Line;
 use crate::http::reply;
 use crate::live::LiveGrant;
-use crate::session::{ClientInfo, Opening, Session};
+use crate::session::{ClientInfo, Opening, Session, spoken_in_head};
 use crate::upstream::{Exchange, HttpSession, Link, Outgoing, SendError, Upstream};
 use crate::visit::Visit;
 
@@ -224,16 +224,12 @@ pub(crate) fn handshake_time(gw: &Gateway, visit: &Visit) -> Duration {
 async fn open_again(gw: &Gateway, visit: &Visit, session: &Session) {
     make_room_for_child(gw, visit).await;
     match shaken(gw, visit, session.handshake()).await {
-        Ok(Shaken { link, revision, welcome }) if revision == session.revision() => {
-            session.set_link(link);
-            session.note_lists(&welcome);
-            if has_tasks(&welcome) {
+        Ok(shaken) if shaken.revision == session.revision() => {
+            shaken.introduce(gw, visit, session.noted_level().as_deref()).await;
+            session.set_link(shaken.link);
+            session.note_lists(&shaken.welcome);
+            if has_tasks(&shaken.welcome) {
                 session.tasks.note();
-            }
-            say_initialized(gw, visit).await;
-            if let Some(level) = session.noted_level() {
-                let asking = super::pool::set_level(gw, visit, &level);
-                let _ = tokio::time::timeout(gw.settings.connect_time, asking).await;
             }
             subscribe::again(gw, visit);
         }
@@ -241,14 +237,6 @@ async fn open_again(gw: &Gateway, visit: &Visit, session: &Session) {
         Ok(_) => gw.forget_session(session).await,
         // A bad moment; the next call tries again.
         Err(_) => session.note_opening(),
-    }
-}
-
-/// Tells the upstream that the handshake is done. One that does not hear it says so at the next call.
-pub(crate) async fn say_initialized(gw: &Gateway, visit: &Visit) {
-    let said = visit.addressed(Outgoing::note(INITIALIZED));
-    if let Some(permit) = Permit::of_always_allowed(Method::Initialized.name(), said) {
-        let _ = tell(gw, visit, permit).await;
     }
 }
 
@@ -294,6 +282,43 @@ pub(crate) struct Shaken {
     pub revision: Revision,
     /// The result, in which the upstream speaks of itself.
     pub welcome: Bytes,
+}
+
+impl Shaken {
+    /// Says what is said first in a session: that the handshake is done, and which log messages are wanted. It is said
+    /// before anybody has the link, so that whoever is stopped in the middle leaves no session that was not introduced.
+    /// A server that does not hear it says so at the next call.
+    pub async fn introduce(&self, gw: &Gateway, visit: &Visit, level: Option<&str>) {
+        let introducing = async {
+            let said = self.addressed(Outgoing::note(INITIALIZED));
+            if let Some(permit) = Permit::of_always_allowed(Method::Initialized.name(), said) {
+                let _ = tell(gw, visit, permit).await;
+            }
+            if let Some(level) = level {
+                ask_for_log(gw, visit, level, |asking| self.addressed(asking)).await;
+            }
+        };
+        let _ = tokio::time::timeout(gw.settings.connect_time, introducing).await;
+    }
+
+    fn addressed(&self, outgoing: Outgoing) -> Outgoing {
+        Outgoing { link: self.link.clone(), revision: spoken_in_head(self.revision), ..outgoing }
+    }
+}
+
+/// Asks for log messages. A server that will not have it says none.
+pub(crate) async fn ask_for_log(
+    gw: &Gateway,
+    visit: &Visit,
+    level: &str,
+    addressed: impl FnOnce(Outgoing) -> Outgoing,
+) {
+    let (call, method, level) = (gw.new_call(), Method::SetLevel.name(), quoted(level));
+    let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"level":{level}}}}}"#);
+    let Some(permit) = Permit::of_always_allowed(method, addressed(Outgoing::request(text, call))) else { return };
+    if let Ok(mut exchange) = gw.client.send(&visit.upstream, permit).await {
+        let _ = own_answer(gw, &mut exchange, call).await;
+    }
 }
 
 /// Does a handshake with the upstream.

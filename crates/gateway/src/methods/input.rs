@@ -364,11 +364,10 @@ impl Gateway {
         self.paused.has_room(visit)
     }
 
-    /// Ends the call that waits for longest among some, if it has waited long enough.
-    pub(crate) fn give_way(&self, is_one: impl Fn(&Paused) -> bool) {
-        if let Some(paused) = self.paused.give_way(self.settings.answer_time, is_one) {
-            self.cancel(paused);
-        }
+    /// Ends the call that waits for longest among some, if it has waited long enough. Whether there is one.
+    pub(crate) fn give_way(&self, is_one: impl Fn(&Paused) -> bool) -> bool {
+        let paused = self.paused.give_way(self.settings.answer_time, is_one);
+        paused.map(|paused| self.cancel(paused)).is_some()
     }
 
     /// Ends a call that nobody goes on with. Nobody waits until its server has heard of it.

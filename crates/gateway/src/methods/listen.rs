@@ -212,7 +212,7 @@ async fn pump(
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut look = tokio::time::interval(LOOK);
-    let mut listener = Listener::new(visit, heard, None);
+    let mut listener = Listener::new(visit, uris(heard), None);
     let (mut asked, mut filter) = (Some(Filter::asked(request, heard)), Filter::default());
     loop {
         let message = {
@@ -279,8 +279,8 @@ struct Listener {
 }
 
 impl Listener {
-    fn new(visit: &Visit, heard: &[MayHear], promised: Option<Lists>) -> Self {
-        Self { visit: visit.clone(), uris: uris(heard), promised, is_due: false }
+    fn new(visit: &Visit, uris: Vec<String>, promised: Option<Lists>) -> Self {
+        Self { visit: visit.clone(), uris, promised, is_due: false }
     }
 
     /// Looks whether something else is in force, tells the client, and goes on by that. False where the stream has to

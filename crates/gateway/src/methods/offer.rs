@@ -43,7 +43,7 @@ pub(crate) async fn offer_for(gw: &Gateway, visit: &Visit, name: &str, line: &mu
 }
 
 /// The offer that we have, if it is new enough to say something of a name.
-fn settled(visit: &Visit, name: &str) -> Option<Arc<Offer>> {
+pub(super) fn settled(visit: &Visit, name: &str) -> Option<Arc<Offer>> {
     let offer = visit.offers().current()?;
     let age = offer.taken_at.elapsed();
     let fresh = visit.upstream.config().accepting.fresh;
@@ -137,7 +137,7 @@ fn tell_of_misnamed(visit: &Visit, offer: &Offer) {
 async fn settle(gw: &Gateway, upstream: &Upstream, offered: Vec<ToolDefinition>) -> Result<(Known, bool), StoreError> {
     let name = upstream.name();
     let accepting = upstream.config().accepting;
-    let plain = without_twins(name, &offered);
+    let plain = without_twins(upstream, &offered);
     let before = gw.pins.known(name).await?;
     if before.as_ref().is_none_or(|known| known.offered != offered) {
         let first = if accepting.review { Vec::new() } else { plain.iter().map(|tool| tool.name.clone()).collect() };
@@ -163,10 +163,11 @@ async fn settle(gw: &Gateway, upstream: &Upstream, offered: Vec<ToolDefinition>)
 }
 
 /// Those tools whose names nobody would take for another's.
-fn without_twins<'o>(server: &ServerName, offered: &'o [ToolDefinition]) -> Vec<&'o ToolDefinition> {
+fn without_twins<'o>(upstream: &Upstream, offered: &'o [ToolDefinition]) -> Vec<&'o ToolDefinition> {
     let odd = twins(offered.iter().map(|tool| tool.name.as_str()));
     if let Some(tool) = odd.first() {
-        let tool = gatelodge_mcp::shown(tool);
+        // A name may be anything, our secret, too.
+        let (server, tool) = (upstream.name(), gatelodge_mcp::shown(&upstream.secrets().cut_text(tool)));
         warn!(server.name = %server, "`{server}` has tools whose names look alike, which are not accepted: {tool} is one");
     }
     offered.iter().filter(|tool| !odd.contains(tool.name.as_str())).collect()

@@ -10,18 +10,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::Value;
-use gatelodge_mcp::bridge::{quoted, shared_capabilities};
-use gatelodge_mcp::{Declared, Method, Request, Revision};
+use gatelodge_mcp::bridge::shared_capabilities;
+use gatelodge_mcp::{Declared, Request, Revision};
 use gatelodge_store::{GrantId, ServerName};
 use sha2::{Digest, Sha256};
 
 use self::turns::{NO_TURN, Row, Slot};
 use super::discover::speaks_modern;
-use super::initialize::{Shaken, handshake_time, place, say_initialized, shaken, start_time};
+use super::initialize::{Shaken, handshake_time, place, shaken, start_time};
 use crate::Gateway;
-use crate::call::{Permit, Refusal, may_ask, own_answer};
-use crate::session::{ClientInfo, Opening, Session};
-use crate::upstream::{Link, Outgoing, SendError};
+use crate::call::{Refusal, may_ask};
+use crate::session::{ClientInfo, Opening, Session, has_log};
+use crate::upstream::{Link, SendError};
 use crate::visit::{Modern, Side, Visit};
 
 pub(crate) use self::turns::Turn;
@@ -162,15 +162,9 @@ async fn session_in(
     if let Some(session) = open.as_deref().and_then(|id| gw.sessions.find(id, grant, Some(server))) {
         return Ok(session);
     }
-    let patience = start_time(gw, visit);
-    let session = tokio::time::timeout(patience, opened(gw, visit, words, shared))
-        .await
-        .unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(patience))))
-        .inspect_err(|_| visit.upstream.forget_era())?;
-    // Found by the next from now on: what is said below may take its time, and must not leave a session behind.
+    let session = opened(gw, visit, words, shared).await.inspect_err(|_| visit.upstream.forget_era())?;
+    // With no wait in between: a session that is open and in no place would be left behind.
     *open = Some(session.id().into());
-    let introducing = introduced(gw, visit.through(Arc::clone(&session)), words.level.as_deref());
-    let _ = tokio::time::timeout(gw.settings.connect_time, introducing).await;
     Ok(session)
 }
 
@@ -181,8 +175,16 @@ async fn opened(
     shared: Option<&Session>,
 ) -> Result<Arc<Session>, Refusal> {
     let handshake = handshake(&words.capabilities, words.info);
-    let room = place(gw, visit, handshake.len()).await?;
-    let Shaken { link, revision, welcome } = shaken(gw, visit, &handshake).await?;
+    let greeting = async {
+        let room = place(gw, visit, handshake.len()).await?;
+        Ok::<_, Refusal>((room, shaken(gw, visit, &handshake).await?))
+    };
+    let patience = start_time(gw, visit);
+    let greeted = tokio::time::timeout(patience, greeting).await;
+    let (room, shaken) = greeted.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(patience))))?;
+    let level = words.level.as_deref().filter(|_| has_log(&shaken.welcome));
+    shaken.introduce(gw, visit, level).await;
+    let Shaken { link, revision, welcome } = shaken;
     let opening = Opening {
         grant: visit.grant.config.id.clone(),
         server: Some(visit.upstream.name().clone()),
@@ -199,16 +201,11 @@ async fn opened(
         Some(shared) => session.beside(shared),
         None => session,
     });
-    session.and_then(|session| gw.sessions.insert(session)).ok_or(Refusal::Busy("sessions"))
-}
-
-/// Says what is said first in a session.
-async fn introduced(gw: &Gateway, inside: Visit, level: Option<&str>) {
-    say_initialized(gw, &inside).await;
-    let has_log = inside.far_session().is_some_and(|session| session.offers_member("logging"));
-    if let Some(level) = level.filter(|_| has_log) {
-        set_level(gw, &inside, level).await;
+    let session = session.and_then(|session| gw.sessions.insert(session)).ok_or(Refusal::Busy("sessions"))?;
+    if let Some(level) = level {
+        session.note_level(level);
     }
+    Ok(session)
 }
 
 fn handshake(capabilities: &str, info: Option<Value<'_>>) -> Bytes {
@@ -219,22 +216,6 @@ fn handshake(capabilities: &str, info: Option<Value<'_>>) -> Bytes {
         Revision::R2025_11_25
     )
     .into()
-}
-
-/// Asks for log messages. A server that will not have it says none.
-pub(crate) async fn set_level(gw: &Gateway, visit: &Visit, level: &str) {
-    if let Some(session) = visit.far_session() {
-        session.note_level(level);
-    }
-    let (call, method) = (gw.new_call(), Method::SetLevel.name());
-    let level = quoted(level);
-    let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"level":{level}}}}}"#);
-    let Some(permit) = Permit::of_always_allowed(method, visit.addressed(Outgoing::request(text, call))) else {
-        return;
-    };
-    if let Ok(mut exchange) = gw.client.send(&visit.upstream, permit).await {
-        let _ = own_answer(gw, &mut exchange, call).await;
-    }
 }
 
 impl Visit {

@@ -17,10 +17,11 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use super::rows_kit::{ALL, Caller, chunk, event, open_stream, stateless, until};
 
 /// A server at standard streams that writes down what it hears. Its tool `ask` asks what it is told to, and says what it
-/// was answered; `slow` never answers, nor does `later`, which asks when it was cancelled; `both` asks and answers at once.
+/// was answered; `slow` never answers, nor does `later`, which asks when it was cancelled; `both` asks, and
+/// answers when it knows by another question of its own that this was read.
 const SERVER: &str = r#"
 import json, os, sys
-waiting, later = {}, set()
+waiting, both, later = {}, {}, set()
 def say(message):
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 def text(own, value):
@@ -33,6 +34,8 @@ for line in sys.stdin:
     name = params.get("name")
     if method is None and own in waiting:
         text(waiting.pop(own), message.get("result") or message.get("error"))
+    elif method is None and own in both:
+        text(both.pop(own), "done")
     elif method == "initialize":
         info = {"name": "asks", "version": "1"}
         say({"id": own, "result": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}})
@@ -47,8 +50,9 @@ for line in sys.stdin:
     elif method == "notifications/cancelled" and params["requestId"] in later:
         say({"id": "q-later", "method": "elicitation/create", "params": {"message": "for the one before"}})
     elif method == "tools/call" and name == "both":
-        say({"id": "q-both", "method": "elicitation/create", "params": {"message": "never mind"}})
-        text(own, "done")
+        both[f"p-{own}"] = own
+        say({"id": f"q-{own}", "method": "elicitation/create", "params": {"message": "never mind"}})
+        say({"id": f"p-{own}", "method": "ping"})
     elif method == "tools/call" and name == "read":
         text(own, params["arguments"])
     elif method == "server/discover":

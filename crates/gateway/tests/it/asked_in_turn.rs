@@ -32,6 +32,63 @@ async fn what_the_policy_does_not_show_waits_for_no_turn_and_starts_no_process()
     assert_eq!(row.record.code.as_deref(), Some("not_listed"), "{row:?}");
 }
 
+/// A call of `read` while another one is open, under a policy that is put in force then: what the log says of its refusal.
+async fn refused_in_turn(policy: &str, is_listed_before: bool) -> Option<String> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let gw = before(directory.path(), Settings::default()).await;
+    let _open = slow(&gw).await;
+    until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
+    put_in_force(&gw, policy);
+    if is_listed_before {
+        Caller::of(&gw).ask("tools/list", json!({})).await;
+    }
+    let denied = Caller::of(&gw).call("read", json!({"n": 2})).await;
+    assert!(denied.body.contains("POLICY DENIED"), "{}", denied.body);
+    assert_eq!(handshakes(directory.path()), 1, "no further process");
+    let rows = gw.rows().await;
+    let row = rows.iter().rev().find(|row| row.record.kind == Kind::Refused).expect("a row");
+    row.record.code.as_ref().map(|code| code.to_string())
+}
+
+#[tokio::test]
+async fn what_the_policy_denies_by_its_arguments_waits_for_no_turn_and_starts_no_process() {
+    const REQUIRE: &str = r#"{"require":[{"conditions":[{"path":"args.n","op":"lte","value":1}]}]}"#;
+    let by_name = format!(r#"{{"version":"1","default":"allow","tools":{{"read":{REQUIRE}}}}}"#);
+    let by_category =
+        format!(r#"{{"version":"1","default":"allow","categories":{{"read":{REQUIRE},"unknown":{REQUIRE}}}}}"#);
+    for (policy, is_listed_before) in [(&by_name, false), (&by_name, true), (&by_category, true)] {
+        let code = refused_in_turn(policy, is_listed_before).await;
+        assert_eq!(code.as_deref(), Some("require"), "{policy} {is_listed_before}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_a_turn_is_counted_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let gw = before(directory.path(), Settings::default()).await;
+    let limit = r#"{"limits":[{"counter":"c","window":"day","max":2}]}"#;
+    put_in_force(&gw, &format!(r#"{{"version":"1","default":"deny","tools":{{"read":{limit}}}}}"#));
+    for n in 1..=2 {
+        assert_eq!(Caller::of(&gw).call("read", json!({"n": n})).await.text(), format!(r#"{{"n": {n}}}"#));
+    }
+    let refused = Caller::of(&gw).call("read", json!({"n": 3})).await;
+    assert!(refused.text().contains("limit `c`: 2 per day"), "{}", refused.body);
+}
+
+#[tokio::test]
+async fn where_the_session_for_a_turn_cannot_be_opened_it_is_said_that_the_handshake_failed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mark = directory.path().join("refuses");
+    let script = format!("if [ -e {} ]; then read line; exit 3; fi; {}", mark.display(), script(directory.path()));
+    let gw = TestGateway::builder().policy(ALL).start_child(&script).await;
+    let _open = slow(&gw).await;
+    until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
+    std::fs::write(&mark, "").expect("written");
+    let refused = Caller::of(&gw).call("read", json!({})).await;
+    assert!(refused.text().contains("[UPSTREAM] the handshake with the server failed: "), "{}", refused.body);
+    assert!(refused.text().contains("; nothing else was sent"), "{}", refused.body);
+}
+
 #[tokio::test]
 async fn of_a_caller_that_leaves_before_its_turn_it_is_written_that_nothing_was_sent() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -18,6 +18,8 @@ mod eras;
 mod errors_without_id;
 mod fidelity;
 mod forgotten;
+mod introduced;
+mod let_go;
 mod limits;
 mod listen;
 mod listened;

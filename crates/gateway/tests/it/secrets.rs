@@ -4,6 +4,8 @@
 use gatelodge_testkit::{FakeUpstream, Hit, Script, TestGateway, event_response, json_response, tool};
 use serde_json::json;
 
+use super::rows_kit::Log;
+
 const SECRET: &str = "sk-live-Zq8/x+9_marked";
 const POLICY: &str = r#"{"version":"1","default":"allow"}"#;
 
@@ -96,4 +98,17 @@ async fn a_callers_credentials_stop_at_the_gate() {
         assert!(!all.contains("marked") && !all.contains("glt_") && !all.contains("trailers"), "{all}");
     }
     assert_eq!(upstream.calls()[0].header("x-api-key"), Some("key-1234567"), "ours is the only one");
+}
+
+#[tokio::test]
+async fn names_that_look_alike_are_logged_without_our_secret() {
+    let (log, _noted) = Log::begin();
+    let names = ["pay", "PAY"].map(|name| format!("{name}-{SECRET}"));
+    let upstream = FakeUpstream::start(json!(names.map(|name| tool(&name))), |_| None).await;
+    let gw = TestGateway::builder().policy(POLICY).secret("authorization", SECRET, SECRET).start(&upstream).await;
+    gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
+    let told = log.text();
+    let words = told.lines().find(|line| line.contains("has tools whose names look alike")).unwrap_or_default();
+    assert!(words.contains("PAY-***"), "{told}");
+    assert!(!words.contains(SECRET), "{words}");
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use gatelodge_policy::{Code, Decision, Reason, Terms, decide};
+use gatelodge_policy::{Code, Decision, Definition, Reason, Subject, Terms, decide};
 use gatelodge_store::Mode;
 
 use crate::Gateway;
 use crate::call::{Facts, Refusal, Trail};
 use crate::http::line::Line;
-use crate::methods::offer::offer_for;
+use crate::methods::offer::{offer_for, settled};
 use crate::upstream::{Offer, SendError};
 use crate::visit::Visit;
 
@@ -25,15 +25,31 @@ pub(super) fn hidden(visit: &Visit, facts: &Facts<'_>, trail: &Trail) -> Option<
     }
 }
 
-/// Why a call is refused whatever its server says: what the policy does not show, and of resources and prompts, whose
-/// definitions it does not go by, all that it denies.
+/// Why a call is refused, as far as that can be said without asking its server. Nothing is taken for it.
 pub(super) fn denied_anyway(visit: &Visit, facts: &Facts<'_>, trail: &Trail) -> Option<Reason> {
-    if facts.tool().is_some() {
-        return hidden(visit, facts, trail);
-    }
-    match judged(visit, facts, None, trail) {
+    let offer = facts.tool().and_then(|name| settled(visit, name).filter(|offer| offer.tool(name).is_some()));
+    let decision = match (facts.tool(), &offer) {
+        // The policy does not go by definitions of resources and prompts.
+        (None, _) | (_, Some(_)) => judged(visit, facts, offer.as_deref(), trail),
+        (Some(_), None) => judged_as_accepted(visit, facts, trail)?,
+    };
+    match decision {
         Decision::Deny(reason) if visit.door.mode == Mode::Enforce => Some(reason),
         _ => None,
+    }
+}
+
+/// What the policy says of a tool as if it were the one that was accepted; none where it goes by more than that.
+fn judged_as_accepted(visit: &Visit, facts: &Facts<'_>, trail: &Trail) -> Option<Decision> {
+    let Some(policy) = &visit.door.policy else { return Some(Decision::Deny(Reason::no_policy())) };
+    let mut call = facts.call(visit, None);
+    if let Subject::Tool(tool) = &mut call.subject {
+        tool.definition = Definition::Accepted;
+    }
+    match decide(&policy.policy, &call, trail.at()) {
+        _ if policy.policy.goes_by_category() => None,
+        Decision::Deny(Reason { code: Code::InvalidArguments, .. }) => None,
+        decision => Some(decision),
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
 use super::filter::Filter;
-use super::{End, Listener, unwanted};
+use super::{End, Listener, unwanted, uris};
 use crate::Gateway;
 use crate::http::line::Line;
 use crate::lists::{Lists, SUBSCRIPTION};
@@ -78,24 +78,21 @@ pub(super) async fn listen(
         () = gw.stopping() => return Ok(End::Over),
     }
     let mut openings = session.openings();
-    let is_told = |heard: &&MayHear| filter.uris.iter().any(|uri| uri == heard.uri());
-    let heard: Vec<&MayHear> = named.iter().filter(is_told).collect();
-    heard.iter().for_each(|heard| session.hub.watch(heard.uri()));
-    let begun = tokio::select! {
-        () = settle(gw, visit, session, &heard) => None,
-        () = unwanted(line, under_way) => Some(End::Unwanted),
-        () = gw.stopping() => Some(End::Over),
-    };
-    if let Some(end) = begun {
-        leave(gw, visit, session, &heard).await;
-        return Ok(end);
+    let is_told = |heard: &MayHear| filter.uris.iter().any(|uri| uri == heard.uri());
+    let uris = uris(&named);
+    let heard: Arc<[MayHear]> = named.into_iter().filter(is_told).collect();
+    let _watching = Watching::begin(gw, visit, session, &heard);
+    tokio::select! {
+        () = settle(gw, visit, session, &heard) => {}
+        () = unwanted(line, under_way) => return Ok(End::Unwanted),
+        () = gw.stopping() => return Ok(End::Over),
     }
     line.send(&filter.told(request.id())).await;
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut look = tokio::time::interval(LOOK);
-    let mut listener = Listener::new(visit, &named, Some(filter.lists));
-    let end = loop {
+    let mut listener = Listener::new(visit, uris, Some(filter.lists));
+    loop {
         tokio::select! {
             message = messages.recv() => match message {
                 Ok(message) => {
@@ -105,35 +102,49 @@ pub(super) async fn listen(
                 }
                 // It reads too slowly; what it missed, the next list tells.
                 Err(RecvError::Lagged(_)) => gw.metrics.dropped(),
-                Err(RecvError::Closed) => break End::Over,
+                Err(RecvError::Closed) => return Ok(End::Over),
             },
             _ = keep_alive.tick() => line.keep_alive().await,
             _ = look.tick() => {
                 if !listener.look(gw, request, line).await {
-                    break End::Over;
+                    return Ok(End::Over);
                 }
                 gw.follow_hub_of(&listener.visit, session);
                 // A server that had forgotten the session has forgotten what was to be heard of, too.
                 if std::mem::replace(&mut openings, session.openings()) != openings {
-                    settle(gw, &listener.visit, session, &heard).await;
+                    gw.settle_apart(&listener.visit, session, &heard);
                 }
             }
-            () = unwanted(line, under_way) => break End::Unwanted,
-            () = gw.stopping() => break End::Over,
+            () = unwanted(line, under_way) => return Ok(End::Unwanted),
+            () = gw.stopping() => return Ok(End::Over),
         }
-    };
-    leave(gw, visit, session, &heard).await;
-    Ok(end)
+    }
 }
 
-/// Notes that one less listens.
-async fn leave(gw: &Gateway, visit: &Visit, session: &Session, heard: &[&MayHear]) {
-    heard.iter().for_each(|heard| session.hub.unwatch(heard.uri()));
-    settle(gw, visit, session, heard).await;
+/// One who listens for some resources, until this is dropped.
+struct Watching<'a> {
+    gw: &'a Gateway,
+    visit: &'a Visit,
+    session: &'a Arc<Session>,
+    heard: &'a Arc<[MayHear]>,
+}
+
+impl<'a> Watching<'a> {
+    fn begin(gw: &'a Gateway, visit: &'a Visit, session: &'a Arc<Session>, heard: &'a Arc<[MayHear]>) -> Self {
+        heard.iter().for_each(|heard| session.hub.watch(heard.uri()));
+        Self { gw, visit, session, heard }
+    }
+}
+
+impl Drop for Watching<'_> {
+    fn drop(&mut self) {
+        self.heard.iter().for_each(|heard| self.session.hub.unwatch(heard.uri()));
+        self.gw.settle_apart(self.visit, self.session, self.heard);
+    }
 }
 
 /// Asks the upstream to tell of just those resources that somebody listens for. One that hangs is not asked for each.
-async fn settle(gw: &Gateway, visit: &Visit, session: &Session, heard: &[&MayHear]) {
+async fn settle(gw: &Gateway, visit: &Visit, session: &Session, heard: &[MayHear]) {
     let settling = async {
         for heard in heard {
             let asked = session.hub.asked(heard.uri());
@@ -150,6 +161,18 @@ async fn settle(gw: &Gateway, visit: &Visit, session: &Session, heard: &[&MayHea
 }
 
 impl Gateway {
+    /// The same, and nobody waits for it: a server that hangs keeps no client from hearing, or from leaving.
+    fn settle_apart(&self, visit: &Visit, session: &Arc<Session>, heard: &Arc<[MayHear]>) {
+        let Some(gw) = self.own().filter(|_| !heard.is_empty()) else { return };
+        let (task, visit, session, heard) = (Arc::clone(&gw), visit.clone(), Arc::clone(session), Arc::clone(heard));
+        gw.spawn(async move {
+            tokio::select! {
+                () = settle(&task, &visit, &session, &heard) => {}
+                () = task.stopping() => {}
+            }
+        });
+    }
+
     /// Has somebody follow the upstream's stream of a session, if nobody does.
     fn follow_hub_of(&self, visit: &Visit, session: &Arc<Session>) {
         if let Some(goes_on) = session.hub.begin_following() {

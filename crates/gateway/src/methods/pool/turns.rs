@@ -50,9 +50,9 @@ impl Row {
         &self.first
     }
 
-    /// Waits for a session to itself, and opens the way to one more where none is soon free. Beyond the bound, calls that
-    /// should give way are told so by `make_room`. None if it takes too long.
-    pub async fn turn(self: &Arc<Self>, patience: Duration, make_room: impl Fn()) -> Option<Turn> {
+    /// Waits for a session to itself, and opens the way to one more where none is soon free. Beyond the bound, one call
+    /// that should give way is told so by `make_room`, as soon as there is one. None if it takes too long.
+    pub async fn turn(self: &Arc<Self>, patience: Duration, make_room: impl Fn() -> bool) -> Option<Turn> {
         if let Ok(turn) = tokio::time::timeout(SOON, self.free()).await {
             return turn;
         }
@@ -62,11 +62,13 @@ impl Row {
         let waiting = async {
             let mut free = std::pin::pin!(self.free());
             let mut look = tokio::time::interval(LOOK);
+            // Its server is told first, which may take longer than until the next look.
+            let mut gives_way = false;
             loop {
                 tokio::select! {
                     biased;
                     turn = &mut free => return turn,
-                    _ = look.tick() => make_room(),
+                    _ = look.tick(), if !gives_way => gives_way = make_room(),
                 }
             }
         };
@@ -153,12 +155,16 @@ impl Drop for Turn {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::sync::Notify;
+
     use super::*;
 
     #[tokio::test]
     async fn the_first_place_is_taken_first_and_others_are_given_up_when_nobody_uses_them() {
         let row = Arc::new(Row::default());
-        let turn = async || row.turn(Duration::from_secs(9), || ()).await;
+        let turn = async || row.turn(Duration::from_secs(9), || false).await;
         let first = turn().await.expect("a turn");
         let second = turn().await.expect("a turn");
         assert!(first.is_first() && !second.is_first() && row.is_more_than_first());
@@ -170,5 +176,27 @@ mod tests {
         assert_eq!(row.places().count, 1);
         drop(again);
         assert!(!row.is_more_than_first() && turn().await.expect("a turn").is_first());
+    }
+
+    #[tokio::test]
+    async fn for_one_that_waits_one_gives_way_and_it_is_looked_for_it_until_there_is_one() {
+        let places = Mutex::new(Places { free: Vec::new(), count: MOST });
+        let row = Arc::new(Row { first: Slot::default(), places, turns: Semaphore::new(0) });
+        let (looks, gives_way) = (AtomicUsize::new(0), Notify::new());
+        let waiting = row.turn(Duration::from_secs(9), || {
+            let is_third = looks.fetch_add(1, Ordering::Relaxed) == 2;
+            if is_third {
+                gives_way.notify_one();
+            }
+            is_third
+        });
+        let giving_way = async {
+            gives_way.notified().await;
+            // It takes its time.
+            tokio::time::sleep(LOOK * 3).await;
+            drop(Turn { row: Arc::clone(&row), slot: Slot::default() });
+        };
+        assert!(tokio::join!(waiting, giving_way).0.is_some());
+        assert_eq!(looks.into_inner(), 3, "the third call that was looked at gave way, and no other");
     }
 }
