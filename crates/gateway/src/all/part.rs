@@ -58,6 +58,7 @@ pub(super) fn open(gw: &Gateway, session: &Session) -> Vec<(ServerName, Arc<Sess
 async fn opened(gw: &Gateway, session: &Session, visit: &Visit) -> Result<Arc<Session>, Refusal> {
     let room = initialize::place(gw, visit, session.handshake().len()).await?;
     let (Shaken { link, revision, welcome }, is_far_stateless) = greeted(gw, session, visit).await?;
+    visit.grant.last_words.keep(&visit.upstream, &welcome, is_far_stateless);
     let opening = Opening {
         grant: visit.grant.config.id.clone(),
         server: Some(visit.upstream.name().clone()),
