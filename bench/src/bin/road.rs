@@ -5,8 +5,12 @@
 mod caller;
 #[path = "road/case.rs"]
 mod case;
+#[path = "road/disk.rs"]
+mod disk;
 #[path = "road/floor.rs"]
 mod floor;
+#[path = "road/lines.rs"]
+mod lines;
 #[path = "road/load.rs"]
 mod load;
 #[path = "road/plan.rs"]
@@ -141,8 +145,10 @@ fn measure(runtime: &Runtime, options: &Options, case: &Case) -> Measured {
     let first = targets.iter().map(|target| turn(target, load).calls_per_second());
     let least = first.fold(f64::MAX, f64::min);
     load.rate = case.is_open.then_some(least / 2.0);
-    for _ in 0..options.rounds {
+    let mut round = 0;
+    while round < options.rounds || rows.iter().any(|row| row.calls() < case.calls) {
         targets.iter().zip(&mut rows).for_each(|(target, row)| row.push(turn(target, load)));
+        round += 1;
     }
     Measured::of(case, rows)
 }
@@ -156,11 +162,15 @@ fn start(runtime: &Runtime, options: &Options, case: &Case, upstream: &Target, f
             Who::Direct => targets.push(target::direct(upstream, &path)),
             Who::Floor => targets.push(target::floor(upstream, &path)),
             Who::Nginx => targets.extend(target::nginx(upstream, &path, folder)),
-            Who::Gateway(name, plan) => {
+            Who::Disk => targets.push(target::disk(folder)),
+            Who::Process => targets.push(target::process()),
+            Who::Wrap(name) => targets.push(target::wrap(name, folder)),
+            Who::Gateway(name, plan) | Who::Alone(name, plan) => {
                 let own = (*name, target::own_program());
                 let before = options.against.clone().map(|program| ("before", program));
                 for (name, program) in [own].into_iter().chain(before) {
-                    let target = target::gateway(name, &program, plan, (upstream, &path), folder);
+                    let mut target = target::gateway(name, &program, plan, (upstream, &path), folder);
+                    target.is_alone = matches!(who, Who::Alone(..));
                     runtime.block_on(open_sessions(&target, case, plan.sessions));
                     targets.push(target);
                 }

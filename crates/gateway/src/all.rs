@@ -4,6 +4,7 @@
 //! all goes that road once for each, beside one another, and nobody waits for a server that does not answer.
 
 mod each;
+mod last_words;
 pub(crate) mod late;
 mod list;
 mod listen;
@@ -27,6 +28,8 @@ use crate::now::Now;
 use crate::trace::Trace;
 use crate::upstream::Upstream;
 use crate::visit::{Side, Visit};
+
+pub(crate) use last_words::LastWords;
 
 /// How long all wait for one. The rest of a second is for putting together what came.
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -102,14 +102,27 @@ impl Gateway {
     }
 }
 
-/// The next line; none at the end. One that is too long ends the reading: nothing can be said of what follows.
+/// The next line; none at the end. Of one that is too long there is just enough to be refused for that.
 async fn next_line(input: &mut (impl AsyncBufReadExt + Unpin), max: usize) -> std::io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
-    let read = input.take(max as u64 + 1).read_until(b'\n', &mut line).await?;
-    match read {
-        0 => Ok(None),
-        _ if line.len() > max => Err(std::io::Error::other(format!("a message has more than {max} bytes"))),
-        _ => Ok(Some(line)),
+    let read = (&mut *input).take(max as u64 + 1).read_until(b'\n', &mut line).await?;
+    if line.last() == Some(&b'\n') {
+        line.pop();
+    } else if line.len() > max {
+        pass_over(input).await?;
+    }
+    Ok((read > 0).then_some(line))
+}
+
+/// Reads to the end of a line, and keeps nothing of it.
+async fn pass_over(input: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Result<()> {
+    loop {
+        let bytes = input.fill_buf().await?;
+        let (length, end) = (bytes.len(), bytes.iter().position(|byte| *byte == b'\n'));
+        input.consume(end.map_or(length, |end| end + 1));
+        if end.is_some() || length == 0 {
+            return Ok(());
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use gatelodge_store::{GrantId, Mode, PolicyName, PolicyVersion, ServerName, Toke
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
+use crate::all::LastWords;
 use crate::upstream::{Upstream, UpstreamConfig};
 
 /// A policy, compiled, with the name and version that logs give.
@@ -72,12 +73,14 @@ pub struct GrantConfig {
 pub struct LiveGrant {
     /// What was configured.
     pub config: GrantConfig,
-    /// Bounds its requests in flight; the same one for as long as the grant lives. So do the two below.
+    /// Bounds its requests in flight; the same one for as long as the grant lives. So are those below.
     pub(crate) in_flight: Arc<Semaphore>,
     /// Bounds its open streams.
     pub(crate) streams: Arc<Semaphore>,
     /// Bounds its sessions.
     pub(crate) sessions: Arc<Semaphore>,
+    /// What its servers last said of themselves.
+    pub(crate) last_words: Arc<LastWords>,
 }
 
 impl LiveGrant {
@@ -107,14 +110,23 @@ impl Live {
         let by_id: HashMap<&GrantId, &Arc<LiveGrant>> =
             self.grants.values().map(|grant| (&grant.config.id, grant)).collect();
         let grant = |config: GrantConfig| {
-            let (in_flight, streams, sessions) = match by_id.get(&config.id) {
-                Some(old) => (Arc::clone(&old.in_flight), Arc::clone(&old.streams), Arc::clone(&old.sessions)),
-                None => {
-                    let room = |count| Arc::new(Semaphore::new(count));
-                    (room(bounds.per_grant), room(bounds.per_grant), room(bounds.sessions_per_grant))
-                }
-            };
-            Arc::new(LiveGrant { config, in_flight, streams, sessions })
+            let room = |count| Arc::new(Semaphore::new(count));
+            Arc::new(match by_id.get(&config.id) {
+                Some(old) => LiveGrant {
+                    config,
+                    in_flight: Arc::clone(&old.in_flight),
+                    streams: Arc::clone(&old.streams),
+                    sessions: Arc::clone(&old.sessions),
+                    last_words: Arc::clone(&old.last_words),
+                },
+                None => LiveGrant {
+                    config,
+                    in_flight: room(bounds.per_grant),
+                    streams: room(bounds.per_grant),
+                    sessions: room(bounds.sessions_per_grant),
+                    last_words: Arc::default(),
+                },
+            })
         };
         Self {
             servers: servers.into_iter().map(|config| (config.name.clone(), upstream(config))).collect(),

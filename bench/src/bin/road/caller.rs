@@ -23,8 +23,11 @@ pub enum Talk {
     Events,
     /// A small call to one of many servers under one address.
     Together,
+    /// A small call over standard streams.
+    Lines,
 }
 
+pub const HELLO: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
 const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"}},"#;
 
 impl Talk {
@@ -33,7 +36,7 @@ impl Talk {
         match self {
             Self::List(count) => format!("/tools/{count}"),
             Self::Events => "/events".to_owned(),
-            Self::Small | Self::Stateless | Self::Large | Self::Together => "/mcp".to_owned(),
+            Self::Small | Self::Stateless | Self::Large | Self::Together | Self::Lines => "/mcp".to_owned(),
         }
     }
 
@@ -106,8 +109,7 @@ impl Caller {
     }
 
     async fn shake_hands(&mut self) {
-        let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
-        let (head, answer) = self.send(hello).await;
+        let (head, answer) = self.send(HELLO).await;
         let session = head.lines().find_map(|line| {
             let (name, value) = line.split_once(": ")?;
             name.eq_ignore_ascii_case("mcp-session-id").then(|| value.to_owned())

@@ -12,6 +12,8 @@ pub struct Case {
     pub is_open: bool,
     pub who: Vec<Who>,
     pub bounds: Vec<Bound>,
+    /// Slices go on until a target has so many calls.
+    pub calls: usize,
     /// Whether it runs only when it is named: it takes long, or much of the disk.
     pub is_long: bool,
 }
@@ -23,17 +25,30 @@ pub enum Who {
     Floor,
     Nginx,
     Gateway(&'static str, Plan),
+    /// The same, asked by one connection, however many the others have.
+    Alone(&'static str, Plan),
+    /// The disk, asked to keep one page again and again.
+    Disk,
+    /// The upstream as a process of each caller's own.
+    Process,
+    /// The same behind `gatelodge wrap`.
+    Wrap(&'static str),
 }
 
 /// What is held against what.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Figure {
     Calls,
+    P50,
     P99,
     Cpu,
+    /// KiB before the first slice, beyond those of the other.
+    Idle,
+    /// Memory after the last slice, to that after the first.
+    Growth,
 }
 
-/// What a ratio may be: at most for CPU and time, at least for calls.
+/// What a ratio may be: at least for calls, at most for all else.
 #[derive(Clone, Copy)]
 pub struct Bound {
     pub figure: Figure,
@@ -47,7 +62,7 @@ const FLOOR: &str = "floor";
 
 fn usual(name: &'static str, talk: Talk, connections: usize) -> Case {
     let who = vec![Who::Direct, Who::Floor, Who::Nginx, Who::Gateway(GATEWAY, USUAL)];
-    Case { name, talk, connections, is_open: false, who, bounds: Vec::new(), is_long: false }
+    Case { name, talk, connections, is_open: false, who, bounds: Vec::new(), calls: 0, is_long: false }
 }
 
 fn bound(figure: Figure, bound: f64) -> Bound {
@@ -68,6 +83,44 @@ fn growth(name: &'static str, little: Plan, much: Plan) -> Case {
     Case { who, bounds, ..usual(name, Talk::Small, 16) }
 }
 
+/// The same for sessions that are open and idle, which may take so much memory.
+fn sessions(name: &'static str, count: usize, megabytes: f64) -> Case {
+    let mut case = growth(name, USUAL, Plan { sessions: count, ..USUAL });
+    case.bounds.push(Bound { figure: Figure::Idle, of: "much", to: "little", bound: kib(megabytes) });
+    case
+}
+
+/// A list that the policy lets through whole, so that all have the same bytes to send.
+fn listing(name: &'static str, tools: usize) -> Case {
+    let gateway = Who::Gateway(GATEWAY, Plan { rules: tools, ..USUAL });
+    Case { who: vec![Who::Direct, Who::Floor, Who::Nginx, gateway], ..usual(name, Talk::List(tools), 16) }
+}
+
+/// What is idle, and what is left of a million calls.
+fn million() -> Case {
+    let bounds = vec![
+        Bound { figure: Figure::Idle, of: GATEWAY, to: "", bound: kib(20.0) },
+        Bound { figure: Figure::Growth, of: GATEWAY, to: GATEWAY, bound: 1.05 },
+    ];
+    let who = vec![Who::Gateway(GATEWAY, USUAL)];
+    Case { who, bounds, calls: 1_000_000, ..usual("calls-1000000", Talk::Small, 16) }
+}
+
+fn kib(megabytes: f64) -> f64 {
+    megabytes * 1e6 / 1024.0
+}
+
+/// A gateway that answers nobody before the disk has the row.
+fn power() -> Case {
+    let plan = Plan { is_power: true, ..USUAL };
+    let bounds = vec![
+        Bound { figure: Figure::P50, of: "one", to: "disk", bound: 1.2 },
+        Bound { figure: Figure::Calls, of: "many", to: "one", bound: 10.0 },
+    ];
+    let who = vec![Who::Direct, Who::Disk, Who::Alone("one", plan), Who::Gateway("many", plan)];
+    Case { who, bounds, ..usual("power-64", Talk::Small, 64) }
+}
+
 /// All of them.
 pub fn cases() -> Vec<Case> {
     let with = |figure, at_most, case: Case| Case { bounds: vec![bound(figure, at_most)], ..case };
@@ -81,6 +134,7 @@ pub fn cases() -> Vec<Case> {
         usual("events-16", Talk::Events, 16),
         with(Figure::Cpu, 1.5, usual("large-16", Talk::Large, 16)),
         usual("list-20", Talk::List(20), 16),
+        with(Figure::Cpu, 2.0, listing("list-500", 500)),
         Case {
             who: vec![
                 Who::Direct,
@@ -92,9 +146,13 @@ pub fn cases() -> Vec<Case> {
         growth("grants-100", USUAL, Plan { grants: 100, ..USUAL }),
         growth("grants-10000", USUAL, Plan { grants: 10_000, ..USUAL }),
         growth("rules-1000", Plan { rules: 10, ..USUAL }, Plan { rules: 1_000, ..USUAL }),
-        growth("sessions-1000", USUAL, Plan { sessions: 1_000, ..USUAL }),
+        sessions("sessions-1000", 1_000, 10.0),
+        Case { is_long: true, ..sessions("sessions-10000", 10_000, 100.0) },
+        power(),
+        Case { who: vec![Who::Process, Who::Wrap(GATEWAY)], ..usual("wrap-1", Talk::Lines, 1) },
         Case { bounds: Vec::new(), ..growth("limits-1", Plan { limits: 0, ..USUAL }, USUAL) },
         Case { bounds: Vec::new(), ..growth("limits-5", Plan { limits: 0, ..USUAL }, Plan { limits: 5, ..USUAL }) },
         Case { is_long: true, ..growth("rows-10000000", USUAL, Plan { rows: 10_000_000, ..USUAL }) },
+        Case { is_long: true, ..million() },
     ]
 }

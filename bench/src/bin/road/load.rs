@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::caller::{Caller, Talk};
 use super::target::Target;
+use super::{disk, lines};
 
 /// What one target did in one slice.
 #[derive(Default)]
@@ -18,7 +19,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    fn of(mut times: Vec<u32>, time: Duration) -> Self {
+    pub fn of(mut times: Vec<u32>, time: Duration) -> Self {
         times.sort_unstable();
         Self { calls: times.len(), seconds: time.as_secs_f64(), cpu: 0, memory: 0, times }
     }
@@ -49,7 +50,16 @@ pub struct Load {
 }
 
 /// Fills one slice.
-pub async fn storm(target: &Target, load: Load) -> Slice {
+pub async fn storm(target: &Target, mut load: Load) -> Slice {
+    if target.is_alone {
+        load.connections = 1;
+    }
+    if let Some(file) = &target.disk {
+        return Slice::of(disk::kept(file, load.time), load.time);
+    }
+    if let Some(command) = &target.command {
+        return lines::storm(command, load).await;
+    }
     let mut callers = Vec::with_capacity(load.connections);
     for _ in 0..load.connections {
         callers.push(Caller::open(target, load.talk).await);
@@ -109,6 +119,6 @@ async fn gathered(tasks: Vec<tokio::task::JoinHandle<Vec<u32>>>) -> Vec<u32> {
     times
 }
 
-fn microseconds(time: Duration) -> u32 {
+pub fn microseconds(time: Duration) -> u32 {
     u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }

@@ -63,7 +63,7 @@ impl Plan {
         Written { file, token: token.reveal().to_owned() }
     }
 
-    fn policy(&self) -> String {
+    pub fn policy(&self) -> String {
         let limits: Vec<String> =
             (0..self.limits).map(|at| format!(r#"{{"counter":"c{at}","window":"day","max":1000000000}}"#)).collect();
         let limits = limits.join(",");

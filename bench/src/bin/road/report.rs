@@ -39,6 +39,16 @@ impl Row {
         self.slices.push(slice);
     }
 
+    /// How many calls it has answered.
+    pub fn calls(&self) -> usize {
+        self.slices.iter().map(|slice| slice.calls).sum()
+    }
+
+    fn growth(&self) -> f64 {
+        let memory = |slice: Option<&Slice>| slice.map_or(0.0, |slice| slice.memory as f64);
+        memory(self.slices.last()) / memory(self.slices.first())
+    }
+
     fn median(&self, of: impl Fn(&Slice) -> f64) -> f64 {
         median(self.slices.iter().map(of).collect())
     }
@@ -48,7 +58,7 @@ impl Verdict {
     fn is_met(&self) -> bool {
         match self.bound.figure {
             Figure::Calls => self.ratio >= self.bound.bound,
-            Figure::P99 | Figure::Cpu => self.ratio <= self.bound.bound,
+            _ => self.ratio <= self.bound.bound,
         }
     }
 }
@@ -58,7 +68,16 @@ impl Measured {
         let spread = rows.iter().find(|row| row.name == "direct").map_or(0.0, |row| spread(&row.slices));
         let ratio = |bound: &Bound| {
             let find = |name: &str| rows.iter().find(|row| row.name == name);
-            let (of, to) = (find(bound.of)?, find(bound.to)?);
+            let of = find(bound.of)?;
+            let alone = match bound.figure {
+                Figure::Idle => Some(of.idle_kib as f64 - find(bound.to).map_or(0.0, |to| to.idle_kib as f64)),
+                Figure::Growth => Some(of.growth()),
+                _ => None,
+            };
+            if let Some(ratio) = alone {
+                return Some(Verdict { bound: *bound, ratio });
+            }
+            let to = find(bound.to)?;
             let pairs = of.slices.iter().zip(&to.slices);
             let ratios = pairs.map(|(of, to)| value(bound.figure, of) / value(bound.figure, to)).collect();
             Some(Verdict { bound: *bound, ratio: median(ratios) })
@@ -104,7 +123,8 @@ impl Measured {
             let Bound { figure, of, to, bound } = verdict.bound;
             let (word, which) = words(figure);
             let met = if verdict.is_met() { "met" } else { "MISSED" };
-            let _ = writeln!(out, "  {which} of {of} to {to}: {:.2} ({word} {bound:.2}: {met})", verdict.ratio);
+            let to = if to.is_empty() || to == of { String::new() } else { format!(" to {to}") };
+            let _ = writeln!(out, "  {which} of {of}{to}: {:.2} ({word} {bound:.2}: {met})", verdict.ratio);
         }
         out
     }
@@ -139,16 +159,21 @@ impl Measured {
 fn words(figure: Figure) -> (&'static str, &'static str) {
     match figure {
         Figure::Calls => ("at least", "calls per second"),
+        Figure::P50 => ("at most", "p50"),
         Figure::P99 => ("at most", "p99"),
         Figure::Cpu => ("at most", "CPU per call"),
+        Figure::Idle => ("at most", "KiB more"),
+        Figure::Growth => ("at most", "memory at the end to that of the first slice"),
     }
 }
 
 fn value(figure: Figure, slice: &Slice) -> f64 {
     match figure {
         Figure::Calls => slice.calls_per_second(),
+        Figure::P50 => slice.percentile(0.5),
         Figure::P99 => slice.percentile(0.99),
         Figure::Cpu => slice.cpu_per_call(),
+        Figure::Idle | Figure::Growth => slice.memory as f64,
     }
 }
 

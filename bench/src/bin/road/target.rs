@@ -6,15 +6,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::plan::Plan;
+use super::plan::{Plan, USUAL};
 
 /// What calls are sent to. Its processes end with it.
+#[derive(Default)]
 pub struct Target {
     pub name: String,
     pub port: u16,
     pub path: String,
     pub token: Option<String>,
     child: Option<Child>,
+    /// One connection asks, however many ask the others.
+    pub is_alone: bool,
+    /// What every caller starts for itself, where nothing listens.
+    pub command: Option<Vec<String>>,
+    /// Where pages are kept, for the disk.
+    pub disk: Option<PathBuf>,
 }
 
 impl Drop for Target {
@@ -42,14 +49,14 @@ impl Target {
     }
 }
 
-fn cpu_ticks(pid: u32) -> u64 {
+pub fn cpu_ticks(pid: u32) -> u64 {
     let Ok(text) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return 0 };
     let behind_name = text.rsplit(')').next().expect("a name");
     let fields: Vec<&str> = behind_name.split_whitespace().collect();
     fields[11].parse::<u64>().expect("user time") + fields[12].parse::<u64>().expect("system time")
 }
 
-fn resident_kib(pid: u32) -> u64 {
+pub fn resident_kib(pid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = text.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
     line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or_default()
@@ -87,19 +94,19 @@ fn ourselves() -> Command {
 pub fn upstream() -> Target {
     let port = free_port();
     let child = start(ourselves().args(["--upstream", &port.to_string()]), port);
-    Target { name: "upstream".to_owned(), port, path: String::new(), token: None, child: Some(child) }
+    Target { name: "upstream".to_owned(), port, child: Some(child), ..Target::default() }
 }
 
 /// The upstream itself.
 pub fn direct(upstream: &Target, path: &str) -> Target {
-    Target { name: "direct".to_owned(), port: upstream.port, path: path.to_owned(), token: None, child: None }
+    Target { name: "direct".to_owned(), port: upstream.port, path: path.to_owned(), ..Target::default() }
 }
 
 /// The least proxy that can be made of the same library.
 pub fn floor(upstream: &Target, path: &str) -> Target {
     let port = free_port();
     let child = start(ourselves().args(["--floor", &port.to_string(), &upstream.port.to_string()]), port);
-    Target { name: "floor".to_owned(), port, path: path.to_owned(), token: None, child: Some(child) }
+    Target { name: "floor".to_owned(), port, path: path.to_owned(), child: Some(child), ..Target::default() }
 }
 
 /// nginx as a plain proxy, where there is one.
@@ -120,7 +127,7 @@ pub fn nginx(upstream: &Target, path: &str, folder: &Path) -> Option<Target> {
     let file = folder.join("nginx.conf");
     fs::write(&file, text).expect("a file");
     let child = start(Command::new("nginx").arg("-c").arg(&file), port);
-    Some(Target { name: "nginx".to_owned(), port, path: path.to_owned(), token: None, child: Some(child) })
+    Some(Target { name: "nginx".to_owned(), port, path: path.to_owned(), child: Some(child), ..Target::default() })
 }
 
 /// Where the gateway's program is: beside this one.
@@ -138,5 +145,32 @@ pub fn gateway(name: &str, program: &Path, plan: &Plan, upstream: (&Target, &str
     assert!(program.exists(), "{} is not there; build it first: cargo build --release -p gatelodge", program.display());
     let child = start(Command::new(program).args(["serve", "--config"]).arg(&written.file), port);
     let path = if plan.servers == 1 { "/mcp/u0" } else { "/mcp" };
-    Target { name: name.to_owned(), port, path: path.to_owned(), token: Some(written.token), child: Some(child) }
+    let (path, token) = (path.to_owned(), Some(written.token));
+    Target { name: name.to_owned(), port, path, token, child: Some(child), ..Target::default() }
+}
+
+/// The disk that the gateways write to.
+pub fn disk(folder: &Path) -> Target {
+    Target { name: "disk".to_owned(), disk: Some(folder.join("disk")), ..Target::default() }
+}
+
+fn lines() -> Vec<String> {
+    vec![std::env::current_exe().expect("this program").display().to_string(), "--stdio-upstream".to_owned()]
+}
+
+/// The upstream at its standard streams.
+pub fn process() -> Target {
+    Target { name: "direct".to_owned(), command: Some(lines()), ..Target::default() }
+}
+
+/// The same behind `gatelodge wrap`.
+pub fn wrap(name: &str, folder: &Path) -> Target {
+    let policy = folder.join("policy.json");
+    fs::write(&policy, USUAL.policy()).expect("a file");
+    let (data, program) = (folder.join("data"), own_program());
+    let shown = |path: &Path| path.display().to_string();
+    let mut command = vec![shown(&program), "wrap".to_owned(), "--policy".to_owned(), shown(&policy)];
+    command.extend(["--name".to_owned(), "u0".to_owned(), "--data".to_owned(), shown(&data), "--".to_owned()]);
+    command.extend(lines());
+    Target { name: name.to_owned(), command: Some(command), ..Target::default() }
 }

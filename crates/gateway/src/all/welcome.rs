@@ -43,7 +43,11 @@ pub(super) async fn initialize(gw: &Arc<Gateway>, all: &All, request: &Request<'
         let session = Arc::clone(&session);
         async move { part::of(&gw, &session, &visit).await.ok().map(|part| (part.welcome.clone(), part.is_far_stateless())) }
     });
-    let words = Words::of(came.await.into_iter().map(|(visit, came)| (visit, came.ok().flatten())));
+    // Whoever does not answer in time has most likely not changed since it last did: many take longer to start.
+    let words = Words::of(came.await.into_iter().map(|(visit, came)| {
+        let came = came.ok().flatten().or_else(|| visit.grant.last_words.of(&visit.upstream));
+        (visit, came)
+    }));
     let result = format!(
         r#"{{"protocolVersion":"{}","capabilities":{},"serverInfo":{OURSELVES}{}}}"#,
         session.revision(),

@@ -11,10 +11,15 @@ use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::call::Room;
 
 const PIECE: usize = 256 << 10;
+/// How much is read of a message that is too large, so that its sender hears why it is refused.
+const MOST_PASSED_OVER: usize = 64 << 20;
+/// Who sends nothing for so long waits for the answer.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// What we answer with.
 #[derive(Debug)]
@@ -78,15 +83,43 @@ fn next_piece(text: &mut Option<Bytes>) -> Option<Bytes> {
 ///
 /// # Errors
 /// It is too large, too slow, or broken off; with the status and the words to answer.
-pub(crate) async fn read(body: Incoming, limit: usize, time: Duration) -> Result<Bytes, (StatusCode, String)> {
-    let too_large = || (StatusCode::PAYLOAD_TOO_LARGE, format!("the message has more than {limit} bytes"));
-    if body.size_hint().lower() > limit as u64 {
-        return Err(too_large());
-    }
-    match tokio::time::timeout(time, Limited::new(body, limit).collect()).await {
+pub(crate) async fn read(mut body: Incoming, limit: usize, time: Duration) -> Result<Bytes, (StatusCode, String)> {
+    let until = Instant::now() + time;
+    match tokio::time::timeout_at(until, collected(&mut body, limit)).await {
         Err(_) => Err((StatusCode::REQUEST_TIMEOUT, format!("the message did not come within {} s", time.as_secs()))),
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err((StatusCode::BAD_REQUEST, "the message broke off".to_owned())),
+        Ok(Read::Whole(bytes)) => Ok(bytes),
+        Ok(Read::TooLarge) => {
+            let _ = tokio::time::timeout_at(until, pass_over(body)).await;
+            Err((StatusCode::PAYLOAD_TOO_LARGE, format!("the message has more than {limit} bytes")))
+        }
+        Ok(Read::BrokenOff) => Err((StatusCode::BAD_REQUEST, "the message broke off".to_owned())),
+    }
+}
+
+enum Read {
+    Whole(Bytes),
+    TooLarge,
+    BrokenOff,
+}
+
+async fn collected(body: &mut Incoming, limit: usize) -> Read {
+    if body.size_hint().lower() > limit as u64 {
+        return Read::TooLarge;
+    }
+    match Limited::new(body, limit).collect().await {
+        Ok(body) => Read::Whole(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Read::TooLarge,
+        Err(_) => Read::BrokenOff,
+    }
+}
+
+/// Takes what is not wanted, and keeps nothing of it: many clients read no answer before they have sent everything.
+async fn pass_over(mut body: Incoming) {
+    let mut left = MOST_PASSED_OVER;
+    while let Ok(Some(Ok(frame))) = tokio::time::timeout(SILENCE, body.frame()).await {
+        match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
+            Some(less) => left = less,
+            None => return,
+        }
     }
 }

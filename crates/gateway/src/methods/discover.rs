@@ -64,8 +64,9 @@ async fn probed(gw: &Gateway, visit: &Visit) -> Result<Said, SendError> {
         Err(SendError::Status(400 | 404 | 405)) => Said::NotStateless,
         // A bad moment is no verdict; the next client asks again.
         Err(SendError::Status(_) | SendError::Gone(_)) => return Ok(Said::NotStateless),
-        // A process that is silent, or slow to start: asking again would cost every client as much.
-        Err(SendError::HandshakeTimeout(_)) if visit.upstream.is_child() => Said::NotStateless,
+        // One that leaves what it does not know unanswered, or is slow to start: asking again would cost every client as
+        // much. Where it opens no session either, that is forgotten.
+        Err(SendError::HandshakeTimeout(_)) => Said::NotStateless,
         Err(fault) => return Err(fault),
         Ok(said) => said,
     };

@@ -210,14 +210,26 @@ pub(crate) async fn answered(
 }
 
 /// What an upstream wants to know before it answers, where the client is asked by us; none for an answer.
-pub(crate) fn wanted(visit: &Visit, message: &Bytes, limits: &Limits) -> Option<String> {
+///
+/// # Errors
+/// It wants something and does not say what: sending the same again would only repeat the call.
+pub(crate) fn wanted(visit: &Visit, message: &Bytes, limits: &Limits) -> Result<Option<String>, SendError> {
     if visit.crossing() != Crossing::ToStateless {
-        return None;
+        return Ok(None);
     }
-    let result = result_text(message, limits).ok()??;
-    let document = read(&result, limits).ok()?;
-    let is_wanted = document.root().get("resultType").is_some_and(|kind| kind.is_str("input_required"));
-    is_wanted.then(|| visit.upstream.secrets().cut_json(document.text().to_owned()))
+    let Ok(Some(result)) = result_text(message, limits) else { return Ok(None) };
+    let Ok(document) = read(&result, limits) else { return Ok(None) };
+    let root = document.root();
+    if !root.get("resultType").is_some_and(|kind| kind.is_str("input_required")) {
+        return Ok(None);
+    }
+    let asks = root.get("inputRequests").is_some_and(|asked| asked.members().next().is_some());
+    let has_state = root.get("requestState").is_some_and(|state| state.kind() == Kind::String);
+    if !asks && !has_state {
+        let what = "the server wants something of the client and does not say what";
+        return Err(SendError::Unusable(what.to_owned()));
+    }
+    Ok(Some(visit.upstream.secrets().cut_json(document.text().to_owned())))
 }
 
 /// What an upstream with a session says of pages that the user has to visit before the call is repeated, as the result

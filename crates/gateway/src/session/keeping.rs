@@ -178,6 +178,8 @@ impl Gateway {
         lock(&self.keeping.gone).add(session.hash());
         self.sessions.remove(session.id());
         session.questions.forget();
+        // Who only listens learns in no other way that it must begin anew.
+        session.end_stream();
     }
 
     /// Notes which sessions are in use, and forgets those that are not any more.

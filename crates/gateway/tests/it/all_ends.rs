@@ -156,3 +156,26 @@ async fn a_call_is_cancelled_though_the_session_of_its_server_is_over() {
     gw.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}})).await;
     until("it is cancelled", || hung_up.load(Ordering::Acquire)).await;
 }
+
+#[tokio::test]
+async fn a_session_that_begins_while_a_server_starts_is_told_what_that_server_said_last() {
+    let desk = FakeUpstream::with_tools(&["read"]).await;
+    let late = FakeUpstream::start(json!([tool("think")]), |hit: &Hit| {
+        let result = json!({"protocolVersion": hit.message()["params"]["protocolVersion"],
+            "capabilities": {"tools": {}, "logging": {}}, "serverInfo": {"name": "late", "version": "1"},
+            "instructions": "think first"});
+        let text = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}).to_string();
+        let mut script = vec![Step::Pause(Duration::from_millis(1_000))];
+        script.extend(json_response("200 OK", "", &text));
+        (hit.method() == "initialize").then_some(script)
+    })
+    .await;
+    let gw = TestGateway::builder().policy(OPEN).at_all().and_server("late", &late.url(), OPEN).start(&desk).await;
+    let first = gw.initialize().await.message()["result"].clone();
+    assert_eq!(first["instructions"], Value::Null, "it has said nothing yet: {first}");
+    until("the server has answered", || late.hits().iter().any(|hit| hit.method() == "notifications/initialized"))
+        .await;
+    let second = gw.initialize().await.message()["result"].clone();
+    assert_eq!(second["instructions"], "# late\n\nthink first", "{second}");
+    assert!(second["capabilities"]["logging"].is_object(), "{second}");
+}

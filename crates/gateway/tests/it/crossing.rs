@@ -577,3 +577,42 @@ async fn what_a_server_without_sessions_asks_is_judged_when_it_asks_and_when_it_
     let done = Caller::of(&gw).ask("tools/call", brought(&asked, "q")).await;
     assert_eq!(done.message()["result"]["resultType"], "complete", "{}", done.body);
 }
+
+#[tokio::test]
+async fn a_server_that_wants_something_and_does_not_say_what_is_not_called_again() {
+    for result in [
+        r#"{"resultType":"input_required"}"#,
+        r#"{"resultType":"input_required","inputRequests":{}}"#,
+        r#"{"resultType":"input_required","inputRequests":[1,2]}"#,
+        r#"{"resultType":"input_required","requestState":7}"#,
+    ] {
+        let upstream = says(result.to_owned()).await;
+        let gw = TestGateway::with_policy(ALL, &upstream).await;
+        gw.initialize().await;
+        let refused = gw.call("ask", json!({})).await;
+        assert!(refused.body.contains("does not say what"), "{result}: {}", refused.body);
+        assert_eq!(upstream.calls().len(), 1, "{result}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_sends_its_call_anew_with_an_answer_pays_for_it_anew() {
+    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
+        "tools/call" if hit.message()["params"]["inputResponses"].is_null() => {
+            let wanted = json!({"q": {"method": "elicitation/create", "params": {"message": "code?"}}});
+            answered(hit, &json!({"resultType": "input_required", "inputRequests": wanted, "requestState": "s"}))
+        }
+        "tools/call" => answered(hit, &json!({"resultType": "complete", "content": []})),
+        _ => modern_answer(hit, &json!([tool("ask")]), &json!({"tools": {}})),
+    })
+    .await;
+    let thrice = r#"{"version":"1","default":"deny","tools":{"ask":{"rate_limit":"3/day"}},"client_requests":{"elicitation":"allow"}}"#;
+    let gw = TestGateway::with_policy(thrice, &upstream).await;
+    let asked = Caller::of(&gw).call("ask", json!({})).await.message()["result"].clone();
+    let done = Caller::of(&gw).ask("tools/call", brought(&asked, "q")).await;
+    assert_eq!(done.message()["result"]["resultType"], "complete", "{}", done.body);
+    let asked = Caller::of(&gw).call("ask", json!({})).await.message()["result"].clone();
+    let refused = Caller::of(&gw).ask("tools/call", brought(&asked, "q")).await;
+    assert_eq!(refused.message()["result"]["isError"], true, "the fourth: {}", refused.body);
+    assert_eq!(upstream.calls().len(), 3);
+}

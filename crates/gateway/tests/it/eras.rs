@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use gatelodge_gateway::Settings;
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -514,6 +515,42 @@ async fn a_session_before_a_server_that_has_some_of_its_own_by_now_begins_anew()
     assert_eq!(gw.send(&read).await.status, 404, "so the client begins anew");
     gw.initialize().await;
     assert_eq!(gw.send(&read).await.code(), -32002);
+}
+
+#[tokio::test]
+async fn who_only_listens_hears_that_its_session_rests_on_nothing_any_more() {
+    let (_, gw, is_modern) = before_changing(true).await;
+    gw.initialize().await;
+    let head = format!(
+        "GET /mcp/desk HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nAccept: text/event-stream\r\nMcp-Session-Id: {}\r\nConnection: close\r\n\r\n",
+        gw.token.reveal(),
+        gw.session()
+    );
+    let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    let mut first = [0; 12];
+    stream.read_exact(&mut first).await.expect("a stream");
+    is_modern.store(false, Ordering::Release);
+    let read = json!({"jsonrpc": "2.0", "id": 5, "method": "resources/read", "params": {"uri": "note://desk/none"}});
+    assert_eq!(gw.send(&read).await.code(), -32600);
+    let mut rest = Vec::new();
+    let ended = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut rest)).await;
+    assert!(ended.is_ok(), "the stream goes on: {}", String::from_utf8_lossy(&rest));
+}
+
+#[tokio::test]
+async fn a_server_that_leaves_unanswered_what_it_does_not_know_is_spoken_to_in_a_session() {
+    let upstream = FakeUpstream::start(json!([tool("read")]), |hit: &Hit| match hit.method().as_str() {
+        "server/discover" => Some(vec![Step::Pause(Duration::from_secs(60))]),
+        _ => legacy_server(hit),
+    })
+    .await;
+    let settings = Settings { connect_time: Duration::from_millis(250), ..Settings::default() };
+    let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
+    for _ in 0..2 {
+        assert_eq!(stateless(&gw, "tools/list", json!({})).await.status, 200);
+    }
+    assert_eq!((count(&upstream, "server/discover"), count(&upstream, "initialize")), (1, 1), "asked once for all");
 }
 
 #[tokio::test]

@@ -104,3 +104,28 @@ async fn t11_a_client_probes_shakes_hands_and_speaks_in_both_ways_on_one_line() 
         assert_eq!(revisions.iter().filter(|own| own.as_ref() == "2026-07-28").count(), 2, "{revisions:?}");
     }
 }
+
+#[tokio::test]
+async fn t10_a_line_that_is_too_long_is_refused_and_the_next_one_is_taken() {
+    let upstream = FakeUpstream::with_tools(&["read"]).await;
+    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let (mut client, input) = tokio::io::duplex(64 << 10);
+    let (output, mut answers) = tokio::io::duplex(64 << 10);
+    let (gateway, token) = (gw.gateway.clone(), gw.token.hash());
+    let name = "desk".parse().expect("a name");
+    let running = tokio::spawn(async move { gateway.run_lines(&token, &name, input, output).await });
+    let call = |id: &str, note: &str| alone(id, "tools/call", json!({"name": "read", "arguments": {"note": note}}));
+    let said = format!("{}\n{}\n", call("long", &"x".repeat(5 << 20)), call("short", "x"));
+    let writing = tokio::spawn(async move { client.write_all(said.as_bytes()).await });
+    let mut out = String::new();
+    let reading = tokio::time::timeout(Duration::from_secs(20), answers.read_to_string(&mut out)).await;
+    reading.expect("it ends with its input").expect("text");
+    running.await.expect("it ends").expect("in order");
+    writing.await.expect("a writer").expect("all of it is read");
+
+    let answers: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let refused = answers.iter().find(|answer| answer["error"].is_object()).expect("a refusal");
+    assert!(refused["error"]["message"].as_str().is_some_and(|why| why.contains("4194304 bytes")), "{refused}");
+    assert!(answers.iter().any(|answer| answer["id"] == "short" && answer["result"].is_object()), "{out}");
+    assert_eq!((answers.len(), upstream.calls().len()), (2, 1), "{out}");
+}

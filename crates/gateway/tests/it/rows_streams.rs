@@ -9,6 +9,7 @@ use gatelodge_testkit::{
     Answer, FakeUpstream, Hit, Script, SseCaller, Step, TestGateway, event_response, json_response, tool,
 };
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::rows_kit::{
@@ -204,6 +205,30 @@ async fn t10_a_request_beyond_the_configured_bound_is_413_on_every_transport() {
     assert_eq!(Caller::of(&gw).at_all().ask("tools/call", stateless).await.status, 413);
     assert_eq!(SseCaller::open(&gw).await.post(&filled(2_001)).await.status, 413);
     assert_eq!(upstream.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn t10_who_sends_everything_before_it_reads_hears_that_it_was_too_much() {
+    let upstream = FakeUpstream::with_tools(&["read"]).await;
+    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let body = "x".repeat(20 << 20);
+    let head = format!(
+        "POST /mcp/desk HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
+        Accept: */*\r\n",
+        gw.address,
+        gw.token.reveal(),
+    );
+    let sent = [
+        format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()),
+        format!("{head}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len()),
+    ];
+    for text in sent {
+        let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
+        stream.write_all(text.as_bytes()).await.expect("all of it is taken");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    }
 }
 
 /// Tells of progress as nobody should: to whom has not asked, under tokens of others, backwards, and behind the answer.

@@ -189,7 +189,7 @@ impl Journey<'_> {
             }
         };
         undeclared::check(gw, visit, request, &message)?;
-        if let Some(result) = input::wanted(visit, &message, &gw.settings.reply) {
+        if let Some(result) = input::wanted(visit, &message, &gw.settings.reply)? {
             return Ok(Carried::InputRequired { result });
         }
         if !input::may_all_be_asked(gw, visit, &message).await {

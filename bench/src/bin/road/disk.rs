@@ -1,0 +1,21 @@
+//! What the disk takes to keep one page: the least that a row costs which must outlive a loss of power.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::load::microseconds;
+
+/// Appends pages to a file for a time, each written through to the disk before the next.
+pub fn kept(file: &Path, time: Duration) -> Vec<u32> {
+    let mut file = File::options().create(true).append(true).open(file).expect("a file");
+    let (mut times, start) = (Vec::new(), Instant::now());
+    while start.elapsed() < time {
+        let since = Instant::now();
+        file.write_all(&[7; 4096]).expect("room");
+        file.sync_data().expect("a disk");
+        times.push(microseconds(since.elapsed()));
+    }
+    times
+}
