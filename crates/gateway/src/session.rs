@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use gatelodge_json::{Limits, read};
-use gatelodge_mcp::bridge::Retry;
+use gatelodge_mcp::bridge::{Retry, quoted};
 use gatelodge_mcp::{Declared, Id, Revision};
 use gatelodge_store::{GrantId, IdHash, ServerName, SessionRow};
 use http::HeaderValue;
@@ -144,7 +144,11 @@ impl Session {
             is_far_stateless: row.is_far_stateless,
             takes_log: true,
         };
-        Self::of_id(id, opening, row.watched)
+        let session = Self::of_id(id, opening, row.watched)?;
+        if let Some(level) = row.level {
+            session.want_log(&level);
+        }
+        Some(session)
     }
 
     fn of_id(id: &str, opening: Opening, watched: Vec<String>) -> Option<Self> {
@@ -198,6 +202,8 @@ impl Session {
             handshake: str::from_utf8(&self.handshake).unwrap_or_default().to_owned(),
             is_far_stateless: self.is_far_stateless(),
             watched: self.watched.row().1,
+            // It is said after the handshake, and kept then.
+            level: None,
             used_at,
         }
     }
@@ -367,10 +373,13 @@ impl Session {
         self.words.as_ref().is_some_and(|words| lock(&words.level).is_some())
     }
 
-    /// Notes the least severe log message that the client wants, as JSON.
-    pub fn set_level(&self, level: String) {
-        if let Some(words) = &self.words {
-            *lock(&words.level) = Some(level);
+    /// Notes the least severe log message that the client wants, wherever the session ends: for each request, for asking
+    /// again, or for those that are opened at single servers.
+    pub fn want_log(&self, level: &str) {
+        match (&self.words, &self.server) {
+            (Some(words), _) => *lock(&words.level) = Some(quoted(level)),
+            (None, Some(_)) => self.note_level(level),
+            (None, None) => self.parts.set_level(level),
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::{Message, Method, Notification, Response, read_message};
 use gatelodge_store::{Outcome, ServerName};
 use tokio::task::JoinSet;
@@ -110,7 +109,7 @@ async fn greeted(gw: &Gateway, session: &Session, visit: &Visit) -> Result<(Shak
 /// Tells a server which log messages the client wants.
 pub(super) async fn set_level(gw: &Gateway, visit: &Visit, part: &Session, level: &str) {
     if part.is_far_stateless() {
-        part.set_level(quoted(level));
+        part.want_log(level);
     } else if part.offers_member("logging") {
         let asking = pool::set_level(gw, visit, level);
         let _ = tokio::time::timeout(gw.settings.connect_time, asking).await;

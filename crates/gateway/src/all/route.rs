@@ -116,7 +116,7 @@ async fn level(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, mut trail: T
         line.finish(gatelodge_mcp::error(Some(request.id()), code, what, None).into()).await;
         return gw.write(trail.rejected(code, what)).await;
     };
-    session.parts.set_level(&level);
+    gw.keep_level(session, &level).await;
     let level: Arc<str> = level.as_ref().into();
     each::each(gw, all, |gw, visit| {
         let (part, level) = (session.parts.find(visit.upstream.name()), Arc::clone(&level));

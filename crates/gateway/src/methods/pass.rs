@@ -22,7 +22,7 @@ pub(crate) async fn request(gw: &Gateway, visit: &Visit, request: &Request<'_>, 
     match sent(gw, visit, request, &trail, &mut line).await {
         Ok((status, text, outcome, mut exchange)) => {
             if outcome == Outcome::Ok {
-                note_level(visit, request);
+                note_level(gw, visit, request).await;
             }
             line.finish_with(status, text).await;
             gw.write(trail.outcome(outcome, Some(exchange.status.as_u16()))).await;
@@ -33,11 +33,11 @@ pub(crate) async fn request(gw: &Gateway, visit: &Visit, request: &Request<'_>, 
 }
 
 /// Notes which log messages the client wants, for a server that forgets the session.
-fn note_level(visit: &Visit, request: &Request<'_>) {
+async fn note_level(gw: &Gateway, visit: &Visit, request: &Request<'_>) {
     let level = request.params().filter(|_| *request.method() == Method::SetLevel);
     let level = level.and_then(|params| params.get("level")?.as_str());
-    if let Some((session, level)) = visit.far_session().zip(level) {
-        session.note_level(&level);
+    if let Some((session, level)) = visit.session().zip(level) {
+        gw.keep_level(session, &level).await;
     }
 }
 
