@@ -14,7 +14,7 @@ use super::{Permit, Progress, Resumption};
 use crate::Gateway;
 use crate::http::line::Line;
 use crate::methods::discover::{ask_anew, doubt};
-use crate::methods::lost::{Sent, may_be_lost, opened_again};
+use crate::methods::lost::{Sent, may_be_forgotten, may_be_lost, opened_again};
 use crate::methods::{initialize, input, server};
 use crate::session::{UnderWay, cancelled};
 use crate::telemetry::ClientSpan;
@@ -110,7 +110,7 @@ async fn forwarded(
         Err(_) => StatusCode::default(),
     };
     match status {
-        StatusCode::NOT_FOUND if at.is_some() => {
+        StatusCode::NOT_FOUND if at.is_some() && may_be_forgotten(visit) => {
             Box::pin(initialize::again(gw, visit, at.map(|at| at.openings))).await;
             Box::pin(doubt(gw, visit)).await;
             return Err(SendError::Forgotten);
