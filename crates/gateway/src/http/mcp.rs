@@ -28,6 +28,10 @@ use crate::session::{ClientInfo, Session};
 use crate::trace::Trace;
 use crate::visit::{Modern, Side, Visit};
 
+/// What is said to whoever asks for a stream and does not take one, or comes from two places.
+pub(super) const ONLY_EVENTS: &str = "a GET must accept `text/event-stream`";
+pub(super) const TWO_PLACES: &str = "the request has more than one `Last-Event-ID` header";
+
 /// Answers one request.
 pub(crate) async fn serve(gw: &Arc<Gateway>, address: Arc<str>, request: Request<Incoming>) -> Response<Body> {
     let (head, incoming) = request.into_parts();
@@ -88,12 +92,13 @@ fn unauthorized(status: StatusCode, what: &str) -> Response<Body> {
 }
 
 async fn post(gw: &Arc<Gateway>, visit: Visit, headers: HeaderMap, incoming: Incoming) -> Response<Body> {
+    let away = |status, what: String| gw.turn_away(gw.trail_of(&visit, "POST"), status, what);
     if let Err((status, what)) = check_post(&headers) {
-        return reply::http_error(status, what);
+        return away(status, what.to_owned()).await;
     }
     let body = match body::read(incoming, gw.settings.request.bytes, gw.settings.body_time).await {
         Ok(body) => body,
-        Err((status, what)) => return reply::http_error(status, &what),
+        Err((status, what)) => return away(status, what).await,
     };
     tended(gw, |gw, line| async move { handle(&gw, visit, headers, body, line).await }).await
 }
@@ -239,24 +244,36 @@ async fn legacy_side(
     message: &Message<'_>,
     spoken: &[Revision],
 ) -> Result<Side, Misfit> {
-    let version = revision(headers, spoken)?;
     if let Message::Request(request) = message
         && *request.method() == Method::Initialize
     {
+        revision(headers, spoken)?;
         // A session that comes with a handshake is an old one.
         return whose.grant.may_begin(request, spoken).map(|()| Side::Legacy(None));
     }
-    let session = find_session(gw, whose, headers).await?;
+    let session = find_session(gw, whose, headers, spoken).await?;
     whose.grant.may_go_on(&session, spoken)?;
+    Ok(Side::Legacy(Some(session)))
+}
+
+/// The session that the head of a request names, whatever the verb, if it speaks as was agreed.
+pub(super) async fn find_session(
+    gw: &Gateway,
+    whose: Whose<'_>,
+    headers: &HeaderMap,
+    spoken: &[Revision],
+) -> Result<Arc<Session>, Misfit> {
+    let version = revision(headers, spoken)?;
+    let session = named_session(gw, whose, headers).await?;
     // Gemini sends no version after the handshake; what was agreed counts.
     if version.is_some_and(|version| version != session.revision()) {
         let message = format!("the session speaks {}", session.revision());
         return Err(Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, &message));
     }
-    Ok(Side::Legacy(Some(session)))
+    Ok(session)
 }
 
-pub(super) async fn find_session(gw: &Gateway, whose: Whose<'_>, headers: &HeaderMap) -> Result<Arc<Session>, Misfit> {
+async fn named_session(gw: &Gateway, whose: Whose<'_>, headers: &HeaderMap) -> Result<Arc<Session>, Misfit> {
     let mut values = headers.get_all(head::SESSION).iter();
     let (first, second) = (values.next(), values.next());
     let invalid = |what| Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, what);
@@ -302,8 +319,9 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
     if says_stateless(headers) {
         return reply::not_allowed("POST", "the stateless revision has no GET");
     }
+    let trail = gw.trail_of(&visit, "GET");
     if !accepts(headers, "text/event-stream") {
-        return reply::http_error(StatusCode::NOT_ACCEPTABLE, "a GET must accept `text/event-stream`");
+        return gw.turn_away(trail, StatusCode::NOT_ACCEPTABLE, ONLY_EVENTS.to_owned()).await;
     }
     // A client that names neither a session nor a revision has agreed on nothing yet: it begins with its stream.
     if !headers.contains_key(head::SESSION) && !headers.contains_key(head::PROTOCOL_VERSION) {
@@ -313,18 +331,17 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
         }
         return sse::open(gw, visit).await;
     }
-    let found = find_session(gw, Whose::of(&visit), headers).await;
-    match found.and_then(|session| visit.grant.may_go_on(&session, &visit.spoken(Era::Legacy)).map(|()| session)) {
-        Err(misfit) => reply::http_error(misfit.status, &misfit.message),
+    let spoken = visit.spoken(Era::Legacy);
+    let found = find_session(gw, Whose::of(&visit), headers, &spoken).await;
+    match found.and_then(|session| visit.grant.may_go_on(&session, &spoken).map(|()| session)) {
+        Err(misfit) => gw.turn_away(trail, misfit.status, misfit.message).await,
         Ok(session) => {
             visit.side = Side::Legacy(Some(session));
             let mut last = headers.get_all(head::LAST_EVENT).iter();
             match (last.next(), last.next()) {
                 (None, _) => stream::open(gw, visit, None).await,
                 (Some(last), None) => stream::resume(gw, visit, last.to_str().unwrap_or_default()).await,
-                (Some(_), Some(_)) => {
-                    reply::http_error(StatusCode::BAD_REQUEST, "the request has more than one `Last-Event-ID` header")
-                }
+                (Some(_), Some(_)) => gw.turn_away(trail, StatusCode::BAD_REQUEST, TWO_PLACES.to_owned()).await,
             }
         }
     }
@@ -334,8 +351,8 @@ async fn delete(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Res
     if says_stateless(headers) {
         return reply::not_allowed("POST", "the stateless revision has no DELETE");
     }
-    match find_session(gw, Whose::of(&visit), headers).await {
-        Err(misfit) => reply::http_error(misfit.status, &misfit.message),
+    match find_session(gw, Whose::of(&visit), headers, &visit.spoken(Era::Legacy)).await {
+        Err(misfit) => gw.turn_away(gw.trail_of(&visit, "DELETE"), misfit.status, misfit.message).await,
         Ok(session) => {
             gw.end_session(&session);
             visit.side = Side::Legacy(Some(session));
@@ -352,6 +369,20 @@ impl Gateway {
         let mut trail = Trail::of_visit(visit, self.new_call(), self.clock.now());
         trail.method(Method::Discover.name());
         self.write(trail.outcome(Outcome::Error, None)).await;
+    }
+
+    /// The trail of what is said by a head alone.
+    pub(super) fn trail_of(&self, visit: &Visit, verb: &str) -> Trail {
+        let mut trail = Trail::of_visit(visit, self.new_call(), self.clock.now());
+        trail.method(verb);
+        trail
+    }
+
+    /// Answers that a request is not taken, by its head or its size, and writes that down.
+    pub(super) async fn turn_away(&self, mut trail: Trail, status: StatusCode, what: String) -> Response<Body> {
+        self.metrics.refused("rejected");
+        self.write(trail.rejected(code::INVALID_REQUEST, &what)).await;
+        reply::http_error(status, &what)
     }
 
     /// Writes that a message was not taken. The text of it is not kept: it may be anything.
