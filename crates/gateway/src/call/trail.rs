@@ -172,6 +172,11 @@ impl Trail {
         record
     }
 
+    /// How a call ended that was sent, and with which nobody went on. Its intent is in rows of another trail.
+    pub fn given_up(&mut self) -> Record {
+        Record { kind: Kind::Outcome, ..self.outcome(Outcome::Cancelled, None) }
+    }
+
     /// Why a call whose intent was written got no answer.
     pub fn failed(&mut self, refusal: &Refusal, outcome: Outcome) -> Record {
         let mut record = self.outcome(outcome, None);

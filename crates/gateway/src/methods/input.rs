@@ -30,7 +30,7 @@ pub(crate) fn paused(
     links: u64,
     asked: &[Bytes],
     exchange: Exchange,
-    bond: Bond,
+    (bond, trail): (Bond, Trail),
 ) -> Option<Paused> {
     let Errand { gw, visit, call, .. } = errand;
     let mut questions = Vec::new();
@@ -49,6 +49,7 @@ pub(crate) fn paused(
         turn: visit.turn().cloned(),
         room: None,
         bond,
+        trail,
     })
 }
 
@@ -371,12 +372,13 @@ impl Gateway {
         }
     }
 
-    /// Ends a call that nobody goes on with. Nobody waits until its server has heard of it.
+    /// Ends a call that nobody goes on with, and writes that down. Nobody waits until its server has heard of it.
     pub(crate) fn cancel(&self, paused: Paused) {
         let Some(gw) = self.own() else { return };
         let task = Arc::clone(&gw);
         gw.spawn(async move {
-            let Paused { call, upstream, session, links, exchange, questions, turn, .. } = paused;
+            let Paused { call, upstream, session, links, exchange, questions, turn, mut trail, .. } = paused;
+            task.write(trail.given_up()).await;
             let link = exchange.link.clone();
             drop(exchange);
             if session.links() == links {

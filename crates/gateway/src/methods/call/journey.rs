@@ -10,7 +10,7 @@ use http::HeaderMap;
 use super::Carried;
 use crate::Gateway;
 use crate::call::{
-    Bond, Ended, Errand, Facts, Paused, Permit, Progress, Reserved, answer, forward, go_on, may_ask, status_of,
+    Bond, Ended, Errand, Facts, Paused, Permit, Progress, Reserved, Trail, answer, forward, go_on, may_ask, status_of,
     under_our_id,
 };
 use crate::http::line::Line;
@@ -157,8 +157,12 @@ impl Journey<'_> {
         asked: &[Bytes],
         exchange: Exchange,
     ) -> Result<Paused, SendError> {
-        let bond = Bond::of(self.visit, self.request, self.facts);
-        input::paused(errand, links, asked, exchange, bond).ok_or_else(unasked)
+        let Self { gw, visit, request, facts, .. } = self;
+        let mut trail = Trail::of_visit(visit, errand.call, gw.clock.now());
+        trail.request(request);
+        trail.about(visit, facts.target(), facts.arguments());
+        let bond = Bond::of(visit, request, facts);
+        input::paused(errand, links, asked, exchange, (bond, trail)).ok_or_else(unasked)
     }
 
     /// What is left to do when it has ended so.
