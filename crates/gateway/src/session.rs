@@ -37,7 +37,7 @@ use crate::lists::Lists;
 use crate::upstream::Link;
 
 pub(crate) use self::asked::AskedBy;
-pub(crate) use self::calls::{Calls, UnderWay, cancelled};
+pub(crate) use self::calls::{Calls, Entry, UnderWay, cancelled};
 pub(crate) use self::client::ClientInfo;
 pub(crate) use self::hub::Standing;
 pub(crate) use self::replay::{Place, STANDALONE, Streams};
@@ -81,7 +81,7 @@ pub(crate) struct Session {
     /// Those of the server, and the client's own.
     pub tasks: Tasks,
     /// The client's requests under way, by the ids it gave them: each is told when the client cancels.
-    under_way: Calls,
+    under_way: Arc<Calls>,
     /// What the upstream asked of the client.
     pub questions: Questions,
     /// The stream that the client holds open. Whoever opens another, or ends the session, tells this one to end; the
@@ -174,7 +174,7 @@ impl Session {
             openings: AtomicU64::new(0),
             links: AtomicU64::new(0),
             tasks: Tasks::default(),
-            under_way: Calls::default(),
+            under_way: Arc::default(),
             questions: Questions::default(),
             stream: Mutex::default(),
             hub: Arc::default(),
@@ -343,13 +343,18 @@ impl Session {
     }
 
     /// The client's requests that are under way.
-    pub fn calls(&self) -> &Calls {
+    pub fn calls(&self) -> &Arc<Calls> {
         &self.under_way
     }
 
     /// Finds a request of the client by the id it gave it.
     pub fn find(&self, id: &Id<'_>) -> Option<Arc<UnderWay>> {
         self.under_way.find(id)
+    }
+
+    /// Has a request of the client cancelled; false if there is none of this id.
+    pub fn cancel(&self, id: &Id<'_>) -> bool {
+        self.find(id).inspect(|under_way| under_way.cancelled.notify_one()).is_some()
     }
 
     /// Whether the upstream has declared a capability.

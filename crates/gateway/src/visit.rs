@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::live::{Door, LiveGrant};
 use crate::methods::pool::Turn;
-use crate::session::{Calls, ClientInfo, Session};
+use crate::session::{ClientInfo, Session};
 use crate::trace::{Hop, Trace};
 use crate::upstream::{Link, ModernHead, Offer, OfferedTool, Offers, Outgoing, Upstream};
 use gatelodge_mcp::bridge::to_session;
@@ -53,8 +53,6 @@ pub(crate) struct Modern {
     pub far: Option<Arc<Session>>,
     /// Kept while a call has that session to itself.
     pub turn: Option<Arc<Turn>>,
-    /// The requests under way of a client that can cancel them by their ids: at standard streams.
-    pub calls: Option<Arc<Calls>>,
 }
 
 /// Whether the upstream is spoken to in the era of the client.
@@ -110,14 +108,6 @@ impl Side {
 }
 
 impl Visit {
-    /// The client's requests under way, where it can name them.
-    pub fn calls(&self) -> Option<&Calls> {
-        match &self.side {
-            Side::Legacy(session) => session.as_ref().map(|session| session.calls()),
-            Side::Modern(modern) => modern.calls.as_deref(),
-        }
-    }
-
     /// The same by a session.
     pub fn in_session(&self, session: Arc<Session>) -> Self {
         Self { side: Side::Legacy(Some(session)), ..self.clone() }

@@ -124,7 +124,12 @@ pub(super) async fn one_way(gw: &Gateway, all: &All, message: &Message<'_>) {
         Message::Notification(said) if *said.method() == Method::Initialized => return,
         Message::Notification(said) if *said.method() == Method::Cancelled => {
             let id = said.reference().ok().flatten();
-            let parts = id.map(|id| session.parts.with_call(&id)).unwrap_or_default();
+            let parts = id.as_ref().map(|id| session.parts.with_call(id)).unwrap_or_default();
+            if parts.is_empty() && id.is_some_and(|id| session.cancel(&id)) {
+                let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
+                trail.method(said.method().name());
+                return gw.write(trail.outcome(Outcome::Ok, None)).await;
+            }
             parts.into_iter().map(|(server, part)| (server.to_string(), part, said.text().to_owned())).collect()
         }
         Message::Notification(said) => notified(open(gw, session), said),

@@ -21,11 +21,12 @@ use super::tended::tended;
 use super::{all, reply, sse};
 use crate::Gateway;
 use crate::all::All;
-use crate::call::{Trail, subject_of};
+use crate::call::{Refusal, Trail, subject_of};
 use crate::live::LiveGrant;
 use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream, tasks};
-use crate::session::{ClientInfo, Session};
+use crate::session::{ClientInfo, Session, cancelled};
 use crate::trace::Trace;
+use crate::upstream::SendError;
 use crate::visit::{Modern, Side, Visit};
 
 /// What is said to whoever asks for a stream and does not take one, or comes from two places.
@@ -113,7 +114,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
         }
     };
     visit.trace = Trace::of(&message, Some(&headers), &gw.telemetry);
-    match joined_side(gw, &visit, &headers, &message).await {
+    match side_of(gw, Whose::of(&visit), &headers, &message, |era| visit.spoken(era)).await {
         Ok(side) => visit.side = side,
         Err(Misfit { status, code, message: what, data }) => {
             let id = match &message {
@@ -130,7 +131,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
         line.of_session(session);
     }
     match &message {
-        Message::Request(request) => dispatch(gw, &visit, request, line).await,
+        Message::Request(request) => answer(gw, visit, request, line).await,
         Message::Notification(said) if said.method().is_gone_in(visit.era()) => {
             let trail = Trail::of_visit(&visit, gw.new_call(), gw.clock.now());
             gone::refuse(gw, visit.era(), None, said.method(), trail, line).await;
@@ -143,10 +144,50 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
     }
 }
 
+/// Answers a request, when its server is greeted where it wants a session of ours. Who cancels does not wait for that.
+pub(crate) async fn answer(gw: &Gateway, mut visit: Visit, request: &Asked<'_>, line: Line) {
+    if let Side::Modern(side) = &visit.side {
+        let told = line.cancelled();
+        let joining = Box::pin(pool::joined(gw, &visit, request, side.clone()));
+        let joined = tokio::select! {
+            biased;
+            () = cancelled(told.as_deref()) => Err(Refusal::Upstream(SendError::Left)),
+            joined = joining => joined,
+        };
+        match joined {
+            Ok(side) => visit.side = Side::Modern(side),
+            Err(refusal) => return Box::pin(ungreeted(gw, &visit, request, refusal.at_handshake(), line)).await,
+        }
+    }
+    dispatch(gw, &visit, request, line).await;
+}
+
+/// Ends a request to a server that cannot be greeted.
+async fn ungreeted(gw: &Gateway, visit: &Visit, request: &Asked<'_>, refusal: Refusal, line: Line) {
+    if is_judged(request.method())
+        && !is_about_tasks(request.method())
+        && let Ok(facts) = subject_of(request)
+    {
+        return call::unreachable(gw, visit, request, &facts, refusal, line).await;
+    }
+    let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
+    if matches!(refusal, Refusal::Upstream(SendError::Left)) {
+        line.hang_up();
+        return gw.write(trail.left()).await;
+    }
+    line.finish_with(StatusCode::BAD_GATEWAY, reply::fault(request.id(), trail.call(), &refusal)).await;
+    gw.refuse(&mut trail, &refusal).await;
+}
+
 // A call goes its way here; the rest is in boxes, so that a call need not have its size.
 pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, mut line: Line) {
     let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
     line.show_to(trail.answer());
+    if let Some(session) = visit.session() {
+        // Each page of a list is asked for under an id of its own.
+        let call = Some(trail.call()).filter(|_| !is_list(request.method()));
+        line.enter(session.calls(), request.id(), call);
+    }
     if request.method().is_gone_in(visit.era()) {
         return Box::pin(gone::refuse(gw, visit.era(), Some(request.id()), request.method(), trail, line)).await;
     }
@@ -170,9 +211,7 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, m
     initialize::reopen_if_over(gw, visit).await;
     match request.method() {
         Method::Initialize => Box::pin(initialize::initialize(gw, visit, request, trail, line)).await,
-        Method::ToolsList | Method::ResourcesList | Method::ResourceTemplatesList | Method::PromptsList => {
-            Box::pin(list::list(gw, visit, request, trail, line)).await;
-        }
+        method if is_list(method) => Box::pin(list::list(gw, visit, request, trail, line)).await,
         Method::Listen => Box::pin(listen::listen(gw, visit, request, trail, line)).await,
         _ => Box::pin(pass::request(gw, visit, request, trail, line)).await,
     }
@@ -181,6 +220,11 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, m
 /// Whether the policy speaks of a method. Sending one of the others takes that it passes under every policy.
 fn is_judged(method: &Method<'_>) -> bool {
     !is_always_allowed(method.name())
+}
+
+fn is_list(method: &Method<'_>) -> bool {
+    use Method::{PromptsList, ResourceTemplatesList, ResourcesList, TasksList, ToolsList};
+    matches!(method, ToolsList | ResourcesList | ResourceTemplatesList | PromptsList | TasksList)
 }
 
 fn is_about_tasks(method: &Method<'_>) -> bool {
@@ -198,21 +242,6 @@ pub(super) struct Whose<'a> {
 impl<'a> Whose<'a> {
     fn of(visit: &'a Visit) -> Self {
         Self { grant: &visit.grant, server: Some(visit.upstream.name()) }
-    }
-}
-
-/// How the client speaks, with a session of ours where the server wants one.
-async fn joined_side(gw: &Gateway, visit: &Visit, headers: &HeaderMap, message: &Message<'_>) -> Result<Side, Misfit> {
-    let side = side_of(gw, Whose::of(visit), headers, message, |era| visit.spoken(era)).await?;
-    match (side, message) {
-        (Side::Modern(side), Message::Request(request)) => {
-            let joined = Box::pin(pool::joined(gw, visit, request, side)).await;
-            joined.map(Side::Modern).map_err(|refusal| {
-                let what = refusal.at_handshake().message();
-                Misfit::new(StatusCode::BAD_GATEWAY, code::INTERNAL_ERROR, &what)
-            })
-        }
-        (side, _) => Ok(side),
     }
 }
 
@@ -301,7 +330,6 @@ fn modern_side(headers: &HeaderMap, message: &Message<'_>, spoken: &[Revision]) 
             params: None,
             far: None,
             turn: None,
-            calls: None,
         });
     };
     let revision = check_stateless(headers, request, spoken)?;
@@ -312,7 +340,7 @@ fn modern_side(headers: &HeaderMap, message: &Message<'_>, spoken: &[Revision]) 
     let (client, declared) =
         (ClientInfo::of(request.meta().client_info()), Declared::of(request.meta().client_capabilities()));
     let wants_log = request.meta().log_level().is_some();
-    Ok(Modern { revision, client, declared, wants_log, params, far: None, turn: None, calls: None })
+    Ok(Modern { revision, client, declared, wants_log, params, far: None, turn: None })
 }
 
 async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {

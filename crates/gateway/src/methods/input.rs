@@ -20,7 +20,7 @@ use crate::call::{
     Bond, Errand, MOST_AT_ONCE, Paused, Permit, Question, Refusal, Trail, attend, result_text, under_our_id,
 };
 use crate::http::line::Line;
-use crate::session::{AskedBy, Session, UnderWay};
+use crate::session::{AskedBy, Session};
 use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
 use crate::visit::{Crossing, Visit};
 
@@ -272,7 +272,6 @@ pub(crate) struct Answers {
 pub(crate) async fn ask_client(
     gw: &Gateway,
     visit: &Visit,
-    under_way: Option<&UnderWay>,
     result: &str,
     line: &mut Line,
 ) -> Result<Option<Answers>, SendError> {
@@ -285,7 +284,6 @@ pub(crate) async fn ask_client(
         call: gw.new_call(),
         // Nothing is heard of the server meanwhile.
         progress: None,
-        under_way,
         is_only_asking: false,
         is_callers: true,
         may_pause: false,
@@ -427,6 +425,14 @@ pub(crate) async fn hung_up(gw: &Gateway, visit: &Visit, call: CallId) {
     if let (Crossing::ToSession, Some(session)) = (visit.crossing(), visit.far_session()) {
         gw.tell_cancelled(&visit.upstream, session, call).await;
     }
+}
+
+/// Nobody waits any more for what was sent, though the client did not say so. Nor does anybody wait until an upstream with
+/// a session has heard of it.
+pub(crate) fn given_up(gw: &Gateway, visit: &Visit, call: CallId) {
+    let (Some(gw), Some(session)) = (gw.own(), visit.far_session().cloned()) else { return };
+    let (task, upstream) = (Arc::clone(&gw), Arc::clone(&visit.upstream));
+    gw.spawn(async move { task.tell_cancelled(&upstream, &session, call).await });
 }
 
 /// What is said to an upstream that need not go on with a call.

@@ -237,8 +237,8 @@ async fn fetch_pages(
             visit,
             call,
             progress: wanted.progress,
-            under_way: None,
-            is_only_asking: true,
+            // What is asked for before a call is no less the call's: it goes on where that would.
+            is_only_asking: wanted.is_callers,
             is_callers: wanted.is_callers,
             may_pause: false,
         };
@@ -246,7 +246,10 @@ async fn fetch_pages(
         // Of a list whose first page came, nobody says that nothing was sent.
         let sent = if pages.is_empty() { sent } else { sent.map_err(SendError::behind_a_call) };
         let (Ended::Answer(message), exchange) = sent? else {
-            return Err(SendError::Gone("the list was cancelled".to_owned()));
+            if let Some(session) = visit.far_session() {
+                gw.tell_cancelled(&visit.upstream, session, call).await;
+            }
+            return Err(SendError::Left);
         };
         let said = exchange.as_ref().map_or(StatusCode::OK, |exchange| exchange.status);
         drain(gw, exchange).await;

@@ -18,7 +18,7 @@ use crate::lists::{Lists, SUBSCRIPTION};
 use crate::methods::server::MayHear;
 use crate::methods::stream::{LOOK, follow};
 use crate::methods::subscribe::ask;
-use crate::session::{Session, UnderWay};
+use crate::session::Session;
 use crate::upstream::SendError;
 use crate::visit::Visit;
 
@@ -59,7 +59,7 @@ fn tagged(filter: &Filter, message: &Bytes, id: &Id<'_>) -> Option<String> {
 pub(super) async fn listen(
     gw: &Gateway,
     visit: &Visit,
-    (request, under_way): (&Request<'_>, Option<&UnderWay>),
+    request: &Request<'_>,
     named: Vec<MayHear>,
     line: &mut Line,
 ) -> Result<End, SendError> {
@@ -74,7 +74,7 @@ pub(super) async fn listen(
         stands = tokio::time::timeout(gw.settings.connect_time, session.hub.stands()) => {
             stands.map_err(|_| SendError::Unusable("the server's stream does not open".to_owned()))?;
         }
-        () = unwanted(line, under_way) => return Ok(End::Unwanted),
+        () = unwanted(line) => return Ok(End::Unwanted),
         () = gw.stopping() => return Ok(End::Over),
     }
     let mut openings = session.openings();
@@ -83,7 +83,7 @@ pub(super) async fn listen(
     heard.iter().for_each(|heard| session.hub.watch(heard.uri()));
     let begun = tokio::select! {
         () = settle(gw, visit, session, &heard) => None,
-        () = unwanted(line, under_way) => Some(End::Unwanted),
+        () = unwanted(line) => Some(End::Unwanted),
         () = gw.stopping() => Some(End::Over),
     };
     if let Some(end) = begun {
@@ -118,7 +118,7 @@ pub(super) async fn listen(
                     settle(gw, &listener.visit, session, &heard).await;
                 }
             }
-            () = unwanted(line, under_way) => break End::Unwanted,
+            () = unwanted(line) => break End::Unwanted,
             () = gw.stopping() => break End::Over,
         }
     };
