@@ -161,6 +161,14 @@ impl Visit {
         }
     }
 
+    /// Whether the server is a process, or speaks on one connection, and has a call there that it has not answered.
+    pub fn is_busy(&self) -> bool {
+        match self.far_session() {
+            Some(session) => session.link().is_awaited(),
+            None => self.upstream.is_awaited(),
+        }
+    }
+
     /// A tool of an offer. One whose arguments cannot be mirrored as its server wants it is none for whoever has to.
     pub fn tool<'o>(&self, offer: Option<&'o Offer>, name: &str) -> Option<&'o OfferedTool> {
         let is_stateless = self.era() == Era::Modern || self.crossing() == Crossing::ToStateless;

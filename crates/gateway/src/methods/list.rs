@@ -157,9 +157,21 @@ pub(crate) async fn accepted(gw: &Gateway, visit: &Visit) -> Vec<String> {
     listed.map(|tool| tool.text.clone()).collect()
 }
 
-/// Fetches all pages of a list. `make` writes the request for the page that a cursor begins. A list does nothing at the
-/// server, so one that meets a session which was forgotten is asked for once more, from its beginning.
+/// Fetches all pages of a list. `make` writes the request for the page that a cursor begins.
 pub(crate) async fn fetch(
+    gw: &Gateway,
+    visit: &Visit,
+    wanted: &Wanted<'_>,
+    line: &mut Line,
+    make: impl Fn(&Id<'_>, Option<&str>, Option<&TraceParent>) -> String,
+) -> Result<Pages, SendError> {
+    fetch_within(LIST_TIME.min(gw.settings.call_time), gw, visit, wanted, line, make).await
+}
+
+/// The same within a time. A list does nothing at the server, so one that meets a session which was forgotten is asked
+/// for once more, from its beginning.
+pub(crate) async fn fetch_within(
+    time: Duration,
     gw: &Gateway,
     visit: &Visit,
     wanted: &Wanted<'_>,
@@ -174,7 +186,6 @@ pub(crate) async fn fetch(
             fetched => fetched,
         }
     };
-    let time = LIST_TIME.min(gw.settings.call_time);
     tokio::time::timeout(time, fetching).await.unwrap_or(Err(SendError::Timeout))
 }
 

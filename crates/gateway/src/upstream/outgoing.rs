@@ -147,6 +147,15 @@ impl Link {
         }
     }
 
+    /// Whether all that is said shares a line, and somebody waits there for the answer to a call.
+    pub fn is_awaited(&self) -> bool {
+        match self {
+            Self::Child(child) => child.inbox().is_awaited(),
+            Self::Sse(connection) => connection.inbox().is_awaited(),
+            Self::None | Self::Unopened | Self::Http(_) => false,
+        }
+    }
+
     /// Whether it goes to the server as it is configured now.
     pub fn is_of(&self, upstream: &Upstream) -> bool {
         match self {
