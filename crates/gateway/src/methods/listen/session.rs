@@ -82,14 +82,18 @@ pub(super) async fn listen(
     let heard: Vec<&MayHear> = named.iter().filter(is_told).collect();
     heard.iter().for_each(|heard| session.hub.watch(heard.uri()));
     let begun = tokio::select! {
-        () = settle(gw, visit, session, &heard) => None,
-        () = unwanted(line) => Some(End::Unwanted),
-        () = gw.stopping() => Some(End::Over),
+        taken = settle(gw, visit, session, &heard) => Ok(taken),
+        () = unwanted(line) => Err(End::Unwanted),
+        () = gw.stopping() => Err(End::Over),
     };
-    if let Some(end) = begun {
-        leave(gw, visit, session, &heard).await;
-        return Ok(end);
-    }
+    let filter = match begun {
+        // What the server will not tell of is not promised.
+        Ok(taken) => Filter::of(filter.lists, taken, false),
+        Err(end) => {
+            leave(gw, visit, session, &heard).await;
+            return Ok(end);
+        }
+    };
     line.send(&filter.told(request.id())).await;
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
@@ -115,7 +119,7 @@ pub(super) async fn listen(
                 gw.follow_hub_of(&listener.visit, session);
                 // A server that had forgotten the session has forgotten what was to be heard of, too.
                 if std::mem::replace(&mut openings, session.openings()) != openings {
-                    settle(gw, &listener.visit, session, &heard).await;
+                    drop(settle(gw, &listener.visit, session, &heard).await);
                 }
             }
             () = unwanted(line) => break End::Unwanted,
@@ -129,24 +133,30 @@ pub(super) async fn listen(
 /// Notes that one less listens.
 async fn leave(gw: &Gateway, visit: &Visit, session: &Session, heard: &[&MayHear]) {
     heard.iter().for_each(|heard| session.hub.unwatch(heard.uri()));
-    settle(gw, visit, session, heard).await;
+    drop(settle(gw, visit, session, heard).await);
 }
 
-/// Asks the upstream to tell of just those resources that somebody listens for. One that hangs is not asked for each.
-async fn settle(gw: &Gateway, visit: &Visit, session: &Session, heard: &[&MayHear]) {
+/// Asks the upstream to tell of just those resources that somebody listens for, and gives those of which it will. One that
+/// hangs is not asked for each.
+async fn settle(gw: &Gateway, visit: &Visit, session: &Session, heard: &[&MayHear]) -> Vec<String> {
+    let mut taken = Vec::new();
     let settling = async {
         for heard in heard {
             let asked = session.hub.asked(heard.uri());
             let mut asked = asked.lock().await;
             let is_wanted = session.hub.is_watched(heard.uri());
             match asked.settle(is_wanted, session.openings()) {
-                Some(true) => drop(ask(gw, visit, &Method::ResourcesSubscribe, heard).await),
+                Some(true) => asked.note(ask(gw, visit, &Method::ResourcesSubscribe, heard).await),
                 Some(false) => drop(ask(gw, visit, &Method::ResourcesUnsubscribe, heard).await),
                 None => {}
+            }
+            if is_wanted && asked.is_taken {
+                taken.push(heard.uri().to_owned());
             }
         }
     };
     let _ = tokio::time::timeout(SETTLE_TIME, settling).await;
+    taken
 }
 
 impl Gateway {
