@@ -13,8 +13,8 @@ use tokio::sync::{mpsc, oneshot};
 use crate::Gateway;
 use crate::call::Trail;
 use crate::http::line::{Line, Slot};
-use crate::http::mcp::dispatch;
-use crate::methods::{initialize, pass, pool, stream};
+use crate::http::mcp::answer;
+use crate::methods::{initialize, pass, stream};
 use crate::now::Now;
 use crate::session::{Calls, ClientInfo, Session};
 use crate::trace::Trace;
@@ -60,7 +60,7 @@ impl Seat {
     /// Takes one message. Requests run beside one another; what wants no answer is passed on in its order. What is given
     /// for a handshake is closed when it is over.
     pub async fn take(&self, gw: &Arc<Gateway>, mut visit: Visit, text: Bytes) -> Option<oneshot::Receiver<()>> {
-        let line = Line::of_texts(self.texts.clone(), Arc::clone(&self.slot));
+        let mut line = Line::of_texts(self.texts.clone(), Arc::clone(&self.slot));
         let message = match read_message(&text, &gw.settings.request) {
             Ok(message) => message,
             Err(fault) => {
@@ -81,7 +81,7 @@ impl Seat {
             gw.write(trail.outcome(Outcome::Ok, None)).await;
             return None;
         }
-        match self.side(gw, &visit, &message).await {
+        match self.side(gw, &visit, &message) {
             Ok(side) => visit.side = side,
             Err(Misfit { code, message: what, data, .. }) => {
                 if let Message::Request(request) = &message {
@@ -94,6 +94,10 @@ impl Seat {
         match message {
             Message::Request(request) => {
                 let is_handshake = *request.method() == Method::Initialize && visit.era() == Era::Legacy;
+                if visit.era() == Era::Modern {
+                    // From now on it can be cancelled, whatever has to be done before it is sent.
+                    line.enter(&self.calls, request.id(), None);
+                }
                 let over = self.run(gw, visit, text, line, is_handshake);
                 is_handshake.then_some(over)
             }
@@ -122,7 +126,7 @@ impl Seat {
                 end_session(&gw, &visit, &slot).await;
             }
             if let Ok(Message::Request(request)) = read_message(&text, &gw.settings.request) {
-                dispatch(&gw, &visit, &request, line).await;
+                answer(&gw, visit.clone(), &request, line).await;
             }
             if is_handshake {
                 hear(&gw, &visit, &texts, &slot);
@@ -133,9 +137,8 @@ impl Seat {
     }
 
     /// How the client speaks, by this message alone.
-    async fn side(&self, gw: &Gateway, visit: &Visit, message: &Message<'_>) -> Result<Side, Misfit> {
-        let misfit = |what: &str| Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, what);
-        let begin = || misfit("begin with `initialize`");
+    fn side(&self, gw: &Gateway, visit: &Visit, message: &Message<'_>) -> Result<Side, Misfit> {
+        let begin = || Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "begin with `initialize`");
         let session = || {
             let session = self.session(gw, visit).ok_or_else(begin)?;
             visit.grant.may_go_on(&session, &visit.spoken(Era::Legacy)).map(|()| Side::Legacy(Some(session)))
@@ -148,12 +151,10 @@ impl Seat {
             let revision = check_meta(request, &visit.spoken(Era::Modern))?;
             visit.may_speak(revision)?;
             let client = ClientInfo::of(request.meta().client_info());
-            let calls = Some(Arc::clone(&self.calls));
             let declared = Declared::of(request.meta().client_capabilities());
             let wants_log = request.meta().log_level().is_some();
-            let modern = Modern { revision, client, declared, wants_log, params: None, far: None, turn: None, calls };
-            let joined = pool::joined(gw, visit, request, modern).await;
-            return joined.map(Side::Modern).map_err(|refusal| misfit(&refusal.at_handshake().message()));
+            let modern = Modern { revision, client, declared, wants_log, params: None, far: None, turn: None };
+            return Ok(Side::Modern(modern));
         }
         if *request.method() == Method::Initialize {
             return visit.grant.may_begin(request, &visit.spoken(Era::Legacy)).map(|()| Side::Legacy(None));

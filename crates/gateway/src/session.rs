@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use gatelodge_json::{Limits, read};
-use gatelodge_mcp::bridge::Retry;
+use gatelodge_mcp::bridge::{Retry, quoted};
 use gatelodge_mcp::{Declared, Id, Revision};
 use gatelodge_store::{GrantId, IdHash, ServerName, SessionRow};
 use http::HeaderValue;
@@ -37,7 +37,7 @@ use crate::lists::Lists;
 use crate::upstream::Link;
 
 pub(crate) use self::asked::AskedBy;
-pub(crate) use self::calls::{Calls, UnderWay, cancelled};
+pub(crate) use self::calls::{Calls, Entry, UnderWay, cancelled};
 pub(crate) use self::client::ClientInfo;
 pub(crate) use self::hub::Standing;
 pub(crate) use self::replay::{Place, STANDALONE, Streams};
@@ -81,7 +81,7 @@ pub(crate) struct Session {
     /// Those of the server, and the client's own.
     pub tasks: Tasks,
     /// The client's requests under way, by the ids it gave them: each is told when the client cancels.
-    under_way: Calls,
+    under_way: Arc<Calls>,
     /// What the upstream asked of the client.
     pub questions: Questions,
     /// The stream that the client holds open. Whoever opens another, or ends the session, tells this one to end; the
@@ -144,7 +144,11 @@ impl Session {
             is_far_stateless: row.is_far_stateless,
             takes_log: true,
         };
-        Self::of_id(id, opening, row.watched)
+        let session = Self::of_id(id, opening, row.watched)?;
+        if let Some(level) = row.level {
+            session.want_log(&level);
+        }
+        Some(session)
     }
 
     fn of_id(id: &str, opening: Opening, watched: Vec<String>) -> Option<Self> {
@@ -170,7 +174,7 @@ impl Session {
             openings: AtomicU64::new(0),
             links: AtomicU64::new(0),
             tasks: Tasks::default(),
-            under_way: Calls::default(),
+            under_way: Arc::default(),
             questions: Questions::default(),
             stream: Mutex::default(),
             hub: Arc::default(),
@@ -198,6 +202,8 @@ impl Session {
             handshake: str::from_utf8(&self.handshake).unwrap_or_default().to_owned(),
             is_far_stateless: self.is_far_stateless(),
             watched: self.watched.row().1,
+            // It is said after the handshake, and kept then.
+            level: None,
             used_at,
         }
     }
@@ -336,13 +342,18 @@ impl Session {
     }
 
     /// The client's requests that are under way.
-    pub fn calls(&self) -> &Calls {
+    pub fn calls(&self) -> &Arc<Calls> {
         &self.under_way
     }
 
     /// Finds a request of the client by the id it gave it.
     pub fn find(&self, id: &Id<'_>) -> Option<Arc<UnderWay>> {
         self.under_way.find(id)
+    }
+
+    /// Has a request of the client cancelled; false if there is none of this id.
+    pub fn cancel(&self, id: &Id<'_>) -> bool {
+        self.find(id).inspect(|under_way| under_way.cancelled.notify_one()).is_some()
     }
 
     /// Whether the upstream knows of no session.
@@ -360,10 +371,13 @@ impl Session {
         self.words.as_ref().is_some_and(|words| lock(&words.level).is_some())
     }
 
-    /// Notes the least severe log message that the client wants, as JSON.
-    pub fn set_level(&self, level: String) {
-        if let Some(words) = &self.words {
-            *lock(&words.level) = Some(level);
+    /// Notes the least severe log message that the client wants, wherever the session ends: for each request, for asking
+    /// again, or for those that are opened at single servers.
+    pub fn want_log(&self, level: &str) {
+        match (&self.words, &self.server) {
+            (Some(words), _) => *lock(&words.level) = Some(quoted(level)),
+            (None, Some(_)) => self.note_level(level),
+            (None, None) => self.parts.set_level(level),
         }
     }
 

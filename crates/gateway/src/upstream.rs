@@ -247,6 +247,12 @@ impl Upstream {
         Ok(child)
     }
 
+    /// Whether the process for requests that stand alone has a call that it has not answered.
+    pub(crate) fn is_awaited(&self) -> bool {
+        let shared = self.shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        shared.as_ref().is_some_and(|child| child.inbox().is_awaited())
+    }
+
     /// Whether one more process may run for it.
     pub(crate) fn has_room_for_child(&self) -> bool {
         self.children.available_permits() > 0

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::live::{Door, LiveGrant};
 use crate::methods::pool::Turn;
-use crate::session::{Calls, ClientInfo, Session};
+use crate::session::{ClientInfo, Session};
 use crate::trace::{Hop, Trace};
 use crate::upstream::{Link, ModernHead, Offer, OfferedTool, Offers, Outgoing, Upstream};
 use gatelodge_mcp::bridge::to_session;
@@ -53,8 +53,6 @@ pub(crate) struct Modern {
     pub far: Option<Arc<Session>>,
     /// Kept while a call has that session to itself.
     pub turn: Option<Arc<Turn>>,
-    /// The requests under way of a client that can cancel them by their ids: at standard streams.
-    pub calls: Option<Arc<Calls>>,
 }
 
 /// Whether the upstream is spoken to in the era of the client.
@@ -110,14 +108,6 @@ impl Side {
 }
 
 impl Visit {
-    /// The client's requests under way, where it can name them.
-    pub fn calls(&self) -> Option<&Calls> {
-        match &self.side {
-            Side::Legacy(session) => session.as_ref().map(|session| session.calls()),
-            Side::Modern(modern) => modern.calls.as_deref(),
-        }
-    }
-
     /// The same by a session.
     pub fn in_session(&self, session: Arc<Session>) -> Self {
         Self { side: Side::Legacy(Some(session)), ..self.clone() }
@@ -168,6 +158,14 @@ impl Visit {
         match self.far_session().map(|session| session.link()) {
             Some(Link::Child(child)) => Arc::clone(child.offers()),
             _ => Arc::clone(&self.upstream.offers),
+        }
+    }
+
+    /// Whether the server is a process, or speaks on one connection, and has a call there that it has not answered.
+    pub fn is_busy(&self) -> bool {
+        match self.far_session() {
+            Some(session) => session.link().is_awaited(),
+            None => self.upstream.is_awaited(),
         }
     }
 

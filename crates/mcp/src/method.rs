@@ -113,7 +113,7 @@ methods! {
 }
 
 impl Method<'_> {
-    /// Whether an era has taken the method away. One that only came later is not known to whoever does not have it.
+    /// Whether an era does not have the method: it was taken away, or came later.
     pub fn is_gone_in(&self, era: Era) -> bool {
         let is_of_sessions = matches!(
             self,
@@ -127,7 +127,10 @@ impl Method<'_> {
                 | Self::TasksResult
                 | Self::TasksList
         );
-        era == Era::Modern && is_of_sessions
+        match era {
+            Era::Legacy => *self == Self::Listen,
+            Era::Modern => is_of_sessions,
+        }
     }
 
     /// Whether a caller may send this as a message of the given form.

@@ -57,6 +57,7 @@ macro_rules! conformance {
             tool_pins::what_somebody_says_of_a_tool_is_kept_with_who_and_why_until_it_is_taken_back;
             session_rows::a_session_is_found_by_its_id_as_it_was_kept;
             session_rows::what_a_session_listens_for_is_kept_with_it;
+            session_rows::which_log_messages_a_session_wants_is_kept_with_it;
             session_rows::a_forgotten_session_is_gone_and_others_stay;
             session_rows::sessions_that_nobody_used_are_swept;
             session_rows::a_session_leaves_no_entry_and_no_new_version;

@@ -29,6 +29,8 @@ pub struct SessionRow {
     pub is_far_stateless: bool,
     /// The URIs of the resources that its client wants to hear of, as it named them.
     pub watched: Vec<String>,
+    /// The least severe log message that its client wants, if it has said so.
+    pub level: Option<String>,
     /// When it was used last, or a little earlier.
     pub used_at: Timestamp,
 }
@@ -42,6 +44,8 @@ pub trait SessionRows: Send + Sync {
     async fn find(&self, id: IdHash) -> Result<Option<SessionRow>, StoreError>;
     /// Notes which resources the client of a session wants to hear of. What is not kept is passed over.
     async fn watch(&self, id: IdHash, uris: Vec<String>) -> Result<(), StoreError>;
+    /// Notes which log messages the client of a session wants. What is not kept is passed over.
+    async fn set_level(&self, id: IdHash, level: String) -> Result<(), StoreError>;
     /// Notes that sessions were used. A time before the one that is kept changes nothing, and what is not kept is
     /// passed over.
     async fn touch(&self, ids: Vec<IdHash>, at: Timestamp) -> Result<(), StoreError>;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::{Message, Method, Notification, Response, read_message};
 use gatelodge_store::{Outcome, ServerName};
 use tokio::sync::OwnedSemaphorePermit;
@@ -99,7 +98,7 @@ async fn opened(
         part.tasks.note();
     }
     if let Some(level) = level.filter(|_| is_far_stateless) {
-        part.set_level(quoted(level));
+        part.want_log(level);
     } else if let Some(asked) = asked {
         part.note_level(asked);
     }
@@ -123,7 +122,7 @@ async fn greeted(gw: &Gateway, session: &Session, visit: &Visit) -> Result<(Shak
 /// Tells a server which log messages the client wants.
 pub(super) async fn set_level(gw: &Gateway, visit: &Visit, part: &Session, level: &str) {
     if part.is_far_stateless() {
-        part.set_level(quoted(level));
+        part.want_log(level);
     } else if has_log(&part.welcome) {
         part.note_level(level);
         let asking = ask_for_log(gw, visit, level, |asking| visit.addressed(asking));
@@ -139,7 +138,12 @@ pub(super) async fn one_way(gw: &Gateway, all: &All, message: &Message<'_>) {
         Message::Notification(said) if *said.method() == Method::Initialized => return,
         Message::Notification(said) if *said.method() == Method::Cancelled => {
             let id = said.reference().ok().flatten();
-            let parts = id.map(|id| session.parts.with_call(&id)).unwrap_or_default();
+            let parts = id.as_ref().map(|id| session.parts.with_call(id)).unwrap_or_default();
+            if parts.is_empty() && id.is_some_and(|id| session.cancel(&id)) {
+                let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
+                trail.method(said.method().name());
+                return gw.write(trail.outcome(Outcome::Ok, None)).await;
+            }
             parts.into_iter().map(|(server, part)| (server.to_string(), part, said.text().to_owned())).collect()
         }
         Message::Notification(said) => notified(open(gw, session), said),

@@ -14,6 +14,8 @@ use crate::http::line::Line;
 use crate::http::mcp::dispatch;
 use crate::http::reply;
 use crate::methods::{call, gone};
+use crate::session::cancelled;
+use crate::upstream::SendError;
 use crate::visit::{Side, Visit};
 
 /// Answers a request.
@@ -74,7 +76,17 @@ async fn one(gw: &Gateway, all: &All, request: &Request<'_>, facts: &Facts<'_>, 
         Err(fault) => return reject(gw, all, trail, line, &fault).await,
     };
     line.speak_for(visit.upstream.name(), own.method(), gw.settings.reply);
-    match all.seated(gw, visit, &own).await {
+    // Until the server is greeted there is no session there in which it could be cancelled.
+    if let Some(session) = all.side.session() {
+        line.enter(session.calls(), request.id(), None);
+    }
+    let told = line.cancelled();
+    let seated = tokio::select! {
+        biased;
+        () = cancelled(told.as_deref()) => Err(Refusal::Upstream(SendError::Left)),
+        seated = all.seated(gw, visit, &own) => seated,
+    };
+    match seated {
         Ok(seated) => dispatch(gw, &seated, &own, line).await,
         Err(refusal) => {
             let as_asked = Visit { side: all.side.clone(), trace: all.trace.clone(), ..visit.clone() };
@@ -116,7 +128,7 @@ async fn level(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, mut trail: T
         line.finish(gatelodge_mcp::error(Some(request.id()), code, what, None).into()).await;
         return gw.write(trail.rejected(code, what)).await;
     };
-    session.parts.set_level(&level);
+    gw.keep_level(session, &level).await;
     let level: Arc<str> = level.as_ref().into();
     each::each(gw, all, |gw, visit| {
         let (part, level) = (session.parts.find(visit.upstream.name()), Arc::clone(&level));

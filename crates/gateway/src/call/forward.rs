@@ -14,9 +14,9 @@ use super::{Permit, Progress, Resumption};
 use crate::Gateway;
 use crate::http::line::Line;
 use crate::methods::discover::{ask_anew, doubt};
-use crate::methods::lost::{Sent, may_be_lost, opened_again};
+use crate::methods::lost::{Sent, may_be_forgotten, may_be_lost, opened_again};
 use crate::methods::{initialize, input, server};
-use crate::session::{UnderWay, cancelled};
+use crate::session::cancelled;
 use crate::telemetry::ClientSpan;
 use crate::upstream::{Exchange, Link, Outgoing, SendError};
 use crate::visit::{Crossing, Side, Visit};
@@ -69,7 +69,6 @@ pub(crate) struct Errand<'a> {
     pub call: CallId,
     /// What the caller hears of its progress; none if it does not want to.
     pub progress: Option<&'a Progress>,
-    pub under_way: Option<&'a UnderWay>,
     /// Whether it does nothing at the upstream, so that nobody needs the answer when the caller has gone.
     pub is_only_asking: bool,
     /// Whether it is the caller's own request, whose answer goes out in the form that the upstream chose.
@@ -110,7 +109,7 @@ async fn forwarded(
         Err(_) => StatusCode::default(),
     };
     match status {
-        StatusCode::NOT_FOUND if at.is_some() => {
+        StatusCode::NOT_FOUND if at.is_some() && may_be_forgotten(visit) => {
             Box::pin(initialize::again(gw, visit, at.map(|at| at.openings))).await;
             Box::pin(doubt(gw, visit)).await;
             return Err(SendError::Forgotten);
@@ -188,11 +187,12 @@ pub(crate) async fn attend<T>(errand: &Errand<'_>, line: &mut Line, work: impl F
     let period = errand.gw.settings.keep_alive;
     let mut keep_alive = std::pin::pin!(sleep(period));
     let mut work = std::pin::pin!(work);
+    let told = line.cancelled();
     loop {
         tokio::select! {
             // A call that was cancelled before it was sent is not sent.
             biased;
-            () = cancelled(errand.under_way) => return None,
+            () = cancelled(told.as_deref()) => return None,
             done = &mut work => return Some(done),
             () = keep_alive.as_mut() => {
                 line.keep_alive().await;

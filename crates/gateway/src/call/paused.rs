@@ -15,7 +15,7 @@ use gatelodge_mcp::{Id, Method, Request, ServerRequest};
 use gatelodge_store::{CallId, GrantId, ServerName};
 use sha2::{Digest, Sha256};
 
-use super::{Facts, Room};
+use super::{Facts, Room, Trail};
 use crate::methods::pool::Turn;
 use crate::session::{Held, Session};
 use crate::upstream::{Exchange, Secrets, Upstream};
@@ -55,6 +55,8 @@ pub(crate) struct Paused {
     /// Its place among the requests in flight, until its client comes again.
     pub room: Option<Room>,
     pub bond: Bond,
+    /// What is written of it if nobody goes on with it.
+    pub trail: Trail,
 }
 
 /// What an upstream asks in the middle of a call.

@@ -35,7 +35,8 @@ pub(crate) enum Refusal {
     Handshake(SendError),
     /// What does nothing at the upstream got no answer, or none that can be passed on.
     Unanswered(SendError),
-    /// A call got no answer, or none that can be passed on. Where it was sent, it may have run.
+    /// A call got no answer, or none that can be passed on. Where it was sent, it may have run. One whose caller left
+    /// was not.
     Upstream(SendError),
 }
 
@@ -53,6 +54,7 @@ impl Refusal {
             Self::Handshake(error) | Self::Unanswered(error) | Self::Upstream(error) => match error {
                 SendError::NotSent(_) => "upstream_unreachable",
                 SendError::Timeout | SendError::HandshakeTimeout(_) => "upstream_timeout",
+                SendError::Left => "cancelled",
                 SendError::Gone(_)
                 | SendError::Unusable(_)
                 | SendError::Status(_)
@@ -142,7 +144,7 @@ impl Refusal {
                 format!("the handshake with the server failed: {}; nothing else was sent", words(error))
             }
             Self::Unanswered(error) => words(error),
-            Self::Upstream(error @ (SendError::NotSent(_) | SendError::HandshakeTimeout(_))) => {
+            Self::Upstream(error @ (SendError::NotSent(_) | SendError::HandshakeTimeout(_) | SendError::Left)) => {
                 format!("{}; the call was not sent", words(error))
             }
             Self::Upstream(error) => format!("{}; the call may have run", words(error)),
@@ -152,7 +154,7 @@ impl Refusal {
     /// The same for a request that could not be sent because the server could not be greeted.
     pub fn at_handshake(self) -> Self {
         match self {
-            Self::Upstream(error) => Self::Handshake(error),
+            Self::Upstream(error) if error != SendError::Left => Self::Handshake(error),
             other => other,
         }
     }
@@ -184,7 +186,9 @@ fn words(error: &SendError) -> String {
         SendError::Timeout => "the server did not answer in time".to_owned(),
         SendError::Gone(_) => "the server's answer did not come whole".to_owned(),
         SendError::Unusable(why) => why.clone(),
-        SendError::HandshakeTimeout(_) | SendError::Forgotten | SendError::Undeclared { .. } => error.to_string(),
+        SendError::HandshakeTimeout(_) | SendError::Forgotten | SendError::Left | SendError::Undeclared { .. } => {
+            error.to_string()
+        }
         SendError::Status(status @ (401 | 403)) => {
             format!("the server does not take the credential that it was sent (HTTP status {status})")
         }

@@ -17,6 +17,7 @@ use crate::Gateway;
 use crate::all::All;
 use crate::live::LiveGrant;
 use crate::telemetry::{AnswerSlot, ServerSpan};
+use crate::upstream::SendError;
 use crate::visit::{Side, Visit};
 
 /// The most characters of a name, a URI or an id, and the most names of arguments, that a row keeps.
@@ -172,6 +173,11 @@ impl Trail {
         record
     }
 
+    /// How a call ended that was sent, and with which nobody went on. Its intent is in rows of another trail.
+    pub fn given_up(&mut self) -> Record {
+        Record { kind: Kind::Outcome, ..self.outcome(Outcome::Cancelled, None) }
+    }
+
     /// Why a call whose intent was written got no answer.
     pub fn failed(&mut self, refusal: &Refusal, outcome: Outcome) -> Record {
         let mut record = self.outcome(outcome, None);
@@ -187,6 +193,12 @@ impl Trail {
         self.timings.decide = self.elapsed();
         self.facts.timings = Some(self.timings);
         self.facts.clone()
+    }
+
+    /// The row of a call whose caller did not wait until it was sent.
+    pub fn left(&mut self) -> Record {
+        self.facts.outcome = Some(Outcome::Cancelled);
+        self.refused(&Refusal::Upstream(SendError::Left))
     }
 
     /// The row of a message that could not be taken at all.
@@ -270,6 +282,7 @@ fn why_refused(code: &str, rule: Option<&str>) -> String {
     match (code, rule) {
         ("upstream_unreachable", _) => "not sent: the server cannot be reached".to_owned(),
         ("upstream_timeout", _) => "not sent: the server did not answer in time".to_owned(),
+        ("cancelled", _) => "not sent: its caller did not wait".to_owned(),
         ("upstream_gone", _) => "not sent: the server did not answer in a way that can be used".to_owned(),
         (_, Some(rule)) => format!("denied by {rule} ({code})"),
         (_, None) => format!("refused ({code})"),

@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 
 use super::body::{self, Body};
 use super::line::Line;
-use super::mcp::{Whose, find_session, side_of};
+use super::mcp::{ONLY_EVENTS, TWO_PLACES, Whose, find_session, side_of};
 use super::reply;
 use super::tended::tended;
 use crate::Gateway;
@@ -34,12 +34,13 @@ pub(super) async fn serve(gw: &Arc<Gateway>, all: All, head: Parts, incoming: In
 }
 
 async fn post(gw: &Arc<Gateway>, all: All, headers: HeaderMap, incoming: Incoming) -> Response<Body> {
+    let away = |status, what: String| gw.turn_away(trail_of(gw, &all, "POST"), status, what);
     if let Err((status, what)) = check_post(&headers) {
-        return reply::http_error(status, what);
+        return away(status, what.to_owned()).await;
     }
     let body = match body::read(incoming, gw.settings.request.bytes, gw.settings.body_time).await {
         Ok(body) => body,
-        Err((status, what)) => return reply::http_error(status, &what),
+        Err((status, what)) => return away(status, what).await,
     };
     tended(gw, |gw, line| async move { handle(&gw, all, headers, body, line).await }).await
 }
@@ -89,8 +90,9 @@ async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<B
     if says_stateless(headers) {
         return reply::not_allowed("POST", "the stateless revision has no GET");
     }
+    let trail = trail_of(gw, &all, "GET");
     if !accepts(headers, "text/event-stream") {
-        return reply::http_error(StatusCode::NOT_ACCEPTABLE, "a GET must accept `text/event-stream`");
+        return gw.turn_away(trail, StatusCode::NOT_ACCEPTABLE, ONLY_EVENTS.to_owned()).await;
     }
     if !headers.contains_key(head::SESSION) && !headers.contains_key(head::PROTOCOL_VERSION) {
         let what =
@@ -98,10 +100,10 @@ async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<B
         return reply::not_allowed("POST, GET, DELETE", what);
     }
     let whose = Whose { grant: &all.grant, server: None };
-    let found = find_session(gw, whose, headers).await;
     let spoken = all.grant.new_enough(&Revision::ALL);
+    let found = find_session(gw, whose, headers, &spoken).await;
     let session = match found.and_then(|session| all.grant.may_go_on(&session, &spoken).map(|()| session)) {
-        Err(misfit) => return reply::http_error(misfit.status, &misfit.message),
+        Err(misfit) => return gw.turn_away(trail, misfit.status, misfit.message).await,
         Ok(session) => session,
     };
     all.side = Side::Legacy(Some(session));
@@ -109,9 +111,7 @@ async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<B
     match (last.next(), last.next()) {
         (None, _) => stream::open(gw, all, None).await,
         (Some(last), None) => stream::resume(gw, all, last.to_str().unwrap_or_default()).await,
-        (Some(_), Some(_)) => {
-            reply::http_error(StatusCode::BAD_REQUEST, "the request has more than one `Last-Event-ID` header")
-        }
+        (Some(_), Some(_)) => gw.turn_away(trail, StatusCode::BAD_REQUEST, TWO_PLACES.to_owned()).await,
     }
 }
 
@@ -120,8 +120,10 @@ async fn delete(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Respons
         return reply::not_allowed("POST", "the stateless revision has no DELETE");
     }
     let whose = Whose { grant: &all.grant, server: None };
-    let session = match find_session(gw, whose, headers).await {
-        Err(misfit) => return reply::http_error(misfit.status, &misfit.message),
+    let session = match find_session(gw, whose, headers, &all.grant.new_enough(&Revision::ALL)).await {
+        Err(misfit) => {
+            return gw.turn_away(trail_of(gw, &all, "DELETE"), misfit.status, misfit.message).await;
+        }
         Ok(session) => session,
     };
     gw.end_session(&session);
@@ -129,6 +131,13 @@ async fn delete(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Respons
     let task = Arc::clone(gw);
     gw.spawn(async move { route::end(&task, &all).await });
     reply::empty(StatusCode::NO_CONTENT)
+}
+
+/// The trail of what is said by a head alone.
+fn trail_of(gw: &Gateway, all: &All, verb: &str) -> Trail {
+    let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
+    trail.method(verb);
+    trail
 }
 
 /// Writes that a client asked for a revision that is not spoken.

@@ -5,17 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use gatelodge_json::Limits;
 use gatelodge_mcp::merged::{answer_of, message_of};
-use gatelodge_mcp::{Era, KEEP_ALIVE, Method, WireError, event, head};
-use gatelodge_store::ServerName;
+use gatelodge_mcp::{Era, Id, KEEP_ALIVE, Method, WireError, event, head};
+use gatelodge_store::{CallId, ServerName};
 use http::header::HeaderValue;
 use http::{Response, StatusCode};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::body::Body;
 use super::outlet::{Outlet, held};
 use super::reply;
 use crate::call::{Facts, Refusal, Room};
-use crate::session::Session;
+use crate::session::{Calls, Entry, Session, UnderWay};
 use crate::telemetry::AnswerSlot;
 use crate::visit::Visit;
 
@@ -32,6 +32,9 @@ pub(crate) struct Line {
     shown: Option<AnswerSlot>,
     /// Whose words they are, where the client speaks to many servers as one.
     speaker: Option<Speaker>,
+    /// Where the client finds the request to cancel it, and what is told then.
+    entries: Vec<Entry>,
+    cancelled: Option<Arc<Notify>>,
 }
 
 /// One of many servers, and what it was asked.
@@ -80,7 +83,11 @@ impl Line {
     pub fn new() -> (Self, oneshot::Receiver<Response<Body>>) {
         let (head, receiver) = oneshot::channel();
         let line = HttpLine { head: Some(head), events: Events::None, session: None, back: None, is_streamed: false };
-        (Self { to: To::Http(line), room: None, shown: None, speaker: None }, receiver)
+        (Self::to(To::Http(line)), receiver)
+    }
+
+    fn to(to: To) -> Self {
+        Self { to, room: None, shown: None, speaker: None, entries: Vec::new(), cancelled: None }
     }
 
     /// The client has a session, and may come back to a stream of it.
@@ -109,7 +116,22 @@ impl Line {
 
     /// To a client that reads texts.
     pub fn of_texts(texts: mpsc::Sender<Bytes>, slot: Slot) -> Self {
-        Self { to: To::Lines(texts, slot), room: None, shown: None, speaker: None }
+        Self::to(To::Lines(texts, slot))
+    }
+
+    /// Enters the request among those that its client can cancel, until it is answered. `call` is what the server knows
+    /// it by, if it does. It may be entered in several places, and is cancelled in whichever.
+    pub fn enter(&mut self, calls: &Arc<Calls>, id: &Id<'_>, call: Option<CallId>) {
+        let cancelled = self.cancelled.clone().unwrap_or_default();
+        if let Some(entry) = calls.begin(id, UnderWay { call, cancelled: Arc::clone(&cancelled) }) {
+            self.entries.push(entry);
+            self.cancelled = Some(cancelled);
+        }
+    }
+
+    /// What is told when the client cancels the request; none where the client cannot.
+    pub fn cancelled(&self) -> Option<Arc<Notify>> {
+        self.cancelled.clone()
     }
 
     /// What is said from now on is said by one of many servers: the client gets it under the names that it knows.
@@ -196,7 +218,9 @@ impl Line {
     }
 
     /// Ends with an answer that has a status of its own, if the status can still be chosen.
-    pub async fn finish_with(self, status: StatusCode, text: Bytes) {
+    pub async fn finish_with(mut self, status: StatusCode, text: Bytes) {
+        // Whoever has the answer may use the id again.
+        self.entries.clear();
         if let Some(shown) = &self.shown {
             let _ = shown.set(text.clone());
         }
@@ -223,7 +247,8 @@ impl Line {
     }
 
     /// Ends without an answer: the caller does not want one any more.
-    pub fn hang_up(self) {
+    pub fn hang_up(mut self) {
+        self.entries.clear();
         if let To::Http(HttpLine { head: Some(head), .. }) = self.to {
             let _ = head.send(reply::stream(mpsc::channel(1).1));
         }

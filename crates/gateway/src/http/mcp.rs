@@ -21,12 +21,17 @@ use super::tended::tended;
 use super::{all, reply, sse};
 use crate::Gateway;
 use crate::all::All;
-use crate::call::{Trail, subject_of};
+use crate::call::{Refusal, Trail, subject_of};
 use crate::live::LiveGrant;
 use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream, tasks};
-use crate::session::{ClientInfo, Session};
+use crate::session::{ClientInfo, Session, cancelled};
 use crate::trace::Trace;
+use crate::upstream::SendError;
 use crate::visit::{Modern, Side, Visit};
+
+/// What is said to whoever asks for a stream and does not take one, or comes from two places.
+pub(super) const ONLY_EVENTS: &str = "a GET must accept `text/event-stream`";
+pub(super) const TWO_PLACES: &str = "the request has more than one `Last-Event-ID` header";
 
 /// Answers one request.
 pub(crate) async fn serve(gw: &Arc<Gateway>, address: Arc<str>, request: Request<Incoming>) -> Response<Body> {
@@ -88,12 +93,13 @@ fn unauthorized(status: StatusCode, what: &str) -> Response<Body> {
 }
 
 async fn post(gw: &Arc<Gateway>, visit: Visit, headers: HeaderMap, incoming: Incoming) -> Response<Body> {
+    let away = |status, what: String| gw.turn_away(gw.trail_of(&visit, "POST"), status, what);
     if let Err((status, what)) = check_post(&headers) {
-        return reply::http_error(status, what);
+        return away(status, what.to_owned()).await;
     }
     let body = match body::read(incoming, gw.settings.request.bytes, gw.settings.body_time).await {
         Ok(body) => body,
-        Err((status, what)) => return reply::http_error(status, &what),
+        Err((status, what)) => return away(status, what).await,
     };
     tended(gw, |gw, line| async move { handle(&gw, visit, headers, body, line).await }).await
 }
@@ -108,7 +114,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
         }
     };
     visit.trace = Trace::of(&message, Some(&headers), &gw.telemetry);
-    match joined_side(gw, &visit, &headers, &message).await {
+    match side_of(gw, Whose::of(&visit), &headers, &message, |era| visit.spoken(era)).await {
         Ok(side) => visit.side = side,
         Err(Misfit { status, code, message: what, data }) => {
             let id = match &message {
@@ -125,7 +131,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
         line.of_session(session);
     }
     match &message {
-        Message::Request(request) => dispatch(gw, &visit, request, line).await,
+        Message::Request(request) => answer(gw, visit, request, line).await,
         Message::Notification(said) if said.method().is_gone_in(visit.era()) => {
             let trail = Trail::of_visit(&visit, gw.new_call(), gw.clock.now());
             gone::refuse(gw, visit.era(), None, said.method(), trail, line).await;
@@ -138,10 +144,50 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
     }
 }
 
+/// Answers a request, when its server is greeted where it wants a session of ours. Who cancels does not wait for that.
+pub(crate) async fn answer(gw: &Gateway, mut visit: Visit, request: &Asked<'_>, line: Line) {
+    if let Side::Modern(side) = &visit.side {
+        let told = line.cancelled();
+        let joining = Box::pin(pool::joined(gw, &visit, request, side.clone()));
+        let joined = tokio::select! {
+            biased;
+            () = cancelled(told.as_deref()) => Err(Refusal::Upstream(SendError::Left)),
+            joined = joining => joined,
+        };
+        match joined {
+            Ok(side) => visit.side = Side::Modern(side),
+            Err(refusal) => return Box::pin(ungreeted(gw, &visit, request, refusal.at_handshake(), line)).await,
+        }
+    }
+    dispatch(gw, &visit, request, line).await;
+}
+
+/// Ends a request to a server that cannot be greeted.
+async fn ungreeted(gw: &Gateway, visit: &Visit, request: &Asked<'_>, refusal: Refusal, line: Line) {
+    if is_judged(request.method())
+        && !is_about_tasks(request.method())
+        && let Ok(facts) = subject_of(request)
+    {
+        return call::unreachable(gw, visit, request, &facts, refusal, line).await;
+    }
+    let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
+    if matches!(refusal, Refusal::Upstream(SendError::Left)) {
+        line.hang_up();
+        return gw.write(trail.left()).await;
+    }
+    line.finish_with(StatusCode::BAD_GATEWAY, reply::fault(request.id(), trail.call(), &refusal)).await;
+    gw.refuse(&mut trail, &refusal).await;
+}
+
 // A call goes its way here; the rest is in boxes, so that a call need not have its size.
 pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, mut line: Line) {
     let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
     line.show_to(trail.answer());
+    if let Some(session) = visit.session() {
+        // Each page of a list is asked for under an id of its own.
+        let call = Some(trail.call()).filter(|_| !is_list(request.method()));
+        line.enter(session.calls(), request.id(), call);
+    }
     if request.method().is_gone_in(visit.era()) {
         return Box::pin(gone::refuse(gw, visit.era(), Some(request.id()), request.method(), trail, line)).await;
     }
@@ -165,9 +211,7 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, m
     initialize::reopen_if_over(gw, visit).await;
     match request.method() {
         Method::Initialize => Box::pin(initialize::initialize(gw, visit, request, trail, line)).await,
-        Method::ToolsList | Method::ResourcesList | Method::ResourceTemplatesList | Method::PromptsList => {
-            Box::pin(list::list(gw, visit, request, trail, line)).await;
-        }
+        method if is_list(method) => Box::pin(list::list(gw, visit, request, trail, line)).await,
         Method::Listen => Box::pin(listen::listen(gw, visit, request, trail, line)).await,
         _ => Box::pin(pass::request(gw, visit, request, trail, line)).await,
     }
@@ -176,6 +220,11 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, m
 /// Whether the policy speaks of a method. Sending one of the others takes that it passes under every policy.
 fn is_judged(method: &Method<'_>) -> bool {
     !is_always_allowed(method.name())
+}
+
+fn is_list(method: &Method<'_>) -> bool {
+    use Method::{PromptsList, ResourceTemplatesList, ResourcesList, TasksList, ToolsList};
+    matches!(method, ToolsList | ResourcesList | ResourceTemplatesList | PromptsList | TasksList)
 }
 
 fn is_about_tasks(method: &Method<'_>) -> bool {
@@ -193,21 +242,6 @@ pub(super) struct Whose<'a> {
 impl<'a> Whose<'a> {
     fn of(visit: &'a Visit) -> Self {
         Self { grant: &visit.grant, server: Some(visit.upstream.name()) }
-    }
-}
-
-/// How the client speaks, with a session of ours where the server wants one.
-async fn joined_side(gw: &Gateway, visit: &Visit, headers: &HeaderMap, message: &Message<'_>) -> Result<Side, Misfit> {
-    let side = side_of(gw, Whose::of(visit), headers, message, |era| visit.spoken(era)).await?;
-    match (side, message) {
-        (Side::Modern(side), Message::Request(request)) => {
-            let joined = Box::pin(pool::joined(gw, visit, request, side)).await;
-            joined.map(Side::Modern).map_err(|refusal| {
-                let what = refusal.at_handshake().message();
-                Misfit::new(StatusCode::BAD_GATEWAY, code::INTERNAL_ERROR, &what)
-            })
-        }
-        (side, _) => Ok(side),
     }
 }
 
@@ -239,24 +273,36 @@ async fn legacy_side(
     message: &Message<'_>,
     spoken: &[Revision],
 ) -> Result<Side, Misfit> {
-    let version = revision(headers, spoken)?;
     if let Message::Request(request) = message
         && *request.method() == Method::Initialize
     {
+        revision(headers, spoken)?;
         // A session that comes with a handshake is an old one.
         return whose.grant.may_begin(request, spoken).map(|()| Side::Legacy(None));
     }
-    let session = find_session(gw, whose, headers).await?;
+    let session = find_session(gw, whose, headers, spoken).await?;
     whose.grant.may_go_on(&session, spoken)?;
+    Ok(Side::Legacy(Some(session)))
+}
+
+/// The session that the head of a request names, whatever the verb, if it speaks as was agreed.
+pub(super) async fn find_session(
+    gw: &Gateway,
+    whose: Whose<'_>,
+    headers: &HeaderMap,
+    spoken: &[Revision],
+) -> Result<Arc<Session>, Misfit> {
+    let version = revision(headers, spoken)?;
+    let session = named_session(gw, whose, headers).await?;
     // Gemini sends no version after the handshake; what was agreed counts.
     if version.is_some_and(|version| version != session.revision()) {
         let message = format!("the session speaks {}", session.revision());
         return Err(Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, &message));
     }
-    Ok(Side::Legacy(Some(session)))
+    Ok(session)
 }
 
-pub(super) async fn find_session(gw: &Gateway, whose: Whose<'_>, headers: &HeaderMap) -> Result<Arc<Session>, Misfit> {
+async fn named_session(gw: &Gateway, whose: Whose<'_>, headers: &HeaderMap) -> Result<Arc<Session>, Misfit> {
     let mut values = headers.get_all(head::SESSION).iter();
     let (first, second) = (values.next(), values.next());
     let invalid = |what| Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, what);
@@ -284,7 +330,6 @@ fn modern_side(headers: &HeaderMap, message: &Message<'_>, spoken: &[Revision]) 
             params: None,
             far: None,
             turn: None,
-            calls: None,
         });
     };
     let revision = check_stateless(headers, request, spoken)?;
@@ -295,15 +340,16 @@ fn modern_side(headers: &HeaderMap, message: &Message<'_>, spoken: &[Revision]) 
     let (client, declared) =
         (ClientInfo::of(request.meta().client_info()), Declared::of(request.meta().client_capabilities()));
     let wants_log = request.meta().log_level().is_some();
-    Ok(Modern { revision, client, declared, wants_log, params, far: None, turn: None, calls: None })
+    Ok(Modern { revision, client, declared, wants_log, params, far: None, turn: None })
 }
 
 async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {
     if says_stateless(headers) {
         return reply::not_allowed("POST", "the stateless revision has no GET");
     }
+    let trail = gw.trail_of(&visit, "GET");
     if !accepts(headers, "text/event-stream") {
-        return reply::http_error(StatusCode::NOT_ACCEPTABLE, "a GET must accept `text/event-stream`");
+        return gw.turn_away(trail, StatusCode::NOT_ACCEPTABLE, ONLY_EVENTS.to_owned()).await;
     }
     // A client that names neither a session nor a revision has agreed on nothing yet: it begins with its stream.
     if !headers.contains_key(head::SESSION) && !headers.contains_key(head::PROTOCOL_VERSION) {
@@ -313,18 +359,17 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
         }
         return sse::open(gw, visit).await;
     }
-    let found = find_session(gw, Whose::of(&visit), headers).await;
-    match found.and_then(|session| visit.grant.may_go_on(&session, &visit.spoken(Era::Legacy)).map(|()| session)) {
-        Err(misfit) => reply::http_error(misfit.status, &misfit.message),
+    let spoken = visit.spoken(Era::Legacy);
+    let found = find_session(gw, Whose::of(&visit), headers, &spoken).await;
+    match found.and_then(|session| visit.grant.may_go_on(&session, &spoken).map(|()| session)) {
+        Err(misfit) => gw.turn_away(trail, misfit.status, misfit.message).await,
         Ok(session) => {
             visit.side = Side::Legacy(Some(session));
             let mut last = headers.get_all(head::LAST_EVENT).iter();
             match (last.next(), last.next()) {
                 (None, _) => stream::open(gw, visit, None).await,
                 (Some(last), None) => stream::resume(gw, visit, last.to_str().unwrap_or_default()).await,
-                (Some(_), Some(_)) => {
-                    reply::http_error(StatusCode::BAD_REQUEST, "the request has more than one `Last-Event-ID` header")
-                }
+                (Some(_), Some(_)) => gw.turn_away(trail, StatusCode::BAD_REQUEST, TWO_PLACES.to_owned()).await,
             }
         }
     }
@@ -334,8 +379,8 @@ async fn delete(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Res
     if says_stateless(headers) {
         return reply::not_allowed("POST", "the stateless revision has no DELETE");
     }
-    match find_session(gw, Whose::of(&visit), headers).await {
-        Err(misfit) => reply::http_error(misfit.status, &misfit.message),
+    match find_session(gw, Whose::of(&visit), headers, &visit.spoken(Era::Legacy)).await {
+        Err(misfit) => gw.turn_away(gw.trail_of(&visit, "DELETE"), misfit.status, misfit.message).await,
         Ok(session) => {
             gw.end_session(&session);
             visit.side = Side::Legacy(Some(session));
@@ -352,6 +397,20 @@ impl Gateway {
         let mut trail = Trail::of_visit(visit, self.new_call(), self.clock.now());
         trail.method(Method::Discover.name());
         self.write(trail.outcome(Outcome::Error, None)).await;
+    }
+
+    /// The trail of what is said by a head alone.
+    pub(super) fn trail_of(&self, visit: &Visit, verb: &str) -> Trail {
+        let mut trail = Trail::of_visit(visit, self.new_call(), self.clock.now());
+        trail.method(verb);
+        trail
+    }
+
+    /// Answers that a request is not taken, by its head or its size, and writes that down.
+    pub(super) async fn turn_away(&self, mut trail: Trail, status: StatusCode, what: String) -> Response<Body> {
+        self.metrics.refused("rejected");
+        self.write(trail.rejected(code::INVALID_REQUEST, &what)).await;
+        reply::http_error(status, &what)
     }
 
     /// Writes that a message was not taken. The text of it is not kept: it may be anything.

@@ -180,21 +180,23 @@ pub(crate) async fn post(
     headers: &HeaderMap,
     incoming: Incoming,
 ) -> Response<Body> {
+    let away = |status, what: String| gw.turn_away(gw.trail_of(&visit, "POST"), status, what);
     if let Err((status, what)) = check_body(headers) {
-        return reply::http_error(status, what);
+        return away(status, what.to_owned()).await;
     }
     let Some(connection) = gw.connections.find(id, &visit) else {
-        return reply::http_error(StatusCode::NOT_FOUND, "the connection is unknown or over; open one with a GET");
+        let what = "the connection is unknown or over; open one with a GET";
+        return away(StatusCode::NOT_FOUND, what.to_owned()).await;
     };
     if let Err(what) = check_revision(gw, &visit, &connection, headers) {
-        return reply::http_error(StatusCode::BAD_REQUEST, &what);
+        return away(StatusCode::BAD_REQUEST, what).await;
     }
     let Ok(place) = Arc::clone(&connection.waiting).try_acquire_owned() else {
         return reply::http_error(StatusCode::TOO_MANY_REQUESTS, "too many messages of this connection wait");
     };
     let text = match body::read(incoming, gw.settings.request.bytes, gw.settings.body_time).await {
         Ok(text) => text,
-        Err((status, what)) => return reply::http_error(status, &what),
+        Err((status, what)) => return away(status, what).await,
     };
     let (done, taken) = oneshot::channel();
     let task = Arc::clone(gw);

@@ -19,7 +19,6 @@ use crate::Gateway;
 use crate::call::{Bond, Errand, Facts, Paused, Progress, Refusal, Reserved, Trail, attend, left, mirrored, take};
 use crate::http::line::Line;
 use crate::http::reply;
-use crate::session::UnderWay;
 use crate::upstream::{Exchange, SendError};
 use crate::visit::{Crossing, Visit};
 
@@ -81,6 +80,10 @@ async fn stopped(
     line: Line,
     stop: Stop,
 ) {
+    if matches!(stop.refusal, Refusal::Upstream(SendError::Left)) {
+        line.hang_up();
+        return gw.write(trail.left()).await;
+    }
     gw.metrics.refused(stop.refusal.code());
     let (status, text) = reply::refusal(visit, facts, &line, (request.id(), trail.call()), &stop.refusal);
     line.finish_with(status, text.into()).await;
@@ -103,7 +106,10 @@ pub(crate) async fn unreachable(
     let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
     trail.about(visit, facts.target(), facts.arguments());
     subscribe::ended(gw, visit, request, facts).await;
-    let refusal = hidden(visit, facts, &trail).map_or_else(|| not_sent(refusal), Refusal::Denied);
+    let refusal = match refusal {
+        Refusal::Upstream(SendError::Left) => refusal,
+        _ => hidden(visit, facts, &trail).map_or_else(|| not_sent(refusal), Refusal::Denied),
+    };
     stopped(gw, visit, request, facts, trail, line, refusal.into()).await;
 }
 
@@ -140,8 +146,6 @@ async fn walk(
     let back = back(gw, visit, request, facts, line);
     line.take_room(visit, request.method())?;
     crossing::carried(visit, request)?;
-    let entry = visit.calls().and_then(|calls| calls.begin(request.id(), trail.call()));
-    let under_way = entry.as_ref().map(|entry| entry.under_way.as_ref());
     let apart = match back {
         None if state_of(visit, request).is_none() && pool::has_turns(visit, request) => {
             // Nobody gives way, and no process is started, for what the policy refuses. What its own session offers is
@@ -149,7 +153,7 @@ async fn walk(
             if let Some(reason) = denied_anyway(visit, facts, trail) {
                 return Err(Refusal::Denied(reason).into());
             }
-            Some(apart(gw, visit, request, (&*trail, under_way), line).await?)
+            Some(apart(gw, visit, request, trail, line).await?)
         }
         back => back,
     };
@@ -181,7 +185,6 @@ async fn walk(
         visit,
         request,
         facts,
-        under_way,
         progress: Progress::of(request).map(Arc::new),
         params,
         reserved: &reserved,
@@ -223,7 +226,7 @@ async fn apart(
     gw: &Gateway,
     visit: &Visit,
     request: &Request<'_>,
-    (trail, under_way): (&Trail, Option<&UnderWay>),
+    trail: &Trail,
     line: &mut Line,
 ) -> Result<Visit, Refusal> {
     let errand = Errand {
@@ -231,7 +234,6 @@ async fn apart(
         visit,
         call: trail.call(),
         progress: None,
-        under_way,
         is_only_asking: false,
         is_callers: true,
         may_pause: false,

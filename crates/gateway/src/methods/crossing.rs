@@ -26,7 +26,7 @@ pub(crate) async fn own_answer(
             visit.far_session().map(|session| result(request.id(), &discovered(visit, session)))
         }
         (Crossing::ToStateless, Method::Ping) => Some(result(request.id(), "{}")),
-        (Crossing::ToStateless, Method::SetLevel) => Some(level_set(visit, request)),
+        (Crossing::ToStateless, Method::SetLevel) => Some(level_set(gw, visit, request).await),
         _ => None,
     };
     let Some(text) = text else { return Some((trail, line)) };
@@ -75,11 +75,11 @@ fn discovered(visit: &Visit, session: &Session) -> String {
     visit.upstream.secrets().cut_json(out)
 }
 
-fn level_set(visit: &Visit, request: &Request<'_>) -> String {
-    let level = request.params().and_then(|params| params.get("level")).filter(|level| level.kind() == Kind::String);
+async fn level_set(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> String {
+    let level = request.params().and_then(|params| params.get("level")?.as_str());
     match (level, visit.session()) {
         (Some(level), Some(session)) => {
-            session.set_level(level.raw().to_owned());
+            gw.keep_level(session, &level).await;
             result(request.id(), "{}")
         }
         _ => error(Some(request.id()), code::INVALID_PARAMS, "`params.level` must be a string", None),

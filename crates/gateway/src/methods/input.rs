@@ -20,7 +20,7 @@ use crate::call::{
     Bond, Errand, MOST_AT_ONCE, Paused, Permit, Question, Refusal, Trail, attend, result_text, under_our_id,
 };
 use crate::http::line::Line;
-use crate::session::{AskedBy, Session, UnderWay};
+use crate::session::{AskedBy, Session};
 use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
 use crate::visit::{Crossing, Visit};
 
@@ -30,7 +30,7 @@ pub(crate) fn paused(
     links: u64,
     asked: &[Bytes],
     exchange: Exchange,
-    bond: Bond,
+    (bond, trail): (Bond, Trail),
 ) -> Option<Paused> {
     let Errand { gw, visit, call, .. } = errand;
     let mut questions = Vec::new();
@@ -49,6 +49,7 @@ pub(crate) fn paused(
         turn: visit.turn().cloned(),
         room: None,
         bond,
+        trail,
     })
 }
 
@@ -283,7 +284,6 @@ pub(crate) struct Answers {
 pub(crate) async fn ask_client(
     gw: &Gateway,
     visit: &Visit,
-    under_way: Option<&UnderWay>,
     result: &str,
     line: &mut Line,
 ) -> Result<Option<Answers>, SendError> {
@@ -296,7 +296,6 @@ pub(crate) async fn ask_client(
         call: gw.new_call(),
         // Nothing is heard of the server meanwhile.
         progress: None,
-        under_way,
         is_only_asking: false,
         is_callers: true,
         may_pause: false,
@@ -382,12 +381,13 @@ impl Gateway {
         paused.map(|paused| self.cancel(paused)).is_some()
     }
 
-    /// Ends a call that nobody goes on with. Nobody waits until its server has heard of it.
+    /// Ends a call that nobody goes on with, and writes that down. Nobody waits until its server has heard of it.
     pub(crate) fn cancel(&self, paused: Paused) {
         let Some(gw) = self.own() else { return };
         let task = Arc::clone(&gw);
         gw.spawn(async move {
-            let Paused { call, upstream, session, links, exchange, questions, turn, .. } = paused;
+            let Paused { call, upstream, session, links, exchange, questions, turn, mut trail, .. } = paused;
+            task.write(trail.given_up()).await;
             let link = exchange.link.clone();
             drop(exchange);
             if session.links() == links {
@@ -436,6 +436,14 @@ pub(crate) async fn hung_up(gw: &Gateway, visit: &Visit, call: CallId) {
     if let (Crossing::ToSession, Some(session)) = (visit.crossing(), visit.far_session()) {
         gw.tell_cancelled(&visit.upstream, session, call).await;
     }
+}
+
+/// Nobody waits any more for what was sent, though the client did not say so. Nor does anybody wait until an upstream with
+/// a session has heard of it.
+pub(crate) fn given_up(gw: &Gateway, visit: &Visit, call: CallId) {
+    let (Some(gw), Some(session)) = (gw.own(), visit.far_session().cloned()) else { return };
+    let (task, upstream) = (Arc::clone(&gw), Arc::clone(&visit.upstream));
+    gw.spawn(async move { task.tell_cancelled(&upstream, &session, call).await });
 }
 
 /// What is said to an upstream that need not go on with a call.

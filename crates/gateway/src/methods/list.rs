@@ -157,9 +157,21 @@ pub(crate) async fn accepted(gw: &Gateway, visit: &Visit) -> Vec<String> {
     listed.map(|tool| tool.text.clone()).collect()
 }
 
-/// Fetches all pages of a list. `make` writes the request for the page that a cursor begins. A list does nothing at the
-/// server, so one that meets a session which was forgotten is asked for once more, from its beginning.
+/// Fetches all pages of a list. `make` writes the request for the page that a cursor begins.
 pub(crate) async fn fetch(
+    gw: &Gateway,
+    visit: &Visit,
+    wanted: &Wanted<'_>,
+    line: &mut Line,
+    make: impl Fn(&Id<'_>, Option<&str>, Option<&TraceParent>) -> String,
+) -> Result<Pages, SendError> {
+    fetch_within(LIST_TIME.min(gw.settings.call_time), gw, visit, wanted, line, make).await
+}
+
+/// The same within a time. A list does nothing at the server, so one that meets a session which was forgotten is asked
+/// for once more, from its beginning.
+pub(crate) async fn fetch_within(
+    time: Duration,
     gw: &Gateway,
     visit: &Visit,
     wanted: &Wanted<'_>,
@@ -174,7 +186,6 @@ pub(crate) async fn fetch(
             fetched => fetched,
         }
     };
-    let time = LIST_TIME.min(gw.settings.call_time);
     tokio::time::timeout(time, fetching).await.unwrap_or(Err(SendError::Timeout))
 }
 
@@ -237,8 +248,8 @@ async fn fetch_pages(
             visit,
             call,
             progress: wanted.progress,
-            under_way: None,
-            is_only_asking: true,
+            // What is asked for before a call is no less the call's: it goes on where that would.
+            is_only_asking: wanted.is_callers,
             is_callers: wanted.is_callers,
             may_pause: false,
         };
@@ -246,7 +257,10 @@ async fn fetch_pages(
         // Of a list whose first page came, nobody says that nothing was sent.
         let sent = if pages.is_empty() { sent } else { sent.map_err(SendError::behind_a_call) };
         let (Ended::Answer(message), exchange) = sent? else {
-            return Err(SendError::Gone("the list was cancelled".to_owned()));
+            if let Some(session) = visit.far_session() {
+                gw.tell_cancelled(&visit.upstream, session, call).await;
+            }
+            return Err(SendError::Left);
         };
         let said = exchange.as_ref().map_or(StatusCode::OK, |exchange| exchange.status);
         drain(gw, exchange).await;

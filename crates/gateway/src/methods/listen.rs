@@ -24,7 +24,7 @@ use crate::http::line::Line;
 use crate::http::reply;
 use crate::lists::{Lists, SUBSCRIPTION, changed_for};
 use crate::now::Now;
-use crate::session::{UnderWay, cancelled};
+use crate::session::cancelled;
 use crate::telemetry::ClientSpan;
 use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::{Crossing, Visit};
@@ -55,10 +55,8 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, m
     let Ok(Message::Request(own)) = read_message(text.as_bytes(), &gw.settings.request) else {
         return fail(gw, request.id(), &mut trail, SendError::NotSent("it cannot be read".to_owned()), line).await;
     };
-    let entry = visit.calls().and_then(|calls| calls.begin(request.id(), trail.call()));
-    let under_way = entry.as_ref().map(|entry| entry.under_way.as_ref());
     if visit.crossing() == Crossing::ToSession {
-        return match session::listen(gw, visit, (request, under_way), heard, &mut line).await {
+        return match session::listen(gw, visit, request, heard, &mut line).await {
             Ok(end) => ended(gw, visit, request, trail, line, end).await,
             Err(fault) => fail(gw, request.id(), &mut trail, fault, line).await,
         };
@@ -80,7 +78,7 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, m
     let end = match Permit::of_always_allowed(method, outgoing) {
         Some(permit) => {
             let span = ClientSpan::begin(visit, permit.hop(), trail.call(), gw.clock.now());
-            let end = opened(gw, visit, (request, under_way), (trail.call(), permit), &heard, &mut line).await;
+            let end = opened(gw, visit, request, (trail.call(), permit), &heard, &mut line).await;
             if let Some(span) = span {
                 span.end_stream(end.as_ref().err());
             }
@@ -126,10 +124,11 @@ fn last_word(gw: &Gateway, visit: &Visit, id: &Id<'_>) -> String {
 }
 
 /// Waits until the client wants to hear nothing more: it hangs up, or cancels the request where it can name it.
-async fn unwanted(line: &mut Line, under_way: Option<&UnderWay>) {
+async fn unwanted(line: &mut Line) {
+    let told = line.cancelled();
     tokio::select! {
         () = line.gone() => {}
-        () = cancelled(under_way) => {}
+        () = cancelled(told.as_deref()) => {}
     }
 }
 
@@ -191,20 +190,20 @@ pub(crate) async fn record(gw: &Gateway, visit: &Visit, request: &Request<'_>, h
 async fn opened(
     gw: &Gateway,
     visit: &Visit,
-    asked: (&Request<'_>, Option<&UnderWay>),
+    request: &Request<'_>,
     (call, permit): (CallId, Permit),
     heard: &[MayHear],
     line: &mut Line,
 ) -> Result<End, SendError> {
     let opening = tokio::time::timeout(gw.settings.call_time, gw.client.send(&visit.upstream, permit));
     let mut exchange = opening.await.unwrap_or(Err(SendError::Timeout))?;
-    pump(gw, visit, asked, (call, heard), &mut exchange, line).await
+    pump(gw, visit, request, (call, heard), &mut exchange, line).await
 }
 
 async fn pump(
     gw: &Gateway,
     visit: &Visit,
-    (request, under_way): (&Request<'_>, Option<&UnderWay>),
+    request: &Request<'_>,
     (call, heard): (CallId, &[MayHear]),
     exchange: &mut Exchange,
     line: &mut Line,
@@ -226,7 +225,7 @@ async fn pump(
                             return Ok(End::Over);
                         }
                     }
-                    () = unwanted(line, under_way) => return Ok(End::Unwanted),
+                    () = unwanted(line) => return Ok(End::Unwanted),
                     () = gw.stopping() => return Ok(End::Over),
                 }
             }

@@ -22,6 +22,12 @@ fn is_doubtful(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::GONE) || status.is_server_error()
 }
 
+/// Whether the upstream may have forgotten the session. One that gave it no id over HTTP knows of none.
+pub(crate) fn may_be_forgotten(visit: &Visit) -> bool {
+    let is_nameless = |link: Link| matches!(link, Link::Http(HttpSession { id: None, .. }));
+    visit.far_session().is_some_and(|session| !is_nameless(session.link()))
+}
+
 /// When something was sent in a session: how often that had been opened, and how often it was tried.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sent {
@@ -39,36 +45,36 @@ impl Sent {
 /// `sent`.
 pub(crate) async fn opened_again(gw: &Gateway, visit: &Visit, sent: Sent) -> bool {
     let Some(session) = visit.far_session() else { return false };
-    if session.openings() == sent.openings && !is_lost(gw, visit).await {
+    if session.openings() == sent.openings && is_lost(gw, visit).await != Some(true) {
         return false;
     }
     again(gw, visit, Some(sent.openings)).await;
     session.links() != sent.links
 }
 
-/// Whether the upstream does not know the session, by what it says to a request that does nothing.
-pub(crate) async fn is_lost(gw: &Gateway, visit: &Visit) -> bool {
+/// Whether the upstream does not know the session, by what it says to a request that does nothing. None if it says
+/// nothing.
+pub(crate) async fn is_lost(gw: &Gateway, visit: &Visit) -> Option<bool> {
     let patience: Duration = gw.settings.connect_time;
-    tokio::time::timeout(patience, says_lost(gw, visit)).await.unwrap_or(false)
+    tokio::time::timeout(patience, says_lost(gw, visit)).await.ok()?
 }
 
-async fn says_lost(gw: &Gateway, visit: &Visit) -> bool {
+async fn says_lost(gw: &Gateway, visit: &Visit) -> Option<bool> {
     let (call, method) = (gw.new_call(), Method::Ping.name());
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}"}}"#);
-    let Some(permit) = Permit::of_always_allowed(method, visit.addressed(Outgoing::request(text, call))) else {
-        return false;
-    };
+    let permit = Permit::of_always_allowed(method, visit.addressed(Outgoing::request(text, call)))?;
     let is_no = |status: StatusCode| is_doubtful(status) || status == StatusCode::NOT_FOUND;
     match gw.client.send(&visit.upstream, permit).await {
         Ok(mut exchange) if is_no(exchange.status) => {
             let answer = own_answer(gw, &mut exchange, call).await.ok().flatten();
             // One that does not know the request has not looked at the session.
-            !answer.is_some_and(|answer| {
+            Some(!answer.is_some_and(|answer| {
                 let Ok(Said::Reply(reply)) = read_upstream(&answer, &gw.settings.reply) else { return false };
                 reply.error().is_some_and(|fault| fault.code == code::METHOD_NOT_FOUND.to_string())
-            })
+            }))
         }
-        Err(SendError::Status(status)) => StatusCode::from_u16(status).is_ok_and(is_no),
-        Ok(_) | Err(_) => false,
+        Err(SendError::Status(status)) => Some(StatusCode::from_u16(status).is_ok_and(is_no)),
+        Ok(_) => Some(false),
+        Err(_) => None,
     }
 }

@@ -10,9 +10,9 @@ use gatelodge_mcp::{Era, Id, Method, Upstream as Said, code, read_upstream};
 use gatelodge_store::{AdminEntry, Known, ServerName, StoreError, ToolDefinition};
 use tracing::warn;
 
-use super::list::{Pages, Wanted, fetch};
+use super::list::{Pages, Wanted, fetch_within};
 use crate::Gateway;
-use crate::call::Refusal;
+use crate::call::{Errand, Refusal, attend};
 use crate::classes::Categories;
 use crate::http::line::Line;
 use crate::twins::twins;
@@ -21,7 +21,7 @@ use crate::visit::Visit;
 
 /// A name that is not in the offer is asked for again only when the offer is older than this.
 const SETTLED: Duration = Duration::from_secs(1);
-/// How long a call waits until its server has said what it offers.
+/// How long a call waits until its server has said what it offers, unless the server is busy with another one.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Who accepts what nobody was asked about.
 const OURSELVES: &str = "gateway";
@@ -31,15 +31,27 @@ pub(crate) async fn offer_for(gw: &Gateway, visit: &Visit, name: &str, line: &mu
     if let Some(offer) = settled(visit, name) {
         return Ok(offer);
     }
+    // Many servers do one thing after the other, and one that runs on a line of its own is asked behind what it does.
+    let patience = if visit.is_busy() { gw.settings.call_time } else { PATIENCE };
     let asking = async {
         let offers = visit.offers();
-        let _one_at_a_time = offers.asking.lock().await;
+        let errand = Errand {
+            gw,
+            visit,
+            call: gw.new_call(),
+            progress: None,
+            is_only_asking: false,
+            is_callers: false,
+            may_pause: false,
+        };
+        let waiting = attend(&errand, line, offers.asking.lock()).await;
+        let Some(_one_at_a_time) = waiting else { return Err(Refusal::Upstream(SendError::Left)) };
         match settled(visit, name) {
             Some(offer) => Ok(offer),
-            None => take_anew(gw, visit, line).await,
+            None => take_anew(gw, visit, patience, line).await,
         }
     };
-    tokio::time::timeout(PATIENCE, Box::pin(asking)).await.unwrap_or(Err(Refusal::Upstream(SendError::Timeout)))
+    tokio::time::timeout(patience, Box::pin(asking)).await.unwrap_or(Err(Refusal::Upstream(SendError::Timeout)))
 }
 
 /// The offer that we have, if it is new enough to say something of a name.
@@ -51,10 +63,11 @@ pub(super) fn settled(visit: &Visit, name: &str) -> Option<Arc<Offer>> {
     is_good.then_some(offer)
 }
 
-async fn take_anew(gw: &Gateway, visit: &Visit, line: &mut Line) -> Result<Arc<Offer>, Refusal> {
+async fn take_anew(gw: &Gateway, visit: &Visit, patience: Duration, line: &mut Line) -> Result<Arc<Offer>, Refusal> {
     let changes = visit.offers().changes();
     let wanted = Wanted { method: &Method::ToolsList, member: "tools", progress: None, is_callers: false };
-    let pages = match fetch(gw, visit, &wanted, line, |id, cursor, _| own_request(visit, id, cursor)).await? {
+    let asking = fetch_within(patience, gw, visit, &wanted, line, |id, cursor, _| own_request(visit, id, cursor));
+    let pages = match asking.await? {
         Pages::Whole(pages, _) => pages,
         // A server without tools says that it does not know the method. Any other error says nothing of its tools,
         // and what is kept here is for all grants.

@@ -22,7 +22,7 @@ pub(crate) async fn request(gw: &Gateway, visit: &Visit, request: &Request<'_>, 
     match sent(gw, visit, request, &trail, &mut line).await {
         Ok((status, text, outcome, mut exchange)) => {
             if outcome == Outcome::Ok {
-                note_level(visit, request);
+                note_level(gw, visit, request).await;
             }
             line.finish_with(status, text).await;
             gw.write(trail.outcome(outcome, Some(exchange.status.as_u16()))).await;
@@ -33,11 +33,11 @@ pub(crate) async fn request(gw: &Gateway, visit: &Visit, request: &Request<'_>, 
 }
 
 /// Notes which log messages the client wants, for a server that forgets the session.
-fn note_level(visit: &Visit, request: &Request<'_>) {
+async fn note_level(gw: &Gateway, visit: &Visit, request: &Request<'_>) {
     let level = request.params().filter(|_| *request.method() == Method::SetLevel);
     let level = level.and_then(|params| params.get("level")?.as_str());
-    if let Some((session, level)) = visit.far_session().zip(level) {
-        session.note_level(&level);
+    if let Some((session, level)) = visit.session().zip(level) {
+        gw.keep_level(session, &level).await;
     }
 }
 
@@ -50,6 +50,10 @@ pub(crate) async fn fail(gw: &Gateway, id: &Id<'_>, trail: &mut Trail, fault: Se
 /// The same with the reason as it is to be said.
 pub(super) async fn fail_by(gw: &Gateway, id: &Id<'_>, trail: &mut Trail, why: (Refusal, Outcome), line: Line) {
     let (refusal, outcome) = why;
+    if outcome == Outcome::Cancelled {
+        line.hang_up();
+        return gw.write(trail.outcome(outcome, None)).await;
+    }
     gw.metrics.refused(refusal.code());
     line.finish(reply::fault(id, trail.call(), &refusal)).await;
     gw.write(trail.failed(&refusal, outcome)).await;
@@ -89,7 +93,6 @@ pub(crate) async fn exchanged(
         visit,
         call: trail.call(),
         progress: progress.as_ref(),
-        under_way: None,
         is_only_asking: true,
         is_callers: true,
         may_pause: false,
@@ -97,7 +100,7 @@ pub(crate) async fn exchanged(
     let sending = async {
         match forward(&errand, permit, line).await? {
             (Ended::Answer(message), Some(exchange)) => Ok((message, exchange)),
-            _ => Err(SendError::Gone("the caller hung up".to_owned())),
+            _ => Err(SendError::Left),
         }
     };
     tokio::time::timeout(gw.settings.call_time, sending).await.unwrap_or(Err(SendError::Timeout))
@@ -109,6 +112,10 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) 
         return kept_here(gw, visit, message).await;
     }
     let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+    if is_cancelled_here(visit, message) {
+        trail.method(Method::Cancelled.name());
+        return gw.write(trail.outcome(Outcome::Ok, None)).await;
+    }
     reopen_if_elsewhere(gw, visit).await;
     let permit = match message {
         Message::Notification(said) => {
@@ -154,8 +161,7 @@ async fn kept_here(gw: &Gateway, visit: &Visit, message: &Message<'_>) {
     let is_taken = match message {
         Message::Notification(said) if *said.method() == Method::Cancelled => {
             trail.method(said.method().name());
-            let under_way = said.reference().ok().flatten().and_then(|id| session.find(&id));
-            under_way.inspect(|under_way| under_way.cancelled.notify_one()).is_some()
+            said.reference().ok().flatten().is_some_and(|id| session.cancel(&id))
         }
         Message::Response(said) => {
             trail.method("response");
@@ -174,13 +180,21 @@ async fn kept_here(gw: &Gateway, visit: &Visit, message: &Message<'_>) {
     gw.write(trail.refused(&Refusal::Unaddressed)).await;
 }
 
+/// Cancels a request that the server knows by ids of which the client cannot speak: whoever carries it tells the server.
+fn is_cancelled_here(visit: &Visit, message: &Message<'_>) -> bool {
+    let Message::Notification(said) = message else { return false };
+    let named = said.reference().ok().flatten().filter(|_| *said.method() == Method::Cancelled);
+    let under_way = visit.session().zip(named).and_then(|(session, id)| session.find(&id));
+    under_way.filter(|own| own.call.is_none()).inspect(|own| own.cancelled.notify_one()).is_some()
+}
+
 fn notification(visit: &Visit, said: &Notification<'_>) -> Option<Permit> {
     let session = visit.session()?;
     let text = match said.method() {
         Method::Cancelled => {
             let under_way = session.find(&said.reference().ok()??)?;
             under_way.cancelled.notify_one();
-            said.referring_to(&Id::string(under_way.call.as_str())).ok()?
+            said.referring_to(&Id::string(under_way.call?.as_str())).ok()?
         }
         // The client tells of progress on what the upstream asked it; the token is the upstream's own.
         _ => said.text().to_owned(),

@@ -238,7 +238,6 @@ impl Visit {
             params: None,
             far: Some(session),
             turn: None,
-            calls: None,
         };
         Self {
             grant: Arc::clone(&self.grant),

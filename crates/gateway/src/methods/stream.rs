@@ -200,6 +200,7 @@ pub(crate) async fn follow(
         }
         let (opening, began) = (openings(visit), Instant::now());
         let last = visit.far_session().and_then(|session| session.heard());
+        let is_behind = last.is_some();
         let Some(permit) = to_hear(gw, visit, last).await else { return std::future::pending().await };
         match gw.client.send(&visit.upstream, permit).await {
             Ok(mut exchange) if exchange.is_stream() => {
@@ -224,13 +225,17 @@ pub(crate) async fn follow(
             }
             Ok(exchange) if exchange.status == StatusCode::METHOD_NOT_ALLOWED => return absent(visit).await,
             Err(SendError::Status(405)) => return absent(visit).await,
-            // Not there now, or it has forgotten the session or the event.
+            // Not there now, it has forgotten the session or the event, or has no stream and says so by 404.
             answer => {
                 pause = (pause * 2).min(AT_MOST);
                 let status = refused(&answer);
-                if reopened != opening && is_forgotten(gw, visit, status).await {
-                    reopened = reopen(gw, visit).await;
-                    pause = AGAIN;
+                match is_forgotten(gw, visit, status).await {
+                    Some(true) if reopened != opening => {
+                        reopened = reopen(gw, visit).await;
+                        pause = AGAIN;
+                    }
+                    Some(false) if status == StatusCode::NOT_FOUND && !is_behind => stand(visit, Standing::Absent),
+                    Some(_) | None => {}
                 }
                 if !matches!(answer, Err(SendError::NotSent(_) | SendError::Gone(_))) {
                     set_heard(visit, None, opening);
@@ -288,13 +293,18 @@ fn refused(answer: &Result<Exchange, SendError>) -> StatusCode {
     }
 }
 
-/// Whether the upstream has forgotten the session, by how it refuses its stream.
-async fn is_forgotten(gw: &Gateway, visit: &Visit, status: StatusCode) -> bool {
-    status == StatusCode::NOT_FOUND || (may_be_lost(visit, status) && is_lost(gw, visit).await)
+/// Whether the upstream has forgotten the session: how it refuses its stream may say so, and a request that does nothing
+/// tells. None where neither says anything.
+async fn is_forgotten(gw: &Gateway, visit: &Visit, status: StatusCode) -> Option<bool> {
+    visit.far_session()?;
+    match status == StatusCode::NOT_FOUND || may_be_lost(visit, status) {
+        true => is_lost(gw, visit).await,
+        false => None,
+    }
 }
 
 /// Opens the session again that the upstream has forgotten: who only listens makes no call that would. Gives which
-/// opening it is then. A server that has no stream may say the same, so it is done once for each.
+/// opening it is then.
 async fn reopen(gw: &Gateway, visit: &Visit) -> Option<u64> {
     let session = visit.far_session()?;
     again(gw, visit, Some(session.openings())).await;

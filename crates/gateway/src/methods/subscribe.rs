@@ -10,7 +10,7 @@ use http::StatusCode;
 
 use super::server::{MayHear, may_hear_of};
 use crate::Gateway;
-use crate::call::{Facts, Permit, Refusal, Trail, own_answer};
+use crate::call::{Facts, Permit, Refusal, Trail, own_answer, result_text};
 use crate::session::Session;
 use crate::upstream::Outgoing;
 use crate::visit::Visit;
@@ -107,15 +107,16 @@ pub(super) async fn judged(gw: &Gateway, visit: &Visit, session: &Session, uri: 
     None
 }
 
-/// Subscribes at the upstream, or ends that. One that will not have it never tells. None if it does not answer.
-pub(super) async fn ask(gw: &Gateway, visit: &Visit, method: &Method<'_>, heard: &MayHear) -> Option<()> {
+/// Subscribes at the upstream, or ends that, and gives whether it will have it. None if it does not answer.
+pub(super) async fn ask(gw: &Gateway, visit: &Visit, method: &Method<'_>, heard: &MayHear) -> Option<bool> {
     let (call, uri) = (gw.new_call(), quoted(heard.uri()));
     let name = method.name();
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{name}","params":{{"uri":{uri}}}}}"#);
     let permit = Permit::of_heard(heard, visit.addressed(Outgoing::request(text, call)));
     let asking = async {
         let mut exchange = gw.client.send(&visit.upstream, permit).await.ok()?;
-        own_answer(gw, &mut exchange, call).await.ok().map(drop)
+        let answer = own_answer(gw, &mut exchange, call).await.ok()?;
+        Some(answer.is_some_and(|answer| matches!(result_text(&answer, &gw.settings.reply), Ok(Some(_)))))
     };
     tokio::time::timeout(gw.settings.connect_time * 2, asking).await.ok()?
 }

@@ -12,8 +12,10 @@ use super::lock;
 /// A request under way.
 #[derive(Debug)]
 pub(crate) struct UnderWay {
-    pub call: CallId,
-    pub cancelled: Notify,
+    /// Our id of it at the server; none where it goes there under others, or not at all.
+    pub call: Option<CallId>,
+    /// Told when the client cancels; whoever carries the request listens. Many entries of one request share it.
+    pub cancelled: Arc<Notify>,
 }
 
 /// Those of one client.
@@ -22,13 +24,12 @@ pub(crate) struct Calls(Mutex<HashMap<Id<'static>, Arc<UnderWay>>>);
 
 /// Keeps a request among those under way until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Entry<'a> {
-    calls: &'a Calls,
+pub(crate) struct Entry {
+    calls: Arc<Calls>,
     id: Id<'static>,
-    pub under_way: Arc<UnderWay>,
 }
 
-impl Drop for Entry<'_> {
+impl Drop for Entry {
     fn drop(&mut self) {
         lock(&self.calls.0).remove(&self.id);
     }
@@ -36,15 +37,14 @@ impl Drop for Entry<'_> {
 
 impl Calls {
     /// Notes one; none if there is one of the same id.
-    pub fn begin(&self, id: &Id<'_>, call: CallId) -> Option<Entry<'_>> {
+    pub fn begin(self: &Arc<Self>, id: &Id<'_>, under_way: UnderWay) -> Option<Entry> {
         let id = id.clone().into_owned();
         let mut calls = lock(&self.0);
         if calls.contains_key(&id) {
             return None;
         }
-        let under_way = Arc::new(UnderWay { call, cancelled: Notify::new() });
-        calls.insert(id.clone(), Arc::clone(&under_way));
-        Some(Entry { calls: self, id, under_way })
+        calls.insert(id.clone(), Arc::new(under_way));
+        Some(Entry { calls: Arc::clone(self), id })
     }
 
     pub fn find(&self, id: &Id<'_>) -> Option<Arc<UnderWay>> {
@@ -57,9 +57,9 @@ impl Calls {
 }
 
 /// Waits until the client cancels a request. For one that it cannot name, this waits for ever.
-pub(crate) async fn cancelled(under_way: Option<&UnderWay>) {
-    match under_way {
-        Some(under_way) => under_way.cancelled.notified().await,
+pub(crate) async fn cancelled(told: Option<&Notify>) {
+    match told {
+        Some(told) => told.notified().await,
         None => std::future::pending().await,
     }
 }

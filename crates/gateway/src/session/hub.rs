@@ -46,14 +46,26 @@ struct State {
 /// In which opening of the session the upstream was asked to tell of a resource. Held while it is asked: who begins to
 /// listen and who ends must not overtake one another on the way.
 #[derive(Debug, Default)]
-pub(crate) struct Asked(Option<u64>);
+pub(crate) struct Asked {
+    opening: Option<u64>,
+    /// Whether it has said that it will.
+    pub is_taken: bool,
+}
 
 impl Asked {
+    /// Notes what the upstream said to it; none if it said nothing. What it will not tell of is asked for anew by the next
+    /// who wants it.
+    pub fn note(&mut self, is_taken: Option<bool>) {
+        self.is_taken = is_taken == Some(true);
+        self.opening = self.opening.filter(|_| is_taken != Some(false));
+    }
+
     /// What the upstream has to be asked, so that it tells of a resource just if it is wanted in this opening of the
     /// session: true to tell, false not to. It is taken for asked then.
     pub fn settle(&mut self, is_wanted: bool, opening: u64) -> Option<bool> {
-        let is_asked = self.0 == Some(opening);
-        self.0 = is_wanted.then_some(opening);
+        let is_asked = self.opening == Some(opening);
+        self.opening = is_wanted.then_some(opening);
+        self.is_taken &= is_asked;
         (is_wanted != is_asked).then_some(is_wanted)
     }
 }
@@ -155,7 +167,7 @@ impl Hub {
     pub fn asked(&self, uri: &str) -> Arc<tokio::sync::Mutex<Asked>> {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         // Those that nobody wants, and nobody asks about, are forgotten.
-        asked.retain(|_, own| Arc::strong_count(own) > 1 || own.try_lock().is_ok_and(|own| own.0.is_some()));
+        asked.retain(|_, own| Arc::strong_count(own) > 1 || own.try_lock().is_ok_and(|own| own.opening.is_some()));
         Arc::clone(asked.entry(uri.to_owned()).or_default())
     }
 

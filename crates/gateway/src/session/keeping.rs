@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const LOOK_UPS: usize = 4;
 /// Ids that are remembered for not being there.
 const MAX_GONE: usize = 4_096;
+/// The most bytes of a log level that is kept; the protocol's own have up to nine.
+const MAX_LEVEL: usize = 64;
 /// Sessions that were used within so long are noted as used. Longer than the time between two notes.
 const IN_USE: Duration = Duration::from_secs(120);
 
@@ -105,6 +107,17 @@ impl Gateway {
         };
         if let Err(fault) = in_time(writing).await {
             warn!(error = %fault, "what a session listens for will not survive a restart of the gateway: {fault}");
+        }
+    }
+
+    /// Notes which log messages the client of a session wants, and keeps that if the session is kept.
+    pub(crate) async fn keep_level(&self, session: &Session, level: &str) {
+        session.want_log(level);
+        if level.len() > MAX_LEVEL {
+            return;
+        }
+        if let Err(fault) = in_time(self.keeping.rows.set_level(session.hash(), level.to_owned())).await {
+            warn!(error = %fault, "which log messages a session wants will not survive a restart of the gateway: {fault}");
         }
     }
 

@@ -143,6 +143,11 @@ impl Inbox {
         table.owed.is_empty() && table.waiting.values().filter(|waiting| waiting.may_be_asked).count() == 1
     }
 
+    /// Whether somebody waits for the answer to a call, and not just to a list.
+    pub fn is_awaited(&self) -> bool {
+        self.lock().waiting.values().any(|waiting| waiting.may_be_asked)
+    }
+
     pub fn forget(&self, call: &str) {
         let mut table = self.lock();
         let Some(waiting) = table.waiting.remove(call) else { return };

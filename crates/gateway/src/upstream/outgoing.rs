@@ -39,6 +39,9 @@ pub(crate) enum SendError {
     /// It had forgotten the session, which was opened anew. It has most likely not looked at the request, but who knows.
     #[error("the server had forgotten the session")]
     Forgotten,
+    /// Nobody is to blame: the caller did not wait.
+    #[error("the caller did not wait for the answer")]
+    Left,
     /// It answered with what the client has not declared that it takes.
     #[error("the server {what}: {required}")]
     Undeclared { what: &'static str, required: &'static str },
@@ -50,6 +53,7 @@ impl SendError {
         match self {
             Self::NotSent(_) => Outcome::NotSent,
             Self::Timeout | Self::HandshakeTimeout(_) => Outcome::Timeout,
+            Self::Left => Outcome::Cancelled,
             Self::Gone(_) | Self::Unusable(_) | Self::Status(_) | Self::Forgotten | Self::Undeclared { .. } => {
                 Outcome::Gone
             }
@@ -73,6 +77,7 @@ impl SendError {
             Self::Timeout | Self::HandshakeTimeout(_) => "timeout".to_owned(),
             Self::Status(status) => status.to_string(),
             Self::Forgotten => "forgotten".to_owned(),
+            Self::Left => "left".to_owned(),
             Self::Undeclared { .. } => "undeclared".to_owned(),
         }
     }
@@ -84,7 +89,7 @@ impl SendError {
             Self::Gone(why) => Self::Gone(secrets.cut_text(&why)),
             Self::Unusable(why) => Self::Unusable(secrets.cut_text(&why)),
             other @ (Self::Timeout | Self::HandshakeTimeout(_) | Self::Status(_)) => other,
-            other @ (Self::Forgotten | Self::Undeclared { .. }) => other,
+            other @ (Self::Forgotten | Self::Left | Self::Undeclared { .. }) => other,
         }
     }
 }
@@ -139,6 +144,15 @@ impl Link {
             Self::Child(child) => child.inbox().end_if_owed(),
             Self::Sse(connection) => connection.inbox().end_if_owed(),
             Self::None | Self::Unopened | Self::Http(_) => {}
+        }
+    }
+
+    /// Whether all that is said shares a line, and somebody waits there for the answer to a call.
+    pub fn is_awaited(&self) -> bool {
+        match self {
+            Self::Child(child) => child.inbox().is_awaited(),
+            Self::Sse(connection) => connection.inbox().is_awaited(),
+            Self::None | Self::Unopened | Self::Http(_) => false,
         }
     }
 

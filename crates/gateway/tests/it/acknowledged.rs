@@ -21,6 +21,11 @@ async fn server(stream: impl Fn(usize) -> Script + Send + Sync + 'static) -> Fak
             &json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}, "resources": {"subscribe": true}},
                 "serverInfo": {"name": "s", "version": "1"}}),
         ),
+        "resources/subscribe" if hit.message()["params"]["uri"] == "note://none" => {
+            let error = json!({"code": -32002, "message": "not there"});
+            let body = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "error": error});
+            Some(json_response("200 OK", "", &body.to_string()))
+        }
         _ if hit.line.starts_with("GET") => Some(stream(opened.fetch_add(1, Ordering::AcqRel))),
         _ => None,
     })
@@ -99,4 +104,27 @@ async fn a_server_whose_stream_does_not_open_is_not_acknowledged_and_that_is_sai
     assert_eq!(refused.code(), -32603, "{}", refused.body);
     let said = refused.message()["error"]["message"].as_str().unwrap_or_default().to_owned();
     assert!(said.starts_with("[UPSTREAM] the server's stream does not open; quote call "), "{said}");
+}
+
+#[tokio::test]
+async fn a_resource_that_the_server_will_not_tell_of_is_not_acknowledged() {
+    let upstream = server(|_| {
+        let mut script = open_stream();
+        script.push(Step::HungUp(Arc::default()));
+        script
+    })
+    .await;
+    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let wanted = json!({"notifications": {"resourceSubscriptions": ["note://1", "note://none"]}});
+    let mut ears = Vec::new();
+    for listener in ["the first", "one who comes later"] {
+        let mut ear = Caller::of(&gw).begin("subscriptions/listen", wanted.clone()).await;
+        let told = read_until(&mut ear, "acknowledged", 1).await;
+        assert!(told.contains(r#""resourceSubscriptions":["note://1"]"#), "{listener}: {told}");
+        ears.push(ear);
+    }
+    drop(ears);
+    let ended = || upstream.hits().into_iter().filter(|hit| hit.method() == "resources/unsubscribe");
+    until("what was begun is ended", || ended().count() > 0).await;
+    assert!(ended().all(|hit| hit.message()["params"]["uri"] == "note://1"), "and nothing else");
 }

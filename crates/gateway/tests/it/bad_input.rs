@@ -1,7 +1,14 @@
 //! Bad input over HTTP: each row stands for a class. The oracle is the upstream: nothing but what was judged gets there,
 //! and the next normal call works.
-#![allow(clippy::expect_used, clippy::type_complexity, reason = "a test that cannot go on should stop where it is")]
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::type_complexity,
+    reason = "a test that cannot go on should stop where it is"
+)]
 
+use gatelodge_store::Kind;
 use gatelodge_testkit::{FakeUpstream, TestGateway, exchange};
 use serde_json::json;
 
@@ -328,8 +335,66 @@ async fn row_49_a_session_of_another_grant_is_not_there_and_stays_undisturbed() 
         ("Content-Type", "application/json"),
     ];
     for (verb, body) in [("POST", call(r#"{"name":"read_note"}"#)), ("GET", String::new()), ("DELETE", String::new())] {
-        assert_eq!(desk.gw.raw(verb, "/mcp/desk", &headers, body.as_bytes()).await.status, 404, "{verb}");
+        for path in ["/mcp/desk", "/mcp"] {
+            let before = desk.gw.rows().await.len();
+            assert_eq!(desk.gw.raw(verb, path, &headers, body.as_bytes()).await.status, 404, "{verb} {path}");
+            let rows = desk.gw.rows().await;
+            let [row] = &rows[before..] else { panic!("{verb} {path}: one row: {:?}", &rows[before..]) };
+            assert_eq!((row.record.kind, row.record.label.as_deref()), (Kind::Refused, Some("other")), "{verb} {path}");
+            assert_eq!(row.record.code.as_deref(), Some("rejected"), "{verb} {path}");
+        }
     }
     assert_eq!(desk.hits(), 0);
     desk.still_works().await;
+}
+
+#[tokio::test]
+async fn a_request_that_is_turned_away_by_its_head_or_its_size_leaves_a_row() {
+    let desk = Desk::open().await;
+    let bearer = format!("Bearer {}", desk.gw.token.reveal());
+    let own = ("Authorization", bearer.as_str());
+    let (json, both) = (("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream"));
+    let large = "x".repeat(gatelodge_gateway::Settings::default().request.bytes + 1);
+    for path in ["/mcp/desk", "/mcp"] {
+        for (verb, headers, body, status) in [
+            ("POST", vec![own, json], "{}", 406),
+            ("POST", vec![own, both, ("Content-Type", "text/plain")], "{}", 415),
+            ("POST", vec![own, both, json], large.as_str(), 413),
+            ("GET", vec![own, ("Accept", "application/json")], "", 406),
+        ] {
+            let before = desk.gw.rows().await.len();
+            assert_eq!(desk.gw.raw(verb, path, &headers, body.as_bytes()).await.status, status, "{verb} {path}");
+            let rows = desk.gw.rows().await;
+            let [row] = &rows[before..] else { panic!("{verb} {path} {status}: one row: {:?}", &rows[before..]) };
+            assert_eq!((row.record.kind, row.record.method.as_deref()), (Kind::Refused, Some(verb)), "{path} {status}");
+        }
+    }
+    desk.still_works().await;
+}
+
+#[tokio::test]
+async fn t6_a_stream_or_an_end_that_names_another_revision_than_the_sessions_is_400_and_ends_nothing() {
+    for path in ["/mcp/desk", "/mcp"] {
+        let upstream = FakeUpstream::with_tools(&["read_note"]).await;
+        let builder = TestGateway::builder().policy(POLICY);
+        let builder = if path == "/mcp" { builder.at_all() } else { builder };
+        let gw = builder.start(&upstream).await;
+        gw.initialize().await;
+        let (bearer, session) = (format!("Bearer {}", gw.token.reveal()), gw.session());
+        for verb in ["GET", "DELETE"] {
+            for revision in ["2025-06-18", "1999-01-01", "no revision"] {
+                let headers = [
+                    ("Authorization", bearer.as_str()),
+                    ("Mcp-Session-Id", &session),
+                    ("Accept", "text/event-stream"),
+                    ("MCP-Protocol-Version", revision),
+                ];
+                let asking = gw.raw(verb, path, &headers, b"");
+                let answer = tokio::time::timeout(std::time::Duration::from_secs(2), asking).await;
+                assert_eq!(answer.expect("no stream").status, 400, "{verb} {path} {revision}");
+            }
+        }
+        let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+        assert_eq!(gw.send(&list).await.status, 200, "{path}: the session goes on");
+    }
 }

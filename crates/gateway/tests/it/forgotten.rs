@@ -12,7 +12,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::rows_kit::{
-    begin_in_session, chunk, event, open_stream, read_for, read_until, result_of, stream as streamed, until,
+    Caller, begin_in_session, chunk, event, open_stream, read_for, read_until, result_of, stream as streamed, until,
 };
 
 const OPEN: &str = r#"{"version":"1","default":"deny","tools":{"*":{}},"resources":{"*":{}},"prompts":{"*":{}}}"#;
@@ -239,7 +239,8 @@ async fn who_only_listens_hears_a_server_again_that_has_forgotten_the_session() 
             // It ends its stream, and so is asked for it again.
             return Some(streamed(&[(&event(&said), Duration::ZERO)]));
         }
-        hit.line.starts_with("GET").then(|| json_response("404 Not Found", "", ""))
+        let is_forgotten = hit.line.starts_with("GET") || (hit.method() == "ping" && !is_known);
+        is_forgotten.then(|| json_response("404 Not Found", "", ""))
     })
     .await;
     let gw = TestGateway::with_policy(OPEN, &upstream).await;
@@ -256,7 +257,7 @@ async fn who_only_listens_hears_a_server_again_that_has_forgotten_the_session() 
 }
 
 #[tokio::test]
-async fn a_server_that_has_no_stream_and_says_so_by_404_is_not_greeted_again_and_again() {
+async fn a_server_that_has_no_stream_and_says_so_by_404_is_not_greeted_again() {
     let refusing = FakeUpstream::start(json!([]), |hit: &Hit| {
         hit.line.starts_with("GET").then(|| json_response("404 Not Found", "", ""))
     })
@@ -265,9 +266,45 @@ async fn a_server_that_has_no_stream_and_says_so_by_404_is_not_greeted_again_and
     assert_eq!(gw.initialize().await.status, 200);
     let mut ear = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
     let asked = || refusing.hits().iter().filter(|hit| hit.line.starts_with("GET")).count();
-    until("it is asked three times for its stream", || asked() >= 3).await;
+    until("it is asked twice for its stream", || asked() >= 2).await;
     drop(read_for(&mut ear, Duration::from_millis(50)).await);
-    assert_eq!(reached(&refusing, "initialize"), 2, "once by the client, and once more");
+    assert_eq!(reached(&refusing, "initialize"), 1, "it knows the session");
+}
+
+#[tokio::test]
+async fn who_listens_where_a_server_has_no_stream_and_says_so_by_404_is_acknowledged() {
+    let refusing = FakeUpstream::start(json!([]), |hit: &Hit| {
+        hit.line.starts_with("GET").then(|| json_response("404 Not Found", "", ""))
+    })
+    .await;
+    let gw = TestGateway::with_policy(OPEN, &refusing).await;
+    for _ in 0..2 {
+        let wanted = json!({"notifications": {"toolsListChanged": true}});
+        let mut ear = Caller::of(&gw).begin("subscriptions/listen", wanted).await;
+        read_until(&mut ear, "acknowledged", 1).await;
+    }
+    assert_eq!(reached(&refusing, "initialize"), 1, "it knows the session");
+}
+
+#[tokio::test]
+async fn an_error_by_404_of_a_server_that_gives_sessions_no_ids_is_passed_on() {
+    let upstream = FakeUpstream::start(json!([tool("read")]), |hit: &Hit| match hit.method().as_str() {
+        "initialize" => {
+            let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}});
+            Some(json_response("200 OK", "", &result_of(hit, &result).to_string()))
+        }
+        "tools/call" => {
+            let error = json!({"code": -32050, "message": "no such desk"});
+            let body = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "error": error});
+            Some(json_response("404 Not Found", "", &body.to_string()))
+        }
+        _ => None,
+    })
+    .await;
+    let gw = TestGateway::with_policy(OPEN, &upstream).await;
+    let answer = gw.call("read", json!({})).await;
+    assert_eq!(answer.code(), -32050, "{}", answer.body);
+    assert_eq!(reached(&upstream, "initialize"), 1, "there was nothing to forget");
 }
 
 #[tokio::test]

@@ -264,6 +264,10 @@ impl SessionRows for Broken {
         self.rows()?.watch(id, uris).await
     }
 
+    async fn set_level(&self, id: IdHash, level: String) -> Result<(), StoreError> {
+        self.rows()?.set_level(id, level).await
+    }
+
     async fn touch(&self, ids: Vec<IdHash>, at: Timestamp) -> Result<(), StoreError> {
         self.rows()?.touch(ids, at).await
     }
@@ -348,4 +352,35 @@ async fn a_session_before_a_server_that_knows_of_none_goes_on_too() {
     assert_eq!(call.header("mcp-method"), Some("tools/call"));
     let client = &call.message()["params"]["_meta"]["io.modelcontextprotocol/clientInfo"];
     assert_eq!(client["name"], "test", "what the client said of itself is still said");
+}
+
+#[tokio::test]
+async fn which_log_messages_a_client_wants_survives_a_restart() {
+    let level = json!({"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "warning"}});
+    for (path, tool_name) in [("/mcp/desk", "read"), ("/mcp", "desk__read")] {
+        let with_log = FakeUpstream::start(json!([tool("read")]), |hit: &Hit| {
+            (hit.method() == "initialize").then(|| {
+                let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"logging": {}}, "serverInfo": {"name": "s", "version": "1"}});
+                let body = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result});
+                json_response("200 OK", "mcp-session-id: s\r\n", &body.to_string())
+            })
+        })
+        .await;
+        let without_sessions = FakeUpstream::start(json!([]), stateless).await;
+        for upstream in [with_log, without_sessions] {
+            let builder = TestGateway::builder().policy(POLICY);
+            let builder = if path == "/mcp" { builder.at_all() } else { builder };
+            let mut gw = builder.start(&upstream).await;
+            assert_eq!(gw.send(&level).await.message()["result"], json!({}), "{path}");
+            gw.restart().await;
+            let before = upstream.hits().len();
+            assert_eq!(gw.call(tool_name, json!({})).await.status, 200, "{path}");
+            let hits = upstream.hits().split_off(before);
+            let told = hits.iter().map(Hit::message).any(|own| {
+                let with_each = &own["params"]["_meta"]["io.modelcontextprotocol/logLevel"];
+                (own["method"] == "logging/setLevel" && own["params"]["level"] == "warning") || with_each == "warning"
+            });
+            assert!(told, "{path}: {:?}", hits.iter().map(|hit| hit.body.clone()).collect::<Vec<_>>());
+        }
+    }
 }

@@ -104,6 +104,8 @@ async fn a_connection_of_another_grant_is_not_there_and_stays_undisturbed() {
     for (path, auth, status) in [(caller.endpoint.as_str(), &other, 404), (&guessed, &own, 404)] {
         let answer = gw.raw("POST", path, &[("Authorization", auth), kind], call.as_bytes()).await;
         assert_eq!(answer.status, status, "{path}");
+        let row = gw.rows().await.pop().expect("a row").record;
+        assert_eq!((row.kind, row.code.as_deref()), (Kind::Refused, Some("rejected")), "{path}");
     }
     assert_eq!(gw.raw("POST", &caller.endpoint, &[kind], call.as_bytes()).await.status, 401, "an id is no authority");
     assert!(!upstream.hits().iter().any(|hit| hit.body.contains("stolen")));

@@ -381,6 +381,10 @@ impl SessionRows for Slow {
         self.0.watch(id, uris).await
     }
 
+    async fn set_level(&self, id: IdHash, level: String) -> Result<(), StoreError> {
+        self.0.set_level(id, level).await
+    }
+
     async fn touch(&self, ids: Vec<IdHash>, at: Timestamp) -> Result<(), StoreError> {
         self.0.touch(ids, at).await
     }

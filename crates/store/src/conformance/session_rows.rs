@@ -17,6 +17,7 @@ fn session(id: &str) -> SessionRow {
         handshake: r#"{"id":1,"method":"initialize","params":{"n":1.10}}"#.to_owned(),
         is_far_stateless: id.ends_with('o'),
         watched: if id == "two" { vec!["note://\"1\"\n".to_owned(), String::new()] } else { Vec::new() },
+        level: (id == "two").then(|| "warning".to_owned()),
         used_at: at(NOON),
     }
 }
@@ -48,6 +49,15 @@ pub async fn what_a_session_listens_for_is_kept_with_it(store: &Backend) {
     assert_eq!((find(store, "two").await, find(store, "nobody's").await), (Some(two), None));
     store.sessions.watch(IdHash::of(&["one"]), Vec::new()).await.expect("kept");
     assert_eq!(find(store, "one").await.expect("kept").watched, [""; 0]);
+}
+
+pub async fn which_log_messages_a_session_wants_is_kept_with_it(store: &Backend) {
+    keep(store, "one").await;
+    let two = keep(store, "two").await;
+    store.sessions.set_level(IdHash::of(&["one"]), "debug".to_owned()).await.expect("kept");
+    store.sessions.set_level(IdHash::of(&["nobody's"]), "debug".to_owned()).await.expect("passed over");
+    assert_eq!(find(store, "one").await.expect("kept").level.as_deref(), Some("debug"));
+    assert_eq!((find(store, "two").await, find(store, "nobody's").await), (Some(two), None));
 }
 
 pub async fn a_forgotten_session_is_gone_and_others_stay(store: &Backend) {

@@ -26,6 +26,13 @@ impl SessionRows for MemoryStore {
         Ok(())
     }
 
+    async fn set_level(&self, id: IdHash, level: String) -> Result<(), StoreError> {
+        if let Some(session) = self.state().sessions.get_mut(&id) {
+            session.level = Some(level);
+        }
+        Ok(())
+    }
+
     async fn touch(&self, ids: Vec<IdHash>, at: Timestamp) -> Result<(), StoreError> {
         let mut state = self.state();
         for id in ids {

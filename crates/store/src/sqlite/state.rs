@@ -23,7 +23,7 @@ use crate::admin_log::AdminEntry;
 use crate::chain::Head;
 
 const NAME: &str = "state.db";
-const STEPS: [&str; 7] = [
+const STEPS: [&str; 8] = [
     include_str!("state/1.sql"),
     include_str!("state/2.sql"),
     include_str!("state/3.sql"),
@@ -31,6 +31,7 @@ const STEPS: [&str; 7] = [
     include_str!("state/5.sql"),
     include_str!("state/6.sql"),
     include_str!("state/7.sql"),
+    include_str!("state/8.sql"),
 ];
 /// The schema of builds that kept no head of the log of changes.
 const BEFORE_HEADS: usize = 1;

@@ -10,14 +10,13 @@ use http::HeaderMap;
 use super::Carried;
 use crate::Gateway;
 use crate::call::{
-    Bond, Ended, Errand, Facts, Paused, Permit, Progress, Reserved, answer, forward, go_on, may_ask, status_of,
+    Bond, Ended, Errand, Facts, Paused, Permit, Progress, Reserved, Trail, answer, forward, go_on, may_ask, status_of,
     under_our_id,
 };
 use crate::http::line::Line;
 use crate::methods::{input, undeclared};
-use crate::session::UnderWay;
 use crate::upstream::{Exchange, Outgoing, SendError};
-use crate::visit::Visit;
+use crate::visit::{Crossing, Visit};
 
 /// How often an upstream may ask the client before it answers.
 const MAX_ROUNDS: usize = 16;
@@ -28,7 +27,6 @@ pub(super) struct Journey<'a> {
     pub visit: &'a Visit,
     pub request: &'a Request<'a>,
     pub facts: &'a Facts<'a>,
-    pub under_way: Option<&'a UnderWay>,
     pub progress: Option<Arc<Progress>>,
     /// What of its arguments stands in the head as well.
     pub params: HeaderMap,
@@ -77,7 +75,7 @@ impl Journey<'_> {
     /// client wants no answer any more.
     async fn asked(&self, result: &str, line: &mut Line) -> Result<Option<Step>, SendError> {
         let Self { gw, visit, .. } = self;
-        let asking = input::ask_client(gw, visit, self.under_way, result, line);
+        let asking = input::ask_client(gw, visit, result, line);
         let unanswered = || Err(SendError::Unusable("the client did not answer what the server asked".to_owned()));
         let answers = tokio::time::timeout(gw.settings.answer_time, asking).await.unwrap_or_else(|_| unanswered());
         // The client may think for minutes. What was judged before holds only if nothing has changed.
@@ -105,7 +103,6 @@ impl Journey<'_> {
             visit: self.visit,
             call,
             progress: self.progress.as_deref(),
-            under_way: self.under_way,
             is_only_asking: false,
             is_callers: true,
             may_pause: may_ask(self.request.method()),
@@ -116,7 +113,12 @@ impl Journey<'_> {
                 Err(text) => Ok(Carried::Told { text }),
             }
         };
-        tokio::time::timeout(self.gw.settings.call_time, taking).await.unwrap_or(Err(SendError::Timeout))
+        let taken = tokio::time::timeout(self.gw.settings.call_time, taking).await.unwrap_or(Err(SendError::Timeout));
+        let is_given_up = matches!(&taken, Err(SendError::Timeout)) || (taken.is_err() && self.gw.is_cut_off());
+        if is_given_up {
+            input::given_up(self.gw, self.visit, call);
+        }
+        taken
     }
 
     /// How it ended at the upstream; or the text by which the client is asked what it has left out.
@@ -157,8 +159,12 @@ impl Journey<'_> {
         asked: &[Bytes],
         exchange: Exchange,
     ) -> Result<Paused, SendError> {
-        let bond = Bond::of(self.visit, self.request, self.facts);
-        input::paused(errand, links, asked, exchange, bond).ok_or_else(unasked)
+        let Self { gw, visit, request, facts, .. } = self;
+        let mut trail = Trail::of_visit(visit, errand.call, gw.clock.now());
+        trail.request(request);
+        trail.about(visit, facts.target(), facts.arguments());
+        let bond = Bond::of(visit, request, facts);
+        input::paused(errand, links, asked, exchange, (bond, trail)).ok_or_else(unasked)
     }
 
     /// What is left to do when it has ended so.
@@ -180,8 +186,9 @@ impl Journey<'_> {
                 return Ok(Carried::Told { text: gatelodge_mcp::result(request.id(), &text) });
             }
             (_, exchange) => {
-                // A client with a session tells the server in its own words.
-                if let (Some(_), Some(mut exchange)) = (visit.session(), exchange) {
+                // A client with a session tells a server that has one in its own words.
+                let tells = visit.session().is_some() && visit.crossing() == Crossing::None;
+                if let Some(mut exchange) = exchange.filter(|_| tells) {
                     exchange.leave();
                 }
                 Box::pin(input::hung_up(gw, visit, errand.call)).await;

@@ -18,7 +18,7 @@ use crate::lists::{Lists, SUBSCRIPTION};
 use crate::methods::server::MayHear;
 use crate::methods::stream::{LOOK, follow};
 use crate::methods::subscribe::ask;
-use crate::session::{Session, UnderWay};
+use crate::session::Session;
 use crate::upstream::SendError;
 use crate::visit::Visit;
 
@@ -59,7 +59,7 @@ fn tagged(filter: &Filter, message: &Bytes, id: &Id<'_>) -> Option<String> {
 pub(super) async fn listen(
     gw: &Gateway,
     visit: &Visit,
-    (request, under_way): (&Request<'_>, Option<&UnderWay>),
+    request: &Request<'_>,
     named: Vec<MayHear>,
     line: &mut Line,
 ) -> Result<End, SendError> {
@@ -74,7 +74,7 @@ pub(super) async fn listen(
         stands = tokio::time::timeout(gw.settings.connect_time, session.hub.stands()) => {
             stands.map_err(|_| SendError::Unusable("the server's stream does not open".to_owned()))?;
         }
-        () = unwanted(line, under_way) => return Ok(End::Unwanted),
+        () = unwanted(line) => return Ok(End::Unwanted),
         () = gw.stopping() => return Ok(End::Over),
     }
     let mut openings = session.openings();
@@ -82,11 +82,13 @@ pub(super) async fn listen(
     let uris = uris(&named);
     let heard: Arc<[MayHear]> = named.into_iter().filter(is_told).collect();
     let _watching = Watching::begin(gw, visit, session, &heard);
-    tokio::select! {
-        () = settle(gw, visit, session, &heard) => {}
-        () = unwanted(line, under_way) => return Ok(End::Unwanted),
+    let taken = tokio::select! {
+        taken = settle(gw, visit, session, &heard) => taken,
+        () = unwanted(line) => return Ok(End::Unwanted),
         () = gw.stopping() => return Ok(End::Over),
-    }
+    };
+    // What the server will not tell of is not promised.
+    let filter = Filter::of(filter.lists, taken, false);
     line.send(&filter.told(request.id())).await;
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
@@ -115,7 +117,7 @@ pub(super) async fn listen(
                     gw.settle_apart(&listener.visit, session, &heard);
                 }
             }
-            () = unwanted(line, under_way) => return Ok(End::Unwanted),
+            () = unwanted(line) => return Ok(End::Unwanted),
             () = gw.stopping() => return Ok(End::Over),
         }
     }
@@ -143,21 +145,27 @@ impl Drop for Watching<'_> {
     }
 }
 
-/// Asks the upstream to tell of just those resources that somebody listens for. One that hangs is not asked for each.
-async fn settle(gw: &Gateway, visit: &Visit, session: &Session, heard: &[MayHear]) {
+/// Asks the upstream to tell of just those resources that somebody listens for, and gives those of which it will. One that
+/// hangs is not asked for each.
+async fn settle(gw: &Gateway, visit: &Visit, session: &Session, heard: &[MayHear]) -> Vec<String> {
+    let mut taken = Vec::new();
     let settling = async {
         for heard in heard {
             let asked = session.hub.asked(heard.uri());
             let mut asked = asked.lock().await;
             let is_wanted = session.hub.is_watched(heard.uri());
             match asked.settle(is_wanted, session.openings()) {
-                Some(true) => drop(ask(gw, visit, &Method::ResourcesSubscribe, heard).await),
+                Some(true) => asked.note(ask(gw, visit, &Method::ResourcesSubscribe, heard).await),
                 Some(false) => drop(ask(gw, visit, &Method::ResourcesUnsubscribe, heard).await),
                 None => {}
+            }
+            if is_wanted && asked.is_taken {
+                taken.push(heard.uri().to_owned());
             }
         }
     };
     let _ = tokio::time::timeout(SETTLE_TIME, settling).await;
+    taken
 }
 
 impl Gateway {
@@ -167,7 +175,7 @@ impl Gateway {
         let (task, visit, session, heard) = (Arc::clone(&gw), visit.clone(), Arc::clone(session), Arc::clone(heard));
         gw.spawn(async move {
             tokio::select! {
-                () = settle(&task, &visit, &session, &heard) => {}
+                _ = settle(&task, &visit, &session, &heard) => {}
                 () = task.stopping() => {}
             }
         });

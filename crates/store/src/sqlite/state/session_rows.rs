@@ -12,7 +12,7 @@ use crate::id_hash::IdHash;
 use crate::session_rows::{SessionRow, SessionRows};
 
 const COLUMNS: &str =
-    "id, grant_id, server, revision, client_name, client_version, handshake, is_far_stateless, watched, used_at";
+    "id, grant_id, server, revision, client_name, client_version, handshake, is_far_stateless, watched, used_at, level";
 
 /// In place of a server's name; no server has this one.
 const ALL: &str = "";
@@ -21,7 +21,8 @@ const ALL: &str = "";
 impl SessionRows for SqliteState {
     async fn keep(&self, session: SessionRow) -> Result<(), StoreError> {
         let keep = self.run_light(move |db| {
-            let insert = format!("INSERT OR REPLACE INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+            let insert =
+                format!("INSERT OR REPLACE INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
             db.prepare_cached(&insert)?.execute(params![
                 session.id.as_bytes(),
                 session.grant.0,
@@ -33,6 +34,7 @@ impl SessionRows for SqliteState {
                 session.is_far_stateless,
                 as_text(&session.watched),
                 nanoseconds(session.used_at),
+                session.level,
             ])?;
             Ok(())
         });
@@ -55,6 +57,15 @@ impl SessionRows for SqliteState {
             Ok(())
         });
         watch.await
+    }
+
+    async fn set_level(&self, id: IdHash, level: String) -> Result<(), StoreError> {
+        let set = self.run_light(move |db| {
+            let update = "UPDATE sessions SET level = ? WHERE id = ?";
+            db.prepare_cached(update)?.execute(params![level, id.as_bytes()])?;
+            Ok(())
+        });
+        set.await
     }
 
     async fn touch(&self, ids: Vec<IdHash>, at: Timestamp) -> Result<(), StoreError> {
@@ -102,6 +113,7 @@ fn session(row: &Row<'_>) -> Result<SessionRow, StoreError> {
         is_far_stateless: row.get(7)?,
         watched: of_text(&row.get::<_, String>(8)?),
         used_at: of_nanoseconds(row.get(9)?),
+        level: row.get(10)?,
     })
 }
 
