@@ -15,6 +15,8 @@ mod clients;
 mod codes;
 #[path = "stack/large.rs"]
 mod large;
+#[path = "stack/reach.rs"]
+mod reach;
 mod support;
 #[path = "stack/update.rs"]
 mod update;

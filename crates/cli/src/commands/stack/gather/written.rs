@@ -47,7 +47,7 @@ pub fn look_up<'i>(found: &Found, index: &'i Index) -> LookedUp<'i> {
         Some(Written::Remote { .. }) => "an address",
         Some(Written::Command { .. }) if named.is_some() => "a package",
         Some(Written::Command { .. }) => "a program",
-        None => "an entry that is neither a command nor an address",
+        None => "an entry that is not plainly a command or an address",
     };
     let server = named.as_ref().and_then(|named| index.find(named.source, &named.name));
     let concerns = named.as_ref().map(|named| told_of(named, server.as_ref())).unwrap_or_default();
