@@ -8,6 +8,8 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "stack/advice.rs"]
+mod advice;
 #[path = "stack/agents.rs"]
 mod agents;
 mod clients;

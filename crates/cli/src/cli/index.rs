@@ -134,12 +134,16 @@ pub struct IndexArgs {
 #[command(after_help = "Examples:
   gatelodge catalogue update --from index.glx
   gatelodge catalogue update --from https://example.com/index.glx
+  gatelodge catalogue update --built-in
 
 Exit code: 0 in use, 1 it is no index, older or much smaller, 2 usage, 4 unreachable, 5 it cannot be written.")]
 pub struct UpdateArgs {
     /// A file, or an address that answers with one; redirections are not followed.
-    #[arg(long, value_name = "FILE|URL")]
-    pub from: String,
+    #[arg(long, value_name = "FILE|URL", required_unless_present = "built_in")]
+    pub from: Option<String>,
+    /// Take the one that came with the program, after an upgrade of it.
+    #[arg(long, conflicts_with = "from")]
+    pub built_in: bool,
     /// Take it also where it is older than the one in use.
     #[arg(long)]
     pub allow_older: bool,
