@@ -29,3 +29,4 @@ pub use reference::Value;
 pub use shown::{command as shown_command, diff, seems_secret};
 pub use snippet::snippet;
 pub use table::{ALL, Client, Format, Way, find};
+pub use yaml::read as read_yaml;

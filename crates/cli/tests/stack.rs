@@ -12,9 +12,12 @@
 mod advice;
 #[path = "stack/agents.rs"]
 mod agents;
+#[path = "stack/bundle.rs"]
+mod bundle;
 mod clients;
 #[path = "stack/codes.rs"]
 mod codes;
+mod index;
 #[path = "stack/large.rs"]
 mod large;
 #[path = "stack/reach.rs"]

@@ -61,6 +61,7 @@ fn exit_codes_are_those_of_the_help() {
         (&["precheck"], &["mail", index], 0),
         (&["precheck"], &["nobody", index], 1),
         (&["precheck"], &["../x", index], 2),
+        (&["precheck"], &["http://127.0.0.1:1/v0.1/servers/a/versions/latest", index], 4),
         (&["precheck"], &["mail", "--index=bad.glx"], 5),
         (&["stack"], &["read.json", index], 0),
         (&["stack"], &["read.json", "--fail-on=low", index], 1),
