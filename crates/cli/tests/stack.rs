@@ -25,6 +25,8 @@ mod reach;
 mod support;
 #[path = "stack/update.rs"]
 mod update;
+#[path = "stack/webhook.rs"]
+mod webhook;
 
 use std::io::{Read, Write};
 

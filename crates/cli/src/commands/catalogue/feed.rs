@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::file;
-pub use page::behind;
+pub use page::{Page, behind};
 
 /// Lines that are kept; the oldest go first.
 const MOST_KEPT: usize = 80_000;
