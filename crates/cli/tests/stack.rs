@@ -12,6 +12,8 @@
 mod advice;
 #[path = "stack/agents.rs"]
 mod agents;
+#[path = "stack/behind.rs"]
+mod behind;
 #[path = "stack/bundle.rs"]
 mod bundle;
 mod clients;
