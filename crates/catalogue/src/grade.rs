@@ -4,11 +4,9 @@ use serde::Serialize;
 
 use crate::classify::Level;
 use crate::index::ToolFacts;
+use crate::server::CROWD;
 use crate::signals::SignalKind;
 use crate::stack::leaks;
-
-/// So many tools are more than anybody looks through.
-const CROWD: usize = 60;
 
 /// A grade with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -58,7 +56,7 @@ pub fn grade(tools: &[ToolFacts]) -> Grade {
         reasons.push("what it changes can be changed back".to_owned());
     }
     if critical + high + medium == 0 {
-        reasons.push("all its tools only read".to_owned());
+        reasons.push("all tools that were found only read".to_owned());
     }
     if steering > 0 {
         step = 5;

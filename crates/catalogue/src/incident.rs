@@ -4,7 +4,8 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use crate::index::{Source, is_same_name};
+use crate::index::{IndexedServer, Source, is_same_name};
+use crate::package::PackageName;
 
 /// Something that happened, or was shown.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -80,15 +81,31 @@ pub struct Concern {
     pub says: String,
 }
 
+impl PackageName {
+    /// The public cases of the package, by the version that starts: the one that is named, else, of its source, the one
+    /// that was read. Of what was installed, or is only a guess, nobody knows which that is. Where no source is named, a
+    /// case of either is told: that the index has one of the name says nothing of the other.
+    pub fn concerns(&self, read: Option<&IndexedServer<'_>>) -> Vec<Concern> {
+        cases(self.source, &self.name, |source| {
+            let read = read.filter(|own| own.source() == source && !self.is_guess).map(IndexedServer::version);
+            self.version.as_deref().or(read).filter(|_| !self.is_range)
+        })
+    }
+}
+
 /// The public cases of a package, by the version that starts; none where nobody knows which that is.
-pub fn concerns(source: Option<Source>, name: &str, version: Option<&str>) -> Vec<Concern> {
+pub(crate) fn concerns(source: Source, name: &str, version: Option<&str>) -> Vec<Concern> {
+    cases(Some(source), name, |_| version)
+}
+
+fn cases<'v>(source: Option<Source>, name: &str, version: impl Fn(Source) -> Option<&'v str>) -> Vec<Concern> {
     let mut all = Vec::new();
     for incident in incidents() {
         let is_it = |own: &&Affected| {
             source.is_none_or(|source| source == own.source) && is_same_name(Some(own.source), &own.name, name)
         };
         let Some(own) = incident.packages.iter().find(is_it) else { continue };
-        let compared = own.compared(version);
+        let compared = own.compared(version(own.source));
         let is_affected = own.has(compared.as_deref());
         let (title, date, slug) = (&incident.title, &incident.date, &incident.slug);
         let which = match (is_affected, compared) {
@@ -96,8 +113,12 @@ pub fn concerns(source: Option<Source>, name: &str, version: Option<&str>) -> Ve
             (true, None) => "whether the one that is meant is among them cannot be told",
             (false, _) => "the one that is meant is not among them",
         };
+        let called = match source {
+            Some(_) => "it".to_owned(),
+            None => format!("`{}:{}`", own.source.as_str(), own.name),
+        };
         let says = format!(
-            "it is the package of a public case of {date}, \"{title}\" (`{slug}`): {}; {which}",
+            "{called} is the package of a public case of {date}, \"{title}\" (`{slug}`): {}; {which}",
             own.versions()
         );
         all.push(Concern { is_affected, says });
@@ -140,9 +161,8 @@ mod tests {
 
     #[test]
     fn a_version_of_a_case_is_affected_and_one_that_nobody_can_tell_is_too() {
-        let is_affected = |name: &str, version: Option<&str>| {
-            concerns(Some(Source::Npm), name, version).first().map(|own| own.is_affected)
-        };
+        let is_affected =
+            |name: &str, version: Option<&str>| concerns(Source::Npm, name, version).first().map(|own| own.is_affected);
         for (version, expected) in [
             (Some("0.0.4"), false),
             (Some("0.0.5"), true),
@@ -165,12 +185,12 @@ mod tests {
         assert_eq!(is_affected("postmark-mcp", Some("1.0.0")), Some(false));
         for version in ["1", "1.0"] {
             assert_eq!(is_affected("postmark-mcp", Some(version)), Some(true), "{version}");
-            let says = concerns(Some(Source::Npm), "postmark-mcp", Some(version)).remove(0).says;
+            let says = concerns(Source::Npm, "postmark-mcp", Some(version)).remove(0).says;
             assert!(says.ends_with("cannot be told"), "{says}");
         }
         assert_eq!(is_affected("mcp-remote-other", None), None);
-        assert!(concerns(Some(Source::Pypi), "mcp-remote", None).is_empty());
-        assert_eq!(concerns(None, "MCP-Remote", None).len(), 1);
+        assert!(concerns(Source::Pypi, "mcp-remote", None).is_empty());
+        assert_eq!(super::cases(None, "MCP-Remote", |_| None).len(), 1);
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub use about::About;
 pub use diff::{Change, ChangeKind, ServerChanges, changes};
 pub use facts::{Claims, PackageFacts, ParameterFacts, Source, ToolFacts};
 pub use known::Known;
+pub(crate) use open::CATEGORIES;
 pub use open::OpenIndexError;
 pub(crate) use rows::is_same_name;
 pub use rows::normal_name;

@@ -42,7 +42,7 @@ pub use classify::{Classification, Level, classify, told as told_category, word 
 pub use evaluate::{Bin, Counts, Evaluation, Mistake, Share};
 pub use flow::Flow;
 pub use grade::{Grade, grade};
-pub use incident::{Affected, Concern, Incident, concerns, incidents};
+pub use incident::{Affected, Concern, Incident, incidents};
 pub use index::{
     About, Change, ChangeKind, Claims, Found, Index, IndexedServer, IndexedTool, Known, OpenIndexError, PackageFacts,
     ParameterFacts, Query, ServerChanges, Source, ToolFacts, WriteIndexError, changes, normal_name, write_index,

@@ -166,6 +166,8 @@ struct Starter {
     switches: &'static str,
     /// Options with a value.
     values: &'static str,
+    /// Options whose value is the interpreter. A version is one that is known; a path or another name may be any program.
+    interpreters: &'static str,
     /// Options whose value is the package; the plain word is then a program in it.
     names: &'static str,
     /// Options with a value by which something else may run than what is published under the name.
@@ -178,6 +180,7 @@ const NPM: Starter = Starter {
     switches: "-y --yes -q --quiet -s --silent -f --force -d --verbose --bun --offline --prefer-offline \
         --prefer-online --ignore-existing --ignore-scripts --legacy-peer-deps",
     values: "--cache --loglevel --allow-build",
+    interpreters: "",
     names: "--package",
     bends: "--registry --prefix --userconfig --globalconfig --node-options -w --workspace",
 };
@@ -188,7 +191,8 @@ const UVX: Starter = Starter {
     mark: "",
     switches: "-q --quiet -v --verbose -n --isolated --offline --refresh -U --upgrade --reinstall --native-tls \
         --managed-python",
-    values: "-p --python --cache-dir --refresh-package --color --python-preference --prerelease",
+    values: "--cache-dir --refresh-package --color --python-preference --prerelease",
+    interpreters: "-p --python",
     names: "--from",
     bends: "-w --with --with-editable --with-requirements --index --index-url --default-index -i \
         --extra-index-url -f --find-links -c --constraints --overrides --directory --project --env-file \
@@ -196,7 +200,8 @@ const UVX: Starter = Starter {
 };
 const PIPX: Starter = Starter {
     switches: "-q --quiet -v --verbose --pypackages --fetch-missing-python",
-    values: "--python",
+    values: "",
+    interpreters: "--python",
     names: "--spec",
     bends: "--with --index-url -i --pip-args",
     ..UVX
@@ -207,6 +212,7 @@ const DENO: Starter = Starter {
     switches: "-A --allow-all -q --quiet -r --reload -R --allow-read -W --allow-write -N --allow-net -E --allow-env \
         -S --allow-sys --allow-run --allow-ffi --allow-import --cached-only --node-modules-dir",
     values: "-L --log-level --seed",
+    interpreters: "",
     names: "",
     bends: "-c --config --import-map --preload --env-file",
 };
@@ -217,8 +223,10 @@ const NPM_VARIABLES: &str = "--package --call --script-shell";
 /// Variables by which something else may run, beside those for the options of npm.
 const VARIABLES: &str = "UV_INDEX UV_INDEX_URL UV_DEFAULT_INDEX UV_EXTRA_INDEX_URL UV_FIND_LINKS UV_CONFIG_FILE \
     UV_CONSTRAINT UV_OVERRIDE UV_PROJECT UV_WORKING_DIRECTORY PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_FIND_LINKS \
-    PIP_CONFIG_FILE PIP_CONSTRAINT PYTHONPATH NODE_OPTIONS YARN_REGISTRY YARN_NPM_REGISTRY_SERVER \
-    BUN_CONFIG_REGISTRY PATH HOME LD_PRELOAD LD_LIBRARY_PATH DYLD_INSERT_LIBRARIES";
+    PIP_CONFIG_FILE PIP_CONSTRAINT PYTHONPATH PYTHONHOME PYTHONUSERBASE NODE_OPTIONS NODE_PATH YARN_REGISTRY YARN_NPM_REGISTRY_SERVER \
+    BUN_CONFIG_REGISTRY BUN_OPTIONS UV_PYTHON UV_PYTHON_INSTALL_DIR UV_PYTHON_INSTALL_MIRROR UV_ENV_FILE \
+    UV_BUILD_CONSTRAINT PIPX_DEFAULT_PYTHON PATH HOME USERPROFILE APPDATA LOCALAPPDATA PROGRAMDATA XDG_CONFIG_HOME \
+    XDG_CONFIG_DIRS LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT DYLD_INSERT_LIBRARIES DYLD_LIBRARY_PATH";
 
 fn has(list: &str, option: &str) -> bool {
     list.split(' ').any(|own| own == option)
@@ -242,9 +250,10 @@ impl Starter {
             if is_no || has(self.switches, option) {
                 continue;
             }
-            [self.values, self.names, self.bends].iter().any(|list| has(list, option)).then_some(())?;
+            let lists = [self.values, self.interpreters, self.names, self.bends];
+            lists.iter().any(|list| has(list, option)).then_some(())?;
             let value = value.or_else(|| words.next())?;
-            is_bent |= has(self.bends, option);
+            is_bent |= has(self.bends, option) || has(self.interpreters, option) && !is_python(value);
             // Which of two packages has the program, nobody can tell.
             if has(self.names, option) && named.replace(value).is_some() {
                 return None;
@@ -256,6 +265,15 @@ impl Starter {
         let is_other = named.is_some() && normal_name(own.name.rsplit('/').next()?) != normal_name(program);
         Some(PackageName { source: Some(self.source), is_guess: is_bent || is_other, ..own })
     }
+}
+
+/// Whether an interpreter is named by its version: `3.12`, `>=3.11,<3.14`, `cpython@3.12`, `python3.12`.
+fn is_python(text: &str) -> bool {
+    let kinds = ["cpython", "python", "pypy", "graalpy"];
+    let version = kinds.iter().find_map(|kind| text.strip_prefix(kind)).unwrap_or(text);
+    let version = version.trim_start_matches(['@', '-', '>', '<', '=', '~', '!']);
+    version.starts_with(|first: char| first.is_ascii_digit())
+        && version.bytes().all(|byte| byte.is_ascii_digit() || b".,<>=~!*".contains(&byte))
 }
 
 /// The package that a script in `node_modules` belongs to.
@@ -386,10 +404,24 @@ mod tests {
             "uvx --with evil good",
             "uvx --index-url https://evil.example.com good",
             "npx --registry https://evil.example.com good",
+            // Whatever lies there runs the package.
+            "uvx --python ./evil good",
+            "uvx -p /tmp/evil/python3.12 good",
+            "uvx --python=evil good",
+            "pipx run --python evil good",
         ] {
             assert_eq!(is_guess(line), Some(true), "{line}");
         }
-        for line in ["npx -y good", "uvx --from Mcp_Good[cli]==1 mcp-good", "npx -p @acme/good good", "pipx run good"] {
+        for line in [
+            "uvx --python 3.12 good",
+            "uvx -p >=3.11,<3.14 good",
+            "uvx --python cpython@3.12.1 good",
+            "pipx run --python python3.12 good",
+            "npx -y good",
+            "uvx --from Mcp_Good[cli]==1 mcp-good",
+            "npx -p @acme/good good",
+            "pipx run good",
+        ] {
             assert_eq!(is_guess(line), Some(false), "{line}");
         }
     }
@@ -451,6 +483,14 @@ mod tests {
             "PATH",
             "HOME",
             "LD_PRELOAD",
+            "XDG_CONFIG_HOME",
+            "USERPROFILE",
+            "AppData",
+            "UV_PYTHON",
+            "UV_ENV_FILE",
+            "PYTHONHOME",
+            "BUN_OPTIONS",
+            "NODE_PATH",
         ] {
             assert!(is_bent_by(name), "{name}");
         }

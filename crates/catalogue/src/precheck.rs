@@ -66,7 +66,7 @@ impl Precheck {
 
 /// Advises on a server of an index, in the version that was read.
 pub fn precheck_read(server: &IndexedServer<'_>, tools: &[ToolFacts]) -> Precheck {
-    precheck(tools).with_concerns(&concerns(Some(server.source()), server.package(), Some(server.version())))
+    precheck(tools).with_concerns(&concerns(server.source(), server.package(), Some(server.version())))
 }
 
 /// Advises on a server by its tools.
@@ -120,7 +120,7 @@ pub fn precheck(tools: &[ToolFacts]) -> Precheck {
         (false, _) => Advice::ConnectWithRule,
     };
     if reasons.is_empty() {
-        reasons.push("all its tools only read; what they read still ends up with the model".to_owned());
+        reasons.push("all tools that were found only read; what they read still ends up with the model".to_owned());
     }
     Precheck { verdict, reasons }
 }

@@ -6,8 +6,8 @@ use crate::lexicon::Group;
 use crate::name::{Name, split};
 use crate::rulebook::Rulebook;
 
-/// So many tools on one server are very many.
-const CROWD: usize = 60;
+/// More tools on one server are very many, and more than anybody looks through.
+pub(crate) const CROWD: usize = 60;
 /// Names of a family that are remembered; more say nothing new.
 const MOST_KIN: usize = 4;
 

@@ -43,6 +43,14 @@ pub struct Stack {
     pub combination_count: usize,
 }
 
+impl Stack {
+    /// How bad it is, all in all: servers that leak together, and a package that was part of a public case in the version
+    /// that starts, are worse than their tools are one by one.
+    pub fn overall(&self, leaks: bool, has_case: bool) -> Option<Level> {
+        if leaks || has_case { Some(Level::Critical) } else { self.level }
+    }
+}
+
 /// Adds up servers.
 pub fn stack(members: &[Member]) -> Stack {
     let (mut categories, mut levels) = (BTreeMap::new(), BTreeMap::new());

@@ -621,3 +621,9 @@ fn the_index_that_ships_has_the_pharo_server_with_the_tools_that_ours_lists() {
     let count = |wanted: Category| pharo.tools().filter(|tool| tool.category() == wanted).count();
     assert_eq!([count(Category::Read), count(Category::Write), count(Category::Execute)], [15, 3, 4]);
 }
+
+#[test]
+fn the_day_of_the_index_of_the_program_is_known_without_opening_it() {
+    let opened = Index::open(Index::built_in()).expect("an index");
+    assert_eq!(Index::built_in_date(), Some(opened.about().date.clone()));
+}

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 pub use child::{Told, tools_of};
 use http::Wire;
-pub use http::{download, get};
+pub use http::{download, get, post};
 use message::Answer;
 pub use message::Refused;
 use sse::Sse;

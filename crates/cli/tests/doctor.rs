@@ -103,6 +103,24 @@ fn a_client_that_reaches_a_server_past_the_gateway_is_found() {
 }
 
 #[test]
+fn a_server_that_claude_keeps_for_a_folder_is_found_past_the_gateway() {
+    let (house, _) = configured();
+    assert_eq!(serve(&house).stop(), 0);
+    let looked = |entry: &str| {
+        house.write(
+            "home/.claude.json",
+            &format!(r#"{{"projects": {{"/srv/it": {{"mcpServers": {{"mine": {entry}}}}}}}}}"#),
+        );
+        let (_, checks) = doctor(&house, &["--config", "gatelodge.toml"]);
+        check(&checks, "clients").clone()
+    };
+    let other = looked(r#"{"url": "https://books.example.com/mcp"}"#);
+    assert_eq!(other["verdict"], "warning");
+    assert!(other["fix"].as_str().unwrap().contains("--servers mine --project /srv/it --rewrite"), "{other}");
+    assert_eq!(looked(r#"{"command": "no-such-program", "args": ["/x"]}"#)["verdict"], "wrong");
+}
+
+#[test]
 fn calls_of_a_time_that_has_not_come_are_told_also_behind_later_ones() {
     let house = house();
     let at = |time: &str| time.parse().expect("a time");

@@ -58,6 +58,8 @@ fn looking_shows_every_server_and_changes_nothing() {
         assert!(run.stdout.contains(&format!("  {server} ")), "{server}:\n{}", run.stdout);
     }
     assert!(!run.stdout.contains("not-here"), "another folder's servers are not ours");
+    assert!(run.stderr.contains("Claude Code has 1 server for `/elsewhere`"), "{}", run.stderr);
+    assert!(run.stderr.contains("`--project /elsewhere`"), "{}", run.stderr);
     for name in ["GITHUB_TOKEN", "X-Api-Key", "MAIL_PASSWORD", "npx -y @example/files /srv/notes"] {
         assert!(run.stdout.contains(name), "{name}:\n{}", run.stdout);
     }

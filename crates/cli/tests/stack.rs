@@ -8,16 +8,27 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "stack/advice.rs"]
+mod advice;
 #[path = "stack/agents.rs"]
 mod agents;
+#[path = "stack/behind.rs"]
+mod behind;
+#[path = "stack/bundle.rs"]
+mod bundle;
 mod clients;
 #[path = "stack/codes.rs"]
 mod codes;
+mod index;
 #[path = "stack/large.rs"]
 mod large;
+#[path = "stack/reach.rs"]
+mod reach;
 mod support;
 #[path = "stack/update.rs"]
 mod update;
+#[path = "stack/webhook.rs"]
+mod webhook;
 
 use std::io::{Read, Write};
 

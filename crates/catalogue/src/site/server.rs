@@ -7,7 +7,7 @@ use super::{Site, counted, grouped, place};
 use crate::classify::{Classification, Level, word};
 use crate::explain::is_of_name;
 use crate::grade::grade;
-use crate::index::{Change, ChangeKind, IndexedServer, Known};
+use crate::index::{CATEGORIES, Change, ChangeKind, IndexedServer, Known};
 use crate::precheck::precheck_read;
 use crate::ready::{Posture, ready};
 use crate::tool::Tool;
@@ -16,8 +16,6 @@ use crate::tool::Tool;
 const MOST_DANGEROUS: usize = 6;
 /// Older changes are not told. One update has fewer of a server.
 const MOST_CHANGES: usize = 60;
-const CATEGORIES: [Category; 6] =
-    [Category::Read, Category::Write, Category::Execute, Category::Destructive, Category::Financial, Category::Unknown];
 
 /// A server's name for people.
 pub(super) fn name(server: &IndexedServer<'_>) -> String {
@@ -41,6 +39,7 @@ pub(super) fn page(
     let (own, folder) = (name(server), place::server(server));
     let grade = grade(&known.tools);
     let advice = precheck_read(server, &known.tools);
+    let before = format!("{}: {}", advice.verdict.as_str(), advice.reasons.join("; "));
     let level = server.tools().map(|tool| tool.level()).max().unwrap_or(Level::Low);
     let reads = known.tools.iter().filter(|tool| tool.category == Category::Read).count();
     let date = server.date().map_or_else(|| "not known".to_owned(), crate::shown);
@@ -57,7 +56,7 @@ pub(super) fn page(
             ("Package", vec![code(&format!("{}:{}", server.source().as_str(), server.package()))]),
             ("Version that was read", vec![text(crate::shown(server.version()))]),
             ("Published", vec![text(date)]),
-            ("Before connecting", vec![text(advice.verdict.as_str())]),
+            ("Before connecting", super::doc::marked(&before)),
             ("Tokens of its list, without descriptions", vec![text(format!("about {}", grouped(known.tokens())))]),
         ]),
         Block::Bar(counts(known.tools.iter().map(|tool| tool.category))),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::StoreArgs;
-use super::index::{AttacksArgs, CatalogueMcpArgs, IndexArgs, SearchArgs, ShowArgs, SiteArgs, UpdateArgs};
+use super::index::{AttacksArgs, CatalogueMcpArgs, ChangesArgs, IndexArgs, SearchArgs, ShowArgs, SiteArgs, UpdateArgs};
 
 /// The verbs of `catalogue`.
 #[derive(Debug, Subcommand)]
@@ -20,6 +20,7 @@ pub enum CatalogueCommand {
     Crawl(CrawlCommand),
     Index(IndexArgs),
     Update(UpdateArgs),
+    Changes(ChangesArgs),
     Export(SiteArgs),
     Mcp(CatalogueMcpArgs),
 }

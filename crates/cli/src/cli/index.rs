@@ -1,4 +1,4 @@
-//! `gatelodge catalogue search|show|attacks|index|update|export|mcp`: what can be asked of the index.
+//! `gatelodge catalogue search|show|attacks|index|update|changes|export|mcp`: what can be asked of the index.
 
 use std::path::PathBuf;
 
@@ -129,17 +129,21 @@ pub struct IndexArgs {
 ///
 /// What is cut off, damaged, foreign or of a later format is refused, and the old one stays; so is one that is older or
 /// has less than half as many servers, unless that is meant. What changed on servers that are in both is kept as change
-/// events, which `catalogue mcp` tells: the gravest of each server, and a count of the others.
+/// events, which `catalogue changes` and `catalogue mcp` tell: the gravest of each server, and a count of the others.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge catalogue update --from index.glx
   gatelodge catalogue update --from https://example.com/index.glx
+  gatelodge catalogue update --built-in
 
 Exit code: 0 in use, 1 it is no index, older or much smaller, 2 usage, 4 unreachable, 5 it cannot be written.")]
 pub struct UpdateArgs {
     /// A file, or an address that answers with one; redirections are not followed.
-    #[arg(long, value_name = "FILE|URL")]
-    pub from: String,
+    #[arg(long, value_name = "FILE|URL", required_unless_present = "built_in")]
+    pub from: Option<String>,
+    /// Take the one that came with the program, after an upgrade of it.
+    #[arg(long, conflicts_with = "from")]
+    pub built_in: bool,
     /// Take it also where it is older than the one in use.
     #[arg(long)]
     pub allow_older: bool,
@@ -147,6 +151,50 @@ pub struct UpdateArgs {
     #[arg(long)]
     pub allow_smaller: bool,
     /// How long a server may say nothing; a file that comes slowly may take longer.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub timeout: u64,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+/// Tells what changed on servers of the index between the indexes that were in use here, in order; or posts it.
+///
+/// With `--post`, events go to an address in requests of at most 100, signed as Standard Webhooks are, each at least
+/// once: what an address has taken is kept in the data directory, and moves only after it has answered with 2xx. The
+/// next run goes on behind that.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatelodge catalogue changes --since 120 --level high
+  gatelodge catalogue changes --post https://hooks.example.com/mcp --secret-env HOOK_SECRET
+
+Exit code: 0 told or posted, 1 the cursor is one of other changes, 2 usage, 4 the address does not take them, 5 the
+events cannot be read or what was taken not be kept.")]
+pub struct ChangesArgs {
+    /// Only events behind this cursor [default: all; with `--post`, those that the address has not taken]
+    #[arg(long, value_name = "CURSOR")]
+    pub since: Option<u64>,
+    /// Only tools of this level or a higher one: low, medium, high, critical.
+    #[arg(long, value_parser = level)]
+    pub level: Option<Level>,
+    /// Tell at most so many.
+    #[arg(long, value_name = "N", default_value_t = 100, conflicts_with = "post")]
+    pub limit: usize,
+    /// Post them to this address: `https://`, or `http://` on this machine.
+    #[arg(long, value_name = "URL")]
+    pub post: Option<String>,
+    /// The variable with the secret that signs, of at least 16 bytes; behind `whsec_` it is Base64.
+    #[arg(long, value_name = "NAME", requires = "post", conflicts_with = "secret_file")]
+    pub secret_env: Option<String>,
+    /// A file with the secret.
+    #[arg(long, value_name = "FILE", requires = "post")]
+    pub secret_file: Option<PathBuf>,
+    /// How often a request is tried again, after 1, 2, 4 seconds and so on.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=8))]
+    pub retries: u32,
+    /// How long an answer may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub timeout: u64,
     /// Print JSON.

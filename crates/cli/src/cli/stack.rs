@@ -10,18 +10,24 @@ use super::index::{FromArgs, level};
 /// Says what to do about a server before one connects to it: `proceed`, `connect-with-rule` or `ask-first`, with the
 /// reasons and the rule.
 ///
-/// It looks into the index; nothing is fetched, started or sent. What is not known is `ask-first`. It judges what a
-/// server could do, not who wrote it, and never vouches for one.
+/// It looks into the index; nothing is started, and nothing fetched but the entry of a server in a registry whose address
+/// is given. Of a bundle its manifest is read. What is not known is `ask-first`. It judges what a server could do, not
+/// who wrote it, and never vouches for one.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge precheck mcp-server-git
   gatelodge precheck npm:@modelcontextprotocol/server-filesystem@2025.8.21 --json
   gatelodge precheck ./server.json
+  gatelodge precheck files.mcpb
+  gatelodge precheck catalogue.yaml
   gatelodge precheck https://example.com/mcp
+  gatelodge precheck https://registry.example.com/v0.1/servers/com.example%2Ffiles/versions/latest
 
-Exit code: 0 proceed or connect-with-rule, 1 ask-first, 2 usage, 5 the index cannot be used.")]
+Exit code: 0 proceed or connect-with-rule, 1 ask-first, 2 usage, 4 the registry does not answer,
+5 the index cannot be used.")]
 pub struct PrecheckArgs {
-    /// A package, an address, or a `server.json` of the MCP registry.
+    /// A package; an address, of a server or of its entry in an MCP registry; or a file: a `server.json`, an MCP bundle
+    /// (`.mcpb`), a Docker catalogue (`.yaml`).
     pub what: String,
     /// Print JSON.
     #[arg(long)]

@@ -126,6 +126,13 @@ pub async fn get(url: Uri, time: Duration) -> Result<u16, ClientError> {
     Ok(response.status().as_u16())
 }
 
+/// Posts a text, and gives the status of the answer.
+pub async fn post(url: Uri, body: String, headers: &HeaderMap, time: Duration) -> Result<u16, ClientError> {
+    let wire = Wire::new(url, HeaderMap::new(), time)?;
+    let response = wire.within(wire.send(&wire.url, Method::POST, body.into(), headers)).await?;
+    Ok(response.status().as_u16())
+}
+
 /// Gets a file of at most so many bytes. It is not looked for elsewhere. Whoever says nothing for as long as `silence` is
 /// not waited for; `time` is for the whole.
 pub async fn download(url: Uri, time: Duration, silence: Duration, most: usize) -> Result<Bytes, ClientError> {

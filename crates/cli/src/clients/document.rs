@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::entry::Found;
+use super::place::PROJECTS;
 use super::table::{Client, Format};
 use super::{jsonc, toml, yaml};
 
@@ -114,10 +115,10 @@ impl Document {
     /// Where servers stand in it that a client would read: its own root, and below each project that it knows.
     pub fn roots(&self, client: &Client) -> Vec<Vec<String>> {
         let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-        let projects = self.value.get("projects").and_then(Value::as_object);
+        let projects = self.value.get(PROJECTS).and_then(Value::as_object);
         let projects = projects.into_iter().flat_map(Map::keys).filter(|_| client.id == "claude-code");
         let mut roots = vec![names(client.root)];
-        roots.extend(projects.map(|project| names(&["projects", project, "mcpServers"])));
+        roots.extend(projects.map(|project| names(&[PROJECTS, project, "mcpServers"])));
         roots.retain(|root| matches!(self.below(root), Some(Value::Object(_) | Value::Array(_))));
         roots
     }

@@ -32,7 +32,7 @@ pub enum Entry {
 pub struct Found {
     /// Its name in the file.
     pub name: String,
-    /// What it says; none if it is neither a command nor an address.
+    /// What it says; none if it is not plainly a command or an address.
     pub entry: Option<Entry>,
     /// Whether the client has it switched off.
     pub is_off: bool,
@@ -46,7 +46,8 @@ impl Found {
             Switch::Disabled => value.get("disabled") == Some(&Value::Bool(true)),
             Switch::Enabled => value.get("enabled") == Some(&Value::Bool(false)),
         };
-        let entry = value.as_object().and_then(|fields| command(fields).or_else(|| remote(client, fields)));
+        let fields = value.as_object().filter(|fields| !is_double(fields));
+        let entry = fields.and_then(|fields| command(fields).or_else(|| remote(client, fields)));
         Self { name: name.to_owned(), entry, is_off }
     }
 }
@@ -61,8 +62,29 @@ impl Entry {
     }
 }
 
+/// How clients spell a program, its variables, and an address.
+const COMMANDS: [&str; 2] = ["command", "cmd"];
+const VARIABLES: [&str; 3] = ["env", "environment", "envs"];
+const ADDRESSES: [&str; 4] = ["httpUrl", "serverUrl", "url", "uri"];
+
+/// Whether an entry says one thing twice, or both of a command and an address: which of them its client goes by, nobody can
+/// tell, and the other may be what somebody judges it by.
+fn is_double(fields: &Map<String, Value>) -> bool {
+    let count = |names: &[&str]| {
+        let is_there = |name: &&&str| fields.get(**name).is_some_and(|value| !value.is_null());
+        names.iter().filter(is_there).count()
+    };
+    // Zed once had a table for the command, with all of it inside.
+    let inner = COMMANDS.iter().find_map(|name| fields.get(*name)?.as_object());
+    let is_inside = inner.is_some_and(|inner| {
+        let has = |names: &[&str]| names.iter().any(|name| inner.contains_key(*name));
+        has(&COMMANDS) || has(&VARIABLES) && count(&VARIABLES) > 0 || is_double(inner)
+    });
+    is_inside || count(&COMMANDS) + count(&ADDRESSES) > 1 || count(&VARIABLES) > 1
+}
+
 fn command(fields: &Map<String, Value>) -> Option<Entry> {
-    let mut words = match ["command", "cmd"].iter().find_map(|name| fields.get(*name))? {
+    let mut words = match there(fields, &COMMANDS)?.1 {
         Value::String(program) => vec![program.clone()],
         // OpenCode has the arguments in the same list.
         Value::Array(words) => texts(words),
@@ -71,7 +93,7 @@ fn command(fields: &Map<String, Value>) -> Option<Entry> {
         _ => return None,
     };
     words.extend(fields.get("args").and_then(Value::as_array).map(|args| texts(args)).unwrap_or_default());
-    let env = ["env", "environment", "envs"].iter().find_map(|name| fields.get(*name));
+    let env = there(fields, &VARIABLES).map(|(_, env)| env);
     let cwd = fields.get("cwd").and_then(Value::as_str).map(str::to_owned);
     let is_command = words.first().is_some_and(|program| !program.is_empty());
     is_command.then(|| Entry::Command { words, env: pairs(env), cwd })
@@ -87,11 +109,11 @@ fn command_of(inner: &Map<String, Value>, outer: &Map<String, Value>) -> Option<
 }
 
 fn remote(client: &Client, fields: &Map<String, Value>) -> Option<Entry> {
-    let named = ["httpUrl", "serverUrl", "url", "uri"].iter().find(|name| fields.contains_key(**name))?;
-    let url = fields.get(*named)?.as_str()?.to_owned();
+    let (named, url) = there(fields, &ADDRESSES)?;
+    let url = url.as_str()?.to_owned();
     let kind = ["type", "transport"].iter().find_map(|name| fields.get(*name)?.as_str());
     // In Gemini's file `url` is the old transport and `httpUrl` the new one.
-    let is_sse = kind == Some("sse") || (client.id == "gemini" && *named == "url" && kind.is_none());
+    let is_sse = kind == Some("sse") || (client.id == "gemini" && named == "url" && kind.is_none());
     let options = fields.get("requestOptions").and_then(|options| options.get("headers"));
     let mut headers = pairs(fields.get("headers").or(fields.get("http_headers")).or(options));
     for (header, variable) in pairs(fields.get("env_http_headers")) {
@@ -101,6 +123,11 @@ fn remote(client: &Client, fields: &Map<String, Value>) -> Option<Entry> {
         headers.push(("Authorization".to_owned(), format!("Bearer ${{{variable}}}")));
     }
     Some(Entry::Remote { url, headers, is_sse })
+}
+
+/// The first of these that says something.
+fn there<'f, 'n>(fields: &'f Map<String, Value>, names: &[&'n str]) -> Option<(&'n str, &'f Value)> {
+    names.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !value.is_null())?)))
 }
 
 /// Words of a command; numbers and such as they are written.
@@ -144,6 +171,21 @@ mod tests {
         }
         assert_eq!(read("cursor", &json!({"command": ""})), None);
         assert_eq!(read("cursor", &json!(7)), None);
+    }
+
+    #[test]
+    fn an_entry_that_says_two_things_is_neither() {
+        for value in [
+            json!({"command": "npx", "url": "http://a/"}),
+            json!({"cmd": "npx", "command": "npx"}),
+            json!({"command": "npx", "env": {}, "envs": {"K": "v"}}),
+            json!({"command": {"path": "npx", "env": {}}, "env": {"K": "v"}}),
+            json!({"command": {"path": "npx", "command": "evil"}}),
+            json!({"url": "http://a/", "serverUrl": "http://b/"}),
+        ] {
+            assert_eq!(read("cursor", &value), None, "{value}");
+        }
+        assert!(read("cursor", &json!({"command": "npx", "cmd": null, "url": null, "envs": null})).is_some());
     }
 
     #[test]

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use super::table::Client;
 use crate::headers::Environment;
 
+/// What Claude Code calls the folders that it has servers for.
+pub const PROJECTS: &str = "projects";
+
 /// What a path begins at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Base {
@@ -65,6 +68,16 @@ pub struct Spot {
     pub file: PathBuf,
     /// The names on the way to the servers.
     pub root: Vec<String>,
+}
+
+impl Spot {
+    /// The folder that the servers are for, where the file has some for each.
+    pub fn folder(&self) -> Option<&str> {
+        match self.root.as_slice() {
+            [first, folder, _] if first == PROJECTS => Some(folder),
+            _ => None,
+        }
+    }
 }
 
 impl System {
@@ -135,7 +148,7 @@ impl Places {
             if let (Base::Claude, Some(project)) = (place.base, &self.project) {
                 // Claude Code keeps what is meant for one folder of this user in the user's file.
                 let project = project.display().to_string();
-                let root = vec!["projects".to_owned(), project, "mcpServers".to_owned()];
+                let root = vec![PROJECTS.to_owned(), project, "mcpServers".to_owned()];
                 spots.push(Spot { client, file, root });
             }
         }

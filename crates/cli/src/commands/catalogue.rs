@@ -1,6 +1,7 @@
 //! `gatelodge catalogue …`: what tools can do.
 
 mod attacks;
+mod changes;
 mod classify;
 mod crawl;
 mod eval;
@@ -26,6 +27,7 @@ pub fn run(command: CatalogueCommand) -> Result<Exit> {
         CatalogueCommand::Attacks(args) => attacks::run(&args),
         CatalogueCommand::Index(args) => index::run(&args),
         CatalogueCommand::Update(args) => update::run(&args),
+        CatalogueCommand::Changes(args) => changes::run(&args),
         CatalogueCommand::Export(args) => export::run(&args),
         CatalogueCommand::Mcp(args) => mcp::run(&args),
         CatalogueCommand::Classify(args) => classify::run(&args),

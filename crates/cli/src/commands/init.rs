@@ -20,7 +20,7 @@ use crate::cli::{InitArgs, StoreArgs};
 use crate::commands::connect::{home, places, target::Peek, this_program};
 use crate::environment::quoted;
 use crate::exit::{Exit, Usage};
-use crate::report::{self, say};
+use crate::report::{counted, say, shown};
 use crate::{ask, config, output};
 use import::{Import, Leave};
 use plan::{Plan, Present};
@@ -37,12 +37,18 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
     let clients = choose::clients(&args.clients)?;
     let home = home(args.home.as_deref())?;
     let project = args.project.as_ref().map(std::path::absolute).transpose()?;
-    let mut scan = scan::scan(&places(home.clone(), project.as_deref())?, &clients);
+    let places = places(home.clone(), project.as_deref())?;
+    let mut scan = scan::scan(&places, &clients);
     let written = args.config.exists().then(|| args.config.clone());
     let peek = Peek::at(&StoreArgs { config: written, data: None })?;
     let gateway = peek.url("");
     if !args.json {
         look(&scan, &home.0, &gateway)?;
+    }
+    for (spot, found) in scan.elsewhere(&places, &clients).iter().filter(|(_, found)| !found.is_empty()) {
+        let (name, folder) = (spot.client.name, shown(spot.folder().unwrap_or_default()));
+        let count = counted(found.len(), "server");
+        say(&format!("{name} has {count} for `{folder}`; `--project {folder}` looks there"));
     }
     let found = told::found(&scan, &gateway);
     let chosen = choose::servers(args, &scan.seen, &gateway)?;
@@ -147,7 +153,7 @@ struct Ended {
 
 fn end(args: &InitArgs, ended: Ended) -> Result<Exit> {
     for Finding { subject, message } in &ended.findings {
-        say(&format!("{}: {}", report::shown(subject), report::shown(message)));
+        say(&format!("{}: {}", shown(subject), shown(message)));
     }
     let next = if ended.written.is_empty() { Vec::new() } else { next(args, &ended) };
     if args.json {

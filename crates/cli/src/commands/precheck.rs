@@ -1,11 +1,15 @@
 //! `gatelodge precheck`: what to do about a server before one connects to it.
 
+mod bundle;
+mod docker;
+mod named;
+mod registry;
 mod server_json;
 
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{Advice, Index, Known, PackageName, Posture, Precheck, grade};
+use gatelodge_catalogue::{Advice, Index, Known, PackageName, Posture, Precheck, ToolFacts, grade, precheck};
 use serde_json::{Value, json};
 
 use super::catalogue::{open, show};
@@ -26,8 +30,7 @@ struct Asked {
 
 pub fn run(args: &PrecheckArgs) -> Result<Exit> {
     let index = open::index(&args.from)?;
-    let asked =
-        if is_file(&args.what) { of_server_json(&index, &args.what)? } else { vec![of_text(&index, &args.what)?] };
+    let asked = asked(&index, &args.what)?;
     let verdict = asked.iter().map(|own| own.advice.verdict).max().unwrap_or(Advice::AskFirst);
     match args.json {
         true => output::json(&json!({
@@ -38,18 +41,33 @@ pub fn run(args: &PrecheckArgs) -> Result<Exit> {
     Ok(if verdict == Advice::AskFirst { Exit::Findings } else { Exit::Fine })
 }
 
-fn is_file(what: &str) -> bool {
-    !what.contains("://") && (what.ends_with(".json") || Path::new(what).is_file())
+/// What was named: by its form, and a file by its name.
+fn asked(index: &Index, what: &str) -> Result<Vec<Asked>> {
+    if what.contains("://") {
+        return match registry::is_one(what) {
+            true => registry::asked(index, what),
+            false => Ok(vec![of_address()]),
+        };
+    }
+    let path = Path::new(what);
+    let extension = path.extension().and_then(|own| own.to_str()).unwrap_or_default().to_ascii_lowercase();
+    match extension.as_str() {
+        "mcpb" | "dxt" => Ok(vec![bundle::asked(index, path)?]),
+        "yaml" | "yml" => docker::asked(path),
+        "json" => of_server_json(index, path),
+        _ if path.is_file() => of_server_json(index, path),
+        _ => {
+            let named = PackageName::read(what).ok_or_else(|| {
+                Usage(format!("`{}` is neither a package, nor an address, nor a file", address::shown(what)))
+            })?;
+            Ok(vec![of_package(index, &named)])
+        }
+    }
 }
 
-fn of_text(index: &Index, what: &str) -> Result<Asked> {
-    if what.contains("://") {
-        let why = "an address says nothing of the tools behind it; `gatelodge scan --url` lists and judges them";
-        return Ok(unknown("the server at this address", why));
-    }
-    let named = PackageName::read(what)
-        .ok_or_else(|| Usage(format!("`{}` is neither a package, nor an address, nor a file", address::shown(what))))?;
-    Ok(of_package(index, &named))
+fn of_address() -> Asked {
+    let why = "an address says nothing of the tools behind it; `gatelodge scan --url` lists and judges them";
+    unknown("the server at this address", why)
 }
 
 fn of_package(index: &Index, named: &PackageName) -> Asked {
@@ -75,12 +93,34 @@ fn unknown(name: &str, why: &str) -> Asked {
     Asked { name: name.to_owned(), advice: Precheck::unknown(why), grade: None, version: None, rule: None }
 }
 
-/// The packages and addresses of a `server.json`, each by itself.
-fn of_server_json(index: &Index, path: &str) -> Result<Vec<Asked>> {
-    let source = file::read(Path::new(path))?;
+impl Asked {
+    /// What its author says that it offers. Nobody has read whether that is so: a person looks first, and there is no grade.
+    fn claimed(name: &str, tools: Vec<ToolFacts>, why: &str) -> Self {
+        let mut own = unknown(&shown(name), why);
+        if !tools.is_empty() {
+            own.advice.reasons.extend(precheck(&tools).reasons);
+            own.rule = show::policy(&Known::of_facts(name, tools), Posture::Recommended).ok();
+        }
+        own
+    }
+
+    /// With a reason to ask first.
+    fn doubted(mut self, why: &str) -> Self {
+        self.advice = self.advice.at_least(Advice::AskFirst, why.to_owned());
+        self
+    }
+}
+
+fn of_server_json(index: &Index, path: &Path) -> Result<Vec<Asked>> {
+    let source = file::read(path)?;
     let document = serde_json::from_slice(&source.text)
-        .map_err(|error| Usage(format!("`{}` is no server.json: {error}", shown(path))))?;
-    let offered = server_json::offered(&document);
+        .map_err(|error| Usage(format!("`{}` is no server.json: {error}", shown(&source.name))))?;
+    of_document(index, &document, &shown(&source.name))
+}
+
+/// The packages and addresses of a `server.json`, each by itself.
+fn of_document(index: &Index, document: &Value, name: &str) -> Result<Vec<Asked>> {
+    let offered = server_json::offered(document);
     let mut asked = Vec::new();
     for package in offered.packages {
         let own = match &package.named {
@@ -89,17 +129,14 @@ fn of_server_json(index: &Index, path: &str) -> Result<Vec<Asked>> {
             None => unknown("a package of another kind", "packages of this kind are not in the index"),
         };
         asked.push(match package.bent {
-            Some(why) => Asked { advice: own.advice.at_least(Advice::AskFirst, why.to_owned()), ..own },
+            Some(why) => own.doubted(why),
             None => own,
         });
     }
-    for _ in 0..offered.remotes {
-        asked.push(of_text(index, "https://")?);
-    }
+    asked.extend((0..offered.remotes).map(|_| of_address()));
     if asked.is_empty() {
         return Err(Usage(format!(
-            "`{}` names no package and no address; a server.json has `packages` or `remotes`",
-            shown(path)
+            "`{name}` names no package and no address; a server.json has `packages` or `remotes`"
         ))
         .into());
     }

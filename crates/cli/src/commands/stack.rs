@@ -89,14 +89,9 @@ impl Told {
         all.filter(|(_, own)| own.is_affected).map(|(name, own)| (name, own.says.as_str()))
     }
 
-    /// Whether it is worse than its tools are one by one: a combination leaks, or a package was part of a public case.
-    fn is_raised(&self) -> bool {
-        self.leak_count > 0 || self.cases().next().is_some()
-    }
-
     /// How bad it is, all in all.
     fn level(&self) -> Option<Level> {
-        if self.is_raised() { Some(Level::Critical) } else { self.sum.level }
+        self.sum.overall(self.leak_count > 0, self.cases().next().is_some())
     }
 
     fn off_count(&self) -> usize {
@@ -121,7 +116,8 @@ pub fn run(args: &StackArgs) -> Result<Exit> {
     }
     let reaches = told.level().is_some_and(|own| args.fail_on.is_some_and(|level| own >= level));
     if let Some(level) = told.level().filter(|_| reaches) {
-        let why = if told.is_raised() { " by what it leaks or a public case of a package" } else { "" };
+        let is_raised = told.leak_count > 0 || told.cases().next().is_some();
+        let why = if is_raised { " by what it leaks or a public case of a package" } else { "" };
         say(&format!("the stack reaches {}{why}, which `--fail-on` does not let pass", level.as_str()));
     }
     Ok(if reaches || !told.unread.is_empty() { Exit::Findings } else { Exit::Fine })
@@ -181,7 +177,7 @@ fn json_of(told: &Told) -> Value {
     let servers = told.entries.iter().zip(&told.members).map(|(entry, member)| {
         let tools = entry.tools.iter().flatten().map(|tool| {
             json!({"name": shown(&tool.name), "category": gatelodge_catalogue::category_name(tool.category),
-                "level": Level::of(tool.category), "confidence": tool.confidence, "flow": tool.flow})
+                "level": Level::of(tool.category), "confidence": tool.confidence, "flow": tool.flow, "optional": tool.optional})
         });
         let advice = entry.advice();
         json!({

@@ -1,5 +1,7 @@
 //! A package index of a few packages.
 
+#![allow(dead_code, reason = "each test file uses its own part")]
+
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};

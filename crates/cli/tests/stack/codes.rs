@@ -22,6 +22,10 @@ fn exit_codes_are_those_of_the_help() {
     house.write("bad.toml", "nonsense = 1\n");
     std::fs::create_dir_all(house.path("full")).unwrap();
     house.write("full/x", "");
+    std::fs::create_dir_all(house.path("full/catalogue-changes.jsonl")).unwrap();
+    std::fs::create_dir_all(house.path("e")).unwrap();
+    house.write("e/catalogue-changes.jsonl", "{\"cursor\":1,\"level\":\"Low\"}\n");
+    house.write("key", "0123456789abcdef");
     let index = "--index=i.glx";
     let cases: &[(&[&str], &[&str], i32)] = &[
         (&["catalogue", "search"], &["git", index], 0),
@@ -49,6 +53,11 @@ fn exit_codes_are_those_of_the_help() {
         (&["catalogue", "update"], &["--from=new.glx", "--data=d", "--timeout=601"], 2),
         (&["catalogue", "update"], &["--from=http://127.0.0.1:1/", "--data=d"], 4),
         (&["catalogue", "update"], &["--from=new.glx", "--data=read.json"], 5),
+        (&["catalogue", "changes"], &["--data=d"], 0),
+        (&["catalogue", "changes"], &["--data=d", "--since=99999999"], 1),
+        (&["catalogue", "changes"], &["--data=d", "--post=http://127.0.0.1:1/"], 2),
+        (&["catalogue", "changes"], &["--data=e", "--post=http://127.0.0.1:1/", "--secret-file=key", "--retries=0"], 4),
+        (&["catalogue", "changes"], &["--data=full"], 5),
         (&["catalogue", "export"], &["--out=site", "--server=mail", index], 0),
         (&["catalogue", "export"], &["--out=site2", "--server=nobody", index], 1),
         (&["catalogue", "export"], &["--out=full", index], 2),
@@ -61,6 +70,7 @@ fn exit_codes_are_those_of_the_help() {
         (&["precheck"], &["mail", index], 0),
         (&["precheck"], &["nobody", index], 1),
         (&["precheck"], &["../x", index], 2),
+        (&["precheck"], &["http://127.0.0.1:1/v0.1/servers/a/versions/latest", index], 4),
         (&["precheck"], &["mail", "--index=bad.glx"], 5),
         (&["stack"], &["read.json", index], 0),
         (&["stack"], &["read.json", "--fail-on=low", index], 1),

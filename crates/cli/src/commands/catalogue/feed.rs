@@ -3,6 +3,8 @@
 //! Servers that people use are few among many, so each server that changed is told, and its gravest changes one by one.
 //! What is more than that is counted for the server.
 
+mod page;
+
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
@@ -14,6 +16,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::file;
+pub use page::{Page, behind};
 
 /// Lines that are kept; the oldest go first.
 const MOST_KEPT: usize = 80_000;

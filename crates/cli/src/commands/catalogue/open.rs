@@ -6,15 +6,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use data_encoding::HEXLOWER;
-use gatelodge_catalogue::{
-    Advice, Index, IndexedServer, PackageName, Precheck, Reading, Source, ToolFacts, concerns, precheck,
-};
+use gatelodge_catalogue::{Advice, Index, IndexedServer, PackageName, Precheck, Reading, Source, ToolFacts, precheck};
 use sha2::{Digest, Sha256};
 
 use super::feed;
 use crate::cli::{FromArgs, StoreArgs};
 use crate::exit::{Exit, Failed, Usage};
-use crate::report::shown;
+use crate::report::{say, shown};
 use crate::{address, config, desk};
 
 /// What the index is called in the data directory.
@@ -32,8 +30,15 @@ pub fn index(from: &FromArgs) -> Result<Index> {
     kept(&from.store)
 }
 
-/// The same without one that was named.
+/// The same without one that was named. Whether the program came with a newer one is told.
 pub fn kept(store: &StoreArgs) -> Result<Index> {
+    let index = kept_quietly(store)?;
+    tell_age(&index);
+    Ok(index)
+}
+
+/// The same for who puts another in its place.
+pub fn kept_quietly(store: &StoreArgs) -> Result<Index> {
     let Some(path) = place(store)?.map(|data| data.join(FILE)) else { return built_in() };
     let bytes = match read(&path) {
         Ok(bytes) => bytes,
@@ -45,6 +50,18 @@ pub fn kept(store: &StoreArgs) -> Result<Index> {
             "`gatelodge catalogue update --from FILE` or `URL` brings another; without the file, the one that came with the program is used";
         Failed(Exit::Fault, format!("`{}` cannot be used: {error} ({help})", path.display())).into()
     })
+}
+
+/// Says that the program came with a newer index than the one in use. That stays in use: somebody put it there, perhaps
+/// with servers of their own, and an update keeps what changed between the two.
+fn tell_age(index: &Index) {
+    let own = Index::built_in_date().unwrap_or_default();
+    if index.about().date < own {
+        let of = &index.about().date;
+        say(&format!(
+            "the index in use is of {of}, and the one that came with the program of {own}: `gatelodge catalogue update --built-in` puts that in its place"
+        ));
+    }
 }
 
 fn built_in() -> Result<Index> {
@@ -115,9 +132,7 @@ pub fn advise(index: &Index, named: &PackageName, server: &IndexedServer<'_>, to
         advice = advice.at_least(Advice::ConnectWithRule, why);
     }
     advice.reasons.extend(doubt(index, named, server));
-    // Where none is named, the newest starts, and the one that was read stands for it.
-    let version = named.version.as_deref().or(Some(server.version())).filter(|_| !named.is_range);
-    advice.with_concerns(&concerns(Some(server.source()), server.package(), version))
+    advice.with_concerns(&named.concerns(Some(server)))
 }
 
 /// What is to be said where another version is named than was read, or it cannot be told which.
@@ -159,9 +174,8 @@ pub fn doubt(index: &Index, named: &PackageName, server: &IndexedServer<'_>) -> 
 
 /// Advice on a package that is not in the index.
 pub fn advise_unknown(index: &Index, named: &PackageName) -> Precheck {
-    let version = named.version.as_deref().filter(|_| !named.is_range);
     let advice = Precheck::unknown("it is not in the index, so nothing is known of its tools");
-    let mut advice = advice.with_concerns(&concerns(named.source, &named.name, version));
+    let mut advice = advice.with_concerns(&named.concerns(None));
     advice.reasons.extend(alike(index, named).map(|alike| {
         format!("{alike} has a name like this one: it is another package, perhaps a stranger's, and not meant as a replacement")
     }));

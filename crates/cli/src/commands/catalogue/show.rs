@@ -82,12 +82,11 @@ fn for_people(server: &IndexedServer<'_>) -> String {
         format!("{} {}{date} ({})\n", shown(server.package()), shown(server.version()), server.source().as_str());
     out.push_str(&format!("Grade {}: {}.\n", grade.letter, grade.reasons.join("; ")));
     let advice = precheck_read(server, &known.tools);
-    out.push_str(&format!(
-        "Before connecting: {}. {} take about {} tokens of a model's context, without their descriptions.\n\n",
-        advice.verdict.as_str(),
-        counted(known.tools.len(), "tool"),
-        known.tokens()
-    ));
+    out.push_str(&format!("Before connecting: {}\n", advice.verdict.as_str()));
+    advice.reasons.iter().for_each(|reason| out.push_str(&format!("  - {reason}\n")));
+    let (count, tokens) = (counted(known.tools.len(), "tool"), known.tokens());
+    let take = if known.tools.len() == 1 { "takes" } else { "take" };
+    out.push_str(&format!("{count} {take} about {tokens} tokens of a model's context, without descriptions.\n\n"));
     known.with(|tools| {
         let mut tools: Vec<&(Tool<'_>, Classification)> = tools.iter().collect();
         tools.sort_by(|(one, first), (other, second)| {

@@ -22,9 +22,11 @@ const LEAST_SHARE: usize = 2;
 
 pub fn run(args: &UpdateArgs) -> Result<Exit> {
     let (place, log) = open::places(&args.store)?;
-    let bytes = fetch(&args.from, Duration::from_secs(args.timeout))?;
-    let refused =
-        |why: String| Failed(Exit::Findings, format!("`{}` {why}; the old index stays", address::shown(&args.from)));
+    let (name, bytes) = match &args.from {
+        Some(from) => (format!("`{}`", address::shown(from)), fetch(from, Duration::from_secs(args.timeout))?),
+        None => ("the index of the program".to_owned(), Index::built_in().to_vec()),
+    };
+    let refused = |why: String| Failed(Exit::Findings, format!("{name} {why}; the old index stays"));
     let new = Index::open(&bytes).map_err(|error| refused(format!("cannot be used: {error}")))?;
     if let Some(folder) = place.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
@@ -37,7 +39,8 @@ pub fn run(args: &UpdateArgs) -> Result<Exit> {
     open::settle(&place, &log);
     feed::sweep(&place, &log);
     // One that cannot be read any more has nothing to compare with, and is what an update mends.
-    let old = open::kept(&args.store).or_else(|_| Index::open(Index::built_in()).map_err(anyhow::Error::from))?;
+    let old =
+        open::kept_quietly(&args.store).or_else(|_| Index::open(Index::built_in()).map_err(anyhow::Error::from))?;
     let (before, after) = (old.about(), new.about());
     if let Some(why) = doubt(before, after, args) {
         return Err(refused(why).into());

@@ -8,7 +8,7 @@ use crate::cli::DoctorArgs;
 use crate::clients::{ALL, Client, Entry, short};
 use crate::commands::connect::target::Peek;
 use crate::commands::connect::{home, places};
-use crate::commands::init::scan::{Seen, scan};
+use crate::commands::init::scan::{Seen, scan_everywhere};
 use crate::report::shown;
 use crate::wire::Picture;
 
@@ -18,7 +18,7 @@ const NAME: &str = "clients";
 pub fn bypassing(args: &DoctorArgs, picture: &Picture) -> Result<Vec<Check>> {
     let (Ok(home), Ok(peek)) = (home(args.home.as_deref()), Peek::at(&args.store)) else { return Ok(Vec::new()) };
     let clients: Vec<&'static Client> = ALL.iter().collect();
-    let scan = scan(&places(home.clone(), None)?, &clients);
+    let scan = scan_everywhere(&places(home.clone(), None)?, &clients);
     let gateway = peek.url("");
     let direct: Vec<&Seen> = scan.seen.iter().filter(|seen| !seen.found.is_off && !seen.leads_here(&gateway)).collect();
     if direct.is_empty() {
@@ -40,7 +40,10 @@ fn told(seen: &Seen, picture: &Picture, file: &str) -> Check {
             Check::wrong(NAME, format!("{what}, which has it as `{}`", server.name), fix)
         }
         None => {
-            let fix = format!("`gatelodge init --clients {} --servers {name} --rewrite` moves it behind", client.id);
+            let project = seen.spot.folder().map(|folder| format!(" --project {}", shown(folder)));
+            let project = project.unwrap_or_default();
+            let fix =
+                format!("`gatelodge init --clients {} --servers {name}{project} --rewrite` moves it behind", client.id);
             Check::warning(NAME, what, fix)
         }
     }

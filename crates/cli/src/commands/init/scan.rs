@@ -70,6 +70,23 @@ impl Seen {
     }
 }
 
+impl Scan {
+    /// What the files have for folders that were not looked for: each place, with its servers.
+    pub fn elsewhere(&self, places: &Places, clients: &[&'static Client]) -> Vec<(Spot, Vec<Found>)> {
+        let spots: Vec<Spot> = clients.iter().flat_map(|client| places.spots(client)).collect();
+        let mut all = Vec::new();
+        for spot in spots.iter().filter(|spot| spot.root == spot.client.root) {
+            let Some(read) = self.files.get(&spot.file) else { continue };
+            let is_known = |root: &Vec<String>| spots.iter().any(|own| own.file == spot.file && own.root == *root);
+            for root in read.document.roots(spot.client).into_iter().filter(|root| !is_known(root)) {
+                let found = read.document.servers(spot.client, &root);
+                all.push((Spot { root, ..spot.clone() }, found));
+            }
+        }
+        all
+    }
+}
+
 /// Looks at all files of the clients. One that cannot be read is a finding; the others go on.
 pub fn scan(places: &Places, clients: &[&'static Client]) -> Scan {
     let mut scan = Scan::default();
@@ -77,6 +94,15 @@ pub fn scan(places: &Places, clients: &[&'static Client]) -> Scan {
         for spot in places.spots(client) {
             look(&mut scan, spot);
         }
+    }
+    scan
+}
+
+/// The same with what the files have for any folder: by default, Claude Code keeps a server for the folder it was added in.
+pub fn scan_everywhere(places: &Places, clients: &[&'static Client]) -> Scan {
+    let mut scan = scan(places, clients);
+    for (spot, found) in scan.elsewhere(places, clients) {
+        scan.seen.extend(found.into_iter().map(|found| Seen { spot: spot.clone(), found }));
     }
     scan
 }

@@ -44,7 +44,7 @@ fn runs(one: &Seen, gateway: &str) -> String {
             Ok(_) => shown_command(std::slice::from_ref(url)),
             Err(_) => "*** (no address)".to_owned(),
         },
-        None => "(neither a command nor an address)".to_owned(),
+        None => "(not plainly a command or an address)".to_owned(),
     }
 }
 

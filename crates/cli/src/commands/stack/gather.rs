@@ -7,16 +7,16 @@
 mod written;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use gatelodge_catalogue::{Concern, Index, Reading, Source, ToolFacts};
 
 use super::place;
 use crate::cli::{StackArgs, StackFormat};
-use crate::clients::{self, ALL, Client, Document, Format, Found, Held, Spot};
+use crate::clients::{self, ALL, Client, Document, Format, Found, Held, PROJECTS, Spot};
 use crate::commands::connect::{home, places};
-use crate::commands::init::scan::{Finding, scan};
+use crate::commands::init::scan::{Finding, Scan, scan_everywhere};
 use crate::exit::{Exit, Failed, Usage};
 use crate::report::shown;
 use written::{Identity, look_up};
@@ -123,20 +123,21 @@ pub fn gather(args: &StackArgs, index: &Index) -> Result<(Vec<Entry>, Vec<String
     let home = home(args.home.as_deref())?;
     let places = places(home.clone(), args.project.as_deref())?;
     let project = args.project.as_deref().map(std::path::absolute).transpose()?;
-    let scan = scan(&places, &asked);
+    let scan = scan_everywhere(&places, &asked);
     bounded(scan.seen.len())?;
     let mut entries = Vec::new();
-    let mut lines: HashMap<(&Path, &[String]), HashMap<String, usize>> = HashMap::new();
+    let lines = if wants_lines(args) { lines(&scan) } else { HashMap::new() };
+    let here = project.as_ref().map(|project| project.display().to_string());
+    let mut folders: Vec<&str> = here.as_deref().into_iter().collect();
     for seen in &scan.seen {
         let spot = &seen.spot;
-        let own = lines.entry((&spot.file, &spot.root)).or_insert_with(|| {
-            let document = scan.files.get(&spot.file).map(|read| &read.document).filter(|_| wants_lines(args));
-            document.and_then(|document| document.lines(std::slice::from_ref(&spot.root)).pop()).unwrap_or_default()
-        });
-        let line = own.get(&seen.found.name).copied().unwrap_or(1);
+        let own = lines.get(&(&spot.file, &spot.root));
+        let line = own.and_then(|own| own.get(&seen.found.name)).copied().unwrap_or(1);
         let is_of_project = project.as_ref().is_some_and(|project| spot.file.starts_with(project));
         let file = if is_of_project { place::below_here(&spot.file) } else { None };
-        let spotted = Spotted { client: spot.client, project: None, file: file.as_deref(), line };
+        let folder = spot.folder().or(here.as_deref().filter(|_| is_of_project));
+        let project = folder.map(|folder| place_of(folder, &mut folders));
+        let spotted = Spotted { client: spot.client, project, file: file.as_deref(), line };
         add(&mut entries, &seen.found, &spotted, index);
     }
     let told = |own: &Finding| {
@@ -150,6 +151,33 @@ pub fn gather(args: &StackArgs, index: &Index) -> Result<(Vec<Entry>, Vec<String
         format!("{}: {}", subject.unwrap_or_else(|| "a file of a client".to_owned()), own.message)
     };
     Ok((entries, scan.findings.iter().map(told).collect()))
+}
+
+/// The lines of all entries, by their files and places. Each file is read once.
+fn lines(scan: &Scan) -> HashMap<(&PathBuf, &Vec<String>), HashMap<String, usize>> {
+    let mut roots: HashMap<&PathBuf, Vec<&Vec<String>>> = HashMap::new();
+    for Spot { file, root, .. } in scan.seen.iter().map(|seen| &seen.spot) {
+        let own = roots.entry(file).or_default();
+        // Those of one place come one after another.
+        if own.last() != Some(&root) {
+            own.push(root);
+        }
+    }
+    let mut all = HashMap::new();
+    for (file, own) in roots {
+        let Some(read) = scan.files.get(file) else { continue };
+        let whole: Vec<Vec<String>> = own.iter().map(|&root| root.clone()).collect();
+        all.extend(own.into_iter().map(|root| (file, root)).zip(read.document.lines(&whole)));
+    }
+    all
+}
+
+/// The number of a folder among those that were met.
+fn place_of<'s>(folder: &'s str, folders: &mut Vec<&'s str>) -> usize {
+    folders.iter().position(|known| *known == folder).unwrap_or_else(|| {
+        folders.push(folder);
+        folders.len() - 1
+    })
 }
 
 /// A file as its client calls it. Where it is on this machine is nobody's business.
@@ -197,7 +225,7 @@ fn of_file(path: &Path, client: Option<&'static Client>, lines: bool, index: &In
         let all = if lines { document.lines(&roots) } else { vec![HashMap::new(); roots.len()] };
         let is_sure = *is_named || readers.iter().all(|(other, _)| !is_alike(own, other) || other.switch == own.switch);
         for ((root, found), lines) in roots.into_iter().zip(found).zip(all) {
-            let project = (root.first().map(String::as_str) == Some("projects")).then_some(known.len());
+            let project = (root.first().map(String::as_str) == Some(PROJECTS)).then_some(known.len());
             for mut found in found {
                 found.is_off &= is_sure;
                 let line = lines.get(&found.name).copied().unwrap_or(1);

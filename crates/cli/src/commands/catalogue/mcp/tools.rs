@@ -24,7 +24,7 @@ const LONGEST_POLICY: usize = 12_000;
 pub const LIST: &str = r#"[
 {"name":"check_mcp_server","title":"Check a server","description":"Tells what a published MCP server lets an agent do, before it is added: verdict (proceed, connect-with-rule, ask-first) with reasons, grade, its tools with the riskiest first, and a policy if it is short. Of many tools a part is told: `tool_count` says how many there are, and `next_skip` is the `skip` that tells the next ones. A server that is not in the index is ask-first.","inputSchema":{"type":"object","properties":{"server":{"type":"string","description":"A package, as `npm:@scope/name@1.2.3` or `pypi:name==1.2.3`; the source and the version may be left out."},"skip":{"type":"integer","minimum":0,"description":"Leave out so many of the riskiest tools."},"limit":{"type":"integer","minimum":1,"maximum":100}},"required":["server"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
 {"name":"search_registry","title":"Search servers and tools","description":"Finds servers and tools of the index by parts of their names, by category, level or signal.","inputSchema":{"type":"object","properties":{"query":{"type":"string","description":"Parts of names, parted by spaces."},"category":{"type":"string","enum":["read","write","execute","destructive","financial","unknown"]},"level":{"type":"string","enum":["low","medium","high","critical"]},"signal":{"type":"string","description":"What a definition shows, as `takes_code`."},"limit":{"type":"integer","minimum":1,"maximum":100}},"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
-{"name":"check_tool","title":"Check a tool","description":"Tells one tool's category, level, confidence, reasons, signals, attack patterns, OWASP classes and the rule that fits.","inputSchema":{"type":"object","properties":{"server":{"type":"string","description":"The package it is of."},"tool":{"type":"string","description":"Its name."}},"required":["server","tool"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
+{"name":"check_tool","title":"Check a tool","description":"Tells one tool's category, level, confidence, reasons, signals, attack patterns, OWASP classes and the rule that fits; and of its server the version that was read, and `verdict` with `reasons` as `check_mcp_server` has them.","inputSchema":{"type":"object","properties":{"server":{"type":"string","description":"The package it is of."},"tool":{"type":"string","description":"Its name."}},"required":["server","tool"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
 {"name":"check_mcp_stack","title":"Check servers together","description":"Tells what several servers add up to for one agent: the highest level, tools by category, which are not known, and which combinations have private data, text of strangers and a way out.","inputSchema":{"type":"object","properties":{"servers":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":100,"description":"Packages."}},"required":["servers"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
 {"name":"get_change_events","title":"What changed","description":"Tells changes of tools between the indexes that were in use here, in order: raised level, added, lost claims, changed definitions, removed. Of a server with many changes the gravest are told, and the others counted (`more_changes`). Give the last cursor to get what came after it; `left_out` says how many older ones are not kept any more.","inputSchema":{"type":"object","properties":{"cursor":{"type":"integer","minimum":0},"level":{"type":"string","enum":["low","medium","high","critical"],"description":"Only tools of this level or a higher one."},"limit":{"type":"integer","minimum":1,"maximum":100}},"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}}
 ]"#;
@@ -148,7 +148,7 @@ fn check_server(desk: &Desk, text: &str, given: &Given<'_>) -> Result<Value, Str
 /// A tool of a list.
 fn row(tool: &ToolFacts) -> Value {
     json!({"name": shown(&tool.name), "category": category_name(tool.category), "level": Level::of(tool.category),
-        "confidence": tool.confidence})
+        "confidence": tool.confidence, "optional": tool.optional})
 }
 
 /// The policy that fits, or where to get it if it would fill a model's context.
@@ -181,12 +181,23 @@ fn search_all(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
 }
 
 fn check_tool(desk: &Desk, server: &str, name: &str) -> Result<Value, String> {
-    let server =
-        find(desk, server)?.1.ok_or("the server is not in the index; `search_registry` looks for parts of names")?;
-    Known::of(&server).with(|tools| {
+    let (named, server) = find(desk, server)?;
+    let server = server.ok_or_else(|| {
+        let reasons = open::advise_unknown(&desk.index, &named).reasons.join("; ");
+        format!("{reasons}; `search_registry` looks for parts of names")
+    })?;
+    let known = Known::of(&server);
+    let advice = open::advise(&desk.index, &named, &server, &known.tools);
+    known.with(|tools| {
         let found = tools.iter().find(|(tool, _)| tool.name == name);
         let (tool, own) = found.ok_or("the server has no such tool; `check_mcp_server` lists them")?;
-        known::told(server.package(), tool, own).map_err(|error| error.to_string())
+        let mut told = known::told(server.package(), tool, own).map_err(|error| error.to_string())?;
+        if let Value::Object(told) = &mut told {
+            let more = json!({"source": server.source(), "version": shown(server.version()),
+                "verdict": advice.verdict, "reasons": advice.reasons});
+            told.extend(more.as_object().cloned().unwrap_or_default());
+        }
+        Ok(told)
     })
 }
 
@@ -195,11 +206,12 @@ fn check_stack(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
     if names.len() as u64 > MOST {
         return Err(format!("at most {MOST} servers are looked at together"));
     }
-    let (mut members, mut counsels) = (Vec::new(), Vec::new());
+    let (mut members, mut counsels, mut has_case) = (Vec::new(), Vec::new(), false);
     for name in names {
         let name = name.as_str().ok_or("`servers` is a list of texts")?;
         let (named, server) = find(desk, name)?;
         let tools = server.map(|server| server.facts().tools);
+        has_case |= named.concerns(server.as_ref()).iter().any(|own| own.is_affected);
         counsels.push(match (server, &tools) {
             (Some(server), Some(tools)) => open::advise(&desk.index, &named, &server, tools),
             _ => open::advise_unknown(&desk.index, &named),
@@ -210,52 +222,23 @@ fn check_stack(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
         json!({"server": member.name, "is_known": member.tools.is_some(), "verdict": advice.verdict, "level": member.level(),
             "grade": member.grade().map(|grade| grade.letter), "reasons": advice.reasons})
     });
-    Ok(json!({"stack": stack(&members), "servers": servers.collect::<Vec<_>>()}))
+    let mut sum = stack(&members);
+    sum.level = sum.overall(sum.combination_count > 0, has_case);
+    Ok(json!({"stack": sum, "servers": servers.collect::<Vec<_>>()}))
 }
 
 fn changes(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
     let cursor = given.number("cursor", 0)?;
     let limit = given.number("limit", MOST)?.clamp(1, MOST) as usize;
     let least = given.level()?.unwrap_or(Level::Low);
-    let (mut told, mut last, mut has_more) = (Vec::new(), cursor, false);
-    let (mut first, mut newest): (Option<u64>, u64) = (None, 0);
     if desk.is_named {
         return Err("no changes are kept of this index, which was named with `--index`".to_owned());
     }
-    let unread = |error: std::io::Error| format!("the changes cannot be read: {error}");
-    let lines = desk.changes.as_deref().map(feed::lines).transpose().map_err(unread)?;
-    for line in lines.into_iter().flatten() {
-        let line = line.map_err(unread)?;
-        // Most lines lie before the cursor, and need not be read further than their number.
-        let number = line.strip_prefix("{\"cursor\":").and_then(|rest| rest.split(',').next()?.parse().ok());
-        if let Some(own) = number.filter(|own| *own <= cursor) {
-            first.get_or_insert(own);
-            newest = newest.max(own);
-            continue;
-        }
-        let Ok(change) = serde_json::from_str::<Value>(&line) else { continue };
-        let Some(own) = change.get("cursor").and_then(Value::as_u64) else { continue };
-        first.get_or_insert(own);
-        newest = newest.max(own);
-        if own <= cursor {
-            continue;
-        }
-        if told.len() == limit {
-            has_more = true;
-            break;
-        }
-        last = own;
-        let level = change.get("level").and_then(Value::as_str).unwrap_or_default();
-        if Level::ALL.into_iter().any(|known| known.as_str() == level && known >= least) {
-            told.push(change);
-        }
-    }
-    if cursor > newest {
-        return Err(format!(
-            "`cursor` is {cursor}, and the last event here is {newest}: these are other changes than those it was told with; begin again with 0"
-        ));
-    }
-    // Numbers have no gaps, so what was dropped is what lies before the first that is kept.
-    let gone = first.unwrap_or_default().saturating_sub(1).saturating_sub(cursor);
-    Ok(json!({"events": told, "cursor": last, "has_more": has_more, "left_out": gone}))
+    let Some(log) = desk.changes.as_deref() else {
+        return Ok(json!({"events": [], "cursor": cursor, "has_more": false, "left_out": 0}));
+    };
+    let page =
+        feed::behind(log, cursor, least, limit).map_err(|error| format!("the changes cannot be read: {error}"))?;
+    let page = page.map_err(|ahead| ahead.to_string())?;
+    Ok(json!({"events": page.events, "cursor": page.cursor, "has_more": page.has_more, "left_out": page.left_out}))
 }

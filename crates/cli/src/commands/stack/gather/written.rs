@@ -1,6 +1,6 @@
 //! What an entry starts, by what is written in it.
 
-use gatelodge_catalogue::{Concern, Index, IndexedServer, PackageName, Reading, Source, concerns};
+use gatelodge_catalogue::{Concern, Index, IndexedServer, PackageName, Reading, Source};
 
 use crate::clients::{Entry as Written, Found};
 
@@ -47,10 +47,10 @@ pub fn look_up<'i>(found: &Found, index: &'i Index) -> LookedUp<'i> {
         Some(Written::Remote { .. }) => "an address",
         Some(Written::Command { .. }) if named.is_some() => "a package",
         Some(Written::Command { .. }) => "a program",
-        None => "an entry that is neither a command nor an address",
+        None => "an entry that is not plainly a command or an address",
     };
     let server = named.as_ref().and_then(|named| index.find(named.source, &named.name));
-    let concerns = named.as_ref().map(|named| told_of(named, server.as_ref())).unwrap_or_default();
+    let concerns = named.as_ref().map(|named| named.concerns(server.as_ref())).unwrap_or_default();
     let known = server.and_then(|server| Some((server, named?)));
     let Some((server, named)) = known else {
         let identity = match &found.entry {
@@ -81,12 +81,4 @@ pub fn look_up<'i>(found: &Found, index: &'i Index) -> LookedUp<'i> {
         identity: Identity::Package { source, name, version: named.version, is_range: named.is_range, is_guess },
         concerns,
     }
-}
-
-/// The public cases of a package, by the version that starts: the one that is named, else the one that was read. Of what
-/// was installed, or is only a guess, nobody knows which that is.
-fn told_of(named: &PackageName, server: Option<&IndexedServer<'_>>) -> Vec<Concern> {
-    let read = server.map(IndexedServer::version).filter(|_| !named.is_guess);
-    let version = named.version.as_deref().or(read).filter(|_| !named.is_range);
-    concerns(named.source.or(server.map(IndexedServer::source)), &named.name, version)
 }

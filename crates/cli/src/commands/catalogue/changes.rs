@@ -1,0 +1,58 @@
+//! `catalogue changes`: the change events behind a cursor, told or posted.
+
+mod post;
+
+use anyhow::{Context, Result};
+use gatelodge_catalogue::Level;
+use serde_json::{Value, json};
+
+use super::feed::{self, Page};
+use super::open;
+use crate::cli::ChangesArgs;
+use crate::exit::{Exit, Failed};
+use crate::output;
+use crate::report::{counted, say};
+
+pub fn run(args: &ChangesArgs) -> Result<Exit> {
+    let (index, log) = open::places(&args.store)?;
+    open::settle(&index, &log);
+    if let Some(url) = &args.post {
+        return post::run(args, url, &log);
+    }
+    let page = page(&log, args.since.unwrap_or_default(), args, args.limit)?;
+    match args.json {
+        true => output::json(&told(&page))?,
+        false => print(&page)?,
+    }
+    Ok(Exit::Fine)
+}
+
+/// The events behind a cursor, of the level that was asked for.
+fn page(log: &std::path::Path, cursor: u64, args: &ChangesArgs, limit: usize) -> Result<Page> {
+    let page = feed::behind(log, cursor, args.level.unwrap_or(Level::Low), limit);
+    let page = page.with_context(|| format!("cannot read `{}`", log.display()))?;
+    page.map_err(|ahead| Failed(Exit::Findings, ahead.to_string()).into())
+}
+
+/// A page for programs.
+fn told(page: &Page) -> Value {
+    json!({"events": page.events, "cursor": page.cursor, "has_more": page.has_more, "left_out": page.left_out})
+}
+
+fn print(page: &Page) -> Result<()> {
+    let rows: Vec<Vec<String>> = page.events.iter().map(row).collect();
+    output::print(&output::table(&rows))?;
+    if page.left_out > 0 {
+        say(&format!("{} before these are not kept any more", counted(page.left_out as usize, "event")));
+    }
+    let more = if page.has_more { "; there are more" } else { "" };
+    say(&format!("{}; the cursor is {}{more}", counted(page.events.len(), "event"), page.cursor));
+    Ok(())
+}
+
+fn row(event: &Value) -> Vec<String> {
+    let text = |name: &str| event.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let cursor = event.get("cursor").map(ToString::to_string).unwrap_or_default();
+    let package = format!("{}:{} {}", text("source"), text("package"), text("version"));
+    vec![cursor, text("date"), text("level"), text("kind"), text("tool"), package]
+}

@@ -1,0 +1,187 @@
+//! Change events to an address, signed, each at least once: what was taken is kept for each address, and moves only after
+//! the address has said so.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use data_encoding::{BASE64, HEXLOWER};
+use hmac::{Hmac, KeyInit, Mac};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::super::feed::Page;
+use crate::cli::ChangesArgs;
+use crate::exit::{Exit, Failed, Unreachable, Usage};
+use crate::report::{counted, say};
+use crate::{address, client, desk, environment, file, output, wire};
+
+/// What was taken is kept in this file beside the events.
+const FILE: &str = "catalogue-posted.json";
+/// Events of one request.
+const EACH: usize = 100;
+/// A shorter secret can be guessed.
+const SHORTEST: usize = 16;
+/// What stands before a secret that is written in Base64.
+const ENCODED: &str = "whsec_";
+
+pub fn run(args: &ChangesArgs, url: &str, log: &Path) -> Result<Exit> {
+    let shown = address::shown(url);
+    let uri = address::parse(url).map_err(|fault| Usage(format!("`{shown}` {}; {}", fault.message(), fault.help())))?;
+    if uri.scheme_str() == Some("http") && !address::is_loopback(&uri) {
+        return Err(Usage(format!("`{shown}` is not encrypted; use `https://`")).into());
+    }
+    let secret = secret(args)?;
+    let mut kept = Kept::open(log, url)?;
+    let mut cursor = args.since.or(kept.cursor()).unwrap_or_default();
+    let mut count = 0;
+    loop {
+        let page = super::page(log, cursor, args, EACH)?;
+        if page.left_out > 0 {
+            say(&format!("{} are not kept any more, and are not posted", counted(page.left_out as usize, "event")));
+        }
+        if !page.events.is_empty() {
+            desk::wait(deliver(&uri, &page, &secret, args))
+                .map_err(|error| undelivered(&error, &shown, count, cursor))?;
+        }
+        count += page.events.len();
+        cursor = page.cursor;
+        kept.keep(cursor)?;
+        if !page.has_more {
+            break;
+        }
+    }
+    match args.json {
+        true => output::json(&json!({"posted": count, "cursor": cursor}))?,
+        false => say(&format!("{} posted; the cursor is {cursor}", counted(count, "event"))),
+    }
+    Ok(Exit::Fine)
+}
+
+fn undelivered(error: &anyhow::Error, shown: &str, count: usize, cursor: u64) -> anyhow::Error {
+    let before = format!("{} were taken before", counted(count, "event"));
+    Unreachable(format!(
+        "`{shown}` does not take the events behind cursor {cursor}: {error}; {before}, the others are posted next time"
+    ))
+    .into()
+}
+
+/// The secret, which stands in no argument.
+fn secret(args: &ChangesArgs) -> Result<Vec<u8>> {
+    let text = match (&args.secret_env, &args.secret_file) {
+        (Some(name), _) => {
+            environment::variable(name).ok_or_else(|| Usage(format!("the variable `{name}` is not set")))?
+        }
+        (None, Some(path)) => {
+            let source = file::read(path)?;
+            String::from_utf8(source.text).map_err(|_| Usage(format!("`{}` is not UTF-8", source.name)))?
+        }
+        (None, None) => return Err(Usage("`--post` needs `--secret-env` or `--secret-file`".to_owned()).into()),
+    };
+    let text = text.trim();
+    let secret = match text.strip_prefix(ENCODED) {
+        Some(encoded) => BASE64
+            .decode(encoded.as_bytes())
+            .map_err(|_| Usage(format!("behind `{ENCODED}` the secret is not Base64")))?,
+        None => text.as_bytes().to_vec(),
+    };
+    match secret.len() >= SHORTEST {
+        true => Ok(secret),
+        false => Err(Usage(format!("the secret has less than {SHORTEST} bytes")).into()),
+    }
+}
+
+/// Sends a page until it is taken, as often as may be.
+async fn deliver(uri: &Uri, page: &Page, secret: &[u8], args: &ChangesArgs) -> Result<()> {
+    let body = super::told(page).to_string();
+    let time = Duration::from_secs(args.timeout);
+    let mut wait = Duration::from_secs(1);
+    for left in (0..=args.retries).rev() {
+        // Each try has a time of its own, so that one that was waited for is not taken for an old one.
+        let headers = headers(&body, page.cursor, secret, wire::system_clock().now().as_second())?;
+        let why = match client::post(uri.clone(), body.clone(), &headers, time).await {
+            Ok(200..=299) => return Ok(()),
+            Ok(status @ (408 | 425 | 429 | 500..=599)) => format!("it answers {status}"),
+            Ok(status) => return Err(Failed(Exit::Unreachable, format!("it answers {status}")).into()),
+            Err(error) => error.to_string(),
+        };
+        if left == 0 {
+            return Err(Failed(Exit::Unreachable, why).into());
+        }
+        tokio::time::sleep(wait).await;
+        wait *= 2;
+    }
+    Ok(())
+}
+
+/// The id, the time and the signature, in the form of Standard Webhooks. The id is the same for the same events.
+fn headers(body: &str, cursor: u64, secret: &[u8], second: i64) -> Result<HeaderMap> {
+    let id = format!("{cursor}-{}", HEXLOWER.encode(Sha256::digest(body).get(..8).unwrap_or_default()));
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret).map_err(|_| Usage("the secret cannot be used".to_owned()))?;
+    mac.update(format!("{id}.{second}.{body}").as_bytes());
+    let signature = format!("v1,{}", BASE64.encode(&mac.finalize().into_bytes()));
+    let all = [("webhook-id", id), ("webhook-timestamp", second.to_string()), ("webhook-signature", signature)];
+    let mut headers = HeaderMap::new();
+    for (name, value) in all {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_str(&value)?);
+    }
+    Ok(headers)
+}
+
+/// What each address has taken. Whoever holds it is alone.
+struct Kept {
+    path: PathBuf,
+    /// The address, as a hash: there may be a secret in it.
+    key: String,
+    all: BTreeMap<String, u64>,
+    _held: File,
+}
+
+impl Kept {
+    fn open(log: &Path, url: &str) -> Result<Self> {
+        let path = log.with_file_name(FILE);
+        let lock = path.with_extension("lock");
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+        }
+        let held = File::create(&lock).and_then(|file| file.lock().map(|()| file));
+        let held = held.with_context(|| format!("cannot lock `{}`", lock.display()))?;
+        let all = match std::fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|_| {
+                Failed(
+                    Exit::Fault,
+                    format!("`{}` cannot be used; without it, all events are posted again", path.display()),
+                )
+            })?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+        };
+        Ok(Self { path, key: HEXLOWER.encode(&Sha256::digest(url)), all, _held: held })
+    }
+
+    fn cursor(&self) -> Option<u64> {
+        self.all.get(&self.key).copied()
+    }
+
+    fn keep(&mut self, cursor: u64) -> Result<()> {
+        self.all.insert(self.key.clone(), cursor);
+        file::replace(&self.path, &serde_json::to_vec(&self.all)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signatures_are_those_of_standard_webhooks() {
+        let headers = headers("{}", 7, b"0123456789abcdef", 1_700_000_000).expect("headers");
+        let text = |name: &str| headers.get(name).expect("a header").to_str().expect("text").to_owned();
+        assert_eq!(text("webhook-id"), "7-44136fa355b3678a");
+        assert_eq!(text("webhook-timestamp"), "1700000000");
+        assert_eq!(text("webhook-signature"), "v1,3CPeFo8WIpYozp2i36kcpsWDCtTYPc0x2kfRZlDMch8=");
+    }
+}

@@ -1,0 +1,101 @@
+//! An MCP bundle: a zip with a `manifest.json`. Of its contents only that is read, and nothing is run.
+
+use std::fs::File;
+use std::path::Path;
+
+use anyhow::Result;
+use gatelodge_catalogue::{Index, PackageName};
+use gatelodge_crawl::{Bounds, Form, Skip, Unpacked, unpack};
+use serde_json::Value;
+
+use super::{Asked, named, of_package};
+use crate::exit::Usage;
+use crate::report::{counted, shown};
+
+/// A longer manifest is none.
+const MOST_BYTES: usize = 1 << 20;
+/// The forms of the manifest that are known; `0.1` calls it `dxt_version`.
+const VERSIONS: [&str; 4] = ["0.1", "0.2", "0.3", "0.4"];
+
+const UNREAD: &str =
+    "what is in the bundle was not read, and is not in the index; what is told of its tools is what its manifest says";
+
+/// What to do about the server of a bundle.
+pub fn asked(index: &Index, path: &Path) -> Result<Asked> {
+    let manifest = manifest(path)?;
+    let name = manifest.get("name").and_then(Value::as_str).unwrap_or("a bundle without a name");
+    let config = manifest.get("server").and_then(|server| server.get("mcp_config"));
+    let tools = named::tools(name, manifest.get("tools"));
+    let package = config.and_then(started);
+    let known = package.as_ref().and_then(|own| Some((own, index.find(own.source, &own.name)?)));
+    let mut own = match known {
+        Some((package, server)) => {
+            let is_more = tools.iter().any(|tool| !server.tools().any(|own| own.name() == tool.name));
+            let own = of_package(index, package);
+            let own = Asked { name: format!("{} ({})", shown(name), own.name), ..own };
+            match is_more {
+                true => own.doubted("its manifest names tools that the index has not found in the package it starts"),
+                false => own,
+            }
+        }
+        None => Asked::claimed(name, tools, UNREAD),
+    };
+    if let (Some(package), None) = (&package, known) {
+        own.advice = own.advice.with_concerns(&package.concerns(None));
+    }
+    if config.is_some_and(|config| config.get("platform_overrides").is_some()) {
+        own = own.doubted("on some systems it is started in another way");
+    }
+    if manifest.get("tools_generated") == Some(&Value::Bool(true)) {
+        own = own.doubted("it makes more tools when it runs");
+    }
+    let version = ["manifest_version", "dxt_version"].iter().find_map(|name| manifest.get(*name)?.as_str());
+    if !version.is_some_and(|version| VERSIONS.contains(&version)) {
+        own = own.doubted("its manifest is of a form that is not known here");
+    }
+    own.advice.reasons.extend(settings(&manifest));
+    Ok(own)
+}
+
+/// The package that it starts; none where it starts what is in the bundle, or nobody can tell.
+fn started(config: &Value) -> Option<PackageName> {
+    let mut words = vec![config.get("command")?.as_str()?.to_owned()];
+    for word in config.get("args").and_then(Value::as_array).into_iter().flatten() {
+        words.push(word.as_str()?.to_owned());
+    }
+    let variables = config.get("env").and_then(Value::as_object).into_iter().flatten();
+    PackageName::of_command(&words, variables.map(|(name, _)| name.as_str())).filter(|own| !own.is_guess)
+}
+
+/// How many settings it asks for.
+fn settings(manifest: &Value) -> Option<String> {
+    let all = manifest.get("user_config").and_then(Value::as_object).filter(|all| !all.is_empty())?;
+    let is_secret = |own: &&Value| own.get("sensitive") == Some(&Value::Bool(true));
+    let secret = all.values().filter(is_secret).count();
+    Some(format!("it asks for {}, {secret} of them secret", counted(all.len(), "setting")))
+}
+
+fn manifest(path: &Path) -> Result<Value> {
+    let refused = |why: String| Usage(format!("`{}` {why}", shown(&path.display().to_string())));
+    let open = || File::open(path).map_err(|error| refused(format!("cannot be read: {error}")));
+    let bounds = Bounds { file: MOST_BYTES, kept: MOST_BYTES, stream: 4 << 20, ..Bounds::default() };
+    let take = |bounds: &Bounds| -> Result<Unpacked> {
+        Ok(unpack(open()?, Form::Zip, bounds, |path| path == "manifest.json"))
+    };
+    let unpacked = take(&bounds)?;
+    let text = unpacked.files.get("manifest.json").ok_or_else(|| {
+        let why = if unpacked.skipped.contains_key(&Skip::Broken) { "is no whole zip" } else { "is no MCP bundle" };
+        refused(format!("{why}: no `manifest.json` of at most 1 MiB can be read in it"))
+    })?;
+    // With room for just this one, a second shows: clients may take that.
+    let alone = take(&Bounds { kept: text.len(), ..bounds })?;
+    if alone.skipped.contains_key(&Skip::LargeWhole) || unpacked.skipped.contains_key(&Skip::LargeWhole) {
+        return Err(refused("has more than one `manifest.json`".to_owned()).into());
+    }
+    let manifest: Value =
+        serde_json::from_str(text).map_err(|error| refused(format!("has a `manifest.json` that is none: {error}")))?;
+    match manifest.is_object() {
+        true => Ok(manifest),
+        false => Err(refused("has a `manifest.json` that is no object".to_owned()).into()),
+    }
+}

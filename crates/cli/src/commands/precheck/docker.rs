@@ -1,0 +1,47 @@
+//! A catalogue file as Docker has them: YAML, with a server under each name of `registry`.
+
+use std::path::Path;
+
+use anyhow::Result;
+use gatelodge_json::Limits;
+use serde_json::Value;
+
+use super::{Asked, named};
+use crate::clients::read_yaml;
+use crate::exit::Usage;
+use crate::file;
+use crate::report::{counted, shown};
+
+/// More servers are not told at once.
+const MOST: usize = 2_000;
+
+const IMAGE: &str =
+    "an image was not read, and is not in the index; what is told of its tools is what the catalogue says";
+const REMOTE: &str = "an address says nothing of the tools behind it; what is told of them is what the catalogue says";
+
+/// What to do about each server of a catalogue.
+pub fn asked(path: &Path) -> Result<Vec<Asked>> {
+    let source = file::read(path)?;
+    let refused = |why: &str| Usage(format!("`{}` {why}", shown(&source.name)));
+    if source.text.len() > Limits::DOCUMENT.bytes {
+        return Err(refused("is larger than 8 MiB").into());
+    }
+    let text = str::from_utf8(&source.text).map_err(|_| refused("is not UTF-8"))?;
+    let document = read_yaml(text).map_err(|why| refused(&format!("is no catalogue: {why}")))?;
+    let servers = document.get("registry").and_then(Value::as_object);
+    let servers = servers.filter(|servers| !servers.is_empty());
+    let servers = servers.ok_or_else(|| refused("is no catalogue: it has no servers under `registry`"))?;
+    if servers.len() > MOST {
+        return Err(refused("has more than 2,000 servers").into());
+    }
+    Ok(servers.iter().map(|(name, server)| of_server(name, server)).collect())
+}
+
+fn of_server(name: &str, server: &Value) -> Asked {
+    let is_remote = server.get("remote").is_some() || server.get("type").and_then(Value::as_str) == Some("remote");
+    let why = if is_remote { REMOTE } else { IMAGE };
+    let mut own = Asked::claimed(name, named::tools(name, server.get("tools")), why);
+    let secrets = server.get("secrets").and_then(Value::as_array).map(Vec::len).filter(|count| *count > 0);
+    own.advice.reasons.extend(secrets.map(|count| format!("it asks for {}", counted(count, "secret"))));
+    own
+}

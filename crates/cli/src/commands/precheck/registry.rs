@@ -1,0 +1,55 @@
+//! A server of the official registry API, or of one with the same form, by its address.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use gatelodge_catalogue::Index;
+use serde_json::Value;
+
+use super::{Asked, of_document};
+use crate::exit::{Exit, Failed, Unreachable, Usage};
+use crate::{address, client, desk};
+
+/// The largest answer.
+const MOST_BYTES: usize = 4 << 20;
+/// For the whole of it, and for a server that says nothing.
+const TIME: Duration = Duration::from_secs(30);
+const SILENCE: Duration = Duration::from_secs(10);
+/// What the registry says of an entry, beside it.
+const OFFICIAL: &str = "io.modelcontextprotocol.registry/official";
+
+/// Whether an address is one of a server in a registry: `https://HOST/v0.1/servers/NAME/versions/VERSION`.
+pub fn is_one(url: &str) -> bool {
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    ["/v0.1/servers/", "/v0/servers/"].iter().any(|part| path.contains(part)) && path.contains("/versions/")
+}
+
+/// What to do about the packages and addresses of the server.
+pub fn asked(index: &Index, url: &str) -> Result<Vec<Asked>> {
+    let shown = address::shown(url);
+    let uri = address::parse(url).map_err(|fault| Usage(format!("`{shown}` {}; {}", fault.message(), fault.help())))?;
+    if uri.scheme_str() == Some("http") && !address::is_loopback(&uri) {
+        return Err(
+            Usage(format!("`{shown}` is not encrypted, and anybody on the way could answer; use `https://`")).into()
+        );
+    }
+    let answer = desk::wait(async {
+        let answer = client::download(uri, TIME, SILENCE, MOST_BYTES).await;
+        answer.map_err(|error| Unreachable(format!("cannot ask the registry at `{shown}`: {error}")).into())
+    })?;
+    let document: Value = serde_json::from_slice(&answer)
+        .map_err(|_| Failed(Exit::Unreachable, format!("what `{shown}` answers is not JSON")))?;
+    let asked = of_document(index, &document, &shown)?;
+    // Servers of an older form have it below another name; then nothing is said of them.
+    let status = document.get("_meta").and_then(|meta| meta.get(OFFICIAL)?.get("status")?.as_str());
+    Ok(match status {
+        None | Some("active") => asked,
+        Some("deprecated") => each(asked, "the registry says that it is deprecated"),
+        Some("deleted") => each(asked, "the registry says that it is deleted"),
+        Some(_) => each(asked, "the registry says something of it that is not known here"),
+    })
+}
+
+fn each(asked: Vec<Asked>, why: &str) -> Vec<Asked> {
+    asked.into_iter().map(|own| own.doubted(why)).collect()
+}
