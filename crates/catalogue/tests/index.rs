@@ -44,7 +44,7 @@ fn some() -> Vec<PackageFacts> {
         ),
         package(
             Source::Pypi,
-            "Shell_Tools",
+            "shell-tools",
             vec![tool("run", Category::Execute), tool("ünïcode_läuft", Category::Unknown)],
         ),
     ]
@@ -464,10 +464,20 @@ fn of_two_packages_of_one_name_the_riskier_is_found_unless_the_source_was_said()
 #[test]
 fn packages_are_found_however_their_index_spells_them() {
     let index = Index::open(&file()).unwrap();
-    assert_eq!(index.find(None, "shell-tools").unwrap().package(), "Shell_Tools");
-    assert_eq!(index.find(Some(Source::Pypi), "SHELL.tools").unwrap().package(), "Shell_Tools");
+    assert_eq!(index.find(None, "shell-tools").unwrap().package(), "shell-tools");
+    assert_eq!(index.find(Some(Source::Pypi), "SHELL.tools").unwrap().package(), "shell-tools");
     assert!(index.find(Some(Source::Npm), "shell-tools").is_none());
     assert!(index.find(None, "acme/files").is_none());
+}
+
+#[test]
+fn python_packages_are_kept_by_the_name_that_their_index_compares() {
+    let own = vec![tool("get_book", Category::Read)];
+    let packages = [package(Source::Pypi, "Book__MCP.Server", own.clone()), package(Source::Npm, "Book_MCP", own)];
+    let index = Index::open(&write_index(packages, &about()).expect("written")).expect("opens");
+    let mut names: Vec<String> = index.servers().map(|server| server.package().to_owned()).collect();
+    names.sort();
+    assert_eq!(names, ["Book_MCP", "book-mcp-server"]);
 }
 
 #[test]
