@@ -352,6 +352,25 @@ fn an_index_that_answers_for_no_package_is_said_so() {
 }
 
 #[test]
+fn a_run_that_ended_by_failures_in_a_row_gets_past_them_when_it_goes_on() {
+    let mut packages: Vec<(String, Vec<u8>)> = (0..25).map(|at| (format!("a{at:02}-mcp"), Vec::new())).collect();
+    packages.push(("b-mcp".to_owned(), wheel(&[("a.py", SERVER)])));
+    let index = Index::serve(packages.iter().map(|(name, wheel)| (name.as_str(), wheel.clone())));
+    for (name, _) in packages.iter().filter(|(name, _)| name.starts_with('a')) {
+        index.move_page(name, &format!("/simple/{name}/"));
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let more = ["--connections", "1"];
+    let told = run(&index, folder.path(), &more);
+    assert_eq!(told.status.code(), Some(4), "{told:?}");
+    assert_eq!(outcomes(folder.path()).len(), 20);
+    let told = run(&index, folder.path(), &more);
+    assert_eq!(told.status.code(), Some(0), "{told:?}");
+    let outcomes = outcomes(folder.path());
+    assert_eq!((outcomes.len(), outcomes["b-mcp"].as_str()), (26, "tools"));
+}
+
+#[test]
 fn another_version_is_read_into_the_same_folder() {
     let index = Index::serve([("book-mcp", wheel(&[("a.py", SERVER)]))]);
     let folder = tempfile::tempdir().expect("a folder");
