@@ -44,7 +44,7 @@ fn some() -> Vec<PackageFacts> {
         ),
         package(
             Source::Pypi,
-            "Shell_Tools",
+            "shell-tools",
             vec![tool("run", Category::Execute), tool("ünïcode_läuft", Category::Unknown)],
         ),
     ]
@@ -464,10 +464,20 @@ fn of_two_packages_of_one_name_the_riskier_is_found_unless_the_source_was_said()
 #[test]
 fn packages_are_found_however_their_index_spells_them() {
     let index = Index::open(&file()).unwrap();
-    assert_eq!(index.find(None, "shell-tools").unwrap().package(), "Shell_Tools");
-    assert_eq!(index.find(Some(Source::Pypi), "SHELL.tools").unwrap().package(), "Shell_Tools");
+    assert_eq!(index.find(None, "shell-tools").unwrap().package(), "shell-tools");
+    assert_eq!(index.find(Some(Source::Pypi), "SHELL.tools").unwrap().package(), "shell-tools");
     assert!(index.find(Some(Source::Npm), "shell-tools").is_none());
     assert!(index.find(None, "acme/files").is_none());
+}
+
+#[test]
+fn python_packages_are_kept_by_the_name_that_their_index_compares() {
+    let own = vec![tool("get_book", Category::Read)];
+    let packages = [package(Source::Pypi, "Book__MCP.Server", own.clone()), package(Source::Npm, "Book_MCP", own)];
+    let index = Index::open(&write_index(packages, &about()).expect("written")).expect("opens");
+    let mut names: Vec<String> = index.servers().map(|server| server.package().to_owned()).collect();
+    names.sort();
+    assert_eq!(names, ["Book_MCP", "book-mcp-server"]);
 }
 
 #[test]
@@ -557,13 +567,29 @@ fn changes_between_two_indexes_are_told_the_gravest_of_each_tool() {
     let told: Vec<(ChangeKind, String)> =
         changes(&old, &new).flat_map(|server| server.told(9)).map(|change| (change.kind, change.tool)).collect();
     let expected = [
-        (ChangeKind::ToolAdded, "new_one"),
-        (ChangeKind::DefinitionChanged, "run"),
         (ChangeKind::ClaimLost, "git_commit"),
         (ChangeKind::ToolRemoved, "git_log"),
+        (ChangeKind::ToolAdded, "new_one"),
+        (ChangeKind::DefinitionChanged, "run"),
         (ChangeKind::LevelRaised, "readFile"),
     ];
     assert_eq!(told, expected.map(|(kind, tool)| (kind, tool.to_owned())));
+}
+
+#[test]
+fn changes_are_told_of_packages_that_an_older_index_spells_otherwise() {
+    let mut body = body();
+    let at = body.windows(11).position(|part| part == b"shell-tools").expect("its name");
+    body[at..at + 11].copy_from_slice(b"shell_tools");
+    let old = Index::open(&packed(&body, body.len())).unwrap();
+    assert!(old.servers().any(|server| server.package() == "shell_tools"));
+    let mut later = some();
+    later[2].version = "1.2.4".into();
+    later[2].tools.push(tool("new_one", Category::Write));
+    let new = Index::open(&write_index(later, &about()).unwrap()).unwrap();
+    let told: Vec<_> = changes(&old, &new).flat_map(|server| server.told(9)).collect();
+    assert_eq!(told.iter().map(|change| change.tool.as_str()).collect::<Vec<_>>(), ["new_one"]);
+    assert_eq!(told[0].package, "shell-tools");
 }
 
 #[test]

@@ -33,6 +33,25 @@ fn of_well_known_tools_93_in_100_are_what_people_say_and_none_is_called_read_tha
 }
 
 #[test]
+fn a_text_that_says_that_something_is_gone_for_good_and_by_which_verb_makes_a_tool_destructive() {
+    let category = |name: &str, description: &str| {
+        let tool = serde_json::json!({"name": name, "description": description, "inputSchema": {"type": "object", "properties": {
+            "name": {"type": "string"}, "notes": {"type": "string"}}}});
+        one(&tool.to_string()).category
+    };
+    for (name, description) in [
+        ("create_release", "Creates a release with notes and files for a version. Deletes its draft"),
+        ("add_member", "Adds a member to a team. Deletes pending invitations"),
+    ] {
+        // It weighs more than all the words that speak of adding.
+        assert_eq!(category(name, &format!("{description}; this cannot be undone.")), Category::Destructive, "{name}");
+        assert_eq!(category(name, &format!("{description}.")), Category::Write, "{name}");
+    }
+    // Without a verb that destroys nothing says what is gone.
+    assert_eq!(category("create_release", "Creates a release. This cannot be undone."), Category::Write);
+}
+
+#[test]
 fn figures_count_what_they_say() {
     let lines = r#"{"name": "delete_file", "category": "Destructive"}
 {"name": "get_file", "category": "Write"}

@@ -352,6 +352,67 @@ fn an_index_that_answers_for_no_package_is_said_so() {
 }
 
 #[test]
+fn a_run_that_ended_by_failures_in_a_row_gets_past_them_when_it_goes_on() {
+    let mut packages: Vec<(String, Vec<u8>)> = (0..25).map(|at| (format!("a{at:02}-mcp"), Vec::new())).collect();
+    packages.push(("b-mcp".to_owned(), wheel(&[("a.py", SERVER)])));
+    let index = Index::serve(packages.iter().map(|(name, wheel)| (name.as_str(), wheel.clone())));
+    for (name, _) in packages.iter().filter(|(name, _)| name.starts_with('a')) {
+        index.move_page(name, &format!("/simple/{name}/"));
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let more = ["--connections", "1"];
+    let told = run(&index, folder.path(), &more);
+    assert_eq!(told.status.code(), Some(4), "{told:?}");
+    assert_eq!(outcomes(folder.path()).len(), 20);
+    let told = run(&index, folder.path(), &more);
+    assert_eq!(told.status.code(), Some(0), "{told:?}");
+    let outcomes = outcomes(folder.path());
+    assert_eq!((outcomes.len(), outcomes["b-mcp"].as_str()), (26, "tools"));
+}
+
+#[test]
+fn a_large_package_takes_its_room_in_the_cache_once() {
+    let text = |own: &str| format!("{SERVER}# {own}\n{}", "# some words ".repeat(140_000));
+    let large = |own: &str| {
+        let texts: Vec<String> = (0..3).map(|at| text(&format!("{own}{at}"))).collect();
+        wheel(&[("a.py", &texts[0]), ("b.py", &texts[1]), ("c.py", &texts[2])])
+    };
+    let index = Index::serve([("a-mcp", large("a")), ("b-mcp", large("b"))]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let sizes = |limit: &str| {
+        let (out, cache) = (folder.path().join(format!("out{limit}")), folder.path().join(format!("cache{limit}")));
+        let more = ["--connections", "1", "--cache", cache.to_str().expect("text"), "--cache-limit", limit];
+        let told = run(&index, &out, &more);
+        assert!(told.status.success(), "{told:?}");
+        let folders = fs::read_dir(&cache).expect("a folder").flatten();
+        let files = folders.flat_map(|inner| fs::read_dir(inner.path()).expect("a folder").flatten());
+        files.map(|file| file.metadata().expect("there").len()).collect::<Vec<_>>()
+    };
+    let all: u64 = sizes("100000000").iter().sum();
+    assert_eq!(sizes(&(all + 100).to_string()).len(), 2);
+}
+
+#[test]
+fn programs_of_npm_without_an_ending_are_read_and_other_files_are_not() {
+    let program = "#!/usr/bin/env node\nimport { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';\n\
+                   server.tool('get_book', {}, f);\n";
+    let package = tarball(&[
+        ("package/package.json", r#"{"name": "book-mcp", "bin": {"book-mcp": "bin/start"}}"#),
+        ("package/bin/start", program),
+        ("package/bin/native", &"\u{7f}".repeat(5 << 20)),
+        ("package/LICENSE", "node"),
+    ]);
+    let index = Index::serve([("book-mcp", package)]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let (names, out) = (folder.path().join("names.txt"), folder.path().join("out"));
+    fs::write(&names, "book-mcp\n").expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gatelodge"));
+    command.args(["catalogue", "crawl", "npm", "--index", &index.npm_address(), "--names"]).arg(&names);
+    assert!(command.arg("--out").arg(&out).output().expect("the program runs").status.success());
+    assert_eq!(outcomes(&out)["book-mcp"], "tools");
+}
+
+#[test]
 fn another_version_is_read_into_the_same_folder() {
     let index = Index::serve([("book-mcp", wheel(&[("a.py", SERVER)]))]);
     let folder = tempfile::tempdir().expect("a folder");
@@ -402,14 +463,12 @@ fn memory_is_bounded_for_large_packages() {
 #[test]
 fn memory_is_bounded_for_large_packages_of_npm_and_their_definitions() {
     let line = |at: usize| {
-        format!(
-            "var a{at}=function(input,other){{return input?{{first:[other,{at}],result:input.convert(other,\"{at}\")}}:this.fallback({at},input)}};"
-        )
+        format!("var a{at}=function(b,c){{return b?{{d:[c,{at},(b+{at})*2],e:b.f(c,{at})}}:g(h({at}),b&&c||[{at}])}};")
     };
     let tools: String = (0..2_000)
         .map(|at| format!("server.registerTool('tool_{at}',{{description:'Does it {at}.',inputSchema:{{a:z.string(),b:z.number()}}}},a{at});"))
         .collect();
-    let bundle: String = (0..25_000).map(line).collect();
+    let bundle: String = (0..30_000).map(line).collect();
     let first = format!("import {{ McpServer }} from '@modelcontextprotocol/sdk/server/mcp.js';\n{tools}{bundle}");
     // As many bundles as are kept of a package, none like another.
     let rest: Vec<(String, String)> =
@@ -426,7 +485,10 @@ fn memory_is_bounded_for_large_packages_of_npm_and_their_definitions() {
         })
         .collect();
     let large: Vec<(String, Vec<u8>)> = (0..2).map(|at| (format!("big{at}-mcp"), large.clone())).collect();
-    let all: Vec<(String, Vec<u8>)> = small.into_iter().chain(large).collect();
+    // One dense bundle is read whole.
+    let dense: Vec<(String, Vec<u8>)> =
+        (0..2).map(|at| (format!("dense{at}-mcp"), tarball(&[("package/index.js", &first)]))).collect();
+    let all: Vec<(String, Vec<u8>)> = small.into_iter().chain(large).chain(dense).collect();
     let index = Index::serve(all.iter().map(|(name, bytes)| (name.as_str(), bytes.clone())));
     let folder = tempfile::tempdir().expect("a folder");
     let (names, out) = (folder.path().join("names.txt"), folder.path().join("out"));
@@ -445,6 +507,10 @@ fn memory_is_bounded_for_large_packages_of_npm_and_their_definitions() {
     let most = most_memory(command.spawn().expect("the program runs"));
     let outcomes = outcomes(&out);
     assert_eq!(outcomes.values().filter(|outcome| *outcome == "tools").count(), 10, "{outcomes:?}");
+    // What has more than is read is read in part, and that is told.
+    let done = lines(&out.join("done.jsonl"));
+    let big = done.iter().find(|line| line["package"] == "big0-mcp").expect("a line");
+    assert_eq!((&big["outcome"], &big["skipped"]), (&"too-large".into(), &serde_json::json!({"large-whole": 6})));
     assert!(most < 500 << 10, "{most} KiB");
 }
 

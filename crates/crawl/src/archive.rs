@@ -1,6 +1,7 @@
 //! Packages as they are published: wheels, source archives, tarballs. They are read in memory and never unpacked to
 //! disk, so a path can lead nowhere; whatever is out of bounds is skipped and counted.
 
+mod idle;
 mod tarball;
 mod zip;
 
@@ -11,6 +12,10 @@ use flate2::read::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 
 use crate::found::SourceFile;
+use idle::Idle;
+
+/// The longest first line that is looked at.
+const FIRST_LINE: u64 = 256;
 
 /// What may be taken from one archive.
 #[derive(Debug, Clone, Copy)]
@@ -87,6 +92,17 @@ impl Form {
     }
 }
 
+/// Whether a file is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    /// It is not looked at.
+    No,
+    /// It is.
+    Yes,
+    /// It is, if its first line names a program that runs JavaScript. Else nothing is said of it: it is no source.
+    IfScript,
+}
+
 /// What was taken from an archive.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unpacked {
@@ -108,11 +124,15 @@ impl Unpacked {
 }
 
 /// Takes the wanted files from an archive. It always ends, and what it cannot take it counts.
-pub fn unpack(archive: impl Read + Seek, form: Form, bounds: &Bounds, wanted: fn(&str) -> bool) -> Unpacked {
-    let mut taking = Taking { out: Unpacked::default(), kept: 0, unpacked: 0, bounds, wanted };
+pub fn unpack(archive: impl Read + Seek, form: Form, bounds: &Bounds, wanted: fn(&str) -> Want) -> Unpacked {
+    let idle = Idle::default();
+    let mut taking = Taking { out: Unpacked::default(), kept: 0, unpacked: 0, idle: idle.clone(), bounds, wanted };
     let end = match form {
         Form::Zip => zip::take(archive, &mut taking),
-        Form::TarGz => tarball::take(&mut MultiGzDecoder::new(archive).take(bounds.stream), &mut taking),
+        Form::TarGz => {
+            let stream = idle.plain(MultiGzDecoder::new(idle.packed(archive)));
+            tarball::take(&mut stream.take(bounds.stream), &mut taking)
+        }
     };
     if let Err(why) = end {
         taking.out.skip(why);
@@ -126,13 +146,14 @@ struct Taking<'b> {
     kept: usize,
     /// Bytes that were unpacked to look at them. Parts of a zip may lie upon each other.
     unpacked: u64,
+    idle: Idle,
     bounds: &'b Bounds,
-    wanted: fn(&str) -> bool,
+    wanted: fn(&str) -> Want,
 }
 
 impl Taking<'_> {
-    /// The path of an entry, if it is wanted; what is no path is counted.
-    fn wants(&mut self, path: &[u8]) -> Option<String> {
+    /// The path of an entry, if it is wanted, and how; what is no path is counted.
+    fn wants(&mut self, path: &[u8]) -> Option<(String, Want)> {
         let Ok(path) = std::str::from_utf8(path) else {
             self.out.skip(Skip::BadPath);
             return None;
@@ -150,11 +171,25 @@ impl Taking<'_> {
             self.out.skip(Skip::DeepPath);
             return None;
         }
-        (self.wanted)(path).then(|| path.to_owned())
+        let want = (self.wanted)(path);
+        (want != Want::No).then(|| (path.to_owned(), want))
     }
 
     /// Keeps a file. Reads no more of it than may be kept.
-    fn keep(&mut self, path: String, content: impl Read) -> Result<(), Skip> {
+    fn keep(&mut self, (path, want): (String, Want), mut content: impl Read) -> Result<(), Skip> {
+        let mut first = Vec::new();
+        if want == Want::IfScript {
+            // What breaks off here does so below as well, if it is a script.
+            let _ = content.by_ref().take(FIRST_LINE).read_to_end(&mut first);
+            if !is_script(&first) {
+                self.unpacked += first.len() as u64;
+                return Ok(());
+            }
+        }
+        self.keep_whole(path, first.as_slice().chain(content))
+    }
+
+    fn keep_whole(&mut self, path: String, content: impl Read) -> Result<(), Skip> {
         let most = self.bounds.file.min(self.bounds.kept.saturating_sub(self.kept));
         let mut bytes = Vec::new();
         let end = content.take(most as u64 + 1).read_to_end(&mut bytes);
@@ -184,4 +219,12 @@ impl Taking<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a text begins with the name of a program that runs JavaScript, as a shell reads it.
+fn is_script(bytes: &[u8]) -> bool {
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let words = line.strip_prefix(b"#!").and_then(|line| std::str::from_utf8(line).ok()).unwrap_or_default();
+    let mut programs = words.split_whitespace().map(|word| word.rsplit('/').next().unwrap_or(word));
+    programs.any(|program| ["node", "nodejs", "bun", "deno", "tsx", "ts-node"].contains(&program))
 }

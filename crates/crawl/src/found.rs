@@ -12,6 +12,15 @@ pub struct SourceFile<'a> {
     pub text: &'a str,
 }
 
+/// What a reader found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The tools, by name. None where files were passed over: those of a part would be told as all that there are.
+    pub tools: Vec<FoundTool>,
+    /// Files that were not read, because all together are more than is read.
+    pub passed_over: usize,
+}
+
 /// A tool as its package defines it, in the form of `tools/list`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -4,6 +4,7 @@
 //! defining a tool are looked for (`forms`); names, descriptions and schemas that are written
 //! elsewhere are followed on paper (`evaluate`).
 
+mod alias;
 mod default;
 mod entry;
 mod evaluate;
@@ -22,19 +23,18 @@ mod zod;
 use std::panic::resume_unwind;
 use std::thread;
 
-use crate::found::{FoundTool, SourceFile};
+use crate::found::{Found, FoundTool, SourceFile};
 
 /// Room for expressions as deep as we read them, whatever thread asks.
 const STACK: usize = 256 << 20;
 
-/// Nodes of a package: a file that would bring more is passed over, unless it is the first. Each takes some 160 bytes, and
-/// those about tools come first.
+/// Nodes of a package: one that would bring more is not read. Each takes some 160 bytes.
 const MOST_NODES: usize = 1_500_000;
 /// Letters of dense code that make a node.
 const LETTERS_OF_A_NODE: usize = 3;
 
 /// The tools that these files of one package define, by name.
-pub fn javascript_tools(files: &[SourceFile<'_>]) -> Vec<FoundTool> {
+pub fn javascript_tools(files: &[SourceFile<'_>]) -> Found {
     with_stack(STACK, || read(files))
 }
 
@@ -48,27 +48,41 @@ fn with_stack<T: Send>(stack: usize, read: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-fn read(files: &[SourceFile<'_>]) -> Vec<FoundTool> {
+fn read(files: &[SourceFile<'_>]) -> Found {
+    let by_manifest = || Found { tools: manifest::tools(files), passed_over: 0 };
     if !select::is_server(files) {
-        return manifest::tools(files);
+        return by_manifest();
     }
     let named = entry::Named::of(files);
-    let tools = defined(&select::sources(files, &named), &named);
-    if tools.is_empty() { manifest::tools(files) } else { tools }
+    let chosen = select::sources(files, &named);
+    let mut syntax = syntax::Syntax::default();
+    let passed_over = if chosen.passed_over > 0 { chosen.passed_over } else { parsed(&mut syntax, &chosen.files) };
+    if passed_over > 0 {
+        return Found { tools: Vec::new(), passed_over };
+    }
+    let tools = defined(&syntax, &chosen.files, &named);
+    if tools.is_empty() { by_manifest() } else { Found { tools, passed_over } }
 }
 
-fn defined(files: &[SourceFile<'_>], named: &entry::Named) -> Vec<FoundTool> {
-    let mut syntax = syntax::Syntax::default();
-    for file in files {
+/// Reads files into the syntax, as long as there is room; gives how many were not read to their end.
+fn parsed(syntax: &mut syntax::Syntax, files: &[SourceFile<'_>]) -> usize {
+    for (at, file) in files.iter().enumerate() {
         let nodes = syntax.len() as usize;
         if nodes > 0 && nodes + file.text.len() / LETTERS_OF_A_NODE > MOST_NODES {
-            continue;
+            return files.len() - at;
         }
         if let Some(tree) = parse::parse(file.path, file.text) {
-            lower::lower(&mut syntax, file.path, file.text, tree.root_node());
+            lower::lower(syntax, file.path, file.text, tree.root_node());
+        }
+        if syntax.len() as usize >= MOST_NODES {
+            return files.len() - at;
         }
     }
-    let mut evaluator = evaluate::Evaluator::new(&syntax);
+    0
+}
+
+fn defined(syntax: &syntax::Syntax, files: &[SourceFile<'_>], named: &entry::Named) -> Vec<FoundTool> {
+    let mut evaluator = evaluate::Evaluator::new(syntax, named);
     let entries = named.entries(&evaluator);
     // What a program calls that cannot be read, nobody knows.
     if entries.has_all_programs {

@@ -11,9 +11,9 @@ mod listing;
 mod python;
 mod version;
 
-pub use archive::{Bounds, Form, Skip, Unpacked, unpack};
+pub use archive::{Bounds, Form, Skip, Unpacked, Want, unpack};
 pub use facts::{Release, facts};
-pub use found::{FoundTool, SourceFile};
+pub use found::{Found, FoundTool, SourceFile};
 pub use javascript::javascript_tools;
 pub use listing::{Listed, names, newest_npm, newest_pypi};
 pub use python::{python_tools, uses_mcp};

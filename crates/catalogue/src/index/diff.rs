@@ -1,11 +1,11 @@
 //! What changed between two indexes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
 use super::facts::Source;
-use super::rows::{Index, IndexedServer, IndexedTool};
+use super::rows::{Index, IndexedServer, IndexedTool, normal_name};
 use crate::classify::Level;
 
 /// What happened to a tool. The gravest comes first.
@@ -83,18 +83,17 @@ pub struct ServerChanges<'i> {
 
 /// What changed on servers that are in both with another version, a server at a time.
 pub fn changes<'i>(old: &'i Index, new: &'i Index) -> impl Iterator<Item = ServerChanges<'i>> {
-    fn key<'s>(server: &IndexedServer<'s>) -> (Source, &'s str) {
-        (server.source(), server.package())
-    }
-    let mut before = old.servers().peekable();
+    // An older index may spell names of Python packages otherwise.
+    let key = |server: &IndexedServer<'_>| match server.source() {
+        Source::Pypi => (Source::Pypi, normal_name(server.package())),
+        Source::Npm => (Source::Npm, server.package().to_owned()),
+    };
+    let before: HashMap<(Source, String), IndexedServer<'i>> =
+        old.servers().map(|server| (key(&server), server)).collect();
     new.servers().filter_map(move |server| {
-        // Both come in order.
-        while before.peek().is_some_and(|old| key(old) < key(&server)) {
-            before.next();
-        }
         // What is published under a version stays; where it reads differently, it was the reader that changed.
-        let is_newer = |old: &&IndexedServer<'_>| key(old) == key(&server) && old.version() != server.version();
-        let changes = of_server(before.peek().filter(is_newer)?, &server);
+        let old = before.get(&key(&server)).filter(|old| old.version() != server.version())?;
+        let changes = of_server(old, &server);
         (!changes.is_empty()).then_some(ServerChanges { server, changes })
     })
 }

@@ -9,7 +9,7 @@ use super::open::{
     CATEGORIES, FORMAT, HEAD_BYTES, Header, KINDS, MAGIC, MOST_BYTES, REQUIRED, is_day, is_name, is_version,
 };
 use super::pool::Pool;
-use super::rows::ToolRow;
+use super::rows::{ToolRow, normal_name};
 use crate::signals::SignalKind;
 
 /// How hard the body is packed: it is done once, and read often.
@@ -31,7 +31,8 @@ pub enum WriteIndexError {
     TooLarge,
 }
 
-/// Writes an index. Of a package that comes twice, the later one counts.
+/// Writes an index. Of a package that comes twice, the later one counts; Python packages are named as their index compares
+/// names.
 ///
 /// # Errors
 /// A fact is none, or there are too many.
@@ -42,6 +43,9 @@ pub fn write_index(
     let mut by_name: BTreeMap<(Source, String), PackageFacts> = BTreeMap::new();
     for mut package in packages {
         check(&package)?;
+        if package.source == Source::Pypi {
+            package.package = normal_name(&package.package);
+        }
         package.tools.sort_by(|one, other| one.name.cmp(&other.name));
         package.tools.dedup_by(|one, other| one.name == other.name);
         by_name.insert((package.source, package.package.clone()), package);

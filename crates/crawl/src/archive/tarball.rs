@@ -33,8 +33,8 @@ pub fn take(stream: &mut io::Take<impl Read>, taking: &mut Taking<'_>) -> Result
         match head.get(156) {
             Some(b'0' | 0 | b'7') => {
                 let path = long.take().unwrap_or_else(|| path(&head));
-                if let Some(path) = taking.wants(&path) {
-                    taking.keep(path, stream.by_ref().take(size))?;
+                if let Some(wanted) = taking.wants(&path) {
+                    taking.keep(wanted, stream.by_ref().take(size))?;
                 }
             }
             Some(b'1' | b'2') => {

@@ -4,7 +4,7 @@ use std::io::{Read, Seek, SeekFrom};
 
 use flate2::read::DeflateDecoder;
 
-use super::{Skip, Taking};
+use super::{Skip, Taking, Want};
 
 /// The end of the directory, without its comment.
 const END: usize = 22;
@@ -27,8 +27,8 @@ pub fn take(mut archive: impl Read + Seek, taking: &mut Taking<'_>) -> Result<()
             taking.out.skip(Skip::Link);
             continue;
         }
-        let Some(path) = taking.wants(entry.name) else { continue };
-        if keep(&mut archive, &entry, path, taking)?.is_none() {
+        let Some(wanted) = taking.wants(entry.name) else { continue };
+        if keep(&mut archive, &entry, wanted, taking)?.is_none() {
             taking.out.skip(Skip::Broken);
         }
     }
@@ -38,7 +38,7 @@ pub fn take(mut archive: impl Read + Seek, taking: &mut Taking<'_>) -> Result<()
 fn keep(
     archive: &mut (impl Read + Seek),
     entry: &Entry<'_>,
-    path: String,
+    wanted: (String, Want),
     taking: &mut Taking<'_>,
 ) -> Result<Option<()>, Skip> {
     let mut head = [0; 30];
@@ -55,8 +55,11 @@ fn keep(
     }
     let packed = archive.take(entry.packed);
     match entry.method {
-        0 => taking.keep(path, packed)?,
-        8 => taking.keep(path, DeflateDecoder::new(packed))?,
+        0 => taking.keep(wanted, packed)?,
+        8 => {
+            let idle = taking.idle.clone();
+            taking.keep(wanted, idle.plain(DeflateDecoder::new(idle.packed(packed))))?;
+        }
         _ => return Ok(None),
     }
     Ok(Some(()))

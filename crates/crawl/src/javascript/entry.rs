@@ -2,7 +2,9 @@
 
 use serde_json::Value as Json;
 
+use super::alias::Aliases;
 use super::evaluate::Evaluator;
+use super::select::is_own;
 use super::syntax::FileId;
 use crate::found::SourceFile;
 
@@ -12,7 +14,9 @@ const DEEPEST: usize = 4;
 /// The paths that `package.json` names, from its own folder.
 #[derive(Debug, Default)]
 pub(super) struct Named {
-    root: String,
+    pub root: String,
+    /// Names of its own for its files.
+    pub aliases: Aliases,
     /// Programs, the one first that is started if one starts the package.
     programs: Vec<String>,
     /// What is imported by the name of the package.
@@ -35,7 +39,7 @@ pub(super) struct Entries {
 impl Named {
     /// What the outermost `package.json` names.
     pub fn of(files: &[SourceFile<'_>]) -> Self {
-        let manifest = files.iter().filter(|file| is_manifest(file.path)).min_by_key(|file| file.path.len());
+        let manifest = files.iter().filter(|file| is_own(file.path, "package.json")).min_by_key(|file| file.path.len());
         let Some((path, Ok(manifest))) = manifest.map(|file| (file.path, serde_json::from_str::<Json>(file.text)))
         else {
             return Self::default();
@@ -56,6 +60,7 @@ impl Named {
         manifest.get("exports").iter().for_each(|own| exported(own, 0, &mut exports));
         Self {
             root: path.rsplit_once('/').map_or("", |(root, _)| root).to_owned(),
+            aliases: Aliases::of(&manifest),
             programs: programs.into_iter().map(|(_, path)| path.to_owned()).collect(),
             library: library.chain(is_by_default.then_some("index.js")).map(str::to_owned).collect(),
             exports,
@@ -81,16 +86,12 @@ impl Named {
     }
 }
 
-/// The paths of `exports`, in whichever of its forms.
-fn exported(exports: &Json, depth: usize, found: &mut Vec<String>) {
+/// The paths of `exports` or `imports`, in whichever of its forms.
+pub(super) fn exported(exports: &Json, depth: usize, found: &mut Vec<String>) {
     match exports {
         Json::String(path) => found.push(path.clone()),
         Json::Object(inner) if depth < DEEPEST => inner.values().for_each(|own| exported(own, depth + 1, found)),
         Json::Array(inner) if depth < DEEPEST => inner.iter().for_each(|own| exported(own, depth + 1, found)),
         _ => {}
     }
-}
-
-fn is_manifest(path: &str) -> bool {
-    path.rsplit('/').next() == Some("package.json") && !path.contains("node_modules/")
 }

@@ -14,6 +14,7 @@ use std::{
     rc::Rc,
 };
 
+use super::entry::Named;
 use super::syntax::{BindingId, Collection, Entry, FunctionId, Node, NodeId, ScopeId, Source, Step, Syntax, Word};
 use super::value::{Env, Found, Owner, Stop, Value, find_frame};
 
@@ -30,6 +31,8 @@ use decide::plain;
 
 pub(super) struct Evaluator<'a> {
     pub syntax: &'a Syntax,
+    /// What the package says of its own files.
+    named: &'a Named,
     steps: usize,
     limit: usize,
     depth: usize,
@@ -53,9 +56,10 @@ pub(super) struct Evaluator<'a> {
 }
 
 impl<'a> Evaluator<'a> {
-    pub fn new(syntax: &'a Syntax) -> Self {
+    pub fn new(syntax: &'a Syntax, named: &'a Named) -> Self {
         let mut evaluator = Self {
             syntax,
+            named,
             steps: 0,
             limit: MOST_STEPS_EACH,
             depth: 0,

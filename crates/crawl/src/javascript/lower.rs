@@ -75,7 +75,8 @@ pub(super) fn lower(syntax: &mut Syntax, path: &str, text: &str, root: Tree<'_>)
 impl Lowering<'_> {
     /// Reads a statement or an expression.
     fn visit(&mut self, tree: Tree<'_>) -> NodeId {
-        if self.depth >= DEEPEST {
+        // A package with more nodes is not read; the rest of the file need not be.
+        if self.depth >= DEEPEST || self.syntax.len() as usize >= super::MOST_NODES {
             return self.add(Node::Opaque);
         }
         self.depth += 1;

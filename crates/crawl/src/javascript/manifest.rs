@@ -2,12 +2,13 @@
 
 use serde_json::Value as Json;
 
+use super::select::is_own;
 use super::tool;
 use crate::found::{FoundTool, SourceFile};
 
 /// The tools that the manifest names; without their schemas, it is for where the code is silent.
 pub(super) fn tools(files: &[SourceFile<'_>]) -> Vec<FoundTool> {
-    let manifest = files.iter().filter(|file| is_manifest(file.path)).min_by_key(|file| file.path.len());
+    let manifest = files.iter().filter(|file| is_own(file.path, "manifest.json")).min_by_key(|file| file.path.len());
     let Some(Ok(Json::Object(manifest))) = manifest.map(|file| serde_json::from_str(file.text)) else {
         return Vec::new();
     };
@@ -22,8 +23,4 @@ pub(super) fn tools(files: &[SourceFile<'_>]) -> Vec<FoundTool> {
         Some(found)
     });
     tool::one_by_name(tools.collect())
-}
-
-fn is_manifest(path: &str) -> bool {
-    path.rsplit('/').next() == Some("manifest.json") && !path.split('/').any(|folder| folder == "node_modules")
 }

@@ -3,8 +3,6 @@
 use super::entry::Named;
 use crate::found::SourceFile;
 
-/// A longer file is not read.
-const LONGEST_FILE: usize = 12 << 20;
 /// All files of a package together.
 const MOST_TEXT: usize = 24 << 20;
 
@@ -40,18 +38,26 @@ const TOOL_SIGNS: [&str; 8] =
 /// Whether the package speaks MCP at all.
 pub(super) fn is_server(files: &[SourceFile<'_>]) -> bool {
     let speaks = |file: &SourceFile<'_>| SERVER_SIGNS.iter().any(|sign| file.text.contains(sign));
-    files.iter().any(|file| (is_source(file.path) || is_own_package(file.path)) && speaks(file))
+    // `package.json` names what the package is built on.
+    files.iter().any(|file| (is_source(file) || is_own(file.path, "package.json")) && speaks(file))
 }
 
-/// `package.json`, which names what the package is built on.
-fn is_own_package(path: &str) -> bool {
-    path.rsplit('/').next() == Some("package.json") && !path.contains("node_modules/")
+/// Whether a file has that name, and is not of a package within the package.
+pub(super) fn is_own(path: &str, name: &str) -> bool {
+    path.rsplit('/').next() == Some(name) && !path.split('/').any(|folder| folder == "node_modules")
+}
+
+/// The files to read.
+pub(super) struct Chosen<'a> {
+    pub files: Vec<SourceFile<'a>>,
+    /// How many there is no room for.
+    pub passed_over: usize,
 }
 
 /// The files to read, those about tools first. What stands beside the package only counts where the package itself
 /// begins there, or asks for it.
-pub(super) fn sources<'a>(files: &[SourceFile<'a>], named: &Named) -> Vec<SourceFile<'a>> {
-    let readable = files.iter().copied().filter(|file| is_source(file.path) && file.text.len() <= LONGEST_FILE);
+pub(super) fn sources<'a>(files: &[SourceFile<'a>], named: &Named) -> Chosen<'a> {
+    let readable = files.iter().copied().filter(is_source);
     let (mut beside, mut chosen): (Vec<SourceFile<'a>>, Vec<SourceFile<'a>>) =
         readable.partition(|file| is_beside(file.path) && !named.has(file.path));
     beside.truncate(MOST_BESIDE);
@@ -63,13 +69,15 @@ pub(super) fn sources<'a>(files: &[SourceFile<'a>], named: &Named) -> Vec<Source
     }
     chosen.sort_by_key(|file| (!TOOL_SIGNS.iter().any(|sign| file.text.contains(sign)), file.path));
     let mut texts = std::collections::HashSet::new();
+    chosen.retain(|file| texts.insert(file.text) || leads_on(file.text));
+    let all = chosen.len();
     let mut room = MOST_TEXT;
     chosen.retain(|file| {
-        let fits = file.text.len() <= room && (texts.insert(file.text) || leads_on(file.text));
+        let fits = file.text.len() <= room;
         room -= if fits { file.text.len() } else { 0 };
         fits
     });
-    chosen
+    Chosen { passed_over: all - chosen.len(), files: chosen }
 }
 
 /// Whether a text means something else in another folder.
@@ -95,11 +103,16 @@ fn asks_for(asking: SourceFile<'_>, path: &str) -> bool {
             }))
 }
 
-fn is_source(path: &str) -> bool {
+fn is_source(file: &SourceFile<'_>) -> bool {
+    let SourceFile { path, text } = file;
     let name = path.rsplit('/').next().unwrap_or(path);
     let ending = name.rsplit_once('.').map(|(_, ending)| ending);
     let typed = [".d.ts", ".d.mts", ".d.cts"].iter().any(|ending| name.ends_with(ending));
-    let read = matches!(ending, Some("js" | "mjs" | "cjs" | "jsx" | "ts" | "mts" | "cts" | "tsx"));
+    let read = match ending {
+        Some(ending) => matches!(ending, "js" | "mjs" | "cjs" | "jsx" | "ts" | "mts" | "cts" | "tsx"),
+        // A program.
+        None => text.starts_with("#!"),
+    };
     let skipped = |folder: &str| folder == "node_modules" || TESTS.contains(&folder);
     let tests = name.contains(".test.") || name.contains(".spec.");
     read && !typed && !tests && !path.split('/').any(skipped)

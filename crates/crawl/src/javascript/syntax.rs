@@ -2,7 +2,8 @@
 //!
 //! All files of a package share one [`Syntax`], so that a place in any of them is one number.
 
-use std::{collections::HashMap, rc::Rc};
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 /// A place in the trees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -230,6 +231,38 @@ impl Syntax {
 
     pub fn len(&self) -> u32 {
         self.nodes.len() as u32
+    }
+
+    /// What is required as a whole, from where: not by one of its parts, as `require("…").a` and `const { a } = …` do, nor
+    /// under a name of which only parts are used.
+    pub fn required_whole(&self) -> Vec<(FileId, &str)> {
+        let parts =
+            self.nodes.iter().filter_map(|node| if let Node::Member(whole, _) = node { Some(*whole) } else { None });
+        let mut parts: HashSet<NodeId> = parts.collect();
+        let mut bound: HashMap<BindingId, NodeId> = HashMap::new();
+        for (at, binding) in self.bindings.iter().enumerate() {
+            if let Source::Node(node) = binding.source
+                && matches!(self.node(node), Node::Module(..))
+            {
+                parts.insert(node);
+                if binding.path.is_empty() {
+                    bound.insert(BindingId(at as u32), node);
+                }
+            }
+        }
+        let words = self.names.iter().filter(|(_, binding)| bound.contains_key(binding));
+        let words: HashSet<Word> = words.map(|((_, word), _)| *word).collect();
+        let whole = self.nodes.iter().enumerate().filter(|(at, _)| !parts.contains(&NodeId(*at as u32)));
+        let module = |(at, node): (usize, &Node)| match node {
+            Node::Module(..) => Some(NodeId(at as u32)),
+            Node::Name(word, scope) if words.contains(word) => bound.get(&self.find_binding(*word, *scope)?).copied(),
+            _ => None,
+        };
+        let modules = whole.filter_map(module).filter_map(|module| match self.node(module) {
+            Node::Module(from, specifier) => Some((*from, specifier.as_ref())),
+            _ => None,
+        });
+        modules.collect()
     }
 
     /// The file in which a node stands.

@@ -4,10 +4,10 @@ use std::io::{Cursor, Read, Write};
 
 use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder};
-use gatelodge_crawl::{Bounds, Form, Skip, Unpacked, unpack};
+use gatelodge_crawl::{Bounds, Form, Skip, Unpacked, Want, unpack};
 
-fn is_python(path: &str) -> bool {
-    path.ends_with(".py")
+fn is_python(path: &str) -> Want {
+    if path.ends_with(".py") { Want::Yes } else { Want::No }
 }
 
 fn zipped(zip: Vec<u8>) -> Unpacked {
@@ -245,5 +245,58 @@ fn a_tarball_goes_on_behind_one_empty_block_and_in_a_second_stream() {
     let parts = [gzipped(first), gzipped(&second)].concat();
     let read = unpack(Cursor::new(parts), Form::TarGz, &Bounds::default(), is_python);
     assert_eq!(read.files.keys().collect::<Vec<_>>(), ["first.py", "second.py"]);
+    assert!(read.skipped.is_empty(), "{:?}", read.skipped);
+}
+
+/// So many blocks of deflate that hold nothing, the last of which ends the stream.
+fn blocks_of_nothing(count: usize) -> Vec<u8> {
+    [[0, 0, 0, 0xff, 0xff].repeat(count), vec![1, 0, 0, 0xff, 0xff]].concat()
+}
+
+#[test]
+fn blocks_that_hold_nothing_end_an_archive() {
+    let few = zip(&[(b"a.py", 0o644, blocks_of_nothing(1_000)), (b"b.py", 0o644, plain("b"))]);
+    let read = zipped(few);
+    assert_eq!((read.files.len(), read.skipped.len()), (2, 0), "{:?}", read.skipped);
+    // Each by itself is small; all together they are not.
+    let names: Vec<String> = (0..10).map(|at| format!("{at}.py")).collect();
+    let mut entries: Vec<_> = names.iter().map(|name| (name.as_bytes(), 0o644, blocks_of_nothing(50_000))).collect();
+    entries.insert(0, (b"first.py", 0o644, plain("f")));
+    let read = zipped(zip(&entries));
+    assert_eq!(read.files["first.py"], "f");
+    assert!(read.skipped[&Skip::Broken] >= 5, "{:?}", read.skipped);
+    // As a stream of its own before that of the files.
+    let head = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
+    let tar = gzipped(&tar(&[entry("a.py", b"a")]));
+    let before = |count| [head.as_slice(), &blocks_of_nothing(count), &[0; 8], &tar].concat();
+    let read = |bytes| unpack(Cursor::new(bytes), Form::TarGz, &Bounds::default(), is_python);
+    assert_eq!(read(before(1_000)).files.len(), 1);
+    let read = read(before(600_000));
+    assert_eq!((read.files.len(), read.skipped[&Skip::Broken]), (0, 1));
+}
+
+#[test]
+fn an_archive_that_is_not_packed_any_smaller_is_read() {
+    let noise: Vec<u8> = (0..3_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let bytes = tar(&[entry("noise.bin", &noise), entry("a.py", b"a")]);
+    let mut out = GzEncoder::new(Vec::new(), Compression::none());
+    out.write_all(&bytes).expect("written");
+    let read = unpack(Cursor::new(out.finish().expect("packed")), Form::TarGz, &Bounds::default(), is_python);
+    assert_eq!((read.files.len(), read.skipped.len()), (1, 0), "{:?}", read.skipped);
+}
+
+#[test]
+fn what_has_no_ending_is_taken_if_its_first_line_says_that_it_is_a_script() {
+    let wants = |path: &str| if path.contains('.') { Want::No } else { Want::IfScript };
+    let entries = [
+        entry("bin/start", b"#!/usr/bin/env node\nstart();\n"),
+        entry("bin/other", b"#!/usr/local/bin/bun run\n"),
+        entry("bin/shell", b"#!/bin/sh\nexec node x.js\n"),
+        entry("LICENSE", b"node is free"),
+        entry("bin/native", &[0x7f; 5 << 20]),
+    ];
+    let read = unpack(Cursor::new(gzipped(&tar(&entries))), Form::TarGz, &Bounds::default(), wants);
+    assert_eq!(read.files.keys().collect::<Vec<_>>(), ["bin/other", "bin/start"]);
+    assert_eq!(read.files["bin/start"], "#!/usr/bin/env node\nstart();\n");
     assert!(read.skipped.is_empty(), "{:?}", read.skipped);
 }

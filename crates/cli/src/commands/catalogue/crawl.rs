@@ -114,7 +114,7 @@ struct Shared {
 struct Writing {
     journal: Journal,
     progress: Progress,
-    /// Packages in a row that could not be fetched or read.
+    /// Packages in a row that could not be fetched or read, without those that an earlier run could not either.
     failed: usize,
     /// Packages that could.
     answered: usize,
@@ -131,13 +131,15 @@ async fn work(index: Arc<Index>, shared: Arc<Shared>) -> Result<()> {
             return Ok(());
         }
         let mut writing = shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_failed = writing.journal.has_failed(&wanted);
         writing.journal.write(&read)?;
         writing.progress.count(&read.line);
         if read.line.outcome != Outcome::Failed {
             (writing.failed, writing.answered) = (0, writing.answered + 1);
             continue;
         }
-        writing.failed += 1;
+        // Else a run would end where the one before did, again and again.
+        writing.failed += usize::from(!has_failed);
         if writing.failed >= MOST_FAILED {
             shared
                 .ended

@@ -11,7 +11,7 @@ use crate::javascript::value::{Found, Value};
 
 /// How many modules may hand a name on.
 const LONGEST_CHAIN: usize = 12;
-const ENDINGS: [&str; 9] = ["", ".js", ".mjs", ".cjs", ".ts", ".mts", "/index.js", "/index.ts", "/index.mjs"];
+const ENDINGS: [&str; 8] = [".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx"];
 
 /// The files by path without ending of a compiled file, so that `./a.js` finds `a.ts`.
 pub(super) fn paths(syntax: &Syntax) -> HashMap<&str, FileId> {
@@ -49,7 +49,10 @@ impl Evaluator<'_> {
         });
         let files = self.syntax.files.iter().enumerate();
         let stars = files.flat_map(|(at, file)| file.stars.iter().map(move |star| (FileId(at as u32), star)));
-        bindings.chain(stars.filter_map(|(from, star)| self.resolve(from, star))).collect()
+        let stars = stars.filter_map(|(from, star)| self.resolve(from, star));
+        let required = self.syntax.required_whole();
+        let required = required.into_iter().filter_map(|(from, specifier)| self.resolve(from, specifier));
+        bindings.chain(stars).chain(required).collect()
     }
 
     /// Additions to an imported name belong to where it is declared.
@@ -81,7 +84,8 @@ impl Evaluator<'_> {
     pub(super) fn resolve(&self, from: FileId, specifier: &str) -> Option<FileId> {
         let from = &self.syntax.file(from)?.path;
         if !specifier.starts_with('.') {
-            return self.by_alias(specifier);
+            let paths = self.named.aliases.paths(specifier);
+            return paths.iter().find_map(|path| self.beside(&self.named.root, path));
         }
         let mut parts: Vec<&str> = from.split('/').collect();
         parts.pop();
@@ -99,22 +103,18 @@ impl Evaluator<'_> {
 
     fn by_path(&self, path: &str) -> Option<FileId> {
         let find = |path: String| self.paths.get(path.as_str()).copied();
-        let direct = ENDINGS.iter().find_map(|ending| find(format!("{path}{ending}")));
+        let ended = |path: &str| ENDINGS.iter().find_map(|ending| find(format!("{path}{ending}")));
+        let direct = find(path.to_owned()).or_else(|| ended(path)).or_else(|| ended(&format!("{path}/index")));
         direct.or_else(|| {
             let (stem, ending) = path.rsplit_once('.')?;
             match ending {
                 "js" => find(format!("{stem}.ts")).or_else(|| find(format!("{stem}.tsx"))),
+                "jsx" => find(format!("{stem}.tsx")),
                 "mjs" => find(format!("{stem}.mts")),
                 "cjs" => find(format!("{stem}.cts")),
                 _ => None,
             }
         })
-    }
-
-    /// `@/tools/x` and the like, which the package's build settings explain.
-    fn by_alias(&self, specifier: &str) -> Option<FileId> {
-        let rest = ["@/", "~/", "#"].iter().find_map(|mark| specifier.strip_prefix(mark))?;
-        ["", "src/", "dist/", "build/", "lib/"].iter().find_map(|folder| self.by_path(&format!("{folder}{rest}")))
     }
 
     pub(super) fn imported(&mut self, from: FileId, specifier: &str, word: Option<Word>) -> Found {

@@ -31,7 +31,7 @@ fn what_is_not_deep_is_read_beside_what_is() {
 #[test]
 fn long_minified_line_is_read() {
     let mut text = String::from(TOOL.trim_end());
-    while text.len() < 5 << 20 {
+    while text.len() < 3 << 20 {
         text.push_str("function a(b,c){return b?c.map(d=>({e:d.f,g:[1,2,\"h\"]})):a(c,b)}var i=a(1,{j:`k${i}`});");
     }
     assert_eq!(names(&in_time(&text)), ["kept"]);
@@ -68,4 +68,23 @@ fn what_grows_with_every_step_is_cut_off() {
 #[should_panic(expected = "no thread to read in")]
 fn a_reader_that_cannot_begin_is_not_one_that_finds_nothing() {
     super::super::with_stack(1 << 60, Vec::<FoundTool>::new);
+}
+
+#[test]
+fn a_package_with_more_than_is_read_is_told_as_read_in_part() {
+    let tool = format!("{SDK}{TOOL}");
+    let of = |path: &'static str, texts: &[String]| {
+        let names: Vec<String> = (0..texts.len()).map(|at| format!("{path}{at}.js")).collect();
+        let parts = names.iter().map(String::as_str).zip(texts.iter().map(String::as_str));
+        let files = parts.chain([("index.js", tool.as_str())]).map(|(path, text)| SourceFile { path, text });
+        let found = javascript_tools(&files.collect::<Vec<_>>());
+        (found.tools.len(), found.passed_over)
+    };
+    // By letters, by nodes that more files would bring, and by those of a file alone.
+    let remark = |at: usize| format!("/*{at}{}*/", " ".repeat(4 << 20));
+    assert_eq!(of("remark", &(0..8).map(remark).collect::<Vec<_>>()), (0, 3));
+    let dense = |at: usize| format!("x=[{at}{}]", ",1".repeat(400_000));
+    assert_eq!(of("dense", &(0..2).map(dense).collect::<Vec<_>>()), (1, 0));
+    assert_eq!(of("dense", &(0..5).map(dense).collect::<Vec<_>>()), (0, 2));
+    assert_eq!(of("dense", &[format!("Tool=[1{}]", ",1".repeat(1_600_000))]), (0, 2));
 }

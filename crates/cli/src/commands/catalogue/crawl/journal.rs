@@ -128,6 +128,11 @@ impl Journal {
         is_same && done.outcome != Outcome::Failed
     }
 
+    /// Whether it could not be fetched or read before either.
+    pub fn has_failed(&self, wanted: &Wanted) -> bool {
+        self.done.get(&spelled(self.source, &wanted.name)).is_some_and(|done| done.outcome == Outcome::Failed)
+    }
+
     /// Writes what was read, its line last.
     pub fn write(&mut self, read: &Read) -> Result<()> {
         if let Some(facts) = &read.facts {

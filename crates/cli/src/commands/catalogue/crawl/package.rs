@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use data_encoding::HEXLOWER;
 use gatelodge_catalogue::{PackageFacts, Source};
 use gatelodge_crawl::{
-    Bounds, Form, FoundTool, Listed, Release, Skip, Unpacked, facts, javascript_tools, newest_npm, newest_pypi,
+    Bounds, Form, Listed, Release, Skip, Unpacked, Want, facts, javascript_tools, newest_npm, newest_pypi,
     python_tools, unpack, uses_mcp,
 };
 use http::Uri;
@@ -128,8 +128,9 @@ pub async fn read(index: &Arc<Index>, wanted: &Wanted) -> Read {
         let unpack = move || archive.unpacked(&own);
         let size = |unpacked: &Result<Unpacked, Ended>| unpacked.as_ref().map_or(0, text_bytes);
         let read = move |unpacked: Result<Unpacked, Ended>| {
-            let unpacked = unpacked?;
-            Ok((found(&release, &unpacked), unpacked.skipped))
+            let mut unpacked = unpacked?;
+            let found = found(&release, &mut unpacked);
+            Ok((found, unpacked.skipped))
         };
         let broken = |error| (Outcome::Failed, Some(format!("the reader broke off: {error}")));
         let (found, left_out) = index.turns.read(unpack, size, read).await.map_err(broken)??;
@@ -212,11 +213,12 @@ impl Archive {
     /// Its source files.
     fn unpacked(&self, index: &Index) -> Result<Unpacked, Ended> {
         let failed = |why: &str| (Outcome::Failed, Some(why.to_owned()));
-        let Some(file) = &self.file else {
-            let kept = index.cache.as_ref().and_then(|cache| cache.get(&self.key));
-            return kept.ok_or_else(|| failed("what was kept of it cannot be read; it was dropped"));
-        };
-        let (wanted, bounds): (fn(&str) -> bool, _) = match index.source {
+        // What is large is asked for twice, and kept when it was asked for first.
+        if let Some(kept) = index.cache.as_ref().and_then(|cache| cache.get(&self.key)) {
+            return Ok(kept);
+        }
+        let file = self.file.as_ref().ok_or_else(|| failed("what was kept of it cannot be read; it was dropped"))?;
+        let (wanted, bounds): (fn(&str) -> Want, _) = match index.source {
             Source::Pypi => (is_python, Bounds { file: 2 << 20, ..Bounds::default() }),
             Source::Npm => (is_javascript, Bounds::default()),
         };
@@ -244,15 +246,23 @@ fn nameless(index: &Index) -> std::io::Result<File> {
     Ok(file)
 }
 
-fn is_python(path: &str) -> bool {
-    path.ends_with(".py")
+fn is_python(path: &str) -> Want {
+    if path.ends_with(".py") { Want::Yes } else { Want::No }
 }
 
-fn is_javascript(path: &str) -> bool {
+fn is_javascript(path: &str) -> Want {
     const ENDS: [&str; 8] = [".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx"];
+    let name = path.rsplit('/').next().unwrap_or(path);
+    if path.contains("/node_modules/") {
+        return Want::No;
+    }
     // Other data is not looked at, however large it is.
-    let is_manifest = || matches!(path.rsplit('/').next(), Some("package.json" | "manifest.json"));
-    (ENDS.iter().any(|end| path.ends_with(end)) || is_manifest()) && !path.contains("/node_modules/")
+    let is_manifest = matches!(name, "package.json" | "manifest.json");
+    match name.contains('.') {
+        true if is_manifest || ENDS.iter().any(|end| name.ends_with(end)) => Want::Yes,
+        true => Want::No,
+        false => Want::IfScript,
+    }
 }
 
 /// What is in a package.
@@ -272,15 +282,19 @@ fn partly(unpacked: &Unpacked) -> Option<Outcome> {
     }
 }
 
-fn found(release: &Release, unpacked: &Unpacked) -> Result<Found, Ended> {
+fn found(release: &Release, unpacked: &mut Unpacked) -> Result<Found, Ended> {
     if let Some(outcome) = partly(unpacked) {
         return Err((outcome, None));
     }
     let files = unpacked.sources();
-    let tools: Vec<FoundTool> = match release.source {
-        Source::Pypi => python_tools(&files),
+    let gatelodge_crawl::Found { tools, passed_over } = match release.source {
+        Source::Pypi => gatelodge_crawl::Found { tools: python_tools(&files), passed_over: 0 },
         Source::Npm => javascript_tools(&files),
     };
+    if passed_over > 0 {
+        *unpacked.skipped.entry(Skip::LargeWhole).or_default() += passed_over;
+        return Err((Outcome::TooLarge, None));
+    }
     if tools.is_empty() {
         let speaks = match release.source {
             Source::Pypi => uses_mcp(&files),
