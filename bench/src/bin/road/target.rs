@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use super::plan::{Plan, USUAL};
 
-/// What calls are sent to. Its processes end with it.
+/// What calls are sent to.
 #[derive(Default)]
 pub struct Target {
     pub name: String,
     pub port: u16,
     pub path: String,
     pub token: Option<String>,
-    child: Option<Child>,
+    child: Option<Running>,
     /// One connection asks, however many ask the others.
     pub is_alone: bool,
     /// What every caller starts for itself, where nothing listens.
@@ -24,14 +24,15 @@ pub struct Target {
     pub disk: Option<PathBuf>,
 }
 
-impl Drop for Target {
+/// A process that ends, with its children, when nobody has it any more.
+struct Running(Child);
+
+impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            for pid in family(child.id()) {
-                let _ = Command::new("kill").arg(pid.to_string()).status();
-            }
-            let _ = child.wait();
+        for pid in family(self.0.id()) {
+            let _ = Command::new("kill").arg(pid.to_string()).status();
         }
+        let _ = self.0.wait();
     }
 }
 
@@ -39,13 +40,13 @@ impl Target {
     /// What the process and its children have used, as the kernel counts it; 0 for what runs for all.
     pub fn cpu_microseconds(&self) -> u64 {
         let Some(child) = &self.child else { return 0 };
-        family(child.id()).into_iter().map(cpu_ticks).sum::<u64>() * 10_000
+        family(child.0.id()).into_iter().map(cpu_ticks).sum::<u64>() * 10_000
     }
 
     /// What the process and its children hold in memory.
     pub fn memory_kib(&self) -> u64 {
         let Some(child) = &self.child else { return 0 };
-        family(child.id()).into_iter().map(resident_kib).sum()
+        family(child.0.id()).into_iter().map(resident_kib).sum()
     }
 }
 
@@ -72,13 +73,13 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
 }
 
-fn start(command: &mut Command, port: u16) -> Child {
+fn start(command: &mut Command, port: u16) -> Running {
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let mut child = child.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
     // A configuration of 10,000 grants takes its time.
     for _ in 0..600 {
         if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-            return child;
+            return Running(child);
         }
         assert!(child.try_wait().is_ok_and(|ended| ended.is_none()), "{command:?} ended");
         std::thread::sleep(Duration::from_millis(50));
