@@ -69,7 +69,8 @@ impl PackageName {
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
         match (program, words.as_slice()) {
             ("npx" | "bunx", rest) | ("bun", ["x", rest @ ..]) => NPX.package(rest),
-            ("pnpx", rest) | ("npm", ["exec" | "x", rest @ ..]) | ("pnpm", ["dlx", rest @ ..]) => NPM.package(rest),
+            ("pnpx", rest) | ("pnpm", ["dlx", rest @ ..]) => NPM.package(rest),
+            ("npm", ["exec" | "x", rest @ ..]) => NPM_EXEC.package(rest),
             ("yarn", ["dlx", rest @ ..]) => NPX.package(rest),
             ("uvx", rest) | ("uv", ["tool", "run", rest @ ..]) => UVX.package(rest),
             ("pipx", ["run", rest @ ..]) => PIPX.package(rest),
@@ -137,13 +138,9 @@ pub enum Reading {
 
 /// Whether a variable of the environment lets something else run than what is published under the name.
 fn is_bent_by(variable: &str) -> bool {
-    let name = variable.to_ascii_uppercase();
-    let of_npm = name.strip_prefix("NPM_CONFIG_").is_some_and(|option| {
-        let option = format!("--{}", option.to_lowercase().replace('_', "-"));
-        // A scope may have a registry of its own.
-        has(NPM.bends, &option) || has(NPM_VARIABLES, &option) || option.ends_with(":registry")
-    });
-    of_npm || has(VARIABLES, &name)
+    let name = variable.to_ascii_uppercase().replace('-', "_");
+    let is_of_starter = FAMILIES.split(' ').any(|family| name.starts_with(family));
+    has(VARIABLES, &name) || is_of_starter && !has(HARMLESS, &name)
 }
 
 fn is_absolute(program: &str) -> bool {
@@ -156,8 +153,8 @@ fn base(program: &str) -> &str {
     name.strip_suffix(".exe").or_else(|| name.strip_suffix(".cmd")).unwrap_or(name)
 }
 
-/// A program that starts packages, by the options that may stand before the package. Behind it, they are the server's own.
-/// One that is not listed may take the next word or not: then nobody can tell which package it is.
+/// A program that starts packages, by the options that may stand before the package. Behind it, they are mostly the server's
+/// own. One that is not listed may take the next word or not: then nobody can tell which package it is.
 struct Starter {
     source: Source,
     /// What a package's name begins with.
@@ -172,6 +169,8 @@ struct Starter {
     names: &'static str,
     /// Options with a value by which something else may run than what is published under the name.
     bends: &'static str,
+    /// Whether options behind the package are its own as well, up to `--`.
+    reads_on: bool,
 }
 
 const NPM: Starter = Starter {
@@ -179,11 +178,13 @@ const NPM: Starter = Starter {
     mark: "",
     switches: "-y --yes -q --quiet -s --silent -f --force -d --verbose --bun --offline --prefer-offline \
         --prefer-online --ignore-existing --ignore-scripts --legacy-peer-deps",
-    values: "--cache --loglevel --allow-build",
+    values: "--loglevel --allow-build",
     interpreters: "",
     names: "--package",
-    bends: "--registry --prefix --userconfig --globalconfig --node-options -w --workspace",
+    bends: "--registry --prefix --userconfig --globalconfig --node-options -w --workspace --cache",
+    reads_on: false,
 };
+const NPM_EXEC: Starter = Starter { reads_on: true, ..NPM };
 /// `npm exec` has another `-p`.
 const NPX: Starter = Starter { names: "-p --package", ..NPM };
 const UVX: Starter = Starter {
@@ -191,12 +192,13 @@ const UVX: Starter = Starter {
     mark: "",
     switches: "-q --quiet -v --verbose -n --isolated --offline --refresh -U --upgrade --reinstall --native-tls \
         --managed-python",
-    values: "--cache-dir --refresh-package --color --python-preference --prerelease",
+    values: "--refresh-package --color --python-preference --prerelease",
     interpreters: "-p --python",
     names: "--from",
     bends: "-w --with --with-editable --with-requirements --index --index-url --default-index -i \
         --extra-index-url -f --find-links -c --constraints --overrides --directory --project --env-file \
-        --config-file",
+        --config-file --cache-dir",
+    reads_on: false,
 };
 const PIPX: Starter = Starter {
     switches: "-q --quiet -v --verbose --pypackages --fetch-missing-python",
@@ -215,18 +217,25 @@ const DENO: Starter = Starter {
     interpreters: "",
     names: "",
     bends: "-c --config --import-map --preload --env-file",
+    reads_on: false,
 };
 
-/// Options of npm that let something else run where a variable sets them, beside those that bend a command.
-const NPM_VARIABLES: &str = "--package --call --script-shell";
+/// What variables of the starters begin with. Any of them may say where a package comes from or what runs it.
+const FAMILIES: &str = "NPM_CONFIG_ PNPM_ YARN_ BUN_ COREPACK_ UV_ PIP_ PIPX_ PYTHON XDG_ DYLD_";
 
-/// Variables by which something else may run, beside those for the options of npm.
-const VARIABLES: &str = "UV_INDEX UV_INDEX_URL UV_DEFAULT_INDEX UV_EXTRA_INDEX_URL UV_FIND_LINKS UV_CONFIG_FILE \
-    UV_CONSTRAINT UV_OVERRIDE UV_PROJECT UV_WORKING_DIRECTORY PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_FIND_LINKS \
-    PIP_CONFIG_FILE PIP_CONSTRAINT PYTHONPATH PYTHONHOME PYTHONUSERBASE NODE_OPTIONS NODE_PATH YARN_REGISTRY YARN_NPM_REGISTRY_SERVER \
-    BUN_CONFIG_REGISTRY BUN_OPTIONS UV_PYTHON UV_PYTHON_INSTALL_DIR UV_PYTHON_INSTALL_MIRROR UV_ENV_FILE \
-    UV_BUILD_CONSTRAINT PIPX_DEFAULT_PYTHON PATH HOME USERPROFILE APPDATA LOCALAPPDATA PROGRAMDATA XDG_CONFIG_HOME \
-    XDG_CONFIG_DIRS LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT DYLD_INSERT_LIBRARIES DYLD_LIBRARY_PATH";
+/// Those of them that people set and that change nothing of it.
+const HARMLESS: &str = "NPM_CONFIG_LOGLEVEL NPM_CONFIG_YES NPM_CONFIG_UPDATE_NOTIFIER NPM_CONFIG_FUND NPM_CONFIG_AUDIT \
+    NPM_CONFIG_PROGRESS NPM_CONFIG_COLOR NPM_CONFIG_LEGACY_PEER_DEPS UV_HTTP_TIMEOUT UV_NO_PROGRESS UV_LINK_MODE \
+    UV_COMPILE_BYTECODE UV_PYTHON_PREFERENCE PIP_DISABLE_PIP_VERSION_CHECK PIP_NO_CACHE_DIR PIP_NO_INPUT \
+    PYTHONUNBUFFERED PYTHONIOENCODING PYTHONUTF8 PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONFAULTHANDLER \
+    PYTHONLEGACYWINDOWSSTDIO XDG_RUNTIME_DIR XDG_SESSION_TYPE XDG_CURRENT_DESKTOP";
+
+/// Other variables by which something else may run: where programs and caches lie, what is loaded first, and who answers
+/// in place of an index.
+const VARIABLES: &str = "PATH PATHEXT HOME USERPROFILE APPDATA LOCALAPPDATA PROGRAMDATA TMPDIR TMP TEMP COMSPEC SHELL \
+    BASH_ENV NODE_OPTIONS NODE_PATH NODE_EXTRA_CA_CERTS NODE_TLS_REJECT_UNAUTHORIZED HTTP_PROXY HTTPS_PROXY ALL_PROXY \
+    SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE OPENSSL_CONF OPENSSL_MODULES DENO_DIR DENO_CERT \
+    DENO_TLS_CA_STORE VIRTUAL_ENV CONDA_PREFIX VOLTA_HOME PYENV_ROOT ASDF_DATA_DIR LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT";
 
 fn has(list: &str, option: &str) -> bool {
     list.split(' ').any(|own| own == option)
@@ -235,15 +244,19 @@ fn has(list: &str, option: &str) -> bool {
 impl Starter {
     /// The package that is started by these words.
     fn package(&self, words: &[&str]) -> Option<PackageName> {
-        let (mut named, mut is_bent) = (None, false);
+        let (mut named, mut program, mut is_bent) = (None, None, false);
         let mut words = words.iter().copied();
-        let program = loop {
-            let word = words.next()?;
+        while let Some(word) = words.next() {
             if word == "--" {
-                break words.next()?;
+                program = program.or_else(|| words.next());
+                break;
             }
             if !word.starts_with('-') {
-                break word;
+                program = program.or(Some(word));
+                if self.reads_on {
+                    continue;
+                }
+                break;
             }
             let (option, value) = word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value)));
             let is_no = option.starts_with("--no-") && !option.ends_with("-package");
@@ -251,14 +264,20 @@ impl Starter {
                 continue;
             }
             let lists = [self.values, self.interpreters, self.names, self.bends];
-            lists.iter().any(|list| has(list, option)).then_some(())?;
+            if !lists.iter().any(|list| has(list, option)) {
+                // Behind the package it takes no word that matters, and may be any option, shortened.
+                program?;
+                is_bent = true;
+                continue;
+            }
             let value = value.or_else(|| words.next())?;
             is_bent |= has(self.bends, option) || has(self.interpreters, option) && !is_python(value);
             // Which of two packages has the program, nobody can tell.
             if has(self.names, option) && named.replace(value).is_some() {
                 return None;
             }
-        };
+        }
+        let program = program?;
         let own = PackageName::read(named.unwrap_or(program).strip_prefix(self.mark)?)?;
         own.source.is_none_or(|source| source == self.source).then_some(())?;
         // A program of another name may be any program of the machine.
@@ -353,7 +372,9 @@ mod tests {
             "bun x evil --package good",
             "pnpm dlx evil --package=good",
             "yarn dlx evil -p good",
-            "npm exec evil --package good",
+            "npm exec -- evil --package good",
+            "npm x evil -- --package good --registry http://a",
+            "npm exec evil --yes",
             "uvx evil --from good",
             "uvx --python 3.12 evil --from=good",
             "uv tool run evil --from good",
@@ -409,6 +430,14 @@ mod tests {
             "uvx -p /tmp/evil/python3.12 good",
             "uvx --python=evil good",
             "pipx run --python evil good",
+            "npx --cache /tmp/evil good",
+            "uvx --cache-dir=/tmp/evil good",
+            // `npm exec` takes options behind the name as its own.
+            "npm exec good --package=evil",
+            "npm exec good --registry=http://evil",
+            "npm x good --registry http://evil -- --x",
+            "npm exec good --pack=evil",
+            "npm exec good -y -c evil",
         ] {
             assert_eq!(is_guess(line), Some(true), "{line}");
         }
@@ -421,6 +450,9 @@ mod tests {
             "uvx --from Mcp_Good[cli]==1 mcp-good",
             "npx -p @acme/good good",
             "pipx run good",
+            "npm exec good --yes -- --registry http://a",
+            "npm exec good --package=good",
+            "npm x good word",
         ] {
             assert_eq!(is_guess(line), Some(false), "{line}");
         }
@@ -469,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_that_name_another_index_are_known_in_any_case_of_letters() {
+    fn variables_that_may_start_something_else_are_known_in_any_case_of_letters() {
         for name in [
             "npm_config_registry",
             "NPM_CONFIG_REGISTRY",
@@ -491,10 +523,47 @@ mod tests {
             "PYTHONHOME",
             "BUN_OPTIONS",
             "NODE_PATH",
+            "UV_TOOL_DIR",
+            "UV_CACHE_DIR",
+            "UV_INSECURE_HOST",
+            "UV_WHAT_COMES_LATER",
+            "XDG_DATA_HOME",
+            "XDG_CACHE_HOME",
+            "PIPX_HOME",
+            "PIP_TARGET",
+            "HTTPS_PROXY",
+            "https_proxy",
+            "http_proxy",
+            "All_Proxy",
+            "SSL_CERT_FILE",
+            "NODE_EXTRA_CA_CERTS",
+            "NODE_TLS_REJECT_UNAUTHORIZED",
+            "npm_config_cache",
+            "npm_config_strict_ssl",
+            "npm_config_https-proxy",
+            "PYTHONSTARTUP",
+            "BUN_INSTALL",
+            "COREPACK_NPM_REGISTRY",
+            "DENO_DIR",
+            "TMPDIR",
         ] {
             assert!(is_bent_by(name), "{name}");
         }
-        for name in ["LANG", "GITHUB_TOKEN", "npm_config_cache", "NPM_CONFIG_LOGLEVEL", ""] {
+        for name in [
+            "LANG",
+            "GITHUB_TOKEN",
+            "NPM_CONFIG_LOGLEVEL",
+            "npm_config_yes",
+            "npm_config_update-notifier",
+            "NODE_ENV",
+            "PYTHONUNBUFFERED",
+            "PYTHONIOENCODING",
+            "UV_HTTP_TIMEOUT",
+            "NO_PROXY",
+            "LD_SDK_KEY",
+            "DENO_DEPLOY_TOKEN",
+            "",
+        ] {
             assert!(!is_bent_by(name), "{name}");
         }
     }

@@ -14,6 +14,7 @@ mod run;
 mod server;
 mod stack;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -92,13 +93,19 @@ pub fn read() -> Result<(Cli, bool), clap::Error> {
     while let Some((_, below)) = verb.subcommand() {
         verb = below;
     }
-    let json = verb.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or(false);
+    let is_asked = verb.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or(false);
+    let json = is_asked || matches!(verb.try_get_one("format"), Ok(Some(StackFormat::Json)));
     Ok((Cli::from_arg_matches(&matches)?, json))
 }
 
-/// Whether `--json` is written on a command line that cannot be read.
+/// Whether JSON is asked for on a command line that cannot be read.
 pub fn is_json_written() -> bool {
-    std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json")
+    let words: Vec<OsString> = std::env::args_os().skip(1).take_while(|word| word != "--").collect();
+    // Other commands have formats of what they write, not of what they tell.
+    let is_stack = words.first().is_some_and(|word| word == "stack");
+    let is_format = |pair: &[OsString]| matches!(pair, [option, form] if option == "--format" && form == "json");
+    words.iter().any(|word| word == "--json" || is_stack && word == "--format=json")
+        || is_stack && words.windows(2).any(is_format)
 }
 
 /// Where things are kept: what the configuration says, a directory, or the usual one.

@@ -24,7 +24,7 @@ pub use journal::{Journal, Standing, Step, Undone};
 pub use link::{Link, TOKEN_ENV};
 pub use output::Output;
 pub use page::page;
-pub use place::{PROJECTS, Places, Spot, System, short};
+pub use place::{PROJECTS, Place, Places, Spot, System, short};
 pub use reference::Value;
 pub use shown::{command as shown_command, diff, seems_secret};
 pub use snippet::snippet;

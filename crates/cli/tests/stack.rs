@@ -25,6 +25,8 @@ mod large;
 #[path = "stack/reach.rs"]
 mod reach;
 mod support;
+#[path = "stack/tricks.rs"]
+mod tricks;
 #[path = "stack/update.rs"]
 mod update;
 #[path = "stack/webhook.rs"]
@@ -653,7 +655,7 @@ fn a_file_whose_form_is_not_known_does_not_pass() {
     assert_eq!(house.run(&["stack", "m.conf", "--client", "open-webui", "--index", "i.glx"]).code, 2);
     let run = house.run(&["stack", "m.conf", "--client", "cursor", "--json", "--index", "i.glx"]);
     assert_eq!((run.code, &told(&run)["stack"]["level"]), (0, &json!("Critical")), "{}", run.stderr);
-    for text in ["", "{}", "{\"mcpServers\": {}}"] {
+    for text in ["{}", "{\"mcpServers\": {}}"] {
         house.write("none.json", text);
         assert_eq!(house.run(&["stack", "none.json", "--fail-on", "low", "--index", "i.glx"]).code, 0, "{text}");
     }

@@ -36,6 +36,10 @@ pub struct Found {
     pub entry: Option<Entry>,
     /// Whether the client has it switched off.
     pub is_off: bool,
+    /// Whether it starts in a folder, or with a file of variables, that nobody looks into.
+    pub is_elsewhere: bool,
+    /// The names of variables that the client hands on to it, beside those that stand in the entry.
+    pub handed: Vec<String>,
 }
 
 impl Found {
@@ -48,7 +52,8 @@ impl Found {
         };
         let fields = value.as_object().filter(|fields| !is_double(fields));
         let entry = fields.and_then(|fields| command(fields).or_else(|| remote(client, fields)));
-        Self { name: name.to_owned(), entry, is_off }
+        let is_elsewhere = value.as_object().is_some_and(is_elsewhere);
+        Self { name: name.to_owned(), entry, is_off, is_elsewhere, handed: handed(value) }
     }
 }
 
@@ -66,6 +71,21 @@ impl Entry {
 const COMMANDS: [&str; 2] = ["command", "cmd"];
 const VARIABLES: [&str; 3] = ["env", "environment", "envs"];
 const ADDRESSES: [&str; 4] = ["httpUrl", "serverUrl", "url", "uri"];
+/// How they spell the folder that a program starts in, and a file of variables.
+const ELSEWHERE: [&str; 5] = ["cwd", "workingDirectory", "working_directory", "envFile", "env_file"];
+/// How they spell a list of variables that are handed on.
+const HANDED: [&str; 2] = ["env_vars", "env_keys"];
+
+fn is_elsewhere(fields: &Map<String, Value>) -> bool {
+    let inner = COMMANDS.iter().find_map(|name| fields.get(*name)?.as_object());
+    there(fields, &ELSEWHERE).is_some() || inner.is_some_and(is_elsewhere)
+}
+
+fn handed(value: &Value) -> Vec<String> {
+    let lists = HANDED.iter().filter_map(|name| value.get(*name)?.as_array());
+    let name = |own: &Value| own.as_str().or_else(|| own.get("name")?.as_str()).map(str::to_owned);
+    lists.flatten().filter_map(name).collect()
+}
 
 /// Whether an entry says one thing twice, or both of a command and an address: which of them its client goes by, nobody can
 /// tell, and the other may be what somebody judges it by.

@@ -100,10 +100,14 @@ impl Told {
 }
 
 pub fn run(args: &StackArgs) -> Result<Exit> {
-    let index = open::index(&args.from)?;
-    let (entries, unread) = gather::gather(args, &index)?;
-    let told = Told::new(entries, unread, index.about().date.clone());
     let format = if args.json { StackFormat::Json } else { args.format.unwrap_or(StackFormat::Text) };
+    let told = look(args);
+    if let (StackFormat::Sarif, Err(error)) = (format, &told) {
+        // Nothing at all is no report, and whoever takes it in would fail for another reason.
+        let failed = Told::new(Vec::new(), vec![shown(&format!("{error:#}"))], String::new());
+        output::json(&sarif::report(&failed))?;
+    }
+    let told = told?;
     match format {
         StackFormat::Json => output::json(&json_of(&told))?,
         StackFormat::Markdown => output::print(&markdown::page(&told))?,
@@ -121,6 +125,12 @@ pub fn run(args: &StackArgs) -> Result<Exit> {
         say(&format!("the stack reaches {}{why}, which `--fail-on` does not let pass", level.as_str()));
     }
     Ok(if reaches || !told.unread.is_empty() { Exit::Findings } else { Exit::Fine })
+}
+
+fn look(args: &StackArgs) -> Result<Told> {
+    let index = open::index(&args.from)?;
+    let (entries, unread) = gather::gather(args, &index)?;
+    Ok(Told::new(entries, unread, index.about().date.clone()))
 }
 
 /// The recommended policy of a server that is known.

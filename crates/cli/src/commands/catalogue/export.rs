@@ -2,7 +2,7 @@
 
 mod progress;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,10 +18,13 @@ use progress::Progress;
 
 pub fn run(args: &SiteArgs) -> Result<Exit> {
     let index = open::index(&args.from)?;
-    let servers: Vec<IndexedServer<'_>> = match args.server.as_slice() {
+    let mut servers: Vec<IndexedServer<'_>> = match args.server.as_slice() {
         [] => index.servers().collect(),
         named => named.iter().map(|name| of_version(&index, name)).collect::<Result<_>>()?,
     };
+    // One may be named in several spellings.
+    let mut taken = HashSet::new();
+    servers.retain(|own| taken.insert((own.source(), own.package().to_owned())));
     let site = Site::new(&index, servers).with_history(history(&args.from)?);
     make_empty(&args.out)?;
     let mut progress = Progress::new("files", site.file_count());

@@ -3,6 +3,8 @@
 use gatelodge_catalogue::{PackageName, Source};
 use serde_json::Value;
 
+use crate::address;
+
 /// Members of an argument that change nothing of the words it stands for.
 const PLAIN: [&str; 9] =
     ["type", "name", "value", "description", "isRequired", "is_required", "isRepeated", "is_repeated", "format"];
@@ -42,6 +44,11 @@ fn bent(package: &Value, identifier: &str, named: &PackageName) -> Option<&'stat
     if ["registryBaseUrl", "registry_base_url"].iter().any(|name| package.get(*name).is_some()) {
         return Some("it names a registry of its own, and the index may have read another");
     }
+    if !is_here(package) {
+        return Some(
+            "it is reached at an address that is not one of this machine, and something else may answer there",
+        );
+    }
     let usual = if named.source == Some(Source::Pypi) { "uvx" } else { "npx" };
     let program = text(package, &["runtimeHint", "runtime_hint"]).unwrap_or(usual);
     let mut words = vec![program.to_owned()];
@@ -61,6 +68,17 @@ fn bent(package: &Value, identifier: &str, named: &PackageName) -> Option<&'stat
     let variables = variables.iter().map(|own| text(own, &["name"]).unwrap_or("PATH"));
     let is_bent = PackageName::of_command(&words, variables).is_none_or(|own| own.is_guess);
     is_bent.then_some("it is started with variables by which something else may run")
+}
+
+/// Whether a client reaches it on this machine: by its standard streams, or at an address in which no host is filled in.
+fn is_here(package: &Value) -> bool {
+    let Some(transport) = package.get("transport").filter(|own| !own.is_null()) else { return true };
+    match transport.get("url") {
+        Some(url) => {
+            url.as_str().and_then(|url| address::parse(url).ok()).is_some_and(|url| address::is_loopback(&url))
+        }
+        None => text(transport, &["type"]) == Some("stdio"),
+    }
 }
 
 /// The words that an argument stands for; none where something else is filled in.

@@ -14,7 +14,7 @@ use gatelodge_catalogue::{Concern, Index, Reading, Source, ToolFacts};
 
 use super::place;
 use crate::cli::{StackArgs, StackFormat};
-use crate::clients::{self, ALL, Client, Document, Format, Found, Held, PROJECTS, Spot};
+use crate::clients::{self, ALL, Client, Document, Format, Found, Held, PROJECTS, Place, Spot};
 use crate::commands::connect::{home, places};
 use crate::commands::init::scan::{Finding, Scan, scan_everywhere};
 use crate::exit::{Exit, Failed, Usage};
@@ -23,6 +23,9 @@ use written::{Identity, look_up};
 
 /// Nobody has more servers, and what they add up to is of no use.
 const MOST_ENTRIES: usize = 1_000;
+
+/// What a file is called of which nobody says whose it is.
+const NOBODYS: &str = "a file";
 
 /// A server that some clients have.
 pub struct Entry {
@@ -67,9 +70,9 @@ struct Seat {
 }
 
 impl Seat {
-    fn of(client: &Client, project: Option<usize>) -> Self {
+    fn of(client: &'static str, project: Option<usize>) -> Self {
         // What a project has is read beside what the user has, by the same agent.
-        Self { client: client.id.strip_suffix("-project").unwrap_or(client.id), project }
+        Self { client: client.strip_suffix("-project").unwrap_or(client), project }
     }
 
     /// Whether an agent that sits here has what is there for `other`, too.
@@ -95,7 +98,8 @@ pub fn agents(entries: &[Entry]) -> Vec<(&'static str, Vec<usize>)> {
 
 /// Where an entry was found.
 struct Spotted<'s> {
-    client: &'static Client,
+    /// Whose it is, by a client's word.
+    client: &'static str,
     project: Option<usize>,
     file: Option<&'s str>,
     line: usize,
@@ -137,7 +141,7 @@ pub fn gather(args: &StackArgs, index: &Index) -> Result<(Vec<Entry>, Vec<String
         let file = if is_of_project { place::below_here(&spot.file) } else { None };
         let folder = spot.folder().or(here.as_deref().filter(|_| is_of_project));
         let project = folder.map(|folder| place_of(folder, &mut folders));
-        let spotted = Spotted { client: spot.client, project, file: file.as_deref(), line };
+        let spotted = Spotted { client: spot.client.id, project, file: file.as_deref(), line };
         add(&mut entries, &seen.found, &spotted, index);
     }
     let told = |own: &Finding| {
@@ -207,6 +211,9 @@ fn of_file(path: &Path, client: Option<&'static Client>, lines: bool, index: &In
     let told = |why: String| Failed(Exit::Findings, format!("`{}`: {why}", path.display()));
     let held = Held::read(path).map_err(|trouble| told(trouble.0))?;
     let bytes = held.bytes().ok_or_else(|| Usage(format!("there is no file `{}`", path.display())))?;
+    if bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii().is_empty() {
+        return Err(told("it is empty".to_owned()).into());
+    }
     let file = place::named(path);
     let readers = readers(client, path);
     let documents = documents(&readers, bytes);
@@ -223,13 +230,15 @@ fn of_file(path: &Path, client: Option<&'static Client>, lines: bool, index: &In
         count += found.iter().map(Vec::len).sum::<usize>();
         bounded(count)?;
         let all = if lines { document.lines(&roots) } else { vec![HashMap::new(); roots.len()] };
-        let is_sure = *is_named || readers.iter().all(|(other, _)| !is_alike(own, other) || other.switch == own.switch);
+        let is_alone = readers.iter().all(|(other, _)| own.id == other.id || !is_alike(own, other));
+        let is_known = *is_named || is_alone || roots.iter().any(|root| is_of_project(root));
+        let client = if is_known { own.id } else { NOBODYS };
         for ((root, found), lines) in roots.into_iter().zip(found).zip(all) {
-            let project = (root.first().map(String::as_str) == Some(PROJECTS)).then_some(known.len());
+            let project = is_of_project(&root).then_some(known.len());
             for mut found in found {
-                found.is_off &= is_sure;
+                found.is_off &= is_known;
                 let line = lines.get(&found.name).copied().unwrap_or(1);
-                add(&mut entries, &found, &Spotted { client: own, project, file: Some(&file), line }, index);
+                add(&mut entries, &found, &Spotted { client, project, file: Some(&file), line }, index);
             }
             known.insert(root);
         }
@@ -238,9 +247,32 @@ fn of_file(path: &Path, client: Option<&'static Client>, lines: bool, index: &In
     match documents.into_values().find_map(Result::err) {
         _ if !known.is_empty() => Ok(entries),
         Some(why) if !is_read => Err(told(why).into()),
-        _ if client.is_some() => Ok(entries),
-        _ => Err(told("no form of a client is known here; name it with `--client`".to_owned()).into()),
+        _ => match client {
+            Some(client) => elsewhere(client, bytes).map_or(Ok(entries), |why| Err(told(why).into())),
+            None => Err(told("no form of a client is known here; name it with `--client`".to_owned()).into()),
+        },
     }
+}
+
+/// Whether a place in a file is one of Claude Code's for a folder; no other client has any.
+fn is_of_project(root: &[String]) -> bool {
+    root.first().map(String::as_str) == Some(PROJECTS)
+}
+
+/// That the servers of a file are where other clients have them than the one that was named.
+fn elsewhere(client: &Client, bytes: &[u8]) -> Option<String> {
+    let all: Vec<(&Client, bool)> = ALL.iter().filter(|own| !own.files.is_empty()).map(|own| (own, false)).collect();
+    let documents = documents(&all, bytes);
+    // What has the name of such a place alone may be a setting.
+    let has_some = |own: &Client| {
+        let Some(Ok(document)) = documents.get(&own.format) else { return false };
+        let roots = document.roots(own);
+        roots.iter().flat_map(|root| document.servers(own, root)).any(|found| found.entry.is_some())
+    };
+    let mut others = all.iter().filter(|(own, _)| has_some(own)).map(|(own, _)| own.id);
+    let first = others.next()?;
+    let whose = if others.next().is_some() { format!("{first} and others have") } else { format!("{first} has") };
+    Some(format!("its servers are not where {} has them, but where {whose} them; name another `--client`", client.id))
 }
 
 /// A file in each language that it may be in, read once.
@@ -256,11 +288,19 @@ fn readers(client: Option<&'static Client>, path: &Path) -> Vec<(&'static Client
         return vec![(client, true)];
     }
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let is_named = |own: &Client| own.files.iter().any(|place| whole.ends_with(place.path));
+    let is_named =
+        |own: &Client| own.files.iter().any(|place| whole.ends_with(place.path) || is_only(own, place, &whole));
     let fitting = ALL.iter().filter(|own| !own.files.is_empty() && fits(own, path));
     let mut readers: Vec<_> = fitting.map(|own| (own, is_named(own))).collect();
     readers.sort_by_key(|(_, is_named)| !is_named);
     readers
+}
+
+/// Whether a file has the name of a client's own, in whichever folder, and no other client calls its own so.
+fn is_only(client: &Client, place: &Place, path: &Path) -> bool {
+    let last = |place: &Place| place.path.rsplit('/').next().unwrap_or_default();
+    let mut others = ALL.iter().filter(|other| other.id != client.id).flat_map(|other| other.files);
+    path.ends_with(last(place)) && others.all(|other| last(other) != last(place))
 }
 
 /// Whether two clients have their servers at the same place.
@@ -280,7 +320,7 @@ fn fits(client: &Client, path: &Path) -> bool {
 /// Adds a server; one that several clients have is there once, unless what they have under its name differs.
 fn add(entries: &mut Vec<Entry>, found: &Found, spotted: &Spotted<'_>, index: &Index) {
     let known = look_up(found, index);
-    let (name, client) = (shown(&found.name), spotted.client.id);
+    let (name, client) = (shown(&found.name), spotted.client);
     let seat = (!found.is_off).then(|| Seat::of(spotted.client, spotted.project));
     let is_same = |own: &&mut Entry| {
         own.name == name && own.is_off == found.is_off && own.what == known.what && own.identity == known.identity

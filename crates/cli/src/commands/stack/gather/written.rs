@@ -39,7 +39,9 @@ pub struct LookedUp<'i> {
 pub fn look_up<'i>(found: &Found, index: &'i Index) -> LookedUp<'i> {
     let named = match &found.entry {
         Some(Written::Command { words, env, .. }) => {
-            PackageName::of_command(words, env.iter().map(|(name, _)| name.as_str()))
+            let variables = env.iter().map(|(name, _)| name).chain(&found.handed);
+            let own = PackageName::of_command(words, variables.map(String::as_str));
+            own.map(|own| PackageName { is_guess: own.is_guess || found.is_elsewhere, ..own })
         }
         Some(Written::Remote { .. }) | None => None,
     };

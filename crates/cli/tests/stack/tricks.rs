@@ -1,0 +1,166 @@
+//! What may start something else than it seems to, and files that are not what they are taken for.
+
+use serde_json::{Value, json};
+
+use super::clients::put;
+use super::{told, with_index};
+
+const NOTES: &str = r#"{"n": {"command": "uvx", "args": ["notes"]}}"#;
+
+#[test]
+fn a_package_that_starts_in_a_folder_or_with_a_file_of_variables_is_only_perhaps_it() {
+    let house = with_index();
+    let ask = |file: &str, root: &str, more: &str| {
+        let entry = format!(r#"{{"n": {{"command": "npx", "args": ["-y", "@example/files"]{more}}}}}"#);
+        put(&house, file, format!("{{\"{root}\": {entry}}}").as_bytes());
+        let own = told(&house.run(&["stack", file, "--json", "--index", "i.glx"]))["servers"][0].clone();
+        (own["is_guess"].clone(), own["verdict"].clone())
+    };
+    for more in ["", r#", "cwd": null"#, r#", "env": {"LANG": "C"}"#, r#", "env_vars": ["LANG"]"#] {
+        assert_eq!(ask("c.json", "mcpServers", more), (json!(false), json!("proceed")), "{more}");
+    }
+    for more in [
+        r#", "cwd": "./evil""#,
+        r#", "cwd": """#,
+        r#", "cwd": 7"#,
+        r#", "workingDirectory": "./evil""#,
+        r#", "envFile": "evil.env""#,
+        r#", "env_file": "evil.env""#,
+        r#", "env_vars": ["NODE_OPTIONS"]"#,
+        r#", "env_vars": [{"name": "NODE_OPTIONS", "source": "local"}]"#,
+        r#", "env_keys": ["npm_config_registry"]"#,
+    ] {
+        assert_eq!(ask("c.json", "mcpServers", more), (json!(true), json!("ask-first")), "{more}");
+        assert_eq!(ask(".vscode/mcp.json", "servers", more), (json!(true), json!("ask-first")), "{more}");
+    }
+    let inner =
+        r#"{"context_servers": {"n": {"command": {"path": "npx", "args": ["-y", "@example/files"], "cwd": "x"}}}}"#;
+    house.write("z.json", inner);
+    let all = told(&house.run(&["stack", "z.json", "--json", "--index", "i.glx"]));
+    assert_eq!(all["servers"][0]["is_guess"], true, "{all}");
+}
+
+#[test]
+fn a_package_that_is_reached_elsewhere_than_on_this_machine_is_asked_about_first() {
+    let house = with_index();
+    let ask = |transport: &Value| {
+        let package =
+            json!({"registryType": "npm", "identifier": "@example/files", "version": "1.0.0", "transport": transport});
+        house.write("server.json", &json!({"packages": [package]}).to_string());
+        let run = house.run(&["precheck", "server.json", "--index", "i.glx"]);
+        assert!(!run.stdout.contains("hunter2"), "{}", run.stdout);
+        run.code
+    };
+    for transport in [
+        json!({"type": "stdio"}),
+        json!({"type": "streamable-http", "url": "http://localhost:3000/mcp"}),
+        json!({"type": "sse", "url": "http://127.0.0.1/sse"}),
+        json!({"type": "streamable-http", "url": "http://[::1]:8080/{path}"}),
+    ] {
+        assert_eq!(ask(&transport), 0, "{transport}");
+    }
+    for transport in [
+        json!({"type": "streamable-http", "url": "https://hunter2secret.example.com/mcp"}),
+        json!({"type": "sse", "url": "https://hunter2secret.example.com/sse"}),
+        json!({"type": "stdio", "url": "https://hunter2secret.example.com/mcp"}),
+        json!({"type": "streamable-http", "url": "http://localhost:80@hunter2secret.example.com/"}),
+        json!({"type": "streamable-http", "url": "http://localhost.hunter2secret.example.com/"}),
+        // What is filled in may be a host.
+        json!({"type": "streamable-http", "url": "http://localhost:{port}/mcp"}),
+        json!({"type": "streamable-http", "url": "http://{host}:3000/mcp"}),
+        json!({"type": "streamable-http"}),
+        json!({"type": "hunter2secret"}),
+        json!([{"type": "streamable-http", "url": "https://hunter2secret.example.com/mcp"}]),
+        json!("hunter2secret"),
+    ] {
+        assert_eq!(ask(&transport), 1, "{transport}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_told_to_programs_in_their_form() {
+    let house = with_index();
+    house.write("bad.json", "{\"mcpServers\": hunter2secret");
+    for (file, code) in [("bad.json", 1), ("nowhere.json", 2)] {
+        let plain = house.run(&["stack", file, "--json", "--index", "i.glx"]);
+        let named = house.run(&["stack", file, "--format", "json", "--index", "i.glx"]);
+        assert_eq!((named.code, &named.stdout), (code, &plain.stdout));
+        assert_eq!(told(&named)["error"]["exit_code"], code);
+        let run = house.run(&["stack", file, "--format", "sarif", "--index", "i.glx"]);
+        let done = told(&run)["runs"][0]["invocations"][0].clone();
+        assert_eq!((run.code, &done["executionSuccessful"]), (code, &json!(false)), "{done}");
+        let says = done["toolExecutionNotifications"][0]["message"]["text"].as_str().unwrap().to_owned();
+        assert!(says.contains(file) && !says.contains("hunter2"), "{says}");
+    }
+    for args in [&["stack", "--what", "--format", "json"][..], &["stack", "--what", "--format=json"]] {
+        assert_eq!(told(&house.run(args))["error"]["exit_code"], 2, "{args:?}");
+    }
+}
+
+#[test]
+fn a_file_of_another_client_or_an_empty_one_does_not_pass() {
+    let house = with_index();
+    let refused = |file: &str, client: &[&str], says: &str| {
+        let run = house.run(&[&["stack", file, "--index", "i.glx"], client].concat());
+        assert!(run.code == 1 && run.stderr.contains(says), "{file} {client:?}: {}{}", run.stdout, run.stderr);
+    };
+    house.write("c.json", &format!("{{\"mcpServers\": {NOTES}}}"));
+    refused("c.json", &["--client", "vscode"], "not where vscode has them");
+    refused("c.json", &["--client", "goose"], "not where goose has them");
+    house.write("v.json", &format!("{{\"servers\": {NOTES}}}"));
+    refused("v.json", &["--client", "cursor"], "but where vscode has them");
+    house.write("only.json", &format!("{{\"projects\": {{\"/a\": {{\"mcpServers\": {NOTES}}}}}}}"));
+    refused("only.json", &["--client", "cursor"], "but where claude-code has them");
+    for text in ["", "\n ", "\u{feff}"] {
+        house.write("none.json", text);
+        refused("none.json", &[], "it is empty");
+        refused("none.json", &["--client", "cursor"], "it is empty");
+    }
+    // Settings without servers are settings.
+    for text in ["{}", "{\"mcpServers\": {}}", "{\"extensions\": {\"disabled\": []}, \"servers\": 7}"] {
+        house.write("some.json", text);
+        let run = house.run(&["stack", "some.json", "--client", "gemini", "--index", "i.glx"]);
+        assert_eq!(run.code, 0, "{text}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_file_is_its_clients_by_its_name_and_else_nobodys() {
+    let house = with_index();
+    let entry = r#"{"n": {"command": "uvx", "args": ["notes"], "disabled": true}}"#;
+    for (file, client, is_off) in [
+        ("claude_desktop_config.json", "claude-desktop", false),
+        ("cline_mcp_settings.json", "cline", true),
+        ("mcp_settings.json", "roo", true),
+        ("sub/mcp_settings.json", "roo", true),
+        // Several clients call theirs so.
+        ("mcp.json", "a file", false),
+        ("settings.json", "a file", false),
+        ("c.json", "a file", false),
+    ] {
+        put(&house, file, format!("{{\"mcpServers\": {entry}}}").as_bytes());
+        let all = told(&house.run(&["stack", file, "--json", "--index", "i.glx"]));
+        let own = &all["servers"][0];
+        assert_eq!((&own["clients"], &own["is_off"]), (&json!([client]), &json!(is_off)), "{file}");
+    }
+    // Only one client has its servers there.
+    house.write("v.json", &format!("{{\"servers\": {NOTES}}}"));
+    house.write("only.json", &format!("{{\"projects\": {{\"/a\": {{\"mcpServers\": {NOTES}}}}}}}"));
+    for (file, client) in [("v.json", "vscode"), ("only.json", "claude-code")] {
+        let all = told(&house.run(&["stack", file, "--json", "--index", "i.glx"]));
+        assert_eq!(all["servers"][0]["clients"], json!([client]), "{file}");
+    }
+}
+
+#[test]
+fn a_server_that_is_named_twice_is_exported_once() {
+    let house = with_index();
+    let once = house.run(&["catalogue", "export", "--out", "one", "--server", "pypi:mail", "--index", "i.glx"]);
+    let twice = ["--server", "mail", "--server", "pypi:mail", "--server", "Mail==1.0.0"];
+    let run = house.run(&[&["catalogue", "export", "--out", "two", "--index", "i.glx"], &twice[..]].concat());
+    assert_eq!((run.code, once.code), (0, 0), "{}", run.stderr);
+    let files = |told: &str| told.split(" files").next().map(str::to_owned);
+    assert_eq!(files(&run.stderr), files(&once.stderr));
+    let page = |folder: &str| std::fs::read_to_string(house.path(folder).join("servers/index.md")).unwrap();
+    assert_eq!(page("one"), page("two"));
+}
