@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use gatelodge_catalogue::{Index, PackageName};
-use gatelodge_crawl::{Bounds, Form, Skip, Unpacked, unpack};
+use gatelodge_crawl::{Bounds, Form, Skip, Unpacked, Want, unpack};
 use serde_json::Value;
 
 use super::{Asked, named, of_package};
@@ -80,7 +80,8 @@ fn manifest(path: &Path) -> Result<Value> {
     let open = || File::open(path).map_err(|error| refused(format!("cannot be read: {error}")));
     let bounds = Bounds { file: MOST_BYTES, kept: MOST_BYTES, stream: 4 << 20, ..Bounds::default() };
     let take = |bounds: &Bounds| -> Result<Unpacked> {
-        Ok(unpack(open()?, Form::Zip, bounds, |path| path == "manifest.json"))
+        let wanted = |path: &str| if path == "manifest.json" { Want::Yes } else { Want::No };
+        Ok(unpack(open()?, Form::Zip, bounds, wanted))
     };
     let unpacked = take(&bounds)?;
     let text = unpacked.files.get("manifest.json").ok_or_else(|| {
