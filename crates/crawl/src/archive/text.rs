@@ -15,7 +15,7 @@ pub fn of(path: &str, bytes: &[u8]) -> Option<String> {
         "utf8" | "utf8sig" | "utf8unix" | "utf8dos" | "ascii" | "usascii" => {
             std::str::from_utf8(bytes).ok()?.to_owned()
         }
-        "latin1" | "iso88591" | "isolatin1" => bytes.iter().copied().map(char::from).collect(),
+        "latin1" | "iso88591" => bytes.iter().copied().map(char::from).collect(),
         // Under others, such as UTF-7, a remark may be code.
         _ => return None,
     };
