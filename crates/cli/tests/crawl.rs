@@ -67,6 +67,8 @@ fn each_package_has_an_outcome() {
     let mut broken = wheel(&[("a.py", SERVER)]);
     let middle = broken.len() / 2;
     broken.truncate(middle);
+    let many: String = (0..4_001).map(|at| format!("@mcp.tool()\ndef get_{at}(): 'x'\n")).collect();
+    let many = format!("{SERVER}{many}");
     let index = Index::serve([
         ("a-mcp-none", wheel(&[("a.py", "x = 1\n")])),
         ("b-mcp-client", wheel(&[("a.py", "from mcp import ClientSession\n")])),
@@ -79,6 +81,9 @@ fn each_package_has_an_outcome() {
         ("i-mcp-missing", wheel(&[("a.py", SERVER)])),
         ("j-mcp-large", wheel(&[("a.py", SERVER), ("b.py", &"#".repeat((2 << 20) + 1))])),
         ("k-mcp-good", wheel(&[("a.py", SERVER)])),
+        ("l-mcp-letters", wheel(&[("a.py", SERVER), ("b.py", "# coding: utf-7\n")])),
+        ("m-mcp-names", wheel(&[("a.py", SERVER), ("b.py", &SERVER.replace("get_book", &"get_".repeat(100)))])),
+        ("n-mcp-many", wheel(&[("a.py", &many)])),
     ]);
     index.change("h-mcp-changed");
     index.forget("i-mcp-missing");
@@ -96,6 +101,9 @@ fn each_package_has_an_outcome() {
         ("i-mcp-missing", "not-found"),
         ("j-mcp-large", "too-large"),
         ("k-mcp-good", "tools"),
+        ("l-mcp-letters", "too-large"),
+        ("m-mcp-names", "too-large"),
+        ("n-mcp-many", "too-large"),
     ];
     let wanted = wanted.map(|(name, outcome)| (name.to_owned(), outcome.to_owned()));
     assert_eq!(outcomes(folder.path()), BTreeMap::from(wanted));
@@ -106,6 +114,9 @@ fn each_package_has_an_outcome() {
     let skipped = |name: &str| done.iter().find(|line| line["package"] == name).expect("a line")["skipped"].clone();
     assert_eq!(skipped("f-mcp-partly"), serde_json::json!({"bad-path": 1}));
     assert_eq!(skipped("j-mcp-large"), serde_json::json!({"large-file": 1}));
+    assert_eq!(skipped("l-mcp-letters"), serde_json::json!({"not-text": 1}));
+    let odd_names = |name: &str| done.iter().find(|line| line["package"] == name).expect("a line")["odd_names"].clone();
+    assert_eq!((odd_names("m-mcp-names"), odd_names("n-mcp-many")), (1.into(), 2.into()));
 }
 
 /// Waits until a file has so many lines.
@@ -456,7 +467,7 @@ fn memory_is_bounded_for_large_packages() {
     let child = crawl(&index, folder.path(), &["--connections", "8"]).spawn().expect("the program runs");
     let most = most_memory(child);
     let outcomes = outcomes(folder.path());
-    assert_eq!(outcomes.values().filter(|outcome| *outcome == "tools").count(), 4, "{outcomes:?}");
+    assert_eq!(outcomes.values().filter(|outcome| *outcome == "too-large").count(), 4, "{outcomes:?}");
     assert!(most < 500 << 10, "{most} KiB");
 }
 

@@ -17,8 +17,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     for path in arguments {
         let kept: Unpacked = serde_json::from_reader(BufReader::new(GzDecoder::new(File::open(&path)?)))?;
         let files = kept.sources();
-        let tools = if source == "pypi" { python_tools(&files) } else { javascript_tools(&files).tools };
-        println!("{}", serde_json::json!({ "path": path, "tools": tools }));
+        let found = if source == "pypi" { python_tools(&files) } else { javascript_tools(&files) };
+        println!("{}", serde_json::json!({ "path": path, "tools": found.tools, "passed_over": found.passed_over }));
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 mod idle;
 mod tarball;
+mod text;
 mod zip;
 
 use std::collections::BTreeMap;
@@ -54,9 +55,9 @@ pub enum Skip {
     BadPath,
     /// Folders within folders without end.
     DeepPath,
-    /// A link, which is not followed.
+    /// A link in the place of a source file. It is not followed.
     Link,
-    /// It is not text.
+    /// A source file is not text, or text in letters that are not known.
     NotText,
     /// It cannot be read: broken, or packed in a way that is not known.
     Broken,
@@ -123,7 +124,8 @@ impl Unpacked {
     }
 }
 
-/// Takes the wanted files from an archive. It always ends, and what it cannot take it counts.
+/// Takes the wanted files from an archive. It always ends, and what it cannot take it counts: an archive of which
+/// anything was skipped is known in part.
 pub fn unpack(archive: impl Read + Seek, form: Form, bounds: &Bounds, wanted: fn(&str) -> Want) -> Unpacked {
     let idle = Idle::default();
     let mut taking = Taking { out: Unpacked::default(), kept: 0, unpacked: 0, idle: idle.clone(), bounds, wanted };
@@ -209,15 +211,21 @@ impl Taking<'_> {
             self.out.skip(Skip::LargeFile);
             return Ok(());
         }
-        let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
-        match std::str::from_utf8(text) {
-            Ok(text) if !text.contains('\0') => {
+        match text::of(&path, &bytes) {
+            Some(text) => {
                 self.kept += text.len();
-                self.out.files.insert(path, text.to_owned());
+                self.out.files.insert(path, text);
             }
-            _ => self.out.skip(Skip::NotText),
+            None => self.out.skip(Skip::NotText),
         }
         Ok(())
+    }
+
+    /// Counts a link in the place of a file that is wanted. Where that depends on what is in it, it is no source.
+    fn pass_link(&mut self, path: &[u8]) {
+        if self.wants(path).is_some_and(|(_, want)| want == Want::Yes) {
+            self.out.skip(Skip::Link);
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! From tools that were found to facts that are kept.
 
+use std::collections::{HashMap, HashSet};
+
 use data_encoding::HEXLOWER;
-use gatelodge_catalogue::{Claims, PackageFacts, ParameterFacts, Server, Source, Tool, ToolFacts, classify};
+use gatelodge_catalogue::{Claims, Level, PackageFacts, ParameterFacts, Server, Source, Tool, ToolFacts, classify};
 use gatelodge_json::{Limits, read};
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
@@ -28,21 +30,37 @@ pub struct Release {
     pub date: Option<String>,
 }
 
-/// The facts of a package: its tools among their siblings, without a word of their authors.
+/// The facts of a package: its tools among their siblings, without a word of their authors. Of several definitions of
+/// a name the one that can do most harm counts: which of them runs is not known. A name is left out if one of its
+/// definitions cannot be judged.
 pub fn facts(release: &Release, tools: &[FoundTool]) -> PackageFacts {
-    let tools = tools.get(..MOST_TOOLS).unwrap_or(tools);
-    let server = Server::new(&release.package, None, tools.iter().map(|tool| tool.name.as_str()));
+    let mut seen = HashSet::new();
+    let names = tools.iter().map(|tool| tool.name.as_str()).filter(|name| seen.insert(*name)).take(MOST_TOOLS);
+    let names: Vec<&str> = names.collect();
+    let server = Server::new(&release.package, None, names.iter().copied());
+    let mut by_name: HashMap<&str, Option<ToolFacts>> = HashMap::new();
+    for tool in tools.iter().filter(|tool| (1..=LONGEST_NAME).contains(&tool.name.len())) {
+        let own = tool_facts(tool, &server);
+        let worst = match by_name.remove(tool.name.as_str()) {
+            Some(known) => known.zip(own).map(|(known, own)| worse(known, own)),
+            None => own,
+        };
+        by_name.insert(&tool.name, worst);
+    }
     PackageFacts {
         source: release.source,
         package: release.package.clone(),
         version: release.version.clone(),
         date: release.date.clone(),
-        tools: tools
-            .iter()
-            .filter(|tool| (1..=LONGEST_NAME).contains(&tool.name.len()))
-            .filter_map(|tool| tool_facts(tool, &server))
-            .collect(),
+        tools: names.into_iter().filter_map(|name| by_name.remove(name).flatten()).collect(),
     }
+}
+
+/// The one of two that can do more harm. It is optional only if both are.
+fn worse(known: ToolFacts, own: ToolFacts) -> ToolFacts {
+    let optional = known.optional && own.optional;
+    let worse = if Level::of(own.category) > Level::of(known.category) { own } else { known };
+    ToolFacts { optional, ..worse }
 }
 
 fn tool_facts(found: &FoundTool, server: &Server) -> Option<ToolFacts> {

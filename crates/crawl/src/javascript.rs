@@ -23,7 +23,7 @@ mod zod;
 use std::panic::resume_unwind;
 use std::thread;
 
-use crate::found::{Found, FoundTool, SourceFile};
+use crate::found::{Found, SourceFile};
 
 /// Room for expressions as deep as we read them, whatever thread asks.
 const STACK: usize = 256 << 20;
@@ -49,19 +49,18 @@ fn with_stack<T: Send>(stack: usize, read: impl FnOnce() -> T + Send) -> T {
 }
 
 fn read(files: &[SourceFile<'_>]) -> Found {
-    let by_manifest = || Found { tools: manifest::tools(files), passed_over: 0 };
-    if !select::is_server(files) {
-        return by_manifest();
-    }
     let named = entry::Named::of(files);
     let chosen = select::sources(files, &named);
+    if !select::is_server(files, &chosen.files) {
+        return manifest::tools(files);
+    }
     let mut syntax = syntax::Syntax::default();
     let passed_over = if chosen.passed_over > 0 { chosen.passed_over } else { parsed(&mut syntax, &chosen.files) };
     if passed_over > 0 {
-        return Found { tools: Vec::new(), passed_over };
+        return Found::in_part(passed_over);
     }
-    let tools = defined(&syntax, &chosen.files, &named);
-    if tools.is_empty() { by_manifest() } else { Found { tools, passed_over } }
+    let found = defined(&syntax, &chosen.files, &named);
+    if found.tools.is_empty() && found.passed_over == 0 { manifest::tools(files) } else { found }
 }
 
 /// Reads files into the syntax, as long as there is room; gives how many were not read to their end.
@@ -71,9 +70,8 @@ fn parsed(syntax: &mut syntax::Syntax, files: &[SourceFile<'_>]) -> usize {
         if nodes > 0 && nodes + file.text.len() / LETTERS_OF_A_NODE > MOST_NODES {
             return files.len() - at;
         }
-        if let Some(tree) = parse::parse(file.path, file.text) {
-            lower::lower(syntax, file.path, file.text, tree.root_node());
-        }
+        let Some(tree) = parse::parse(file.path, file.text) else { return files.len() - at };
+        lower::lower(syntax, file.path, file.text, tree.root_node());
         if syntax.len() as usize >= MOST_NODES {
             return files.len() - at;
         }
@@ -81,7 +79,7 @@ fn parsed(syntax: &mut syntax::Syntax, files: &[SourceFile<'_>]) -> usize {
     0
 }
 
-fn defined(syntax: &syntax::Syntax, files: &[SourceFile<'_>], named: &entry::Named) -> Vec<FoundTool> {
+fn defined(syntax: &syntax::Syntax, files: &[SourceFile<'_>], named: &entry::Named) -> Found {
     let mut evaluator = evaluate::Evaluator::new(syntax, named);
     let entries = named.entries(&evaluator);
     // What a program calls that cannot be read, nobody knows.
@@ -89,7 +87,10 @@ fn defined(syntax: &syntax::Syntax, files: &[SourceFile<'_>], named: &entry::Nam
         evaluator.unused = unused::words(&evaluator, files, &entries);
     }
     let met = forms::tools(&mut evaluator);
-    tool::one_by_name(default::by_default(&evaluator, &entries, files, met))
+    if evaluator.is_spent() {
+        return Found::in_part(1);
+    }
+    Found::of(default::by_default(&evaluator, &entries, files, met), tool::richness)
 }
 
 #[cfg(test)]

@@ -100,8 +100,14 @@ fn preference(name: &str) -> u8 {
     }
 }
 
+/// The longest name of a file.
+const LONGEST_FILE: usize = 512;
+
 /// The version in a file's name: `my_package-1.0-py3-none-any.whl`, `my.package-1.0.tar.gz`.
 fn version_of(file: &str, package: &str) -> Option<String> {
+    if file.len() > LONGEST_FILE {
+        return None;
+    }
     let wanted = normal_name(package);
     let is_wheel = file.ends_with(".whl");
     let stem = [".whl", ".tar.gz", ".tgz", ".zip"].iter().find_map(|end| file.strip_suffix(end))?;
@@ -188,6 +194,8 @@ mod tests {
         assert_eq!(newest_pypi(&only(4), "book-mcp", None).expect("found").version, "2.0rc1");
         assert_eq!(newest_pypi(&only(5), "book-mcp", None).expect("found").version, "3.0");
         assert_eq!(newest_pypi(&only(6), "book-mcp", None), None);
+        let endless = format!("<a href='x'>book_mcp-1.{}.tar.gz</a>", "0".repeat(600));
+        assert_eq!(newest_pypi(&endless, "book-mcp", None), None);
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod value;
 mod walk;
 mod which;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use crate::found::{FoundTool, SourceFile};
@@ -38,7 +38,7 @@ const SOURCES: usize = 10 << 20;
 const SCOPES: usize = 200_000;
 
 /// The tools that these files of one package define, by name.
-pub fn python_tools(files: &[SourceFile<'_>]) -> Vec<FoundTool> {
+pub fn python_tools(files: &[SourceFile<'_>]) -> crate::found::Found {
     let chosen = which::chosen(files);
     let imports_mcp = chosen.iter().any(|file| which::imports_mcp(file.text));
     let mut reader = Reader::new(Files::of(&chosen), imports_mcp);
@@ -50,8 +50,12 @@ pub fn python_tools(files: &[SourceFile<'_>]) -> Vec<FoundTool> {
         reader.begin(follows_calls);
         able.iter().for_each(|at| reader.walk_file(*at));
     }
+    let passed_over = reader.passed_over();
+    if passed_over > 0 {
+        return crate::found::Found::in_part(passed_over);
+    }
     reader.settle();
-    reader.tools()
+    crate::found::Found::of(reader.definitions(), FoundTool::says)
 }
 
 /// Whether any of these files uses an SDK of MCP.
@@ -82,8 +86,11 @@ struct Reader<'f> {
     walking: Vec<usize>,
     depth_of_classes: usize,
     steps: usize,
-    /// Bytes of sources that were parsed.
+    /// Whether there would have been more to look at.
+    is_cut: bool,
+    /// Bytes of sources that were parsed, and files that were not.
     read: usize,
+    not_read: usize,
     follows_calls: bool,
     found: Found,
     /// Functions that were registered, and tools of functions that were only put aside.
@@ -121,7 +128,9 @@ impl<'f> Reader<'f> {
             walking: Vec::new(),
             depth_of_classes: 0,
             steps: 0,
+            is_cut: false,
             read: 0,
+            not_read: 0,
             follows_calls: false,
             found: Found::default(),
             registered: HashSet::new(),
@@ -144,7 +153,14 @@ impl<'f> Reader<'f> {
     /// Counts a step; false when there have been enough.
     fn step(&mut self) -> bool {
         self.steps += 1;
-        self.steps <= STEPS && self.scopes.len() <= SCOPES
+        let goes_on = self.steps <= STEPS && self.scopes.len() <= SCOPES;
+        self.is_cut |= !goes_on;
+        goes_on
+    }
+
+    /// How much of the package was not looked at: files, and what is left of the others.
+    fn passed_over(&self) -> usize {
+        self.not_read + usize::from(self.is_cut || self.found.is_cut || self.collected.is_cut)
     }
 
     /// What statements bind; it is looked up once.
@@ -179,7 +195,9 @@ impl<'f> Reader<'f> {
         let text = self.files.get(file).map_or("", |file| file.text);
         let fits = self.read + text.len() <= SOURCES;
         self.read += if fits { text.len() } else { 0 };
-        let statements = if fits { lower::statements(text) } else { None }.unwrap_or_default();
+        let statements = if fits { lower::statements(text) } else { None };
+        self.not_read += usize::from(statements.is_none());
+        let statements = statements.unwrap_or_default();
         let scope = Scope::of_file(file).with(Rc::new(Names::of(&statements)));
         let scope = self.open(scope);
         self.last(scope);
@@ -191,9 +209,9 @@ impl<'f> Reader<'f> {
         self.modules.get(&file).map(|(_, statements)| statements.clone())
     }
 
-    /// What was found, once for each name: the one that says most.
-    fn tools(self) -> Vec<FoundTool> {
-        let mut by_name: BTreeMap<String, FoundTool> = BTreeMap::new();
+    /// What was found, by name.
+    fn definitions(self) -> Vec<FoundTool> {
+        let mut definitions = Vec::new();
         let is_registered = |tool: &Registered| tool.def.is_some_and(|def| self.registered.contains(&def));
         let collected = self.collected.iter().filter(|tool| !is_registered(tool));
         // A function that is registered at a known server is not also one of an unknown server.
@@ -203,17 +221,9 @@ impl<'f> Reader<'f> {
         for Registered { tool, server, ways, def } in found.chain(collected) {
             let server = server.or_else(|| def.and_then(|def| self.server_of.get(&def).copied()));
             let name = self.mounted_name(&tool.name, server);
-            let optional = !self.is_open(&ways);
-            let mut tool = FoundTool { name: name.clone(), optional, ..tool };
-            match by_name.get_mut(&name) {
-                // It is optional only if each definition of it is.
-                Some(known) if known.says() >= tool.says() => known.optional &= optional,
-                known => {
-                    tool.optional &= known.is_none_or(|known| known.optional);
-                    by_name.insert(name, tool);
-                }
-            }
+            definitions.push(FoundTool { name, optional: !self.is_open(&ways), ..tool });
         }
-        by_name.into_values().collect()
+        definitions.sort_by(|one, other| one.name.cmp(&other.name));
+        definitions
     }
 }

@@ -66,7 +66,8 @@ fn page(site: &Site<'_>, level: Level, count: usize) -> Doc {
         let name = crate::classify::word(*category);
         let policy = serde_json::to_string_pretty(&recommended("the_tool", *category)).unwrap_or_default();
         blocks.push(Block::Heading("", vec![text(format!("{name}: the rule that fits"))]));
-        blocks.push(Block::Code(format!("policy.json for a {name} tool"), policy));
+        let article = if name.starts_with(['E', 'U']) { "an" } else { "a" };
+        blocks.push(Block::Code(format!("policy.json for {article} {name} tool"), policy));
         blocks.push(Block::Paragraph(marked(effect(*category))));
     }
     let served = patterns().iter().filter(|own| {

@@ -37,14 +37,16 @@ pub fn take(stream: &mut io::Take<impl Read>, taking: &mut Taking<'_>) -> Result
                     taking.keep(wanted, stream.by_ref().take(size))?;
                 }
             }
-            Some(b'1' | b'2') => {
-                long = None;
-                taking.out.skip(Skip::Link);
-            }
+            Some(b'1' | b'2') => taking.pass_link(&long.take().unwrap_or_else(|| path(&head))),
             Some(b'L') => long = Some(until_zero(&bytes(stream, size)?).to_vec()),
-            Some(b'x') => long = pax_path(&bytes(stream, size)?).or(long),
-            Some(b'g') => {}
-            _ => long = None,
+            Some(b'x') => long = pax_path(&bytes(stream, size)?)?.or(long),
+            // For all that follow.
+            Some(b'g') if pax_path(&bytes(stream, size)?)?.is_none() => {}
+            // Where a link leads.
+            Some(b'K') => {}
+            // Devices, folders and pipes.
+            Some(b'3'..=b'6') => long = None,
+            _ => return Err(Skip::Broken),
         }
         let read = before - stream.limit();
         pass(stream, (size - read.min(size)).saturating_add(padding))?;
@@ -108,16 +110,24 @@ fn until_zero(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// The path that an extended header names: `27 path=books/shelf.py\n`.
-fn pax_path(mut records: &[u8]) -> Option<Vec<u8>> {
+/// The path that an extended header names: `27 path=books/shelf.py\n`. One that names a size, or a file with holes, is
+/// broken: what follows would be another file for others.
+fn pax_path(mut records: &[u8]) -> Result<Option<Vec<u8>>, Skip> {
+    let mut path = None;
     while !records.is_empty() {
-        let space = records.iter().position(|byte| *byte == b' ')?;
-        let length: usize = std::str::from_utf8(records.get(..space)?).ok()?.parse().ok()?;
-        let record = records.get(space + 1..length.checked_sub(1)?)?;
-        if let Some(path) = record.strip_prefix(b"path=") {
-            return Some(path.to_vec());
+        let (record, rest) = pax_record(records).ok_or(Skip::Broken)?;
+        if record.starts_with(b"size=") || record.starts_with(b"GNU.sparse.") {
+            return Err(Skip::Broken);
         }
-        records = records.get(length..)?;
+        path = record.strip_prefix(b"path=").map(<[u8]>::to_vec).or(path);
+        records = rest;
     }
-    None
+    Ok(path)
+}
+
+/// The first record, and what follows it.
+fn pax_record(records: &[u8]) -> Option<(&[u8], &[u8])> {
+    let space = records.iter().position(|byte| *byte == b' ')?;
+    let length: usize = std::str::from_utf8(records.get(..space)?).ok()?.parse().ok()?;
+    Some((records.get(space + 1..length.checked_sub(1)?)?, records.get(length..)?))
 }

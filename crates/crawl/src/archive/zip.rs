@@ -24,7 +24,7 @@ pub fn take(mut archive: impl Read + Seek, taking: &mut Taking<'_>) -> Result<()
             return Err(Skip::ManyEntries);
         }
         if entry.is_link() {
-            taking.out.skip(Skip::Link);
+            taking.pass_link(entry.name);
             continue;
         }
         let Some(wanted) = taking.wants(entry.name) else { continue };
@@ -32,7 +32,8 @@ pub fn take(mut archive: impl Read + Seek, taking: &mut Taking<'_>) -> Result<()
             taking.out.skip(Skip::Broken);
         }
     }
-    Ok(())
+    // What follows an entry that cannot be read may be one for others.
+    if at == directory.len() { Ok(()) } else { Err(Skip::Broken) }
 }
 
 fn keep(
@@ -75,11 +76,16 @@ fn directory(archive: &mut (impl Read + Seek)) -> Result<Vec<u8>, Skip> {
     archive.take((END + COMMENT) as u64).read_to_end(&mut tail).map_err(broken)?;
     let is_end = |window: &[u8]| window.starts_with(b"PK\x05\x06");
     let end = tail.windows(END).rposition(is_end).ok_or(Skip::Broken)?;
+    let place = from + end as u64;
     let end = tail.get(end..).unwrap_or_default();
     let size = u32_at(end, 12).ok_or(Skip::Broken)?;
     let start = u32_at(end, 16).ok_or(Skip::Broken)?;
     if u64::from(size) > DIRECTORY {
         return Err(Skip::ManyEntries);
+    }
+    // Others look for the directory in front of its end, wherever it is said to be.
+    if u64::from(start) + u64::from(size) != place {
+        return Err(Skip::Broken);
     }
     archive.seek(SeekFrom::Start(start.into())).map_err(broken)?;
     let mut bytes = Vec::new();

@@ -84,6 +84,11 @@ impl<'a> Evaluator<'a> {
         self.limit = MOST_STEPS.min(self.steps + MOST_STEPS_EACH);
     }
 
+    /// Whether there are no steps left: what was asked last was not answered.
+    pub fn is_spent(&self) -> bool {
+        self.steps > MOST_STEPS
+    }
+
     /// The value of an expression.
     pub fn value(&mut self, node: NodeId, env: &Env) -> Found {
         if env.is_none()

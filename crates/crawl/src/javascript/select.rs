@@ -9,7 +9,7 @@ const MOST_TEXT: usize = 24 << 20;
 /// Files beside the package that are looked for in its imports.
 const MOST_BESIDE: usize = 200;
 
-/// Folders that hold what the package is tested with: never read.
+/// Folders that hold what the package is tested with.
 const TESTS: [&str; 10] =
     ["test", "tests", "__tests__", "spec", "e2e", "fixtures", "__fixtures__", "__mocks__", "mocks", "benchmarks"];
 /// Folders that hold what the package is shown with.
@@ -35,11 +35,15 @@ const SERVER_SIGNS: [&str; 12] = [
 const TOOL_SIGNS: [&str; 8] =
     ["registerTool", ".tool(", "addTool", "inputSchema", "ListTools", "tools/list", "registerAppTool", "Tool"];
 
-/// Whether the package speaks MCP at all.
-pub(super) fn is_server(files: &[SourceFile<'_>]) -> bool {
+/// Whether the package speaks MCP at all. What its tests speak counts where it is chosen.
+pub(super) fn is_server(files: &[SourceFile<'_>], chosen: &[SourceFile<'_>]) -> bool {
     let speaks = |file: &SourceFile<'_>| SERVER_SIGNS.iter().any(|sign| file.text.contains(sign));
     // `package.json` names what the package is built on.
-    files.iter().any(|file| (is_source(file) || is_own(file.path, "package.json")) && speaks(file))
+    let counts = |file: &SourceFile<'_>| match is_source(file) {
+        true => !is_below(file.path, &TESTS),
+        false => is_own(file.path, "package.json"),
+    };
+    chosen.iter().any(speaks) || files.iter().any(|file| counts(file) && speaks(file))
 }
 
 /// Whether a file has that name, and is not of a package within the package.
@@ -60,6 +64,7 @@ pub(super) fn sources<'a>(files: &[SourceFile<'a>], named: &Named) -> Chosen<'a>
     let readable = files.iter().copied().filter(is_source);
     let (mut beside, mut chosen): (Vec<SourceFile<'a>>, Vec<SourceFile<'a>>) =
         readable.partition(|file| is_beside(file.path) && !named.has(file.path));
+    beside.sort_by_key(|file| !speaks_of_tools(file));
     beside.truncate(MOST_BESIDE);
     let mut from = 0;
     while let Some(asking) = chosen.get(from).copied() {
@@ -67,7 +72,7 @@ pub(super) fn sources<'a>(files: &[SourceFile<'a>], named: &Named) -> Chosen<'a>
         chosen.extend::<Vec<_>>(asked);
         (beside, from) = (rest, from + 1);
     }
-    chosen.sort_by_key(|file| (!TOOL_SIGNS.iter().any(|sign| file.text.contains(sign)), file.path));
+    chosen.sort_by_key(|file| (!speaks_of_tools(file), file.path));
     let mut texts = std::collections::HashSet::new();
     chosen.retain(|file| texts.insert(file.text) || leads_on(file.text));
     let all = chosen.len();
@@ -78,6 +83,10 @@ pub(super) fn sources<'a>(files: &[SourceFile<'a>], named: &Named) -> Chosen<'a>
         fits
     });
     Chosen { passed_over: all - chosen.len(), files: chosen }
+}
+
+fn speaks_of_tools(file: &SourceFile<'_>) -> bool {
+    TOOL_SIGNS.iter().any(|sign| file.text.contains(sign))
 }
 
 /// Whether a text means something else in another folder.
@@ -113,12 +122,15 @@ fn is_source(file: &SourceFile<'_>) -> bool {
         // A program.
         None => text.starts_with("#!"),
     };
-    let skipped = |folder: &str| folder == "node_modules" || TESTS.contains(&folder);
     let tests = name.contains(".test.") || name.contains(".spec.");
-    read && !typed && !tests && !path.split('/').any(skipped)
+    read && !typed && !tests && !path.split('/').any(|folder| folder == "node_modules")
 }
 
 fn is_beside(path: &str) -> bool {
+    is_below(path, &TESTS) || is_below(path, &BESIDE)
+}
+
+fn is_below(path: &str, names: &[&str]) -> bool {
     let folders = path.rsplit_once('/').map_or("", |(folders, _)| folders);
-    folders.split('/').any(|folder| BESIDE.contains(&folder))
+    folders.split('/').any(|folder| names.contains(&folder))
 }

@@ -1,7 +1,5 @@
 //! One tool, from what is said of it.
 
-use std::{collections::HashMap, rc::Rc};
-
 use serde_json::{Map, Value as Json, json};
 
 use super::evaluate::Evaluator;
@@ -124,31 +122,7 @@ pub(super) fn empty(name: &str) -> Option<FoundTool> {
     })
 }
 
-/// Tools by name, each as its richest definition says, in the order they were met.
-pub(super) fn one_by_name(found: Vec<FoundTool>) -> Vec<FoundTool> {
-    let mut tools: Vec<FoundTool> = Vec::new();
-    let mut places: HashMap<Rc<str>, usize> = HashMap::new();
-    for tool in found {
-        let name: Rc<str> = tool.name.as_str().into();
-        match places.get(&name).and_then(|place| tools.get_mut(*place)) {
-            Some(known) => {
-                // It is optional only if each definition of it is.
-                let optional = known.optional && tool.optional;
-                if richness(&tool) > richness(known) {
-                    *known = tool;
-                }
-                known.optional = optional;
-            }
-            None => {
-                places.insert(name, tools.len());
-                tools.push(tool);
-            }
-        }
-    }
-    tools
-}
-
-fn richness(tool: &FoundTool) -> (usize, usize, bool) {
-    let properties = tool.input_schema.get("properties").and_then(Json::as_object).map_or(0, Map::len);
-    (properties, tool.annotations.len(), tool.description.is_some())
+/// How much a tool says, to choose among several of one name.
+pub(super) fn richness(tool: &FoundTool) -> (usize, usize, bool) {
+    (tool.properties().map_or(0, Map::len), tool.annotations.len(), tool.description.is_some())
 }

@@ -65,6 +65,11 @@ impl<'f> Files<'f> {
     }
 }
 
+/// The last part of the name of a file's module.
+pub fn last(path: &str) -> Option<&str> {
+    parts(path).last().copied()
+}
+
 /// The dotted parts of a file's module: `src/books/shelf.py` is `src`, `books`, `shelf`.
 fn parts(path: &str) -> Vec<&str> {
     let path = path.strip_suffix(".py").unwrap_or(path);

@@ -252,9 +252,9 @@ fn times_used(text: &str, name: &str) -> usize {
 }
 
 /// What the import statements of a text ask for, statement by statement: folders up, module, item.
-fn imports(text: &str) -> Vec<Vec<(usize, &str, Option<&str>)>> {
+pub fn imports(text: &str) -> Vec<Vec<(usize, &str, Option<&str>)>> {
     let mut out = Vec::new();
-    let mut at = 0;
+    let (mut at, mut searched) = (0, 0);
     for line in text.split_inclusive('\n') {
         let (start, rest) = (at, line.trim_start());
         at += line.len();
@@ -266,8 +266,10 @@ fn imports(text: &str) -> Vec<Vec<(usize, &str, Option<&str>)>> {
             continue;
         };
         let from_here = text.get(start..).unwrap_or_default();
-        let last = if line.contains('(') { ')' } else { '\n' };
+        // What stands in a statement that is open is looked at by itself: brackets without end would cost without end.
+        let last = if line.contains('(') && start >= searched { ')' } else { '\n' };
         let end = from_here.char_indices().take(LONGEST_IMPORT).find(|(_, letter)| *letter == last).map(|(at, _)| at);
+        searched = searched.max(start + end.unwrap_or(LONGEST_IMPORT));
         let statement = from_here.get(..end.unwrap_or(line.len())).unwrap_or_default();
         let items = statement.split_once(" import ").map_or("", |(_, items)| items);
         let module = module.trim();

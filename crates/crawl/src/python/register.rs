@@ -4,7 +4,6 @@ mod collect;
 mod server;
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::rc::Rc;
 
 use serde_json::{Map, Value as Json};
@@ -18,10 +17,10 @@ use super::value::{Arguments, Function, Value};
 use crate::found::FoundTool;
 use server::{is_decorator, is_of_mcp, last};
 
-/// The longest name of a tool.
-const LONGEST_NAME: usize = 128;
+/// The longest part of a name that is told. An index keeps no name that is as long.
+const LONGEST_NAME: usize = 300;
 
-/// The most tools of one package; what has more makes them up.
+/// The most definitions of one package; what has more makes them up.
 const MOST_TOOLS: usize = 5_000;
 
 /// A tool, and the server it was registered at, if that is known.
@@ -35,9 +34,15 @@ pub struct Registered {
     pub ways: Ways,
 }
 
-/// All that was found, once each: the one that says most.
+/// All that was found, once each. One place may define a name in several ways, by who calls it; a way that says
+/// nothing that another does not say is none.
 #[derive(Debug, Default)]
-pub struct Found(BTreeMap<Key, (FoundTool, Ways)>);
+pub struct Found {
+    all: BTreeMap<Key, (Vec<FoundTool>, Ways)>,
+    count: usize,
+    /// Whether there was more than is kept.
+    pub is_cut: bool,
+}
 
 /// Its name, its server and its function.
 type Key = (String, Option<usize>, Option<usize>);
@@ -45,28 +50,29 @@ type Key = (String, Option<usize>, Option<usize>);
 impl Found {
     pub fn push(&mut self, found: Registered) {
         let Registered { tool, server, def, ways } = found;
-        let is_full = self.0.len() >= MOST_TOOLS;
-        match self.0.entry((tool.name.clone(), server, def)) {
-            Entry::Vacant(_) if is_full => {}
-            Entry::Vacant(place) => {
-                place.insert((tool, ways));
-            }
-            Entry::Occupied(mut known) => {
-                let (known, all) = known.get_mut();
-                all.extend(ways);
-                if known.says() < tool.says() {
-                    *known = tool;
-                }
-            }
+        if self.count >= MOST_TOOLS {
+            self.is_cut = true;
+            return;
+        }
+        let (known, all) = self.all.entry((tool.name.clone(), server, def)).or_default();
+        all.extend(ways);
+        if !known.iter().any(|known| known.covers(&tool)) {
+            let before = known.len();
+            known.retain(|known| !tool.covers(known));
+            known.push(tool);
+            self.count = self.count + known.len() - before;
         }
     }
 
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = Registered> {
-        self.0.iter().map(|((_, server, def), (tool, ways))| Registered {
-            tool: tool.clone(),
-            server: *server,
-            def: *def,
-            ways: ways.clone(),
+        self.all.iter().flat_map(|((_, server, def), (tools, ways))| {
+            let of =
+                |tool: &FoundTool| Registered { tool: tool.clone(), server: *server, def: *def, ways: ways.clone() };
+            tools.iter().map(of)
         })
     }
 }
@@ -203,7 +209,12 @@ impl Reader<'_> {
             return None;
         }
         let given = arguments.get("name", None).or(arguments.positional.first());
-        let given = given.filter(|given| !matches!(given, Value::None | Value::Function(_)));
+        let given = given.filter(|given| match given {
+            Value::None | Value::Function(_) => false,
+            // An empty name is none.
+            Value::Str(name) => !name.is_empty(),
+            _ => true,
+        });
         let own: Option<Rc<str>> = match function {
             Value::Function(function) => Some(function.def.name.clone()),
             Value::External(path) => Some(last(path).into()),
@@ -217,8 +228,7 @@ impl Reader<'_> {
             input_schema = self.signature(function, arguments.get("exclude_args", None));
         }
         let annotations = claims(arguments.get("annotations", None));
-        let optional = false;
-        is_name(&name).then(|| FoundTool { name: name.to_string(), description, input_schema, annotations, optional })
+        Some(FoundTool { name: told(&name)?, description, input_schema, annotations, optional: false })
     }
 
     /// A tool that is described in full: `Tool(name=…, inputSchema=…)`.
@@ -242,8 +252,7 @@ impl Reader<'_> {
         let schema = schema.iter().find_map(|name| arguments.get(name, None)).and_then(Value::to_json);
         let input_schema = schema.filter(Json::is_object).unwrap_or_else(empty_schema);
         let annotations = claims(arguments.get("annotations", None));
-        let optional = false;
-        is_name(name).then(|| FoundTool { name: name.to_string(), description, input_schema, annotations, optional })
+        Some(FoundTool { name: told(name)?, description, input_schema, annotations, optional: false })
     }
 
     /// A text with holes that nobody knows: without them.
@@ -293,8 +302,9 @@ impl Reader<'_> {
     }
 }
 
-fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= LONGEST_NAME && !name.contains(char::is_control) && name.trim() == name
+/// A name, or as much of it as is told. One that no tool can have is counted where facts are made of it.
+fn told(name: &str) -> Option<String> {
+    name.contains(char::is_alphanumeric).then(|| name.chars().take(LONGEST_NAME).collect())
 }
 
 fn has_key(expr: &Expr, wanted: &str) -> bool {

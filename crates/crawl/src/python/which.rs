@@ -1,6 +1,10 @@
 //! Which files of a package are looked at.
 
+use std::collections::HashSet;
+
+use super::files::{Files, last};
 use super::lower::speaks_of_tools;
+use super::reach::imports;
 use crate::found::SourceFile;
 
 /// Folders whose tools no client is ever offered: they show or test how a package is used, or are copied elsewhere
@@ -31,19 +35,58 @@ const ASIDE: [&str; 24] = [
     "venv",
     "fixtures",
 ];
+/// How many imports are looked up to find what a package takes from such folders.
+const MOST_IMPORTS: usize = 100_000;
 /// Files that only build or test.
 const ASIDE_FILES: [&str; 3] = ["setup.py", "conftest.py", "noxfile.py"];
 
-/// The files that count. A package that has nothing but examples is one of examples, and they are its tools; tests
-/// are nobody's.
+/// The files that count: those of the package, and what they import. A package that has nothing but examples is one of
+/// examples, and they are its tools; tests are nobody's.
 pub fn chosen<'f>(files: &[SourceFile<'f>]) -> Vec<SourceFile<'f>> {
     let python = || files.iter().copied().filter(|file| file.path.ends_with(".py") && !is_template(file.path));
     let main: Vec<_> = python().filter(|file| !is_aside(file)).collect();
     let says_something = |file: &SourceFile<'_>| !file.path.ends_with("__init__.py") || file.text.len() > 400;
     if main.iter().any(says_something) {
-        return main;
+        return with_imported(&main, &python().filter(is_aside).collect::<Vec<_>>());
     }
     python().filter(|file| !is_test(file) && !is_aside_file(file.path)).collect()
+}
+
+/// Files, and those aside that they import, and those that these import. Where that would take too long to find out,
+/// all.
+fn with_imported<'f>(main: &[SourceFile<'f>], aside: &[SourceFile<'f>]) -> Vec<SourceFile<'f>> {
+    let all: Vec<SourceFile<'f>> = main.iter().chain(aside).copied().collect();
+    let (files, named) = (Files::of(&all), aside.iter().filter_map(|file| last(file.path)).collect::<HashSet<_>>());
+    let mut chosen: Vec<usize> = (0..main.len()).collect();
+    let (mut known, mut from, mut asked) = (chosen.iter().copied().collect::<HashSet<_>>(), 0, 0);
+    while let Some(at) = chosen.get(from).copied().filter(|_| !aside.is_empty()) {
+        from += 1;
+        let text = all.get(at).map_or("", |file| file.text);
+        for (up, module, item) in imports(text).into_iter().flatten() {
+            let whole: Vec<&str> = module.split('.').chain(item).filter(|part| !part.is_empty()).collect();
+            let around = (1..=whole.len()).filter_map(|count| whole.get(..count));
+            for module in around.filter(|parts| parts.last().is_some_and(|last| named.contains(last))) {
+                asked += 1;
+                chosen.extend(imported(&files, at, up, module).into_iter().filter(|target| known.insert(*target)));
+            }
+        }
+        if asked > MOST_IMPORTS {
+            return all;
+        }
+    }
+    chosen.sort_unstable();
+    chosen.into_iter().filter_map(|at| all.get(at).copied()).collect()
+}
+
+/// The file of a module. By a whole name only what is told in that name is meant: `import books.shelf` is nothing in
+/// `examples/books/shelf.py`.
+fn imported(files: &Files<'_>, from: usize, up: usize, module: &[&str]) -> Option<usize> {
+    let at = files.module(from, up, &module.join("."))?;
+    let path = files.get(at)?.path;
+    let path = path.strip_suffix("/__init__.py").unwrap_or(path);
+    let outside = path.split('/').count().saturating_sub(module.len());
+    let is_meant = up > 0 || !path.split('/').take(outside).any(|folder| ASIDE.contains(&folder));
+    is_meant.then_some(at)
 }
 
 fn is_aside(file: &SourceFile<'_>) -> bool {

@@ -189,6 +189,106 @@ fn links_are_counted_and_not_followed() {
 }
 
 #[test]
+fn a_link_in_the_place_of_no_source_is_nothing() {
+    let link = Entry { path: b"LICENSE".to_vec(), kind: b'2', content: Vec::new() };
+    let read = tarred(&[link, entry("c.py", b"c")]);
+    assert_eq!((read.files.len(), read.skipped.len()), (1, 0), "{:?}", read.skipped);
+    let read = zipped(zip(&[(b"docs", 0o120_777, plain("../docs")), (b"c.py", 0o100_644, plain("c"))]));
+    assert_eq!((read.files.len(), read.skipped.len()), (1, 0), "{:?}", read.skipped);
+    // A long name before it is its own.
+    let named = || Entry { path: b"long".to_vec(), kind: b'L', content: b"a.py\0".to_vec() };
+    let target = || Entry { path: b"long".to_vec(), kind: b'K', content: b"b.py\0".to_vec() };
+    let link = || Entry { path: b"a".to_vec(), kind: b'2', content: Vec::new() };
+    let read = tarred(&[named(), target(), link(), entry("c.py", b"c")]);
+    assert_eq!(
+        (read.files.keys().map(String::as_str).collect::<Vec<_>>(), read.skipped[&Skip::Link]),
+        (vec!["c.py"], 1)
+    );
+}
+
+#[test]
+fn python_is_read_in_the_letters_that_it_says() {
+    let of = |text: &[u8]| tarred(&[entry("a.py", text)]).files.remove("a.py");
+    assert_eq!(
+        of(b"#!/bin/python\n# -*- coding: Latin-1 -*-\nx = '\xe4'\n").as_deref().map(|text| text.contains('ä')),
+        Some(true)
+    );
+    assert_eq!(of(b"x = '\xe4'\n"), None);
+    for fine in [
+        "# coding: utf-8",
+        "# vim: set fileencoding=UTF_8 :",
+        "# coding=us-ascii",
+        "\n\n# coding: utf-7",
+        "# coding:",
+        "x = 'coding: utf-7'",
+    ] {
+        assert!(of(fine.as_bytes()).is_some(), "{fine}");
+    }
+    for other in [
+        "# coding: utf-7",
+        "x\n\t# encoding=gbk",
+        "# coding: ! coding: utf-7",
+        "# a\r# b\r# coding: rot13",
+        "# coding: iso-8859-15",
+    ] {
+        assert!(of(other.as_bytes()).is_none(), "{other}");
+    }
+}
+
+#[test]
+fn javascript_is_read_whatever_its_bytes_are() {
+    let files = [entry("a.js", b"f('\xe4', '\0', \"b\")")];
+    let read = unpack(Cursor::new(gzipped(&tar(&files))), Form::TarGz, &Bounds::default(), |_| Want::Yes);
+    assert_eq!(read.files["a.js"], "f('\u{fffd}', '\u{fffd}', \"b\")");
+    assert!(read.skipped.is_empty(), "{:?}", read.skipped);
+}
+
+#[test]
+fn a_zip_whose_directory_others_may_read_otherwise_is_broken() {
+    let good = zip(&[(b"a.py", 0o644, plain("a")), (b"b.py", 0o644, plain("b"))]);
+    let second = good.windows(4).rposition(|word| word == b"PK\x01\x02").expect("an entry");
+    let mut bent = good.clone();
+    bent[second] = b'Q';
+    assert_eq!(zipped(bent).skipped.get(&Skip::Broken), Some(&1));
+    // In front of all, or between the directory and its end.
+    let end = good.len() - 22;
+    for place in [0, end] {
+        let moved = [&good[..place], b"more", &good[place..]].concat();
+        assert_eq!(zipped(moved).skipped.get(&Skip::Broken), Some(&1), "{place}");
+    }
+}
+
+#[test]
+fn a_tarball_that_others_may_read_otherwise_is_broken() {
+    let pax = |kind: u8, content: &[u8]| Entry { path: b"pax".to_vec(), kind, content: content.to_vec() };
+    for (kind, content) in [
+        (b'x', b"10 size=1\n".as_slice()),
+        (b'x', b"22 GNU.sparse.major=1\n"),
+        (b'x', b"99 path=b.py\n"),
+        (b'x', b"nonsense"),
+        (b'g', b"13 path=b.py\n"),
+        (b'S', b""),
+        (b'Q', b""),
+    ] {
+        let read = tarred(&[pax(kind, content), entry("a.py", b"a")]);
+        assert_eq!(read.skipped.get(&Skip::Broken), Some(&1), "{}", String::from_utf8_lossy(content));
+    }
+    let folder = Entry { path: b"a/".to_vec(), kind: b'5', content: Vec::new() };
+    let read = tarred(&[
+        pax(b'g', b"13 comment=1\n"),
+        folder,
+        pax(b'x', b"13 path=b.py\n13 path=c.py\n"),
+        entry("a.py", b"a"),
+    ]);
+    assert_eq!(
+        (read.files.keys().map(String::as_str).collect::<Vec<_>>(), read.skipped.len()),
+        (vec!["c.py"], 0),
+        "{:?}",
+        read.skipped
+    );
+}
+
+#[test]
 fn what_is_not_text_is_counted() {
     let read = tarred(&[entry("a.py", b"\xff\xfea"), entry("b.py", b"a\0b"), entry("c.py", "ä".as_bytes())]);
     assert_eq!((read.files.len(), read.skipped[&Skip::NotText]), (1, 2));
@@ -205,10 +305,11 @@ fn nested_archives_are_not_opened() {
 fn broken_archives_end() {
     let good = zip(&[(b"a.py", 0o644, plain("text of a file")), (b"b.py", 0o644, plain("text of another"))]);
     for at in 0..good.len() {
-        let _ = zipped(good[..at].to_vec());
+        assert!(!zipped(good[..at].to_vec()).skipped.is_empty(), "cut at {at}");
         let mut bent = good.clone();
         bent[at] ^= 0xff;
-        let _ = zipped(bent);
+        let bent = zipped(bent);
+        assert!(!bent.skipped.is_empty() || bent.files.len() == 2, "bent at {at}");
     }
     let tar = gzipped(&tar(&[entry("a.py", b"text of a file"), entry("b.py", b"text of another")]));
     for at in 0..tar.len() {

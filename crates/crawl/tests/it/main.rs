@@ -3,6 +3,7 @@
 
 mod archives;
 mod defaults;
+mod part;
 mod phantoms;
 mod python;
 mod support;

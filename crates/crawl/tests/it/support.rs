@@ -1,14 +1,21 @@
 //! Packages made of a few lines.
 
-use gatelodge_crawl::{FoundTool, SourceFile, python_tools};
+use gatelodge_crawl::{Found, FoundTool, SourceFile, python_tools};
 
 /// The tools of a package of one file.
 pub fn tools(text: &str) -> Vec<FoundTool> {
     tools_of(&[("books/server.py", text)])
 }
 
-/// The tools of a package.
+/// The tools of a package that is read whole.
 pub fn tools_of(files: &[(&str, &str)]) -> Vec<FoundTool> {
+    let found = found_in(files);
+    assert_eq!(found.passed_over, 0);
+    found.tools
+}
+
+/// What is found in a package.
+pub fn found_in(files: &[(&str, &str)]) -> Found {
     let files: Vec<SourceFile<'_>> = files.iter().map(|(path, text)| SourceFile { path, text }).collect();
     python_tools(&files)
 }

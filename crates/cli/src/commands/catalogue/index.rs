@@ -24,6 +24,18 @@ const LONGEST_LINE: u64 = 32 << 20;
 struct Done {
     package: String,
     outcome: String,
+    /// What was left unread of it, by kind.
+    #[serde(default)]
+    skipped: BTreeMap<String, u64>,
+    #[serde(default)]
+    odd_names: u64,
+}
+
+impl Done {
+    /// Earlier crawls told what they found in a part as all that there is.
+    fn is_part(&self) -> bool {
+        !self.skipped.is_empty() || self.odd_names > 0
+    }
 }
 
 pub fn run(args: &IndexArgs) -> Result<Exit> {
@@ -44,9 +56,13 @@ pub fn run(args: &IndexArgs) -> Result<Exit> {
     let mut outcomes: BTreeMap<String, u64> = BTreeMap::new();
     for path in &args.outcomes {
         // One that was tried again has several lines; the last one counts.
-        let mut last: BTreeMap<String, String> = BTreeMap::new();
-        lines(path, |done: Done| drop(last.insert(done.package, done.outcome)))?;
-        last.into_values().for_each(|outcome| *outcomes.entry(outcome).or_default() += 1);
+        let mut last: BTreeMap<String, Done> = BTreeMap::new();
+        lines(path, |done: Done| drop(last.insert(done.package.clone(), done)))?;
+        packages.retain(|own| last.get(&own.package).is_none_or(|done| !done.is_part()));
+        for done in last.into_values() {
+            let outcome = if done.outcome == "tools" && done.is_part() { "too-large".to_owned() } else { done.outcome };
+            *outcomes.entry(outcome).or_default() += 1;
+        }
     }
     let about = About { date, outcomes, ..About::default() };
     let bytes = write_index(packages, &about).map_err(|error| Failed(Exit::Findings, error.to_string()))?;

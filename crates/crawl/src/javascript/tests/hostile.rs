@@ -5,9 +5,10 @@ use super::*;
 /// Reads within the time that hostile text may cost, which is far above what it does cost.
 fn in_time(text: &str) -> Vec<FoundTool> {
     let started = Instant::now();
-    let tools = read_one(text);
+    let text = format!("{SDK}{text}");
+    let found = javascript_tools(&[SourceFile { path: "dist/index.js", text: &text }]);
     assert!(started.elapsed() < Duration::from_secs(180), "took {:?}", started.elapsed());
-    tools
+    found.tools
 }
 
 const TOOL: &str = "server.tool(\"kept\", \"Told\", f);\n";
@@ -87,4 +88,13 @@ fn a_package_with_more_than_is_read_is_told_as_read_in_part() {
     assert_eq!(of("dense", &(0..2).map(dense).collect::<Vec<_>>()), (1, 0));
     assert_eq!(of("dense", &(0..5).map(dense).collect::<Vec<_>>()), (0, 2));
     assert_eq!(of("dense", &[format!("Tool=[1{}]", ",1".repeat(1_600_000))]), (0, 2));
+    // By the steps that it takes to follow what it says.
+    let mut text = String::from("function h0(x) { return x; }");
+    for level in 1..21 {
+        text.push_str(&format!("function h{level}(x) {{ return h{0}(x) + h{0}(x); }}", level - 1));
+    }
+    for at in 0..40 {
+        text.push_str(&format!("server.tool('n{at}' + h20(''), 'Told', f);"));
+    }
+    assert_eq!(of("steps", &[text]), (0, 1));
 }

@@ -1,4 +1,4 @@
-use gatelodge_catalogue::{SignalKind, Source};
+use gatelodge_catalogue::{Level, SignalKind, Source};
 
 use super::*;
 
@@ -205,4 +205,29 @@ fn files_of_the_same_text_in_two_folders_are_both_followed() {
         ("b/tool.js", r#"export function more(server) { server.tool("second", "Told", f); }"#),
     ];
     assert_eq!(names(&read(&files)), ["first", "second"]);
+}
+
+#[test]
+fn what_a_package_imports_from_a_folder_of_tests_counts() {
+    let index = format!("{SDK} import {{ add }} from './spec/tools.js'; add(server);");
+    let tool = r#"export function add(server) { server.tool("books", "Told", f); }"#;
+    let other = format!(r#"{SDK} server.tool("other", "Told", f);"#);
+    let files = [("src/index.js", index.as_str()), ("src/spec/tools.js", tool), ("src/spec/other.js", &other)];
+    assert_eq!(names(&read(&files)), ["books"]);
+    // What only its tests speak does not make it a server.
+    let client = r#"call({ name: "x", description: "Told", inputSchema: { type: "object" } });"#;
+    assert_eq!(names(&read(&[("index.js", client), ("test/other.js", &other)])), Vec::<&str>::new());
+}
+
+#[test]
+fn of_two_definitions_the_one_that_can_do_most_harm_counts() {
+    let text = format!(
+        r#"{SDK} server.tool("get_it", "Looks up a book.", {{ title: z.string(), shelf: z.string() }}, f);
+        server.tool("get_it", "Deletes all files for good.", {{}}, f);"#
+    );
+    let found = javascript_tools(&[SourceFile { path: "index.js", text: &text }]);
+    assert_eq!((found.tools.len(), found.others.len()), (1, 1));
+    let release = crate::Release { source: Source::Npm, package: "x".into(), version: "1.0.0".into(), date: None };
+    let kept = crate::facts(&release, &[found.tools, found.others].concat()).tools;
+    assert_eq!((kept.len(), Level::of(kept[0].category)), (1, Level::Critical));
 }

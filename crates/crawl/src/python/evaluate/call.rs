@@ -217,7 +217,14 @@ impl Reader<'_> {
     pub fn each(&mut self, clauses: &[(Rc<Expr>, Rc<Expr>)], scope: ScopeId, work: &mut dyn FnMut(&mut Self, ScopeId)) {
         let Some(((target, iterated), rest)) = clauses.split_first() else { return work(self, scope) };
         let file = self.scopes.get(scope).map_or(0, |scope| scope.file);
-        let elements = match self.evaluate(iterated, scope) {
+        let before = self.found.count() + self.collected.count();
+        let all = self.evaluate(iterated, scope);
+        let is_long = match &all {
+            Value::List(list) => list.len() > MOST_ELEMENTS,
+            Value::Dict(pairs) => pairs.len() > MOST_ELEMENTS,
+            _ => false,
+        };
+        let elements = match all {
             Value::List(list) => list.iter().take(MOST_ELEMENTS).cloned().collect(),
             Value::Dict(pairs) => pairs.iter().take(MOST_ELEMENTS).map(|(key, _)| key.clone()).collect(),
             Value::Class(class) if self.is_enum(&class) => self.members(&class),
@@ -232,6 +239,8 @@ impl Reader<'_> {
             let inner = self.open(inner);
             self.each(rest, inner, work);
         }
+        // The rest would have been tools as well.
+        self.is_cut |= is_long && self.found.count() + self.collected.count() > before;
     }
 
     /// The values of an enumeration.

@@ -59,7 +59,8 @@ pub enum Outcome {
     NoMcp,
     /// They use MCP, and no tool was found.
     NoTools,
-    /// The archive, or what is in it, is larger than may be: what was read of it is not the whole.
+    /// The archive, or what is in it, is more than is read, or has sources that cannot be read or tools that cannot be
+    /// kept: what was read of it is not the whole.
     TooLarge,
     /// The archive is not what the index says it is.
     WrongHash,
@@ -137,9 +138,9 @@ pub async fn read(index: &Arc<Index>, wanted: &Wanted) -> Read {
         skipped = left_out;
         let found = found?;
         odd_names = found.odd_names;
-        // A tool that is kept is what makes it one with tools.
-        if found.facts.tools.is_empty() {
-            return Err((Outcome::NoTools, Some("no tool of it can be kept".to_owned())));
+        // The tools of a part would be told as all that it has.
+        if odd_names > 0 {
+            return Err((Outcome::TooLarge, Some(format!("{odd_names} of its tools cannot be kept"))));
         }
         Ok((found.facts, found.definitions))
     };
@@ -274,12 +275,9 @@ struct Found {
 
 /// Why what was unpacked is not the whole of a package. The tools of a part would be told as all that it has.
 fn partly(unpacked: &Unpacked) -> Option<Outcome> {
-    let is_cut = |skip: &Skip| matches!(skip, Skip::LargeFile | Skip::LargeWhole);
-    if unpacked.skipped.keys().any(|skip| skip.is_hostile()) {
-        Some(Outcome::Hostile)
-    } else {
-        unpacked.skipped.keys().any(is_cut).then_some(Outcome::TooLarge)
-    }
+    let is_hostile = unpacked.skipped.keys().any(|skip| skip.is_hostile());
+    let outcome = if is_hostile { Outcome::Hostile } else { Outcome::TooLarge };
+    (!unpacked.skipped.is_empty()).then_some(outcome)
 }
 
 fn found(release: &Release, unpacked: &mut Unpacked) -> Result<Found, Ended> {
@@ -287,8 +285,8 @@ fn found(release: &Release, unpacked: &mut Unpacked) -> Result<Found, Ended> {
         return Err((outcome, None));
     }
     let files = unpacked.sources();
-    let gatelodge_crawl::Found { tools, passed_over } = match release.source {
-        Source::Pypi => gatelodge_crawl::Found { tools: python_tools(&files), passed_over: 0 },
+    let gatelodge_crawl::Found { mut tools, others, passed_over } = match release.source {
+        Source::Pypi => python_tools(&files),
         Source::Npm => javascript_tools(&files),
     };
     if passed_over > 0 {
@@ -307,8 +305,11 @@ fn found(release: &Release, unpacked: &mut Unpacked) -> Result<Found, Ended> {
         };
         return Err((outcome, None));
     }
+    let count = tools.len();
+    tools.extend(others);
     let facts = facts(release, &tools);
-    let odd_names = tools.len() - facts.tools.len();
+    tools.truncate(count);
+    let odd_names = count - facts.tools.len();
     let kept: HashSet<&str> = facts.tools.iter().map(|tool| tool.name.as_str()).collect();
     let definitions = tools.into_iter().filter(|tool| kept.contains(tool.name.as_str()));
     let definitions = definitions.map(|tool| journal::Definition::of(release, tool)).collect();
