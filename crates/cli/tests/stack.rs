@@ -1028,3 +1028,23 @@ fn a_site_is_written_where_nothing_is() {
     assert!(!house.path("part/servers/npm").exists() && house.path("part/servers/pypi/mail/index.html").exists());
     assert_eq!(house.run(&["catalogue", "export", "--out", "none", "--server", "nobody", "--index", "i.glx"]).code, 1);
 }
+
+#[test]
+fn a_package_that_was_read_in_part_is_not_in_the_index() {
+    let house = house();
+    house.write("facts.jsonl", &facts());
+    let done = [
+        json!({"package": "@example/github", "outcome": "tools", "skipped": {"not-text": 1}}),
+        json!({"package": "notes", "outcome": "tools", "odd_names": 1}),
+        json!({"package": "mail", "outcome": "tools", "tools": 1}),
+    ];
+    house.write("done.jsonl", &done.map(|line| format!("{line}\n")).concat());
+    let run = house.run(&["catalogue", "index", "facts.jsonl", "--outcomes", "done.jsonl", "--out", "i.glx"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    for (package, is_there) in
+        [("npm:@example/github", false), ("pypi:notes", false), ("pypi:mail", true), ("npm:@example/files", true)]
+    {
+        let run = house.run(&["catalogue", "show", package, "--index", "i.glx"]);
+        assert_eq!(run.code == 0, is_there, "{package}: {}{}", run.stdout, run.stderr);
+    }
+}
