@@ -3,7 +3,7 @@
 use gatelodge_policy::Category;
 
 use super::doc::{Block, Doc, Inline, code, link, marked, paragraph, text};
-use super::{Site, grouped, place, server};
+use super::{Site, grouped, place, server, tool};
 use crate::attack::patterns;
 use crate::classify::Level;
 use crate::recommend::{effect, recommended};
@@ -66,7 +66,7 @@ fn page(site: &Site<'_>, level: Level, count: usize) -> Doc {
         let name = crate::classify::word(*category);
         let policy = serde_json::to_string_pretty(&recommended("the_tool", *category)).unwrap_or_default();
         blocks.push(Block::Heading("", vec![text(format!("{name}: the rule that fits"))]));
-        let article = if name.starts_with(['E', 'U']) { "an" } else { "a" };
+        let article = tool::article(name);
         blocks.push(Block::Code(format!("policy.json for {article} {name} tool"), policy));
         blocks.push(Block::Paragraph(marked(effect(*category))));
     }

@@ -88,10 +88,15 @@ pub(super) fn page(
     })
 }
 
+/// The article before the name of a category.
+pub(super) fn article(category: &str) -> &'static str {
+    if category.starts_with(['E', 'U']) { "an" } else { "a" }
+}
+
 /// What kind of tool it is, and how sure that is where it is not.
 fn a_tool(known: &Classification) -> String {
     let category = known.category_name();
-    let article = if category.starts_with(['E', 'U']) { "an" } else { "a" };
+    let article = article(category);
     match known.is_unsure() {
         true => format!("likely {article} {category} tool (confidence {:.2})", known.confidence),
         false => format!("{article} {category} tool"),

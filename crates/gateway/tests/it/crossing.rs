@@ -551,9 +551,9 @@ async fn a_server_that_asks_whether_anybody_is_there_is_answered_for_who_has_no_
     assert_eq!(answer.expect("an answer")["result"], json!({}));
 }
 
-#[tokio::test]
-async fn what_a_server_without_sessions_asks_is_judged_when_it_asks_and_when_it_is_answered() {
-    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
+/// A server without sessions that asks once before it answers.
+async fn asks_once() -> FakeUpstream {
+    FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
         "tools/call" if hit.message()["params"]["inputResponses"].is_null() => {
             let wanted = json!({"q": {"method": "elicitation/create", "params": {"message": "code?"}}});
             answered(hit, &json!({"resultType": "input_required", "inputRequests": wanted, "requestState": "s"}))
@@ -561,7 +561,12 @@ async fn what_a_server_without_sessions_asks_is_judged_when_it_asks_and_when_it_
         "tools/call" => answered(hit, &json!({"resultType": "complete", "content": []})),
         _ => modern_answer(hit, &json!([tool("ask")]), &json!({"tools": {}})),
     })
-    .await;
+    .await
+}
+
+#[tokio::test]
+async fn what_a_server_without_sessions_asks_is_judged_when_it_asks_and_when_it_is_answered() {
+    let upstream = asks_once().await;
     let silent = r#"{"version":"1","default":"deny","tools":{"*":{}}}"#;
     let gw = TestGateway::with_policy(ASKS, &upstream).await;
     let asked = Caller::of(&gw).call("ask", json!({})).await.message()["result"].clone();
@@ -597,15 +602,7 @@ async fn a_server_that_wants_something_and_does_not_say_what_is_not_called_again
 
 #[tokio::test]
 async fn a_client_that_sends_its_call_anew_with_an_answer_pays_for_it_anew() {
-    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
-        "tools/call" if hit.message()["params"]["inputResponses"].is_null() => {
-            let wanted = json!({"q": {"method": "elicitation/create", "params": {"message": "code?"}}});
-            answered(hit, &json!({"resultType": "input_required", "inputRequests": wanted, "requestState": "s"}))
-        }
-        "tools/call" => answered(hit, &json!({"resultType": "complete", "content": []})),
-        _ => modern_answer(hit, &json!([tool("ask")]), &json!({"tools": {}})),
-    })
-    .await;
+    let upstream = asks_once().await;
     let thrice = r#"{"version":"1","default":"deny","tools":{"ask":{"rate_limit":"3/day"}},"client_requests":{"elicitation":"allow"}}"#;
     let gw = TestGateway::with_policy(thrice, &upstream).await;
     let asked = Caller::of(&gw).call("ask", json!({})).await.message()["result"].clone();
