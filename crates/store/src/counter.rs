@@ -63,11 +63,10 @@ impl CounterKey {
         ];
         let mut key = String::with_capacity(96);
         for part in parts {
-            for character in part.chars() {
-                if matches!(character, '|' | '\\') {
-                    key.push('\\');
-                }
-                key.push(character);
+            if part.contains(['|', '\\']) {
+                key.push_str(&part.replace('\\', "\\\\").replace('|', "\\|"));
+            } else {
+                key.push_str(part);
             }
             key.push('|');
         }

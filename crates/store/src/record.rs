@@ -1,5 +1,7 @@
 //! What the call log says of a call.
 
+mod body;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -246,9 +248,7 @@ impl Record {
 impl Record {
     /// The record as logs keep it.
     pub(crate) fn to_body(&self) -> Result<String, StoreError> {
-        let mut body = Vec::with_capacity(512);
-        serde_json::to_writer(&mut body, self).map_err(|error| StoreError::Corrupt(error.to_string()))?;
-        String::from_utf8(body).map_err(|error| StoreError::Corrupt(error.to_string()))
+        body::written(self)
     }
 
     /// Reads a record that a log kept.

@@ -4,6 +4,8 @@ use std::fs::{self, DirBuilder, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -85,10 +87,18 @@ impl DbFile {
 
     /// Opens a connection. A missing file is not made anew.
     pub fn connect(&self) -> rusqlite::Result<Connection> {
+        self.connect_while(Arc::new(AtomicBool::new(true)))
+    }
+
+    /// The same, with statements that wait for another process only while they may.
+    pub fn connect_while(&self, may_wait: Arc<AtomicBool>) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(&self.path, flags)?;
         let mut since = Instant::now();
         connection.busy_handler(Some(move |tries| {
+            if !may_wait.load(Ordering::Relaxed) {
+                return false;
+            }
             if tries == 0 {
                 since = Instant::now();
             }

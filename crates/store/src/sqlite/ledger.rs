@@ -1,7 +1,8 @@
-//! `ledger.db`: counters and the call log. One thread writes, in groups; reading goes past it.
+//! `ledger.db`: counters and the call log. One at a time writes, in groups; reading goes past it.
 
 mod counters;
 mod fault;
+mod group;
 mod job;
 mod open_ledger;
 mod pending;
@@ -15,7 +16,7 @@ mod waiting;
 mod writer;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -44,6 +45,8 @@ use crate::record::Record;
 const NAME: &str = "ledger.db";
 const STEPS: [&str; 1] = [include_str!("ledger/1.sql")];
 const LOG: Log = Log { table: "log", anchor: read::anchor };
+/// How often a call lets others go first.
+const MOST_TURNS: usize = 4;
 /// How long a call waits for the ledger, whatever happens.
 const WAIT: Duration = Duration::from_secs(2);
 
@@ -53,9 +56,11 @@ const WAIT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct SqliteLedger {
     file: DbFile,
-    /// To the writer, which ends when this is closed.
+    durability: Durability,
+    /// To the writer. Its thread ends when this is closed.
     queue: Arc<Queue>,
-    writer: Option<JoinHandle<()>>,
+    writer: Arc<Mutex<Writer>>,
+    thread: Option<JoinHandle<()>>,
     shared: Arc<Shared>,
 }
 
@@ -92,9 +97,13 @@ impl SqliteLedger {
         let open = OpenLedger::open(&file, durability).map_err(|fault| fault.at_opening(file.path()))?;
         let no_thread = |source| OpenStoreError::Thread { path: file.path().into(), source };
         let writer = Writer::new(file.clone(), durability, clock, Arc::clone(&queue), Arc::clone(&shared), open);
-        let writer = writer.map_err(no_thread)?;
-        let thread = thread::Builder::new().name("ledger-writer".into()).spawn(|| writer.run()).map_err(no_thread)?;
-        Ok(Self { file, queue, writer: Some(thread), shared })
+        let writer = Arc::new(Mutex::new(writer.map_err(no_thread)?));
+        let run = {
+            let (writer, queue) = (Arc::clone(&writer), Arc::clone(&queue));
+            move || writer::run(&writer, &queue)
+        };
+        let thread = thread::Builder::new().name("ledger-writer".into()).spawn(run).map_err(no_thread)?;
+        Ok(Self { file, durability, queue, writer, thread: Some(thread), shared })
     }
 
     /// How often something was lost or left undone since the start: a row that could not be kept, a head or a
@@ -103,13 +112,25 @@ impl SqliteLedger {
         self.shared.faults()
     }
 
+    /// Lets others go first that are about to ask, as long as more of them come: what they bring is in the same group.
+    async fn gather(&self) {
+        let mut queued = 0;
+        for _ in 0..MOST_TURNS {
+            let now = self.queue.len();
+            if now <= queued {
+                return;
+            }
+            queued = now;
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Queues a job, waiting for room.
     async fn send(&self, job: Job) -> Result<(), StoreError> {
-        match timeout(WAIT, self.queue.push_in_time(job)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(ended()),
-            Err(_) => Err(StoreError::Unavailable("the ledger's queue stays full".into())),
-        }
+        self.queue.push_in_time(job, WAIT).await.map_err(|why| match why {
+            NotTaken::Full => StoreError::Unavailable("the ledger's queue stays full".into()),
+            NotTaken::Closed => ended(),
+        })
     }
 
     /// Queues what is to be kept without anybody waiting for it.
@@ -147,11 +168,20 @@ impl Ledger for SqliteLedger {
     async fn reserve(&self, claims: Vec<Claim>, intent: Record) -> Result<ReserveOutcome, StoreError> {
         let (answer, receiver) = oneshot::channel();
         let job = Job::Reserve(Reserve { claims, intent: Entry::of(&intent)?, answer });
-        self.queue.push(job).map_err(|why| match why {
+        let pushed = match self.durability {
+            Durability::Process => self.queue.push_quietly(job),
+            Durability::Power => self.queue.push(job),
+        };
+        pushed.map_err(|why| match why {
             NotTaken::Full => StoreError::Unavailable("the ledger's queue is full".into()),
             NotTaken::Closed => ended(),
         })?;
-        Waiting { answer: receiver, queue: &self.queue, shared: &self.shared }.outcome().await
+        let waiting = Waiting { answer: receiver, queue: &self.queue, shared: &self.shared };
+        if self.durability == Durability::Process {
+            self.gather().await;
+            writer::help(&self.writer, &self.queue);
+        }
+        waiting.outcome().await
     }
 
     async fn release(&self, reservation: Reservation, outcome: Record) -> Result<(), StoreError> {
@@ -198,7 +228,7 @@ impl Ledger for SqliteLedger {
 impl Drop for SqliteLedger {
     fn drop(&mut self) {
         self.queue.close();
-        if self.writer.take().is_some_and(|writer| writer.join().is_err()) {
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             self.shared.count_faults(1);
         }
     }

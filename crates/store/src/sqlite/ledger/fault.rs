@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rusqlite::ErrorCode;
+
 use crate::StoreError;
 use crate::sqlite::OpenStoreError;
 use crate::sqlite::head_file::HeadFault;
@@ -25,6 +27,12 @@ impl From<HeadFault> for LedgerFault {
 }
 
 impl LedgerFault {
+    /// Whether somebody else has the database, and nothing else is wrong.
+    pub fn is_busy(&self) -> bool {
+        let Self::Sql(error) = self else { return false };
+        matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+    }
+
     /// What it means at the start.
     pub fn at_opening(self, path: &Path) -> OpenStoreError {
         match self {

@@ -108,8 +108,9 @@ pub(super) struct Shared {
     /// with its next group; [`Job::Wake`] sees to it that there is one.
     stranded: Mutex<Vec<Granted>>,
     faults: AtomicU64,
-    /// How often the log was written through to the disk.
+    /// How often the log was written through to the disk, and how often the thread had a turn.
     syncs: AtomicU64,
+    turns: AtomicU64,
 }
 
 impl Shared {
@@ -123,6 +124,15 @@ impl Shared {
 
     pub fn count_sync(&self) {
         self.syncs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn count_turn(&self) {
+        self.turns.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[cfg(test)]
+    pub fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
     }
 
     #[cfg(test)]

@@ -3,18 +3,16 @@
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use jiff::Timestamp;
-use rusqlite::{Connection, ErrorCode, params};
+use rusqlite::Connection;
 
 use super::counters::Counters;
-use super::job::{Entry, Job, Keep, Reserve};
-use super::{LOG, LedgerFault, STEPS, prune};
-use crate::StoreError;
+use super::group::{Decided, Group};
+use super::job::Job;
+use super::{LOG, LedgerFault, STEPS};
 use crate::chain::Head;
 use crate::clock::Clock;
-use crate::counter::Taken;
-use crate::ledger::Exhausted;
 use crate::sqlite::Durability;
 use crate::sqlite::file::DbFile;
 use crate::sqlite::head_file::{self, HeadFile};
@@ -25,20 +23,19 @@ const LOG_BYTES: i64 = 64 * 1024 * 1024;
 /// while nobody waits; this is for when it does not get to it. In pages of 4 KiB.
 const CHECKPOINT_PAGES: u32 = 8_192;
 
-/// What a group's transaction says to one job.
-pub(super) enum Decided {
-    Taken(Vec<Taken>),
-    Exhausted(Exhausted),
-    Pruned(u64),
-    Swept { more: bool },
-    Done,
-    Failed(StoreError),
+/// Whether a group waits while another process writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    Waits,
+    None,
 }
 
 /// A connection, and what is known of the database through it.
 pub(super) struct OpenLedger {
     file: DbFile,
     connection: Connection,
+    /// Whether a statement waits for another process; looked at by the connection.
+    may_wait: Arc<AtomicBool>,
     /// The write-ahead log that SQLite has open.
     log_file: Arc<File>,
     head_file: HeadFile,
@@ -52,7 +49,8 @@ pub(super) struct OpenLedger {
 
 impl OpenLedger {
     pub fn open(file: &DbFile, durability: Durability) -> Result<Self, LedgerFault> {
-        let connection = file.connect()?;
+        let may_wait = Arc::new(AtomicBool::new(true));
+        let connection = file.connect_while(Arc::clone(&may_wait))?;
         let synchronous = match durability {
             Durability::Process => "normal",
             Durability::Power => "full",
@@ -68,6 +66,7 @@ impl OpenLedger {
         Ok(Self {
             file: file.clone(),
             connection,
+            may_wait,
             log_file: Arc::new(log_file),
             head_file,
             counters: Counters::new(),
@@ -78,7 +77,13 @@ impl OpenLedger {
     }
 
     /// Decides and writes a group, and commits it. After an error nothing of it is left, here or on the disk.
-    pub fn transact(&mut self, group: &[Job], clock: &dyn Clock) -> Result<Vec<Decided>, LedgerFault> {
+    pub fn transact(
+        &mut self,
+        group: &[Job],
+        clock: &dyn Clock,
+        patience: Patience,
+    ) -> Result<Vec<Decided>, LedgerFault> {
+        self.may_wait.store(patience == Patience::Waits, Ordering::Relaxed);
         let decided = self.attempt(group, clock);
         if decided.is_err() {
             self.seen = None;
@@ -96,10 +101,7 @@ impl OpenLedger {
         self.look_for_others()?;
         // Read behind the lock: a later group never has an earlier time because it waited.
         let now = clock.now();
-        let mut decided = Vec::with_capacity(group.len());
-        for job in group {
-            decided.push(self.decide(job, now)?);
-        }
+        let decided = Group::begin(&self.connection, &mut self.counters, &mut self.end)?.decided(group, now)?;
         self.counters.store(&self.connection, now)?;
         self.connection.prepare_cached("COMMIT")?.execute([])?;
         Ok(decided)
@@ -116,56 +118,6 @@ impl OpenLedger {
             self.end = head_file::end(&self.connection, LOG)?;
             self.seen = Some(version);
         }
-        Ok(())
-    }
-
-    fn decide(&mut self, job: &Job, now: Timestamp) -> rusqlite::Result<Decided> {
-        match job {
-            Job::Reserve(reserve) => self.reserve(reserve, now),
-            Job::Keep(Keep { entry, taken }) => {
-                self.counters.give_back(&self.connection, taken)?;
-                self.append(entry)?;
-                Ok(Decided::Done)
-            }
-            Job::Prune { through, .. } => {
-                let entry = match prune::move_anchor(&self.connection, *through, now)? {
-                    Ok(Some(moved)) => moved,
-                    Ok(None) => return Ok(Decided::Pruned(0)),
-                    Err(error) => return Ok(Decided::Failed(error)),
-                };
-                self.append(&entry.row)?;
-                Ok(Decided::Pruned(entry.removed))
-            }
-            Job::Sweep(_) => Ok(Decided::Swept { more: prune::sweep(&self.connection)? }),
-            Job::Flush(_) | Job::Wake => Ok(Decided::Done),
-            #[cfg(test)]
-            Job::Tamper(tamper, _) => {
-                tamper(&self.connection);
-                Ok(Decided::Done)
-            }
-        }
-    }
-
-    fn reserve(&mut self, reserve: &Reserve, now: Timestamp) -> rusqlite::Result<Decided> {
-        for claim in &reserve.claims {
-            if !self.counters.load(&self.connection, &claim.key)? {
-                return Ok(Decided::Failed(StoreError::Corrupt(format!("counter `{}`", claim.key))));
-            }
-        }
-        match self.counters.take(&reserve.claims, now) {
-            Ok(taken) => {
-                self.append(&reserve.intent)?;
-                Ok(Decided::Taken(taken))
-            }
-            Err(exhausted) => Ok(Decided::Exhausted(exhausted)),
-        }
-    }
-
-    fn append(&mut self, entry: &Entry) -> rusqlite::Result<()> {
-        let end = self.end.followed_by(entry.at, &entry.body);
-        let mut insert = self.connection.prepare_cached("INSERT INTO log (seq, at, body, hash) VALUES (?, ?, ?, ?)")?;
-        insert.execute(params![end.seq, entry.at, entry.body, end.hash.0])?;
-        self.end = end;
         Ok(())
     }
 
@@ -194,9 +146,7 @@ impl OpenLedger {
 
     /// Whether the connection is worth a further try.
     pub fn is_usable_after(&self, fault: &LedgerFault) -> bool {
-        let LedgerFault::Sql(error) = fault else { return false };
-        let code = error.sqlite_error_code();
-        matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)) && self.connection.is_autocommit()
+        fault.is_busy() && self.connection.is_autocommit()
     }
 }
 

@@ -1,11 +1,13 @@
-//! What waits for the writer. Whoever waits for an answer rings; what nobody waits for goes along with the next group,
-//! or by itself after a moment. So under load there is one commit for many calls, and none for outcomes alone.
+//! What waits to be written. Whoever waits for an answer rings, or takes the writer's place; what nobody waits for goes
+//! along with the next group, or by itself after a moment. So under load there is one commit for many calls, and none
+//! for outcomes alone.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::job::Job;
 
@@ -45,6 +47,13 @@ enum Sleep {
     Deep,
 }
 
+/// Whether the thread is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bell {
+    Rung,
+    Still,
+}
+
 /// Why a job was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NotTaken {
@@ -53,19 +62,33 @@ pub(super) enum NotTaken {
 }
 
 impl Queue {
-    /// Puts a job in.
+    /// Puts a job in, and calls the thread where somebody waits for it.
     ///
     /// # Errors
     /// There is no room, or there will be no writer.
     pub fn push(&self, job: Job) -> Result<(), NotTaken> {
-        self.put(job).map_err(|(_, why)| why)
+        self.put(job, Bell::Rung).map_err(|(_, why)| why)
     }
 
-    /// The same, waiting for room.
-    pub async fn push_in_time(&self, mut job: Job) -> Result<(), NotTaken> {
+    /// The same without calling anybody: whoever puts it in sees to it that it is written.
+    pub fn push_quietly(&self, job: Job) -> Result<(), NotTaken> {
+        self.put(job, Bell::Still).map_err(|(_, why)| why)
+    }
+
+    /// Puts a job in, waiting for room for so long at most.
+    pub async fn push_in_time(&self, job: Job, time: Duration) -> Result<(), NotTaken> {
+        // Nearly always there is room, and no timer is needed.
+        match self.put(job, Bell::Rung) {
+            Ok(()) => Ok(()),
+            Err((_, NotTaken::Closed)) => Err(NotTaken::Closed),
+            Err((job, NotTaken::Full)) => timeout(time, self.push_when_free(*job)).await.unwrap_or(Err(NotTaken::Full)),
+        }
+    }
+
+    async fn push_when_free(&self, mut job: Job) -> Result<(), NotTaken> {
         loop {
             let room = self.room.notified();
-            job = match self.put(job) {
+            job = match self.put(job, Bell::Rung) {
                 Ok(()) => return Ok(()),
                 Err((job, NotTaken::Full)) => *job,
                 Err((_, NotTaken::Closed)) => return Err(NotTaken::Closed),
@@ -74,7 +97,7 @@ impl Queue {
         }
     }
 
-    fn put(&self, job: Job) -> Result<(), (Box<Job>, NotTaken)> {
+    fn put(&self, job: Job, bell: Bell) -> Result<(), (Box<Job>, NotTaken)> {
         let mut state = self.lock();
         if state.is_closed {
             return Err((Box::new(job), NotTaken::Closed));
@@ -90,7 +113,7 @@ impl Queue {
             Sleep::Nap => is_urgent,
             Sleep::Deep => true,
         };
-        if rings {
+        if rings && bell == Bell::Rung {
             state.writer = Sleep::Awake;
             drop(state);
             self.bell.notify_one();
@@ -98,8 +121,33 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits for jobs and gives the oldest, at most so many. None when it is closed and empty.
-    pub fn wait(&self, most: usize) -> Option<Vec<Job>> {
+    /// Puts back what was taken and not done, before all others, and calls the thread.
+    pub fn put_back(&self, jobs: Vec<Job>) {
+        let mut state = self.lock();
+        state.jobs.splice(0..0, jobs);
+        state.is_urgent = true;
+        drop(state);
+        self.ring();
+    }
+
+    /// Calls the thread.
+    pub fn ring(&self) {
+        self.lock().writer = Sleep::Awake;
+        self.bell.notify_one();
+    }
+
+    /// How many jobs wait.
+    pub fn len(&self) -> usize {
+        self.lock().jobs.len()
+    }
+
+    /// Whether somebody waits for what is queued.
+    pub fn is_urgent(&self) -> bool {
+        self.lock().is_urgent
+    }
+
+    /// Waits for jobs. False when it is closed and empty.
+    pub fn wait(&self) -> bool {
         let mut state = self.lock();
         let mut has_napped = false;
         while !state.is_urgent && !state.is_closed && (!has_napped || state.jobs.is_empty()) {
@@ -115,21 +163,28 @@ impl Queue {
             state.writer = Sleep::Awake;
         }
         if state.jobs.is_empty() && state.is_closed {
-            return None;
+            return false;
         }
         drop(state);
         // Where others want the processor, they go first: what they bring is in the same group.
         thread::yield_now();
-        Some(self.taken(self.lock(), most))
+        true
     }
 
-    /// Gives what is there, without waiting. None when it is closed and empty.
+    /// Gives the oldest of what is there, without waiting. None when it is closed and empty.
     pub fn take(&self, most: usize) -> Option<Vec<Job>> {
         let state = self.lock();
         if state.jobs.is_empty() && state.is_closed {
             return None;
         }
         Some(self.taken(state, most))
+    }
+
+    /// The same if it is all calls and rows; none where there is anything else to do.
+    pub fn take_rows(&self, most: usize) -> Option<Vec<Job>> {
+        let state = self.lock();
+        let is_row = |job: &Job| matches!(job, Job::Reserve(_) | Job::Keep(_));
+        state.jobs.iter().take(most).all(is_row).then(|| self.taken(state, most))
     }
 
     fn taken(&self, mut state: MutexGuard<'_, State>, most: usize) -> Vec<Job> {
@@ -173,7 +228,8 @@ mod tests {
     fn an_outcome_is_written_though_no_call_follows() {
         let queue = Queue::default();
         queue.push(outcome()).expect("room");
-        assert_eq!(queue.wait(8).expect("open").len(), 1);
+        assert!(queue.wait());
+        assert_eq!(queue.take(8).expect("open").len(), 1);
     }
 
     #[test]
@@ -182,7 +238,8 @@ mod tests {
         for job in [outcome(), Job::Wake, outcome()] {
             queue.push(job).expect("room");
         }
-        let group = queue.wait(2).expect("open");
+        assert!(queue.wait());
+        let group = queue.take(2).expect("open");
         assert!(matches!(group.as_slice(), [Job::Keep(_), Job::Wake]), "{group:?}");
         assert!(matches!(queue.take(2).expect("open").as_slice(), [Job::Keep(_)]));
     }
@@ -196,8 +253,21 @@ mod tests {
         assert_eq!(queue.push(outcome()), Err(NotTaken::Full));
         queue.close();
         assert_eq!(queue.push(outcome()), Err(NotTaken::Closed));
-        assert_eq!(queue.wait(ROOM).expect("what it has").len(), ROOM);
-        assert!(queue.wait(ROOM).is_none());
+        assert!(queue.wait());
+        assert_eq!(queue.take(ROOM).expect("what it has").len(), ROOM);
+        assert!(!queue.wait());
+    }
+
+    #[test]
+    fn what_was_not_done_comes_before_all_others_and_what_is_no_row_is_left() {
+        let queue = Queue::default();
+        queue.push(outcome()).expect("room");
+        let taken = queue.take_rows(8).expect("rows");
+        queue.push(Job::Wake).expect("room");
+        assert!(queue.take_rows(8).is_none());
+        queue.put_back(taken);
+        assert!(queue.is_urgent());
+        assert!(matches!(queue.take(8).expect("open").as_slice(), [Job::Keep(_), Job::Wake]));
     }
 
     #[tokio::test]
@@ -208,7 +278,7 @@ mod tests {
         }
         let waiting = {
             let queue = std::sync::Arc::clone(&queue);
-            tokio::spawn(async move { queue.push_in_time(Job::Wake).await })
+            tokio::spawn(async move { queue.push_in_time(Job::Wake, Duration::from_secs(60)).await })
         };
         tokio::task::yield_now().await;
         assert_eq!(queue.take(1).expect("open").len(), 1);

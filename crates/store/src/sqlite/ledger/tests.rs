@@ -190,3 +190,35 @@ async fn a_call_is_on_the_disk_shortly_after_it_was_answered() {
     }
     assert!(sync::GATHER < Duration::from_millis(50));
 }
+
+/// On one thread: whoever waited for the lock there would keep the one that holds it from letting go.
+#[tokio::test]
+async fn a_caller_that_writes_for_others_waits_for_no_other_process() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = open(dir.path());
+    let other = rusqlite::Connection::open(dir.path().join(NAME)).expect("a connection");
+    other.execute_batch("BEGIN IMMEDIATE").expect("the lock");
+    let since = std::time::Instant::now();
+    let letting_go = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        // A statement that may wait does so for 900 ms.
+        assert!(since.elapsed() < Duration::from_millis(800), "the thread was held up");
+        other.execute_batch("COMMIT").expect("let go");
+    };
+    let (reserved, ()) = tokio::join!(ledger.reserve(vec![a_day("calls", 1)], record(1)), letting_go);
+    assert!(matches!(reserved, Ok(ReserveOutcome::Taken(_))), "{reserved:?}");
+    assert_eq!(count(&ledger).await, 1);
+}
+
+#[tokio::test]
+async fn callers_that_ask_together_are_written_together_by_one_of_them() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = open(dir.path());
+    let claims = vec![a_day("calls", 3)];
+    let ask = |number| ledger.reserve(claims.clone(), record(number));
+    let (a, b, c, d) = tokio::join!(ask(1), ask(2), ask(3), ask(4));
+    let taken = [a, b, c, d].map(|reserved| matches!(reserved, Ok(ReserveOutcome::Taken(_))));
+    assert_eq!(taken, [true, true, true, false], "in the order in which they asked");
+    assert_eq!(ledger.shared.turns(), 0, "the thread slept");
+    assert_eq!(count(&ledger).await, 3);
+}

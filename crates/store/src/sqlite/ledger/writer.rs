@@ -1,12 +1,17 @@
-//! The thread that writes: it takes whatever is queued as one group, has it written, and answers.
+//! What writes: it takes whatever is queued as one group, has it written, and answers. The thread has it, or, for as long
+//! as nothing but rows is to be written, a caller that waits anyway: waking a thread costs more than a group.
+//!
+//! INVARIANT: jobs are taken from the queue only by whoever has the writer, so they are written in their order.
 
-use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, TryLockError};
 use std::thread;
 use std::time::Duration;
+use std::{fmt, io};
 
+use super::fault::LedgerFault;
+use super::group::Decided;
 use super::job::{Answer, AnswerTo, Granted, Job, Reserve, Shared};
-use super::open_ledger::{Decided, OpenLedger};
+use super::open_ledger::{OpenLedger, Patience};
 use super::pending::Pending;
 use super::queue::Queue;
 use super::sync::Syncer;
@@ -24,7 +29,10 @@ const RETRY: Duration = Duration::from_millis(50);
 /// How often it tries to write what is left when the ledger is dropped.
 const LAST_TRIES: u32 = 3;
 
-/// What the thread owns.
+/// How many groups a caller writes for others before it calls the thread.
+const HELPED_GROUPS: usize = 4;
+
+/// What is written with.
 pub(super) struct Writer {
     file: DbFile,
     durability: Durability,
@@ -71,39 +79,72 @@ impl Writer {
         })
     }
 
-    /// Works until the queue is closed and everything is written, or cannot be.
-    pub fn run(mut self) {
-        while let Some(group) = self.next_group() {
-            if group.is_empty() && self.flushes.is_empty() {
-                continue;
+    /// Writes one group. False when there will be no more.
+    fn turn(&mut self) -> bool {
+        let Some(group) = self.next_group() else {
+            self.shared.count_faults(self.pending.len() as u64);
+            return false;
+        };
+        if !group.is_empty() || !self.flushes.is_empty() {
+            let written = self.file.check().and_then(|()| Ok(self.transact(&group, Patience::Waits)?));
+            self.settle(group, written);
+        }
+        true
+    }
+
+    /// Writes one group for a caller that must not wait. False if the thread has to.
+    fn help(&mut self) -> bool {
+        let is_plain = self.open.is_some() && !self.is_failing && self.flushes.is_empty() && self.pending.is_empty();
+        if !is_plain || self.durability == Durability::Power || self.file.check().is_err() {
+            return false;
+        }
+        let Some(mut group) = self.queue.take_rows(GROUP) else { return false };
+        group.retain(Job::is_wanted);
+        if group.is_empty() {
+            return true;
+        }
+        match self.transact(&group, Patience::None) {
+            Err(fault) if fault.is_busy() => {
+                self.queue.put_back(group);
+                false
             }
-            match self.transact(&group) {
-                Ok(decided) => {
-                    self.is_failing = false;
-                    for (job, decided) in group.into_iter().zip(decided) {
-                        self.answer(job, decided);
-                    }
-                    // What answering brought back, because nobody waited, is pending; then they wait for it, too.
-                    if self.pending.is_empty() {
-                        self.flushes.drain(..).for_each(|answer| drop(answer.send(Ok(()))));
-                    }
-                }
-                Err(error) => {
-                    self.is_failing = true;
-                    let why = match error {
-                        StoreError::Unavailable(why) => why,
-                        other => other.to_string(),
-                    };
-                    self.refuse(group, &why);
-                }
+            written => {
+                self.settle(group, written.map_err(StoreError::from));
+                true
             }
         }
-        self.shared.count_faults(self.pending.len() as u64);
+    }
+
+    /// Answers all of a group that was written, or refuses it.
+    fn settle(&mut self, group: Vec<Job>, written: Result<Vec<Decided>, StoreError>) {
+        match written {
+            Ok(decided) => {
+                self.is_failing = false;
+                for (job, decided) in group.into_iter().zip(decided) {
+                    self.answer(job, decided);
+                }
+                // What answering brought back, because nobody waited, is pending; then they wait for it, too.
+                if self.pending.is_empty() {
+                    self.flushes.drain(..).for_each(|answer| drop(answer.send(Ok(()))));
+                }
+            }
+            Err(error) => {
+                self.is_failing = true;
+                let why = match error {
+                    StoreError::Unavailable(why) => why,
+                    other => other.to_string(),
+                };
+                self.refuse(group, &why);
+            }
+        }
     }
 
     /// Takes what is pending and what is queued. None when there will be no more.
     fn next_group(&mut self) -> Option<Vec<Job>> {
-        let came = if self.pending.is_empty() { Some(self.queue.wait(GROUP)?) } else { self.queue.take(GROUP) };
+        let came = self.queue.take(GROUP);
+        if came.is_none() && self.pending.is_empty() {
+            return None;
+        }
         for granted in self.shared.take_stranded() {
             self.give_back(granted);
         }
@@ -142,8 +183,7 @@ impl Writer {
     }
 
     /// Writes a group, or leaves everything as it was.
-    fn transact(&mut self, group: &[Job]) -> Result<Vec<Decided>, StoreError> {
-        self.file.check()?;
+    fn transact(&mut self, group: &[Job], patience: Patience) -> Result<Vec<Decided>, LedgerFault> {
         if self.open.as_ref().is_some_and(|open| !open.has_its_log()) {
             self.open = None;
         }
@@ -151,7 +191,7 @@ impl Writer {
             Some(open) => open,
             None => self.open.insert(OpenLedger::open(&self.file, self.durability)?),
         };
-        match open.transact(group, self.clock.as_ref()) {
+        match open.transact(group, self.clock.as_ref(), patience) {
             Ok(decided) => {
                 if !open.write_head() {
                     self.shared.count_faults(1);
@@ -165,7 +205,7 @@ impl Writer {
                 if !open.is_usable_after(&error) {
                     self.open = None;
                 }
-                Err(error.into())
+                Err(error)
             }
         }
     }
@@ -225,9 +265,58 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+/// The thread: writes until the queue is closed and everything is written, or cannot be.
+pub(super) fn run(writer: &Mutex<Writer>, queue: &Queue) {
+    // Also after a panic: nobody should wait for a writer that is not there.
+    let _closing = Closing(queue);
+    loop {
+        let Ok(is_idle) = writer.lock().map(|writer| writer.pending.is_empty()) else { return };
+        if is_idle && !queue.wait() {
+            return;
+        }
+        // Whoever panicked with it has left it in nobody knows which state.
+        let Ok(mut writer) = writer.lock() else { return };
+        writer.shared.count_turn();
+        if !writer.turn() {
+            return;
+        }
+    }
+}
+
+/// A caller that waits: writes what is queued, unless somebody does already.
+pub(super) fn help(writer: &Mutex<Writer>, queue: &Queue) {
+    for _ in 0..HELPED_GROUPS {
+        let mut turn = match writer.try_lock() {
+            Ok(turn) => turn,
+            // Whoever has it looks into the queue again when the turn is over.
+            Err(TryLockError::WouldBlock) => return,
+            Err(TryLockError::Poisoned(_)) => break,
+        };
+        if !turn.help() {
+            break;
+        }
+        let is_left_behind = !turn.pending.is_empty();
+        drop(turn);
+        if is_left_behind {
+            break;
+        }
+        if !queue.is_urgent() {
+            return;
+        }
+    }
+    queue.ring();
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+struct Closing<'a>(&'a Queue);
+
+impl Drop for Closing<'_> {
     fn drop(&mut self) {
-        // Also after a panic: nobody should wait for a writer that is not there.
-        self.queue.close();
+        self.0.close();
     }
 }
