@@ -28,12 +28,26 @@ pub struct Part<'a> {
 /// # Errors
 /// Not UTF-8, not an object, a repeated key, brackets or strings that do not close, anything beyond the limits.
 pub fn split<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Vec<Part<'a>>, Fault> {
+    check_length(bytes, limits)?;
+    let text = str::from_utf8(bytes)
+        .map_err(|error| Fault::new(FaultKind::NotUtf8, error.valid_up_to(), error.valid_up_to() + 1))?;
+    split_text(text, limits)
+}
+
+fn check_length(bytes: &[u8], limits: &Limits) -> Result<(), Fault> {
     if bytes.len() > limits.bytes {
         return Err(Fault::new(FaultKind::TooLarge { limit: limits.bytes }, limits.bytes, bytes.len()));
     }
-    let text = str::from_utf8(bytes)
-        .map_err(|error| Fault::new(FaultKind::NotUtf8, error.valid_up_to(), error.valid_up_to() + 1))?;
-    let cursor = Cursor::new(bytes, Comments::Refused);
+    Ok(())
+}
+
+/// The same for what is known to be UTF-8: a long text is not looked through for that again.
+///
+/// # Errors
+/// As for [`split`].
+pub fn split_text<'a>(text: &'a str, limits: &Limits) -> Result<Vec<Part<'a>>, Fault> {
+    check_length(text.as_bytes(), limits)?;
+    let cursor = Cursor::new(text.as_bytes(), Comments::Refused);
     let mut splitter = Splitter { text, cursor, limits: *limits, open: Vec::new() };
     splitter.object()
 }

@@ -220,6 +220,10 @@ pub fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     let group = kind.split('/').next().unwrap_or_default();
     let ranges = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     ranges.flat_map(|value| value.split(',')).any(|range| {
+        // As nearly all clients write it.
+        if range.trim() == kind {
+            return true;
+        }
         let mut parts = range.split(';');
         let name = parts.next().unwrap_or_default().trim();
         let fits = name == "*/*"

@@ -38,5 +38,7 @@ pub use revision::{Era, ParseRevisionError, Revision};
 pub use rewrite::{Rewrite, RewriteError, one_line};
 pub use task::{MadeTask, REQUIRED_FOR_TASKS, has_tasks, made_task};
 pub use trace::{BAGGAGE, TRACEPARENT, TRACESTATE, TraceContext, TraceParent};
-pub use upstream::{ErrorObject, Payload, Reply, ServerNotification, ServerRequest, Upstream, read_upstream};
+pub use upstream::{
+    ErrorObject, Payload, Reply, ReplyPlaces, ServerNotification, ServerRequest, Upstream, read_upstream,
+};
 pub use write::{error, result, tool_refusal};

@@ -1,6 +1,6 @@
 //! An upstream's message: split into its envelope, the payload left as it is.
 
-use gatelodge_json::{Fault, Limits, Part, read, split};
+use gatelodge_json::{Fault, Limits, Part, read, split, split_text};
 
 use crate::error::{WireError, code, shown};
 use crate::id::{Id, SCALAR, plain};
@@ -28,6 +28,21 @@ pub struct Reply<'a> {
     id_span: Option<(usize, usize)>,
     payload: Payload<'a>,
     payload_span: (usize, usize),
+}
+
+/// Where the parts of a [`Reply`] stand in its text, for whoever keeps the text and comes back to it.
+#[derive(Debug, Clone, Copy)]
+pub struct ReplyPlaces {
+    id: Option<(usize, usize)>,
+    payload: (usize, usize),
+    is_error: bool,
+}
+
+impl ReplyPlaces {
+    /// Where the result stands; none for an error.
+    pub fn result(&self) -> Option<std::ops::Range<usize>> {
+        (!self.is_error).then_some(self.payload.0..self.payload.1)
+    }
 }
 
 /// The payload of a [`Reply`], as it is written.
@@ -74,9 +89,11 @@ pub struct ServerNotification<'a> {
 /// The envelope is not sound. What the payload holds is not looked at, but its brackets and strings are balanced.
 pub fn read_upstream<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Upstream<'a>, WireError> {
     let of_fault = |fault: Fault| WireError::of_fault(bytes, &fault);
-    let parts = split(bytes, limits).map_err(of_fault)?;
-    // INVARIANT: `split` has found the text to be UTF-8.
-    let text = str::from_utf8(bytes).unwrap_or_default();
+    let (text, parts) = match str::from_utf8(bytes) {
+        Ok(text) => (text, split_text(text, limits).map_err(of_fault)?),
+        // What is wrong with it, `split` says.
+        Err(_) => ("", split(bytes, limits).map_err(of_fault)?),
+    };
     let invalid = |part: Option<&Part<'_>>, what: &str| {
         let span = part.map_or((0, 0), span_of);
         Err(WireError::new(code::INVALID_REQUEST, bytes, span, what))
@@ -148,6 +165,24 @@ fn is_string(raw: &str, text: &str) -> bool {
 }
 
 impl<'a> Reply<'a> {
+    /// Where its parts stand.
+    pub fn places(&self) -> ReplyPlaces {
+        let is_error = matches!(self.payload, Payload::Error(_));
+        ReplyPlaces { id: self.id_span, payload: self.payload_span, is_error }
+    }
+
+    /// The same reply from the same text; none from a text that has no such places.
+    pub fn at(text: &'a [u8], places: &ReplyPlaces) -> Option<Self> {
+        let text = str::from_utf8(text).ok()?;
+        let payload = text.get(places.payload.0..places.payload.1)?;
+        let id = match places.id {
+            Some((start, end)) => Id::read(text.get(start..end)?),
+            None => None,
+        };
+        let payload = if places.is_error { Payload::Error(payload) } else { Payload::Result(payload) };
+        Some(Self { text, id, id_span: places.id, payload, payload_span: places.payload })
+    }
+
     /// The id of what is answered; none for an error of which the upstream did not know.
     pub fn id(&self) -> Option<&Id<'a>> {
         self.id.as_ref()
@@ -166,7 +201,7 @@ impl<'a> Reply<'a> {
     /// The error's members; none for a result, or if the error is not an object with a code and a message.
     pub fn error(&self) -> Option<ErrorObject<'a>> {
         let Payload::Error(raw) = self.payload else { return None };
-        let parts = split(raw.as_bytes(), &Limits::REPLY).ok()?;
+        let parts = split_text(raw, &Limits::REPLY).ok()?;
         let find = |key: &str| parts.iter().find(|part| part.key == key).map(|part| part.value);
         let code = find("code").filter(|code| Id::read(code).is_some_and(|id| id.as_str().is_none()))?;
         Some(ErrorObject { code, message: string(find("message")?)?, data: find("data") })
@@ -186,7 +221,7 @@ impl<'a> Reply<'a> {
     pub fn with_code(&self, id: &Id<'_>, code: i64) -> String {
         let mut edits = vec![self.id_edit(id)];
         if let Payload::Error(raw) = self.payload {
-            let parts = split(raw.as_bytes(), &Limits::REPLY).unwrap_or_default();
+            let parts = split_text(raw, &Limits::REPLY).unwrap_or_default();
             let place = parts.iter().find(|part| part.key == "code").map(span_of);
             let offset = self.payload_span.0;
             edits.extend(
@@ -257,7 +292,7 @@ impl<'a> ServerNotification<'a> {
 
     /// How far it has come, as it is written.
     pub fn progress(&self) -> Option<&'a str> {
-        let parts = split(self.params()?.as_bytes(), &Limits::REPLY).ok()?;
+        let parts = split_text(self.params()?, &Limits::REPLY).ok()?;
         parts.into_iter().find(|part| part.key == "progress").map(|part| part.value)
     }
 
@@ -283,7 +318,7 @@ impl<'a> ServerNotification<'a> {
 
     fn reference_part(&self) -> Option<Part<'a>> {
         let member = reference_member(&self.method)?;
-        let parts = split(self.params()?.as_bytes(), &Limits::REPLY).ok()?;
+        let parts = split_text(self.params()?, &Limits::REPLY).ok()?;
         parts.into_iter().find(|part| part.key == member)
     }
 }

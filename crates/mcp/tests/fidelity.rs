@@ -298,3 +298,20 @@ fn an_error_under_another_code_and_a_notification_with_other_parameters_keep_all
         assert_eq!(told.with_params("{}"), wanted.replacen('{', r#"{"jsonrpc":"2.0","#, 1));
     }
 }
+
+#[test]
+fn a_reply_is_found_again_by_its_places_and_in_no_other_text() {
+    for text in [
+        r#"{"jsonrpc":"2.0","id":"a","result":{"x":1}}"#,
+        r#"{ "error" : {"code":-1,"message":"m"} , "id" : 7 , "jsonrpc":"2.0"}"#,
+        r#"{"jsonrpc":"2.0","error":{"code":-1,"message":"m"}}"#,
+    ] {
+        let own = reply(text);
+        let again = Reply::at(text.as_bytes(), &own.places()).expect("the same reply");
+        assert_eq!((again.id(), again.payload()), (own.id(), own.payload()));
+        let other = Id::string("b");
+        assert_eq!(again.with_id(&other), own.with_id(&other));
+        assert!(Reply::at(b"{}", &own.places()).is_none());
+        assert!(Reply::at(&[0xff; 100], &own.places()).is_none());
+    }
+}
