@@ -15,8 +15,8 @@ mod trail;
 
 pub(crate) use facts::{Facts, subject_of};
 pub(crate) use forward::{
-    COMPLETE, Ended, Errand, MOST_AT_ONCE, answer, attend, forward, go_on, left, may_ask, own_answer, result_text,
-    says_error, under_our_id, without_complete,
+    COMPLETE, Ended, Errand, MOST_AT_ONCE, answer, answer_of, attend, forward, go_on, left, may_ask, own_answer,
+    result_text, says_error, under_our_id, without_complete,
 };
 pub(crate) use mirrored::mirrored;
 pub(crate) use paused::{Bond, MOST_WAIT, Paused, PausedCalls, Question};

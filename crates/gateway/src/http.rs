@@ -3,6 +3,7 @@
 pub(crate) mod admin;
 mod all;
 pub(crate) mod body;
+mod clerk;
 mod cors;
 pub(crate) mod head;
 pub(crate) mod line;
@@ -12,4 +13,3 @@ mod outlet;
 pub(crate) mod reply;
 pub(crate) mod sse;
 pub(crate) mod tap;
-mod tended;

@@ -8,6 +8,7 @@ mod call;
 mod classes;
 mod flood;
 mod http;
+mod lanes;
 mod lines;
 mod lists;
 mod live;
@@ -15,6 +16,7 @@ mod methods;
 mod metrics;
 mod minimum;
 mod now;
+mod random;
 mod redact;
 mod seat;
 mod session;
@@ -35,6 +37,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use gatelodge_store::{CallId, Clock, Ledger, TaskRows, ToolPins};
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
 
@@ -55,6 +58,7 @@ use crate::visit::Visit;
 
 pub use all::names::fits;
 pub use classes::{Class, accepted_classes, classes};
+pub use lanes::{Lanes, Turns};
 pub use live::{Door, GrantConfig, Live, LiveGrant, LivePolicy};
 pub use settings::Settings;
 pub use stores::Stores;
@@ -88,6 +92,8 @@ pub struct Gateway {
     paused: PausedCalls,
     metrics: Metrics,
     telemetry: Telemetry,
+    /// Where connections are served.
+    lanes: Turns,
     client: Client,
     unauthenticated: Flood,
     /// Sent once, when the gateway stops. Listeners, connections and streams listen.
@@ -105,8 +111,21 @@ impl Gateway {
     /// # Errors
     /// TLS cannot be set up.
     pub fn new(stores: Stores, clock: Arc<dyn Clock>, settings: Settings) -> Result<Arc<Self>, TlsError> {
+        Self::on_lanes(Turns::default(), stores, clock, settings)
+    }
+
+    /// The same, with threads that serve callers.
+    ///
+    /// # Errors
+    /// TLS cannot be set up.
+    pub fn on_lanes(
+        lanes: Turns,
+        stores: Stores,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+    ) -> Result<Arc<Self>, TlsError> {
         let metrics = Metrics::new();
-        let client = Client::new(&settings, metrics.dropped_counter())?;
+        let client = Client::new(&settings, lanes.count(), metrics.dropped_counter())?;
         let telemetry = Telemetry::new(settings.telemetry.as_ref(), metrics.lost_spans.clone())?;
         Ok(Arc::new_cyclic(|own| Self {
             own: Weak::clone(own),
@@ -123,6 +142,7 @@ impl Gateway {
             told: Told::default(),
             paused: PausedCalls::default(),
             client,
+            lanes,
             telemetry,
             metrics,
             unauthenticated: Flood::default(),
@@ -287,20 +307,23 @@ impl Gateway {
 
     /// Starts a task that the end of [`Gateway::run`] waits for.
     pub(crate) fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
+        self.spawn_on(&Handle::current(), task);
+    }
+
+    /// The same on a thread of its own choice.
+    pub(crate) fn spawn_on(self: &Arc<Self>, on: &Handle, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.fetch_add(1, Ordering::AcqRel);
         let counted = Counted(Arc::clone(self));
-        tokio::spawn(async move {
+        on.spawn(async move {
             task.await;
             drop(counted);
         });
     }
 
     pub(crate) fn new_call(&self) -> CallId {
-        let mut random = [0; 10];
         // Without randomness ids would still be told apart by time, but could be guessed: the request is not special
         // enough to fail for it, and the operating system has never failed to give any once it has started.
-        let _ = getrandom::fill(&mut random);
-        CallId::new(self.clock.now(), random)
+        CallId::new(self.clock.now(), random::ten())
     }
 }
 

@@ -14,6 +14,7 @@ mod sse;
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -325,6 +326,14 @@ fn hashed(value: &impl Hash) -> u64 {
     hash.finish()
 }
 
+/// A message that is sent when it is waited for.
+enum Sending<'a, P> {
+    Plain(P),
+    Boxed(Pin<Box<dyn Future<Output = Result<Exchange, SendError>> + Send + 'a>>),
+    /// Its session is no more.
+    Nowhere,
+}
+
 /// The one way out to upstreams.
 pub(crate) struct Client {
     http: HttpClient,
@@ -332,25 +341,36 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub fn new(settings: &Settings, dropped: Counter) -> Result<Self, TlsError> {
+    pub fn new(settings: &Settings, lanes: usize, dropped: Counter) -> Result<Self, TlsError> {
         let max_bytes = settings.reply.bytes;
         let keeping = Keeping { keeper: settings.keeper.clone(), max_bytes, dropped };
-        Ok(Self { http: HttpClient::new(settings.connect_time, max_bytes)?, keeping })
+        Ok(Self { http: HttpClient::new(settings.connect_time, lanes, max_bytes)?, keeping })
     }
 
     /// Sends what a permit allows, and gives the beginning of the answer.
-    pub async fn send(&self, upstream: &Upstream, permit: Permit) -> Result<Exchange, SendError> {
+    // In boxes: what waits for a plain answer over HTTP should not have the size of all the rest.
+    pub fn send<'a>(
+        &'a self,
+        upstream: &'a Upstream,
+        permit: Permit,
+    ) -> impl Future<Output = Result<Exchange, SendError>> + use<'a> {
         let outgoing = permit.into_outgoing();
-        if outgoing.link.is_elsewhere(upstream) {
-            return Err(SendError::NotSent("the session could not be opened again at the server".to_owned()));
-        }
-        // In boxes: what waits for a plain answer over HTTP should not have the size of all the rest.
-        match &upstream.config.way {
+        let sending = match &upstream.config.way {
+            _ if outgoing.link.is_elsewhere(upstream) => Sending::Nowhere,
             Way::Http(to) if matches!(outgoing.link, Link::Http(_)) || outgoing.modern.is_some() => {
-                self.http.send(upstream, to, outgoing).await
+                Sending::Plain(self.http.send(upstream, to, outgoing))
             }
-            Way::Http(to) => Box::pin(self.send_over_http(upstream, to, outgoing)).await,
-            Way::Child(config) => Box::pin(self.send_to_child(upstream, config, outgoing)).await,
+            Way::Http(to) => Sending::Boxed(Box::pin(self.send_over_http(upstream, to, outgoing))),
+            Way::Child(config) => Sending::Boxed(Box::pin(self.send_to_child(upstream, config, outgoing))),
+        };
+        async move {
+            match sending {
+                Sending::Plain(sending) => sending.await,
+                Sending::Boxed(sending) => sending.await,
+                Sending::Nowhere => {
+                    Err(SendError::NotSent("the session could not be opened again at the server".to_owned()))
+                }
+            }
         }
     }
 

@@ -40,7 +40,8 @@ pub fn run(args: ServeArgs) -> Result<Exit> {
     let stores = wire::open(&config.store, &clock).map_err(desk::cannot_open)?;
     let file = Some((path, config.files));
     let plan = Plan { listen: config.listen, store: config.store, entries: config.entries, file };
-    let runtime = tokio::runtime::Runtime::new()?;
+    // Callers have threads of their own; this is for the rest.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(wire::run(plan, stores, clock, |_| ()))?;
     Ok(Exit::Fine)
 }

@@ -36,7 +36,8 @@ pub fn run(args: UpArgs) -> Result<Exit> {
     let stores = wire::open(&store, &clock).map_err(desk::cannot_open)?;
     let desk = Desk { stores, clock, store, config: None };
     let listen = Listen { callers: args.listen, admin: args.admin, ..Listen::default() };
-    tokio::runtime::Runtime::new()?.block_on(async {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    runtime.block_on(async {
         let demo = Demo::bind().await?;
         let entries = Entries { servers: vec![demo.upstream()?], ..Entries::default() };
         put_policy(&desk).await.context("cannot keep the policy")?;

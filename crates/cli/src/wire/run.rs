@@ -1,11 +1,13 @@
 //! A gateway from start to stop: bind, put in force, serve, follow changes, drain.
 
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use anyhow::{Context, Result};
-use gatelodge_gateway::{Gateway, Settings};
+use gatelodge_gateway::{Gateway, Lanes, Settings};
 use gatelodge_store::Clock;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -40,7 +42,10 @@ pub async fn run(plan: Plan, stores: Stores, clock: Arc<dyn Clock>, ready: impl 
     let hangup = signal(SignalKind::hangup())?;
     let telemetry = telemetry::settled(&listen.telemetry, &environment::variable);
     let settings = Settings { keeper: crate::keep::command()?, telemetry, ..listen.settings.clone() };
-    let gateway = Gateway::new(stores.of_gateway(), Arc::clone(&clock), settings).context("cannot start")?;
+    // Dropped last: what is still under way then, ends.
+    let lanes = Lanes::start(available_parallelism().map_or(1, NonZero::get)).context("cannot start")?;
+    let gateway = Gateway::on_lanes(lanes.turns(), stores.of_gateway(), Arc::clone(&clock), settings);
+    let gateway = gateway.context("cannot start")?;
     let (address, admin_address) = (callers.local_addr()?, admin.local_addr()?);
     let note = Note {
         pid: std::process::id(),

@@ -1,13 +1,15 @@
 //! Carries messages between an upstream and the caller until the answer is there. Every call ends once.
 
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{Limits, read, split_text};
 use gatelodge_mcp::bridge::with_members;
-use gatelodge_mcp::{Id, Method, Payload, Reply, Request, Rewrite, Upstream as Said, code, read_upstream};
+use gatelodge_mcp::{Id, Method, Payload, Reply, ReplyPlaces, Request, Rewrite, Upstream as Said, code, read_upstream};
 use gatelodge_store::{CallId, Outcome};
 use http::StatusCode;
+use memchr::memmem;
 use tokio::time::sleep;
 
 use super::{Permit, Progress, Resumption};
@@ -52,8 +54,8 @@ pub(crate) fn may_ask(method: &Method<'_>) -> bool {
 /// How an exchange ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    /// With an answer, under the upstream's id for it.
-    Answer(Bytes),
+    /// With an answer, under the upstream's id for it, and where its parts are.
+    Answer(Bytes, ReplyPlaces),
     /// The upstream asks the client something, and the client is asked by the answer to its request.
     Asked(Vec<Bytes>),
     /// The caller does not want one any more.
@@ -83,7 +85,7 @@ pub(crate) async fn forward(
     permit: Permit,
     line: &mut Line,
 ) -> Result<(Ended, Option<Exchange>), SendError> {
-    let span = ClientSpan::begin(errand.visit, permit.hop(), errand.call, errand.gw.clock.now());
+    let span = ClientSpan::begin(errand.visit, permit.hop(), errand.call, errand.gw.clock.now()).map(Box::new);
     let ended = forwarded(errand, permit, line).await;
     if let Some(span) = span {
         span.end(ended.as_ref().map(|(ended, _)| ended));
@@ -99,7 +101,7 @@ async fn forwarded(
     let Errand { gw, visit, .. } = errand;
     let at = Sent::now(visit);
     let back = permit.way_back();
-    let Some(sent) = attend(errand, line, gw.client.send(&visit.upstream, permit)).await else {
+    let Some(sent) = attend(errand, line, pin!(gw.client.send(&visit.upstream, permit))).await else {
         return Ok((left(gw)?, None));
     };
     // What a refusal says in words of its own is not read; its status counts all the same.
@@ -161,7 +163,7 @@ enum Heard {
 }
 
 fn heard(errand: &Errand<'_>, ended: &Result<(Ended, Option<Exchange>), SendError>) -> Heard {
-    let Ok((Ended::Answer(message), _)) = ended else { return Heard::Nothing };
+    let Ok((Ended::Answer(message, _), _)) = ended else { return Heard::Nothing };
     let Ok(Said::Reply(reply)) = read_upstream(message, &errand.gw.settings.reply) else { return Heard::Nothing };
     if reply.id().is_none_or(|id| *id != Id::string(errand.call.as_str())) {
         return Heard::Nothing;
@@ -183,17 +185,20 @@ pub(crate) async fn go_on(
 
 /// Waits for something of the upstream's, shows the caller that we are still there, and stops if it wants no answer
 /// any more.
-pub(crate) async fn attend<T>(errand: &Errand<'_>, line: &mut Line, work: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn attend<T>(
+    errand: &Errand<'_>,
+    line: &mut Line,
+    mut work: Pin<&mut impl Future<Output = T>>,
+) -> Option<T> {
     let period = errand.gw.settings.keep_alive;
-    let mut keep_alive = std::pin::pin!(sleep(period));
-    let mut work = std::pin::pin!(work);
+    let mut keep_alive = pin!(sleep(period));
     let told = line.cancelled();
     loop {
         tokio::select! {
             // A call that was cancelled before it was sent is not sent.
             biased;
             () = cancelled(told.as_deref()) => return None,
-            done = &mut work => return Some(done),
+            done = work.as_mut() => return Some(done),
             () = keep_alive.as_mut() => {
                 line.keep_alive().await;
                 keep_alive.set(sleep(period));
@@ -218,7 +223,7 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
     let mut accepted = Accepted { errand, link: Link::None, questions: Vec::new() };
     loop {
         let is_stream = exchange.is_stream();
-        let Some(message) = attend(errand, line, next_with(&accepted.questions, exchange)).await else {
+        let Some(message) = attend(errand, line, pin!(next_with(&accepted.questions, exchange))).await else {
             return left(gw);
         };
         let Some(message) = message else { return Ok(Ended::Asked(std::mem::take(&mut accepted.questions))) };
@@ -244,7 +249,7 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
             Ok(Said::Reply(reply)) => {
                 // One without an id is an error, and on this answer nobody else waits: see `Inbox`.
                 if reply.id().is_none_or(|id| *id == own_id) {
-                    return Ok(Ended::Answer(message.clone()));
+                    return Ok(Ended::Answer(message.clone(), reply.places()));
                 }
                 gw.metrics.dropped();
                 if !is_stream {
@@ -308,17 +313,22 @@ fn cut(visit: &Visit, text: String) -> String {
 /// An answer as the caller gets it, and what the log says of it.
 pub(crate) fn answer(visit: &Visit, message: &Bytes, id: &Id<'_>, limits: &Limits) -> Option<(Bytes, Outcome)> {
     let Ok(Said::Reply(reply)) = read_upstream(message, limits) else { return None };
+    Some(answer_of(visit, &reply, id))
+}
+
+/// The same of an answer that was read.
+pub(crate) fn answer_of(visit: &Visit, reply: &Reply<'_>, id: &Id<'_>) -> (Bytes, Outcome) {
     let outcome = match reply.payload() {
         Payload::Error(_) => Outcome::Error,
         Payload::Result(result) if says_error(result) => Outcome::ToolError,
         Payload::Result(_) => Outcome::Ok,
     };
     let text = match visit.crossing() {
-        Crossing::ToSession => as_stateless(&reply, id),
-        Crossing::ToStateless => as_in_session(&reply, id),
+        Crossing::ToSession => as_stateless(reply, id),
+        Crossing::ToStateless => as_in_session(reply, id),
         Crossing::None => reply.with_id(id),
     };
-    Some((visit.upstream.secrets().cut(text.into()), outcome))
+    (visit.upstream.secrets().cut(text.into()), outcome)
 }
 
 /// An answer of a session as one to a request that stands alone.
@@ -350,11 +360,11 @@ fn as_in_session(reply: &Reply<'_>, id: &Id<'_>) -> String {
 /// A result without the word that it is one, which sessions do not have; none if it does not say it. Any other word says
 /// something that is known nowhere else.
 pub(crate) fn without_complete(result: &str) -> Option<String> {
-    if !result.contains("resultType") {
+    if memmem::find(result.as_bytes(), b"resultType").is_none() {
         return None;
     }
     let limits = Limits { bytes: result.len(), ..Limits::REPLY };
-    let parts = gatelodge_json::split(result.as_bytes(), &limits).ok()?;
+    let parts = split_text(result, &limits).ok()?;
     let own = parts.iter().find(|part| part.key == "resultType" && part.value == "\"complete\"")?;
     let (before, after) = (result.get(..own.start)?, result.get(own.start + own.value.len()..)?);
     let before = before.get(..before.rfind('"').and_then(|end| before.get(..end)?.rfind('"'))?)?;
@@ -370,16 +380,16 @@ pub(crate) const COMPLETE: (&str, &str) = ("resultType", "\"complete\"");
 
 /// Whether a result is that of reading a resource, which says how long it holds.
 fn has_contents(result: &str) -> bool {
-    let parts = gatelodge_json::split(result.as_bytes(), &Limits::REPLY).unwrap_or_default();
+    let parts = split_text(result, &Limits::REPLY).unwrap_or_default();
     parts.iter().any(|part| part.key == "contents")
 }
 
 /// Whether a tool's result says that it is an error. Most do not have the word in them at all.
 pub(crate) fn says_error(result: &str) -> bool {
-    if !result.contains("\"isError\"") {
+    if memmem::find(result.as_bytes(), b"\"isError\"").is_none() {
         return false;
     }
-    let parts = gatelodge_json::split(result.as_bytes(), &Limits::REPLY).unwrap_or_default();
+    let parts = split_text(result, &Limits::REPLY).unwrap_or_default();
     parts.iter().any(|part| part.key == "isError" && part.value == "true")
 }
 

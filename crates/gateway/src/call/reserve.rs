@@ -1,16 +1,11 @@
 //! Takes what a call costs and writes that it is about to be sent: one step in the store, or a refusal.
 
-use std::time::Duration;
-
-use gatelodge_policy::Terms;
+use gatelodge_policy::{Scope, Terms};
 use gatelodge_store::{Claim, Holder, Reservation, ReserveOutcome, StoreError};
 
 use super::{Refusal, Trail};
 use crate::Gateway;
 use crate::visit::Visit;
-
-/// The store answers within two seconds by its own account; this is for one that does not.
-const PATIENCE: Duration = Duration::from_millis(2_500);
 
 /// A call that is paid for and written down.
 #[derive(Debug)]
@@ -25,7 +20,8 @@ pub(crate) async fn take(gw: &Gateway, visit: &Visit, terms: &Terms, trail: &mut
         return Err(Refusal::ApprovalUnavailable(question.clone()));
     }
     // The id itself is on no disk.
-    let session = visit.session().map(|session| session.counted().to_string());
+    let is_by_session = terms.charges.iter().any(|charge| charge.scope() == Scope::Session);
+    let session = visit.session().filter(|_| is_by_session).map(|session| session.counted().to_string());
     // INVARIANT: charges come from a policy, so there is one.
     let claims = match &visit.door.policy {
         Some(policy) => {
@@ -39,9 +35,8 @@ pub(crate) async fn take(gw: &Gateway, visit: &Visit, terms: &Terms, trail: &mut
         }
         None => Vec::new(),
     };
-    let taking = tokio::time::timeout(PATIENCE, gw.ledger.reserve(claims, trail.intent()));
-    let outcome = taking.await.map_err(|_| Refusal::Store(StoreError::Unavailable("it did not answer".to_owned())))?;
-    match outcome.map_err(Refusal::Store)? {
+    // It answers within two seconds: that is a duty of every ledger.
+    match gw.ledger.reserve(claims, trail.intent()).await.map_err(Refusal::Store)? {
         ReserveOutcome::Taken(reservation) => {
             trail.reserved();
             Ok(Reserved { reservation })

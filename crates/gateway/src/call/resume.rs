@@ -57,7 +57,7 @@ impl Resumption {
                 tokio::time::sleep(pause).await;
                 errand.gw.client.send(&errand.visit.upstream, permit).await
             };
-            match attend(errand, line, asking).await {
+            match attend(errand, line, std::pin::pin!(asking)).await {
                 None => return Ok(None),
                 Some(Ok(mut exchange)) if exchange.is_stream() => {
                     if has_hung_up {

@@ -32,7 +32,7 @@ pub(crate) struct Trail {
     timings: Timings,
     has_intent: bool,
     /// Our span towards the caller, if somebody records it. It ends with the trail.
-    span: Option<ServerSpan>,
+    span: Option<Box<ServerSpan>>,
 }
 
 impl Trail {
@@ -40,7 +40,7 @@ impl Trail {
     pub fn begin(visit: &Visit, request: &Request<'_>, call: CallId, at: Timestamp) -> Self {
         let mut trail = Self::of_visit(visit, call, at);
         trail.request(request);
-        trail.span = ServerSpan::begin(visit);
+        trail.span = ServerSpan::begin(visit).map(Box::new);
         trail
     }
 
@@ -90,7 +90,7 @@ impl Trail {
 
     /// Where the answer is to be shown, if somebody records the request.
     pub fn answer(&self) -> Option<AnswerSlot> {
-        self.span.as_ref().map(ServerSpan::answer)
+        self.span.as_ref().map(|span| span.answer())
     }
 
     pub fn at(&self) -> Timestamp {

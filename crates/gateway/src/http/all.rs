@@ -12,10 +12,10 @@ use http::{Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::body::{self, Body};
+use super::clerk::Desk;
 use super::line::Line;
-use super::mcp::{ONLY_EVENTS, TWO_PLACES, Whose, find_session, side_of};
+use super::mcp::{Job, ONLY_EVENTS, TWO_PLACES, To, Whose, done, find_session, side_of};
 use super::reply;
-use super::tended::tended;
 use crate::Gateway;
 use crate::all::{All, route, stream};
 use crate::call::Trail;
@@ -24,16 +24,22 @@ use crate::trace::Trace;
 use crate::visit::Side;
 
 /// Answers one request.
-pub(super) async fn serve(gw: &Arc<Gateway>, all: All, head: Parts, incoming: Incoming) -> Response<Body> {
+pub(super) async fn serve(
+    gw: &Arc<Gateway>,
+    all: All,
+    head: Parts,
+    incoming: Incoming,
+    desk: &Desk<Job>,
+) -> Response<Body> {
     match head.method {
-        http::Method::POST => post(gw, all, head.headers, incoming).await,
+        http::Method::POST => post(gw, all, head.headers, incoming, desk).await,
         http::Method::GET => get(gw, all, &head.headers).await,
         http::Method::DELETE => delete(gw, all, &head.headers).await,
         _ => reply::not_allowed("POST, GET, DELETE", "this address takes POST, GET and DELETE"),
     }
 }
 
-async fn post(gw: &Arc<Gateway>, all: All, headers: HeaderMap, incoming: Incoming) -> Response<Body> {
+async fn post(gw: &Arc<Gateway>, all: All, headers: HeaderMap, incoming: Incoming, desk: &Desk<Job>) -> Response<Body> {
     let away = |status, what: String| gw.turn_away(trail_of(gw, &all, "POST"), status, what);
     if let Err((status, what)) = check_post(&headers) {
         return away(status, what.to_owned()).await;
@@ -42,10 +48,10 @@ async fn post(gw: &Arc<Gateway>, all: All, headers: HeaderMap, incoming: Incomin
         Ok(body) => body,
         Err((status, what)) => return away(status, what).await,
     };
-    tended(gw, |gw, line| async move { handle(&gw, all, headers, body, line).await }).await
+    desk.answer(gw, Job { to: To::All(all), headers, body }, done).await
 }
 
-async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, body: Bytes, mut line: Line) {
+pub(super) async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, body: Bytes, mut line: Line) {
     let message = match read_message(&body, &gw.settings.request) {
         Ok(message) => message,
         Err(fault) => {

@@ -16,6 +16,8 @@ use tokio::sync::{Semaphore, watch};
 use tracing::{debug, warn};
 
 use super::body::Body;
+use super::clerk::Desk;
+use super::mcp::Job;
 use super::tap::Tap;
 use super::{admin, cors, mcp, reply};
 use crate::Gateway;
@@ -63,8 +65,19 @@ pub(crate) async fn listen(
             continue;
         };
         let (task, guard, stop) = (Arc::clone(&gw), Arc::clone(&guard), stop.clone());
-        gw.spawn(async move {
-            serve(task, stream, peer, entrance, guard, stop).await;
+        let Some(lane) = gw.lanes.next() else {
+            gw.spawn(async move {
+                serve(task, stream, peer, entrance, guard, stop).await;
+                drop(permit);
+            });
+            continue;
+        };
+        // Its events are to be heard by the thread that serves it.
+        let Ok(stream) = stream.into_std() else { continue };
+        gw.spawn_on(lane, async move {
+            if let Ok(stream) = TcpStream::from_std(stream) {
+                serve(task, stream, peer, entrance, guard, stop).await;
+            }
             drop(permit);
         });
     }
@@ -83,15 +96,16 @@ async fn serve(
     let _ = stream.set_nodelay(true);
     let head_time = gw.settings.head_time;
     let (stream, seen) = Tap::new(stream, gw.settings.body_time);
-    let address = address_words(peer.ip());
+    let (address, desk) = (address_words(peer.ip()), Arc::new(Desk::default()));
     let service = service_fn(|request: Request<Incoming>| {
-        let (gw, guard, address) = (Arc::clone(&gw), Arc::clone(&guard), Arc::clone(&address));
+        let (gw, guard) = (Arc::clone(&gw), Arc::clone(&guard));
+        let (address, desk) = (Arc::clone(&address), Arc::clone(&desk));
         let is_ambiguous = request.headers().contains_key(TRANSFER_ENCODING) && seen.has_length();
         async move {
             if is_ambiguous {
                 return Ok::<_, Infallible>(reply::ambiguous_length());
             }
-            Ok(answer(&gw, address, entrance, &guard, request).await)
+            Ok(answer(&gw, address, entrance, &guard, request, &desk).await)
         }
     });
     let connection = http1::Builder::new()
@@ -123,6 +137,7 @@ async fn answer(
     entrance: Entrance,
     guard: &Guard,
     request: Request<Incoming>,
+    desk: &Desk<Job>,
 ) -> Response<Body> {
     if let Err(rejected) = guard.check(&request) {
         gw.metrics.refused("host_or_origin");
@@ -132,7 +147,7 @@ async fn answer(
     let response = match (entrance, &page) {
         (Entrance::Admin, _) => return admin::serve(gw, &request).await,
         (Entrance::Mcp, Some(_)) if let Some(answer) = cors::preflight(&request) => answer,
-        (Entrance::Mcp, _) => mcp::serve(gw, address, request).await,
+        (Entrance::Mcp, _) => mcp::serve(gw, address, request, desk).await,
     };
     match page {
         Some(page) => cors::allow(response, page),

@@ -15,9 +15,9 @@ use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::body::{self, Body};
+use super::clerk::Desk;
 use super::head::token;
 use super::line::Line;
-use super::tended::tended;
 use super::{all, reply, sse};
 use crate::Gateway;
 use crate::all::All;
@@ -34,17 +34,22 @@ pub(super) const ONLY_EVENTS: &str = "a GET must accept `text/event-stream`";
 pub(super) const TWO_PLACES: &str = "the request has more than one `Last-Event-ID` header";
 
 /// Answers one request.
-pub(crate) async fn serve(gw: &Arc<Gateway>, address: Arc<str>, request: Request<Incoming>) -> Response<Body> {
+pub(super) async fn serve(
+    gw: &Arc<Gateway>,
+    address: Arc<str>,
+    request: Request<Incoming>,
+    desk: &Desk<Job>,
+) -> Response<Body> {
     let (head, incoming) = request.into_parts();
     let visit = match admit(gw, address, &head) {
         Ok(To::One(visit)) => visit,
-        Ok(To::All(all)) => return Box::pin(all::serve(gw, all, head, incoming)).await,
+        Ok(To::All(all)) => return Box::pin(all::serve(gw, all, head, incoming, desk)).await,
         Err((status, what)) => return unauthorized(status, what),
     };
     match head.method {
         http::Method::POST => match sse::named(&head.uri) {
             Some(connection) => Box::pin(sse::post(gw, visit, connection, &head.headers, incoming)).await,
-            None => post(gw, visit, head.headers, incoming).await,
+            None => post(gw, visit, head.headers, incoming, desk).await,
         },
         http::Method::GET => Box::pin(get(gw, visit, &head.headers)).await,
         http::Method::DELETE => Box::pin(delete(gw, visit, &head.headers)).await,
@@ -53,7 +58,7 @@ pub(crate) async fn serve(gw: &Arc<Gateway>, address: Arc<str>, request: Request
 }
 
 /// For whom a request is.
-enum To {
+pub(super) enum To {
     One(Visit),
     All(All),
 }
@@ -92,7 +97,13 @@ fn unauthorized(status: StatusCode, what: &str) -> Response<Body> {
     response
 }
 
-async fn post(gw: &Arc<Gateway>, visit: Visit, headers: HeaderMap, incoming: Incoming) -> Response<Body> {
+async fn post(
+    gw: &Arc<Gateway>,
+    visit: Visit,
+    headers: HeaderMap,
+    incoming: Incoming,
+    desk: &Desk<Job>,
+) -> Response<Body> {
     let away = |status, what: String| gw.turn_away(gw.trail_of(&visit, "POST"), status, what);
     if let Err((status, what)) = check_post(&headers) {
         return away(status, what.to_owned()).await;
@@ -101,7 +112,22 @@ async fn post(gw: &Arc<Gateway>, visit: Visit, headers: HeaderMap, incoming: Inc
         Ok(body) => body,
         Err((status, what)) => return away(status, what).await,
     };
-    tended(gw, |gw, line| async move { handle(&gw, visit, headers, body, line).await }).await
+    desk.answer(gw, Job { to: To::One(visit), headers, body }, done).await
+}
+
+/// A message that was read, and for whom it is.
+pub(crate) struct Job {
+    pub(super) to: To,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+/// Does what a message asks for.
+pub(super) async fn done(gw: Arc<Gateway>, Job { to, headers, body }: Job, line: Line) {
+    match to {
+        To::One(visit) => handle(&gw, visit, headers, body, line).await,
+        To::All(all) => Box::pin(all::handle(&gw, all, headers, body, line)).await,
+    }
 }
 
 async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: Bytes, mut line: Line) {

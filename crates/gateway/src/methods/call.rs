@@ -153,7 +153,7 @@ async fn walk(
             if let Some(reason) = denied_anyway(visit, facts, trail) {
                 return Err(Refusal::Denied(reason).into());
             }
-            Some(apart(gw, visit, request, trail, line).await?)
+            Some(Box::pin(apart(gw, visit, request, trail, line)).await?)
         }
         back => back,
     };
@@ -238,7 +238,7 @@ async fn apart(
         is_callers: true,
         may_pause: false,
     };
-    match attend(&errand, line, pool::apart(gw, visit, request)).await {
+    match attend(&errand, line, std::pin::pin!(pool::apart(gw, visit, request))).await {
         Some(apart) => apart,
         None if left(gw).is_err() => Err(SendError::NotSent("the gateway was stopped".to_owned()).into()),
         None => Err(Refusal::Full(LEFT)),

@@ -6,9 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_json::{Value, read};
 use gatelodge_mcp::bridge::with_members;
-use gatelodge_mcp::{
-    Caching, Era, Id, Method, Request, TraceParent, Upstream as Said, code, edit_list, error, read_upstream,
-};
+use gatelodge_mcp::{Caching, Era, Id, Method, Reply, ReplyPlaces, Request, TraceParent, code, edit_list, error};
 use gatelodge_policy::{Category, Definition, Tool};
 use gatelodge_store::{Mode, Outcome};
 use http::StatusCode;
@@ -34,8 +32,8 @@ const LIST_TIME: Duration = Duration::from_secs(30);
 /// What came of asking for a list.
 #[derive(Debug)]
 pub(crate) enum Pages {
-    /// The results of all pages, and the first answer as it came.
-    Whole(Vec<Bytes>, Bytes),
+    /// The results of all pages, and the first answer as it came, with where its parts are.
+    Whole(Vec<Bytes>, (Bytes, ReplyPlaces)),
     /// The upstream's error, under our id, and the status for whoever asked.
     Error(Bytes, StatusCode),
 }
@@ -131,10 +129,17 @@ async fn edited(
                 Method::ToolsList => Some(offered(gw, visit, pages, changes).await?),
                 _ => None,
             };
-            let result = filtered(gw, visit, request.method(), pages, offer.as_deref()).ok_or_else(unreadable)?;
+            let make = || filtered(gw, visit, request.method(), pages, offer.as_deref());
+            let result = match &offer {
+                Some(offer) => offer.lists.list(visit, make),
+                None => make().map(Bytes::from),
+            };
             // What the server says around the list is passed on as well.
-            let Ok(Said::Reply(first)) = read_upstream(first, &gw.settings.reply) else { return Err(unreadable()) };
-            Ok((StatusCode::OK, first.with_payload(request.id(), &result).into(), Outcome::Ok))
+            let first = Reply::at(&first.0, &first.1).ok_or_else(unreadable)?;
+            let result = result.ok_or_else(unreadable)?;
+            // INVARIANT: it was made as a text.
+            let result = str::from_utf8(&result).unwrap_or_default();
+            Ok((StatusCode::OK, first.with_payload(request.id(), result).into(), Outcome::Ok))
         }
         Pages::Error(message, status) => {
             let (text, outcome) = answer(visit, message, request.id(), &gw.settings.reply).ok_or_else(unreadable)?;
@@ -256,7 +261,7 @@ async fn fetch_pages(
         let sent = forward(&errand, permit, line).await;
         // Of a list whose first page came, nobody says that nothing was sent.
         let sent = if pages.is_empty() { sent } else { sent.map_err(SendError::behind_a_call) };
-        let (Ended::Answer(message), exchange) = sent? else {
+        let (Ended::Answer(message, places), exchange) = sent? else {
             if let Some(session) = visit.far_session() {
                 gw.tell_cancelled(&visit.upstream, session, call).await;
             }
@@ -264,6 +269,12 @@ async fn fetch_pages(
         };
         let said = exchange.as_ref().map_or(StatusCode::OK, |exchange| exchange.status);
         drain(gw, exchange).await;
+        if pages.is_empty()
+            && *wanted.method == Method::ToolsList
+            && let Some(page) = told_before(visit, &message, &places)
+        {
+            return Ok(Pages::Whole(vec![page], (message, places)));
+        }
         let Some(page) = result_text(&message, &gw.settings.reply)? else {
             let status = status_of(visit.era(), &message, call, said, &gw.settings.reply);
             return Ok(Pages::Error(message, status));
@@ -275,13 +286,20 @@ async fn fetch_pages(
             return Err(SendError::Unusable(format!("a page has no `{member}`")));
         }
         pages.push(page.clone());
-        let first = first.get_or_insert(message);
+        let first = first.get_or_insert((message, places));
         cursor = seen.next(document.root(), wanted.method)?;
         if cursor.is_none() {
             return Ok(Pages::Whole(pages, first.clone()));
         }
     }
     Err(SendError::Unusable(format!("the list has more than {MAX_PAGES} pages or {max_bytes} bytes")))
+}
+
+/// The only page of a list of tools, if it is to the letter the one that the server's offer was read from: it is not read
+/// again.
+fn told_before(visit: &Visit, message: &Bytes, places: &ReplyPlaces) -> Option<Bytes> {
+    let page = message.slice(places.result()?);
+    visit.offers().current()?.is_of(std::slice::from_ref(&page)).then_some(page)
 }
 
 async fn drain(gw: &Gateway, exchange: Option<Exchange>) {

@@ -99,7 +99,7 @@ pub(crate) async fn exchanged(
     };
     let sending = async {
         match forward(&errand, permit, line).await? {
-            (Ended::Answer(message), Some(exchange)) => Ok((message, exchange)),
+            (Ended::Answer(message, _), Some(exchange)) => Ok((message, exchange)),
             _ => Err(SendError::Left),
         }
     };

@@ -12,6 +12,7 @@ use gatelodge_mcp::{
 use gatelodge_policy::Terms;
 use gatelodge_store::Outcome;
 use http::StatusCode;
+use memchr::memmem;
 
 use super::discover::OWN_META_WITH_TASKS;
 use crate::Gateway;
@@ -53,7 +54,7 @@ pub(super) fn undeclared(required: &str) -> Refusal {
 /// It does.
 pub(super) fn check(gw: &Gateway, visit: &Visit, request: &Request<'_>, message: &Bytes) -> Result<(), SendError> {
     // Most answers do not have the words in them at all.
-    if str::from_utf8(message).is_ok_and(|text| !may_have(text, &["taskId", "input_required"])) {
+    if !may_have(message, &["taskId", "input_required"]) {
         return Ok(());
     }
     let Ok(Said::Reply(reply)) = read_upstream(message, &gw.settings.reply) else { return Ok(()) };
@@ -111,9 +112,10 @@ pub(super) fn lacks(visit: &Visit, said: Value<'_>) -> Option<&'static str> {
 }
 
 /// Whether a text may have one of the words, in plain letters or written otherwise.
-pub(super) fn may_have(text: &str, words: &[&str]) -> bool {
-    let is_plain = |at: usize| text.as_bytes().get(at + 4).is_some_and(|digit| (b'2'..=b'7').contains(digit));
-    words.iter().any(|word| text.contains(word)) || text.match_indices("\\u00").any(|(at, _)| is_plain(at))
+pub(super) fn may_have(text: &[u8], words: &[&str]) -> bool {
+    let is_plain = |at: usize| text.get(at + 4).is_some_and(|digit| (b'2'..=b'7').contains(digit));
+    words.iter().any(|word| memmem::find(text, word.as_bytes()).is_some())
+        || memmem::find_iter(text, "\\u00").any(is_plain)
 }
 
 /// Whether the client takes a task as an era has them: in a session it says so with the call, and tasks of one era are

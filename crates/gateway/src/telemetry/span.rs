@@ -223,7 +223,7 @@ impl ClientSpan {
     /// Ends it with what came of it.
     pub fn end(mut self, ended: Result<&Ended, &SendError>) {
         self.finish(|span| match ended {
-            Ok(Ended::Answer(message)) => span.answered(message),
+            Ok(Ended::Answer(message, _)) => span.answered(message),
             // The call waits for its client; this part of it went well.
             Ok(Ended::Asked(_)) => {}
             Ok(Ended::Cancelled) => span.fail(names::CANCELLED),

@@ -2,6 +2,7 @@
 
 mod answer;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +20,7 @@ use rustls_platform_verifier::ConfigVerifierExt;
 pub(super) use answer::HttpAnswer;
 
 use super::{Exchange, HttpConfig, HttpSession, Link, Outgoing, SendError, Upstream, Verb};
+use crate::lanes;
 use crate::trace::Hop;
 
 /// Connections to one upstream that are kept though nobody uses them.
@@ -38,7 +40,8 @@ pub(crate) type Pool = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 /// The way out to upstreams over HTTP.
 #[derive(Debug, Clone)]
 pub(super) struct HttpClient {
-    pool: Pool,
+    /// One for each lane: a connection is read by the thread that opened it.
+    pools: Arc<[Pool]>,
     /// The most bytes of one message.
     max_bytes: usize,
     connect_time: Duration,
@@ -51,6 +54,10 @@ pub struct TlsError(#[from] rustls::Error);
 
 /// Makes a pool of connections.
 pub(crate) fn pool(connect_time: Duration) -> Result<Pool, TlsError> {
+    connector(connect_time).map(pool_of)
+}
+
+fn connector(connect_time: Duration) -> Result<HttpsConnector<HttpConnector>, TlsError> {
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     // An error means that one is installed already, which is as good.
     let _ = provider.install_default();
@@ -59,41 +66,58 @@ pub(crate) fn pool(connect_time: Duration) -> Result<Pool, TlsError> {
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(connect_time));
-    let connector = hyper_rustls::HttpsConnectorBuilder::new()
-        .with_tls_config(tls)
-        .https_or_http()
-        .enable_http1()
-        .wrap_connector(tcp);
-    let pool = Client::builder(TokioExecutor::new())
+    let builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls);
+    Ok(builder.https_or_http().enable_http1().wrap_connector(tcp))
+}
+
+fn pool_of(connector: HttpsConnector<HttpConnector>) -> Pool {
+    Client::builder(TokioExecutor::new())
         .pool_idle_timeout(IDLE_TIME)
         .pool_max_idle_per_host(IDLE_CONNECTIONS)
         .pool_timer(TokioTimer::new())
-        .build(connector);
-    Ok(pool)
+        .build(connector)
 }
 
 impl HttpClient {
-    pub fn new(connect_time: Duration, max_bytes: usize) -> Result<Self, TlsError> {
-        Ok(Self { pool: pool(connect_time)?, max_bytes, connect_time })
+    pub fn new(connect_time: Duration, lanes: usize, max_bytes: usize) -> Result<Self, TlsError> {
+        // They share what is trusted: reading that takes time and memory.
+        let connector = connector(connect_time)?;
+        let pools = (0..lanes).map(|_| pool_of(connector.clone())).collect();
+        Ok(Self { pools, max_bytes, connect_time })
     }
 
-    /// Sends a message, and gives the beginning of the answer. Redirects are not followed.
-    pub async fn send(&self, upstream: &Upstream, to: &HttpConfig, outgoing: Outgoing) -> Result<Exchange, SendError> {
-        let response = self.request(upstream.headers(), &to.url, outgoing).await?;
-        HttpAnswer::begin(response, &to.url, self.max_bytes).map_err(|fault| fault.cut(upstream.secrets()))
+    /// Sends a message when it is waited for, and gives the beginning of the answer. Redirects are not followed.
+    // The request is made at once, so that who waits keeps that and not what it is made of.
+    pub fn send<'a>(
+        &'a self,
+        upstream: &'a Upstream,
+        to: &'a HttpConfig,
+        outgoing: Outgoing,
+    ) -> impl Future<Output = Result<Exchange, SendError>> + use<'a> {
+        let requested = self.request(upstream.headers(), &to.url, outgoing);
+        async move {
+            let begun = HttpAnswer::begin(requested.await?, &to.url, self.max_bytes);
+            begun.map_err(|fault| fault.cut(upstream.secrets()))
+        }
     }
 
     /// Sends a message with the headers that are configured, and gives the answer as it comes.
-    pub async fn request(
+    pub fn request(
         &self,
         headers: &HeaderMap,
         url: &Uri,
         outgoing: Outgoing,
-    ) -> Result<Response<Incoming>, SendError> {
-        self.pool.request(build(headers, url, outgoing)).await.map_err(|error| {
-            let cause = innermost(&error);
-            if error.is_connect() { SendError::NotSent(cause) } else { SendError::Gone(cause) }
-        })
+    ) -> impl Future<Output = Result<Response<Incoming>, SendError>> + use<> {
+        let pool = self.pools.get(lanes::own()).or(self.pools.first());
+        let requested = pool.map(|pool| pool.request(build(headers, url, outgoing)));
+        async move {
+            // INVARIANT: there is a pool for each lane.
+            let Some(requested) = requested else { return Err(SendError::NotSent("no connections".to_owned())) };
+            requested.await.map_err(|error| {
+                let cause = innermost(&error);
+                if error.is_connect() { SendError::NotSent(cause) } else { SendError::Gone(cause) }
+            })
+        }
     }
 
     /// The same where only the status counts.

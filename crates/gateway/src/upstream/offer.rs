@@ -1,5 +1,7 @@
 //! The tools that a server offers, as it said when it was last asked, and which of them were accepted.
 
+mod lists;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,6 +15,7 @@ use gatelodge_policy::{Category, Definition, Schema};
 use gatelodge_store::{Known, ToolDefinition};
 use tokio::sync::Mutex;
 
+use self::lists::Lists;
 use super::fingerprint::fingerprint;
 use crate::classes::Categories;
 
@@ -62,6 +65,8 @@ pub(crate) struct Offer {
     categories: Arc<Categories>,
     /// The pages that it was read from: the same bytes say the same again.
     pages: Vec<Bytes>,
+    /// What callers were given of it.
+    pub lists: Lists,
     pub taken_at: Instant,
 }
 
@@ -90,7 +95,13 @@ impl Offer {
                 tools.entry(name.into()).or_insert_with(|| OfferedTool::new(definition));
             }
         }
-        Self { tools, categories: Arc::default(), pages: pages.to_vec(), taken_at: Instant::now() }
+        Self {
+            tools,
+            categories: Arc::default(),
+            pages: pages.to_vec(),
+            lists: Lists::default(),
+            taken_at: Instant::now(),
+        }
     }
 
     /// Whether these pages say what this offer was read from.

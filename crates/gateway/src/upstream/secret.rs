@@ -51,7 +51,8 @@ impl Secrets {
             text
         };
         // Characters may be written by their numbers, each server in its own way; what counts is what they say.
-        if !text.windows(2).any(|two| two == b"\\u" || two == b"\\/") {
+        let is_escape = |at: usize| matches!(text.get(at + 1), Some(b'u' | b'/'));
+        if !memchr::memchr_iter(b'\\', &text).any(is_escape) {
             return text;
         }
         match str::from_utf8(&text).ok().and_then(|text| self.cut_escaped(text)) {

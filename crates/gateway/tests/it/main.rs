@@ -25,6 +25,7 @@ mod limits;
 mod listen;
 mod listened;
 mod listener;
+mod lists_again;
 mod minimum;
 mod mirror;
 mod modern;

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_mcp::Request;
+use gatelodge_mcp::{Reply, Request};
 use gatelodge_store::CallId;
 use http::HeaderMap;
 
 use super::Carried;
 use crate::Gateway;
 use crate::call::{
-    Bond, Ended, Errand, Facts, Paused, Permit, Progress, Reserved, Trail, answer, forward, go_on, may_ask, status_of,
-    under_our_id,
+    Bond, Ended, Errand, Facts, Paused, Permit, Progress, Reserved, Trail, answer_of, forward, go_on, may_ask,
+    status_of, under_our_id,
 };
 use crate::http::line::Line;
 use crate::methods::{input, undeclared};
@@ -177,8 +177,8 @@ impl Journey<'_> {
         line: &mut Line,
     ) -> Result<Carried, SendError> {
         let Self { gw, visit, request, .. } = self;
-        let (message, exchange) = match (ended, exchange) {
-            (Ended::Answer(message), Some(exchange)) => (message, exchange),
+        let (message, places, exchange) = match (ended, exchange) {
+            (Ended::Answer(message, places), Some(exchange)) => (message, places, exchange),
             (Ended::Asked(asked), Some(exchange)) => {
                 let mut paused = self.paused(errand, links, &asked, exchange)?;
                 paused.room = line.give_room();
@@ -207,8 +207,9 @@ impl Journey<'_> {
         {
             return Ok(Carried::Told { text: gatelodge_mcp::result(request.id(), &text) });
         }
-        let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply)
-            .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
+        let reply =
+            Reply::at(&message, &places).ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
+        let (text, outcome) = answer_of(visit, &reply, request.id());
         let status = status_of(visit.era(), &message, errand.call, exchange.status, &gw.settings.reply);
         Ok(Carried::Answered { status, text, outcome, exchange: Box::new(exchange) })
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use gatelodge_json::read;
-use gatelodge_mcp::{Caching, Request, Upstream as Said, code, edit_list, error, read_upstream};
+use gatelodge_mcp::{Caching, Reply, Request, code, edit_list, error};
 use gatelodge_store::Outcome;
 use http::StatusCode;
 
@@ -74,6 +74,6 @@ async fn listed(
     }
     let page = documents.first().ok_or_else(unreadable)?;
     let result = edit_list(page.root(), "tasks", &entries, Caching::Unsaid).ok_or_else(unreadable)?;
-    let Ok(Said::Reply(first)) = read_upstream(&first, &gw.settings.reply) else { return Err(unreadable()) };
+    let first = Reply::at(&first.0, &first.1).ok_or_else(unreadable)?;
     Ok((StatusCode::OK, first.with_payload(request.id(), &result).into(), Outcome::Ok))
 }

@@ -9,6 +9,7 @@ use gatelodge_json::{Value, read};
 use gatelodge_mcp::{Method, Payload, Request, ServerRequest, Upstream as Said, made_task, read_upstream};
 use gatelodge_policy::{Decision, decide};
 use gatelodge_store::{IdHash, Mode, StoreError, TaskRow};
+use memchr::memmem;
 use tracing::warn;
 
 use crate::Gateway;
@@ -64,10 +65,7 @@ pub(crate) async fn note(
     progress: Option<(&str, Arc<Progress>)>,
 ) {
     // Most answers do not have the word in them at all, and large ones are not worth looking through.
-    if visit.crossing() != Crossing::None
-        || text.len() > MAX_ANSWER
-        || !str::from_utf8(text).is_ok_and(|text| text.contains("\"taskId\""))
-    {
+    if visit.crossing() != Crossing::None || text.len() > MAX_ANSWER || memmem::find(text, b"\"taskId\"").is_none() {
         return;
     }
     let Ok(Said::Reply(reply)) = read_upstream(text, &gw.settings.reply) else { return };

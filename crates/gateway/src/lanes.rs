@@ -1,0 +1,114 @@
+//! Threads that serve callers, each with a scheduler of its own: what belongs to one connection stays on one thread, so
+//! that nothing is handed from thread to thread, and no thread is woken, on the way of a call.
+
+use std::cell::Cell;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+/// The threads. When they are dropped, they have ended, with whatever they still had to do.
+#[derive(Debug)]
+pub struct Lanes(Vec<Lane>);
+
+/// Who connections are handed to by turns. Without any, connections are served where they are accepted.
+#[derive(Debug, Default)]
+pub struct Turns {
+    schedulers: Vec<Handle>,
+    next: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Lane {
+    scheduler: Handle,
+    /// Closed when the lane is dropped: then the thread ends.
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+thread_local! {
+    /// Which lane a thread is; 0 for all others. It only chooses among things that are alike.
+    static OWN: Cell<usize> = const { Cell::new(0) };
+}
+
+impl Lanes {
+    /// Starts so many.
+    ///
+    /// # Errors
+    /// A thread or its scheduler cannot be started.
+    pub fn start(count: usize) -> io::Result<Self> {
+        (0..count).map(Lane::start).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// For the gateway that is served here.
+    pub fn turns(&self) -> Turns {
+        let schedulers = self.0.iter().map(|lane| lane.scheduler.clone()).collect();
+        Turns { schedulers, next: AtomicUsize::new(0) }
+    }
+}
+
+impl Turns {
+    /// How many threads serve callers: one where there are no lanes.
+    pub(crate) fn count(&self) -> usize {
+        self.schedulers.len().max(1)
+    }
+
+    /// The scheduler whose turn it is; none if there are no lanes.
+    pub(crate) fn next(&self) -> Option<&Handle> {
+        let turn = self.next.fetch_add(1, Ordering::Relaxed).checked_rem(self.schedulers.len())?;
+        self.schedulers.get(turn)
+    }
+}
+
+/// The lane of the calling thread; the first for any other.
+pub(crate) fn own() -> usize {
+    OWN.get()
+}
+
+impl Lane {
+    fn start(own: usize) -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (scheduler, (stop, stopped)) = (runtime.handle().clone(), oneshot::channel());
+        let run = move || {
+            OWN.set(own);
+            // An answer, or that nobody can give one any more: both are the end.
+            let _ = runtime.block_on(stopped);
+        };
+        let thread = thread::Builder::new().name(format!("lane-{own}")).spawn(run)?;
+        Ok(Self { scheduler, stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        // One that panicked has nothing more to tell.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_go_to_each_lane_by_turns_and_stay_on_its_thread() {
+        let lanes = Lanes::start(2).expect("threads");
+        let turns = lanes.turns();
+        let asked = |lane: &Handle| {
+            let (sender, answer) = oneshot::channel();
+            lane.spawn(async move {
+                let before = (own(), thread::current().id());
+                tokio::task::yield_now().await;
+                let _ = sender.send((before, (own(), thread::current().id())));
+            });
+            answer.blocking_recv().expect("an answer")
+        };
+        let answers: Vec<_> = (0..4).map(|_| asked(turns.next().expect("a lane"))).collect();
+        assert!(answers.iter().all(|(before, after)| before == after));
+        assert_eq!(answers.iter().map(|((own, _), _)| *own).collect::<Vec<_>>(), [0, 1, 0, 1]);
+        assert!(Turns::default().next().is_none());
+    }
+}
