@@ -24,6 +24,10 @@ use std::process::{ExitCode, Termination};
 use cli::{Cli, Command};
 use exit::Exit;
 
+/// A call takes many small pieces of memory and gives them back on the same thread; the system's allocator is slower at that.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // Before anything else: a keeper is one of many, and has little to do.
     match keep::run_if_asked() {
