@@ -1,0 +1,97 @@
+//! The steps of a call, each alone and so often, for whoever counts their instructions: `checks/steps.py`.
+#![allow(clippy::expect_used, clippy::panic, reason = "a broken benchmark should stop")]
+
+#[path = "../document.rs"]
+#[allow(dead_code, reason = "it has documents for other measurements, too")]
+mod document;
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use gatelodge_json::{Limits, read};
+use gatelodge_policy::{Decision, Policy, decide};
+use gatelodge_store::{
+    CallId, Claim, Durability, GrantId, Holder, Kind, Ledger, ManualClock, Outcome, Record, ReserveOutcome,
+    SqliteLedger, Timings,
+};
+use serde_json::{Value, json};
+
+use document::{call, call_to, compiled, noon, policy_of};
+
+/// As many calls as there are connections in the usual case: a group takes them together.
+const TOGETHER: usize = 16;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let [step, times] = words.as_slice() else { panic!("steps decide|read|ledger TIMES") };
+    let times: usize = times.parse().expect("a number");
+    match *step {
+        "decide" => decisions(times),
+        "read" => reads(times),
+        "ledger" => groups(times),
+        other => panic!("`{other}` is no step"),
+    }
+}
+
+fn decisions(times: usize) {
+    let (policy, call) = (compiled(&policy_of(100)), call(&call_to(50)));
+    for _ in 0..times {
+        let decision = decide(black_box(&policy), black_box(&call), noon());
+        assert!(matches!(decision, Decision::Allow(_)));
+    }
+}
+
+fn reads(times: usize) {
+    let request = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {
+        "name": "create_refund",
+        "arguments": { "amount": 1999, "currency": "eur", "note": "for the books", "lines": [{ "price": 999 }] },
+        "_meta": { "progressToken": "p-1" },
+    } });
+    let text = request.to_string();
+    for _ in 0..times {
+        assert!(read(black_box(text.as_bytes()), &Limits::REQUEST).is_ok());
+    }
+}
+
+/// A policy with a limit, whose charge is taken.
+fn limited() -> (Policy, Value) {
+    let policy = json!({ "version": "1", "default": "deny", "tools": {
+        "pay": { "limits": [{ "counter": "c", "window": "day", "max": 1_000_000_000 }] },
+    } });
+    (compiled(&policy), json!({ "tool": "pay", "arguments": {} }))
+}
+
+fn groups(times: usize) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let clock = Arc::new(ManualClock::at(noon()));
+    let ledger = SqliteLedger::open(folder.path(), Durability::Process, clock).expect("a ledger");
+    let (policy, written) = limited();
+    let Decision::Allow(terms) = decide(&policy, &call(&written), noon()) else { panic!("the call is allowed") };
+    let (name, server) = ("p".parse().expect("a name"), "s".parse().expect("a name"));
+    let grant = GrantId("g".into());
+    let holder = Holder { policy: &name, server: &server, grant: &grant, session: None };
+    let claims = || terms.charges.iter().map(|charge| Claim::of(charge, &holder)).collect::<Vec<_>>();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        for round in 0..times {
+            let one = async |at: usize| {
+                let number = u8::try_from((round + at) % 256).expect("a byte");
+                let mut record = Record::new(Kind::Intent, CallId::new(noon(), [number; 10]), noon());
+                record.target = Some("pay".into());
+                let reserved = ledger.reserve(claims(), record).await.expect("the ledger answers");
+                assert!(matches!(reserved, ReserveOutcome::Taken(_)));
+                let mut record = Record::new(Kind::Outcome, CallId::new(noon(), [number; 10]), noon());
+                (record.outcome, record.timings) = (Some(Outcome::Ok), Some(Timings::default()));
+                ledger.write(record).await.expect("queued");
+            };
+            let [a, b, c, d] = [0, 1, 2, 3].map(|part| four(part * TOGETHER / 4, &one));
+            tokio::join!(a, b, c, d);
+        }
+        ledger.flush().await.expect("written");
+    });
+}
+
+async fn four<F: Future<Output = ()>>(from: usize, one: &impl Fn(usize) -> F) {
+    tokio::join!(one(from), one(from + 1), one(from + 2), one(from + 3));
+}
