@@ -6,6 +6,7 @@
 mod decide;
 mod evaluate;
 mod files;
+mod load;
 mod lower;
 mod reach;
 mod register;

@@ -36,12 +36,7 @@ impl<'f> Files<'f> {
         if up == 0 {
             return self.absolute(from, &wanted);
         }
-        let path = self.files.get(from)?.path;
-        let mut whole = parts(path);
-        let is_package = path.ends_with("__init__.py");
-        // `.` in a package's own file is the package itself.
-        let less = if is_package { up - 1 } else { up };
-        whole.truncate(whole.len().checked_sub(less)?);
+        let mut whole = self.above(from, up)?;
         whole.extend(wanted);
         let last = whole.last()?;
         self.by_last
@@ -49,6 +44,33 @@ impl<'f> Files<'f> {
             .iter()
             .copied()
             .find(|at| self.files.get(*at).is_some_and(|file| parts(file.path) == whole))
+    }
+
+    /// The files that lie right in a folder, as seen from a file.
+    pub fn below(&self, from: usize, up: usize, folder: &[&str]) -> Vec<usize> {
+        let above = if up == 0 { Some(Vec::new()) } else { self.above(from, up) };
+        let Some(whole) = above.map(|above| [above.as_slice(), folder].concat()) else { return Vec::new() };
+        let is_inside = |path: &str| match parts(path).split_last() {
+            Some((_, own)) => {
+                if up == 0 {
+                    own.ends_with(&whole)
+                } else {
+                    own == whole
+                }
+            }
+            None => false,
+        };
+        (0..self.files.len()).filter(|at| self.files.get(*at).is_some_and(|file| is_inside(file.path))).collect()
+    }
+
+    /// The parts of the folder so many dots above a file.
+    fn above(&self, from: usize, up: usize) -> Option<Vec<&'f str>> {
+        let path = self.files.get(from)?.path;
+        let mut whole = parts(path);
+        // `.` in a package's own file is the package itself.
+        let less = if path.ends_with("__init__.py") { up - 1 } else { up };
+        whole.truncate(whole.len().checked_sub(less)?);
+        Some(whole)
     }
 
     /// An archive may have folders above the module; of several candidates, the one that shares most with the file

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::files::{Files, last};
+use super::load::{Loaded, loads};
 use super::lower::speaks_of_tools;
 use super::reach::imports;
 use crate::found::SourceFile;
@@ -62,6 +63,15 @@ fn with_imported<'f>(main: &[SourceFile<'f>], aside: &[SourceFile<'f>]) -> Vec<S
     while let Some(at) = chosen.get(from).copied().filter(|_| !aside.is_empty()) {
         from += 1;
         let text = all.get(at).map_or("", |file| file.text);
+        for Loaded { up, module, is_folder } in loads(text) {
+            let module: Vec<&str> = module.split('.').collect();
+            asked += 1;
+            let targets = match is_folder {
+                true => below(&files, at, up, &module),
+                false => imported(&files, at, up, &module).into_iter().collect(),
+            };
+            chosen.extend(targets.into_iter().filter(|target| known.insert(*target)));
+        }
         for (up, module, item) in imports(text).into_iter().flatten() {
             let whole: Vec<&str> = module.split('.').chain(item).filter(|part| !part.is_empty()).collect();
             let around = (1..=whole.len()).filter_map(|count| whole.get(..count));
@@ -82,11 +92,21 @@ fn with_imported<'f>(main: &[SourceFile<'f>], aside: &[SourceFile<'f>]) -> Vec<S
 /// `examples/books/shelf.py`.
 fn imported(files: &Files<'_>, from: usize, up: usize, module: &[&str]) -> Option<usize> {
     let at = files.module(from, up, &module.join("."))?;
-    let path = files.get(at)?.path;
+    (up > 0 || is_meant(files, at, module.len())).then_some(at)
+}
+
+/// The files of a folder, told as in [`imported`].
+fn below(files: &Files<'_>, from: usize, up: usize, folder: &[&str]) -> Vec<usize> {
+    let inside = files.below(from, up, folder).into_iter();
+    inside.filter(|at| up > 0 || is_meant(files, *at, folder.len() + 1)).collect()
+}
+
+/// Whether a file lies in no folder aside that its name, of so many parts, does not tell.
+fn is_meant(files: &Files<'_>, at: usize, told: usize) -> bool {
+    let path = files.get(at).map_or("", |file| file.path);
     let path = path.strip_suffix("/__init__.py").unwrap_or(path);
-    let outside = path.split('/').count().saturating_sub(module.len());
-    let is_meant = up > 0 || !path.split('/').take(outside).any(|folder| ASIDE.contains(&folder));
-    is_meant.then_some(at)
+    let outside = path.split('/').count().saturating_sub(told);
+    !path.split('/').take(outside).any(|folder| ASIDE.contains(&folder))
 }
 
 fn is_aside(file: &SourceFile<'_>) -> bool {

@@ -94,3 +94,43 @@ fn what_a_package_imports_counts_in_whichever_folder_it_is() {
     ];
     assert_eq!(names_of(&files), ["build", "deep", "docs", "start"]);
 }
+
+#[test]
+fn what_a_package_loads_by_its_name_counts_in_whichever_folder_it_is() {
+    let of = |load: &str| {
+        let tool = |name: &str| format!("from books.app import mcp\n@mcp.tool()\ndef {name}(): pass\n");
+        let (one, other, spare, shown) = (tool("one"), tool("other"), tool("spare"), tool("shown"));
+        let app = format!("{HEAD}import importlib\n{load}\n@mcp.tool()\ndef own(): pass\n");
+        let files = [
+            ("books/app.py", app.as_str()),
+            ("books/templates/one.py", &one),
+            ("books/templates/other.py", &other),
+            ("books/docs/spare.py", &spare),
+            ("examples/books/templates/shown.py", &shown),
+        ];
+        names_of(&files)
+    };
+    for load in [
+        "importlib.import_module('books.templates.one')",
+        "importlib.import_module(\n    \"books.templates.one\",\n)",
+        "importlib.import_module('.templates.one', package='books')",
+        "importlib.import_module(f'{__package__}.templates.one')",
+        "__import__('books.templates.one')",
+    ] {
+        assert_eq!(of(load), ["one", "own"], "{load}");
+    }
+    // Of a folder any may be meant.
+    for load in [
+        "importlib.import_module(f'books.templates.{name}')",
+        "importlib.import_module('books.templates.' + name)",
+        "importlib.import_module('.templates.%s' % name, __package__)",
+        "importlib.import_module(f'{__package__}.templates.{name}')",
+    ] {
+        assert_eq!(of(load), ["one", "other", "own"], "{load}");
+    }
+    for load in
+        ["importlib.import_module(name)", "importlib.import_module(f'{name}')", "import_module('", "'books.docs'"]
+    {
+        assert_eq!(of(load), ["own"], "{load}");
+    }
+}
