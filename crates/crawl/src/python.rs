@@ -10,6 +10,7 @@ mod load;
 mod lower;
 mod reach;
 mod register;
+mod remark;
 mod schema;
 mod scope;
 mod syntax;

@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use tree_sitter::{Node, ParseOptions, Parser};
 
+use super::remark::without_long_rows;
 use super::syntax::{Class, Def, Expr, Import, Parameter, Rest, Stmt};
 use expression::expression;
 
@@ -27,6 +28,7 @@ struct Source<'t> {
 
 /// The statements of a text; none if it takes too long.
 pub fn statements(text: &str) -> Option<Vec<Stmt>> {
+    let text = &*without_long_rows(text);
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_python::LANGUAGE.into()).ok()?;
     let mut steps = 0;

@@ -134,3 +134,22 @@ fn what_a_package_loads_by_its_name_counts_in_whichever_folder_it_is() {
         assert_eq!(of(load), ["own"], "{load}");
     }
 }
+
+#[test]
+fn long_rows_of_comments_take_no_longer_than_others() {
+    let started = std::time::Instant::now();
+    for row in ["# told\n", "    # told\n", "#\n\n"] {
+        let remarks = row.repeat(140_000);
+        let text = format!("@mcp.tool()\ndef one(): pass\n{remarks}@mcp.tool()\ndef other():\n{remarks}    pass\n");
+        let names: Vec<_> = found(&text).tools.into_iter().map(|tool| tool.name).collect();
+        assert_eq!(names, ["one", "other"], "{row:?}");
+    }
+    assert!(started.elapsed() < std::time::Duration::from_secs(30), "took {:?}", started.elapsed());
+    // What only looks like comments is a text.
+    let rows = "# told\n".repeat(150);
+    for quotes in ["'''", "\"\"\""] {
+        let text = format!("x = 'a\\'b' # '''\n@mcp.tool()\ndef one():\n    {quotes}Told.\n{rows}{quotes}\n{rows}");
+        let told = found(&text).tools.remove(0).description.unwrap_or_default();
+        assert_eq!(told.matches("# told").count(), 150, "{quotes}");
+    }
+}
