@@ -32,7 +32,7 @@ use syntax::Stmt;
 use value::Value;
 
 /// How much is looked at in one package. It is counted, not timed, so that every machine finds the same.
-const STEPS: usize = 5_000_000;
+const STEPS: usize = 20_000_000;
 
 /// How many bytes of sources are parsed in one package; statements take many times the memory of their text.
 const SOURCES: usize = 10 << 20;

@@ -27,6 +27,8 @@ pub struct Looking {
     depth: usize,
     /// The step at which looking ends.
     until: usize,
+    /// How often it ended before its end: by what rests on itself, or by its depth.
+    ends: usize,
 }
 
 impl Reader<'_> {
@@ -42,6 +44,7 @@ impl Reader<'_> {
             return value;
         }
         if !self.step() || self.looking.depth >= DEEPEST || self.steps > self.looking.until {
+            self.looking.ends += 1;
             return Value::unknown();
         }
         self.looking.depth += 1;
@@ -143,10 +146,19 @@ impl Reader<'_> {
         if let Some(known) = self.known.get(&known_as) {
             return known.clone();
         }
+        if let Some(known) = self.scopes.get(scope).and_then(|scope| scope.known(name, self.is_deciding)) {
+            return known.clone();
+        }
+        let (is_first, steps, ends) = (self.looking.names.is_empty(), self.steps, self.looking.ends);
         let key = (scope, name.clone());
-        if (self.is_deciding && self.is_unsettled(name, &binding, scope)) || !self.looking.names.insert(key.clone()) {
+        if self.is_deciding && self.is_unsettled(name, &binding, scope) {
             return Value::Unknown(Some(name.clone()));
         }
+        if !self.looking.names.insert(key.clone()) {
+            self.looking.ends += 1;
+            return Value::Unknown(Some(name.clone()));
+        }
+        let is_found = matches!(binding, Binding::Expr(_) | Binding::OneOf(_));
         let is_lasting = matches!(binding, Binding::Expr(_) | Binding::OneOf(_) | Binding::Import { .. });
         let value = match binding {
             Binding::Expr(expr) => self.evaluate(&expr, scope),
@@ -172,10 +184,18 @@ impl Reader<'_> {
             }
             self.known.insert(known_as, value.clone());
         }
-        match value {
+        let value = match value {
             Value::Unknown(None) => Value::Unknown(Some(name.clone())),
             value => value,
+        };
+        // Another look would come to the same: nothing ended it, or it began here and had most of the steps there are.
+        let is_whole = self.looking.ends == ends || (is_first && self.steps <= self.looking.until);
+        let is_same = is_whole || (is_first && self.steps - steps > LONGEST_LOOK / 2);
+        if is_found && is_same && !value.has_scope() && !self.lasting.contains(&scope) {
+            let is_deciding = self.is_deciding;
+            self.scopes.get_mut(scope).into_iter().for_each(|scope| scope.keep(name, is_deciding, value.clone()));
         }
+        value
     }
 
     /// A function under `functools.wraps(other)` stands for the other.

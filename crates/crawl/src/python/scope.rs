@@ -55,6 +55,8 @@ pub struct Scope {
     given: Vec<(Rc<str>, Binding)>,
     /// What the statements bind; the same for all calls of a function.
     body: Option<Rc<Names>>,
+    /// What names came to, by whether a condition asked.
+    came_to: HashMap<(Rc<str>, bool), Value>,
 }
 
 impl Scope {
@@ -75,6 +77,16 @@ impl Scope {
     pub fn get(&self, name: &str) -> Option<&Binding> {
         let given = self.given.iter().rev().find(|(known, _)| &**known == name).map(|(_, binding)| binding);
         given.or_else(|| self.body.as_ref()?.names.get(name))
+    }
+
+    /// What a name came to when it was looked at before.
+    pub fn known(&self, name: &Rc<str>, is_deciding: bool) -> Option<&Value> {
+        if self.came_to.is_empty() { None } else { self.came_to.get(&(name.clone(), is_deciding)) }
+    }
+
+    /// Keeps what a name came to. In a long function a name may stand for one of many, and they for others in turn.
+    pub fn keep(&mut self, name: &Rc<str>, is_deciding: bool, value: Value) {
+        self.came_to.insert((name.clone(), is_deciding), value);
     }
 
     /// Modules all of whose names are taken over.

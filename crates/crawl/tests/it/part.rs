@@ -153,3 +153,22 @@ fn long_rows_of_comments_take_no_longer_than_others() {
         assert_eq!(told.matches("# told").count(), 150, "{quotes}");
     }
 }
+
+#[test]
+fn names_that_rest_on_one_another_many_times_are_looked_at_once() {
+    let mut text = String::from(
+        "@app.list_tools()\nasync def list_tools():\n    return [Tool(name='get_book', inputSchema={})]\n",
+    );
+    text.push_str("@app.call_tool()\nasync def call_tool(name, arguments):\n");
+    for at in 0..60 {
+        text.push_str(&format!(
+            "    if name == 'tool{at}':\n        found = api.get{at}(arguments.get('a'), last=told)\n"
+        ));
+        text.push_str("        told = found.data.to_dict(found)\n");
+        for _ in 0..20 {
+            text.push_str("        told.get(found.get('b'))\n");
+        }
+    }
+    let read = found(&text);
+    assert_eq!((read.tools.len(), read.passed_over), (1, 0));
+}
