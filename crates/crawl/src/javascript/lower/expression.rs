@@ -5,6 +5,9 @@ use tree_sitter::Node as Tree;
 use super::Lowering;
 use crate::javascript::syntax::{Node, NodeId, Use};
 
+/// How many calls lie around the parts of a path, as in `new URL(join("a", "b.js"), here)`.
+const DEEPEST_PATH: usize = 3;
+
 impl Lowering<'_> {
     pub(super) fn expression(&mut self, kind: &str, tree: Tree<'_>) -> NodeId {
         match kind {
@@ -126,11 +129,34 @@ impl Lowering<'_> {
 
     fn new_instance(&mut self, tree: Tree<'_>) -> NodeId {
         let callee = self.field(tree, "constructor");
-        let items = tree.child_by_field_name("arguments").map(|arguments| self.items(arguments));
-        let node = self.add(Node::New(callee, items.unwrap_or_default()));
+        let items = tree.child_by_field_name("arguments").map(|arguments| self.items(arguments)).unwrap_or_default();
+        self.note_worker(callee, &items);
+        let node = self.add(Node::New(callee, items));
         self.syntax.news.push(node);
         self.keep_place(node);
         node
+    }
+
+    /// `new Worker("./a.js")`, also where the path is made of parts: a worker runs a file as an import does.
+    fn note_worker(&mut self, callee: NodeId, items: &[NodeId]) {
+        let (Node::Name(word, _) | Node::Member(_, word)) = self.syntax.node(callee) else { return };
+        let Some(first) = items.first().filter(|_| self.syntax.text(*word) == "Worker") else { return };
+        let mut parts = Vec::new();
+        self.written(*first, 0, &mut parts);
+        if !parts.is_empty() {
+            self.note_import(&format!("./{}", parts.join("/")));
+        }
+    }
+
+    /// The texts in an expression, as parts of a path.
+    fn written(&self, node: NodeId, depth: usize, parts: &mut Vec<String>) {
+        match self.syntax.node(node) {
+            Node::Text(text) => parts.push(text.trim_matches('/').to_owned()),
+            Node::Call(_, items) | Node::New(_, items) | Node::Joined(items) if depth < DEEPEST_PATH => {
+                items.iter().for_each(|item| self.written(*item, depth + 1, parts));
+            }
+            _ => {}
+        }
     }
 
     fn assignment(&mut self, tree: Tree<'_>) -> NodeId {

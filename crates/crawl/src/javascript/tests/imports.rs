@@ -75,3 +75,24 @@ fn a_program_without_an_ending_is_read() {
     let files = [("package.json", manifest), ("bin/start", &*program), ("lib/more.js", &*more), ("lib/old.js", &*old)];
     assert_eq!(names(&read(&files)), ["own", "more"]);
 }
+
+#[test]
+fn what_a_worker_runs_is_loaded() {
+    let of = |load: &str| {
+        let index = format!("{SDK}{} {load}", tool("own"));
+        let (books, old) = (tool("books"), tool("old"));
+        let files = [("package.json", BEGINS), ("index.js", &*index), ("lib/books.js", &*books), ("old.js", &*old)];
+        names(&read(&files)).iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()
+    };
+    for load in [
+        "new Worker('./lib/books.js');",
+        "new threads.Worker(new URL('./lib/books.js', import.meta.url), { type: 'module' });",
+        "new Worker(path.join(__dirname, 'lib', 'books.js'));",
+        "new Worker(path.resolve(__dirname, './lib/books.js'));",
+        "new Worker(`${__dirname}/lib/books.js`);",
+        "new Worker(require.resolve('./lib/books.js'));",
+    ] {
+        assert_eq!(of(load), ["own", "books"], "{load}");
+    }
+    assert_eq!(of("new Writer('./lib/books.js');"), ["own"]);
+}
