@@ -87,7 +87,7 @@ fn defined(syntax: &syntax::Syntax, files: &[SourceFile<'_>], named: &entry::Nam
         evaluator.unused = unused::words(&evaluator, files, &entries);
     }
     let met = forms::tools(&mut evaluator);
-    if evaluator.is_spent() {
+    if evaluator.is_cut() {
         return Found::in_part(1);
     }
     Found::of(default::by_default(&evaluator, &entries, files, met), tool::richness)

@@ -35,6 +35,9 @@ pub(super) struct Evaluator<'a> {
     named: &'a Named,
     steps: usize,
     limit: usize,
+    /// Whether some of what was asked for last was left out, and whether that was so where there are tools.
+    has_left_out: bool,
+    is_cut: bool,
     depth: usize,
     /// Values that do not depend on who calls.
     known: HashMap<(NodeId, bool), Value>,
@@ -62,6 +65,8 @@ impl<'a> Evaluator<'a> {
             named,
             steps: 0,
             limit: MOST_STEPS_EACH,
+            has_left_out: false,
+            is_cut: false,
             depth: 0,
             known: HashMap::new(),
             is_deciding: false,
@@ -82,11 +87,22 @@ impl<'a> Evaluator<'a> {
     /// the rest.
     pub fn begin(&mut self) {
         self.limit = MOST_STEPS.min(self.steps + MOST_STEPS_EACH);
+        self.has_left_out = false;
     }
 
-    /// Whether there are no steps left: what was asked last was not answered.
-    pub fn is_spent(&self) -> bool {
-        self.steps > MOST_STEPS
+    /// Takes note that there is more of what is asked for than is looked at.
+    pub fn leave_out(&mut self, more: bool) {
+        self.has_left_out |= more;
+    }
+
+    /// Takes note that what was asked for last are tools: what was left out of it would be some as well.
+    pub fn met_tools(&mut self) {
+        self.is_cut |= self.has_left_out;
+    }
+
+    /// Whether there may be more tools than were found: no steps are left, or there are more elements than are followed.
+    pub fn is_cut(&self) -> bool {
+        self.steps > MOST_STEPS || self.is_cut
     }
 
     /// The value of an expression.

@@ -84,6 +84,9 @@ impl Evaluator<'_> {
         if found.len() > before && self.is_dead(node) {
             found.truncate(before);
         }
+        if found.len() > before {
+            self.met_tools();
+        }
     }
 
     fn in_call(&mut self, call: NodeId, found: &mut Vec<Met>) {
@@ -188,6 +191,7 @@ impl Evaluator<'_> {
         for env in self.settle(&[result], &env) {
             let Ok(result) = self.value(result, &env) else { continue };
             let Ok(tools) = self.member(&result, &"tools".into()) else { continue };
+            self.leave_out(tools.is_too_long());
             if let Value::List(tools) = tools {
                 for tool in tools.iter() {
                     let tool = self.of_value(tool);

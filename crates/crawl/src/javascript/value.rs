@@ -4,7 +4,8 @@ use std::rc::Rc;
 
 use super::syntax::{ClassId, FileId, FunctionId, LoopId, NodeId};
 
-/// A list is not followed further than this: lists of lists double with every step.
+/// A list is not followed further than this: lists of lists double with every step. One more is kept, to tell that there
+/// are more.
 const MOST_ELEMENTS: usize = 5_000;
 
 /// Who gives a name its value from outside.
@@ -76,8 +77,13 @@ impl Value {
     }
 
     pub fn list(mut items: Vec<Value>) -> Self {
-        items.truncate(MOST_ELEMENTS);
+        items.truncate(MOST_ELEMENTS + 1);
         Self::List(Rc::new(items))
+    }
+
+    /// Whether it is a list that has more elements than are followed.
+    pub fn is_too_long(&self) -> bool {
+        matches!(self, Self::List(items) if items.len() > MOST_ELEMENTS)
     }
 
     pub fn pair(key: &Rc<str>, value: &Value) -> Self {

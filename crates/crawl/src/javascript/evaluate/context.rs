@@ -27,6 +27,7 @@ impl Evaluator<'_> {
             for way in self.ways(owner, index, env, road - 1) {
                 ways.extend(self.settle_within(nodes, &way, road - 1));
                 if ways.len() > MOST_WAYS {
+                    self.leave_out(true);
                     break;
                 }
             }
@@ -73,6 +74,7 @@ impl Evaluator<'_> {
         let mut ways = Vec::new();
         for env in self.settle_within(&[list], env, road) {
             let Ok(value) = self.value(list, &env) else { continue };
+            self.leave_out(value.is_too_long());
             for (place, element) in self.elements(&value).into_iter().enumerate() {
                 ways.push(Frame::env(owner, values(place, element), &env));
             }
@@ -105,6 +107,7 @@ impl Evaluator<'_> {
                 for call in self.call_sites(function) {
                     ways.extend(self.at_site(call, owner, index, env, road));
                     if ways.len() > MOST_WAYS {
+                        self.leave_out(true);
                         break;
                     }
                 }

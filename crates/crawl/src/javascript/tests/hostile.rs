@@ -98,3 +98,26 @@ fn a_package_with_more_than_is_read_is_told_as_read_in_part() {
     }
     assert_eq!(of("steps", &[text]), (0, 1));
 }
+
+#[test]
+fn tools_of_a_list_that_is_longer_than_is_followed_are_told_as_read_in_part() {
+    let listed = |count: usize| {
+        let names: String = (0..count).map(|at| format!("'n{at}',")).collect();
+        format!("{SDK}const all = [{names}];")
+    };
+    let each = "for (const name of all) server.tool(name, 'Told', f);";
+    let handled = "const tools = all.map((name) => ({ name, description: 'Told', inputSchema: {} }));
+        server.setRequestHandler(ListToolsRequestSchema, () => ({ tools }));";
+    let beside = "for (const name of all) console.log(name); server.tool('kept', 'Told', f);";
+    let of = |text: String| {
+        let found = javascript_tools(&[SourceFile { path: "dist/index.js", text: &text }]);
+        (found.tools.len(), found.passed_over)
+    };
+    assert_eq!(of(listed(2_900) + each), (2_900, 0));
+    assert_eq!(of(listed(2_900) + handled), (2_900, 0));
+    // A way for each of them, and the elements of a list.
+    assert_eq!(of(listed(5_001) + each), (0, 1));
+    assert_eq!(of(listed(5_001) + handled), (0, 1));
+    // What is no list of tools may be as long as it likes.
+    assert_eq!(of(listed(5_001) + beside), (1, 0));
+}
