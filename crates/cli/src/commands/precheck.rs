@@ -9,9 +9,10 @@ mod server_json;
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{Advice, Index, Known, PackageName, Posture, Precheck, ToolFacts, grade, precheck};
+use gatelodge_catalogue::{Advice, Index, Known, PackageName, Posture, Precheck, grade, precheck};
 use serde_json::{Value, json};
 
+use self::named::Named;
 use super::catalogue::{open, show};
 use crate::cli::PrecheckArgs;
 use crate::exit::{Exit, Usage};
@@ -95,11 +96,12 @@ fn unknown(name: &str, why: &str) -> Asked {
 
 impl Asked {
     /// What its author says that it offers. Nobody has read whether that is so: a person looks first, and there is no grade.
-    fn claimed(name: &str, tools: Vec<ToolFacts>, why: &str) -> Self {
+    fn claimed(name: &str, named: Named, why: &str) -> Self {
         let mut own = unknown(&shown(name), why);
-        if !tools.is_empty() {
-            own.advice.reasons.extend(precheck(&tools).reasons);
-            own.rule = show::policy(&Known::of_facts(name, tools), Posture::Recommended).ok();
+        own.advice.reasons.extend(named.concern());
+        if !named.tools.is_empty() {
+            own.advice.reasons.extend(precheck(&named.tools).reasons);
+            own.rule = show::policy(&Known::of_facts(name, named.tools), Posture::Recommended).ok();
         }
         own
     }

@@ -38,6 +38,10 @@ fn a_bundle_is_asked_about_first_and_the_tools_of_its_manifest_are_judged() {
     assert!(server["rule"].as_str().unwrap().contains("\"hide\"") && server["grade"] == Value::Null, "{server}");
     assert!(!run.stdout.contains(SECRET) && !run.stdout.contains('\u{202e}'), "{}", run.stdout);
     assert!(!format!("{}{}", run.stdout, run.stderr).to_lowercase().contains("safe"));
+    // What cannot be judged is told by its number.
+    let long = json!([{"name": "list_notes"}, {"name": "x".repeat(257)}, {"name": ""}, {"title": "?"}, {"name": "list_notes"}]);
+    let odd = bundled(&house, &manifest(own.clone(), long));
+    assert!(odd.stdout.contains("3 tools that it names cannot be judged"), "{}", odd.stdout);
     // What only reads by its own words is asked about all the same.
     let mild = bundled(&house, &manifest(own, json!([{"name": "list_notes"}])));
     assert_eq!((mild.code, &told(&mild)["verdict"]), (1, &json!("ask-first")));
@@ -56,6 +60,11 @@ fn a_bundle_that_starts_a_known_package_is_told_by_that_unless_it_says_more() {
         ("tools_generated", json!(true), "makes more tools"),
         ("manifest_version", json!("9.0"), "a form that is not known"),
         ("tools", json!([{"name": "list_files"}, {"name": "send_files"}]), "names tools that the index has not found"),
+        (
+            "tools",
+            json!([{"name": "list_files"}, {"name": "x".repeat(257)}]),
+            "names tools that the index has not found",
+        ),
     ] {
         let before = text[at].clone();
         text[at] = value;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{Index, PackageName};
+use gatelodge_catalogue::{Index, PackageName, ToolFacts};
 use gatelodge_crawl::{Bounds, Form, Skip, Unpacked, Want, unpack};
 use serde_json::Value;
 
@@ -25,12 +25,13 @@ pub fn asked(index: &Index, path: &Path) -> Result<Asked> {
     let manifest = manifest(path)?;
     let name = manifest.get("name").and_then(Value::as_str).unwrap_or("a bundle without a name");
     let config = manifest.get("server").and_then(|server| server.get("mcp_config"));
-    let tools = named::tools(name, manifest.get("tools"));
+    let named = named::tools(name, manifest.get("tools"));
     let package = config.and_then(started);
     let known = package.as_ref().and_then(|own| Some((own, index.find(own.source, &own.name)?)));
     let mut own = match known {
         Some((package, server)) => {
-            let is_more = tools.iter().any(|tool| !server.tools().any(|own| own.name() == tool.name));
+            let is_new = |tool: &ToolFacts| !server.tools().any(|own| own.name() == tool.name);
+            let is_more = named.left_out > 0 || named.tools.iter().any(is_new);
             let own = of_package(index, package);
             let own = Asked { name: format!("{} ({})", shown(name), own.name), ..own };
             match is_more {
@@ -38,7 +39,7 @@ pub fn asked(index: &Index, path: &Path) -> Result<Asked> {
                 false => own,
             }
         }
-        None => Asked::claimed(name, tools, UNREAD),
+        None => Asked::claimed(name, named, UNREAD),
     };
     if let (Some(package), None) = (&package, known) {
         own.advice = own.advice.with_concerns(&package.concerns(None));

@@ -1,16 +1,39 @@
 //! Tools that somebody says a server has, without having been read in it.
 
+use std::collections::HashSet;
+
 use gatelodge_catalogue::{Source, ToolFacts};
 use gatelodge_crawl::{FoundTool, Release, facts};
 use serde_json::{Map, Value, json};
 
+use crate::report::counted;
+
+/// The tools that a list names.
+pub struct Named {
+    pub tools: Vec<ToolFacts>,
+    /// How many of them cannot be told: without a name, with one that is too long, or beyond the most that are looked at.
+    pub left_out: usize,
+}
+
+impl Named {
+    /// That some cannot be told.
+    pub fn concern(&self) -> Option<String> {
+        let count = counted(self.left_out, "tool");
+        (self.left_out > 0)
+            .then(|| format!("{count} that it names cannot be judged, by a name that is none or too long"))
+    }
+}
+
 /// The facts of the tools that a list names.
-pub fn tools(server: &str, list: Option<&Value>) -> Vec<ToolFacts> {
+pub fn tools(server: &str, list: Option<&Value>) -> Named {
     let list = list.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let found: Vec<FoundTool> = list.iter().filter_map(tool).collect();
     // Tools are judged among their siblings; where the server is published counts for nothing.
     let release = Release { source: Source::Npm, package: server.to_owned(), version: String::new(), date: None };
-    facts(&release, &found).tools
+    let tools = facts(&release, &found).tools;
+    let names: HashSet<&str> = found.iter().map(|tool| tool.name.as_str()).collect();
+    let left_out = (list.len() - found.len()) + (names.len() - tools.len());
+    Named { tools, left_out }
 }
 
 fn tool(tool: &Value) -> Option<FoundTool> {
