@@ -88,11 +88,17 @@ pub struct Classification {
 
 /// Below this confidence a category is likely, and is told as no more than that.
 const SURE: f64 = 0.7;
+/// Below this, something else is likelier than what is told.
+const LIKELY: f64 = 0.5;
 
-/// A category as it is told to people: `Write`, or `likely Write` where that is not sure.
+/// A category as it is told to people: `Write`, `likely Write` where that is not sure, `maybe Write` where it is a guess.
 pub fn told(category: Category, confidence: f64) -> String {
     let word = word(category);
-    if is_unsure(category, confidence) { format!("likely {word}") } else { word.to_owned() }
+    if is_unsure(category, confidence) { format!("{} {word}", how_sure(confidence)) } else { word.to_owned() }
+}
+
+fn how_sure(confidence: f64) -> &'static str {
+    if confidence < LIKELY { "maybe" } else { "likely" }
 }
 
 fn is_unsure(category: Category, confidence: f64) -> bool {
@@ -103,6 +109,17 @@ impl Classification {
     /// The category as it is told to people.
     pub fn told(&self) -> String {
         told(self.category, self.confidence)
+    }
+
+    /// How sure a category is that is not certain.
+    pub(crate) fn how_sure(&self) -> &'static str {
+        how_sure(self.confidence)
+    }
+
+    /// What is said of such a category.
+    pub fn doubt(&self) -> Option<&'static str> {
+        let doubt = if self.confidence < LIKELY { "This is a guess" } else { "This is likely, not certain" };
+        self.is_unsure().then_some(doubt)
     }
 
     /// Whether the category is no more than likely.
@@ -271,7 +288,7 @@ fn steers<'t>(texts: impl Iterator<Item = &'t str>, book: &Rulebook) -> bool {
     book.steering.iter().any(|phrase| small.contains(phrase))
 }
 
-/// A tool's name in a sentence.
+/// A name in a sentence. What it is set in is written out where the name has it too.
 pub(crate) fn quoted(name: &str) -> String {
-    format!("`{}`", shown(name))
+    format!("`{}`", shown(name).replace('`', "\\u{60}"))
 }

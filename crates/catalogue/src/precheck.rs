@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::classify::Level;
+use crate::classify::{Level, quoted};
 use crate::incident::{Concern, concerns};
 use crate::index::{IndexedServer, ToolFacts};
 use crate::signals::SignalKind;
@@ -73,8 +73,7 @@ pub fn precheck_read(server: &IndexedServer<'_>, tools: &[ToolFacts]) -> Prechec
 pub fn precheck(tools: &[ToolFacts]) -> Precheck {
     let mut reasons: Vec<String> = Vec::new();
     let names = |wanted: &dyn Fn(&ToolFacts) -> bool| {
-        let all: Vec<String> =
-            tools.iter().filter(|tool| wanted(tool)).map(|tool| format!("`{}`", crate::shown(&tool.name))).collect();
+        let all: Vec<String> = tools.iter().filter(|tool| wanted(tool)).map(|tool| quoted(&tool.name)).collect();
         match all.len() {
             0 => None,
             1..=3 => Some(all.join(", ")),

@@ -112,3 +112,13 @@ fn every_collected_tool_has_a_fact_of_its_own_in_evidence_and_rationale() {
         }
     }
 }
+
+#[test]
+fn what_names_are_set_in_does_not_part_them() {
+    let schema = r#""inputSchema": {"type": "object", "properties": {"a`b": {"type": "string"}}}"#;
+    let found = one(&format!(r#"{{"name": "list_notes", "description": "Lists notes.", {schema}}}"#));
+    for text in found.evidence.iter().chain([&found.rationale]) {
+        assert!(text.matches('`').count().is_multiple_of(2), "{text}");
+    }
+    assert!(found.rationale.contains("`a\\u{60}b`"), "{}", found.rationale);
+}

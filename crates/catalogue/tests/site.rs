@@ -133,12 +133,17 @@ fn each_seed_page_has_every_part_with_the_same_category_level_rule_and_numbers()
         let article = if category == "Execute" { "an" } else { "a" };
         let takes = PHARO.iter().find(|(name, _)| *name == tool).unwrap().1;
         let confidence = text.split_once("Confidence ").unwrap().1.get(..4).unwrap();
-        // What is not sure is told as likely, with how sure it is.
-        let (kind, is) = match confidence.parse::<f64>().unwrap() < 0.7 {
-            true => {
-                (format!("likely {category}"), format!("likely {article} {category} tool (confidence {confidence})"))
+        // What is not sure is told as likely, or as a guess, with how sure it is.
+        let doubt = match confidence.parse::<f64>().unwrap() {
+            ..0.5 => Some("maybe"),
+            ..0.7 => Some("likely"),
+            _ => None,
+        };
+        let (kind, is) = match doubt {
+            Some(sure) => {
+                (format!("{sure} {category}"), format!("{sure} {article} {category} tool (confidence {confidence})"))
             }
-            false => (category.to_owned(), format!("{article} {category} tool")),
+            None => (category.to_owned(), format!("{article} {category} tool")),
         };
         for part in [
             format!("{level} risk · {kind} tool of {NAME}"),

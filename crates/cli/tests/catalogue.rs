@@ -60,7 +60,7 @@ fn classify_takes_the_answer_to_tools_list() {
     );
     let run = house.run(&["catalogue", "classify", "tools.json"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert!(run.stdout.starts_with("Low   Read ") && run.stdout.contains("\nHigh  likely Execute "), "{}", run.stdout);
+    assert!(run.stdout.starts_with("Low   Read ") && run.stdout.contains("\nHigh  maybe Execute "), "{}", run.stdout);
 }
 
 #[test]

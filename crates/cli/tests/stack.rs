@@ -449,8 +449,10 @@ fn a_version_that_was_not_read_is_told_by_show_and_export() {
 fn what_is_only_likely_is_told_as_likely() {
     let house = with_index();
     let sure = |sure: f64, name: &str| tool(name, "Execute", &[]).to_string().replace("0.9", &sure.to_string());
-    let tools: Vec<Value> =
-        [sure(0.55, "sync_it"), sure(0.7, "run_it")].iter().map(|own| serde_json::from_str(own).unwrap()).collect();
+    let tools: Vec<Value> = [sure(0.55, "sync_it"), sure(0.7, "run_it"), sure(0.39, "odd_it")]
+        .iter()
+        .map(|own| serde_json::from_str(own).unwrap())
+        .collect();
     house.write("facts.jsonl", &package("pypi", "odd", &tools));
     house.run(&["catalogue", "index", "facts.jsonl", "--out", "i.glx"]);
     let show = |name: &str| house.run(&["catalogue", "show", "odd", name, "--index", "i.glx"]).stdout;
@@ -468,6 +470,26 @@ fn what_is_only_likely_is_told_as_likely() {
     );
     assert!(!house.read("site/servers/pypi/odd/tools/run_it.md").contains("likely"));
     assert!(house.read("site/servers/pypi/odd/index.md").contains("likely Execute"));
+    // Where anything else is likelier, it is a guess.
+    for text in [show("odd_it"), house.read("site/servers/pypi/odd/tools/odd_it.md")] {
+        assert!(text.contains("maybe Execute") && text.contains("This is a guess"), "{text}");
+        assert!(!text.contains("likely Execute") && !text.contains("likely an Execute"), "{text}");
+    }
+    assert!(list.contains("maybe Execute") && list.contains("0.39  odd_it"), "{list}");
+}
+
+#[test]
+fn one_of_a_kind_is_told_as_one() {
+    let house = house();
+    house.write("facts.jsonl", &package("pypi", "odd", &[tool("run_it", "Execute", &[])]));
+    let run = house.run(&["catalogue", "index", "facts.jsonl", "--out", "i.glx"]);
+    assert!(run.stderr.contains("1 server, 1 tool, "), "{}", run.stderr);
+    assert_eq!(house.run(&["catalogue", "export", "--out", "site", "--index", "i.glx"]).code, 0);
+    for page in ["llms.txt", "index.md", "risk/high.md", "servers/pypi/odd/index.md"] {
+        let text = house.read(&format!("site/{page}"));
+        assert!(text.contains("1 tool") && !text.contains("1 tools") && !text.contains("1 servers"), "{page}: {text}");
+        assert!(!text.contains(".:"), "{page}: {text}");
+    }
 }
 
 #[test]

@@ -114,8 +114,7 @@ fn takes_away(word: &Word) -> bool {
 fn carrier(case: &Case<'_, '_>) -> Option<String> {
     let carries = |kind| matches!(kind, SignalKind::TakesCode | SignalKind::TakesShell | SignalKind::TakesSql);
     let signal = case.found.signals.iter().find(|signal| carries(signal.kind))?;
-    // It was made visible where it was found.
-    signal.parameter.as_ref().map(|parameter| format!("`{parameter}`"))
+    signal.parameter.as_deref().map(quoted)
 }
 
 /// What there is to look at.

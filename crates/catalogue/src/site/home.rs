@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::doc::{Block, Doc, Inline, link, paragraph, text};
-use super::{Site, grouped, place, server};
+use super::{Site, counted, grouped, place, server};
 use crate::attack::patterns;
 use crate::classify::Level;
 use crate::incident::incidents;
@@ -20,7 +20,7 @@ pub(super) fn page(site: &Site<'_>) -> Doc {
         vec![
             Inline::Badge(level),
             text(" "),
-            link(format!("{} tools", grouped(count)), format!("risk/{}", level.as_str().to_lowercase())),
+            link(counted(count, "tool"), format!("risk/{}", level.as_str().to_lowercase())),
         ]
     });
     let cases = incidents()
@@ -79,10 +79,10 @@ pub(super) fn page(site: &Site<'_>) -> Doc {
 pub(super) fn llms(site: &Site<'_>) -> String {
     let about = site.index.about();
     let mut out = format!(
-        "# A catalogue of MCP servers and their tools\n\n> {} servers and {} tools, read on {}: category, risk, reasons, \
+        "# A catalogue of MCP servers and their tools\n\n> {} and {}, read on {}: category, risk, reasons, \
          attack patterns, and the policy that fits each. Every page is there as Markdown, with `.md` in place of `.html`.\n\n",
-        grouped(about.servers),
-        grouped(about.tools),
+        counted(about.servers, "server"),
+        counted(about.tools, "tool"),
         about.date
     );
     out.push_str("## Pages\n\n- [Servers](servers/index.md)\n- [Risk levels](risk/index.md)\n- [What servers add up to](stack.md)\n- [Incidents](incidents/index.md)\n\n## Attack patterns\n\n");
@@ -92,7 +92,7 @@ pub(super) fn llms(site: &Site<'_>) -> String {
     out.push_str("\n## Servers\n\n");
     for own in site.servers.iter().take(MOST_LISTED) {
         let name = super::markdown::plain(&server::name(own));
-        let _ = writeln!(out, "- [{name}]({}/index.md): {} tools", place::server(own), own.tools().len());
+        let _ = writeln!(out, "- [{name}]({}/index.md): {}", place::server(own), counted(own.tools().len(), "tool"));
     }
     if site.servers.len() > MOST_LISTED {
         let _ = writeln!(out, "- and {} more: [by first letter](servers/index.md)", site.servers.len() - MOST_LISTED);

@@ -3,7 +3,7 @@
 use gatelodge_policy::Category;
 
 use super::doc::{Block, Doc, Inline, code, link, marked, paragraph, text};
-use super::{Site, grouped, place, server, tool};
+use super::{Site, counted, grouped, place, server, tool};
 use crate::attack::patterns;
 use crate::classify::Level;
 use crate::recommend::{effect, recommended};
@@ -60,7 +60,7 @@ fn page(site: &Site<'_>, level: Level, count: usize) -> Doc {
     };
     let mut blocks = vec![
         Block::Paragraph(vec![Inline::Badge(level), text(format!(" {}", says(level)))]),
-        paragraph(format!("{} of the {} tools in the index.", grouped(count), grouped(site.index.about().tools))),
+        paragraph(format!("{} of {} in the index.", grouped(count), counted(site.index.about().tools, "tool"))),
     ];
     for category in categories {
         let name = crate::classify::word(*category);

@@ -150,7 +150,7 @@ fn policies(name: &str, tools: &[(Tool<'_>, Classification)]) -> Vec<Block> {
         ),
     ];
     for posture in Posture::ALL {
-        let title = format!("{}: {}", posture.as_str(), posture.says());
+        let title = format!("{}: {}", posture.as_str(), posture.says().trim_end_matches('.'));
         match ready(name, &tools, posture) {
             Ok(policy) => blocks.push(Block::Folded(title, policy)),
             Err(error) => blocks.push(paragraph(error.to_string())),

@@ -96,10 +96,11 @@ pub(super) fn article(category: &str) -> &'static str {
 /// What kind of tool it is, and how sure that is where it is not.
 fn a_tool(known: &Classification) -> String {
     let category = known.category_name();
-    let article = article(category);
     match known.is_unsure() {
-        true => format!("likely {article} {category} tool (confidence {:.2})", known.confidence),
-        false => format!("{article} {category} tool"),
+        true => {
+            format!("{} {} {category} tool (confidence {:.2})", known.how_sure(), article(category), known.confidence)
+        }
+        false => format!("{} {category} tool", article(category)),
     }
 }
 
@@ -138,9 +139,7 @@ fn what(about: &About<'_>) -> Vec<Block> {
 fn why(about: &About<'_>) -> Vec<Block> {
     let known = about.known;
     let mut sentence = vec![Inline::Badge(known.level), text(" ")];
-    if known.is_unsure() {
-        sentence.push(text(format!("This is likely, not certain (confidence {:.2}). ", known.confidence)));
-    }
+    sentence.extend(known.doubt().map(|doubt| text(format!("{doubt} (confidence {:.2}). ", known.confidence))));
     sentence.extend(marked(&known.rationale));
     let mut blocks = vec![
         Block::Heading("", vec![text("Why "), code(&about.facts.name), text(" needs a policy")]),

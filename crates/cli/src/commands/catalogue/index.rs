@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::cli::IndexArgs;
 use crate::exit::{Exit, Failed, Usage};
-use crate::report::{say, shown};
+use crate::report::{counted, say, shown};
 use crate::{file, wire};
 
 /// No package has facts of more bytes.
@@ -70,8 +70,8 @@ pub fn run(args: &IndexArgs) -> Result<Exit> {
     let index = Index::open(&bytes)?;
     file::replace(&args.out, &bytes)?;
     let about = index.about();
-    let (servers, tools) = (about.servers, about.tools);
-    say(&format!("wrote `{}`: {servers} servers, {tools} tools, {} bytes", args.out.display(), bytes.len()));
+    let (servers, tools) = (counted(about.servers, "server"), counted(about.tools, "tool"));
+    say(&format!("wrote `{}`: {servers}, {tools}, {} bytes", args.out.display(), bytes.len()));
     Ok(Exit::Fine)
 }
 

@@ -119,8 +119,8 @@ fn show_tool(server: &IndexedServer<'_>, name: &str, args: &ShowArgs) -> Result<
         let mut out = format!("{} on {}\n", shown(&tool.name), shown(server.package()));
         let there = if own.optional { ", only under a setting" } else { "" };
         out.push_str(&format!("{level} risk, {}, confidence {:.2}{there}\n\n", own.told(), own.confidence));
-        let likely = if own.is_unsure() { "This is likely, not certain. " } else { "" };
-        out.push_str(&format!("{likely}{}\n", own.rationale));
+        let doubt = own.doubt().map(|doubt| format!("{doubt}. ")).unwrap_or_default();
+        out.push_str(&format!("{doubt}{}\n", own.rationale));
         own.evidence.iter().for_each(|fact| out.push_str(&format!("  - {fact}\n")));
         if !own.attacks.is_empty() {
             out.push_str(&format!("\nAttack patterns: {}\n", own.attacks.join(", ")));

@@ -79,9 +79,9 @@ fn doubt(before: &About, after: &About, args: &UpdateArgs) -> Option<String> {
 
 fn sentence(before: &About, after: &About, kept: &Kept) -> String {
     let mut told = format!(
-        "in use: {} servers and {} tools of {}, before {} and {} of {}; {} changed",
-        after.servers,
-        after.tools,
+        "in use: {} and {} of {}, before {} and {} of {}; {} changed",
+        counted(after.servers, "server"),
+        counted(after.tools, "tool"),
         after.date,
         before.servers,
         before.tools,

@@ -19,7 +19,7 @@ pub fn diff(args: NamedArgs) -> Result<Exit> {
         if args.json {
             output::json(&json!({"server": name, "accepted": known.accepted.len(), "drifts": drifts}))?;
         } else if drifts.is_empty() {
-            output::print(&format!("`{name}` offers what was accepted: {} tools\n", known.accepted.len()))?;
+            output::print(&format!("`{name}` offers what was accepted: {}\n", counted(known.accepted.len(), "tool")))?;
         } else {
             drifts.iter().try_for_each(|drift| output::print(&told(drift)))?;
             if drifts.iter().any(|drift| drift.what != What::Gone) {
