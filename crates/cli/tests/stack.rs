@@ -1070,3 +1070,21 @@ fn a_package_that_was_read_in_part_is_not_in_the_index() {
         assert_eq!(run.code == 0, is_there, "{package}: {}{}", run.stdout, run.stderr);
     }
 }
+
+#[test]
+fn a_package_read_in_part_takes_none_of_its_name_elsewhere_with_it() {
+    let house = house();
+    let own = |source: &str| package(source, "mail", &[tool("get_mail", "Read", &[])]);
+    house.write("facts.jsonl", &format!("{}\n{}", own("pypi"), own("npm")));
+    let done = [
+        json!({"source": "npm", "package": "mail", "outcome": "tools", "odd_names": 1}),
+        json!({"source": "pypi", "package": "mail", "outcome": "tools", "tools": 1}),
+    ];
+    let show = |package: &str| house.run(&["catalogue", "show", package, "--index", "i.glx"]).code;
+    for lines in [[&done[0], &done[1]], [&done[1], &done[0]]] {
+        house.write("done.jsonl", &lines.map(|line| format!("{line}\n")).concat());
+        let run = house.run(&["catalogue", "index", "facts.jsonl", "--outcomes", "done.jsonl", "--out", "i.glx"]);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        assert_eq!((show("pypi:mail"), show("npm:mail")), (0, 1));
+    }
+}

@@ -66,7 +66,7 @@ async fn crawl(source: Source, only: Vec<String>, args: CrawlArgs) -> Result<Exi
     for line in not_names {
         let wanted = Wanted { name: line, version: None };
         if !journal.is_done(&wanted) {
-            journal.write(&package::Read::not_a_name(wanted.name))?;
+            journal.write(&package::Read::not_a_name(source, wanted.name))?;
         }
     }
     let left: Vec<Wanted> = wanted.iter().filter(|wanted| !journal.is_done(wanted)).cloned().collect();

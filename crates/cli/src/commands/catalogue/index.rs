@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{About, Index, PackageFacts, write_index};
+use gatelodge_catalogue::{About, Index, PackageFacts, Source, write_index};
 use serde::Deserialize;
 
 use crate::cli::IndexArgs;
@@ -22,6 +22,9 @@ const LONGEST_LINE: u64 = 32 << 20;
 /// What came of a package.
 #[derive(Debug, Deserialize)]
 struct Done {
+    /// Earlier crawls did not say it.
+    #[serde(default)]
+    source: Option<Source>,
     package: String,
     outcome: String,
     /// What was left unread of it, by kind.
@@ -56,9 +59,13 @@ pub fn run(args: &IndexArgs) -> Result<Exit> {
     let mut outcomes: BTreeMap<String, u64> = BTreeMap::new();
     for path in &args.outcomes {
         // One that was tried again has several lines; the last one counts.
-        let mut last: BTreeMap<String, Done> = BTreeMap::new();
-        lines(path, |done: Done| drop(last.insert(done.package.clone(), done)))?;
-        packages.retain(|own| last.get(&own.package).is_none_or(|done| !done.is_part()));
+        let mut last: BTreeMap<(Option<Source>, String), Done> = BTreeMap::new();
+        lines(path, |done: Done| drop(last.insert((done.source, done.package.clone()), done)))?;
+        packages.retain(|own| {
+            let mut lines =
+                [Some(own.source), None].into_iter().filter_map(|from| last.get(&(from, own.package.clone())));
+            !lines.any(Done::is_part)
+        });
         for done in last.into_values() {
             let outcome = if done.outcome == "tools" && done.is_part() { "too-large".to_owned() } else { done.outcome };
             *outcomes.entry(outcome).or_default() += 1;

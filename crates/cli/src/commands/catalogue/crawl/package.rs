@@ -76,6 +76,9 @@ pub enum Outcome {
 /// What the journal says of a package.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Line {
+    /// Earlier runs did not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
     pub package: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
@@ -108,10 +111,11 @@ pub struct Read {
 
 impl Read {
     /// What is said of a line that is no name.
-    pub fn not_a_name(line: String) -> Self {
+    pub fn not_a_name(source: Source, line: String) -> Self {
         let (outcome, skipped) = (Outcome::NotAName, BTreeMap::new());
+        let (source, package) = (Some(source), line);
         let line =
-            Line { package: line, version: None, asked: None, outcome, tools: 0, odd_names: 0, skipped, why: None };
+            Line { source, package, version: None, asked: None, outcome, tools: 0, odd_names: 0, skipped, why: None };
         Self { line, facts: None, definitions: Vec::new() }
     }
 }
@@ -149,8 +153,9 @@ pub async fn read(index: &Arc<Index>, wanted: &Wanted) -> Read {
         Err((outcome, why)) => (outcome, why, None, Vec::new()),
     };
     let tools = facts.as_ref().map_or(0, |facts| facts.tools.len());
-    let (package, asked) = (wanted.name.clone(), wanted.version.clone());
-    Read { line: Line { package, version, asked, outcome, tools, odd_names, skipped, why }, facts, definitions }
+    let (source, package, asked) = (Some(index.source), wanted.name.clone(), wanted.version.clone());
+    let line = Line { source, package, version, asked, outcome, tools, odd_names, skipped, why };
+    Read { line, facts, definitions }
 }
 
 type Ended = (Outcome, Option<String>);
