@@ -10,7 +10,7 @@ const LONGEST_PATH: u64 = 64 << 10;
 
 /// Goes through the entries of a tar, to its end or the end of its bounds.
 pub fn take(stream: &mut io::Take<impl Read>, taking: &mut Taking<'_>) -> Result<(), Skip> {
-    let (mut count, mut long, mut is_ending) = (0, None, false);
+    let (mut count, mut long, mut told, mut is_ending) = (0, None, None, false);
     loop {
         // Some writers leave out the empty blocks at the end.
         let Some(head) = head(stream)? else { return if count > 0 || is_ending { Ok(()) } else { Err(Skip::Broken) } };
@@ -28,6 +28,11 @@ pub fn take(stream: &mut io::Take<impl Read>, taking: &mut Taking<'_>) -> Result
             return Err(Skip::ManyEntries);
         }
         let size = size(&head).ok_or(Skip::Broken)?;
+        let is_own = matches!(head.get(156), Some(b'L' | b'K' | b'x' | b'g'));
+        // Of two sizes others may take the other one.
+        if !is_own && told.take().is_some_and(|told| told != size) {
+            return Err(Skip::Broken);
+        }
         let padding = (BLOCK as u64 - size % BLOCK as u64) % BLOCK as u64;
         let before = stream.limit();
         match head.get(156) {
@@ -39,9 +44,12 @@ pub fn take(stream: &mut io::Take<impl Read>, taking: &mut Taking<'_>) -> Result
             }
             Some(b'1' | b'2') => taking.pass_link(&long.take().unwrap_or_else(|| path(&head))),
             Some(b'L') => long = Some(until_zero(&bytes(stream, size)?).to_vec()),
-            Some(b'x') => long = pax_path(&bytes(stream, size)?)?.or(long),
+            Some(b'x') => {
+                let said = pax(&bytes(stream, size)?)?;
+                (long, told) = (said.path.or(long), said.size.or(told));
+            }
             // For all that follow.
-            Some(b'g') if pax_path(&bytes(stream, size)?)?.is_none() => {}
+            Some(b'g') if pax(&bytes(stream, size)?)? == Said::default() => {}
             // Where a link leads.
             Some(b'K') => {}
             // Devices, folders and pipes.
@@ -110,19 +118,30 @@ fn until_zero(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// The path that an extended header names: `27 path=books/shelf.py\n`. One that names a size, or a file with holes, is
-/// broken: what follows would be another file for others.
-fn pax_path(mut records: &[u8]) -> Result<Option<Vec<u8>>, Skip> {
-    let mut path = None;
+/// What an extended header says of the next entry.
+#[derive(Default, PartialEq, Eq)]
+struct Said {
+    path: Option<Vec<u8>>,
+    size: Option<u64>,
+}
+
+/// What an extended header says: `27 path=books/shelf.py\n`. One that names a file with holes is broken: what follows
+/// would be another file for others.
+fn pax(mut records: &[u8]) -> Result<Said, Skip> {
+    let mut said = Said::default();
     while !records.is_empty() {
         let (record, rest) = pax_record(records).ok_or(Skip::Broken)?;
-        if record.starts_with(b"size=") || record.starts_with(b"GNU.sparse.") {
+        if record.starts_with(b"GNU.sparse.") {
             return Err(Skip::Broken);
         }
-        path = record.strip_prefix(b"path=").map(<[u8]>::to_vec).or(path);
+        if let Some(size) = record.strip_prefix(b"size=") {
+            let size = std::str::from_utf8(size).ok().and_then(|size| size.parse().ok());
+            said.size = Some(size.ok_or(Skip::Broken)?);
+        }
+        said.path = record.strip_prefix(b"path=").map(<[u8]>::to_vec).or(said.path);
         records = rest;
     }
-    Ok(path)
+    Ok(said)
 }
 
 /// The first record, and what follows it.

@@ -262,7 +262,9 @@ fn a_zip_whose_directory_others_may_read_otherwise_is_broken() {
 fn a_tarball_that_others_may_read_otherwise_is_broken() {
     let pax = |kind: u8, content: &[u8]| Entry { path: b"pax".to_vec(), kind, content: content.to_vec() };
     for (kind, content) in [
-        (b'x', b"10 size=1\n".as_slice()),
+        (b'x', b"10 size=2\n".as_slice()),
+        (b'x', b"10 size=x\n"),
+        (b'g', b"10 size=1\n"),
         (b'x', b"22 GNU.sparse.major=1\n"),
         (b'x', b"99 path=b.py\n"),
         (b'x', b"nonsense"),
@@ -273,6 +275,9 @@ fn a_tarball_that_others_may_read_otherwise_is_broken() {
         let read = tarred(&[pax(kind, content), entry("a.py", b"a")]);
         assert_eq!(read.skipped.get(&Skip::Broken), Some(&1), "{}", String::from_utf8_lossy(content));
     }
+    // The same size said twice is one.
+    let read = tarred(&[pax(b'x', b"13 path=b.py\n10 size=1\n"), entry("a.py", b"a"), entry("c.py", b"cc")]);
+    assert_eq!((read.files.len(), read.skipped.len()), (2, 0), "{:?}", read.skipped);
     let folder = Entry { path: b"a/".to_vec(), kind: b'5', content: Vec::new() };
     let read = tarred(&[
         pax(b'g', b"13 comment=1\n"),
