@@ -225,7 +225,8 @@ impl<'f> Reader<'f> {
             let name = self.mounted_name(&tool.name, server);
             definitions.push(FoundTool { name, optional: !self.is_open(&ways), ..tool });
         }
-        definitions.sort_by(|one, other| one.name.cmp(&other.name));
+        // Where they lay in memory must not tell which one of a name comes first.
+        definitions.sort_by_cached_key(|tool| (tool.name.clone(), serde_json::to_string(tool).unwrap_or_default()));
         definitions
     }
 }

@@ -172,3 +172,17 @@ fn names_that_rest_on_one_another_many_times_are_looked_at_once() {
     let read = found(&text);
     assert_eq!((read.tools.len(), read.passed_over), (1, 0));
 }
+
+#[test]
+fn of_definitions_that_say_as_much_every_run_takes_the_same() {
+    let own = |file: &str, told: &str| {
+        (format!("books/{file}.py"), format!("{HEAD}@mcp.tool()\ndef get_it(a):\n    '{told}'\n"))
+    };
+    for (first, second) in [("Looks up a book.", "Looks up a page."), ("Looks up a page.", "Looks up a book.")] {
+        let files = [own("a", first), own("b", second)];
+        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        let read = found_in(&files);
+        assert_eq!(read.tools[0].description.as_deref(), Some("Looks up a book."), "{first}");
+        assert_eq!(read.others.len(), 1);
+    }
+}
