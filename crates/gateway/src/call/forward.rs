@@ -360,9 +360,7 @@ fn as_in_session(reply: &Reply<'_>, id: &Id<'_>) -> String {
 /// A result without the word that it is one, which sessions do not have; none if it does not say it. Any other word says
 /// something that is known nowhere else.
 pub(crate) fn without_complete(result: &str) -> Option<String> {
-    if memmem::find(result.as_bytes(), b"resultType").is_none() {
-        return None;
-    }
+    memmem::find(result.as_bytes(), b"resultType")?;
     let limits = Limits { bytes: result.len(), ..Limits::REPLY };
     let parts = split_text(result, &limits).ok()?;
     let own = parts.iter().find(|part| part.key == "resultType" && part.value == "\"complete\"")?;
