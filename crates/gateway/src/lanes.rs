@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use tokio::runtime::{Builder, Handle};
@@ -69,14 +70,21 @@ pub(crate) fn own() -> usize {
 
 impl Lane {
     fn start(own: usize) -> io::Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let (scheduler, (stop, stopped)) = (runtime.handle().clone(), oneshot::channel());
+        let (stop, stopped) = oneshot::channel();
+        let (tell, told) = mpsc::channel();
         let run = move || {
             OWN.set(own);
+            // Made here: where a scheduler works, none may be dropped, and whoever starts lanes may be in one.
+            let runtime = match Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(tell.send(Err(error))),
+            };
+            let _ = tell.send(Ok(runtime.handle().clone()));
             // An answer, or that nobody can give one any more: both are the end.
             let _ = runtime.block_on(stopped);
         };
         let thread = thread::Builder::new().name(format!("lane-{own}")).spawn(run)?;
+        let scheduler = told.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended")))?;
         Ok(Self { scheduler, stop: Some(stop), thread: Some(thread) })
     }
 }

@@ -1,6 +1,6 @@
 //! What is asked of the writer, and what it shares with those who ask.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
@@ -111,6 +111,9 @@ pub(super) struct Shared {
     /// How often the log was written through to the disk, and how often the thread had a turn.
     syncs: AtomicU64,
     turns: AtomicU64,
+    /// Whether the log was carried over and nothing was written since. The sync thread says so, the writer's takes it
+    /// back, and callers leave the next group to that.
+    is_carried_over: AtomicBool,
 }
 
 impl Shared {
@@ -124,6 +127,18 @@ impl Shared {
 
     pub fn count_sync(&self) {
         self.syncs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn note_carried_over(&self) {
+        self.is_carried_over.store(true, Ordering::Release);
+    }
+
+    pub fn note_begun_anew(&self) {
+        self.is_carried_over.store(false, Ordering::Release);
+    }
+
+    pub fn is_carried_over(&self) -> bool {
+        self.is_carried_over.load(Ordering::Acquire)
     }
 
     pub fn count_turn(&self) {

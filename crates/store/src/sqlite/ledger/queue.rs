@@ -125,14 +125,15 @@ impl Queue {
     pub fn put_back(&self, jobs: Vec<Job>) {
         let mut state = self.lock();
         state.jobs.splice(0..0, jobs);
-        state.is_urgent = true;
         drop(state);
         self.ring();
     }
 
-    /// Calls the thread.
+    /// Calls the thread, also where nothing is queued: what is pending is for it.
     pub fn ring(&self) {
-        self.lock().writer = Sleep::Awake;
+        let mut state = self.lock();
+        (state.writer, state.is_urgent) = (Sleep::Awake, true);
+        drop(state);
         self.bell.notify_one();
     }
 

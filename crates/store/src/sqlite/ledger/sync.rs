@@ -84,7 +84,9 @@ impl State {
             }
             if is_large {
                 // If it fails, the writer does it when it must.
-                let _ = carry_over(ledger);
+                if carry_over(ledger).is_ok() {
+                    shared.note_carried_over();
+                }
             }
         }
     }

@@ -222,3 +222,33 @@ async fn callers_that_ask_together_are_written_together_by_one_of_them() {
     assert_eq!(ledger.shared.turns(), 0, "the thread slept");
     assert_eq!(count(&ledger).await, 3);
 }
+
+/// An outcome and a call in one group that a caller writes, and that fails.
+async fn a_failed_group(ledger: &SqliteLedger) {
+    tamper(ledger, fill).await;
+    ledger.write(record(1)).await.expect("queued");
+    let refused = ledger.reserve(vec![], record(2)).await.expect_err("no room");
+    assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
+}
+
+/// Nobody asks for anything any more.
+#[tokio::test]
+async fn what_a_caller_could_not_write_is_written_by_the_thread_when_it_can_be() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = open(dir.path());
+    a_failed_group(&ledger).await;
+    let since = std::time::Instant::now();
+    while count(&ledger).await == 0 {
+        assert!(since.elapsed() < Duration::from_secs(5), "it is pending, and nobody writes it");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_caller_could_not_write_is_written_when_the_ledger_is_closed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = open(dir.path());
+    a_failed_group(&ledger).await;
+    drop(ledger);
+    assert_eq!(count(&open(dir.path())).await, 1);
+}

@@ -87,6 +87,9 @@ impl Writer {
         };
         if !group.is_empty() || !self.flushes.is_empty() {
             let written = self.file.check().and_then(|()| Ok(self.transact(&group, Patience::Waits)?));
+            if written.is_ok() {
+                self.shared.note_begun_anew();
+            }
             self.settle(group, written);
         }
         true
@@ -94,7 +97,12 @@ impl Writer {
 
     /// Writes one group for a caller that must not wait. False if the thread has to.
     fn help(&mut self) -> bool {
-        let is_plain = self.open.is_some() && !self.is_failing && self.flushes.is_empty() && self.pending.is_empty();
+        let has_its_log = self.open.as_ref().is_some_and(OpenLedger::has_its_log);
+        let is_plain = has_its_log && !self.is_failing && self.flushes.is_empty() && self.pending.is_empty();
+        // The first commit behind a log that was carried over waits for the disk.
+        if self.shared.is_carried_over() {
+            return false;
+        }
         if !is_plain || self.durability == Durability::Power || self.file.check().is_err() {
             return false;
         }
@@ -271,8 +279,8 @@ pub(super) fn run(writer: &Mutex<Writer>, queue: &Queue) {
     let _closing = Closing(queue);
     loop {
         let Ok(is_idle) = writer.lock().map(|writer| writer.pending.is_empty()) else { return };
-        if is_idle && !queue.wait() {
-            return;
+        if is_idle {
+            queue.wait();
         }
         // Whoever panicked with it has left it in nobody knows which state.
         let Ok(mut writer) = writer.lock() else { return };
