@@ -186,6 +186,39 @@ fn sources_that_are_kept_are_not_fetched_again() {
 }
 
 #[test]
+fn what_a_package_says_of_its_programs_is_read_with_it() {
+    let films = SERVER.replace("get_book", "get_film");
+    let points = "[console_scripts]\nbook-mcp = shelf:main\n";
+    let files = [("shelf.py", SERVER), ("films.py", &films), ("book_mcp-1.0.dist-info/entry_points.txt", points)];
+    let only_points = wheel(&[("x-1.0.dist-info/entry_points.txt", points)]);
+    let index = Index::serve([("book-mcp", wheel(&files)), ("a-mcp-empty", only_points)]);
+    let folder = tempfile::tempdir().expect("a folder");
+    assert!(run(&index, folder.path(), &[]).status.success());
+    let facts = fs::read_to_string(folder.path().join("facts.jsonl")).expect("written");
+    let facts: serde_json::Value = serde_json::from_str(facts.trim()).expect("one line");
+    let tools = facts["tools"].as_array().expect("tools").iter();
+    let optional: Vec<_> = tools.map(|tool| (tool["name"].as_str(), tool["optional"].as_bool())).collect();
+    assert_eq!(optional, [(Some("get_book"), None), (Some("get_film"), Some(true))]);
+    assert_eq!(outcomes(folder.path())["a-mcp-empty"], "no-sources");
+}
+
+#[test]
+fn what_was_not_read_whole_is_fetched_again() {
+    let mut broken = wheel(&[("a.py", SERVER)]);
+    broken.truncate(broken.len() - 4);
+    let index = Index::serve([("book-mcp", broken)]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let cache = folder.path().join("cache");
+    for out in ["one", "other"] {
+        let before = index.asked();
+        let out = folder.path().join(out);
+        assert!(run(&index, &out, &["--cache", cache.to_str().expect("text")]).status.success());
+        assert_eq!(outcomes(&out)["book-mcp"], "hostile");
+        assert_eq!(index.asked() - before, 3, "the list, the page and the file");
+    }
+}
+
+#[test]
 fn a_busy_index_is_asked_again() {
     let index = Index::serve([("book-mcp", wheel(&[("a.py", SERVER)]))]);
     index.refuse_next(2);

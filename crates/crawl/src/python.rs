@@ -6,8 +6,10 @@
 mod decide;
 mod evaluate;
 mod files;
+mod follow;
 mod load;
 mod lower;
+mod program;
 mod reach;
 mod register;
 mod remark;
@@ -56,6 +58,7 @@ pub fn python_tools(files: &[SourceFile<'_>]) -> crate::found::Found {
     if passed_over > 0 {
         return crate::found::Found::in_part(passed_over);
     }
+    reader.note_program(files);
     reader.settle();
     crate::found::Found::of(reader.definitions(), FoundTool::says)
 }

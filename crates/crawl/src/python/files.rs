@@ -73,6 +73,51 @@ impl<'f> Files<'f> {
         Some(whole)
     }
 
+    /// The file of a module that is named from outside.
+    pub fn named(&self, module: &str) -> Option<usize> {
+        self.absolute(usize::MAX, &module.split('.').collect::<Vec<_>>())
+    }
+
+    /// The files that an import asks for: the module, and the item if that is one, too.
+    pub fn targets(
+        &self,
+        from: usize,
+        up: usize,
+        module: &str,
+        item: Option<&str>,
+    ) -> impl Iterator<Item = usize> + use<> {
+        let whole = self.module(from, up, module);
+        let below = item.map(|item| if module.is_empty() { item.to_owned() } else { format!("{module}.{item}") });
+        let inner = below.and_then(|below| self.module(from, up, &below)).filter(|inner| Some(*inner) != whole);
+        whole.into_iter().chain(inner).filter(move |file| *file != from)
+    }
+
+    /// The packages that a file is in; they are loaded before it.
+    pub fn around(&self, at: usize) -> Vec<usize> {
+        let path = self.files.get(at).map_or("", |file| file.path);
+        let folders = path.match_indices('/').filter_map(|(end, _)| path.get(..end));
+        let owns = |folder: &str| {
+            let own = |at: &&usize| {
+                self.files.get(**at).is_some_and(|file| file.path.strip_prefix(folder) == Some("/__init__.py"))
+            };
+            self.by_last.get(folder.rsplit('/').next()?)?.iter().find(own).copied()
+        };
+        folders.filter_map(owns).filter(|own| *own != at).collect()
+    }
+
+    /// How a file is named in a text that has it started or loaded: `books.shelf"`, `shelf.py"`, `books.{name}`.
+    pub fn quoted(&self, at: usize) -> Vec<String> {
+        let path = self.files.get(at).map_or("", |file| file.path);
+        let name = path.rsplit('/').next().filter(|name| !name.starts_with("__"));
+        let mut names: Vec<String> =
+            name.map(|name| ["\"", "'"].map(|end| format!("{name}{end}"))).into_iter().flatten().collect();
+        if let [.., folder, own] = parts(path).as_slice() {
+            names.extend(["\"", "'", ":"].map(|end| format!("{folder}.{own}{end}")));
+            names.extend(["{", "\"", "'"].map(|end| format!("{folder}.{end}")));
+        }
+        names
+    }
+
     /// An archive may have folders above the module; of several candidates, the one that shares most with the file
     /// that asks, then the one with the shortest path.
     fn absolute(&self, from: usize, wanted: &[&str]) -> Option<usize> {

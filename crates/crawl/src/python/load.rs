@@ -14,10 +14,31 @@ pub struct Loaded<'t> {
     pub is_folder: bool,
 }
 
+/// What finds modules that are named nowhere.
+const FINDING: [&str; 5] =
+    ["iter_modules", "walk_packages", "spec_from_file_location", "exec_module", "FileSystemProvider"];
+/// Signs that the name of a module is put together from that of the package.
+const COMPOSED: [&str; 4] = ["__package__", "__name__}", "__path__", "}.{"];
+
 /// The modules that a text loads.
 pub fn loads(text: &str) -> Vec<Loaded<'_>> {
+    arguments(text).filter_map(loaded).collect()
+}
+
+/// Whether a text loads no module of its package that it does not name. What is in a variable was written out somewhere.
+pub fn names_what_it_loads(text: &str) -> bool {
+    let is_composed = || COMPOSED.iter().any(|sign| text.contains(sign));
+    let is_variable = |argument: &str| {
+        argument.trim_start_matches(|letter: char| letter.is_alphanumeric() || letter == '_').starts_with(')')
+    };
+    !FINDING.iter().any(|sign| text.contains(sign))
+        && arguments(text).all(|argument| loaded(argument).is_some() || (is_variable(argument) && !is_composed()))
+}
+
+/// What stands behind the brackets of calls that load.
+fn arguments(text: &str) -> impl Iterator<Item = &str> {
     let calls = LOADING.iter().flat_map(|call| text.match_indices(call).map(|(at, call)| at + call.len()));
-    calls.filter_map(|at| loaded(text.get(at..)?.trim_start())).collect()
+    calls.filter_map(|at| Some(text.get(at..)?.trim_start()))
 }
 
 /// What an argument names: `"books.shelf"`, `f"books.{name}"`, `"books." + name`, `f"{__package__}.shelf"`.

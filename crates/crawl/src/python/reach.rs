@@ -39,6 +39,11 @@ struct Way {
 pub struct Ways(Vec<Way>);
 
 impl Ways {
+    /// Whether a walk that met the tool began in one of these files.
+    pub fn begin_in(&self, files: &HashSet<usize>) -> bool {
+        self.0.iter().any(|way| matches!(way.places.first(), Some(Place::File(file)) if files.contains(file)))
+    }
+
     pub fn extend(&mut self, more: Self) {
         for way in more.0 {
             if self.0.len() < MOST_WAYS && !self.0.contains(&way) {
@@ -59,6 +64,8 @@ pub struct Reach {
     imports: HashMap<usize, HashMap<(usize, usize), bool>>,
     /// Names of modules that functions change.
     changed: HashSet<(usize, Rc<str>)>,
+    /// Files that the package's program does not load.
+    pub outside: HashSet<Place>,
     /// What is not reached by default.
     closed: HashSet<Place>,
 }
@@ -130,18 +137,11 @@ impl<'f> Reader<'f> {
         let from = self.scopes.get(scope).map_or(0, |scope| scope.file);
         let (statement, is_on) = (imports.as_ptr() as usize, self.off == 0);
         for import in imports {
-            for file in self.targets(from, import.up, &import.module, import.item.as_deref()) {
+            for file in self.files.targets(from, import.up, &import.module, import.item.as_deref()) {
                 let seen = self.reach.imports.entry(file).or_default().entry((from, statement)).or_default();
                 *seen |= is_on;
             }
         }
-    }
-
-    fn targets(&self, from: usize, up: usize, module: &str, item: Option<&str>) -> impl Iterator<Item = usize> + use<> {
-        let whole = self.files.module(from, up, module);
-        let below = item.map(|item| if module.is_empty() { item.to_owned() } else { format!("{module}.{item}") });
-        let inner = below.and_then(|below| self.files.module(from, up, &below)).filter(|inner| Some(*inner) != whole);
-        whole.into_iter().chain(inner).filter(move |file| *file != from)
     }
 
     /// Finds what is not reached by default.
@@ -154,8 +154,8 @@ impl<'f> Reader<'f> {
                 reach.is_closed_file(seen, importers.get(file).map(Vec::as_slice).unwrap_or_default())
             });
             let defs = reach.calls.iter().filter(|(_, calls)| reach.is_closed_def(calls));
-            let closed: HashSet<_> =
-                files.map(|(file, _)| Place::File(*file)).chain(defs.map(|(def, _)| Place::Def(*def))).collect();
+            let files = files.map(|(file, _)| Place::File(*file)).chain(reach.outside.iter().copied());
+            let closed: HashSet<_> = files.chain(defs.map(|(def, _)| Place::Def(*def))).collect();
             let is_same = closed == reach.closed;
             self.reach.closed = closed;
             if is_same {
@@ -173,7 +173,8 @@ impl<'f> Reader<'f> {
         }
         for (at, file) in self.files.all().iter().enumerate() {
             for statement in imports(file.text) {
-                let targets = statement.iter().flat_map(|(up, module, item)| self.targets(at, *up, module, *item));
+                let targets =
+                    statement.iter().flat_map(|(up, module, item)| self.files.targets(at, *up, module, *item));
                 for target in targets.collect::<HashSet<_>>() {
                     importers.entry(target).or_default().push(at);
                 }

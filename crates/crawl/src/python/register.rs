@@ -203,6 +203,12 @@ impl Reader<'_> {
         self.found.push(Registered { tool, server, def, ways });
     }
 
+    /// Whether a function gets another name than the one it is defined by: `run.__name__ = name`.
+    fn is_renamed(&self, function: &Function, name: &str) -> bool {
+        let file = self.scopes.get(function.scope).and_then(|scope| self.files.get(scope.file));
+        file.is_some_and(|file| file.text.contains(&format!(" {name}.__name__ = ")))
+    }
+
     /// The tool that a function is; what is said beside it comes first.
     fn tool_of(&mut self, function: &Value, arguments: &Arguments) -> Option<FoundTool> {
         if arguments.get("enabled", None).is_some_and(|enabled| enabled.truth() == Some(false)) {
@@ -216,7 +222,9 @@ impl Reader<'_> {
             _ => true,
         });
         let own: Option<Rc<str>> = match function {
-            Value::Function(function) => Some(function.def.name.clone()),
+            Value::Function(function) => {
+                Some(function.def.name.clone()).filter(|name| !self.is_renamed(function, name))
+            }
             Value::External(path) => Some(last(path).into()),
             _ => None,
         };

@@ -1,23 +1,11 @@
 //! Which tools are there if nobody changes a setting.
 
-use crate::support::tools_of;
+use crate::support::{is, split};
 
 const HEAD: &str = "import os\nfrom mcp.server.fastmcp import FastMCP\nmcp = FastMCP('books')\n";
 
-/// The names of tools that are there by default, and of those that are not.
-fn split(files: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
-    let (optional, default): (Vec<_>, Vec<_>) = tools_of(files).into_iter().partition(|tool| tool.optional);
-    let names = |tools: Vec<gatelodge_crawl::FoundTool>| tools.into_iter().map(|tool| tool.name).collect();
-    (names(default), names(optional))
-}
-
 fn split_one(text: &str) -> (Vec<String>, Vec<String>) {
     split(&[("books/server.py", &format!("{HEAD}{text}"))])
-}
-
-fn is(found: (Vec<String>, Vec<String>), default: &[&str], optional: &[&str]) {
-    assert_eq!(found.0, default, "by default");
-    assert_eq!(found.1, optional, "only under a setting");
 }
 
 #[test]

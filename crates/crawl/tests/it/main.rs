@@ -5,5 +5,6 @@ mod archives;
 mod defaults;
 mod part;
 mod phantoms;
+mod programs;
 mod python;
 mod support;

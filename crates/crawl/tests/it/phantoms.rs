@@ -10,6 +10,13 @@ fn the_function_under_a_named_decorator_is_not_a_second_tool() {
 }
 
 #[test]
+fn a_function_that_gets_another_name_is_not_known_by_its_own() {
+    let text = "from mcp.server.fastmcp import FastMCP\nmcp = FastMCP('x')\nfor name in load():\n    def run(): pass\n    \
+                run.__name__ = name\n    mcp.add_tool(run)\n    mcp.add_tool(run, name='one')\n";
+    assert_eq!(names(text), ["one"]);
+}
+
+#[test]
 fn tools_of_other_frameworks_are_none() {
     for text in [
         "from langchain.tools import tool, Tool\n@tool\ndef one(): pass\nTool(name='two', func=one, description='')\n",

@@ -29,3 +29,16 @@ pub fn names(text: &str) -> Vec<String> {
 pub fn names_of(files: &[(&str, &str)]) -> Vec<String> {
     tools_of(files).into_iter().map(|tool| tool.name).collect()
 }
+
+/// The names of tools that are there by default, and of those that are not.
+pub fn split(files: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
+    let (optional, default): (Vec<_>, Vec<_>) = tools_of(files).into_iter().partition(|tool| tool.optional);
+    let names = |tools: Vec<FoundTool>| tools.into_iter().map(|tool| tool.name).collect();
+    (names(default), names(optional))
+}
+
+/// Asserts both.
+pub fn is(found: (Vec<String>, Vec<String>), default: &[&str], optional: &[&str]) {
+    assert_eq!(found.0, default, "by default");
+    assert_eq!(found.1, optional, "only under a setting");
+}

@@ -14,6 +14,10 @@ use gatelodge_crawl::Unpacked;
 /// The largest entry, as it is unpacked; our own bounds keep honest ones far below.
 const LARGEST: u64 = 256 << 20;
 
+/// What is taken from archives, as a number: another one when other files are wanted, so that what was kept before is
+/// taken anew.
+const TAKEN: u32 = 2;
+
 /// A folder with a file for each archive, by its hash.
 pub struct Cache {
     folder: PathBuf,
@@ -65,7 +69,7 @@ impl Cache {
     }
 
     fn path(&self, hash: &str) -> Option<PathBuf> {
-        Some(self.folder.join(hash.get(..2)?).join(format!("{hash}.gz")))
+        Some(self.folder.join(hash.get(..2)?).join(format!("{hash}-{TAKEN}.gz")))
     }
 }
 

@@ -231,7 +231,8 @@ impl Archive {
         let mut file = BufReader::new(file);
         file.rewind().map_err(|error| failed(&error.to_string()))?;
         let unpacked = unpack(file, self.form, &bounds, wanted);
-        if let Some(cache) = &index.cache {
+        // What was not taken whole may be by a later program.
+        if let Some(cache) = index.cache.as_ref().filter(|_| unpacked.skipped.is_empty()) {
             cache.put(&self.key, &unpacked);
         }
         Ok(unpacked)
@@ -253,7 +254,10 @@ fn nameless(index: &Index) -> std::io::Result<File> {
 }
 
 fn is_python(path: &str) -> Want {
-    if path.ends_with(".py") { Want::Yes } else { Want::No }
+    let name = path.rsplit('/').next().unwrap_or(path);
+    // What names its programs is wanted beside its sources.
+    let is_wanted = name.ends_with(".py") || matches!(name, "entry_points.txt" | "pyproject.toml");
+    if is_wanted { Want::Yes } else { Want::No }
 }
 
 fn is_javascript(path: &str) -> Want {
@@ -303,8 +307,10 @@ fn found(release: &Release, unpacked: &mut Unpacked) -> Result<Found, Ended> {
             Source::Pypi => uses_mcp(&files),
             Source::Npm => files.iter().any(|file| file.text.contains("modelcontextprotocol")),
         };
-        let outcome = match (files.is_empty(), speaks) {
-            (true, _) => Outcome::NoSources,
+        // What names the programs of a Python package is none.
+        let is_source = |path: &str| release.source == Source::Npm || path.ends_with(".py");
+        let outcome = match (files.iter().any(|file| is_source(file.path)), speaks) {
+            (false, _) => Outcome::NoSources,
             (_, false) => Outcome::NoMcp,
             _ => Outcome::NoTools,
         };

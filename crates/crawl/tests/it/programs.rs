@@ -1,0 +1,108 @@
+//! Which of a package's servers its program is.
+
+use crate::support::{is, split};
+
+const POINTS: &str = "[console_scripts]\nbooks-mcp = books.cli:main\n\n[other]\nx = books.films:main\n";
+
+fn server(tool: &str) -> String {
+    format!("from mcp.server.fastmcp import FastMCP\nmcp = FastMCP('x')\n@mcp.tool()\ndef {tool}(): pass\n")
+}
+
+/// A package with two servers, one of which its program imports, if it says so.
+fn two_servers(program: &str, points: (&str, &str)) -> (Vec<String>, Vec<String>) {
+    let (shelf, films) = (server("get_book"), server("get_film"));
+    split(&[
+        points,
+        ("books/__init__.py", ""),
+        ("books/cli.py", program),
+        ("books/shelf.py", &shelf),
+        ("books/films.py", &films),
+    ])
+}
+
+fn by_wheel(program: &str) -> (Vec<String>, Vec<String>) {
+    two_servers(program, ("books_mcp-1.0.dist-info/entry_points.txt", POINTS))
+}
+
+#[test]
+fn what_the_program_does_not_load_is_optional() {
+    is(by_wheel("def main():\n    from .shelf import mcp\n    mcp.run()\n"), &["get_book"], &["get_film"]);
+    is(by_wheel("import books.films\n"), &["get_film"], &["get_book"]);
+}
+
+#[test]
+fn sources_name_their_programs_elsewhere() {
+    for points in [
+        "[project]\nname = 'books-mcp'\n[project.scripts]\nbooks-mcp = 'books.cli:main'\n",
+        "[tool.poetry]\nname = 'books-mcp'\n[tool.poetry.scripts]\nbooks-mcp = { reference = 'books.cli:main', type = 'console' }\n",
+    ] {
+        is(two_servers("from books import shelf\n", ("pyproject.toml", points)), &["get_book"], &["get_film"]);
+    }
+    let all: [&str; 2] = ["get_book", "get_film"];
+    is(two_servers("from books import shelf\n", ("pyproject.toml", "[project\n")), &all, &[]);
+}
+
+#[test]
+fn a_file_may_be_named_in_a_text() {
+    for program in [
+        "uvicorn.run('books.shelf:app')\n",
+        "subprocess.run([sys.executable, '-m', 'books.shelf'])\n",
+        "run(HERE / \"shelf.py\")\n",
+        "import_module('.shelf', package='books')\n",
+    ] {
+        is(by_wheel(program), &["get_book"], &["get_film"]);
+    }
+    // The end of another name is none.
+    is(by_wheel("from .shelf import mcp\nrun('old_films.py', 'notebooks.films')\n"), &["get_book"], &["get_film"]);
+}
+
+#[test]
+fn where_it_cannot_be_followed_every_file_counts() {
+    for program in [
+        "from books import shelf\nimport_module(name + other)\n",
+        "import pkgutil\nfrom books import shelf\nfor one in pkgutil.iter_modules(books.__path__): pass\n",
+        // It has no tools, so it is not the server.
+        "print('hello')\n",
+    ] {
+        is(by_wheel(program), &["get_book", "get_film"], &[]);
+    }
+    let points = "[console_scripts]\nbooks-mcp = other_package:main\n";
+    let found = two_servers("from books import shelf\n", ("x.dist-info/entry_points.txt", points));
+    is(found, &["get_book", "get_film"], &[]);
+}
+
+#[test]
+fn of_several_programs_the_likeliest_that_has_tools_counts() {
+    let points =
+        "[console_scripts]\nbooks = books.films:main\nbooks-mcp-setup = books.films:main\nbooks-mcp = books.cli:main\n";
+    let found = two_servers("from books import shelf\n", ("books_mcp-1.0.dist-info/entry_points.txt", points));
+    is(found, &["get_book"], &["get_film"]);
+    let found = two_servers("print('hello')\n", ("books_mcp-1.0.dist-info/entry_points.txt", points));
+    is(found, &["get_film"], &["get_book"]);
+}
+
+#[test]
+fn packages_around_a_module_are_loaded_with_it() {
+    let (shelf, all) = (server("get_book"), server("get_film"));
+    let found = split(&[
+        ("x.dist-info/entry_points.txt", "[console_scripts]\nx = books.inner.shelf:main\n"),
+        ("books/__init__.py", "from .films import mcp\n"),
+        ("books/films.py", &all),
+        ("books/inner/__init__.py", "from .more import *\n"),
+        ("books/inner/shelf.py", &shelf),
+        ("books/inner/more/__init__.py", "__all__ = ['songs']\n"),
+        ("books/inner/more/songs.py", &server("get_song")),
+        ("books/aside.py", &server("get_none")),
+    ]);
+    is(found, &["get_book", "get_film", "get_song"], &["get_none"]);
+}
+
+#[test]
+fn what_is_loaded_by_a_variable_was_named() {
+    let named = "for name in MODULES:\n    import_module(name)\nMODULES = ['books.shelf']\n";
+    is(by_wheel(named), &["get_book"], &["get_film"]);
+    let folder = "for name in os.listdir():\n    module = f'books.{name}'\n    import_module(module)\n";
+    is(by_wheel(folder), &["get_book", "get_film"], &[]);
+    let composed = "from books import shelf\nmodule = f'{root}.{name}'\nimport_module(module)\n";
+    is(by_wheel(composed), &["get_book", "get_film"], &[]);
+}
