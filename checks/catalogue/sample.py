@@ -102,6 +102,7 @@ def run(options: argparse.Namespace) -> None:
         make_cache(cache)
     make_cache(tools.bytecode, RUN_UID)
     indexes = {"pypi": pypi_index(), "npm": npm_index()}
+    mend(options.out)
     done = {entry["package"] for entry in results(options.out)} if options.out.exists() else set()
     chosen = [package for package in drawn(options) if str(package) not in done]
     lock, slots = threading.Lock(), list(range(options.workers))
@@ -123,7 +124,15 @@ def run(options: argparse.Namespace) -> None:
 
 
 def results(path: Path) -> list[Json]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    # Not `splitlines`: what a foreign program says may have separators that JSON does not escape.
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+
+
+def mend(path: Path) -> None:
+    """Drop a last line that was cut off."""
+    if path.exists():
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text[: text.rfind("\n") + 1], encoding="utf-8")
 
 
 def show(path: Path, facts_paths: Iterable[Path]) -> None:

@@ -148,6 +148,7 @@ fn a_killed_run_goes_on_where_it_was() {
     child.wait().expect("ended");
     let before = fs::read_to_string(&done).expect("a journal").lines().count();
     assert!((10..40).contains(&before));
+    fs::write(cut.join(".archive-1-1"), "").expect("written");
     // A line that was cut off, in each file.
     for file in ["done.jsonl", "facts.jsonl"] {
         let text = fs::read_to_string(cut.join(file)).expect("written");
@@ -195,7 +196,7 @@ fn what_a_package_says_of_its_programs_is_read_with_it() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(run(&index, folder.path(), &[]).status.success());
     let facts = fs::read_to_string(folder.path().join("facts.jsonl")).expect("written");
-    let facts: serde_json::Value = serde_json::from_str(facts.trim()).expect("one line");
+    let facts: Value = serde_json::from_str(facts.trim()).expect("one line");
     let tools = facts["tools"].as_array().expect("tools").iter();
     let optional: Vec<_> = tools.map(|tool| (tool["name"].as_str(), tool["optional"].as_bool())).collect();
     assert_eq!(optional, [(Some("get_book"), None), (Some("get_film"), Some(true))]);
@@ -289,8 +290,12 @@ fn npm_wants_names_and_a_folder_is_of_one_source() {
     };
     let (code, text) = npm(&[]);
     assert!(code == Some(2) && text.contains("--names"), "{text}");
-    let (code, text) = npm(&["--names", names.to_str().expect("text")]);
-    assert!(code == Some(2) && text.contains("another source"), "{text}");
+    // Also where no package had tools.
+    for facts in [None, Some("")] {
+        facts.iter().for_each(|facts| fs::write(folder.path().join("facts.jsonl"), facts).expect("written"));
+        let (code, text) = npm(&["--names", names.to_str().expect("text")]);
+        assert!(code == Some(2) && text.contains("another source"), "{text}");
+    }
 }
 
 #[test]

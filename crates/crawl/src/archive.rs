@@ -6,7 +6,7 @@ mod tarball;
 mod text;
 mod zip;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
 
 use flate2::read::MultiGzDecoder;
@@ -111,6 +111,9 @@ pub struct Unpacked {
     pub files: BTreeMap<String, String>,
     /// What was left out, and how often.
     pub skipped: BTreeMap<Skip, usize>,
+    /// Paths that came more than once. The last counts, as for programs that unpack to disk.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub repeated: BTreeSet<String>,
 }
 
 impl Unpacked {
@@ -214,7 +217,9 @@ impl Taking<'_> {
         match text::of(&path, &bytes) {
             Some(text) => {
                 self.kept += text.len();
-                self.out.files.insert(path, text);
+                if self.out.files.insert(path.clone(), text).is_some() {
+                    self.out.repeated.insert(path);
+                }
             }
             None => self.out.skip(Skip::NotText),
         }

@@ -16,4 +16,4 @@ pub use facts::{Release, facts};
 pub use found::{Found, FoundTool, SourceFile};
 pub use javascript::javascript_tools;
 pub use listing::{Listed, names, newest_npm, newest_pypi};
-pub use python::{python_tools, uses_mcp};
+pub use python::{is_python_read, python_tools, uses_mcp};

@@ -13,6 +13,7 @@ mod program;
 mod reach;
 mod register;
 mod remark;
+mod rename;
 mod schema;
 mod scope;
 mod syntax;
@@ -29,6 +30,7 @@ use evaluate::Looking;
 use files::Files;
 use reach::Reach;
 use register::{Found, Registered};
+use rename::Renames;
 use scope::{Names, Scope, ScopeId};
 use syntax::Stmt;
 use value::Value;
@@ -61,6 +63,11 @@ pub fn python_tools(files: &[SourceFile<'_>]) -> crate::found::Found {
     reader.note_program(files);
     reader.settle();
     crate::found::Found::of(reader.definitions(), FoundTool::says)
+}
+
+/// Whether a file of a package is read, by its path.
+pub fn is_python_read(path: &str) -> bool {
+    program::is_read(path)
 }
 
 /// Whether any of these files uses an SDK of MCP.
@@ -108,6 +115,8 @@ struct Reader<'f> {
     /// How many conditions that are off surround this place.
     off: usize,
     reach: Reach,
+    /// Functions that get another name, by file.
+    renames: HashMap<usize, Renames>,
     /// Functions that were walked with the arguments of a call.
     entered: HashMap<usize, HashSet<usize>>,
     /// What flags of the command line are if they are left out; none if that is not one thing.
@@ -144,6 +153,7 @@ impl<'f> Reader<'f> {
             is_deciding: false,
             off: 0,
             reach: Reach::default(),
+            renames: HashMap::new(),
             entered: HashMap::new(),
             flags: HashMap::new(),
             mounted: HashMap::new(),
@@ -165,7 +175,7 @@ impl<'f> Reader<'f> {
 
     /// How much of the package was not looked at: files, and what is left of the others.
     fn passed_over(&self) -> usize {
-        self.not_read + usize::from(self.is_cut || self.found.is_cut || self.collected.is_cut)
+        self.not_read + usize::from(self.is_cut || self.files.is_cut() || self.found.is_cut || self.collected.is_cut)
     }
 
     /// What statements bind; it is looked up once.

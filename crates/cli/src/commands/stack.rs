@@ -102,12 +102,11 @@ impl Told {
 pub fn run(args: &StackArgs) -> Result<Exit> {
     let format = if args.json { StackFormat::Json } else { args.format.unwrap_or(StackFormat::Text) };
     let told = look(args);
-    if let (StackFormat::Sarif, Err(error)) = (format, &told) {
+    if let (StackFormat::Sarif, Err((why, _))) = (format, &told) {
         // Nothing at all is no report, and whoever takes it in would fail for another reason.
-        let failed = Told::new(Vec::new(), vec![shown(&format!("{error:#}"))], String::new());
-        output::json(&sarif::report(&failed))?;
+        output::json(&sarif::report(&Told::new(Vec::new(), vec![why.clone()], String::new())))?;
     }
-    let told = told?;
+    let told = told.map_err(|(_, error)| error)?;
     match format {
         StackFormat::Json => output::json(&json_of(&told))?,
         StackFormat::Markdown => output::print(&markdown::page(&told))?,
@@ -127,9 +126,14 @@ pub fn run(args: &StackArgs) -> Result<Exit> {
     Ok(if reaches || !told.unread.is_empty() { Exit::Findings } else { Exit::Fine })
 }
 
-fn look(args: &StackArgs) -> Result<Told> {
-    let index = open::index(&args.from)?;
-    let (entries, unread) = gather::gather(args, &index)?;
+/// What there is; or why that cannot be told, as a report may say it, and the error.
+fn look(args: &StackArgs) -> Result<Told, (String, anyhow::Error)> {
+    // Where the index lies is no concern of those whom a report is sent to.
+    let no_index =
+        |error| ("the index of packages cannot be used; the error of the command says why".to_owned(), error);
+    let index = open::index(&args.from).map_err(no_index)?;
+    let gathered = gather::gather(args, &index).map_err(|error| (shown(&format!("{error:#}")), error));
+    let (entries, unread) = gathered?;
     Ok(Told::new(entries, unread, index.about().date.clone()))
 }
 

@@ -98,12 +98,18 @@ fn a_bundle_that_is_none_is_refused_and_never_unpacked() {
         (wheel(&[("manifest.json", "7")]), "that is no object"),
         (wheel(&[("manifest.json", &good), ("manifest.json", "{}")]), "more than one"),
         (wheel(&[("manifest.json", "{}"), ("manifest.json", &good)]), "more than one"),
+        (wheel(&[("manifest.json", ""), ("manifest.json", &good)]), "more than one"),
+        (wheel(&[("manifest.json", &large), ("manifest.json", &good)]), "more than one"),
     ] {
         house.write_bytes("bad.mcpb", &bytes);
         let run = house.run(&["precheck", "bad.mcpb", "--index", "i.glx"]);
         assert!(run.code == 2 && run.stderr.contains(says), "{says}: {}{}", run.stdout, run.stderr);
     }
     assert_eq!(house.run(&["precheck", "none.mcpb", "--index", "i.glx"]).code, 2);
+    // A mark before its first letter is no second one.
+    house.write_bytes("marked.mcpb", &wheel(&[("manifest.json", &format!("\u{feff}{good}"))]));
+    let run = house.run(&["precheck", "marked.mcpb", "--index", "i.glx"]);
+    assert_ne!(run.code, 2, "{}{}", run.stdout, run.stderr);
 }
 
 #[test]

@@ -178,6 +178,17 @@ fn fail_on_takes_any_case_of_letters_and_counts_what_is_not_known_as_high() {
 }
 
 #[test]
+fn a_report_does_not_say_where_an_index_lies_that_cannot_be_used() {
+    let house = with_index();
+    house.write("c.json", r#"{"mcpServers": {}}"#);
+    house.write("hunter2secret.glx", "no index");
+    let run = house.run(&["stack", "c.json", "--format", "sarif", "--index", "hunter2secret.glx"]);
+    let notes = &told(&run)["runs"][0]["invocations"][0]["toolExecutionNotifications"];
+    assert!(notes[0]["message"]["text"].as_str().is_some_and(|text| text.contains("index of packages")), "{notes}");
+    assert!(!run.stdout.contains("hunter2secret") && run.stderr.contains("hunter2secret"), "{}", run.stdout);
+}
+
+#[test]
 fn reports_for_pull_requests_and_code_scanning_are_well_formed() {
     let house = with_index();
     house.write("c.json", r#"{"mcpServers": {"g<b>|x[1](y)\\": {"command": "npx", "args": ["-y", "@example/github"]}, "m": {"command": "uvx", "args": ["mail"]}, "u": {"url": "https://a"}}}"#);

@@ -15,10 +15,36 @@ pub struct Loaded<'t> {
 }
 
 /// What finds modules that are named nowhere.
-const FINDING: [&str; 5] =
-    ["iter_modules", "walk_packages", "spec_from_file_location", "exec_module", "FileSystemProvider"];
-/// Signs that the name of a module is put together from that of the package.
-const COMPOSED: [&str; 4] = ["__package__", "__name__}", "__path__", "}.{"];
+const FINDING: [&str; 10] = [
+    "iter_modules",
+    "walk_packages",
+    "spec_from_file_location",
+    "exec_module",
+    "load_module",
+    "load_source",
+    "SourceFileLoader",
+    "import_module as ",
+    "entry_points(",
+    "FileSystemProvider",
+];
+/// Signs that the name of a module is put together, or found in a folder.
+const COMPOSED: [&str; 13] = [
+    "__package__",
+    "__name__}",
+    "__name__ +",
+    "__path__",
+    "}.{",
+    ".%s",
+    "\".\".join(",
+    "'.'.join(",
+    ".stem",
+    "listdir",
+    "iterdir",
+    "scandir",
+    "glob(",
+];
+/// What stands for the package that a file is in.
+const OWN: [&str; 2] = ["{__package__}", "{__name__}"];
 
 /// The modules that a text loads.
 pub fn loads(text: &str) -> Vec<Loaded<'_>> {
@@ -32,7 +58,13 @@ pub fn names_what_it_loads(text: &str) -> bool {
         argument.trim_start_matches(|letter: char| letter.is_alphanumeric() || letter == '_').starts_with(')')
     };
     !FINDING.iter().any(|sign| text.contains(sign))
-        && arguments(text).all(|argument| loaded(argument).is_some() || (is_variable(argument) && !is_composed()))
+        && arguments(text).all(|argument| is_named(argument) || (is_variable(argument) && !is_composed()))
+}
+
+/// Whether an argument names a module. What is filled in before the first dot is known only of the package's own name.
+fn is_named(argument: &str) -> bool {
+    let text = argument.trim_start_matches(['f', 'r', 'F', 'R', '"', '\'']);
+    loaded(argument).is_some() && (!text.starts_with('{') || OWN.iter().any(|own| text.starts_with(own)))
 }
 
 /// What stands behind the brackets of calls that load.

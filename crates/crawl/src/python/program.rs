@@ -1,39 +1,55 @@
 //! The programs of a package, and the modules they begin in.
 
+use std::collections::HashSet;
+
 use serde_json::Value as Json;
 
+use super::which::is_aside;
 use crate::found::SourceFile;
 
 /// Words in names of programs that set something up, or are another way in.
 const HELPERS: [&str; 10] = ["setup", "install", "auth", "login", "init", "test", "client", "http", "sse", "config"];
 
-/// The file of a built package that names its programs, and the one of its sources.
-pub const BUILT: &str = "entry_points.txt";
-pub const SOURCES: &str = "pyproject.toml";
-
 /// A program: its name and its module.
 type Program = (String, String);
 
-/// The modules in which programs of a package begin, the one first that is most likely its server.
+/// The modules in which programs of a package begin, each once, the one first that is most likely its server.
 pub fn modules(files: &[SourceFile<'_>]) -> Vec<String> {
-    let outermost = |name: &str| {
-        let own = files.iter().filter(|file| file.path.rsplit('/').next() == Some(name));
+    let outermost = |is_wanted: fn(&str) -> bool| {
+        let own = files.iter().filter(|file| is_wanted(file.path) && !is_aside(file));
         own.min_by_key(|file| file.path.split('/').count())
     };
-    let (package, mut programs) = match (outermost(BUILT), outermost(SOURCES)) {
+    let (package, mut programs) = match (outermost(is_built), outermost(is_manifest)) {
         (Some(built), _) => (distribution(built.path), built_programs(built.text)),
         (None, Some(sources)) => source_programs(sources.text),
         (None, None) => return Vec::new(),
     };
     let package = plain(&package);
     programs.sort_by_cached_key(|(name, _)| likeliness(&plain(name), &package));
-    programs.into_iter().map(|(_, module)| module).collect()
+    let mut known = HashSet::new();
+    programs.into_iter().map(|(_, module)| module).filter(|module| known.insert(module.clone())).collect()
 }
 
-/// Of several programs the one that speaks MCP is most likely named for it, then for the package.
+/// Whether a file names the programs of a package that was built.
+fn is_built(path: &str) -> bool {
+    let Some((folder, "entry_points.txt")) = path.rsplit_once('/') else { return false };
+    folder.ends_with(".dist-info") || folder.ends_with(".egg-info")
+}
+
+fn is_manifest(path: &str) -> bool {
+    path.rsplit('/').next() == Some("pyproject.toml")
+}
+
+/// Whether a file of a Python package is read: its sources, and what names its programs.
+pub fn is_read(path: &str) -> bool {
+    path.ends_with(".py") || is_built(path) || is_manifest(path)
+}
+
+/// One who starts a package by its name starts the program of that name; else the one that speaks MCP is most likely
+/// named for it.
 fn likeliness(name: &str, package: &str) -> (bool, bool, bool, String) {
-    let is_helper = name != package && HELPERS.iter().any(|word| name.contains(word));
-    (is_helper, !name.contains("mcp"), name != package, name.to_owned())
+    let is_helper = name.split('-').any(|word| HELPERS.contains(&word));
+    (name != package, is_helper, !name.contains("mcp"), name.to_owned())
 }
 
 /// A name as indexes compare it.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::Reader;
+use super::rename::renames;
 use super::scope::ScopeId;
 use super::syntax::{Call, Import};
 use super::value::Function;
@@ -219,6 +220,7 @@ impl<'f> Reader<'f> {
             for line in file.text.lines() {
                 self.reach.changed.extend(changed(line.trim_start()).map(|name| (at, Rc::from(name))));
             }
+            self.renames.insert(at, renames(file));
         }
     }
 }
@@ -257,28 +259,59 @@ pub fn imports(text: &str) -> Vec<Vec<(usize, &str, Option<&str>)>> {
     let mut out = Vec::new();
     let (mut at, mut searched) = (0, 0);
     for line in text.split_inclusive('\n') {
-        let (start, rest) = (at, line.trim_start());
+        let start = at;
         at += line.len();
-        if let Some(named) = rest.strip_prefix("import ") {
-            let modules = named.split(',').filter_map(|part| part.split_whitespace().next());
-            out.push(modules.map(|module| (0, module, None)).collect());
+        // Also behind `try:`, or another statement.
+        for part in line.split_inclusive([';', ':']) {
+            let asked = part.trim_start();
+            if !asked.starts_with("import ") && !asked.starts_with("from ") {
+                continue;
+            }
+            let from_here = text.get(asked.as_ptr() as usize - text.as_ptr() as usize..).unwrap_or_default();
+            // What stands in a statement that is open is looked at by itself: brackets without end would cost without end.
+            let is_open = start >= searched && line.split('#').next().is_some_and(|line| line.contains('('));
+            let statement = statement(from_here, is_open);
+            searched = searched.max(if is_open { start + statement.len() } else { 0 });
+            out.push(asked_for(statement));
         }
-        let Some((module, _)) = rest.strip_prefix("from ").and_then(|rest| rest.split_once(" import ")) else {
-            continue;
-        };
-        let from_here = text.get(start..).unwrap_or_default();
-        // What stands in a statement that is open is looked at by itself: brackets without end would cost without end.
-        let last = if line.contains('(') && start >= searched { ')' } else { '\n' };
-        let end = from_here.char_indices().take(LONGEST_IMPORT).find(|(_, letter)| *letter == last).map(|(at, _)| at);
-        searched = searched.max(start + end.unwrap_or(LONGEST_IMPORT));
-        let statement = from_here.get(..end.unwrap_or(line.len())).unwrap_or_default();
-        let items = statement.split_once(" import ").map_or("", |(_, items)| items);
-        let module = module.trim();
-        let name = module.trim_start_matches('.');
-        let up = module.len() - name.len();
-        let items = items.split([',', '(', '\n']).filter_map(|item| item.split_whitespace().next());
-        let items = items.filter(|item| !item.starts_with('#'));
-        out.push(items.map(|item| (up, name, Some(item))).collect());
     }
     out
+}
+
+/// A statement as it is written: to the end of its brackets, or of its line. One without end is its first line.
+fn statement(from_here: &str, is_open: bool) -> &str {
+    let (mut is_comment, mut before) = (false, ' ');
+    for (at, letter) in from_here.char_indices().take(LONGEST_IMPORT) {
+        is_comment = (is_comment || letter == '#') && letter != '\n';
+        let ends = match letter {
+            ')' => is_open && !is_comment,
+            '\n' => !is_open && before != '\\',
+            ';' => !is_open && !is_comment,
+            _ => false,
+        };
+        if ends {
+            return from_here.get(..at).unwrap_or_default();
+        }
+        before = letter;
+    }
+    from_here.lines().next().unwrap_or_default()
+}
+
+/// What one statement asks for.
+fn asked_for(statement: &str) -> Vec<(usize, &str, Option<&str>)> {
+    let words = |list| -> Vec<&str> {
+        let lines = str::lines(list).map(|line| line.split('#').next().unwrap_or_default());
+        lines.flat_map(|line| line.split([',', '(', '\\'])).filter_map(|item| item.split_whitespace().next()).collect()
+    };
+    if let Some(modules) = statement.strip_prefix("import ") {
+        return words(modules).into_iter().map(|module| (0, module, None)).collect();
+    }
+    let asked = statement.strip_prefix("from ").and_then(|asked| asked.split_once(" import"));
+    let Some((module, items)) = asked.filter(|(_, items)| items.starts_with([' ', '(', '\\', '\t'])) else {
+        return Vec::new();
+    };
+    let module = module.trim();
+    let name = module.trim_start_matches('.');
+    let up = module.len() - name.len();
+    words(items).into_iter().map(|item| (up, name, Some(item))).collect()
 }

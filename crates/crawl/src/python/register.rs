@@ -68,6 +68,10 @@ impl Found {
         self.count
     }
 
+    pub fn ways(&self) -> impl Iterator<Item = &Ways> {
+        self.all.values().map(|(_, ways)| ways)
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = Registered> {
         self.all.iter().flat_map(|((_, server, def), (tools, ways))| {
             let of =
@@ -203,12 +207,6 @@ impl Reader<'_> {
         self.found.push(Registered { tool, server, def, ways });
     }
 
-    /// Whether a function gets another name than the one it is defined by: `run.__name__ = name`.
-    fn is_renamed(&self, function: &Function, name: &str) -> bool {
-        let file = self.scopes.get(function.scope).and_then(|scope| self.files.get(scope.file));
-        file.is_some_and(|file| file.text.contains(&format!(" {name}.__name__ = ")))
-    }
-
     /// The tool that a function is; what is said beside it comes first.
     fn tool_of(&mut self, function: &Value, arguments: &Arguments) -> Option<FoundTool> {
         if arguments.get("enabled", None).is_some_and(|enabled| enabled.truth() == Some(false)) {
@@ -221,14 +219,12 @@ impl Reader<'_> {
             Value::Str(name) => !name.is_empty(),
             _ => true,
         });
-        let own: Option<Rc<str>> = match function {
-            Value::Function(function) => {
-                Some(function.def.name.clone()).filter(|name| !self.is_renamed(function, name))
-            }
-            Value::External(path) => Some(last(path).into()),
-            _ => None,
+        let name = match (given, function) {
+            (Some(given), _) => given.as_str().cloned()?,
+            (None, Value::Function(function)) => self.own_name(function)?,
+            (None, Value::External(path)) => last(path).into(),
+            (None, _) => return None,
         };
-        let name = given.map_or(own, |given| given.as_str().cloned())?;
         let said = arguments.get("description", None).and_then(Value::as_str).cloned();
         let (mut description, mut input_schema) = (said.map(|said| clean(&said)), empty_schema());
         if let Value::Function(function) = function {

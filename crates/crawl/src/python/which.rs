@@ -80,7 +80,7 @@ fn with_imported<'f>(main: &[SourceFile<'f>], aside: &[SourceFile<'f>]) -> Vec<S
                 chosen.extend(imported(&files, at, up, module).into_iter().filter(|target| known.insert(*target)));
             }
         }
-        if asked > MOST_IMPORTS {
+        if asked > MOST_IMPORTS || files.is_cut() {
             return all;
         }
     }
@@ -109,7 +109,7 @@ fn is_meant(files: &Files<'_>, at: usize, told: usize) -> bool {
     !path.split('/').take(outside).any(|folder| ASIDE.contains(&folder))
 }
 
-fn is_aside(file: &SourceFile<'_>) -> bool {
+pub fn is_aside(file: &SourceFile<'_>) -> bool {
     let folders = file.path.rsplit_once('/').map_or("", |(folders, _)| folders);
     // Below `tools` a folder may well be about documents or templates.
     let above = folders.split('/').take_while(|folder| *folder != "tools");

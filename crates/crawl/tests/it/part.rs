@@ -186,3 +186,17 @@ fn of_definitions_that_say_as_much_every_run_takes_the_same() {
         assert_eq!(read.others.len(), 1);
     }
 }
+
+#[test]
+fn many_files_of_one_name_and_many_imports_of_it_are_told_as_read_in_part() {
+    let server = "from mcp.server.fastmcp import FastMCP\nmcp = FastMCP('x')\n@mcp.tool()\ndef get_book(): pass\n";
+    let paths: Vec<String> = (0..5_000).map(|at| format!("d{at}/shelf.py")).collect();
+    let mut files: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), "")).collect();
+    let few = format!("{server}import shelf\n");
+    files.push(("books/server.py", &few));
+    assert_eq!(found_in(&files).passed_over, 0);
+    let many = format!("{server}import {}\n", vec!["shelf"; 10_000].join(","));
+    files.pop();
+    files.push(("books/server.py", &many));
+    assert_eq!(found_in(&files).passed_over, 1);
+}

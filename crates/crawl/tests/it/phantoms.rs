@@ -12,8 +12,12 @@ fn the_function_under_a_named_decorator_is_not_a_second_tool() {
 #[test]
 fn a_function_that_gets_another_name_is_not_known_by_its_own() {
     let text = "from mcp.server.fastmcp import FastMCP\nmcp = FastMCP('x')\nfor name in load():\n    def run(): pass\n    \
-                run.__name__ = name\n    mcp.add_tool(run)\n    mcp.add_tool(run, name='one')\n";
-    assert_eq!(names(text), ["one"]);
+                run.__name__ = name\n    mcp.add_tool(run)\n    mcp.add_tool(run, name='one')\n    def walk(): pass\n    \
+                walk.__name__ = 'two'\n    mcp.add_tool(walk)\n";
+    assert_eq!(names(text), ["one", "two"]);
+    // Another function of that name keeps it.
+    let other = format!("{text}@mcp.tool()\ndef run(): pass\n");
+    assert_eq!(names(&other), ["one", "run", "two"]);
 }
 
 #[test]

@@ -49,10 +49,14 @@ fn a_file_may_be_named_in_a_text() {
         "subprocess.run([sys.executable, '-m', 'books.shelf'])\n",
         "run(HERE / \"shelf.py\")\n",
         "import_module('.shelf', package='books')\n",
+        "import_module(f'{__package__}.shelf')\n",
+        "os.system('python -m books.shelf --http')\n",
+        "uvicorn.run(\"shelf:app\")\n",
     ] {
         is(by_wheel(program), &["get_book"], &["get_film"]);
     }
-    // The end of another name is none.
+    // A sentence is none, nor is the end of another name.
+    is(by_wheel("'Starts all books.'\nprint('films: ')\nfrom .shelf import mcp\n"), &["get_book"], &["get_film"]);
     is(by_wheel("from .shelf import mcp\nrun('old_films.py', 'notebooks.films')\n"), &["get_book"], &["get_film"]);
 }
 
@@ -61,6 +65,9 @@ fn where_it_cannot_be_followed_every_file_counts() {
     for program in [
         "from books import shelf\nimport_module(name + other)\n",
         "import pkgutil\nfrom books import shelf\nfor one in pkgutil.iter_modules(books.__path__): pass\n",
+        "from books import shelf\nimport_module(f'{BASE}.films')\n",
+        "from books import shelf\nmodule = __name__ + '.' + name\nimport_module(module)\n",
+        "from books import shelf\nfor one in entry_points(group='books'): one.load()\n",
         // It has no tools, so it is not the server.
         "print('hello')\n",
     ] {
@@ -72,6 +79,50 @@ fn where_it_cannot_be_followed_every_file_counts() {
 }
 
 #[test]
+fn imports_are_seen_however_they_are_written() {
+    for program in [
+        "from books import \\\n    shelf\n",
+        "from books import (\n    cli,  # tools (read)\n    shelf,\n)\n",
+        "from books import(shelf)\n",
+        "import os; from books import shelf\n",
+        "try: from . import shelf\nexcept ImportError: pass\n",
+        "def main(): from .shelf import mcp; mcp.run()\n",
+        "import os, books.shelf as shelf\n",
+    ] {
+        is(by_wheel(program), &["get_book"], &["get_film"]);
+    }
+}
+
+#[test]
+fn only_what_the_package_itself_says_of_its_programs_counts() {
+    let points = "[console_scripts]\nbooks-mcp = books.films:main\n";
+    for place in ["entry_points.txt", "tests/x.dist-info/entry_points.txt", "books/entry_points.txt"] {
+        let (shelf, films) = (server("get_book"), server("get_film"));
+        let manifest = "[project]\nname = 'books-mcp'\n[project.scripts]\nbooks-mcp = 'books.shelf:main'\n";
+        let found = split(&[
+            (place, points),
+            ("x/pyproject.toml", manifest),
+            ("books/shelf.py", &shelf),
+            ("books/films.py", &films),
+        ]);
+        is(found, &["get_book"], &["get_film"]);
+    }
+}
+
+#[test]
+fn what_is_not_of_the_package_is_not_taken_for_a_file_of_it() {
+    let (shelf, inner) = (server("get_book"), server("get_none"));
+    let found = split(&[
+        ("x.dist-info/entry_points.txt", "[console_scripts]\nx = books.shelf:main\n"),
+        ("books/__init__.py", ""),
+        ("books/shelf.py", &format!("{shelf}from mcp.server import Server\n")),
+        ("books/mcp/__init__.py", ""),
+        ("books/mcp/server.py", &inner),
+    ]);
+    is(found, &["get_book"], &["get_none"]);
+}
+
+#[test]
 fn of_several_programs_the_likeliest_that_has_tools_counts() {
     let points =
         "[console_scripts]\nbooks = books.films:main\nbooks-mcp-setup = books.films:main\nbooks-mcp = books.cli:main\n";
@@ -79,6 +130,14 @@ fn of_several_programs_the_likeliest_that_has_tools_counts() {
     is(found, &["get_book"], &["get_film"]);
     let found = two_servers("print('hello')\n", ("books_mcp-1.0.dist-info/entry_points.txt", points));
     is(found, &["get_film"], &["get_book"]);
+    // Started by the name of the package, it is the program of that name.
+    let points = "[console_scripts]\nbooks-mcp-lite = books.films:main\nbooks = books.shelf:main\n";
+    let found = two_servers("", ("books-1.0.dist-info/entry_points.txt", points));
+    is(found, &["get_book"], &["get_film"]);
+    // What a likelier one loads cannot be told.
+    let points = "[console_scripts]\nbooks = other:main\nbooks-demo = books.films:main\n";
+    let found = two_servers("", ("books-1.0.dist-info/entry_points.txt", points));
+    is(found, &["get_book", "get_film"], &[]);
 }
 
 #[test]
@@ -105,4 +164,15 @@ fn what_is_loaded_by_a_variable_was_named() {
     is(by_wheel(folder), &["get_book", "get_film"], &[]);
     let composed = "from books import shelf\nmodule = f'{root}.{name}'\nimport_module(module)\n";
     is(by_wheel(composed), &["get_book", "get_film"], &[]);
+}
+
+#[test]
+fn of_more_programs_than_a_package_has_none_is_followed() {
+    let points = |count: usize| {
+        let lines: String = (0..count).map(|at| format!("a{at} = books.m{at}:main\n")).collect();
+        format!("[console_scripts]\nbooks = books.shelf:main\n{lines}")
+    };
+    let place = "books-1.0.dist-info/entry_points.txt";
+    is(two_servers("", (place, &points(19))), &["get_book"], &["get_film"]);
+    is(two_servers("", (place, &points(20))), &["get_book", "get_film"], &[]);
 }

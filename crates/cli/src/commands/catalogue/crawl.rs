@@ -62,6 +62,7 @@ async fn crawl(source: Source, only: Vec<String>, args: CrawlArgs) -> Result<Exi
     let names::Asked { packages: wanted, not_names } =
         names::wanted(source, &fetcher, &index, args.names.as_deref(), &only).await?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make `{}`", args.out.display()))?;
+    package::remove_nameless(&args.out);
     let mut journal = Journal::open(&args.out, source, args.definitions.as_deref())?;
     for line in not_names {
         let wanted = Wanted { name: line, version: None };

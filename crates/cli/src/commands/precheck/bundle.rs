@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use gatelodge_catalogue::{Index, PackageName, ToolFacts};
-use gatelodge_crawl::{Bounds, Form, Skip, Unpacked, Want, unpack};
+use gatelodge_crawl::{Bounds, Form, Skip, Want, unpack};
 use serde_json::Value;
 
 use super::{Asked, named, of_package};
@@ -78,20 +78,19 @@ fn settings(manifest: &Value) -> Option<String> {
 
 fn manifest(path: &Path) -> Result<Value> {
     let refused = |why: String| Usage(format!("`{}` {why}", shown(&path.display().to_string())));
-    let open = || File::open(path).map_err(|error| refused(format!("cannot be read: {error}")));
-    let bounds = Bounds { file: MOST_BYTES, kept: MOST_BYTES, stream: 4 << 20, ..Bounds::default() };
-    let take = |bounds: &Bounds| -> Result<Unpacked> {
-        let want = |path: &str| if path == "manifest.json" { Want::Yes } else { Want::No };
-        Ok(unpack(open()?, Form::Zip, bounds, want))
-    };
-    let unpacked = take(&bounds)?;
+    let file = File::open(path).map_err(|error| refused(format!("cannot be read: {error}")))?;
+    let bounds = Bounds { file: MOST_BYTES, kept: 2 * MOST_BYTES, stream: 4 << 20, ..Bounds::default() };
+    let want = |path: &str| if path == "manifest.json" { Want::Yes } else { Want::No };
+    let unpacked = unpack(file, Form::Zip, &bounds, want);
+    let skipped = |why: Skip| unpacked.skipped.contains_key(&why);
     let text = unpacked.files.get("manifest.json").ok_or_else(|| {
-        let why = if unpacked.skipped.contains_key(&Skip::Broken) { "is no whole zip" } else { "is no MCP bundle" };
+        let why = if skipped(Skip::Broken) { "is no whole zip" } else { "is no MCP bundle" };
         refused(format!("{why}: no `manifest.json` of at most 1 MiB can be read in it"))
     })?;
-    // With room for just this one, a second shows: clients may take that.
-    let alone = take(&Bounds { kept: text.len(), ..bounds })?;
-    if alone.skipped.contains_key(&Skip::LargeWhole) || unpacked.skipped.contains_key(&Skip::LargeWhole) {
+    // Clients may take another one than the one that is read here, also where that one could not be read.
+    let is_left_out =
+        [Skip::LargeFile, Skip::LargeWhole, Skip::NotText, Skip::Broken, Skip::Link].into_iter().any(skipped);
+    if is_left_out || !unpacked.repeated.is_empty() {
         return Err(refused("has more than one `manifest.json`".to_owned()).into());
     }
     let manifest: Value =

@@ -88,11 +88,16 @@ struct From {
 impl Journal {
     /// Opens the files of a folder, and finds what is done. A last line that was cut off is dropped.
     pub fn open(folder: &Path, source: Source, definitions: Option<&Path>) -> Result<Self> {
+        let of_another =
+            || Usage(format!("`{}` has packages of another source; give a folder of its own", folder.display()));
         let path = folder.join("done.jsonl");
         let mut done = HashMap::new();
         mend(&path)?;
         for line in lines(&path)? {
             let line: Line = serde_json::from_str(&line?).with_context(|| format!("in `{}`", path.display()))?;
+            if line.source.is_some_and(|own| own != source) {
+                return Err(of_another().into());
+            }
             done.insert(spelled(source, &line.package), Done::of(&line));
         }
         let facts = folder.join("facts.jsonl");
@@ -100,8 +105,7 @@ impl Journal {
         if let Some(line) = lines(&facts)?.next() {
             let first: From = serde_json::from_str(&line?).with_context(|| format!("in `{}`", facts.display()))?;
             if first.source != source {
-                let what = format!("`{}` has packages of another source; give a folder of its own", folder.display());
-                return Err(Usage(what).into());
+                return Err(of_another().into());
             }
         }
         if let Some(definitions) = definitions {

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufReader, Read as _, Seek};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use data_encoding::HEXLOWER;
 use gatelodge_catalogue::{PackageFacts, Source};
 use gatelodge_crawl::{
-    Bounds, Form, Listed, Release, Skip, Unpacked, Want, facts, javascript_tools, newest_npm, newest_pypi,
-    python_tools, unpack, uses_mcp,
+    Bounds, Form, Listed, Release, Skip, Unpacked, Want, facts, is_python_read, javascript_tools, newest_npm,
+    newest_pypi, python_tools, unpack, uses_mcp,
 };
 use http::Uri;
 use serde::{Deserialize, Serialize};
@@ -244,20 +244,29 @@ fn text_bytes(unpacked: &Unpacked) -> usize {
     unpacked.files.values().map(String::len).sum()
 }
 
-/// A file without a name: when the process ends, however it ends, nothing is left.
+/// What files are called until they have no name any more.
+const NAMELESS: &str = ".archive-";
+
+/// A file without a name: when the process ends, nothing is left.
 fn nameless(index: &Index) -> std::io::Result<File> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let path = index.out.join(format!(".archive-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+    let path = index.out.join(format!("{NAMELESS}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
     let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
     fs::remove_file(&path)?;
     Ok(file)
 }
 
+/// Removes what a run that was killed just then left.
+pub fn remove_nameless(out: &Path) {
+    for entry in fs::read_dir(out).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(NAMELESS) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 fn is_python(path: &str) -> Want {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    // What names its programs is wanted beside its sources.
-    let is_wanted = name.ends_with(".py") || matches!(name, "entry_points.txt" | "pyproject.toml");
-    if is_wanted { Want::Yes } else { Want::No }
+    if is_python_read(path) { Want::Yes } else { Want::No }
 }
 
 fn is_javascript(path: &str) -> Want {
