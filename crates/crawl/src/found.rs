@@ -47,6 +47,10 @@ impl Found {
                 found.others.push(tool);
             }
         }
+        // Nobody publishes a server without tools: then a condition was misread, or everybody sets something.
+        if found.tools.iter().all(|tool| tool.optional) {
+            found.tools.iter_mut().chain(&mut found.others).for_each(|tool| tool.optional = false);
+        }
         found
     }
 

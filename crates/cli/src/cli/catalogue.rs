@@ -1,6 +1,5 @@
 //! `gatelodge catalogue …` and `gatelodge scan`: what can be asked.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -114,9 +113,9 @@ pub struct CrawlArgs {
     /// How many bytes are kept at most.
     #[arg(long, value_name = "BYTES", default_value_t = 12_000_000_000)]
     pub cache_limit: u64,
-    /// How many packages are fetched at once.
-    #[arg(long, value_name = "N", default_value = "8")]
-    pub connections: NonZeroUsize,
+    /// How many packages are fetched at once, 64 at most.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub connections: u8,
     /// Also write each tool's definition, for training alone. These are sentences of others: not to be shared.
     #[arg(long, value_name = "FILE")]
     pub definitions: Option<PathBuf>,

@@ -22,8 +22,8 @@ pub struct FromArgs {
 
 /// Finds servers and tools in the index of published MCP packages.
 ///
-/// Words are parts of names, in any case of letters; a tool has each in its own name or its package's. The closest come
-/// first, of those the riskiest. Nothing is fetched.
+/// Words are parts of names, in any case of letters; a tool has each in its own name or its package's, and at least one
+/// in its own. The closest come first, of those the riskiest. Nothing is fetched.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge catalogue search github issue

@@ -15,7 +15,7 @@ pub struct Loaded<'t> {
 }
 
 /// What finds modules that are named nowhere.
-const FINDING: [&str; 10] = [
+const FINDING: [&str; 12] = [
     "iter_modules",
     "walk_packages",
     "spec_from_file_location",
@@ -26,6 +26,8 @@ const FINDING: [&str; 10] = [
     "import_module as ",
     "entry_points(",
     "FileSystemProvider",
+    "run_path(",
+    "exec(compile(",
 ];
 /// Signs that the name of a module is put together, or found in a folder.
 const COMPOSED: [&str; 13] = [

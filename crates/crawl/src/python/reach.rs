@@ -187,7 +187,11 @@ impl<'f> Reader<'f> {
     /// Finds the functions that are used where no call of them was seen.
     fn count_uses(&mut self) {
         let (files, entered) = (self.files.all(), &self.entered);
-        let matters = |def: &usize, calls: &Calls| entered.contains_key(def) || calls.seen.iter().any(|(.., on)| !on);
+        // Where some files do not count, what the others call decides.
+        let is_whole = self.reach.outside.is_empty();
+        let matters = |def: &usize, calls: &Calls| {
+            !is_whole || entered.contains_key(def) || calls.seen.iter().any(|(.., on)| !on)
+        };
         let mut asked: Vec<_> = self.reach.calls.iter_mut().filter(|(def, calls)| matters(def, calls)).collect();
         let text: usize = files.iter().map(|file| file.text.len()).sum();
         let is_too_much = text.saturating_mul(asked.len()) > MOST_SEARCHED;

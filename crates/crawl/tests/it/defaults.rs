@@ -170,3 +170,9 @@ fn servers_of_the_packages_own_kind_are_mounted_with_prefixes() {
     let files = [("books/kind.py", kind), ("books/shelf.py", shelf), ("books/main.py", main)];
     is(split(&files), &["shelf_get_book"], &[]);
 }
+
+#[test]
+fn a_server_without_any_tool_is_none() {
+    let found = split_one("if os.environ.get('MODE') == 'serve':\n    @mcp.tool()\n    def get_book(): pass\n");
+    is(found, &["get_book"], &[]);
+}

@@ -176,3 +176,16 @@ fn of_more_programs_than_a_package_has_none_is_followed() {
     is(two_servers("", (place, &points(19))), &["get_book"], &["get_film"]);
     is(two_servers("", (place, &points(20))), &["get_book", "get_film"], &[]);
 }
+
+#[test]
+fn another_caller_outside_does_not_close_what_the_program_calls() {
+    let shelf = "from mcp.server.fastmcp import FastMCP\ndef create():\n    mcp = FastMCP('x')\n    register(mcp)\n    return mcp\n\
+                 def register(mcp):\n    @mcp.tool()\n    def get_book(): pass\n    return mcp\n@other.tool()\ndef get_more(): pass\n";
+    let found = split(&[
+        ("x.dist-info/entry_points.txt", "[console_scripts]\nx = books:main\n"),
+        ("books/__init__.py", "from .shelf import create\ndef main():\n    create().run()\n"),
+        ("books/shelf.py", shelf),
+        ("books/dev.py", "# tooling\nfrom books.shelf import create, register\nmcp = create()\nregister(mcp)\n"),
+    ]);
+    is(found, &["get_book", "get_more"], &[]);
+}

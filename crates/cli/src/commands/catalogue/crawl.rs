@@ -58,12 +58,12 @@ async fn crawl(source: Source, only: Vec<String>, args: CrawlArgs) -> Result<Exi
         return Err(Usage("npm has no list of all its packages; name them with `--names FILE`".to_owned()).into());
     }
     let index = address::index(source, args.index.as_deref())?;
-    let fetcher = Arc::new(Fetcher::new(&index, args.connections.get())?);
+    let fetcher = Arc::new(Fetcher::new(&index, args.connections.into())?);
     let names::Asked { packages: wanted, not_names } =
         names::wanted(source, &fetcher, &index, args.names.as_deref(), &only).await?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make `{}`", args.out.display()))?;
-    package::remove_nameless(&args.out);
     let mut journal = Journal::open(&args.out, source, args.definitions.as_deref())?;
+    package::remove_nameless(&args.out);
     for line in not_names {
         let wanted = Wanted { name: line, version: None };
         if !journal.is_done(&wanted) {
@@ -79,7 +79,7 @@ async fn crawl(source: Source, only: Vec<String>, args: CrawlArgs) -> Result<Exi
     let writing = Mutex::new(Writing { journal, progress, failed: 0, answered: 0 });
     let shared = Arc::new(Shared { queue: Mutex::new(left.into_iter()), writing, ended: OnceLock::new() });
     let mut workers = JoinSet::new();
-    for _ in 0..args.connections.get() {
+    for _ in 0..args.connections {
         workers.spawn_local(work(index.clone(), shared.clone()));
     }
     let ticking = tokio::task::spawn_local(tick(shared.clone()));

@@ -91,10 +91,25 @@ impl Journal {
         let of_another =
             || Usage(format!("`{}` has packages of another source; give a folder of its own", folder.display()));
         let path = folder.join("done.jsonl");
+        let append = |path: &Path| {
+            let file = OpenOptions::new().create(true).append(true).open(path);
+            file.with_context(|| format!("cannot write `{}`", path.display()))
+        };
+        let own = append(&path)?;
+        // Held to the end: of two runs, each would drop what the other has done.
+        if own.try_lock().is_err() {
+            let what =
+                format!("another run writes to `{}`; wait for it, or give a folder of its own", folder.display());
+            return Err(Usage(what).into());
+        }
         let mut done = HashMap::new();
         mend(&path)?;
-        for line in lines(&path)? {
-            let line: Line = serde_json::from_str(&line?).with_context(|| format!("in `{}`", path.display()))?;
+        for (at, line) in lines(&path)?.enumerate() {
+            let damaged = || {
+                let what = format!("`{}`, line {}, cannot be read", path.display(), at + 1);
+                format!("{what}; without the line the run goes on, and that package is read again")
+            };
+            let line: Line = serde_json::from_str(&line?).with_context(damaged)?;
             if line.source.is_some_and(|own| own != source) {
                 return Err(of_another().into());
             }
@@ -111,15 +126,11 @@ impl Journal {
         if let Some(definitions) = definitions {
             mend(definitions)?;
         }
-        let append = |path: &Path| {
-            let file = OpenOptions::new().create(true).append(true).open(path);
-            file.with_context(|| format!("cannot write `{}`", path.display()))
-        };
         Ok(Self {
             folder: folder.to_owned(),
             source,
             done,
-            lines: append(&path)?,
+            lines: own,
             facts: append(&facts)?,
             definitions: definitions.map(append).transpose()?,
         })
@@ -171,8 +182,10 @@ impl Journal {
                 *skips.entry(skip).or_insert(0) += count;
             }
         }
-        let mut rows =
-            vec![vec!["packages".to_owned(), done.len().to_string()], vec!["tools".to_owned(), tools.to_string()]];
+        let mut rows = vec![
+            vec!["packages".to_owned(), done.len().to_string()],
+            vec!["tools in all".to_owned(), tools.to_string()],
+        ];
         rows.extend(counts.iter().map(|(outcome, count)| vec![word(outcome), count.to_string()]));
         if odd_names > 0 {
             rows.push(vec!["names that no tool can have".to_owned(), odd_names.to_string()]);
