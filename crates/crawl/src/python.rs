@@ -230,7 +230,9 @@ impl<'f> Reader<'f> {
         let is_registered = |tool: &Registered| tool.def.is_some_and(|def| self.registered.contains(&def));
         let collected = self.collected.iter().filter(|tool| !is_registered(tool));
         // A function that is registered at a known server is not also one of an unknown server.
-        let placed: HashSet<_> = self.found.iter().filter(|tool| tool.server.is_some()).map(|tool| tool.def).collect();
+        // What only other programs do says nothing of this one.
+        let is_placed = |tool: &Registered| tool.server.is_some() && !self.reach.is_outside(&tool.ways);
+        let placed: HashSet<_> = self.found.iter().filter(is_placed).map(|tool| tool.def).collect();
         let found =
             self.found.iter().filter(|tool| tool.server.is_some() || tool.def.is_none() || !placed.contains(&tool.def));
         for Registered { tool, server, ways, def } in found.chain(collected) {

@@ -86,6 +86,11 @@ impl Reach {
         self.changed.contains(&(file, name.clone()))
     }
 
+    /// Whether a tool was met only from files that the program does not load.
+    pub fn is_outside(&self, ways: &Ways) -> bool {
+        ways.0.iter().all(|way| way.places.iter().any(|place| self.outside.contains(place)))
+    }
+
     fn is_closed_def(&self, calls: &Calls) -> bool {
         let is_closed = |(_, from, is_on): &(usize, Place, bool)| !is_on || self.closed.contains(from);
         !calls.is_used_elsewhere && calls.seen.iter().all(is_closed)

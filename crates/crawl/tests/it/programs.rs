@@ -189,3 +189,17 @@ fn another_caller_outside_does_not_close_what_the_program_calls() {
     ]);
     is(found, &["get_book", "get_more"], &[]);
 }
+
+#[test]
+fn an_object_that_another_program_makes_too_has_its_tools() {
+    let shelf = "from mcp.server import FastMCP\nclass Shelf(FastMCP):\n    def __init__(self):\n        \
+                 super().__init__(name='x')\n        self._register_tools()\n    def _register_tools(self):\n        \
+                 @self.tool()\n        def get_book(): pass\nother = FastMCP('y')\n@other.tool()\ndef get_more(): pass\n\
+                 def main():\n    server = Shelf()\n    server.run()\n";
+    let found = split(&[
+        ("x.dist-info/entry_points.txt", "[console_scripts]\nx = books.shelf:main\ny = books.cli:main\n"),
+        ("books/shelf.py", shelf),
+        ("books/cli.py", "from books.shelf import Shelf\nasync def list_tools():\n    server = Shelf()\n"),
+    ]);
+    is(found, &["get_book", "get_more"], &[]);
+}
