@@ -278,19 +278,14 @@ fn sentence(told: &Told) -> String {
         .collect();
     let unknown = match sum.unknown.len() {
         0 => String::new(),
-        count => format!(
-            " {} not in the index: nobody knows what it adds.",
-            match count {
-                1 => "One server is".to_owned(),
-                count => format!("{count} servers are"),
-            }
-        ),
+        1 => " One server is not in the index: nobody knows what it adds.".to_owned(),
+        count => format!(" {count} servers are not in the index: nobody knows what they add."),
     };
     let leaks = match told.leak_count {
         0 => " No combination that one agent has of the known ones has private data, text of strangers and a way out."
             .to_owned(),
-        1 => " One combination that an agent has has private data, text of strangers and a way out.".to_owned(),
-        count => format!(" {count} combinations that an agent has have private data, text of strangers and a way out."),
+        1 => " One combination within an agent has private data, text of strangers and a way out.".to_owned(),
+        count => format!(" {count} combinations within an agent have private data, text of strangers and a way out."),
     };
     let tools = match by_level.is_empty() {
         true => "no known tools".to_owned(),
