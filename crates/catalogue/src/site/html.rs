@@ -8,6 +8,9 @@ use crate::classify::Level;
 /// The style of all pages.
 pub(super) const STYLE: &str = include_str!("style.css");
 
+/// The longest fact that has its place beside others, in bytes.
+const LONGEST_FACT: usize = 120;
+
 /// Writes a page.
 pub(super) fn page(doc: &Doc, footer: &str) -> String {
     let root = "../".repeat(doc.path.matches('/').count());
@@ -89,7 +92,10 @@ fn put(block: &Block, root: &str, out: &mut String) {
         Block::Facts(facts) => {
             out.push_str("<dl>");
             for (name, value) in facts {
-                let _ = write!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", line(value));
+                let value = line(value);
+                // A column is no place for sentences.
+                let wide = if value.len() > LONGEST_FACT { " class=\"wide\"" } else { "" };
+                let _ = write!(out, "<div{wide}><dt>{name}</dt><dd>{value}</dd></div>");
             }
             writeln!(out, "</dl>")
         }
