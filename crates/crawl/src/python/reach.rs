@@ -270,6 +270,7 @@ pub fn imports(text: &str) -> Vec<Vec<(usize, &str, Option<&str>)>> {
     for line in text.split_inclusive('\n') {
         let start = at;
         at += line.len();
+        let has_bracket = line.split('#').next().is_some_and(|line| line.contains('('));
         // Also behind `try:`, or another statement.
         for part in line.split_inclusive([';', ':']) {
             let asked = part.trim_start();
@@ -278,32 +279,33 @@ pub fn imports(text: &str) -> Vec<Vec<(usize, &str, Option<&str>)>> {
             }
             let from_here = text.get(asked.as_ptr() as usize - text.as_ptr() as usize..).unwrap_or_default();
             // What stands in a statement that is open is looked at by itself: brackets without end would cost without end.
-            let is_open = start >= searched && line.split('#').next().is_some_and(|line| line.contains('('));
-            let statement = statement(from_here, is_open);
-            searched = searched.max(if is_open { start + statement.len() } else { 0 });
-            out.push(asked_for(statement));
+            let is_open = start >= searched && has_bracket;
+            let found = statement(from_here, is_open);
+            // One without end was looked through in vain: not again from each of its lines.
+            searched = searched.max(if is_open { start + found.map_or(LONGEST_IMPORT, str::len) } else { 0 });
+            out.push(asked_for(found.unwrap_or_else(|| asked.trim_end())));
         }
     }
     out
 }
 
-/// A statement as it is written: to the end of its brackets, or of its line. One without end is its first line.
-fn statement(from_here: &str, is_open: bool) -> &str {
+/// A statement as it is written: to the end of its brackets, or of its line. None if it has no end nearby.
+fn statement(from_here: &str, is_open: bool) -> Option<&str> {
     let (mut is_comment, mut before) = (false, ' ');
     for (at, letter) in from_here.char_indices().take(LONGEST_IMPORT) {
         is_comment = (is_comment || letter == '#') && letter != '\n';
         let ends = match letter {
             ')' => is_open && !is_comment,
             '\n' => !is_open && before != '\\',
-            ';' => !is_open && !is_comment,
+            ';' | ':' => !is_open && !is_comment,
             _ => false,
         };
         if ends {
-            return from_here.get(..at).unwrap_or_default();
+            return from_here.get(..at);
         }
         before = letter;
     }
-    from_here.lines().next().unwrap_or_default()
+    None
 }
 
 /// What one statement asks for.
@@ -323,4 +325,19 @@ fn asked_for(statement: &str) -> Vec<(usize, &str, Option<&str>)> {
     let name = module.trim_start_matches('.');
     let up = module.len() - name.len();
     words(items).into_iter().map(|item| (up, name, Some(item))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::imports;
+
+    #[test]
+    fn rows_of_imports_ask_for_no_more_than_is_written() {
+        for (row, names) in [("from a import (b\n", 1), ("import a,b:", 2), ("from a import (b:", 1), ("import a;", 1)]
+        {
+            let asked: usize = imports(&(row.repeat(3_000) + "\n")).iter().map(Vec::len).sum();
+            // A statement that stays open asks, once in a while, for what stands in it.
+            assert!((3_000..=3_000 * names + 20_000).contains(&asked), "{row:?}: {asked}");
+        }
+    }
 }

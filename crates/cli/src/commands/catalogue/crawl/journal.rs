@@ -4,7 +4,7 @@
 //! the last ones count.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
@@ -97,10 +97,15 @@ impl Journal {
         };
         let own = append(&path)?;
         // Held to the end: of two runs, each would drop what the other has done.
-        if own.try_lock().is_err() {
-            let what =
-                format!("another run writes to `{}`; wait for it, or give a folder of its own", folder.display());
-            return Err(Usage(what).into());
+        match own.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let what = format!("another run writes to `{}`; wait for it, or give another folder", folder.display());
+                return Err(Usage(what).into());
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("cannot lock `{}`", path.display()));
+            }
         }
         let mut done = HashMap::new();
         mend(&path)?;
