@@ -4,6 +4,7 @@ mod counters;
 mod fault;
 mod group;
 mod job;
+mod journal;
 mod open_ledger;
 mod pending;
 mod prune;
@@ -22,13 +23,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use rusqlite::Connection;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use self::fault::LedgerFault;
 use self::job::{Entry, Job, Keep, Reserve, Shared};
 use self::open_ledger::OpenLedger;
-use self::queue::{NotTaken, Queue};
+use self::queue::{NotTaken, Queue, Tag};
+use self::sync::{SyncBell, Syncer};
 use self::waiting::Waiting;
 use self::writer::Writer;
 use super::file::DbFile;
@@ -61,6 +64,8 @@ pub struct SqliteLedger {
     queue: Arc<Queue>,
     writer: Arc<Mutex<Writer>>,
     thread: Option<JoinHandle<()>>,
+    /// It has the writer for moments; it ends before that does.
+    syncer: Option<Syncer>,
     shared: Arc<Shared>,
 }
 
@@ -96,14 +101,21 @@ impl SqliteLedger {
         let queue = Arc::new(Queue::default());
         let open = OpenLedger::open(&file, durability).map_err(|fault| fault.at_opening(file.path()))?;
         let no_thread = |source| OpenStoreError::Thread { path: file.path().into(), source };
-        let writer = Writer::new(file.clone(), durability, clock, Arc::clone(&queue), Arc::clone(&shared), open);
-        let writer = Arc::new(Mutex::new(writer.map_err(no_thread)?));
+        let bell = (durability == Durability::Process).then(Arc::<SyncBell>::default);
+        let (of_writer, bell_of_writer) = ((Arc::clone(&queue), Arc::clone(&shared)), bell.clone());
+        let writer = Writer::new(file.clone(), durability, clock, of_writer, open, bell_of_writer);
+        let writer = Arc::new(Mutex::new(writer));
+        let start_syncer = |bell| {
+            let (writer, queue) = (Arc::clone(&writer), Arc::clone(&queue));
+            Syncer::start(file.clone(), Arc::clone(&shared), bell, move || writer::commit(&writer, &queue))
+        };
+        let syncer = bell.map(start_syncer).transpose().map_err(no_thread)?;
         let run = {
             let (writer, queue) = (Arc::clone(&writer), Arc::clone(&queue));
             move || writer::run(&writer, &queue)
         };
         let thread = thread::Builder::new().name("ledger-writer".into()).spawn(run).map_err(no_thread)?;
-        Ok(Self { file, durability, queue, writer, thread: Some(thread), shared })
+        Ok(Self { file, durability, queue, writer, thread: Some(thread), syncer, shared })
     }
 
     /// How often something was lost or left undone since the start: a row that could not be kept, a head or a
@@ -123,6 +135,21 @@ impl SqliteLedger {
             queued = now;
             tokio::task::yield_now().await;
         }
+    }
+
+    /// Reads, away from the async threads, what was answered before.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&DbFile, &Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (shared, writer, queue) = (Arc::clone(&self.shared), Arc::clone(&self.writer), Arc::clone(&self.queue));
+        read::apart(&self.file, move |file| {
+            if shared.is_held() {
+                writer::commit(&writer, &queue);
+            }
+            read(file, &file.connect_to_read()?)
+        })
+        .await
     }
 
     /// Queues a job, waiting for room.
@@ -167,7 +194,8 @@ fn late() -> StoreError {
 impl Ledger for SqliteLedger {
     async fn reserve(&self, claims: Vec<Claim>, intent: Record) -> Result<ReserveOutcome, StoreError> {
         let (answer, receiver) = oneshot::channel();
-        let job = Job::Reserve(Reserve { claims, intent: Entry::of(&intent)?, answer });
+        let tag = Tag::own();
+        let job = Job::Reserve(Reserve { tag, claims, intent: Entry::of(&intent)?, answer });
         let pushed = match self.durability {
             Durability::Process => self.queue.push_quietly(job),
             Durability::Power => self.queue.push(job),
@@ -179,7 +207,7 @@ impl Ledger for SqliteLedger {
         let waiting = Waiting { answer: receiver, queue: &self.queue, shared: &self.shared };
         if self.durability == Durability::Process {
             self.gather().await;
-            writer::help(&self.writer, &self.queue);
+            writer::help(&self.writer, &self.queue, tag);
         }
         waiting.outcome().await
     }
@@ -197,23 +225,23 @@ impl Ledger for SqliteLedger {
     }
 
     async fn rows(&self, filter: Filter) -> Result<Vec<Row>, StoreError> {
-        read::apart(&self.file, move |_, db| read::rows(db, &filter)).await
+        self.read(move |_, db| read::rows(db, &filter)).await
     }
 
     async fn kept(&self, after: u64) -> Result<Vec<KeptRow>, StoreError> {
-        read::apart(&self.file, move |_, db| line::kept(db, LOG, after)).await
+        self.read(move |_, db| line::kept(db, LOG, after)).await
     }
 
     async fn head(&self) -> Result<Head, StoreError> {
-        read::apart(&self.file, |_, db| Ok(head_file::end(db, LOG)?)).await
+        self.read(|_, db| Ok(head_file::end(db, LOG)?)).await
     }
 
     async fn verify(&self, known: Vec<Head>) -> Result<Verified, StoreError> {
-        read::apart(&self.file, |file, db| read::verify(file, db, known)).await
+        self.read(|file, db| read::verify(file, db, known)).await
     }
 
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
-        let last = read::apart(&self.file, move |_, db| Ok(prune::last_before(db, before)?)).await?;
+        let last = self.read(move |_, db| Ok(prune::last_before(db, before)?)).await?;
         let removed = self.ask(|answer| Job::Prune { through: last, answer }).await?;
         // They are gone from every answer now; the rows themselves go in steps, so that no call waits for long.
         while self.ask(Job::Sweep).await? {}
@@ -221,7 +249,7 @@ impl Ledger for SqliteLedger {
     }
 
     async fn usage(&self) -> Result<Vec<Usage>, StoreError> {
-        read::apart(&self.file, |_, db| read::usage(db)).await
+        self.read(|_, db| read::usage(db)).await
     }
 }
 
@@ -231,5 +259,6 @@ impl Drop for SqliteLedger {
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             self.shared.count_faults(1);
         }
+        drop(self.syncer.take());
     }
 }

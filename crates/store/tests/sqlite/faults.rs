@@ -155,6 +155,8 @@ async fn a_head_file_that_was_removed_is_made_again() {
     assert!(take(&ledger, 2).await);
     fs::remove_file(dir.path().join("ledger.head")).expect("removed");
     assert!(take(&ledger, 2).await);
+    // It is kept with the commit.
+    ledger.flush().await.expect("written");
     let kept = fs::read_to_string(dir.path().join("ledger.head")).expect("a head");
     assert_eq!(kept.trim_end(), ledger.head().await.expect("a head").to_string());
 }

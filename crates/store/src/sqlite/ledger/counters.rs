@@ -19,10 +19,15 @@ const KEPT_DAYS: i64 = 40;
 /// How many rows one group looks at when old ones are forgotten.
 const LOOKED_AT: usize = 200;
 
+const UPSERT: &str = "INSERT INTO counters (key, state, ends) VALUES (?, ?, ?) \
+                      ON CONFLICT DO UPDATE SET state = excluded.state, ends = excluded.ends";
+
 /// The counters, and which of them the present transaction has changed.
 pub(super) struct Counters {
     book: Book,
     touched: HashSet<CounterKey>,
+    /// Which of them its last group has changed.
+    fresh: Vec<CounterKey>,
     /// When to look for old ones again.
     next_look: Timestamp,
     /// Where the look has come to; none if there is none under way.
@@ -31,13 +36,20 @@ pub(super) struct Counters {
 
 impl Counters {
     pub fn new() -> Self {
-        Self { book: Book::new(), touched: HashSet::new(), next_look: Timestamp::MIN, looked_until: None }
+        Self {
+            book: Book::new(),
+            touched: HashSet::new(),
+            fresh: Vec::new(),
+            next_look: Timestamp::MIN,
+            looked_until: None,
+        }
     }
 
     /// Lets go of everything at hand.
     pub fn read_anew(&mut self, db: &Connection) -> rusqlite::Result<()> {
         self.book.clear();
         self.touched.clear();
+        self.fresh.clear();
         let floor = db.prepare_cached("SELECT at FROM floor")?.query_row([], |row| row.get(0))?;
         self.book.floor = of_nanoseconds(floor);
         Ok(())
@@ -61,8 +73,31 @@ impl Counters {
     /// Takes all claims or none. Their counters are at hand.
     pub fn take(&mut self, claims: &[Claim], now: Timestamp) -> Result<Vec<Taken>, Exhausted> {
         let taken = self.book.take(claims, now)?;
-        self.touched.extend(taken.iter().map(|taken| taken.key.clone()));
+        taken.iter().for_each(|taken| self.touch(&taken.key));
         Ok(taken)
+    }
+
+    fn touch(&mut self, key: &CounterKey) {
+        // A group touches few, and often the same.
+        if !self.fresh.contains(key) {
+            self.fresh.push(key.clone());
+        }
+    }
+
+    /// What the last group has changed.
+    pub fn fresh(&self) -> impl Iterator<Item = (&str, &Counter)> {
+        self.fresh.iter().filter_map(|key| Some((key.as_str(), self.book.get(key)?)))
+    }
+
+    /// Ends a group: what it changed is stored with the transaction.
+    pub fn keep_fresh(&mut self) {
+        self.touched.extend(self.fresh.drain(..));
+    }
+
+    /// Stores counters as somebody else wrote them down.
+    pub fn put(db: &Connection, written: &[(String, String, i64)]) -> rusqlite::Result<()> {
+        let mut upsert = db.prepare_cached(UPSERT)?;
+        written.iter().try_for_each(|(key, state, ends)| upsert.execute(params![key, state, ends]).map(drop))
     }
 
     /// Gives back what still counts.
@@ -70,7 +105,7 @@ impl Counters {
         for taken in taken {
             // One that cannot be read stays as it is: what was taken is then spent.
             if self.load(db, &taken.key)? {
-                self.touched.insert(taken.key.clone());
+                self.touch(&taken.key);
             }
         }
         self.book.give_back(taken);
@@ -79,13 +114,11 @@ impl Counters {
 
     /// Writes what was changed, one row a counter.
     pub fn store(&mut self, db: &Connection, now: Timestamp) -> rusqlite::Result<()> {
+        self.keep_fresh();
         if self.touched.is_empty() {
             return Ok(());
         }
-        let mut upsert = db.prepare_cached(
-            "INSERT INTO counters (key, state, ends) VALUES (?, ?, ?) \
-             ON CONFLICT DO UPDATE SET state = excluded.state, ends = excluded.ends",
-        )?;
+        let mut upsert = db.prepare_cached(UPSERT)?;
         for key in self.touched.drain() {
             if let Some(counter) = self.book.get(&key) {
                 upsert.execute(params![key.as_str(), counter.to_text(), counter.ends()])?;

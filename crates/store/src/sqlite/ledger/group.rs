@@ -82,6 +82,11 @@ impl<'a> Group<'a> {
         }
     }
 
+    /// Writes rows that were decided before.
+    pub fn put(mut self, rows: &[Entry]) -> rusqlite::Result<()> {
+        rows.iter().try_for_each(|row| self.append(row))
+    }
+
     fn append(&mut self, entry: &Entry) -> rusqlite::Result<()> {
         let end = self.end.followed_by(entry.at, &entry.body);
         self.insert.execute(params![end.seq, entry.at, entry.body, end.hash.0])?;

@@ -6,6 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
+use super::group::Decided;
+use super::queue::Tag;
 use crate::StoreError;
 use crate::clock::nanoseconds;
 use crate::counter::{Claim, Taken};
@@ -38,6 +40,8 @@ pub(super) enum Job {
 /// A reservation to be made.
 #[derive(Debug)]
 pub(super) struct Reserve {
+    /// Whose thread sees to it.
+    pub tag: Tag,
     pub claims: Vec<Claim>,
     pub intent: Entry,
     pub answer: AnswerTo<Answer>,
@@ -86,6 +90,15 @@ impl Granted {
 }
 
 impl Job {
+    /// The row that was written for it, by what was decided.
+    pub fn row(&self, decided: &Decided) -> Option<&Entry> {
+        match (self, decided) {
+            (Self::Reserve(reserve), Decided::Taken(_)) => Some(&reserve.intent),
+            (Self::Keep(keep), Decided::Done) => Some(&keep.entry),
+            _ => None,
+        }
+    }
+
     /// Whether it is still to be done: not if whoever asked has gone.
     pub fn is_wanted(&self) -> bool {
         match self {
@@ -114,6 +127,8 @@ pub(super) struct Shared {
     /// Whether the log was carried over and nothing was written since. The sync thread says so, the writer's takes it
     /// back, and callers leave the next group to that.
     is_carried_over: AtomicBool,
+    /// Whether something is answered and not committed. Whoever has the writer says so; who reads has it committed.
+    is_held: AtomicBool,
 }
 
 impl Shared {
@@ -139,6 +154,14 @@ impl Shared {
 
     pub fn is_carried_over(&self) -> bool {
         self.is_carried_over.load(Ordering::Acquire)
+    }
+
+    pub fn set_held(&self, is_held: bool) {
+        self.is_held.store(is_held, Ordering::Release);
+    }
+
+    pub fn is_held(&self) -> bool {
+        self.is_held.load(Ordering::Acquire)
     }
 
     pub fn count_turn(&self) {

@@ -5,11 +5,13 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use jiff::Timestamp;
 use rusqlite::Connection;
 
 use super::counters::Counters;
 use super::group::{Decided, Group};
-use super::job::Job;
+use super::job::{Entry, Job};
+use super::journal::{Journal, Written};
 use super::{LOG, LedgerFault, STEPS};
 use crate::chain::Head;
 use crate::clock::Clock;
@@ -45,6 +47,17 @@ pub(super) struct OpenLedger {
     /// What `data_version` was when counters and end were read. None if they are to be read again: at the start,
     /// after a failed transaction, and when another process has written.
     seen: Option<i64>,
+    journal: Journal,
+    /// Whether a transaction is open whose groups are answered; they are in the journal.
+    is_held: bool,
+}
+
+/// What became of a group that somebody who must not wait wants written.
+pub(super) enum Joined {
+    /// It is in the open transaction and in the journal.
+    Decided(Vec<Decided>),
+    /// Others have the ledger open, so no transaction is kept open.
+    NotAlone,
 }
 
 impl OpenLedger {
@@ -63,7 +76,9 @@ impl OpenLedger {
         let path = file.beside("-wal");
         let log_file = File::open(&path).map_err(|source| LedgerFault::File { path, source })?;
         let head_file = HeadFile::open(file)?;
-        Ok(Self {
+        let path = file.path();
+        let journal = Journal::open(file).map_err(|source| LedgerFault::File { path: path.into(), source })?;
+        let mut open = Self {
             file: file.clone(),
             connection,
             may_wait,
@@ -73,7 +88,47 @@ impl OpenLedger {
             end,
             written_head: end,
             seen: None,
-        })
+            journal,
+            is_held: false,
+        };
+        open.enter()?;
+        Ok(open)
+    }
+
+    /// Takes a place among those who have the ledger open, and puts into the database what a killed process left.
+    fn enter(&mut self) -> Result<(), LedgerFault> {
+        if !self.journal.enter() {
+            return Ok(());
+        }
+        // Whoever left it may have committed since this was opened.
+        let end = head_file::end(&self.connection, LOG)?;
+        let groups = self.journal.groups_behind(end).map_err(|source| self.journal_fault(source))?;
+        if !groups.is_empty() {
+            self.in_transaction(|own| own.put(groups))?;
+            self.journal.begin_anew();
+            self.write_head();
+        }
+        Ok(())
+    }
+
+    /// Puts those groups into the database that follow what it has.
+    fn put(&mut self, groups: Vec<Written>) -> Result<(), LedgerFault> {
+        for Written { end, rows, counters } in groups {
+            let rows: Vec<Entry> = rows.into_iter().map(|(at, body)| Entry { at, body }).collect();
+            let follows = rows.iter().fold(self.end, |end, row| end.followed_by(row.at, &row.body));
+            if follows != end {
+                continue;
+            }
+            Group::begin(&self.connection, &mut self.counters, &mut self.end)?.put(&rows)?;
+            Counters::put(&self.connection, &counters)?;
+        }
+        // What is at hand does not know of them.
+        self.seen = None;
+        Ok(())
+    }
+
+    fn journal_fault(&self, source: std::io::Error) -> LedgerFault {
+        LedgerFault::File { path: self.journal.path().clone(), source }
     }
 
     /// Decides and writes a group, and commits it. After an error nothing of it is left, here or on the disk.
@@ -84,27 +139,86 @@ impl OpenLedger {
         patience: Patience,
     ) -> Result<Vec<Decided>, LedgerFault> {
         self.may_wait.store(patience == Patience::Waits, Ordering::Relaxed);
-        let decided = self.attempt(group, clock);
-        if decided.is_err() {
-            self.seen = None;
-            if !self.connection.is_autocommit() {
-                // If this fails too, the connection is not used again.
-                let _ = self.connection.execute_batch("ROLLBACK");
-            }
+        if patience == Patience::Waits {
+            self.enter()?;
         }
-        decided
+        self.in_transaction(|own| {
+            // Read behind the lock: a later group never has an earlier time because it waited.
+            let now = clock.now();
+            let decided = own.decide(group, now)?;
+            own.counters.store(&own.connection, now)?;
+            Ok(decided)
+        })
     }
 
-    fn attempt(&mut self, group: &[Job], clock: &dyn Clock) -> Result<Vec<Decided>, LedgerFault> {
+    /// Decides a group and writes it into a transaction that stays open, and into the journal. It waits for nobody.
+    ///
+    /// After an error this must not be used again: what was answered before is in the journal alone, and opening the
+    /// ledger anew brings it back.
+    pub fn join(&mut self, group: &[Job], clock: &dyn Clock) -> Result<Joined, LedgerFault> {
+        if !self.is_held {
+            self.may_wait.store(false, Ordering::Relaxed);
+            if !self.journal.has_name() || !self.journal.is_alone() {
+                return Ok(Joined::NotAlone);
+            }
+            if let Err(fault) = self.begin() {
+                self.roll_back();
+                self.journal.begin_anew();
+                return Err(fault);
+            }
+            self.is_held = true;
+        }
+        let decided = self.decide(group, clock.now())?;
+        let rows = group.iter().zip(&decided).filter_map(|(job, decided)| job.row(decided));
+        let appended = self.journal.append(self.end, rows, self.counters.fresh());
+        appended.map_err(|source| self.journal_fault(source))?;
+        self.counters.keep_fresh();
+        Ok(Joined::Decided(decided))
+    }
+
+    /// Commits what is in the open transaction, if there is one. After an error this must not be used again.
+    pub fn commit_held(&mut self, clock: &dyn Clock) -> Result<(), LedgerFault> {
+        if !self.is_held {
+            return Ok(());
+        }
+        self.counters.store(&self.connection, clock.now())?;
+        self.connection.prepare_cached("COMMIT")?.execute([])?;
+        self.is_held = false;
+        self.journal.begin_anew();
+        Ok(())
+    }
+
+    /// Begins a transaction, has something done in it, and commits. After an error nothing of it is left.
+    fn in_transaction<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, LedgerFault>) -> Result<T, LedgerFault> {
+        let attempt = |own: &mut Self| {
+            own.begin()?;
+            let done = work(own)?;
+            own.connection.prepare_cached("COMMIT")?.execute([])?;
+            Ok(done)
+        };
+        let done = attempt(self);
+        if done.is_err() {
+            self.roll_back();
+        }
+        done
+    }
+
+    fn begin(&mut self) -> Result<(), LedgerFault> {
         self.head_file.check()?;
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        self.look_for_others()?;
-        // Read behind the lock: a later group never has an earlier time because it waited.
-        let now = clock.now();
-        let decided = Group::begin(&self.connection, &mut self.counters, &mut self.end)?.decided(group, now)?;
-        self.counters.store(&self.connection, now)?;
-        self.connection.prepare_cached("COMMIT")?.execute([])?;
-        Ok(decided)
+        self.look_for_others()
+    }
+
+    fn roll_back(&mut self) {
+        self.seen = None;
+        if !self.connection.is_autocommit() {
+            // If this fails too, the connection is not used again.
+            let _ = self.connection.execute_batch("ROLLBACK");
+        }
+    }
+
+    fn decide(&mut self, group: &[Job], now: Timestamp) -> Result<Vec<Decided>, LedgerFault> {
+        Ok(Group::begin(&self.connection, &mut self.counters, &mut self.end)?.decided(group, now)?)
     }
 
     /// Forgets what is known if another connection has written since.
@@ -144,9 +258,24 @@ impl OpenLedger {
         self.log_file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
     }
 
+    /// Whether a transaction is open whose groups are answered.
+    pub fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    /// Whether it has a place among those who have the ledger open.
+    pub fn is_inside(&self) -> bool {
+        self.journal.is_inside()
+    }
+
+    /// Whether the journal takes more groups before a commit.
+    pub fn has_room(&self) -> bool {
+        self.journal.has_room()
+    }
+
     /// Whether the connection is worth a further try.
     pub fn is_usable_after(&self, fault: &LedgerFault) -> bool {
-        fault.is_busy() && self.connection.is_autocommit()
+        fault.is_busy() && self.connection.is_autocommit() && !self.is_held
     }
 }
 

@@ -3,7 +3,7 @@
 //! for outcomes alone.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -29,8 +29,10 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 struct State {
     jobs: Vec<Job>,
-    /// Whether somebody waits for one of them.
+    /// Whether the thread is wanted for one of them.
     is_urgent: bool,
+    /// Whether a caller that waits could not write its own, because somebody else had the writer.
+    is_left: bool,
     writer: Sleep,
     is_closed: bool,
 }
@@ -52,6 +54,18 @@ enum Sleep {
 enum Bell {
     Rung,
     Still,
+}
+
+/// Which thread has queued a reservation. One that is answered on the same thread wakes nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tag(ThreadId);
+
+impl Tag {
+    /// Of the calling thread.
+    pub fn own() -> Self {
+        thread_local!(static OWN: ThreadId = thread::current().id());
+        Self(OWN.with(|own| *own))
+    }
 }
 
 /// Why a job was not taken.
@@ -107,7 +121,7 @@ impl Queue {
         }
         let is_urgent = !matches!(job, Job::Keep(_));
         state.jobs.push(job);
-        state.is_urgent |= is_urgent;
+        state.is_urgent |= is_urgent && bell == Bell::Rung;
         let rings = match state.writer {
             Sleep::Awake => false,
             Sleep::Nap => is_urgent,
@@ -142,9 +156,14 @@ impl Queue {
         self.lock().jobs.len()
     }
 
-    /// Whether somebody waits for what is queued.
-    pub fn is_urgent(&self) -> bool {
-        self.lock().is_urgent
+    /// Leaves a caller's own to whoever has the writer.
+    pub fn leave(&self) {
+        self.lock().is_left = true;
+    }
+
+    /// Whether something was left since this was last asked.
+    pub fn take_left(&self) -> bool {
+        std::mem::take(&mut self.lock().is_left)
     }
 
     /// Waits for jobs. False when it is closed and empty.
@@ -181,11 +200,22 @@ impl Queue {
         Some(self.taken(state, most))
     }
 
-    /// The same if it is all calls and rows; none where there is anything else to do.
-    pub fn take_rows(&self, most: usize) -> Option<Vec<Job>> {
-        let state = self.lock();
+    /// The same if it is all calls and rows; none where there is anything else to do. Of calls only those of one thread,
+    /// if one is named.
+    pub fn take_rows(&self, most: usize, of: Option<Tag>) -> Option<Vec<Job>> {
+        let mut state = self.lock();
         let is_row = |job: &Job| matches!(job, Job::Reserve(_) | Job::Keep(_));
-        state.jobs.iter().take(most).all(is_row).then(|| self.taken(state, most))
+        if !state.jobs.iter().take(most).all(is_row) {
+            return None;
+        }
+        let is_others = |job: &Job| matches!(job, Job::Reserve(reserve) if of.is_some_and(|own| own != reserve.tag));
+        if !state.jobs.iter().any(is_others) {
+            return Some(self.taken(state, most));
+        }
+        let taken = state.jobs.extract_if(.., |job| !is_others(job)).take(most).collect();
+        drop(state);
+        self.room.notify_waiters();
+        Some(taken)
     }
 
     fn taken(&self, mut state: MutexGuard<'_, State>, most: usize) -> Vec<Job> {
@@ -263,11 +293,10 @@ mod tests {
     fn what_was_not_done_comes_before_all_others_and_what_is_no_row_is_left() {
         let queue = Queue::default();
         queue.push(outcome()).expect("room");
-        let taken = queue.take_rows(8).expect("rows");
+        let taken = queue.take_rows(8, None).expect("rows");
         queue.push(Job::Wake).expect("room");
-        assert!(queue.take_rows(8).is_none());
+        assert!(queue.take_rows(8, None).is_none());
         queue.put_back(taken);
-        assert!(queue.is_urgent());
         assert!(matches!(queue.take(8).expect("open").as_slice(), [Job::Keep(_), Job::Wake]));
     }
 

@@ -12,13 +12,13 @@ use crate::record::Record;
 use crate::sqlite::file::DbFile;
 use crate::sqlite::{head_file, line};
 
-/// Reads away from the async threads, and of one state of the database.
+/// Reads away from the async threads.
 pub(super) async fn apart<T: Send + 'static>(
     file: &DbFile,
-    read: impl FnOnce(&DbFile, &Connection) -> Result<T, StoreError> + Send + 'static,
+    read: impl FnOnce(&DbFile) -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
     let file = file.clone();
-    let task = tokio::task::spawn_blocking(move || read(&file, &file.connect_to_read()?));
+    let task = tokio::task::spawn_blocking(move || read(&file));
     task.await.map_err(|error| StoreError::Unavailable(error.to_string()))?
 }
 

@@ -1,5 +1,5 @@
-//! The thread that has the write-ahead log written through to the disk shortly after each commit, and carries it over
-//! into the database when it has grown, so that no call waits for either.
+//! The thread that commits what callers have written down, has the write-ahead log written through to the disk shortly
+//! after, and carries it over into the database when it has grown, so that no call waits for any of it.
 
 use std::fs::File;
 use std::io;
@@ -13,24 +13,25 @@ use crate::sqlite::file::DbFile;
 
 /// After how many pages, roughly, the log is carried over: some 8 MB.
 const LARGE: usize = 2_000;
-/// How long commits gather before they are synced together. With the sync itself it stays below 50 ms.
+/// How long groups gather before they are committed and synced together. With the sync itself it stays below 50 ms.
 pub(super) const GATHER: Duration = Duration::from_millis(20);
 
-/// The thread and what it is told. Dropped, it syncs what is left and ends.
+/// The thread. Dropped, it syncs what is left and ends.
+#[derive(Debug)]
 pub(super) struct Syncer {
-    state: Arc<State>,
+    bell: Arc<SyncBell>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The writer puts a file in and rings; the thread takes it out. The newest file wins: there is another one only
+/// What the thread is told. The writer puts a file in and rings; the thread takes it out. The newest file wins: there is another one only
 /// when the database was opened again, and closing it has synced the one before.
-#[derive(Default)]
-struct State {
+#[derive(Debug, Default)]
+pub(super) struct SyncBell {
     wish: Mutex<Wish>,
     bell: Condvar,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Wish {
     file: Option<Arc<File>>,
     /// Pages that were written since the log was last carried over.
@@ -39,28 +40,34 @@ struct Wish {
 }
 
 impl Syncer {
-    pub fn start(ledger: DbFile, shared: Arc<Shared>) -> io::Result<Self> {
-        let state = Arc::new(State::default());
-        let of_thread = Arc::clone(&state);
-        let run = move || of_thread.run(&ledger, &shared);
+    /// Starts the thread, which has `commit` done before each sync.
+    pub fn start(
+        ledger: DbFile,
+        shared: Arc<Shared>,
+        bell: Arc<SyncBell>,
+        commit: impl Fn() + Send + 'static,
+    ) -> io::Result<Self> {
+        let of_thread = Arc::clone(&bell);
+        let run = move || of_thread.run(&ledger, &shared, commit);
         let thread = thread::Builder::new().name("ledger-sync".into()).spawn(run)?;
-        Ok(Self { state, thread: Some(thread) })
-    }
-
-    /// Has a file synced soon, into which a transaction of so many rows was written.
-    pub fn sync(&self, file: &Arc<File>, rows: usize) {
-        let mut wish = self.state.lock();
-        if wish.file.is_none() {
-            self.state.bell.notify_one();
-        }
-        wish.file = Some(Arc::clone(file));
-        // Each commit writes the last pages of the tables anew; a page holds some eight rows.
-        wish.pages += 4 + rows / 8;
+        Ok(Self { bell, thread: Some(thread) })
     }
 }
 
-impl State {
-    fn run(&self, ledger: &DbFile, shared: &Shared) {
+impl SyncBell {
+    /// Has what is held committed soon, and a file synced, in which it makes so many pages.
+    pub fn ring(&self, file: &Arc<File>, pages: usize) {
+        let mut wish = self.lock();
+        if wish.file.is_none() {
+            self.bell.notify_one();
+            wish.file = Some(Arc::clone(file));
+        } else if wish.file.as_ref().is_some_and(|known| !Arc::ptr_eq(known, file)) {
+            wish.file = Some(Arc::clone(file));
+        }
+        wish.pages += pages;
+    }
+
+    fn run(&self, ledger: &DbFile, shared: &Shared, commit: impl Fn()) {
         loop {
             let mut wish = self.lock();
             while wish.file.is_none() && !wish.is_closed {
@@ -71,13 +78,16 @@ impl State {
                 thread::sleep(GATHER);
                 wish = self.lock();
             }
-            // Taken out before the sync: a commit during it is a new wish.
+            // Taken out before the commit: a group that comes during it is a new wish.
             let Some(file) = wish.file.take() else { return };
             let is_large = wish.pages >= LARGE;
             if is_large {
                 wish.pages = 0;
             }
             drop(wish);
+            if shared.is_held() {
+                commit();
+            }
             match file.sync_data() {
                 Ok(()) => shared.count_sync(),
                 Err(_) => shared.count_faults(1),
@@ -105,8 +115,8 @@ fn carry_over(ledger: &DbFile) -> Result<(), StoreError> {
 
 impl Drop for Syncer {
     fn drop(&mut self) {
-        self.state.lock().is_closed = true;
-        self.state.bell.notify_one();
+        self.bell.lock().is_closed = true;
+        self.bell.bell.notify_one();
         // A thread that panicked has nothing more to tell.
         let _ = self.thread.take().map(JoinHandle::join);
     }

@@ -41,15 +41,15 @@ async fn count(ledger: &SqliteLedger) -> usize {
 
 /// Does something to the writer's connection. It lasts until the writer opens the database again, as it does after
 /// any fault but a lock.
-async fn tamper(ledger: &SqliteLedger, with: fn(&rusqlite::Connection)) {
+async fn tamper(ledger: &SqliteLedger, with: fn(&Connection)) {
     ledger.ask(|answer| Job::Tamper(with, answer)).await.expect("tampered");
 }
 
-fn fill(db: &rusqlite::Connection) {
+fn fill(db: &Connection) {
     db.query_row("PRAGMA max_page_count = 1", [], |_| Ok(())).expect("no page more than there are");
 }
 
-fn close(db: &rusqlite::Connection) {
+fn close(db: &Connection) {
     db.pragma_update(None, "query_only", true).expect("read-only");
 }
 
@@ -75,7 +75,7 @@ async fn a_full_or_read_only_disk_refuses_calls_and_loses_no_row_that_was_queued
 }
 
 /// Breaks a rule that is only looked at when the transaction ends.
-fn spoil(db: &rusqlite::Connection) {
+fn spoil(db: &Connection) {
     let sql = "CREATE TABLE parent (id INTEGER PRIMARY KEY); \
                CREATE TABLE child (id REFERENCES parent DEFERRABLE INITIALLY DEFERRED); \
                INSERT INTO child VALUES (1)";
@@ -83,7 +83,7 @@ fn spoil(db: &rusqlite::Connection) {
 }
 
 /// Queues something done to the connection, without waiting for it.
-fn queue(ledger: &SqliteLedger, with: fn(&rusqlite::Connection)) -> oneshot::Receiver<Result<(), StoreError>> {
+fn queue(ledger: &SqliteLedger, with: fn(&Connection)) -> oneshot::Receiver<Result<(), StoreError>> {
     let (sender, answer) = oneshot::channel();
     ledger.queue.push(Job::Tamper(with, sender)).expect("room");
     answer
@@ -97,7 +97,7 @@ fn poll_once<F: Future + Unpin>(future: &mut F) -> bool {
 async fn a_group_that_fails_leaves_no_trace_in_memory_or_on_the_disk() {
     static ENTERED: Barrier = Barrier::new(2);
     static LEAVE: Barrier = Barrier::new(2);
-    fn pause(_: &rusqlite::Connection) {
+    fn pause(_: &Connection) {
         ENTERED.wait();
         LEAVE.wait();
     }
@@ -129,7 +129,7 @@ async fn a_group_that_fails_leaves_no_trace_in_memory_or_on_the_disk() {
 async fn a_flush_waits_for_what_is_given_back_in_its_group() {
     static ENTERED: Barrier = Barrier::new(2);
     static LEAVE: Barrier = Barrier::new(2);
-    fn pause(_: &rusqlite::Connection) {
+    fn pause(_: &Connection) {
         ENTERED.wait();
         LEAVE.wait();
     }
@@ -196,7 +196,7 @@ async fn a_call_is_on_the_disk_shortly_after_it_was_answered() {
 async fn a_caller_that_writes_for_others_waits_for_no_other_process() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
-    let other = rusqlite::Connection::open(dir.path().join(NAME)).expect("a connection");
+    let other = Connection::open(dir.path().join(NAME)).expect("a connection");
     other.execute_batch("BEGIN IMMEDIATE").expect("the lock");
     let since = std::time::Instant::now();
     let letting_go = async {

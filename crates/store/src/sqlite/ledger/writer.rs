@@ -3,18 +3,18 @@
 //!
 //! INVARIANT: jobs are taken from the queue only by whoever has the writer, so they are written in their order.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, TryLockError};
 use std::thread;
 use std::time::Duration;
-use std::{fmt, io};
 
 use super::fault::LedgerFault;
 use super::group::Decided;
 use super::job::{Answer, AnswerTo, Granted, Job, Reserve, Shared};
-use super::open_ledger::{OpenLedger, Patience};
+use super::open_ledger::{Joined, OpenLedger, Patience};
 use super::pending::Pending;
-use super::queue::Queue;
-use super::sync::Syncer;
+use super::queue::{Queue, Tag};
+use super::sync::SyncBell;
 use crate::StoreError;
 use crate::clock::Clock;
 use crate::sqlite::Durability;
@@ -29,6 +29,8 @@ const RETRY: Duration = Duration::from_millis(50);
 /// How often it tries to write what is left when the ledger is dropped.
 const LAST_TRIES: u32 = 3;
 
+/// How many rows a page of the database holds, roughly.
+const PAGE_ROWS: usize = 8;
 /// How many groups a caller writes for others before it calls the thread.
 const HELPED_GROUPS: usize = 4;
 
@@ -47,8 +49,11 @@ pub(super) struct Writer {
     /// Those who wait until nothing is pending.
     flushes: Vec<AnswerTo<()>>,
     is_failing: bool,
+    /// Whether the journal has what was answered and the database has not.
+    is_owing: bool,
     tries_left: u32,
-    syncer: Option<Syncer>,
+    /// Told of what is to be committed and synced; none where each group is synced before it is answered.
+    bell: Option<Arc<SyncBell>>,
 }
 
 impl Writer {
@@ -56,15 +61,11 @@ impl Writer {
         file: DbFile,
         durability: Durability,
         clock: Arc<dyn Clock>,
-        queue: Arc<Queue>,
-        shared: Arc<Shared>,
+        (queue, shared): (Arc<Queue>, Arc<Shared>),
         open: OpenLedger,
-    ) -> io::Result<Self> {
-        let syncer = match durability {
-            Durability::Process => Some(Syncer::start(file.clone(), Arc::clone(&shared))?),
-            Durability::Power => None,
-        };
-        Ok(Self {
+        bell: Option<Arc<SyncBell>>,
+    ) -> Self {
+        Self {
             file,
             durability,
             clock,
@@ -74,18 +75,24 @@ impl Writer {
             pending: Pending::default(),
             flushes: Vec::new(),
             is_failing: false,
+            is_owing: false,
             tries_left: LAST_TRIES,
-            syncer,
-        })
+            bell,
+        }
     }
 
     /// Writes one group. False when there will be no more.
     fn turn(&mut self) -> bool {
         let Some(group) = self.next_group() else {
+            self.commit_held();
+            if self.is_owing {
+                // If it fails, who opens the ledger next does it.
+                let _ = self.transact(&[], Patience::Waits);
+            }
             self.shared.count_faults(self.pending.len() as u64);
             return false;
         };
-        if !group.is_empty() || !self.flushes.is_empty() {
+        if !group.is_empty() || !self.flushes.is_empty() || self.is_owing {
             let written = self.file.check().and_then(|()| Ok(self.transact(&group, Patience::Waits)?));
             if written.is_ok() {
                 self.shared.note_begun_anew();
@@ -95,31 +102,84 @@ impl Writer {
         true
     }
 
-    /// Writes one group for a caller that must not wait. False if the thread has to.
-    fn help(&mut self) -> bool {
-        let has_its_log = self.open.as_ref().is_some_and(OpenLedger::has_its_log);
-        let is_plain = has_its_log && !self.is_failing && self.flushes.is_empty() && self.pending.is_empty();
-        // The first commit behind a log that was carried over waits for the disk.
-        if self.shared.is_carried_over() {
-            return false;
-        }
+    /// Writes one group for a caller that must not wait: what that caller's thread has queued, or everything. False if
+    /// the thread has to.
+    fn help(&mut self, of: Option<Tag>) -> bool {
+        let is_plain = !self.is_failing && self.flushes.is_empty() && self.pending.is_empty();
         if !is_plain || self.durability == Durability::Power || self.file.check().is_err() {
             return false;
         }
-        let Some(mut group) = self.queue.take_rows(GROUP) else { return false };
+        let Some(open) = self.open.as_mut().filter(|open| open.has_room()) else { return false };
+        if !open.is_held() && !(open.has_its_log() && open.is_inside()) {
+            return false;
+        }
+        let Some(mut group) = self.queue.take_rows(GROUP, of) else { return false };
         group.retain(Job::is_wanted);
         if group.is_empty() {
             return true;
         }
-        match self.transact(&group, Patience::None) {
-            Err(fault) if fault.is_busy() => {
+        match self.join(&group) {
+            Ok(decided) => self.settle(group, Ok(decided)),
+            Err(Some(fault)) => self.settle(group, Err(fault.into())),
+            // It is for the thread, which may wait.
+            Err(None) => {
                 self.queue.put_back(group);
-                false
+                return false;
             }
-            written => {
-                self.settle(group, written.map_err(StoreError::from));
-                true
+        }
+        true
+    }
+
+    /// Writes a group without waiting for anybody; no fault where that cannot be done now.
+    fn join(&mut self, group: &[Job]) -> Result<Vec<Decided>, Option<LedgerFault>> {
+        let Some(open) = &mut self.open else { return Err(None) };
+        match open.join(group, self.clock.as_ref()) {
+            Ok(Joined::Decided(decided)) => {
+                self.shared.set_held(true);
+                if let Some(bell) = &self.bell {
+                    bell.ring(open.log_file(), group.len().div_ceil(PAGE_ROWS));
+                }
+                Ok(decided)
             }
+            // The first commit behind a log that was carried over waits for the disk.
+            Ok(Joined::NotAlone) if self.shared.is_carried_over() || !open.is_inside() => Err(None),
+            Ok(Joined::NotAlone) => match self.transact(group, Patience::None) {
+                Err(fault) if fault.is_busy() => Err(None),
+                written => written.map_err(Some),
+            },
+            Err(fault) if open.is_usable_after(&fault) => Err(None),
+            Err(fault) => {
+                self.lose_held();
+                Err(Some(fault))
+            }
+        }
+    }
+
+    /// What was answered comes back from the journal when the database is opened again.
+    fn lose_held(&mut self) {
+        (self.open, self.is_owing, self.is_failing) = (None, true, true);
+        self.shared.set_held(false);
+    }
+
+    /// Whether there is nothing to do before somebody calls.
+    fn is_idle(&self) -> bool {
+        self.pending.is_empty() && !self.is_owing
+    }
+
+    /// Commits what is answered and only in the journal yet.
+    pub fn commit_held(&mut self) {
+        let Some(open) = self.open.as_mut().filter(|open| open.is_held()) else { return };
+        // Into a log without a name nothing is committed: what is in the journal goes into the next one.
+        let is_committed = open.has_its_log() && open.commit_held(self.clock.as_ref()).is_ok();
+        if is_committed {
+            if !open.write_head() {
+                self.shared.count_faults(1);
+            }
+            self.shared.note_begun_anew();
+            self.shared.set_held(false);
+        } else {
+            self.lose_held();
+            self.queue.ring();
         }
     }
 
@@ -192,6 +252,7 @@ impl Writer {
 
     /// Writes a group, or leaves everything as it was.
     fn transact(&mut self, group: &[Job], patience: Patience) -> Result<Vec<Decided>, LedgerFault> {
+        self.commit_held();
         if self.open.as_ref().is_some_and(|open| !open.has_its_log()) {
             self.open = None;
         }
@@ -199,13 +260,15 @@ impl Writer {
             Some(open) => open,
             None => self.open.insert(OpenLedger::open(&self.file, self.durability)?),
         };
+        self.is_owing = false;
         match open.transact(group, self.clock.as_ref(), patience) {
             Ok(decided) => {
                 if !open.write_head() {
                     self.shared.count_faults(1);
                 }
-                if let Some(syncer) = &self.syncer {
-                    syncer.sync(open.log_file(), group.len());
+                if let Some(bell) = &self.bell {
+                    // Each commit writes the last pages of the tables anew.
+                    bell.ring(open.log_file(), 4 + group.len() / PAGE_ROWS);
                 }
                 Ok(decided)
             }
@@ -278,29 +341,36 @@ pub(super) fn run(writer: &Mutex<Writer>, queue: &Queue) {
     // Also after a panic: nobody should wait for a writer that is not there.
     let _closing = Closing(queue);
     loop {
-        let Ok(is_idle) = writer.lock().map(|writer| writer.pending.is_empty()) else { return };
-        if is_idle {
-            queue.wait();
-        }
+        let Ok(is_idle) = writer.lock().map(|writer| writer.is_idle()) else { return };
+        let is_called = is_idle && queue.wait();
         // Whoever panicked with it has left it in nobody knows which state.
         let Ok(mut writer) = writer.lock() else { return };
         writer.shared.count_turn();
-        if !writer.turn() {
+        let is_helped = is_called && writer.help(None);
+        if !is_helped && !writer.turn() {
             return;
         }
     }
 }
 
-/// A caller that waits: writes what is queued, unless somebody does already.
-pub(super) fn help(writer: &Mutex<Writer>, queue: &Queue) {
+/// A caller that waits: writes what its thread has queued, unless somebody writes already, who then writes it as well.
+pub(super) fn help(writer: &Mutex<Writer>, queue: &Queue, own: Tag) {
+    let mut of = Some(own);
     for _ in 0..HELPED_GROUPS {
-        let mut turn = match writer.try_lock() {
+        let turn = writer.try_lock().or_else(|busy| match busy {
+            TryLockError::WouldBlock => {
+                // Looked at by whoever has it, when the turn is over; if that was just now, it is ours.
+                queue.leave();
+                writer.try_lock()
+            }
+            poisoned => Err(poisoned),
+        });
+        let mut turn = match turn {
             Ok(turn) => turn,
-            // Whoever has it looks into the queue again when the turn is over.
             Err(TryLockError::WouldBlock) => return,
             Err(TryLockError::Poisoned(_)) => break,
         };
-        if !turn.help() {
+        if !turn.help(of) {
             break;
         }
         let is_left_behind = !turn.pending.is_empty();
@@ -308,11 +378,23 @@ pub(super) fn help(writer: &Mutex<Writer>, queue: &Queue) {
         if is_left_behind {
             break;
         }
-        if !queue.is_urgent() {
+        if !queue.take_left() {
             return;
         }
+        of = None;
     }
     queue.ring();
+}
+
+/// Commits what is held, and has the thread look at what came meanwhile.
+pub(super) fn commit(writer: &Mutex<Writer>, queue: &Queue) {
+    // One that panicked has left it in nobody knows which state.
+    let Ok(mut turn) = writer.lock() else { return };
+    turn.commit_held();
+    drop(turn);
+    if queue.take_left() {
+        queue.ring();
+    }
 }
 
 impl fmt::Debug for Writer {

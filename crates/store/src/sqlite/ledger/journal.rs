@@ -1,0 +1,237 @@
+//! `ledger.journal`: groups that were answered before their transaction is committed. A killed process leaves them here,
+//! and whoever opens the ledger next puts them into the database.
+//!
+//! Only who holds the database's write lock writes it. It begins anew with each transaction, over what the one before
+//! left. What was cut off is told by its checksum, and what the database has by its numbers.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::job::Entry;
+use crate::chain::{Hash, Head};
+use crate::counter::Counter;
+use crate::sqlite::file::DbFile;
+
+const ENDING: &str = "journal";
+/// What each group begins with.
+const MAGIC: &[u8; 4] = b"GLJ1";
+/// Magic, checksum, length.
+const HEAD: usize = 12;
+/// How much may wait for its commit, so that what a killed process leaves is read in a moment.
+const MOST: u64 = 8 << 20;
+/// How long to wait for one that is alone with the ledger: it lets go when it commits, many times a second.
+const WAIT: Duration = Duration::from_millis(1_000);
+const STEP: Duration = Duration::from_millis(1);
+/// How long others are taken to be there that were there.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// The file, and who else has the ledger open by its lock.
+pub(super) struct Journal {
+    path: PathBuf,
+    file: File,
+    /// Where the next group goes.
+    place: u64,
+    text: Vec<u8>,
+    standing: Standing,
+    /// When somebody else was last seen.
+    company_at: Option<Instant>,
+}
+
+/// What is known of others that have the ledger open. Limits hold by the database's own lock; this one tells whether it
+/// may be kept for a while, and that a journal that is found belongs to nobody any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// Nothing: somebody is alone with it and does not let go.
+    Outside,
+    /// Nobody is alone with it.
+    Among,
+    /// We are.
+    Alone,
+}
+
+/// A group as it was written down.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Written {
+    /// The end of the log behind it.
+    pub end: Head,
+    pub rows: Vec<(i64, String)>,
+    /// Counters that it changed: key, state, and the second from which on nothing of it counts.
+    pub counters: Vec<(String, String, i64)>,
+}
+
+impl Journal {
+    pub fn open(database: &DbFile) -> io::Result<Self> {
+        let path = database.path().with_extension(ENDING);
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+        let standing = Standing::Outside;
+        Ok(Self { path, file, place: 0, text: Vec::new(), standing, company_at: None })
+    }
+
+    pub fn path(&self) -> &PathBuf {
+        &self.path
+    }
+
+    /// Takes a place among those who have the ledger open. True if it had none before: then what is in the journal was
+    /// left by somebody who is no more. While somebody is alone with it, it waits, for so long at most.
+    pub fn enter(&mut self) -> bool {
+        if self.standing != Standing::Outside {
+            return false;
+        }
+        let since = Instant::now();
+        while self.file.try_lock_shared().is_err() {
+            if since.elapsed() >= WAIT {
+                return false;
+            }
+            thread::sleep(STEP);
+        }
+        self.standing = Standing::Among;
+        true
+    }
+
+    /// Whether it has a place among them.
+    pub fn is_inside(&self) -> bool {
+        self.standing != Standing::Outside
+    }
+
+    /// Whether nobody else has the ledger open. Then nobody enters until [`Journal::begin_anew`].
+    pub fn is_alone(&mut self) -> bool {
+        let had_company = self.company_at.is_some_and(|at| at.elapsed() < LOOK_AGAIN);
+        if self.standing == Standing::Among && !had_company {
+            if self.file.try_lock().is_ok() {
+                self.standing = Standing::Alone;
+            } else {
+                // The lock that was there is lost with the try.
+                self.standing = Standing::Outside;
+                self.company_at = Some(Instant::now());
+            }
+        }
+        self.standing == Standing::Alone
+    }
+
+    /// Everything in it is committed: it says no more, and others may enter.
+    pub fn begin_anew(&mut self) {
+        // Where this cannot be written, the numbers of the groups tell that the database has them.
+        let _ = self.file.write_all_at(&[0; HEAD], 0);
+        self.place = 0;
+        if self.standing == Standing::Alone {
+            self.standing = if self.file.lock_shared().is_ok() { Standing::Among } else { Standing::Outside };
+        }
+    }
+
+    /// Whether there is room for more before a commit.
+    pub fn has_room(&self) -> bool {
+        self.place < MOST
+    }
+
+    /// Whether it still has a name. What goes into one without is lost with this process.
+    pub fn has_name(&self) -> bool {
+        self.file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
+    }
+
+    /// Writes a group behind those that wait for the same commit.
+    pub fn append<'a>(
+        &mut self,
+        end: Head,
+        rows: impl Iterator<Item = &'a Entry>,
+        counters: impl Iterator<Item = (&'a str, &'a Counter)>,
+    ) -> io::Result<()> {
+        let text = &mut self.text;
+        text.clear();
+        text.extend_from_slice(&[0; HEAD]);
+        text.extend_from_slice(&end.seq.to_le_bytes());
+        text.extend_from_slice(&end.hash.0);
+        for Entry { at, body } in rows {
+            text.push(b'r');
+            text.extend_from_slice(&at.to_le_bytes());
+            push_text(text, body);
+        }
+        for (key, counter) in counters {
+            text.push(b'c');
+            text.extend_from_slice(&counter.ends().to_le_bytes());
+            push_text(text, key);
+            push_text(text, &counter.to_text());
+        }
+        let (head, rest) = text.split_at_mut(HEAD);
+        let (magic, sum_and_length) = head.split_at_mut(4);
+        magic.copy_from_slice(MAGIC);
+        let (sum, length) = sum_and_length.split_at_mut(4);
+        sum.copy_from_slice(&crc32fast::hash(rest).to_le_bytes());
+        length.copy_from_slice(&length_of(rest).to_le_bytes());
+        self.file.write_all_at(text, self.place)?;
+        self.place += text.len() as u64;
+        Ok(())
+    }
+
+    /// The groups in it, from the first to the last that is whole, if they are behind an end. All of one journal were to
+    /// be committed together, so either all are or none.
+    pub fn groups_behind(&self, end: Head) -> io::Result<Vec<Written>> {
+        let length = usize::try_from(self.file.metadata()?.len().min(2 * MOST)).unwrap_or_default();
+        let mut first = [0; 8];
+        if length < HEAD + first.len() {
+            return Ok(Vec::new());
+        }
+        self.file.read_exact_at(&mut first, HEAD as u64)?;
+        if u64::from_le_bytes(first) <= end.seq {
+            return Ok(Vec::new());
+        }
+        let mut text = vec![0; length];
+        self.file.read_exact_at(&mut text, 0)?;
+        let (mut groups, mut rest) = (Vec::new(), text.as_slice());
+        while let Some((group, behind)) = next_group(rest) {
+            groups.push(group);
+            rest = behind;
+        }
+        Ok(groups)
+    }
+}
+
+// A row is bounded far below what the length can hold; a longer text fails its checksum and is not taken.
+fn length_of(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).unwrap_or(u32::MAX)
+}
+
+fn push_text(to: &mut Vec<u8>, text: &str) {
+    to.extend_from_slice(&length_of(text.as_bytes()).to_le_bytes());
+    to.extend_from_slice(text.as_bytes());
+}
+
+/// The group that a text begins with, and what is behind it; none where it begins with no whole one.
+fn next_group(text: &[u8]) -> Option<(Written, &[u8])> {
+    let rest = text.strip_prefix(MAGIC)?;
+    let (sum, rest) = rest.split_first_chunk()?;
+    let (length, rest) = rest.split_first_chunk()?;
+    let (group, behind) = rest.split_at_checked(u32::from_le_bytes(*length).try_into().ok()?)?;
+    (crc32fast::hash(group) == u32::from_le_bytes(*sum)).then_some(())?;
+    let (seq, rest) = group.split_first_chunk()?;
+    let (hash, mut rest) = rest.split_first_chunk()?;
+    let end = Head { seq: u64::from_le_bytes(*seq), hash: Hash(*hash) };
+    let mut written = Written { end, rows: Vec::new(), counters: Vec::new() };
+    while let Some((kind, one)) = rest.split_first() {
+        let (number, one) = one.split_first_chunk()?;
+        let number = i64::from_le_bytes(*number);
+        let (text, one) = next_text(one)?;
+        rest = match kind {
+            b'r' => {
+                written.rows.push((number, text));
+                one
+            }
+            b'c' => {
+                let (state, one) = next_text(one)?;
+                written.counters.push((text, state, number));
+                one
+            }
+            _ => return None,
+        };
+    }
+    Some((written, behind))
+}
+
+fn next_text(from: &[u8]) -> Option<(String, &[u8])> {
+    let (length, rest) = from.split_first_chunk()?;
+    let (text, behind) = rest.split_at_checked(u32::from_le_bytes(*length).try_into().ok()?)?;
+    Some((String::from_utf8(text.to_vec()).ok()?, behind))
+}
