@@ -48,8 +48,6 @@ use crate::record::Record;
 const NAME: &str = "ledger.db";
 const STEPS: [&str; 1] = [include_str!("ledger/1.sql")];
 const LOG: Log = Log { table: "log", anchor: read::anchor };
-/// How often a call lets others go first.
-const MOST_TURNS: usize = 4;
 /// How long a call waits for the ledger, whatever happens.
 const WAIT: Duration = Duration::from_secs(2);
 
@@ -124,19 +122,6 @@ impl SqliteLedger {
         self.shared.faults()
     }
 
-    /// Lets others go first that are about to ask, as long as more of them come: what they bring is in the same group.
-    async fn gather(&self) {
-        let mut queued = 0;
-        for _ in 0..MOST_TURNS {
-            let now = self.queue.len();
-            if now <= queued {
-                return;
-            }
-            queued = now;
-            tokio::task::yield_now().await;
-        }
-    }
-
     /// Reads, away from the async threads, what was answered before.
     async fn read<T: Send + 'static>(
         &self,
@@ -206,8 +191,13 @@ impl Ledger for SqliteLedger {
         })?;
         let waiting = Waiting { answer: receiver, queue: &self.queue, shared: &self.shared };
         if self.durability == Durability::Process {
-            self.gather().await;
-            writer::help(&self.writer, &self.queue, tag);
+            if self.shared.has_company() {
+                // Others that are about to ask go first: what they bring is in the same group.
+                tokio::task::yield_now().await;
+            }
+            if !waiting.is_answered() {
+                writer::help(&self.writer, &self.queue, tag);
+            }
         }
         waiting.outcome().await
     }

@@ -1,6 +1,6 @@
 //! What is asked of the writer, and what it shares with those who ask.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
@@ -13,6 +13,9 @@ use crate::clock::nanoseconds;
 use crate::counter::{Claim, Taken};
 use crate::ledger::Exhausted;
 use crate::record::{Record, never_sent};
+
+/// After how many calls that came alone the next is taken to be alone, too.
+const LONELY: usize = 16;
 
 /// Where an answer goes. Closed if nobody waits any more.
 pub(super) type AnswerTo<T> = oneshot::Sender<Result<T, StoreError>>;
@@ -129,6 +132,8 @@ pub(super) struct Shared {
     is_carried_over: AtomicBool,
     /// Whether something is answered and not committed. Whoever has the writer says so; who reads has it committed.
     is_held: AtomicBool,
+    /// How many calls came since a group had more than one.
+    lonely_calls: AtomicUsize,
 }
 
 impl Shared {
@@ -162,6 +167,20 @@ impl Shared {
 
     pub fn is_held(&self) -> bool {
         self.is_held.load(Ordering::Acquire)
+    }
+
+    /// Whether it is worth waiting for others that may be about to ask. A call that is alone looks now and then.
+    pub fn has_company(&self) -> bool {
+        let lonely = self.lonely_calls.fetch_add(1, Ordering::Relaxed);
+        lonely < LONELY || lonely.is_multiple_of(LONELY)
+    }
+
+    /// Notes how many jobs were in a group.
+    pub fn note_group(&self, jobs: usize) {
+        // A call comes with the outcome of the one before.
+        if jobs > 2 {
+            self.lonely_calls.store(0, Ordering::Relaxed);
+        }
     }
 
     pub fn count_turn(&self) {

@@ -21,8 +21,8 @@ const ENDING: &str = "journal";
 const MAGIC: &[u8; 4] = b"GLJ1";
 /// Magic, checksum, length.
 const HEAD: usize = 12;
-/// How much may wait for its commit, so that what a killed process leaves is read in a moment.
-const MOST: u64 = 8 << 20;
+/// The most that is read of it; far more than is ever held.
+const MOST: u64 = 32 << 20;
 /// How long to wait for one that is alone with the ledger: it lets go when it commits, many times a second.
 const WAIT: Duration = Duration::from_millis(1_000);
 const STEP: Duration = Duration::from_millis(1);
@@ -122,9 +122,9 @@ impl Journal {
         }
     }
 
-    /// Whether there is room for more before a commit.
-    pub fn has_room(&self) -> bool {
-        self.place < MOST
+    /// How much of it waits for the commit.
+    pub fn bytes(&self) -> u64 {
+        self.place
     }
 
     /// Whether it still has a name. What goes into one without is lost with this process.
@@ -169,7 +169,7 @@ impl Journal {
     /// The groups in it, from the first to the last that is whole, if they are behind an end. All of one journal were to
     /// be committed together, so either all are or none.
     pub fn groups_behind(&self, end: Head) -> io::Result<Vec<Written>> {
-        let length = usize::try_from(self.file.metadata()?.len().min(2 * MOST)).unwrap_or_default();
+        let length = usize::try_from(self.file.metadata()?.len().min(MOST)).unwrap_or_default();
         let mut first = [0; 8];
         if length < HEAD + first.len() {
             return Ok(Vec::new());

@@ -25,6 +25,11 @@ const LOG_BYTES: i64 = 64 * 1024 * 1024;
 /// while nobody waits; this is for when it does not get to it. In pages of 4 KiB.
 const CHECKPOINT_PAGES: u32 = 8_192;
 
+/// How much may be held, so that what a killed process leaves is read in a moment.
+const MOST_HELD: u64 = 8 << 20;
+/// How much is held before whoever writes commits it: a commit of so much takes a tenth of a millisecond.
+const MUCH_HELD: u64 = 128 << 10;
+
 /// Whether a group waits while another process writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patience {
@@ -270,7 +275,12 @@ impl OpenLedger {
 
     /// Whether the journal takes more groups before a commit.
     pub fn has_room(&self) -> bool {
-        self.journal.has_room()
+        self.journal.bytes() < MOST_HELD
+    }
+
+    /// Whether it is time to commit what is held.
+    pub fn holds_much(&self) -> bool {
+        self.journal.bytes() >= MUCH_HELD
     }
 
     /// Whether the connection is worth a further try.

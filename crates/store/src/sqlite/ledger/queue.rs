@@ -151,11 +151,6 @@ impl Queue {
         self.bell.notify_one();
     }
 
-    /// How many jobs wait.
-    pub fn len(&self) -> usize {
-        self.lock().jobs.len()
-    }
-
     /// Leaves a caller's own to whoever has the writer.
     pub fn leave(&self) {
         self.lock().is_left = true;

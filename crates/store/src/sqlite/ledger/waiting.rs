@@ -17,6 +17,11 @@ pub(super) struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
+    /// Whether the answer is there.
+    pub fn is_answered(&self) -> bool {
+        !self.answer.is_empty()
+    }
+
     pub async fn outcome(mut self) -> Result<ReserveOutcome, StoreError> {
         match timeout(WAIT, &mut self.answer).await {
             Ok(Ok(Ok(Answer::Taken(granted)))) => Ok(ReserveOutcome::Taken(Reservation { taken: granted.taken })),

@@ -118,8 +118,12 @@ impl Writer {
         if group.is_empty() {
             return true;
         }
+        self.shared.note_group(group.len());
         match self.join(&group) {
-            Ok(decided) => self.settle(group, Ok(decided)),
+            Ok(decided) => {
+                self.settle(group, Ok(decided));
+                self.commit_if_much();
+            }
             Err(Some(fault)) => self.settle(group, Err(fault.into())),
             // It is for the thread, which may wait.
             Err(None) => {
@@ -164,6 +168,14 @@ impl Writer {
     /// Whether there is nothing to do before somebody calls.
     fn is_idle(&self) -> bool {
         self.pending.is_empty() && !self.is_owing
+    }
+
+    /// Commits when much is held, so that no commit takes long.
+    fn commit_if_much(&mut self) {
+        // The first commit behind a log that was carried over waits for the disk; the thread that syncs makes it.
+        if self.open.as_ref().is_some_and(OpenLedger::holds_much) && !self.shared.is_carried_over() {
+            self.commit_held();
+        }
     }
 
     /// Commits what is answered and only in the journal yet.
