@@ -235,3 +235,60 @@ fn next_text(from: &[u8]) -> Option<(String, &[u8])> {
     let (text, behind) = rest.split_at_checked(u32::from_le_bytes(*length).try_into().ok()?)?;
     Some((String::from_utf8(text.to_vec()).ok()?, behind))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(bodies: &[&str]) -> Vec<Entry> {
+        bodies.iter().map(|body| Entry { at: 7, body: (*body).to_owned() }).collect()
+    }
+
+    /// A journal with two groups, and the end of the log behind each.
+    fn filled(dir: &std::path::Path) -> (Journal, [Head; 2]) {
+        let mut journal = Journal::open(&DbFile::create(dir, "ledger.db").expect("a file")).expect("a journal");
+        let counter = Counter::of_text("3:500", 9).expect("a counter");
+        let groups = [entries(&["a", "b"]), entries(&["c"])];
+        let mut end = Head::EMPTY;
+        let ends = groups.map(|rows| {
+            end = rows.iter().fold(end, |end, row| end.followed_by(row.at, &row.body));
+            journal.append(end, rows.iter(), std::iter::once(("calls", &counter))).expect("room");
+            end
+        });
+        (journal, ends)
+    }
+
+    #[test]
+    fn groups_come_back_as_they_were_written_and_only_behind_the_end_of_the_log() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (mut journal, [first, second]) = filled(dir.path());
+        let counters = || vec![("calls".to_owned(), "3:500".to_owned(), 9)];
+        let groups = journal.groups_behind(Head::EMPTY).expect("groups");
+        let rows = |bodies: &[&str]| bodies.iter().map(|body| (7, (*body).to_owned())).collect();
+        let wanted = [
+            Written { end: first, rows: rows(&["a", "b"]), counters: counters() },
+            Written { end: second, rows: rows(&["c"]), counters: counters() },
+        ];
+        assert_eq!(groups, wanted);
+        assert_eq!(journal.groups_behind(second).expect("groups"), [], "the log has them");
+        journal.begin_anew();
+        assert_eq!(journal.groups_behind(Head::EMPTY).expect("groups"), [], "they were committed");
+    }
+
+    #[test]
+    fn a_group_that_was_cut_off_or_changed_is_none_and_those_before_it_stay() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (journal, [first, _]) = filled(dir.path());
+        let ends = |journal: &Journal| -> Vec<Head> {
+            journal.groups_behind(Head::EMPTY).expect("groups").iter().map(|group| group.end).collect()
+        };
+        let mut last = [0];
+        journal.file.read_exact_at(&mut last, journal.place - 1).expect("a byte");
+        journal.file.write_all_at(&[last[0] ^ 1], journal.place - 1).expect("changed");
+        assert_eq!(ends(&journal), [first]);
+        journal.file.set_len(journal.place - 1).expect("cut");
+        assert_eq!(ends(&journal), [first]);
+        journal.file.set_len(HEAD as u64 + 3).expect("cut");
+        assert_eq!(ends(&journal), []);
+    }
+}

@@ -252,3 +252,86 @@ async fn what_a_caller_could_not_write_is_written_when_the_ledger_is_closed() {
     drop(ledger);
     assert_eq!(count(&open(dir.path())).await, 1);
 }
+
+/// Makes every commit of a row fail, on this connection alone.
+fn refuse_commits(db: &Connection) {
+    let sql = "CREATE TABLE parent (id INTEGER PRIMARY KEY); \
+               CREATE TABLE child (id REFERENCES parent DEFERRABLE INITIALLY DEFERRED); \
+               CREATE TEMP TRIGGER spoils AFTER INSERT ON main.log BEGIN INSERT INTO child VALUES (1); END";
+    db.execute_batch(sql).expect("prepared");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_answered_and_cannot_be_committed_comes_back_from_the_journal() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = open(dir.path());
+    tamper(&ledger, refuse_commits).await;
+    let claims = vec![a_day("calls", 2)];
+    assert!(matches!(ledger.reserve(claims.clone(), record(1)).await, Ok(ReserveOutcome::Taken(_))));
+    let since = std::time::Instant::now();
+    while count(&ledger).await == 0 {
+        assert!(since.elapsed() < Duration::from_secs(5), "it is in the journal, and nobody brings it back");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(matches!(ledger.reserve(claims.clone(), record(2)).await, Ok(ReserveOutcome::Taken(_))));
+    assert!(matches!(ledger.reserve(claims, record(3)).await, Ok(ReserveOutcome::Exhausted(_))));
+    assert_eq!((count(&ledger).await, ledger.verify(vec![]).await.expect("a walk").broken), (2, None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_answered_and_cannot_be_committed_is_there_for_who_opens_the_ledger_next() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = open(dir.path());
+    tamper(&ledger, refuse_commits).await;
+    let claims = vec![a_day("calls", 1)];
+    assert!(matches!(ledger.reserve(claims.clone(), record(1)).await, Ok(ReserveOutcome::Taken(_))));
+    drop(ledger);
+    let next = open(dir.path());
+    assert!(matches!(next.reserve(claims, record(2)).await, Ok(ReserveOutcome::Exhausted(_))));
+    assert_eq!((count(&next).await, next.verify(vec![]).await.expect("a walk").broken), (1, None));
+}
+
+/// How many rows a reader sees that knows nothing of the ledger.
+fn committed(dir: &Path) -> usize {
+    let db = Connection::open(dir.join(NAME)).expect("a database");
+    db.query_row("SELECT count(*) FROM log", [], |row| row.get(0)).expect("a count")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_transaction_stays_open_while_somebody_else_has_the_ledger_open() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = open(dir.path());
+    let other = open(dir.path());
+    for number in 1..=20 {
+        let _taken = ledger.reserve(vec![], record(number)).await.expect("taken");
+        assert_eq!(committed(dir.path()), usize::from(number));
+    }
+    drop(other);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_opens_a_ledger_sees_what_was_answered_before() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = open(dir.path());
+    for number in 1..=20 {
+        let _taken = ledger.reserve(vec![], record(number)).await.expect("taken");
+        assert_eq!(count(&open(dir.path())).await, usize::from(number));
+    }
+}
+
+/// As a process does that was stopped while it is alone with the ledger.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_does_not_let_go_keeps_nobody_from_reading() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = open(dir.path());
+    ledger.write(record(1)).await.expect("queued");
+    drop(ledger);
+    let journal = std::fs::File::open(dir.path().join("ledger.journal")).expect("a journal");
+    journal.lock().expect("a lock");
+    let ledger = open(dir.path());
+    assert_eq!(count(&ledger).await, 1);
+    assert!(matches!(ledger.reserve(vec![], record(2)).await, Ok(ReserveOutcome::Taken(_))), "the database is free");
+    journal.unlock().expect("unlocked");
+    assert!(matches!(ledger.reserve(vec![], record(3)).await, Ok(ReserveOutcome::Taken(_))));
+    assert_eq!(count(&ledger).await, 3);
+}
