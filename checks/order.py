@@ -22,7 +22,8 @@ from clients import free_port, make_token, wait_for  # noqa: E402
 from kills import Caller, Upstream, configure  # noqa: E402
 
 CALLS = 30
-LOG = r"<[^>]*/ledger\.db-wal>"
+# A row is first in the journal, and in the log of the database when that is committed.
+LOG = r"<[^>]*/ledger\.(?:journal|db-wal)>"
 
 
 async def watched(arguments: argparse.Namespace, folder: Path, durability: str) -> list[str]:

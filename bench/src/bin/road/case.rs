@@ -40,6 +40,10 @@ pub enum Who {
 pub enum Figure {
     Calls,
     P50,
+    /// What p50 is beyond that of another target.
+    Wait {
+        beyond: &'static str,
+    },
     P99,
     Cpu,
     /// KiB before the first slice, beyond those of the other.
@@ -115,9 +119,11 @@ fn power() -> Case {
     let plan = Plan { is_power: true, ..USUAL };
     let bounds = vec![
         Bound { figure: Figure::P50, of: "one", to: "disk", bound: 1.2 },
+        Bound { figure: Figure::Wait { beyond: "unsynced" }, of: "one", to: "disk", bound: 1.2 },
         Bound { figure: Figure::Calls, of: "many", to: "one", bound: 10.0 },
     ];
-    let who = vec![Who::Direct, Who::Disk, Who::Alone("one", plan), Who::Gateway("many", plan)];
+    let alone = [Who::Alone("unsynced", USUAL), Who::Alone("one", plan)];
+    let who = [Who::Direct, Who::Disk].into_iter().chain(alone).chain([Who::Gateway("many", plan)]).collect();
     Case { who, bounds, ..usual("power-64", Talk::Small, 64) }
 }
 

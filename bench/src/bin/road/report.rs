@@ -78,8 +78,17 @@ impl Measured {
                 return Some(Verdict { bound: *bound, ratio });
             }
             let to = find(bound.to)?;
-            let pairs = of.slices.iter().zip(&to.slices);
-            let ratios = pairs.map(|(of, to)| value(bound.figure, of) / value(bound.figure, to)).collect();
+            let without = match bound.figure {
+                Figure::Wait { beyond } => Some(find(beyond)?),
+                _ => None,
+            };
+            let pairs = of.slices.iter().zip(&to.slices).enumerate();
+            let ratios = pairs.map(|(round, (of, to))| {
+                let without = without.and_then(|row| row.slices.get(round));
+                let without = without.map_or(0.0, |slice| value(bound.figure, slice));
+                (value(bound.figure, of) - without) / value(bound.figure, to)
+            });
+            let ratios = ratios.collect();
             Some(Verdict { bound: *bound, ratio: median(ratios) })
         };
         let verdicts = case.bounds.iter().filter_map(ratio).collect();
@@ -160,6 +169,7 @@ fn words(figure: Figure) -> (&'static str, &'static str) {
     match figure {
         Figure::Calls => ("at least", "calls per second"),
         Figure::P50 => ("at most", "p50"),
+        Figure::Wait { .. } => ("at most", "p50 beyond that of a call without a sync"),
         Figure::P99 => ("at most", "p99"),
         Figure::Cpu => ("at most", "CPU per call"),
         Figure::Idle => ("at most", "KiB more"),
@@ -170,7 +180,7 @@ fn words(figure: Figure) -> (&'static str, &'static str) {
 fn value(figure: Figure, slice: &Slice) -> f64 {
     match figure {
         Figure::Calls => slice.calls_per_second(),
-        Figure::P50 => slice.percentile(0.5),
+        Figure::P50 | Figure::Wait { .. } => slice.percentile(0.5),
         Figure::P99 => slice.percentile(0.99),
         Figure::Cpu => slice.cpu_per_call(),
         Figure::Idle | Figure::Growth => slice.memory as f64,

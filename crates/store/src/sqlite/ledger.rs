@@ -99,15 +99,15 @@ impl SqliteLedger {
         let queue = Arc::new(Queue::default());
         let open = OpenLedger::open(&file, durability).map_err(|fault| fault.at_opening(file.path()))?;
         let no_thread = |source| OpenStoreError::Thread { path: file.path().into(), source };
-        let bell = (durability == Durability::Process).then(Arc::<SyncBell>::default);
-        let (of_writer, bell_of_writer) = ((Arc::clone(&queue), Arc::clone(&shared)), bell.clone());
-        let writer = Writer::new(file.clone(), durability, clock, of_writer, open, bell_of_writer);
+        let bell = Arc::<SyncBell>::default();
+        let (of_writer, of_thread) = ((Arc::clone(&queue), Arc::clone(&shared)), Arc::clone(&shared));
+        let writer = Writer::new(file.clone(), durability, clock, of_writer, open, Arc::clone(&bell));
         let writer = Arc::new(Mutex::new(writer));
-        let start_syncer = |bell| {
+        let commit = {
             let (writer, queue) = (Arc::clone(&writer), Arc::clone(&queue));
-            Syncer::start(file.clone(), Arc::clone(&shared), bell, move || writer::commit(&writer, &queue))
+            move || writer::commit(&writer, &queue)
         };
-        let syncer = bell.map(start_syncer).transpose().map_err(no_thread)?;
+        let syncer = Some(Syncer::start(file.clone(), of_thread, bell, commit).map_err(no_thread)?);
         let run = {
             let (writer, queue) = (Arc::clone(&writer), Arc::clone(&queue));
             move || writer::run(&writer, &queue)

@@ -66,7 +66,12 @@ pub(super) struct Written {
 impl Journal {
     pub fn open(database: &DbFile) -> io::Result<Self> {
         let path = database.path().with_extension(ENDING);
+        let is_new = !path.exists();
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+        if let Some(folder) = path.parent().filter(|_| is_new) {
+            // Else a power cut might take the name, and with it what is in the file.
+            File::open(folder)?.sync_all()?;
+        }
         let standing = Standing::Outside;
         Ok(Self { path, file, place: 0, text: Vec::new(), standing, company_at: None })
     }
@@ -125,6 +130,22 @@ impl Journal {
     /// How much of it waits for the commit.
     pub fn bytes(&self) -> u64 {
         self.place
+    }
+
+    /// Writes it out to a length: a sync is quicker where the file need not grow. Nothing in it may be wanted any more.
+    pub fn make_room(&mut self, bytes: u64) -> io::Result<()> {
+        let length = self.file.metadata()?.len();
+        if length < bytes {
+            let zeros = vec![0; usize::try_from(bytes - length).unwrap_or_default()];
+            self.file.write_all_at(&zeros, length)?;
+            self.file.sync_all()?;
+        }
+        Ok(())
+    }
+
+    /// Has it on the disk.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
     }
 
     /// Whether it still has a name. What goes into one without is lost with this process.

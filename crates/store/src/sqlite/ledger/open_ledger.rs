@@ -53,6 +53,7 @@ pub(super) struct OpenLedger {
     /// after a failed transaction, and when another process has written.
     seen: Option<i64>,
     journal: Journal,
+    durability: Durability,
     /// Whether a transaction is open whose groups are answered; they are in the journal.
     is_held: bool,
 }
@@ -94,9 +95,13 @@ impl OpenLedger {
             written_head: end,
             seen: None,
             journal,
+            durability,
             is_held: false,
         };
         open.enter()?;
+        if durability == Durability::Power {
+            open.journal.make_room(2 * MUCH_HELD).map_err(|source| open.journal_fault(source))?;
+        }
         Ok(open)
     }
 
@@ -156,7 +161,8 @@ impl OpenLedger {
         })
     }
 
-    /// Decides a group and writes it into a transaction that stays open, and into the journal. It waits for nobody.
+    /// Decides a group and writes it into a transaction that stays open, and into the journal. It waits for no other
+    /// process, and for the disk only where it must.
     ///
     /// After an error this must not be used again: what was answered before is in the journal alone, and opening the
     /// ledger anew brings it back.
@@ -176,7 +182,11 @@ impl OpenLedger {
         let decided = self.decide(group, clock.now())?;
         let rows = group.iter().zip(&decided).filter_map(|(job, decided)| job.row(decided));
         let appended = self.journal.append(self.end, rows, self.counters.fresh());
-        appended.map_err(|source| self.journal_fault(source))?;
+        let kept = appended.and_then(|()| match self.durability {
+            Durability::Process => Ok(()),
+            Durability::Power => self.journal.sync(),
+        });
+        kept.map_err(|source| self.journal_fault(source))?;
         self.counters.keep_fresh();
         Ok(Joined::Decided(decided))
     }
@@ -187,6 +197,7 @@ impl OpenLedger {
             return Ok(());
         }
         self.counters.store(&self.connection, clock.now())?;
+        // With `power`, SQLite has this on the disk before it says so; only then the journal may be written over.
         self.connection.prepare_cached("COMMIT")?.execute([])?;
         self.is_held = false;
         self.journal.begin_anew();

@@ -52,8 +52,8 @@ pub(super) struct Writer {
     /// Whether the journal has what was answered and the database has not.
     is_owing: bool,
     tries_left: u32,
-    /// Told of what is to be committed and synced; none where each group is synced before it is answered.
-    bell: Option<Arc<SyncBell>>,
+    /// Told of what is to be committed and synced.
+    bell: Arc<SyncBell>,
 }
 
 impl Writer {
@@ -63,7 +63,7 @@ impl Writer {
         clock: Arc<dyn Clock>,
         (queue, shared): (Arc<Queue>, Arc<Shared>),
         open: OpenLedger,
-        bell: Option<Arc<SyncBell>>,
+        bell: Arc<SyncBell>,
     ) -> Self {
         Self {
             file,
@@ -102,11 +102,11 @@ impl Writer {
         true
     }
 
-    /// Writes one group for a caller that must not wait: what that caller's thread has queued, or everything. False if
-    /// the thread has to.
+    /// Writes one group without waiting for other processes: what a caller's thread has queued, or everything. False if
+    /// the writer's thread has to, which may wait.
     fn help(&mut self, of: Option<Tag>) -> bool {
         let is_plain = !self.is_failing && self.flushes.is_empty() && self.pending.is_empty();
-        if !is_plain || self.durability == Durability::Power || self.file.check().is_err() {
+        if !is_plain || self.file.check().is_err() {
             return false;
         }
         let Some(open) = self.open.as_mut().filter(|open| open.has_room()) else { return false };
@@ -140,9 +140,7 @@ impl Writer {
         match open.join(group, self.clock.as_ref()) {
             Ok(Joined::Decided(decided)) => {
                 self.shared.set_held(true);
-                if let Some(bell) = &self.bell {
-                    bell.ring(open.log_file(), group.len().div_ceil(PAGE_ROWS));
-                }
+                self.bell.ring(open.log_file(), group.len().div_ceil(PAGE_ROWS));
                 Ok(decided)
             }
             // The first commit behind a log that was carried over waits for the disk.
@@ -278,10 +276,8 @@ impl Writer {
                 if !open.write_head() {
                     self.shared.count_faults(1);
                 }
-                if let Some(bell) = &self.bell {
-                    // Each commit writes the last pages of the tables anew.
-                    bell.ring(open.log_file(), 4 + group.len() / PAGE_ROWS);
-                }
+                // Each commit writes the last pages of the tables anew.
+                self.bell.ring(open.log_file(), 4 + group.len() / PAGE_ROWS);
                 Ok(decided)
             }
             Err(error) => {
