@@ -79,8 +79,8 @@ impl SqliteLedger {
         Self::start(file, durability, clock)
     }
 
-    /// Opens the ledger in a directory, as it is: nothing is made and no schema changed. For the command line beside
-    /// a running gateway.
+    /// Opens the ledger in a directory, as it is: no database is made and no schema changed. What a killed process left
+    /// in the journal is put where it belongs. For the command line beside a running gateway.
     ///
     /// # Errors
     /// See [`OpenStoreError`].
@@ -132,6 +132,7 @@ impl SqliteLedger {
             if shared.is_held() {
                 writer::commit(&writer, &queue);
             }
+            drop(writer);
             read(file, &file.connect_to_read()?)
         })
         .await

@@ -27,7 +27,7 @@ pub(super) struct Counters {
     book: Book,
     touched: HashSet<CounterKey>,
     /// Which of them its last group has changed.
-    fresh: Vec<CounterKey>,
+    fresh: HashSet<CounterKey>,
     /// When to look for old ones again.
     next_look: Timestamp,
     /// Where the look has come to; none if there is none under way.
@@ -39,7 +39,7 @@ impl Counters {
         Self {
             book: Book::new(),
             touched: HashSet::new(),
-            fresh: Vec::new(),
+            fresh: HashSet::new(),
             next_look: Timestamp::MIN,
             looked_until: None,
         }
@@ -78,9 +78,8 @@ impl Counters {
     }
 
     fn touch(&mut self, key: &CounterKey) {
-        // A group touches few, and often the same.
         if !self.fresh.contains(key) {
-            self.fresh.push(key.clone());
+            self.fresh.insert(key.clone());
         }
     }
 
@@ -91,7 +90,7 @@ impl Counters {
 
     /// Ends a group: what it changed is stored with the transaction.
     pub fn keep_fresh(&mut self) {
-        self.touched.extend(self.fresh.drain(..));
+        self.touched.extend(self.fresh.drain());
     }
 
     /// Stores counters as somebody else wrote them down.

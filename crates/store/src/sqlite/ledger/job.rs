@@ -58,7 +58,7 @@ pub(super) struct Keep {
 }
 
 /// A row before it has a number. It is put into words where the call runs, not on the writer.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub at: i64,
     pub body: String,
@@ -130,7 +130,8 @@ pub(super) struct Shared {
     /// Whether the log was carried over and nothing was written since. The sync thread says so, the writer's takes it
     /// back, and callers leave the next group to that.
     is_carried_over: AtomicBool,
-    /// Whether something is answered and not committed. Whoever has the writer says so; who reads has it committed.
+    /// Whether something is answered and not committed, or could not be. Whoever has the writer says so; who reads has it
+    /// committed.
     is_held: AtomicBool,
     /// How many calls came since a group had more than one.
     lonely_calls: AtomicUsize,
@@ -139,6 +140,10 @@ pub(super) struct Shared {
 impl Shared {
     pub fn strand(&self, granted: Granted) {
         self.stranded.lock().unwrap_or_else(PoisonError::into_inner).push(granted);
+    }
+
+    pub fn has_stranded(&self) -> bool {
+        !self.stranded.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     pub fn take_stranded(&self) -> Vec<Granted> {

@@ -1,13 +1,14 @@
 //! `ledger.journal`: groups that were answered before their transaction is committed. A killed process leaves them here,
-//! and whoever opens the ledger next puts them into the database.
+//! and whoever begins the next transaction puts them into the database.
 //!
-//! Only who holds the database's write lock writes it. It begins anew with each transaction, over what the one before
-//! left. What was cut off is told by its checksum, and what the database has by its numbers.
+//! INVARIANT: only who holds the database's write lock, and is alone with the ledger, writes groups; they are read only by
+//! who holds the write lock. It begins anew with each transaction, over what the one before left. What was cut off is told
+//! by its checksum, and what the database has by its numbers.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, fchown};
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,37 +16,46 @@ use super::job::Entry;
 use crate::chain::{Hash, Head};
 use crate::counter::Counter;
 use crate::sqlite::file::DbFile;
+use crate::sqlite::head_file;
 
 const ENDING: &str = "journal";
+/// A journal of which not everything follows the log. It stays until somebody has looked and removes it.
+const LOST: &str = "journal.lost";
 /// What each group begins with.
 const MAGIC: &[u8; 4] = b"GLJ1";
 /// Magic, checksum, length.
 const HEAD: usize = 12;
-/// The most that is read of it; far more than is ever held.
+/// The longest that is read; twice what is ever held.
 const MOST: u64 = 32 << 20;
 /// How long to wait for one that is alone with the ledger: it lets go when it commits, many times a second.
-const WAIT: Duration = Duration::from_millis(1_000);
+const WAIT: Duration = Duration::from_millis(900);
 const STEP: Duration = Duration::from_millis(1);
-/// How long others are taken to be there that were there.
+/// How long others are taken to be there that were there, or not to let go who did not.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// The file, and who else has the ledger open by its lock.
 pub(super) struct Journal {
     path: PathBuf,
     file: File,
+    /// Held by who wants to enter, so that nobody becomes alone meanwhile. It is the head's file: a lock on a file whose
+    /// bytes are of no concern here.
+    turnstile: File,
     /// Where the next group goes.
     place: u64,
     text: Vec<u8>,
     standing: Standing,
-    /// When somebody else was last seen.
+    /// Whether what is in it was looked at since it took its place among others.
+    is_known: bool,
+    /// When somebody else was last seen, and when it last could not enter.
     company_at: Option<Instant>,
+    turned_away_at: Option<Instant>,
 }
 
-/// What is known of others that have the ledger open. Limits hold by the database's own lock; this one tells whether it
-/// may be kept for a while, and that a journal that is found belongs to nobody any more.
+/// What is known of others that have the ledger open. Limits hold by the database's own lock; this one only tells whether
+/// that may be kept for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// Nothing: somebody is alone with it and does not let go.
+    /// Nothing: somebody is alone with it and does not let go, or files cannot be locked here.
     Outside,
     /// Nobody is alone with it.
     Among,
@@ -58,43 +68,72 @@ enum Standing {
 pub(super) struct Written {
     /// The end of the log behind it.
     pub end: Head,
-    pub rows: Vec<(i64, String)>,
+    pub rows: Vec<Entry>,
     /// Counters that it changed: key, state, and the second from which on nothing of it counts.
     pub counters: Vec<(String, String, i64)>,
 }
 
 impl Journal {
     pub fn open(database: &DbFile) -> io::Result<Self> {
-        let path = database.path().with_extension(ENDING);
+        let path = Self::path_of(database);
         let is_new = !path.exists();
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
-        if let Some(folder) = path.parent().filter(|_| is_new) {
-            // Else a power cut might take the name, and with it what is in the file.
-            File::open(folder)?.sync_all()?;
+        if is_new && let Ok(owner) = fs::metadata(database.path()) {
+            // Made by whoever came first, perhaps by root: it is for the one whose database it is.
+            let _ = fchown(&file, Some(owner.uid()), Some(owner.gid()));
         }
-        let standing = Standing::Outside;
-        Ok(Self { path, file, place: 0, text: Vec::new(), standing, company_at: None })
+        let turnstile = File::open(database.path().with_extension(head_file::NAME))?;
+        Ok(Self {
+            path,
+            file,
+            turnstile,
+            place: 0,
+            text: Vec::new(),
+            standing: Standing::Outside,
+            is_known: false,
+            company_at: None,
+            turned_away_at: None,
+        })
     }
 
-    pub fn path(&self) -> &PathBuf {
+    /// Where the journal of a database is.
+    pub fn path_of(database: &DbFile) -> PathBuf {
+        database.path().with_extension(ENDING)
+    }
+
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Takes a place among those who have the ledger open. True if it had none before: then what is in the journal was
-    /// left by somebody who is no more. While somebody is alone with it, it waits, for so long at most.
-    pub fn enter(&mut self) -> bool {
+    /// Takes a place among those who have the ledger open. While somebody is alone with it, it waits, for so long at most.
+    pub fn enter(&mut self) {
         if self.standing != Standing::Outside {
-            return false;
+            return;
         }
-        let since = Instant::now();
-        while self.file.try_lock_shared().is_err() {
-            if since.elapsed() >= WAIT {
-                return false;
+        let wait = if is_recent(self.turned_away_at) { Duration::ZERO } else { WAIT };
+        let (since, mut has_turnstile) = (Instant::now(), false);
+        loop {
+            has_turnstile = has_turnstile || self.turnstile.try_lock().is_ok();
+            match self.file.try_lock_shared() {
+                Ok(()) => {
+                    (self.standing, self.is_known, self.turned_away_at) = (Standing::Among, false, None);
+                    break;
+                }
+                Err(TryLockError::WouldBlock) if since.elapsed() < wait => thread::sleep(STEP),
+                Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {
+                    self.turned_away_at = Some(Instant::now());
+                    break;
+                }
             }
-            thread::sleep(STEP);
         }
-        self.standing = Standing::Among;
-        true
+        if has_turnstile {
+            let _ = self.turnstile.unlock();
+        }
+    }
+
+    /// Whether it has a place among them, and has been looked at since.
+    pub fn is_settled(&self) -> bool {
+        self.standing != Standing::Outside && self.is_known
     }
 
     /// Whether it has a place among them.
@@ -102,26 +141,40 @@ impl Journal {
         self.standing != Standing::Outside
     }
 
+    /// Notes that nothing in it is wanted any more.
+    pub fn note_known(&mut self) {
+        self.is_known = true;
+    }
+
     /// Whether nobody else has the ledger open. Then nobody enters until [`Journal::begin_anew`].
     pub fn is_alone(&mut self) -> bool {
-        let had_company = self.company_at.is_some_and(|at| at.elapsed() < LOOK_AGAIN);
-        if self.standing == Standing::Among && !had_company {
-            if self.file.try_lock().is_ok() {
-                self.standing = Standing::Alone;
-            } else {
-                // The lock that was there is lost with the try.
-                self.standing = Standing::Outside;
-                self.company_at = Some(Instant::now());
-            }
+        if self.standing != Standing::Among || is_recent(self.company_at) {
+            return self.standing == Standing::Alone;
         }
-        self.standing == Standing::Alone
+        if self.turnstile.try_lock().is_err() {
+            self.company_at = Some(Instant::now());
+            return false;
+        }
+        let is_alone = self.file.try_lock().is_ok();
+        let _ = self.turnstile.unlock();
+        if is_alone {
+            self.standing = Standing::Alone;
+        } else {
+            // The lock that was there is lost with the try.
+            self.standing = Standing::Outside;
+            self.company_at = Some(Instant::now());
+        }
+        is_alone
     }
 
     /// Everything in it is committed: it says no more, and others may enter.
     pub fn begin_anew(&mut self) {
-        // Where this cannot be written, the numbers of the groups tell that the database has them.
-        let _ = self.file.write_all_at(&[0; HEAD], 0);
         self.place = 0;
+        if self.standing == Standing::Outside {
+            // Somebody may be writing to it. The numbers of the groups tell that the database has them.
+            return;
+        }
+        let _ = self.file.write_all_at(&[0; HEAD], 0);
         if self.standing == Standing::Alone {
             self.standing = if self.file.lock_shared().is_ok() { Standing::Among } else { Standing::Outside };
         }
@@ -132,25 +185,51 @@ impl Journal {
         self.place
     }
 
-    /// Writes it out to a length: a sync is quicker where the file need not grow. Nothing in it may be wanted any more.
-    pub fn make_room(&mut self, bytes: u64) -> io::Result<()> {
-        let length = self.file.metadata()?.len();
-        if length < bytes {
-            let zeros = vec![0; usize::try_from(bytes - length).unwrap_or_default()];
-            self.file.write_all_at(&zeros, length)?;
-            self.file.sync_all()?;
+    /// Has it on the disk, with its name, and written out to a length: a sync is quicker where the file need not grow.
+    /// Where that cannot be done, a sync is slower.
+    pub fn make_room(&mut self, bytes: u64) {
+        let make = || -> io::Result<()> {
+            let length = self.file.metadata()?.len();
+            if length < bytes {
+                let zeros = vec![0; usize::try_from(bytes - length).unwrap_or_default()];
+                self.file.write_all_at(&zeros, length)?;
+            }
+            self.file.sync_all()
+        };
+        // With others about, one of them may be writing to it.
+        if self.is_inside() {
+            let _ = make();
         }
-        Ok(())
     }
 
-    /// Has it on the disk.
-    pub fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+    /// Has its name on the disk.
+    pub fn sync_name(&self) -> io::Result<()> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        File::open(folder)?.sync_all()
     }
 
-    /// Whether it still has a name. What goes into one without is lost with this process.
-    pub fn has_name(&self) -> bool {
-        self.file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
+    /// Has the last group on the disk, or takes it back: what is refused must not come back.
+    pub fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data().inspect_err(|_| {
+            let start = self.place.saturating_sub(self.text.len() as u64);
+            if self.file.write_all_at(&[0; HEAD], start).is_ok() {
+                self.place = start;
+            }
+        })
+    }
+
+    /// Whether it is still the file at its path. What goes into another one nobody finds.
+    pub fn is_in_place(&self) -> bool {
+        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        let own = self.file.metadata().map(identity);
+        fs::metadata(&self.path).map(identity).is_ok_and(|at_path| own.is_ok_and(|own| own == at_path))
+    }
+
+    /// Keeps a copy of it apart, for somebody to look at.
+    // The first one tells most.
+    pub fn set_aside(&self) -> io::Result<()> {
+        let aside = self.path.with_extension(LOST);
+        if aside.exists() { Ok(()) } else { fs::copy(&self.path, aside).map(drop) }
     }
 
     /// Writes a group behind those that wait for the same commit.
@@ -189,17 +268,27 @@ impl Journal {
 
     /// The groups in it, from the first to the last that is whole, if they are behind an end. All of one journal were to
     /// be committed together, so either all are or none.
+    ///
+    /// # Errors
+    /// It cannot be read, or is none of this build's.
     pub fn groups_behind(&self, end: Head) -> io::Result<Vec<Written>> {
-        let length = usize::try_from(self.file.metadata()?.len().min(MOST)).unwrap_or_default();
-        let mut first = [0; 8];
-        if length < HEAD + first.len() {
+        let length = self.file.metadata()?.len();
+        let mut begins = [0; HEAD + 8];
+        if length < begins.len() as u64 {
             return Ok(Vec::new());
         }
-        self.file.read_exact_at(&mut first, HEAD as u64)?;
-        if u64::from_le_bytes(first) <= end.seq {
+        self.file.read_exact_at(&mut begins, 0)?;
+        if begins.starts_with(&[0; 4]) {
             return Ok(Vec::new());
         }
-        let mut text = vec![0; length];
+        if !begins.starts_with(MAGIC) || length > MOST {
+            return Err(io::Error::other("it is no journal of this build; set it aside by hand"));
+        }
+        let (_, first) = begins.split_at(HEAD);
+        if first.try_into().is_ok_and(|first| u64::from_le_bytes(first) <= end.seq) {
+            return Ok(Vec::new());
+        }
+        let mut text = vec![0; usize::try_from(length).unwrap_or_default()];
         self.file.read_exact_at(&mut text, 0)?;
         let (mut groups, mut rest) = (Vec::new(), text.as_slice());
         while let Some((group, behind)) = next_group(rest) {
@@ -208,6 +297,10 @@ impl Journal {
         }
         Ok(groups)
     }
+}
+
+fn is_recent(at: Option<Instant>) -> bool {
+    at.is_some_and(|at| at.elapsed() < LOOK_AGAIN)
 }
 
 // A row is bounded far below what the length can hold; a longer text fails its checksum and is not taken.
@@ -237,7 +330,7 @@ fn next_group(text: &[u8]) -> Option<(Written, &[u8])> {
         let (text, one) = next_text(one)?;
         rest = match kind {
             b'r' => {
-                written.rows.push((number, text));
+                written.rows.push(Entry { at: number, body: text });
                 one
             }
             b'c' => {
@@ -266,8 +359,10 @@ mod tests {
     }
 
     /// A journal with two groups, and the end of the log behind each.
-    fn filled(dir: &std::path::Path) -> (Journal, [Head; 2]) {
+    fn filled(dir: &Path) -> (Journal, [Head; 2]) {
+        fs::write(dir.join("ledger.head"), "").expect("a head");
         let mut journal = Journal::open(&DbFile::create(dir, "ledger.db").expect("a file")).expect("a journal");
+        journal.enter();
         let counter = Counter::of_text("3:500", 9).expect("a counter");
         let groups = [entries(&["a", "b"]), entries(&["c"])];
         let mut end = Head::EMPTY;
@@ -285,7 +380,7 @@ mod tests {
         let (mut journal, [first, second]) = filled(dir.path());
         let counters = || vec![("calls".to_owned(), "3:500".to_owned(), 9)];
         let groups = journal.groups_behind(Head::EMPTY).expect("groups");
-        let rows = |bodies: &[&str]| bodies.iter().map(|body| (7, (*body).to_owned())).collect();
+        let rows = entries;
         let wanted = [
             Written { end: first, rows: rows(&["a", "b"]), counters: counters() },
             Written { end: second, rows: rows(&["c"]), counters: counters() },
@@ -311,5 +406,14 @@ mod tests {
         assert_eq!(ends(&journal), [first]);
         journal.file.set_len(HEAD as u64 + 3).expect("cut");
         assert_eq!(ends(&journal), []);
+    }
+
+    #[test]
+    fn a_journal_of_another_build_is_not_taken_for_an_empty_one() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (journal, _) = filled(dir.path());
+        journal.file.write_all_at(b"GLJ9", 0).expect("changed");
+        let fault = journal.groups_behind(Head::EMPTY).expect_err("not understood");
+        assert!(fault.to_string().contains("no journal of this build"), "{fault}");
     }
 }

@@ -1,16 +1,18 @@
 //! The open database of the ledger, and the one transaction in which a group is decided and written.
 
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use rusqlite::Connection;
 
 use super::counters::Counters;
 use super::group::{Decided, Group};
-use super::job::{Entry, Job};
+use super::job::Job;
 use super::journal::{Journal, Written};
 use super::{LOG, LedgerFault, STEPS};
 use crate::chain::Head;
@@ -30,6 +32,9 @@ const MOST_HELD: u64 = 8 << 20;
 /// How much is held before whoever writes commits it: a commit of so much takes a tenth of a millisecond.
 const MUCH_HELD: u64 = 128 << 10;
 
+/// How long it is held at most while calls come, should the thread that commits be kept from it by the disk.
+const LONG_HELD: Duration = Duration::from_millis(100);
+
 /// Whether a group waits while another process writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patience {
@@ -40,6 +45,8 @@ pub(super) enum Patience {
 /// A connection, and what is known of the database through it.
 pub(super) struct OpenLedger {
     file: DbFile,
+    // Dropped before the connection, so that who gets the database's lock finds nobody alone.
+    journal: Journal,
     connection: Connection,
     /// Whether a statement waits for another process; looked at by the connection.
     may_wait: Arc<AtomicBool>,
@@ -52,10 +59,10 @@ pub(super) struct OpenLedger {
     /// What `data_version` was when counters and end were read. None if they are to be read again: at the start,
     /// after a failed transaction, and when another process has written.
     seen: Option<i64>,
-    journal: Journal,
     durability: Durability,
     /// Whether a transaction is open whose groups are answered; they are in the journal.
     is_held: bool,
+    held_since: Instant,
 }
 
 /// What became of a group that somebody who must not wait wants written.
@@ -82,9 +89,10 @@ impl OpenLedger {
         let path = file.beside("-wal");
         let log_file = File::open(&path).map_err(|source| LedgerFault::File { path, source })?;
         let head_file = HeadFile::open(file)?;
-        let path = file.path();
-        let journal = Journal::open(file).map_err(|source| LedgerFault::File { path: path.into(), source })?;
+        let path = Journal::path_of(file);
+        let journal = Journal::open(file).map_err(|source| LedgerFault::File { path, source })?;
         let mut open = Self {
+            journal,
             file: file.clone(),
             connection,
             may_wait,
@@ -94,51 +102,63 @@ impl OpenLedger {
             end,
             written_head: end,
             seen: None,
-            journal,
             durability,
             is_held: false,
+            held_since: Instant::now(),
         };
-        open.enter()?;
+        open.journal.enter();
         if durability == Durability::Power {
-            open.journal.make_room(2 * MUCH_HELD).map_err(|source| open.journal_fault(source))?;
+            open.journal.make_room(2 * MUCH_HELD);
+            open.journal.sync_name().map_err(|source| open.journal_fault(source))?;
+        }
+        if open.left_behind()?.is_empty() {
+            // With a place among others nobody writes to it; without one it is looked at again.
+            open.journal.note_known();
+        } else {
+            match open.in_transaction(|_| Ok(())) {
+                // Whoever holds the lock may be the one whose it is. Each transaction begins with it, once there is one.
+                Err(fault) if fault.is_busy() => {}
+                done => done?,
+            }
         }
         Ok(open)
     }
 
-    /// Takes a place among those who have the ledger open, and puts into the database what a killed process left.
-    fn enter(&mut self) -> Result<(), LedgerFault> {
-        if !self.journal.enter() {
-            return Ok(());
-        }
-        // Whoever left it may have committed since this was opened.
+    /// What is in the journal and not in the database.
+    fn left_behind(&self) -> Result<Vec<Written>, LedgerFault> {
         let end = head_file::end(&self.connection, LOG)?;
-        let groups = self.journal.groups_behind(end).map_err(|source| self.journal_fault(source))?;
-        if !groups.is_empty() {
-            self.in_transaction(|own| own.put(groups))?;
-            self.journal.begin_anew();
-            self.write_head();
-        }
-        Ok(())
+        self.journal.groups_behind(end).map_err(|source| self.journal_fault(source))
     }
 
-    /// Puts those groups into the database that follow what it has.
-    fn put(&mut self, groups: Vec<Written>) -> Result<(), LedgerFault> {
+    /// Puts into the database what somebody left in the journal who is no more. True if there was anything.
+    ///
+    /// INVARIANT: nobody alive has groups in the journal while another one holds the write lock. So this is done under the
+    /// lock, before anything else is written.
+    fn recover(&mut self) -> Result<bool, LedgerFault> {
+        if self.journal.is_settled() {
+            return Ok(false);
+        }
+        let groups = self.left_behind()?;
+        let count = groups.len();
+        let mut put = 0;
         for Written { end, rows, counters } in groups {
-            let rows: Vec<Entry> = rows.into_iter().map(|(at, body)| Entry { at, body }).collect();
             let follows = rows.iter().fold(self.end, |end, row| end.followed_by(row.at, &row.body));
-            if follows != end {
-                continue;
+            if follows == end {
+                Group::begin(&self.connection, &mut self.counters, &mut self.end)?.put(&rows)?;
+                Counters::put(&self.connection, &counters)?;
+                put += 1;
             }
-            Group::begin(&self.connection, &mut self.counters, &mut self.end)?.put(&rows)?;
-            Counters::put(&self.connection, &counters)?;
+        }
+        if put < count {
+            self.journal.set_aside().map_err(|source| self.journal_fault(source))?;
         }
         // What is at hand does not know of them.
-        self.seen = None;
-        Ok(())
+        self.counters.read_anew(&self.connection)?;
+        Ok(count > 0)
     }
 
-    fn journal_fault(&self, source: std::io::Error) -> LedgerFault {
-        LedgerFault::File { path: self.journal.path().clone(), source }
+    fn journal_fault(&self, source: io::Error) -> LedgerFault {
+        LedgerFault::File { path: self.journal.path().into(), source }
     }
 
     /// Decides and writes a group, and commits it. After an error nothing of it is left, here or on the disk.
@@ -150,7 +170,7 @@ impl OpenLedger {
     ) -> Result<Vec<Decided>, LedgerFault> {
         self.may_wait.store(patience == Patience::Waits, Ordering::Relaxed);
         if patience == Patience::Waits {
-            self.enter()?;
+            self.journal.enter();
         }
         self.in_transaction(|own| {
             // Read behind the lock: a later group never has an earlier time because it waited.
@@ -169,7 +189,8 @@ impl OpenLedger {
     pub fn join(&mut self, group: &[Job], clock: &dyn Clock) -> Result<Joined, LedgerFault> {
         if !self.is_held {
             self.may_wait.store(false, Ordering::Relaxed);
-            if !self.journal.has_name() || !self.journal.is_alone() {
+            // What is left in the journal would be written over.
+            if !self.journal.is_settled() || !self.journal.is_alone() {
                 return Ok(Joined::NotAlone);
             }
             if let Err(fault) = self.begin() {
@@ -177,18 +198,25 @@ impl OpenLedger {
                 self.journal.begin_anew();
                 return Err(fault);
             }
-            self.is_held = true;
+            (self.is_held, self.held_since) = (true, Instant::now());
         }
+        let before = self.end;
         let decided = self.decide(group, clock.now())?;
-        let rows = group.iter().zip(&decided).filter_map(|(job, decided)| job.row(decided));
-        let appended = self.journal.append(self.end, rows, self.counters.fresh());
-        let kept = appended.and_then(|()| match self.durability {
-            Durability::Process => Ok(()),
-            Durability::Power => self.journal.sync(),
-        });
-        kept.map_err(|source| self.journal_fault(source))?;
+        // A group without a row says nothing: by the numbers of its first group a journal is known.
+        if self.end != before {
+            self.write_down(group, &decided).map_err(|source| self.journal_fault(source))?;
+        }
         self.counters.keep_fresh();
         Ok(Joined::Decided(decided))
+    }
+
+    fn write_down(&mut self, group: &[Job], decided: &[Decided]) -> io::Result<()> {
+        let rows = group.iter().zip(decided).filter_map(|(job, decided)| job.row(decided));
+        self.journal.append(self.end, rows, self.counters.fresh())?;
+        match self.durability {
+            Durability::Process => Ok(()),
+            Durability::Power => self.journal.sync(),
+        }
     }
 
     /// Commits what is in the open transaction, if there is one. After an error this must not be used again.
@@ -208,15 +236,19 @@ impl OpenLedger {
     fn in_transaction<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, LedgerFault>) -> Result<T, LedgerFault> {
         let attempt = |own: &mut Self| {
             own.begin()?;
+            let has_recovered = own.recover()?;
             let done = work(own)?;
             own.connection.prepare_cached("COMMIT")?.execute([])?;
-            Ok(done)
+            Ok::<_, LedgerFault>((done, has_recovered))
         };
-        let done = attempt(self);
-        if done.is_err() {
-            self.roll_back();
+        let (done, has_recovered) = attempt(self).inspect_err(|_| self.roll_back())?;
+        if has_recovered {
+            // It may have been on the disk; only where the database is there, too, the journal may be written over.
+            self.log_file.sync_data().map_err(|source| self.journal_fault(source))?;
+            self.journal.begin_anew();
         }
-        done
+        self.journal.note_known();
+        Ok(done)
     }
 
     fn begin(&mut self) -> Result<(), LedgerFault> {
@@ -274,14 +306,19 @@ impl OpenLedger {
         self.log_file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
     }
 
+    /// The same of the journal as well.
+    pub fn has_its_files(&self) -> bool {
+        self.has_its_log() && self.journal.is_in_place()
+    }
+
     /// Whether a transaction is open whose groups are answered.
     pub fn is_held(&self) -> bool {
         self.is_held
     }
 
-    /// Whether it has a place among those who have the ledger open.
-    pub fn is_inside(&self) -> bool {
-        self.journal.is_inside()
+    /// Whether it has a place among those who have the ledger open, and nothing is left of others.
+    pub fn is_settled(&self) -> bool {
+        self.journal.is_settled()
     }
 
     /// Whether the journal takes more groups before a commit.
@@ -291,7 +328,7 @@ impl OpenLedger {
 
     /// Whether it is time to commit what is held.
     pub fn holds_much(&self) -> bool {
-        self.journal.bytes() >= MUCH_HELD
+        self.journal.bytes() >= MUCH_HELD || (self.is_held && self.held_since.elapsed() > LONG_HELD)
     }
 
     /// Whether the connection is worth a further try.

@@ -13,6 +13,8 @@ use super::job::Job;
 
 /// How many jobs may wait. Beyond it, a call is refused rather than kept waiting.
 const ROOM: usize = 4_096;
+/// How many bytes of rows make a group that takes no more.
+const MOST_BYTES: usize = 4 << 20;
 /// How long a row that nobody waits for may lie.
 const NAP: Duration = Duration::from_millis(5);
 
@@ -165,7 +167,7 @@ impl Queue {
     pub fn wait(&self) -> bool {
         let mut state = self.lock();
         let mut has_napped = false;
-        while !state.is_urgent && !state.is_closed && (!has_napped || state.jobs.is_empty()) {
+        while !state.is_urgent && !state.is_left && !state.is_closed && (!has_napped || state.jobs.is_empty()) {
             let is_deep = has_napped;
             state.writer = if is_deep { Sleep::Deep } else { Sleep::Nap };
             state = if is_deep {
@@ -199,15 +201,16 @@ impl Queue {
     /// if one is named.
     pub fn take_rows(&self, most: usize, of: Option<Tag>) -> Option<Vec<Job>> {
         let mut state = self.lock();
+        let most = most.min(state.jobs.len()).min(few_bytes(&state.jobs));
         let is_row = |job: &Job| matches!(job, Job::Reserve(_) | Job::Keep(_));
         if !state.jobs.iter().take(most).all(is_row) {
             return None;
         }
         let is_others = |job: &Job| matches!(job, Job::Reserve(reserve) if of.is_some_and(|own| own != reserve.tag));
-        if !state.jobs.iter().any(is_others) {
+        if !state.jobs.iter().take(most).any(is_others) {
             return Some(self.taken(state, most));
         }
-        let taken = state.jobs.extract_if(.., |job| !is_others(job)).take(most).collect();
+        let taken = state.jobs.extract_if(..most, |job| !is_others(job)).collect();
         drop(state);
         self.room.notify_waiters();
         Some(taken)
@@ -241,9 +244,26 @@ impl Queue {
     }
 }
 
+/// How many of the oldest jobs make a group that is not too large to be written down at once.
+fn few_bytes(jobs: &[Job]) -> usize {
+    let mut bytes = 0;
+    let is_small = |job: &&Job| {
+        let before = bytes;
+        bytes += match job {
+            Job::Reserve(reserve) => reserve.intent.body.len(),
+            Job::Keep(keep) => keep.entry.body.len(),
+            _ => 0,
+        };
+        before < MOST_BYTES
+    };
+    jobs.iter().take_while(is_small).count()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::job::{Entry, Keep};
+    use tokio::sync::oneshot;
+
+    use super::super::job::{Entry, Keep, Reserve};
     use super::*;
 
     fn outcome() -> Job {
@@ -293,6 +313,23 @@ mod tests {
         assert!(queue.take_rows(8, None).is_none());
         queue.put_back(taken);
         assert!(matches!(queue.take(8).expect("open").as_slice(), [Job::Keep(_), Job::Wake]));
+    }
+
+    #[test]
+    fn a_thread_takes_its_own_calls_and_nothing_that_is_no_row() {
+        let call = |tag| {
+            let entry = Entry { at: 0, body: String::new() };
+            Job::Reserve(Reserve { tag, claims: Vec::new(), intent: entry, answer: oneshot::channel().0 })
+        };
+        let other = thread::spawn(Tag::own).join().expect("a tag");
+        let queue = Queue::default();
+        for job in [call(Tag::own()), call(other), outcome(), call(Tag::own()), Job::Wake] {
+            queue.push_quietly(job).expect("room");
+        }
+        assert!(queue.take_rows(5, Some(other)).is_none(), "something else is to be done");
+        let own = queue.take_rows(4, Some(Tag::own())).expect("rows");
+        assert!(matches!(own.as_slice(), [Job::Reserve(_), Job::Keep(_), Job::Reserve(_)]), "{own:?}");
+        assert!(matches!(queue.take(8).expect("open").as_slice(), [Job::Reserve(_), Job::Wake]));
     }
 
     #[tokio::test]

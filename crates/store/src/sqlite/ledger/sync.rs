@@ -14,7 +14,7 @@ use crate::sqlite::file::DbFile;
 /// After how many pages, roughly, the log is carried over: some 8 MB.
 const LARGE: usize = 2_000;
 /// How long groups gather before they are committed and synced together. With the sync itself it stays below 50 ms.
-pub(super) const GATHER: Duration = Duration::from_millis(20);
+pub(super) const GATHER: Duration = Duration::from_millis(30);
 
 /// The thread. Dropped, it syncs what is left and ends.
 #[derive(Debug)]

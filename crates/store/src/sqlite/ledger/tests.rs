@@ -335,3 +335,94 @@ async fn one_that_does_not_let_go_keeps_nobody_from_reading() {
     assert!(matches!(ledger.reserve(vec![], record(3)).await, Ok(ReserveOutcome::Taken(_))));
     assert_eq!(count(&ledger).await, 3);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_journal_that_begins_with_a_refused_call_brings_back_what_follows() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = open(dir.path());
+    ledger.write(record(1)).await.expect("queued");
+    ledger.flush().await.expect("written");
+    tamper(&ledger, refuse_commits).await;
+    assert!(matches!(ledger.reserve(vec![a_day("none", 0)], record(2)).await, Ok(ReserveOutcome::Exhausted(_))));
+    assert!(matches!(ledger.reserve(vec![a_day("calls", 1)], record(3)).await, Ok(ReserveOutcome::Taken(_))));
+    drop(ledger);
+    assert_eq!(count(&open(dir.path())).await, 2);
+}
+
+/// As a process does that is killed: its transaction is gone, and what it answered is in the journal.
+async fn left_behind(dir: &Path) {
+    let ledger = open(dir);
+    tamper(&ledger, refuse_commits).await;
+    assert!(matches!(ledger.reserve(vec![a_day("calls", 1)], record(1)).await, Ok(ReserveOutcome::Taken(_))));
+    let journal = dir.join("ledger.journal");
+    let text = std::fs::read(&journal).expect("a journal");
+    let database = std::fs::read(dir.join(NAME)).expect("a database");
+    drop(ledger);
+    // As it was before the ledger was closed.
+    std::fs::write(dir.join(NAME), database).expect("a database");
+    std::fs::write(journal, text).expect("a journal");
+}
+
+/// The file lock is one thing and the database's another: whoever has the latter writes, and must know of the journal.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_left_is_put_in_place_by_the_next_who_writes_whoever_holds_the_journal() {
+    let dir = tempfile::tempdir().expect("a directory");
+    left_behind(dir.path()).await;
+    let held = std::fs::File::open(dir.path().join("ledger.journal")).expect("a journal");
+    held.lock().expect("a lock");
+    let foreign = Connection::open(dir.path().join(NAME)).expect("a database");
+    foreign.execute_batch("BEGIN IMMEDIATE").expect("locked");
+    // Neither lock can be had at the start.
+    let ledger = open(dir.path());
+    foreign.execute_batch("COMMIT").expect("unlocked");
+    let again = ledger.reserve(vec![a_day("calls", 1)], record(2)).await;
+    assert!(matches!(again, Ok(ReserveOutcome::Exhausted(_))), "{again:?}");
+    assert_eq!((count(&ledger).await, ledger.verify(vec![]).await.expect("a walk").broken), (1, None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_journal_that_does_not_follow_the_log_is_set_aside_and_not_forgotten() {
+    let dir = tempfile::tempdir().expect("a directory");
+    left_behind(dir.path()).await;
+    let db = Connection::open(dir.path().join(NAME)).expect("a database");
+    db.execute("UPDATE anchor SET hash = randomblob(32)", []).expect("another log");
+    drop(db);
+    let ledger = open(dir.path());
+    assert_eq!(count(&ledger).await, 0);
+    assert!(dir.path().join("ledger.journal.lost").exists());
+}
+
+/// One that works without a pause lets others in all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_to_a_busy_ledger_is_let_in_and_served() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let busy = Arc::new(open(dir.path()));
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let working = {
+        let (busy, stop) = (Arc::clone(&busy), Arc::clone(&stop));
+        tokio::spawn(async move {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                let _taken = busy.reserve(vec![], record(1)).await.expect("taken");
+            }
+        })
+    };
+    for _ in 0..5 {
+        let guest = open(dir.path());
+        assert!(matches!(guest.reserve(vec![a_day("calls", 9)], record(2)).await, Ok(ReserveOutcome::Taken(_))));
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    working.await.expect("no panic");
+    assert_eq!(busy.verify(vec![]).await.expect("a walk").broken, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_journal_that_was_moved_away_is_made_again_before_anything_is_answered() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = open(dir.path());
+    let _taken = ledger.reserve(vec![], record(1)).await.expect("taken");
+    ledger.flush().await.expect("written");
+    std::fs::rename(dir.path().join("ledger.journal"), dir.path().join("elsewhere")).expect("moved");
+    let _taken = ledger.reserve(vec![], record(2)).await.expect("taken");
+    assert!(dir.path().join("ledger.journal").exists());
+    assert_eq!(count(&ledger).await, 2);
+}

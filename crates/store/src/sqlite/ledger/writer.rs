@@ -1,10 +1,11 @@
 //! What writes: it takes whatever is queued as one group, has it written, and answers. The thread has it, or, for as long
 //! as nothing but rows is to be written, a caller that waits anyway: waking a thread costs more than a group.
 //!
-//! INVARIANT: jobs are taken from the queue only by whoever has the writer, so they are written in their order.
+//! INVARIANT: jobs are taken from the queue only by whoever has the writer, so those of one thread are written in their
+//! order, and how a call ended is written behind that it began.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
@@ -85,10 +86,8 @@ impl Writer {
     fn turn(&mut self) -> bool {
         let Some(group) = self.next_group() else {
             self.commit_held();
-            if self.is_owing {
-                // If it fails, who opens the ledger next does it.
-                let _ = self.transact(&[], Patience::Waits);
-            }
+            // If it fails, who opens the ledger next does it.
+            self.pay();
             self.shared.count_faults(self.pending.len() as u64);
             return false;
         };
@@ -106,11 +105,11 @@ impl Writer {
     /// the writer's thread has to, which may wait.
     fn help(&mut self, of: Option<Tag>) -> bool {
         let is_plain = !self.is_failing && self.flushes.is_empty() && self.pending.is_empty();
-        if !is_plain || self.file.check().is_err() {
+        if !is_plain || self.shared.has_stranded() || self.file.check().is_err() {
             return false;
         }
         let Some(open) = self.open.as_mut().filter(|open| open.has_room()) else { return false };
-        if !open.is_held() && !(open.has_its_log() && open.is_inside()) {
+        if !open.is_held() && !(open.has_its_files() && open.is_settled()) {
             return false;
         }
         let Some(mut group) = self.queue.take_rows(GROUP, of) else { return false };
@@ -144,7 +143,7 @@ impl Writer {
                 Ok(decided)
             }
             // The first commit behind a log that was carried over waits for the disk.
-            Ok(Joined::NotAlone) if self.shared.is_carried_over() || !open.is_inside() => Err(None),
+            Ok(Joined::NotAlone) if self.shared.is_carried_over() || !open.is_settled() => Err(None),
             Ok(Joined::NotAlone) => match self.transact(group, Patience::None) {
                 Err(fault) if fault.is_busy() => Err(None),
                 written => written.map_err(Some),
@@ -160,7 +159,13 @@ impl Writer {
     /// What was answered comes back from the journal when the database is opened again.
     fn lose_held(&mut self) {
         (self.open, self.is_owing, self.is_failing) = (None, true, true);
-        self.shared.set_held(false);
+    }
+
+    /// Has that done.
+    fn pay(&mut self) {
+        if self.is_owing && self.file.check().is_ok() {
+            let _ = self.transact(&[], Patience::Waits);
+        }
     }
 
     /// Whether there is nothing to do before somebody calls.
@@ -263,14 +268,17 @@ impl Writer {
     /// Writes a group, or leaves everything as it was.
     fn transact(&mut self, group: &[Job], patience: Patience) -> Result<Vec<Decided>, LedgerFault> {
         self.commit_held();
-        if self.open.as_ref().is_some_and(|open| !open.has_its_log()) {
+        if self.open.as_ref().is_some_and(|open| !open.has_its_files()) {
             self.open = None;
         }
         let open = match &mut self.open {
             Some(open) => open,
             None => self.open.insert(OpenLedger::open(&self.file, self.durability)?),
         };
-        self.is_owing = false;
+        if self.is_owing {
+            self.is_owing = false;
+            self.shared.set_held(false);
+        }
         match open.transact(group, self.clock.as_ref(), patience) {
             Ok(decided) => {
                 if !open.write_head() {
@@ -349,16 +357,21 @@ pub(super) fn run(writer: &Mutex<Writer>, queue: &Queue) {
     // Also after a panic: nobody should wait for a writer that is not there.
     let _closing = Closing(queue);
     loop {
-        let Ok(is_idle) = writer.lock().map(|writer| writer.is_idle()) else { return };
+        let Ok(is_idle) = writer.lock().map(|writer| writer.is_idle()) else { return let_go(writer) };
         let is_called = is_idle && queue.wait();
-        // Whoever panicked with it has left it in nobody knows which state.
-        let Ok(mut writer) = writer.lock() else { return };
+        let Ok(mut writer) = writer.lock() else { return let_go(writer) };
         writer.shared.count_turn();
         let is_helped = is_called && writer.help(None);
         if !is_helped && !writer.turn() {
             return;
         }
     }
+}
+
+/// Whoever panicked with it has left it in nobody knows which state. Others must not wait for its locks; what was answered
+/// is in the journal.
+fn let_go(writer: &Mutex<Writer>) {
+    writer.lock().unwrap_or_else(PoisonError::into_inner).open = None;
 }
 
 /// A caller that waits: writes what its thread has queued, unless somebody writes already, who then writes it as well.
@@ -399,6 +412,7 @@ pub(super) fn commit(writer: &Mutex<Writer>, queue: &Queue) {
     // One that panicked has left it in nobody knows which state.
     let Ok(mut turn) = writer.lock() else { return };
     turn.commit_held();
+    turn.pay();
     drop(turn);
     if queue.take_left() {
         queue.ring();
