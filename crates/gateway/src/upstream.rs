@@ -33,7 +33,7 @@ pub(crate) use exchange::Exchange;
 pub use http::TlsError;
 pub(crate) use http::{Pool, innermost, pool};
 pub(crate) use offer::{Offer, OfferedTool, Offers};
-pub(crate) use outgoing::{HttpSession, Link, ModernHead, Outgoing, SendError, Verb};
+pub(crate) use outgoing::{Link, ModernHead, Outgoing, SendError, Verb, WayBack};
 pub use secret::{MIN_SECRET, Secrets};
 
 use self::child::{Child, Keeping};

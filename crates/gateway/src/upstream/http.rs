@@ -21,7 +21,7 @@ pub(crate) use pool::Pool;
 pub(super) use pool::host_of;
 
 use self::pool::RequestError;
-use super::{Exchange, HttpConfig, HttpSession, Link, Outgoing, SendError, Upstream, Verb};
+use super::{Exchange, HttpConfig, Link, Outgoing, SendError, Upstream, Verb};
 use crate::lanes;
 use crate::trace::Hop;
 
@@ -136,8 +136,10 @@ fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<Full<
     } else {
         headers.insert(ACCEPT, EVENTS);
     }
-    if let Link::Http(HttpSession { id: Some(id), .. }) = outgoing.link {
-        headers.insert(head::SESSION, id);
+    if let Link::Http(session) = &outgoing.link
+        && let Some(id) = &session.id
+    {
+        headers.insert(head::SESSION, id.clone());
     }
     if let Some(last) = outgoing.last_event {
         headers.insert(head::LAST_EVENT, last);
