@@ -43,7 +43,7 @@ pub(crate) struct All {
     pub address: Arc<str>,
     /// How the client speaks. Its session is one for all.
     pub side: Side,
-    pub trace: Option<Trace>,
+    pub trace: Option<Box<Trace>>,
     /// A visit to each server, by their names, before it is known how it is spoken to.
     visits: Vec<Visit>,
 }
@@ -91,7 +91,7 @@ impl All {
 }
 
 fn servers_of<'l>(live: &'l Live, grant: &'l LiveGrant) -> impl Iterator<Item = (&'l Arc<Upstream>, &'l Door)> {
-    let door = |(name, door): (&'l ServerName, &'l Door)| Some((live.server(name)?, door));
+    let door = |(name, door): (&'l ServerName, &'l Door)| Some((live.server(name.as_str())?, door));
     grant.config.doors.iter().filter_map(door)
 }
 

@@ -1,8 +1,9 @@
 //! What the accepted tools of a server can do: as somebody said, else as the catalogue judges.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use gatelodge_catalogue::{Classification, Server, Tool, classify};
 use gatelodge_json::{Limits, read};
 use gatelodge_policy::Category;

@@ -36,6 +36,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use gatelodge_store::{CallId, Clock, Ledger, TaskRows, ToolPins};
+use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
@@ -169,7 +170,10 @@ impl Gateway {
         self.sessions.look_at_links(|session, link| {
             let has_grant = live.grants().any(|grant| grant.config.id == *session.grant());
             has_grant
-                && session.server().and_then(|server| live.server(server)).is_some_and(|upstream| link.is_of(upstream))
+                && session
+                    .server()
+                    .and_then(|server| live.server(server.as_str()))
+                    .is_some_and(|upstream| link.is_of(upstream))
         });
         self.look_at_accepted();
     }
@@ -297,7 +301,8 @@ impl Gateway {
         }
         let door = grant.config.doors.get(visit.upstream.name());
         let is_same = door.is_some_and(|door| door.is_same(&visit.door));
-        is_same && live.server(visit.upstream.name()).is_some_and(|server| Arc::ptr_eq(server, &visit.upstream))
+        is_same
+            && live.server(visit.upstream.name().as_str()).is_some_and(|server| Arc::ptr_eq(server, &visit.upstream))
     }
 
     /// The gateway, for a task that outlives a request.
@@ -321,9 +326,13 @@ impl Gateway {
     }
 
     pub(crate) fn new_call(&self) -> CallId {
+        self.new_call_at(self.clock.now())
+    }
+
+    pub(crate) fn new_call_at(&self, at: Timestamp) -> CallId {
         // Without randomness ids would still be told apart by time, but could be guessed: the request is not special
         // enough to fail for it, and the operating system has never failed to give any once it has started.
-        CallId::new(self.clock.now(), random::ten())
+        CallId::new(at, random::ten())
     }
 }
 

@@ -93,8 +93,8 @@ impl LiveGrant {
 /// Everything in force.
 #[derive(Debug, Default)]
 pub struct Live {
-    servers: HashMap<ServerName, Arc<Upstream>>,
-    grants: HashMap<TokenHash, Arc<LiveGrant>>,
+    servers: foldhash::HashMap<ServerName, Arc<Upstream>>,
+    grants: foldhash::HashMap<TokenHash, Arc<LiveGrant>>,
 }
 
 impl Live {
@@ -135,7 +135,7 @@ impl Live {
     }
 
     /// Finds a server by its name.
-    pub fn server(&self, name: &ServerName) -> Option<&Arc<Upstream>> {
+    pub fn server(&self, name: &str) -> Option<&Arc<Upstream>> {
         self.servers.get(name)
     }
 

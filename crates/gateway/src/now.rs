@@ -42,7 +42,7 @@ impl Gateway {
     pub(crate) fn visit(&self, grant: &TokenHash, server: &ServerName, address: &Arc<str>) -> Option<Visit> {
         let live = self.live();
         let grant = live.grant(grant).filter(|grant| !grant.is_expired(self.clock.now()))?;
-        let (upstream, door) = (live.server(server)?, grant.config.doors.get(server)?);
+        let (upstream, door) = (live.server(server.as_str())?, grant.config.doors.get(server)?);
         Some(Visit {
             grant: Arc::clone(grant),
             door: door.clone(),

@@ -69,7 +69,7 @@ impl Seat {
                 return None;
             }
         };
-        visit.trace = Trace::of(&message, None, &gw.telemetry);
+        visit.trace = Trace::of(&message, None, &gw.telemetry).map(Box::new);
         if let Message::Notification(said) = &message
             && *said.method() == Method::Cancelled
             && let Some(under_way) = said.reference().ok().flatten().and_then(|id| self.calls.find(&id))
@@ -154,7 +154,7 @@ impl Seat {
             let declared = Declared::of(request.meta().client_capabilities());
             let wants_log = request.meta().log_level().is_some();
             let modern = Modern { revision, client, declared, wants_log, params: None, far: None, turn: None };
-            return Ok(Side::Modern(modern));
+            return Ok(Side::Modern(Box::new(modern)));
         }
         if *request.method() == Method::Initialize {
             return visit.grant.may_begin(request, &visit.spoken(Era::Legacy)).map(|()| Side::Legacy(None));

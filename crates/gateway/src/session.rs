@@ -136,7 +136,7 @@ impl Session {
             grant: row.grant,
             server: row.server,
             revision: row.revision.parse().ok()?,
-            client: ClientInfo { name: row.client_name, version: row.client_version },
+            client: ClientInfo::new(row.client_name, row.client_version),
             handshake: row.handshake.into(),
             welcome: Bytes::new(),
             link: if row.is_far_stateless { Link::None } else { Link::Unopened },

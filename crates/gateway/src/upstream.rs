@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ::http::Uri;
-use ::http::header::{HeaderMap, HeaderName, HeaderValue};
+use ::http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use arc_swap::ArcSwapOption;
 use gatelodge_mcp::{Era, Revision};
 use gatelodge_store::{Known, ServerName};
@@ -33,7 +33,7 @@ pub(crate) use exchange::Exchange;
 pub use http::TlsError;
 pub(crate) use http::{Pool, innermost, pool};
 pub(crate) use offer::{Offer, OfferedTool, Offers};
-pub(crate) use outgoing::{HttpSession, Link, ModernHead, Outgoing, SendError, Verb};
+pub(crate) use outgoing::{Link, ModernHead, Outgoing, SendError, Verb, WayBack};
 pub use secret::{MIN_SECRET, Secrets};
 
 use self::child::{Child, Keeping};
@@ -139,6 +139,7 @@ pub struct HttpConfig {
 #[derive(Debug)]
 pub struct Upstream {
     config: UpstreamConfig,
+    /// What is sent with each request: what was configured, and the host.
     headers: HeaderMap,
     secrets: Arc<Secrets>,
     pub(crate) in_flight: Arc<Semaphore>,
@@ -169,11 +170,14 @@ pub struct Upstream {
 impl Upstream {
     pub(crate) fn new(config: UpstreamConfig, in_flight: usize, children: usize) -> Self {
         let mut headers = HeaderMap::new();
-        if let Way::Http(http) = &config.way {
-            for header in &http.headers {
+        if let Way::Http(to) = &config.way {
+            for header in &to.headers {
                 let mut value = header.value.clone();
                 value.set_sensitive(true);
                 headers.append(header.name.clone(), value);
+            }
+            if !headers.contains_key(HOST) {
+                headers.extend(http::host_of(&to.url).map(|host| (HOST, host)));
             }
         }
         let secrets = Arc::new(config.secrets());

@@ -26,7 +26,7 @@ pub(crate) struct Visit {
     pub address: Arc<str>,
     pub side: Side,
     /// Which trace the request belongs to, if any.
-    pub trace: Option<Trace>,
+    pub trace: Option<Box<Trace>>,
 }
 
 /// How the client speaks. The upstream's side is a matter of its own.
@@ -35,7 +35,8 @@ pub(crate) enum Side {
     /// With a handshake. The session is none before it.
     Legacy(Option<Arc<Session>>),
     /// Each request stands alone.
-    Modern(Modern),
+    // In a box: what it says of its client is long, and a request is handed on often.
+    Modern(Box<Modern>),
 }
 
 /// What a stateless request says of its client.
@@ -98,12 +99,7 @@ impl Side {
 
     /// The client's name and version for the log.
     pub fn client_words(&self) -> Option<Arc<str>> {
-        let client = self.client()?;
-        let name = client.name.as_deref()?;
-        Some(match client.version.as_deref() {
-            Some(version) => format!("{name} {version}").into(),
-            None => name.into(),
-        })
+        self.client()?.words.clone()
     }
 }
 
@@ -124,7 +120,7 @@ impl Visit {
     pub fn crossing(&self) -> Crossing {
         match &self.side {
             Side::Legacy(Some(session)) if session.is_far_stateless() => Crossing::ToStateless,
-            Side::Modern(Modern { far: Some(_), .. }) => Crossing::ToSession,
+            Side::Modern(modern) if modern.far.is_some() => Crossing::ToSession,
             Side::Legacy(_) | Side::Modern(_) => Crossing::None,
         }
     }

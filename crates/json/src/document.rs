@@ -55,6 +55,16 @@ impl Node {
         text.get(self.start()..self.end()).unwrap_or_default()
     }
 
+    /// Whether this is a string that stands for `name`. Without escapes the length alone tells most strings apart.
+    #[inline]
+    fn is_str(&self, text: &str, name: &str) -> bool {
+        if self.has_escapes() {
+            return unescape(self.inner(text)) == name;
+        }
+        let is_as_long = self.end() - self.start() == name.len() + 2;
+        is_as_long && text.as_bytes().get(self.start() + 1..self.end() - 1) == Some(name.as_bytes())
+    }
+
     /// The text between the quotes. Only for strings.
     pub fn inner<'a>(&self, text: &'a str) -> &'a str {
         text.get(self.start() + 1..self.end() - 1).unwrap_or_default()
@@ -115,11 +125,21 @@ impl<'a> Document<'a> {
         Value { document: self, at: 0 }
     }
 
+    /// The value that was marked.
+    #[inline]
+    pub fn at(&self, mark: Mark) -> Value<'_> {
+        Value { document: self, at: mark.0 }
+    }
+
     /// Where comments stand, in order, as byte offsets.
     pub fn comments(&self) -> &[(usize, usize)] {
         &self.comments
     }
 }
+
+/// Which value of a [`Document`] it is, for whoever keeps the document and comes back to it.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark(usize);
 
 /// One value of a [`Document`].
 #[derive(Debug, Clone, Copy)]
@@ -134,6 +154,12 @@ impl<'d> Value<'d> {
         // INVARIANT: values are made from indices of this document's nodes only.
         let nothing = Node::new(0, 0, 0);
         self.document.nodes.get(self.at).copied().unwrap_or(nothing)
+    }
+
+    /// Which value of its document it is.
+    #[inline]
+    pub fn mark(&self) -> Mark {
+        Mark(self.at)
     }
 
     /// The value exactly as it is written.
@@ -203,18 +229,21 @@ impl<'d> Value<'d> {
 
     /// The member of an object by its name.
     pub fn get(&self, name: &str) -> Option<Value<'d>> {
-        self.members().find(|(key, _)| key.is_str(name)).map(|(_, value)| value)
+        let (mut at, end) = self.inside(Kind::Object);
+        while at < end {
+            let (key, value) = (self.document.nodes.get(at)?, self.document.nodes.get(at + 1)?);
+            if key.is_str(self.document.text, name) {
+                return Some(Value { document: self.document, at: at + 1 });
+            }
+            at = value.next();
+        }
+        None
     }
 
     /// Whether this is a string that stands for `text`.
     #[inline]
     pub fn is_str(&self, text: &str) -> bool {
-        let node = self.node();
-        // Without escapes the length alone tells most strings apart.
-        if !node.has_escapes() && node.end() - node.start() != text.len() + 2 {
-            return false;
-        }
-        self.as_str().is_some_and(|own| own == text)
+        self.kind() == Kind::String && self.node().is_str(self.document.text, text)
     }
 
     /// The indices of the first node inside and of the first behind.

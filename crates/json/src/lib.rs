@@ -7,12 +7,13 @@ mod document;
 mod fault;
 mod hidden;
 mod number;
+mod plain;
 mod read;
 mod scan;
 mod split;
 mod text;
 
-pub use document::{Document, Elements, Kind, Members, Value};
+pub use document::{Document, Elements, Kind, Mark, Members, Value};
 pub use fault::{Fault, FaultKind, Place};
 pub use hidden::{is_hidden, is_invisible, one_line, quoted};
 pub use number::{Decimal, MAX_DIGITS};

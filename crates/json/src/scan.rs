@@ -2,6 +2,7 @@
 
 use crate::fault::{Fault, FaultKind};
 use crate::number;
+use crate::plain::first_odd;
 
 /// Whether `//` and `/* */` may stand between values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,7 +11,7 @@ pub(crate) enum Comments {
     Allowed,
 }
 
-/// How many bytes of a string are looked at one by one before a vector search pays.
+/// How many bytes of a string are looked at before a vector search pays.
 const SHORT_STRING: usize = 24;
 
 pub(crate) struct Cursor<'a> {
@@ -101,15 +102,16 @@ impl<'a> Cursor<'a> {
     #[inline]
     fn plain_run(&mut self) -> Result<u8, Fault> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        for (offset, &byte) in rest.iter().take(SHORT_STRING).enumerate() {
-            if byte == b'"' || byte == b'\\' {
-                self.at += offset;
-                return Ok(byte);
-            }
+        let beginning = rest.get(..SHORT_STRING).unwrap_or(rest);
+        if let Some(offset) = first_odd(beginning)
+            && let Some(&byte) = beginning.get(offset)
+        {
             if byte < 0x20 {
                 let at = self.at + offset;
                 return Err(Fault::new(FaultKind::ControlCharacter, at, at + 1));
             }
+            self.at += offset;
+            return Ok(byte);
         }
         self.long_run(rest)
     }

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+use crate::plain::first_odd;
+
 /// Gives what a checked string stands for; `inner` is the text between its quotes.
 pub(crate) fn unescape(inner: &str) -> Cow<'_, str> {
     let Some(first) = inner.find('\\') else { return Cow::Borrowed(inner) };
@@ -53,7 +55,11 @@ fn push_unicode<'a>(text: &'a str, out: &mut String) -> &'a str {
 /// Writes a text as a JSON string, with its quotes.
 pub fn quote(text: &str, out: &mut String) {
     out.push('"');
-    for character in text.chars() {
+    let plain = first_odd(text.as_bytes()).unwrap_or(text.len());
+    // INVARIANT: what is odd is one byte long, so it begins at the border of a character.
+    let (plain, rest) = text.split_at_checked(plain).unwrap_or(("", text));
+    out.push_str(plain);
+    for character in rest.chars() {
         match character {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),

@@ -180,6 +180,10 @@ fn says(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
 /// The body is not plain JSON, or the caller does not take both kinds of answer.
 pub fn check_post(headers: &HeaderMap) -> Result<(), Refused> {
     check_body(headers)?;
+    // As nearly all clients write it.
+    if headers.get(ACCEPT).is_some_and(|value| value == "application/json, text/event-stream") {
+        return Ok(());
+    }
     if !accepts(headers, "application/json") || !accepts(headers, "text/event-stream") {
         return Err((
             StatusCode::NOT_ACCEPTABLE,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gatelodge_json::{Document, Fault, Kind, Limits, Value, read, split};
+use gatelodge_json::{Document, Fault, Kind, Limits, Mark, Value, read, split};
 
 use crate::error::{WireError, code, shown};
 use crate::id::{Id, string_in};
@@ -27,6 +27,14 @@ pub struct Request<'a> {
     document: Document<'a>,
     id: Id<'a>,
     method: Method<'a>,
+    places: Places,
+}
+
+/// Where a message has what is asked for again and again.
+#[derive(Debug, Clone, Copy)]
+struct Places {
+    params: Option<Mark>,
+    meta: Option<Mark>,
 }
 
 /// A message with a method and no id.
@@ -115,11 +123,11 @@ fn request_or_notification<'a>(
     let method = Method::of(name);
     let form = if id.is_some() { Form::Request } else { Form::Notification };
     check_method(&document, &method, form)?;
-    if let Some(params) = document.root().get("params") {
-        check_params(document.text(), params)?;
-    }
+    let params = document.root().get("params");
+    let meta = params.map_or(Ok(None), |params| check_params(document.text(), params))?;
+    let places = Places { params: params.map(|params| params.mark()), meta: meta.map(|meta| meta.mark()) };
     Ok(match id {
-        Some(id) => Message::Request(Request { document, id, method }),
+        Some(id) => Message::Request(Request { document, id, method, places }),
         None => Message::Notification(Notification { document, method }),
     })
 }
@@ -143,7 +151,8 @@ fn check_method(document: &Document<'_>, method: &Method<'_>, form: Form) -> Res
     Err(WireError::at(code, document.text(), place, &what))
 }
 
-fn check_params(text: &str, params: Value<'_>) -> Result<(), WireError> {
+/// Refuses parameters whose members a reader could mistake; gives their `_meta`.
+fn check_params<'d>(text: &str, params: Value<'d>) -> Result<Option<Value<'d>>, WireError> {
     if params.kind() != Kind::Object {
         let what = format!("`params` must be an object, not {}", params.kind().with_article());
         return Err(WireError::at(code::INVALID_PARAMS, text, params, &what));
@@ -152,7 +161,9 @@ fn check_params(text: &str, params: Value<'_>) -> Result<(), WireError> {
     if let Some(reference) = params.get("ref") {
         refuse_look_alike_members(text, reference, REFERENCE)?;
     }
-    params.get("_meta").map_or(Ok(()), |meta| meta::check(text, meta))
+    let meta = params.get("_meta");
+    meta.map_or(Ok(()), |meta| meta::check(text, meta))?;
+    Ok(meta)
 }
 
 fn response<'a>(document: Document<'a>, id: Option<Id<'a>>) -> Result<Message<'a>, WireError> {
@@ -198,12 +209,12 @@ impl<'a> Request<'a> {
 
     /// The parameters, always an object.
     pub fn params(&self) -> Option<Value<'_>> {
-        self.document.root().get("params")
+        self.places.params.map(|params| self.document.at(params))
     }
 
     /// The `_meta` of the parameters.
     pub fn meta(&self) -> Meta<'_> {
-        Meta::new(self.params().and_then(|params| params.get("_meta")), self.text())
+        Meta::new(self.places.meta.map(|meta| self.document.at(meta)), self.text())
     }
 
     /// The whole message as it was read.

@@ -1,9 +1,9 @@
 //! A policy: compiled, indexed, immutable.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use jiff::tz::TimeZone;
 
 use crate::call::{Category, Tool};

@@ -1,7 +1,6 @@
 //! The counters that are at hand, and the one place where claims are held against them. Pure.
 
-use std::collections::HashMap;
-
+use foldhash::{HashMap, HashMapExt};
 use jiff::Timestamp;
 
 use crate::counter::{Claim, Counter, CounterKey, Taken};

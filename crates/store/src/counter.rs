@@ -1,6 +1,6 @@
 //! Counters: what was used in which stretch of time, and whether there is room for more. Pure.
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -41,9 +41,9 @@ impl CounterKey {
     /// and whose it is. The parts are separated by a character that none of them keeps.
     pub fn of(charge: &Charge, holder: &Holder<'_>) -> Self {
         let window = match charge.window() {
-            Window::Seconds(seconds) => seconds.to_string(),
-            Window::Week => "week".to_owned(),
-            Window::Month => "month".to_owned(),
+            Window::Seconds(seconds) => Cow::Owned(seconds.to_string()),
+            Window::Week => Cow::Borrowed("week"),
+            Window::Month => Cow::Borrowed("month"),
         };
         let server = if charge.scope() == Scope::Organisation { "" } else { holder.server.as_str() };
         let session = holder.session.unwrap_or_default();
@@ -63,7 +63,7 @@ impl CounterKey {
         ];
         let mut key = String::with_capacity(96);
         for part in parts {
-            if part.contains(['|', '\\']) {
+            if part.bytes().any(|byte| matches!(byte, b'|' | b'\\')) {
                 key.push_str(&part.replace('\\', "\\\\").replace('|', "\\|"));
             } else {
                 key.push_str(part);

@@ -1,5 +1,6 @@
 //! Names that people give to servers and policies.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -32,6 +33,13 @@ macro_rules! names {
         impl $name {
             /// The name as it is written.
             pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        // A name is hashed and compared as its text is, so it can be looked up by that.
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
                 &self.0
             }
         }

@@ -1,6 +1,7 @@
 //! Carries messages between an upstream and the caller until the answer is there. Every call ends once.
 
 use std::pin::{Pin, pin};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,7 +10,7 @@ use gatelodge_mcp::bridge::with_members;
 use gatelodge_mcp::{Id, Method, Payload, Reply, ReplyPlaces, Request, Rewrite, Upstream as Said, code, read_upstream};
 use gatelodge_store::{CallId, Outcome};
 use http::StatusCode;
-use memchr::memmem;
+use memchr::memmem::{self, Finder};
 use tokio::time::sleep;
 
 use super::{Permit, Progress, Resumption};
@@ -51,6 +52,11 @@ pub(crate) fn may_ask(method: &Method<'_>) -> bool {
     matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead)
 }
 
+/// Whether an id is ours for a call.
+fn is_of(id: &Id<'_>, call: CallId) -> bool {
+    id.as_str() == Some(call.as_str())
+}
+
 /// How an exchange ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
@@ -85,7 +91,7 @@ pub(crate) async fn forward(
     permit: Permit,
     line: &mut Line,
 ) -> Result<(Ended, Option<Exchange>), SendError> {
-    let span = ClientSpan::begin(errand.visit, permit.hop(), errand.call, errand.gw.clock.now()).map(Box::new);
+    let span = ClientSpan::begin(errand.visit, permit.hop(), errand.call, &*errand.gw.clock).map(Box::new);
     let ended = forwarded(errand, permit, line).await;
     if let Some(span) = span {
         span.end(ended.as_ref().map(|(ended, _)| ended));
@@ -165,7 +171,7 @@ enum Heard {
 fn heard(errand: &Errand<'_>, ended: &Result<(Ended, Option<Exchange>), SendError>) -> Heard {
     let Ok((Ended::Answer(message, _), _)) = ended else { return Heard::Nothing };
     let Ok(Said::Reply(reply)) = read_upstream(message, &errand.gw.settings.reply) else { return Heard::Nothing };
-    if reply.id().is_none_or(|id| *id != Id::string(errand.call.as_str())) {
+    if reply.id().is_none_or(|id| !is_of(id, errand.call)) {
         return Heard::Nothing;
     }
     let is_other = reply.error().is_some_and(|fault| fault.code == code::UNSUPPORTED_REVISION.to_string());
@@ -191,7 +197,7 @@ pub(crate) async fn attend<T>(
     mut work: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
     let period = errand.gw.settings.keep_alive;
-    let mut keep_alive = pin!(sleep(period));
+    let mut keep_alive = pin!(after(period));
     let told = line.cancelled();
     loop {
         tokio::select! {
@@ -201,13 +207,18 @@ pub(crate) async fn attend<T>(
             done = work.as_mut() => return Some(done),
             () = keep_alive.as_mut() => {
                 line.keep_alive().await;
-                keep_alive.set(sleep(period));
+                keep_alive.set(after(period));
             }
             // A stateless client cancels by hanging up; a legacy one comes back for what a call has done.
             () = line.gone(), if errand.is_only_asking || matches!(errand.visit.side, Side::Modern(_)) => return None,
             () = errand.gw.cut_off() => return None,
         }
     }
+}
+
+/// The same as `sleep`, but it costs nothing where nobody has to wait.
+async fn after(period: Duration) {
+    sleep(period).await;
 }
 
 /// How it ends that we did not wait for the upstream.
@@ -218,7 +229,6 @@ pub(crate) fn left(gw: &Gateway) -> Result<Ended, SendError> {
 /// Passes on what belongs to this call and drops what belongs to nobody, until the answer.
 async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) -> Result<Ended, SendError> {
     let Errand { gw, visit, .. } = errand;
-    let own_id = Id::string(errand.call.as_str());
     let mut resumption = Resumption::default();
     let mut accepted = Accepted { errand, link: Link::None, questions: Vec::new() };
     loop {
@@ -248,7 +258,7 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
             Err(error) => return Err(SendError::Unusable(format!("the answer cannot be read: {error}"))),
             Ok(Said::Reply(reply)) => {
                 // One without an id is an error, and on this answer nobody else waits: see `Inbox`.
-                if reply.id().is_none_or(|id| *id == own_id) {
+                if reply.id().is_none_or(|id| is_of(id, errand.call)) {
                     return Ok(Ended::Answer(message.clone(), reply.places()));
                 }
                 gw.metrics.dropped();
@@ -384,7 +394,8 @@ fn has_contents(result: &str) -> bool {
 
 /// Whether a tool's result says that it is an error. Most do not have the word in them at all.
 pub(crate) fn says_error(result: &str) -> bool {
-    if memmem::find(result.as_bytes(), b"\"isError\"").is_none() {
+    static WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"isError\""));
+    if WORD.find(result.as_bytes()).is_none() {
         return false;
     }
     let parts = split_text(result, &Limits::REPLY).unwrap_or_default();
@@ -397,11 +408,10 @@ pub(crate) async fn own_answer(
     exchange: &mut Exchange,
     call: CallId,
 ) -> Result<Option<Bytes>, SendError> {
-    let own_id = Id::string(call.as_str());
     while let Some(message) = exchange.next().await? {
         let is_stream = exchange.is_stream();
         match read_upstream(&message, &gw.settings.reply) {
-            Ok(Said::Reply(reply)) if reply.id().is_none_or(|id| *id == own_id) => return Ok(Some(message.clone())),
+            Ok(Said::Reply(reply)) if reply.id().is_none_or(|id| is_of(id, call)) => return Ok(Some(message.clone())),
             _ if is_stream => gw.metrics.dropped(),
             _ => return Ok(None),
         }

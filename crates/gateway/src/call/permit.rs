@@ -9,44 +9,45 @@ use super::Refusal;
 use super::reserve::Reserved;
 use crate::methods::server::MayHear;
 use crate::trace::Hop;
-use crate::upstream::{Link, Outgoing, Verb};
+use crate::upstream::{Link, Outgoing, Verb, WayBack};
 use crate::visit::Visit;
 
 /// Leave to send one message. There is no other way to an upstream.
 #[derive(Debug)]
 pub(crate) struct Permit {
-    outgoing: Outgoing,
+    // In a box: it is handed on often before it is sent.
+    outgoing: Box<Outgoing>,
 }
 
 impl Permit {
     /// For a call whose charges are taken and whose intent is written. The reservation is spent when it is sent, so
     /// it stays with whoever may have to give it back.
     pub fn of_reserved(_: &Reserved, outgoing: Outgoing) -> Self {
-        Self { outgoing }
+        Self::to_send(outgoing)
     }
 
     /// For a message whose method passes under every policy: handshakes, lists, notifications. None for any other.
     pub fn of_always_allowed(method: &str, outgoing: Outgoing) -> Option<Self> {
-        is_always_allowed(method).then_some(Self { outgoing })
+        is_always_allowed(method).then(|| Self::to_send(outgoing))
     }
 
     /// For asking for one of the lists, each of which is filtered. That of tasks is no list of what there is to use, so
     /// the policy does not name it; of what is in it the grant gets its own.
     pub fn of_list(method: &Method<'_>, outgoing: Outgoing) -> Option<Self> {
         match method {
-            Method::TasksList => Some(Self { outgoing }),
+            Method::TasksList => Some(Self::to_send(outgoing)),
             _ => Self::of_always_allowed(method.name(), outgoing),
         }
     }
 
     /// For subscribing to a resource, or ending that, of which the policy lets the grant hear.
     pub fn of_heard(_heard: &MayHear, outgoing: Outgoing) -> Self {
-        Self { outgoing }
+        Self::to_send(outgoing)
     }
 
     /// For the client's answer to what the upstream asked under `_asked`, which the policy allowed when it was asked.
     pub fn of_answer(_asked: &Id<'_>, outgoing: Outgoing) -> Self {
-        Self { outgoing }
+        Self::to_send(outgoing)
     }
 
     /// For telling an upstream that the client is not asked.
@@ -57,29 +58,34 @@ impl Permit {
             _ => (code::METHOD_NOT_FOUND, "the client does not take this request"),
         };
         let answer = error(Some(asked), code, words, None);
-        Self { outgoing: visit.addressed(Outgoing::note(answer)) }
+        Self::to_send(visit.addressed(Outgoing::note(answer)))
     }
 
     /// For hearing what belongs to no request of the session, from where it was left.
     pub fn to_hear(visit: &Visit, last_event: Option<HeaderValue>) -> Self {
-        Self { outgoing: Outgoing { last_event, ..visit.addressed(Outgoing::empty(Verb::Hear)) } }
+        Self::to_send(Outgoing { last_event, ..visit.addressed(Outgoing::empty(Verb::Hear)) })
     }
 
     /// The way back to a stream that answers what this sends; none for requests that stand alone.
-    pub fn way_back(&self) -> Option<Box<Outgoing>> {
-        let Outgoing { link, revision, modern, .. } = &self.outgoing;
-        let back = || Outgoing { link: link.clone(), revision: *revision, ..Outgoing::empty(Verb::Hear) };
-        modern.is_none().then(|| Box::new(back()))
+    pub fn way_back(&self) -> Option<WayBack> {
+        let Outgoing { link, revision, modern, .. } = &*self.outgoing;
+        modern.is_none().then(|| WayBack { link: link.clone(), revision: *revision })
     }
 
     /// For hearing the rest of a stream that answers what was permitted before.
-    pub fn to_resume(way_back: &Outgoing, last_event: HeaderValue) -> Self {
-        Self { outgoing: Outgoing { last_event: Some(last_event), ..way_back.clone() } }
+    pub fn to_resume(way_back: &WayBack, last_event: HeaderValue) -> Self {
+        let WayBack { link, revision } = way_back;
+        let (link, last_event) = (link.clone(), Some(last_event));
+        Self::to_send(Outgoing { link, revision: *revision, last_event, ..Outgoing::empty(Verb::Hear) })
     }
 
     /// For ending the upstream's own session.
     pub fn to_end(link: Link) -> Self {
-        Self { outgoing: Outgoing { link, ..Outgoing::empty(Verb::End) } }
+        Self::to_send(Outgoing { link, ..Outgoing::empty(Verb::End) })
+    }
+
+    fn to_send(outgoing: Outgoing) -> Self {
+        Self { outgoing: Box::new(outgoing) }
     }
 
     /// The span it is sent in.
@@ -88,6 +94,6 @@ impl Permit {
     }
 
     pub fn into_outgoing(self) -> Outgoing {
-        self.outgoing
+        *self.outgoing
     }
 }

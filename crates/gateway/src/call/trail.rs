@@ -27,7 +27,8 @@ const MAX_KEYS: usize = 64;
 /// The record of one call, while it is on its way.
 #[derive(Debug)]
 pub(crate) struct Trail {
-    facts: Record,
+    // In a box: it is long, and a trail is handed on often.
+    facts: Box<Record>,
     started: Instant,
     timings: Timings,
     has_intent: bool,
@@ -64,7 +65,7 @@ impl Trail {
     }
 
     fn of_caller(grant: &LiveGrant, address: &Arc<str>, side: &Side, call: CallId, at: Timestamp) -> Self {
-        let mut facts = Record::new(Kind::Passed, call, at);
+        let mut facts = Box::new(Record::new(Kind::Passed, call, at));
         facts.grant = Some(grant.config.id.clone());
         facts.label = Some(Arc::clone(&grant.config.label));
         facts.revision = side.revision().map(|revision| revision.as_str().into());
@@ -146,7 +147,7 @@ impl Trail {
 
     /// The row to be written before anything is sent.
     pub fn intent(&mut self) -> Record {
-        let mut record = self.facts.clone();
+        let mut record = Record::clone(&self.facts);
         record.kind = Kind::Intent;
         record
     }
@@ -164,7 +165,7 @@ impl Trail {
             // The intent has the facts; the two rows share the call's id.
             Record::new(Kind::Outcome, self.facts.call, self.facts.at)
         } else {
-            self.facts.clone()
+            Record::clone(&self.facts)
         };
         self.facts.outcome = Some(outcome);
         record.outcome = Some(outcome);
@@ -192,7 +193,7 @@ impl Trail {
         self.facts.kind = Kind::Refused;
         self.timings.decide = self.elapsed();
         self.facts.timings = Some(self.timings);
-        self.facts.clone()
+        Record::clone(&self.facts)
     }
 
     /// The row of a call whose caller did not wait until it was sent.
@@ -206,7 +207,7 @@ impl Trail {
         self.facts.kind = Kind::Refused;
         self.facts.code = Some("rejected".into());
         self.facts.message = Some(format!("{code}: {message}").into());
-        self.facts.clone()
+        Record::clone(&self.facts)
     }
 
     fn elapsed(&self) -> u64 {
@@ -224,7 +225,9 @@ impl Drop for Trail {
 
 /// A caller's text as far as a row keeps it: what is refused costs the caller nothing, and must not fill the disk.
 fn bounded(text: &str) -> Arc<str> {
-    match text.char_indices().nth(MAX_TEXT) {
+    // Nearly all have not even so many bytes.
+    let beyond = if text.len() > MAX_TEXT { text.char_indices().nth(MAX_TEXT) } else { None };
+    match beyond {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()).into(),
         None => text.into(),
     }

@@ -48,7 +48,7 @@ async fn post(gw: &Arc<Gateway>, all: All, headers: HeaderMap, incoming: Incomin
         Ok(body) => body,
         Err((status, what)) => return away(status, what).await,
     };
-    desk.answer(gw, Job { to: To::All(all), headers, body }, done).await
+    desk.answer(gw, Job { to: To::All(Box::new(all)), headers, body }, done).await
 }
 
 pub(super) async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, body: Bytes, mut line: Line) {
@@ -60,7 +60,7 @@ pub(super) async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, 
             return reject(gw, &all, fault.code, &fault.message).await;
         }
     };
-    all.trace = Trace::of(&message, Some(&headers), &gw.telemetry);
+    all.trace = Trace::of(&message, Some(&headers), &gw.telemetry).map(Box::new);
     let whose = Whose { grant: &all.grant, server: None };
     match side_of(gw, whose, &headers, &message, |_| all.grant.new_enough(&Revision::ALL)).await {
         Ok(side) => all.side = side,

@@ -31,7 +31,7 @@ pub(crate) struct Line {
     /// Where the answer is shown to whoever records the request.
     shown: Option<AnswerSlot>,
     /// Whose words they are, where the client speaks to many servers as one.
-    speaker: Option<Speaker>,
+    speaker: Option<Box<Speaker>>,
     /// Where the client finds the request to cancel it, and what is told then.
     entries: Vec<Entry>,
     cancelled: Option<Arc<Notify>>,
@@ -137,7 +137,7 @@ impl Line {
     /// What is said from now on is said by one of many servers: the client gets it under the names that it knows.
     pub fn speak_for(&mut self, server: &ServerName, method: &Method<'_>, limits: Limits) {
         let method = Method::of(method.name().to_owned().into());
-        self.speaker = Some(Speaker { server: server.clone(), method, limits });
+        self.speaker = Some(Box::new(Speaker { server: server.clone(), method, limits }));
     }
 
     /// Whether one of many servers speaks.

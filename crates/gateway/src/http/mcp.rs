@@ -43,7 +43,7 @@ pub(super) async fn serve(
     let (head, incoming) = request.into_parts();
     let visit = match admit(gw, address, &head) {
         Ok(To::One(visit)) => visit,
-        Ok(To::All(all)) => return Box::pin(all::serve(gw, all, head, incoming, desk)).await,
+        Ok(To::All(all)) => return Box::pin(all::serve(gw, *all, head, incoming, desk)).await,
         Err((status, what)) => return unauthorized(status, what),
     };
     match head.method {
@@ -60,7 +60,7 @@ pub(super) async fn serve(
 /// For whom a request is.
 pub(super) enum To {
     One(Visit),
-    All(All),
+    All(Box<All>),
 }
 
 /// Finds out who asks and for which server.
@@ -73,18 +73,16 @@ fn admit(gw: &Gateway, address: Arc<str>, head: &Parts) -> Result<To, Refused> {
     };
     let live = gw.live();
     let token = token(&head.headers, &head.uri).inspect_err(|_| gw.unauthenticated.count(&address))?;
-    let grant = live.grant(&token).filter(|grant| !grant.is_expired(gw.clock.now()));
+    let is_in_force = |grant: &&Arc<LiveGrant>| grant.config.expires_at.is_none_or(|end| end > gw.clock.now());
+    let grant = live.grant(&token).filter(is_in_force);
     let Some(grant) = grant else {
         gw.unauthenticated.count(&address);
         return Err((StatusCode::UNAUTHORIZED, "the token is unknown, expired or revoked"));
     };
-    let Some(name) = name.strip_prefix('/') else { return Ok(To::All(All::new(&live, grant, &address))) };
-    let found = name.parse::<ServerName>().ok().and_then(|name| {
-        let door = grant.config.doors.get(&name)?.clone();
-        Some((Arc::clone(live.server(&name)?), door))
-    });
+    let Some(name) = name.strip_prefix('/') else { return Ok(To::All(Box::new(All::new(&live, grant, &address)))) };
+    let found = grant.config.doors.get(name).cloned().zip(live.server(name).cloned());
     // A server of another grant is not told from one that is not there.
-    let Some((upstream, door)) = found else { return not_found("this grant has no server of that name") };
+    let Some((door, upstream)) = found else { return not_found("this grant has no server of that name") };
     let (grant, side, acceptances) = (Arc::clone(grant), Side::Legacy(None), upstream.acceptances());
     Ok(To::One(Visit { grant, door, upstream, acceptances, address, side, trace: None }))
 }
@@ -126,7 +124,7 @@ pub(crate) struct Job {
 pub(super) async fn done(gw: Arc<Gateway>, Job { to, headers, body }: Job, line: Line) {
     match to {
         To::One(visit) => handle(&gw, visit, headers, body, line).await,
-        To::All(all) => Box::pin(all::handle(&gw, all, headers, body, line)).await,
+        To::All(all) => Box::pin(all::handle(&gw, *all, headers, body, line)).await,
     }
 }
 
@@ -139,7 +137,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
             return gw.reject(&visit, fault.code, &fault.message).await;
         }
     };
-    visit.trace = Trace::of(&message, Some(&headers), &gw.telemetry);
+    visit.trace = Trace::of(&message, Some(&headers), &gw.telemetry).map(Box::new);
     match side_of(gw, Whose::of(&visit), &headers, &message, |era| visit.spoken(era)).await {
         Ok(side) => visit.side = side,
         Err(Misfit { status, code, message: what, data }) => {
@@ -207,7 +205,8 @@ async fn ungreeted(gw: &Gateway, visit: &Visit, request: &Asked<'_>, refusal: Re
 
 // A call goes its way here; the rest is in boxes, so that a call need not have its size.
 pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, mut line: Line) {
-    let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
+    let at = gw.clock.now();
+    let mut trail = Trail::begin(visit, request, gw.new_call_at(at), at);
     line.show_to(trail.answer());
     if let Some(session) = visit.session() {
         // Each page of a list is asked for under an id of its own.
@@ -289,7 +288,7 @@ pub(super) async fn side_of(
     let spoken = spoken(Era::Modern);
     let side = modern_side(headers, message, &spoken)?;
     whose.grant.may_speak(side.revision, &spoken)?;
-    Ok(Side::Modern(side))
+    Ok(Side::Modern(Box::new(side)))
 }
 
 async fn legacy_side(

@@ -21,7 +21,7 @@ use crate::http::line::Line;
 use crate::http::reply;
 use crate::live::LiveGrant;
 use crate::session::{ClientInfo, Opening, Session, spoken_in_head};
-use crate::upstream::{Exchange, HttpSession, Link, Outgoing, SendError, Upstream};
+use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
 use crate::visit::Visit;
 
 /// The most bytes of a handshake; real ones have some hundreds.
@@ -354,7 +354,7 @@ pub(crate) async fn end(gw: &Gateway, visit: &Visit) {
 
 /// Ends the upstream's own session. One that does not hear of it forgets by itself.
 async fn end_upstream(gw: &Gateway, upstream: &Upstream, link: Link) {
-    if matches!(link, Link::None | Link::Unopened | Link::Http(HttpSession { id: None, .. })) {
+    if matches!(link, Link::None | Link::Unopened) || link.is_nameless() {
         return;
     }
     let _ = tokio::time::timeout(gw.settings.connect_time, gw.client.send(upstream, Permit::to_end(link))).await;
@@ -380,7 +380,7 @@ impl Gateway {
         let ended = self.sessions.sweep(|grant| grants.contains(grant));
         self.sessions.sweep_parts();
         for session in ended {
-            let upstream = session.server().and_then(|server| self.live().server(server).cloned());
+            let upstream = session.server().and_then(|server| self.live().server(server.as_str()).cloned());
             if let Some(upstream) = upstream {
                 end_upstream(self, &upstream, session.link()).await;
             }

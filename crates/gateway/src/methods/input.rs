@@ -14,7 +14,7 @@ use http::StatusCode;
 use tokio::sync::oneshot;
 
 use super::server::{may_be_answered, may_be_asked, tell};
-use super::undeclared::{ASKS, lacks, may_have, undeclared};
+use super::undeclared::{ASKS, INPUT, lacks, undeclared};
 use crate::Gateway;
 use crate::call::{
     Bond, Errand, MOST_AT_ONCE, Paused, Permit, Question, Refusal, Trail, attend, result_text, under_our_id,
@@ -136,7 +136,7 @@ pub(crate) async fn may_all_be_asked(gw: &Gateway, visit: &Visit, message: &Byte
         return true;
     }
     // Most answers do not have the word in them at all.
-    if !may_have(message, &["input_required"]) {
+    if !INPUT.may_be_in(message) {
         return true;
     }
     match result_text(message, &gw.settings.reply) {

@@ -77,7 +77,7 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, m
     let outgoing = visit.addressed_about(Outgoing::request(text, trail.call()), method, None).within(hop);
     let end = match Permit::of_always_allowed(method, outgoing) {
         Some(permit) => {
-            let span = ClientSpan::begin(visit, permit.hop(), trail.call(), gw.clock.now());
+            let span = ClientSpan::begin(visit, permit.hop(), trail.call(), &*gw.clock);
             let end = opened(gw, visit, request, (trail.call(), permit), &heard, &mut line).await;
             if let Some(span) = span {
                 span.end_stream(end.as_ref().err());

@@ -9,12 +9,12 @@ use http::StatusCode;
 use super::initialize::again;
 use crate::Gateway;
 use crate::call::{Permit, own_answer};
-use crate::upstream::{HttpSession, Link, Outgoing, SendError};
+use crate::upstream::{Link, Outgoing, SendError};
 use crate::visit::Visit;
 
 /// Whether an answer with this status leaves open whether the session is still known.
 pub(crate) fn may_be_lost(visit: &Visit, status: StatusCode) -> bool {
-    let is_named = |link: Link| matches!(link, Link::Http(HttpSession { id: Some(_), .. }));
+    let is_named = |link: Link| matches!(link, Link::Http(_)) && !link.is_nameless();
     is_doubtful(status) && visit.far_session().is_some_and(|session| is_named(session.link()))
 }
 
@@ -24,8 +24,7 @@ fn is_doubtful(status: StatusCode) -> bool {
 
 /// Whether the upstream may have forgotten the session. One that gave it no id over HTTP knows of none.
 pub(crate) fn may_be_forgotten(visit: &Visit) -> bool {
-    let is_nameless = |link: Link| matches!(link, Link::Http(HttpSession { id: None, .. }));
-    visit.far_session().is_some_and(|session| !is_nameless(session.link()))
+    visit.far_session().is_some_and(|session| !session.link().is_nameless())
 }
 
 /// When something was sent in a session: how often that had been opened, and how often it was tried.

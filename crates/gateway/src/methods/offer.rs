@@ -54,8 +54,14 @@ pub(crate) async fn offer_for(gw: &Gateway, visit: &Visit, name: &str, line: &mu
     tokio::time::timeout(patience, Box::pin(asking)).await.unwrap_or(Err(Refusal::Upstream(SendError::Timeout)))
 }
 
+/// The offer that we have, if it is new enough and has a tool of that name.
+pub(super) fn with_tool(visit: &Visit, name: &str) -> Option<Arc<Offer>> {
+    let is_fresh = |offer: &Arc<Offer>| offer.taken_at.elapsed() < visit.upstream.config().accepting.fresh;
+    visit.offers().current().filter(|offer| is_fresh(offer) && offer.tool(name).is_some())
+}
+
 /// The offer that we have, if it is new enough to say something of a name.
-pub(super) fn settled(visit: &Visit, name: &str) -> Option<Arc<Offer>> {
+fn settled(visit: &Visit, name: &str) -> Option<Arc<Offer>> {
     let offer = visit.offers().current()?;
     let age = offer.taken_at.elapsed();
     let fresh = visit.upstream.config().accepting.fresh;

@@ -109,8 +109,8 @@ pub(crate) async fn joined(
     gw: &Gateway,
     visit: &Visit,
     request: &Request<'_>,
-    side: Modern,
-) -> Result<Modern, Refusal> {
+    side: Box<Modern>,
+) -> Result<Box<Modern>, Refusal> {
     let joining = async {
         if speaks_modern(gw, visit).await? {
             return Ok(side);
@@ -118,7 +118,7 @@ pub(crate) async fn joined(
         let words = Words::of(visit, request);
         let row = gw.pool.row(&words.key);
         let far = session_in(gw, visit, row.first(), &words, None).await?;
-        Ok(Modern { far: Some(far), ..side })
+        Ok(Box::new(Modern { far: Some(far), ..*side }))
     };
     // Many may wait for one that asks a server which hangs; none of them for all that were before it.
     let patience = handshake_time(gw, visit);
@@ -245,7 +245,7 @@ impl Visit {
             upstream: Arc::clone(&self.upstream),
             acceptances: self.acceptances,
             address: Arc::clone(&self.address),
-            side: Side::Modern(side),
+            side: Side::Modern(Box::new(side)),
             // What is sent so belongs to no request of the caller's.
             trace: None,
         }

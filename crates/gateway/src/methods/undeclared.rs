@@ -1,6 +1,8 @@
 //! What a server gives or asks though its client has not declared that it takes it: it goes no further than here. A
 //! server that goes by what clients declare never meets this.
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
 use gatelodge_json::{Limits, Value, read};
 use gatelodge_mcp::bridge::quoted;
@@ -12,7 +14,7 @@ use gatelodge_mcp::{
 use gatelodge_policy::Terms;
 use gatelodge_store::Outcome;
 use http::StatusCode;
-use memchr::memmem;
+use memchr::memmem::Finder;
 
 use super::discover::OWN_META_WITH_TASKS;
 use crate::Gateway;
@@ -54,7 +56,7 @@ pub(super) fn undeclared(required: &str) -> Refusal {
 /// It does.
 pub(super) fn check(gw: &Gateway, visit: &Visit, request: &Request<'_>, message: &Bytes) -> Result<(), SendError> {
     // Most answers do not have the words in them at all.
-    if !may_have(message, &["taskId", "input_required"]) {
+    if !TASK_OR_INPUT.may_be_in(message) {
         return Ok(());
     }
     let Ok(Said::Reply(reply)) = read_upstream(message, &gw.settings.reply) else { return Ok(()) };
@@ -111,11 +113,28 @@ pub(super) fn lacks(visit: &Visit, said: Value<'_>) -> Option<&'static str> {
     })
 }
 
-/// Whether a text may have one of the words, in plain letters or written otherwise.
-pub(super) fn may_have(text: &[u8], words: &[&str]) -> bool {
-    let is_plain = |at: usize| text.get(at + 4).is_some_and(|digit| (b'2'..=b'7').contains(digit));
-    words.iter().any(|word| memmem::find(text, word.as_bytes()).is_some())
-        || memmem::find_iter(text, "\\u00").any(is_plain)
+/// What an answer says that gives a task, or asks something.
+static TASK_OR_INPUT: LazyLock<Words> = LazyLock::new(|| Words::new(&["taskId", "input_required"]));
+/// What one says that asks something.
+pub(super) static INPUT: LazyLock<Words> = LazyLock::new(|| Words::new(&["input_required"]));
+
+/// Words that are looked for in many texts.
+pub(super) struct Words {
+    plain: Vec<Finder<'static>>,
+    /// Letters that are not written plainly begin so.
+    otherwise: Finder<'static>,
+}
+
+impl Words {
+    fn new(words: &[&'static str]) -> Self {
+        Self { plain: words.iter().map(|word| Finder::new(*word)).collect(), otherwise: Finder::new("\\u00") }
+    }
+
+    /// Whether a text may have one of the words, in plain letters or written otherwise.
+    pub fn may_be_in(&self, text: &[u8]) -> bool {
+        let is_letter = |at: usize| text.get(at + 4).is_some_and(|digit| (b'2'..=b'7').contains(digit));
+        self.plain.iter().any(|word| word.find(text).is_some()) || self.otherwise.find_iter(text).any(is_letter)
+    }
 }
 
 /// Whether the client takes a task as an era has them: in a session it says so with the call, and tasks of one era are

@@ -1,8 +1,9 @@
 //! Requests of a client that are under way, by the ids that it gave them.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry as Place;
 use std::sync::{Arc, Mutex};
 
+use foldhash::HashMap;
 use gatelodge_mcp::Id;
 use gatelodge_store::CallId;
 use tokio::sync::Notify;
@@ -39,12 +40,13 @@ impl Calls {
     /// Notes one; none if there is one of the same id.
     pub fn begin(self: &Arc<Self>, id: &Id<'_>, under_way: UnderWay) -> Option<Entry> {
         let id = id.clone().into_owned();
-        let mut calls = lock(&self.0);
-        if calls.contains_key(&id) {
-            return None;
+        match lock(&self.0).entry(id.clone()) {
+            Place::Occupied(_) => None,
+            Place::Vacant(place) => {
+                place.insert(Arc::new(under_way));
+                Some(Entry { calls: Arc::clone(self), id })
+            }
         }
-        calls.insert(id.clone(), Arc::new(under_way));
-        Some(Entry { calls: Arc::clone(self), id })
     }
 
     pub fn find(&self, id: &Id<'_>) -> Option<Arc<UnderWay>> {

@@ -1,5 +1,7 @@
 //! What a client says of itself. No decision rests on its name.
 
+use std::sync::Arc;
+
 use gatelodge_json::Value;
 
 /// The most of a client's name that is kept.
@@ -10,6 +12,8 @@ const MAX_CLIENT_TEXT: usize = 128;
 pub(crate) struct ClientInfo {
     pub name: Option<String>,
     pub version: Option<String>,
+    /// Both for the log; none without a name.
+    pub words: Option<Arc<str>>,
 }
 
 impl ClientInfo {
@@ -19,6 +23,14 @@ impl ClientInfo {
             let value = info?.get(member)?.as_str()?;
             Some(value.chars().filter(|character| !character.is_control()).take(MAX_CLIENT_TEXT).collect())
         };
-        Self { name: text("name"), version: text("version") }
+        Self::new(text("name"), text("version"))
+    }
+
+    pub fn new(name: Option<String>, version: Option<String>) -> Self {
+        let words = match (&name, &version) {
+            (Some(name), Some(version)) => Some(format!("{name} {version}").into()),
+            (name, _) => name.as_deref().map(Into::into),
+        };
+        Self { name, version, words }
     }
 }

@@ -1,10 +1,10 @@
 //! All sessions of all clients, by their ids.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use foldhash::HashMap;
 use gatelodge_store::{GrantId, IdHash, ServerName};
 use tokio::sync::Semaphore;
 

@@ -93,7 +93,7 @@ impl Exporter {
             request.headers_mut().append(header.name.clone(), header.value.clone());
         }
         request.headers_mut().insert(CONTENT_TYPE, PROTOBUF);
-        let response = self.pool.request(request).await.map_err(|error| innermost(&error))?;
+        let response = self.pool.clone().request(request).await.map_err(|error| innermost(&error))?;
         let status = response.status();
         // Read to its end, so that the connection can be used again. What it says of single spans helps nobody here.
         let _ = Limited::new(response.into_body(), MAX_ANSWER).collect().await;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use gatelodge_json::Limits;
 use gatelodge_mcp::{Era, Payload, TraceParent, Upstream as Said, read_upstream};
-use gatelodge_store::{CallId, Kind as RowKind, Outcome, Record};
+use gatelodge_store::{CallId, Clock, Kind as RowKind, Outcome, Record};
 use jiff::Timestamp;
 
 use super::{Spans, names};
@@ -198,10 +198,10 @@ pub(crate) struct ClientSpan {
 
 impl ClientSpan {
     /// None if nobody records it.
-    pub fn begin(visit: &Visit, hop: Option<&Hop>, call: CallId, at: Timestamp) -> Option<Self> {
+    pub fn begin(visit: &Visit, hop: Option<&Hop>, call: CallId, clock: &dyn Clock) -> Option<Self> {
         let (trace, hop) = (visit.trace.as_ref()?, hop?);
         let spans = trace.spans.clone()?;
-        let mut span = Span::begin(hop.own, Kind::Client, at, &hop.method, hop.about.as_deref());
+        let mut span = Span::begin(hop.own, Kind::Client, clock.now(), &hop.method, hop.about.as_deref());
         span.parent = Some(trace.own);
         span.say_if(names::PROTOCOL_VERSION, visit.revision());
         span.say(names::REQUEST_ID, call.as_str());

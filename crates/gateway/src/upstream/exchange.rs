@@ -7,7 +7,7 @@ use http::{HeaderValue, StatusCode};
 
 use super::http::HttpAnswer;
 use super::peer::PeerAnswer;
-use super::{Link, Outgoing, SendError};
+use super::{Link, SendError, WayBack};
 use crate::Gateway;
 
 /// Servers end a stream at once after the answer; one that does not is not worth waiting for.
@@ -20,7 +20,7 @@ pub(crate) struct Exchange {
     /// The session that the upstream opened, or goes on in.
     pub link: Link,
     /// How the rest of a stream is asked for that ended too early; none where it cannot be.
-    pub back: Option<Box<Outgoing>>,
+    pub back: Option<WayBack>,
     pub(super) source: Source,
 }
 

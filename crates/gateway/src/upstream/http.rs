@@ -1,6 +1,7 @@
 //! Requests to upstreams over HTTP. They are always built anew: nothing of a caller's head goes through.
 
 mod answer;
+mod pool;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,30 +13,24 @@ use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls_platform_verifier::ConfigVerifierExt;
 
 pub(super) use answer::HttpAnswer;
+pub(crate) use pool::Pool;
+pub(super) use pool::host_of;
 
-use super::{Exchange, HttpConfig, HttpSession, Link, Outgoing, SendError, Upstream, Verb};
+use self::pool::RequestError;
+use super::{Exchange, HttpConfig, Link, Outgoing, SendError, Upstream, Verb};
 use crate::lanes;
 use crate::trace::Hop;
 
-/// Connections to one upstream that are kept though nobody uses them.
-const IDLE_CONNECTIONS: usize = 64;
-/// Servers often close after 5 s or more without use; below that a kept connection is rarely stale.
-const IDLE_TIME: Duration = Duration::from_secs(4);
 /// What is read of an answer that says nothing, and for how long.
 const MAX_IDLE_WORDS: usize = 16 << 10;
 const DRAIN_TIME: Duration = Duration::from_millis(200);
 const BOTH_KINDS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-
-/// Connections over HTTP, with or without TLS.
-pub(crate) type Pool = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// The way out to upstreams over HTTP.
 #[derive(Debug, Clone)]
@@ -54,7 +49,7 @@ pub struct TlsError(#[from] rustls::Error);
 
 /// Makes a pool of connections.
 pub(crate) fn pool(connect_time: Duration) -> Result<Pool, TlsError> {
-    connector(connect_time).map(pool_of)
+    connector(connect_time).map(Pool::new)
 }
 
 fn connector(connect_time: Duration) -> Result<HttpsConnector<HttpConnector>, TlsError> {
@@ -70,19 +65,11 @@ fn connector(connect_time: Duration) -> Result<HttpsConnector<HttpConnector>, Tl
     Ok(builder.https_or_http().enable_http1().wrap_connector(tcp))
 }
 
-fn pool_of(connector: HttpsConnector<HttpConnector>) -> Pool {
-    Client::builder(TokioExecutor::new())
-        .pool_idle_timeout(IDLE_TIME)
-        .pool_max_idle_per_host(IDLE_CONNECTIONS)
-        .pool_timer(TokioTimer::new())
-        .build(connector)
-}
-
 impl HttpClient {
     pub fn new(connect_time: Duration, lanes: usize, max_bytes: usize) -> Result<Self, TlsError> {
         // They share what is trusted: reading that takes time and memory.
         let connector = connector(connect_time)?;
-        let pools = (0..lanes).map(|_| pool_of(connector.clone())).collect();
+        let pools = (0..lanes).map(|_| Pool::new(connector.clone())).collect();
         Ok(Self { pools, max_bytes, connect_time })
     }
 
@@ -109,13 +96,14 @@ impl HttpClient {
         outgoing: Outgoing,
     ) -> impl Future<Output = Result<Response<Incoming>, SendError>> + use<> {
         let pool = self.pools.get(lanes::own()).or(self.pools.first());
-        let requested = pool.map(|pool| pool.request(build(headers, url, outgoing)));
+        // In a box: whoever waits for it holds it twice, and whoever waits for that four times.
+        let requested = pool.map(|pool| Box::pin(pool.clone().request(build(headers, url, outgoing))));
         async move {
             // INVARIANT: there is a pool for each lane.
             let Some(requested) = requested else { return Err(SendError::NotSent("no connections".to_owned())) };
-            requested.await.map_err(|error| {
-                let cause = innermost(&error);
-                if error.is_connect() { SendError::NotSent(cause) } else { SendError::Gone(cause) }
+            requested.await.map_err(|error| match &error {
+                RequestError::Connect(_) => SendError::NotSent(innermost(&error)),
+                RequestError::Gone(_) => SendError::Gone(innermost(&error)),
             })
         }
     }
@@ -148,8 +136,10 @@ fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<Full<
     } else {
         headers.insert(ACCEPT, EVENTS);
     }
-    if let Link::Http(HttpSession { id: Some(id), .. }) = outgoing.link {
-        headers.insert(head::SESSION, id);
+    if let Link::Http(session) = &outgoing.link
+        && let Some(id) = &session.id
+    {
+        headers.insert(head::SESSION, id.clone());
     }
     if let Some(last) = outgoing.last_event {
         headers.insert(head::LAST_EVENT, last);

@@ -2,13 +2,13 @@
 
 mod lists;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
+use foldhash::HashMap;
 use gatelodge_json::{Limits, Value, read};
 use gatelodge_mcp::head::{Mirror, MirrorError};
 use gatelodge_policy::{Category, Definition, Schema};
@@ -88,7 +88,7 @@ impl Offer {
     /// Takes the definitions of all pages of a list, as they are written. Of two with one name the first counts.
     /// Nothing is accepted yet.
     pub fn of_pages(pages: &[Bytes], limits: &Limits) -> Self {
-        let mut tools = HashMap::new();
+        let mut tools = HashMap::default();
         for document in pages.iter().filter_map(|page| read(page, limits).ok()) {
             for definition in document.root().get("tools").iter().flat_map(|list| list.elements()) {
                 let Some(name) = definition.get("name").and_then(|name| name.as_str()) else { continue };

@@ -103,7 +103,7 @@ pub(crate) enum Link {
     /// There was one in another life of the gateway. Nothing can be sent until it is opened anew.
     Unopened,
     /// A session over HTTP.
-    Http(HttpSession),
+    Http(Arc<HttpSession>),
     /// A process of the session's own.
     Child(Arc<Child>),
     /// A connection of the session's own, by HTTP+SSE.
@@ -119,10 +119,20 @@ pub(crate) struct HttpSession {
 }
 
 impl Link {
+    /// A session over HTTP.
+    pub fn http(id: Option<HeaderValue>, at: &Uri) -> Self {
+        Self::Http(Arc::new(HttpSession { id, at: at.clone() }))
+    }
+
+    /// Whether it is a session over HTTP that the server gave no id.
+    pub fn is_nameless(&self) -> bool {
+        matches!(self, Self::Http(own) if own.id.is_none())
+    }
+
     /// The same as what a server's handshake began.
     pub fn of_handshake(self, upstream: &Upstream) -> Self {
         match (self, &upstream.config().way) {
-            (Self::None, Way::Http(to)) => Self::Http(HttpSession { id: None, at: to.url.clone() }),
+            (Self::None, Way::Http(to)) => Self::http(None, &to.url),
             (own, _) => own,
         }
     }
@@ -161,7 +171,7 @@ impl Link {
         match self {
             Self::Child(child) => child.is_of(upstream),
             Self::Sse(connection) => connection.is_of(upstream),
-            Self::Http(own) => matches!(&upstream.config().way, Way::Http(to) if to.url == own.at),
+            Self::Http(own) => matches!(&upstream.config().way, Way::Http(to) if is_same(&to.url, &own.at)),
             Self::None | Self::Unopened => true,
         }
     }
@@ -175,6 +185,14 @@ impl Link {
             Self::None | Self::Child(_) | Self::Sse(_) => false,
         }
     }
+}
+
+/// Whether two URLs are the same. Nearly always they are so to the letter, which is found out quickly.
+fn is_same(one: &Uri, other: &Uri) -> bool {
+    let to_the_letter = one.scheme() == other.scheme()
+        && one.authority().map(|own| own.as_str()) == other.authority().map(|own| own.as_str())
+        && one.path_and_query().map(|own| own.as_str()) == other.path_and_query().map(|own| own.as_str());
+    to_the_letter || one == other
 }
 
 /// What is to be done at an upstream.
@@ -207,6 +225,13 @@ pub(crate) struct Outgoing {
     pub hop: Option<Box<Hop>>,
     /// Whether an upstream may ask its client something before it answers: it is a call, and not a list.
     pub may_ask: bool,
+}
+
+/// The way back to a stream that answers a message.
+#[derive(Debug)]
+pub(crate) struct WayBack {
+    pub link: Link,
+    pub revision: Option<Revision>,
 }
 
 /// The head of a stateless request, made from the body that was judged.

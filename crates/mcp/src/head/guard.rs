@@ -32,6 +32,7 @@ impl Guard {
     /// For a listener at an address. On loopback its usual names are known; elsewhere the address itself is.
     pub fn new(address: SocketAddr, hosts: &[String], origins: &[String]) -> Self {
         let mut hosts: Vec<String> = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
+        hosts.retain(|host| !host.is_empty());
         let is_loopback = address.ip().is_loopback();
         if is_loopback {
             hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(str::to_owned));
@@ -52,6 +53,32 @@ impl Guard {
     pub fn check<B>(&self, request: &Request<B>) -> Result<(), Rejected> {
         let host = one(request.headers(), &HOST)?;
         let Some(host) = host else { return Err(reject(StatusCode::BAD_REQUEST, "the request has no `Host` header")) };
+        if !self.is_plainly_known(host) || request.uri().authority().is_some() {
+            self.check_host(request, host)?;
+        }
+        match one(request.headers(), &ORIGIN)? {
+            Some(origin) if !self.trusts(origin) => {
+                let message = format!(
+                    "a web page at {} may not call this server; name it under `origins` in the configuration if it may",
+                    shown(origin)
+                );
+                Err(reject(StatusCode::FORBIDDEN, &message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a `Host` is one of the names, alone or with a port, to the letter. Nearly all are.
+    fn is_plainly_known(&self, host: &str) -> bool {
+        let is_port = |port: &str| matches!(port.len(), 1..=5) && port.bytes().all(|byte| byte.is_ascii_digit());
+        self.hosts.iter().any(|own| {
+            let rest = host.strip_prefix(own.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port))
+        })
+    }
+
+    /// Reads the `Host` as what it is, and checks it.
+    fn check_host<B>(&self, request: &Request<B>, host: &str) -> Result<(), Rejected> {
         let authority: Authority =
             host.parse().map_err(|_| reject(StatusCode::BAD_REQUEST, "the `Host` header is not a host"))?;
         if !self.knows(&authority) {
@@ -65,16 +92,7 @@ impl Guard {
         if request.uri().authority().is_some_and(|target| *target != authority) {
             return Err(reject(StatusCode::BAD_REQUEST, "the request's target and its `Host` header disagree"));
         }
-        match one(request.headers(), &ORIGIN)? {
-            Some(origin) if !self.trusts(origin) => {
-                let message = format!(
-                    "a web page at {} may not call this server; name it under `origins` in the configuration if it may",
-                    shown(origin)
-                );
-                Err(reject(StatusCode::FORBIDDEN, &message))
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     fn knows(&self, authority: &Authority) -> bool {

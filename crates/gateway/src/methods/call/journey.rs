@@ -36,7 +36,7 @@ pub(super) struct Journey<'a> {
 /// How a request gets to the upstream.
 enum Step {
     /// It is sent, under this id.
-    Send(CallId, Box<Permit>),
+    Send(CallId, Permit),
     /// It was sent, and goes on with what the client says.
     GoOn(Box<Paused>),
 }
@@ -68,7 +68,7 @@ impl Journey<'_> {
 
     fn send_under(&self, call: CallId, outgoing: Outgoing) -> Step {
         let outgoing = Outgoing { params: self.params.clone(), ..outgoing };
-        Step::Send(call, Box::new(Permit::of_reserved(self.reserved, outgoing)))
+        Step::Send(call, Permit::of_reserved(self.reserved, outgoing))
     }
 
     /// Asks the client what the upstream wants to know, and gives the request to be sent with its answers; none if the
@@ -132,7 +132,7 @@ impl Journey<'_> {
         let Self { gw, visit, request, .. } = self;
         let brings_answers = matches!(step, Step::Send(..)) && input::brings_answers(request);
         let ended = match step {
-            Step::Send(_, permit) => forward(errand, *permit, line).await?,
+            Step::Send(_, permit) => forward(errand, permit, line).await?,
             Step::GoOn(paused) => match Box::pin(input::answered(gw, visit, request, *paused, line)).await? {
                 Ok(exchange) => Box::pin(go_on(errand, exchange, line)).await?,
                 Err(text) => return Ok(Err(text)),

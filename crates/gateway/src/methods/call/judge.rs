@@ -8,7 +8,7 @@ use gatelodge_store::Mode;
 use crate::Gateway;
 use crate::call::{Facts, Refusal, Trail};
 use crate::http::line::Line;
-use crate::methods::offer::{offer_for, settled};
+use crate::methods::offer::{offer_for, with_tool};
 use crate::upstream::{Offer, SendError};
 use crate::visit::Visit;
 
@@ -27,7 +27,7 @@ pub(super) fn hidden(visit: &Visit, facts: &Facts<'_>, trail: &Trail) -> Option<
 
 /// Why a call is refused, as far as that can be said without asking its server. Nothing is taken for it.
 pub(super) fn denied_anyway(visit: &Visit, facts: &Facts<'_>, trail: &Trail) -> Option<Reason> {
-    let offer = facts.tool().and_then(|name| settled(visit, name).filter(|offer| offer.tool(name).is_some()));
+    let offer = facts.tool().and_then(|name| with_tool(visit, name));
     let decision = match (facts.tool(), &offer) {
         // The policy does not go by definitions of resources and prompts.
         (None, _) | (_, Some(_)) => judged(visit, facts, offer.as_deref(), trail),
@@ -63,6 +63,9 @@ pub(super) async fn offered(
     line: &mut Line,
 ) -> Result<Option<Arc<Offer>>, Refusal> {
     let Some(name) = facts.tool() else { return Ok(None) };
+    if let Some(offer) = with_tool(visit, name) {
+        return Ok(Some(offer));
+    }
     let is_known = visit.offers().current().is_some_and(|offer| offer.tool(name).is_some());
     if !is_known && let Some(reason) = hidden(visit, facts, trail) {
         return Err(Refusal::Denied(reason));

@@ -1,7 +1,7 @@
 //! Whose a task is: noted when the answer to a call makes it, looked up whenever somebody speaks of it.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use gatelodge_json::{Value, read};
 use gatelodge_mcp::{Method, Payload, Request, ServerRequest, Upstream as Said, made_task, read_upstream};
 use gatelodge_policy::{Decision, decide};
 use gatelodge_store::{IdHash, Mode, StoreError, TaskRow};
-use memchr::memmem;
+use memchr::memmem::Finder;
 use tracing::warn;
 
 use crate::Gateway;
@@ -64,8 +64,9 @@ pub(crate) async fn note(
     text: &Bytes,
     progress: Option<(&str, Arc<Progress>)>,
 ) {
+    static WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"taskId\""));
     // Most answers do not have the word in them at all, and large ones are not worth looking through.
-    if visit.crossing() != Crossing::None || text.len() > MAX_ANSWER || memmem::find(text, b"\"taskId\"").is_none() {
+    if visit.crossing() != Crossing::None || text.len() > MAX_ANSWER || WORD.find(text).is_none() {
         return;
     }
     let Ok(Said::Reply(reply)) = read_upstream(text, &gw.settings.reply) else { return };

@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
 use crate::upstream::exchange::Source;
-use crate::upstream::{Exchange, HttpSession, Link, SendError};
+use crate::upstream::{Exchange, Link, SendError};
 
 /// An answer over HTTP that is being read.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl HttpAnswer {
             _ if !head.status.is_success() => return Err(SendError::Status(head.status.as_u16())),
             kind => return Err(strange(kind)),
         };
-        let session = |id: &HeaderValue| Link::Http(HttpSession { id: Some(id.clone()), at: at.clone() });
+        let session = |id: &HeaderValue| Link::http(Some(id.clone()), at);
         let link = head.headers.get(head::SESSION).map_or(Link::None, session);
         let source = Source::Http(Self { body, form, max_bytes });
         Ok(Exchange { status: head.status, link, back: None, source })
