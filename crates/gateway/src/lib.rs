@@ -23,6 +23,7 @@ mod session;
 mod settings;
 mod stores;
 mod telemetry;
+mod text;
 mod trace;
 mod twins;
 mod upstream;

@@ -43,6 +43,19 @@ impl ReplyPlaces {
     pub fn result(&self) -> Option<std::ops::Range<usize>> {
         (!self.is_error).then_some(self.payload.0..self.payload.1)
     }
+
+    /// Whether two texts, the first of which has these places, differ in nothing but the id. It is as long in both, so the
+    /// second has the same places.
+    pub fn are_in_both(&self, text: &[u8], other: &[u8]) -> bool {
+        let Some((start, end)) = self.id else { return false };
+        text.len() == other.len() && text.get(..start) == other.get(..start) && text.get(end..) == other.get(end..)
+    }
+
+    /// The id in a text that has these places, as it is written.
+    pub fn id_in<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
+        let (start, end) = self.id?;
+        text.get(start..end)
+    }
 }
 
 /// The payload of a [`Reply`], as it is written.
@@ -215,6 +228,19 @@ impl<'a> Reply<'a> {
     /// Writes the answer under another id and with another payload.
     pub fn with_payload(&self, id: &Id<'_>, payload: &str) -> String {
         splice(self.text, vec![self.id_edit(id), Edit { span: self.payload_span, with: payload.into() }])
+    }
+
+    /// Writes the answer with another payload, for whichever id: what stands before it, and what behind. None if it has no
+    /// id.
+    pub fn around_id(&self, payload: &str) -> Option<(String, String)> {
+        let (start, end) = self.id_span?;
+        let (before, behind) = (self.text.get(..start)?, self.text.get(end..)?);
+        let with = |text, (from, to)| splice(text, vec![Edit { span: (from, to), with: payload.into() }]);
+        let (from, to) = self.payload_span;
+        Some(match from < start {
+            true => (with(before, (from, to)), behind.to_owned()),
+            false => (before.to_owned(), with(behind, (from - end, to - end))),
+        })
     }
 
     /// Writes an error under another id and with another code.

@@ -20,7 +20,7 @@ use crate::methods::lost::{Sent, may_be_forgotten, may_be_lost, opened_again};
 use crate::methods::{initialize, input, server};
 use crate::session::cancelled;
 use crate::telemetry::ClientSpan;
-use crate::upstream::{Exchange, Link, Outgoing, SendError};
+use crate::upstream::{Earlier, Exchange, Link, Outgoing, SendError};
 use crate::visit::{Crossing, Side, Visit};
 
 /// How long to wait for further questions after one: servers that ask several things at once write them in a row.
@@ -54,7 +54,7 @@ pub(crate) fn may_ask(method: &Method<'_>) -> bool {
 /// How an exchange ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    /// With an answer, under the upstream's id for it, and where its parts are.
+    /// With an answer, and where its parts are. One that says what was said before stands under the id of then.
     Answer(Bytes, ReplyPlaces),
     /// The upstream asks the client something, and the client is asked by the answer to its request.
     Asked(Vec<Bytes>),
@@ -77,6 +77,8 @@ pub(crate) struct Errand<'a> {
     pub is_callers: bool,
     /// Whether it can wait in the middle for what the client says.
     pub may_pause: bool,
+    /// What the upstream answered when it was last asked the same.
+    pub before: Option<&'a Earlier>,
 }
 
 /// Sends a request and reads the upstream's messages until the answer.
@@ -243,6 +245,11 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
                 None => return left(gw),
             },
         };
+        if let Some(before) = errand.before.filter(|before| before.is_same_under(&own_id, &message))
+            && exchange.status.is_success()
+        {
+            return Ok(Ended::Answer(before.text.clone(), before.places));
+        }
         match read_upstream(&message, &gw.settings.reply) {
             Err(_) if is_stream => gw.metrics.dropped(),
             Err(error) => return Err(SendError::Unusable(format!("the answer cannot be read: {error}"))),

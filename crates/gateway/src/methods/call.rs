@@ -237,6 +237,7 @@ async fn apart(
         is_only_asking: false,
         is_callers: true,
         may_pause: false,
+        before: None,
     };
     match attend(&errand, line, std::pin::pin!(pool::apart(gw, visit, request))).await {
         Some(apart) => apart,

@@ -299,6 +299,7 @@ pub(crate) async fn ask_client(
         is_only_asking: false,
         is_callers: true,
         may_pause: false,
+        before: None,
     };
     let mut responses = Vec::new();
     for (key, wanted) in document.root().get("inputRequests").iter().flat_map(|wanted| wanted.members()) {

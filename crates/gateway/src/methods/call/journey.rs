@@ -106,6 +106,7 @@ impl Journey<'_> {
             is_only_asking: false,
             is_callers: true,
             may_pause: may_ask(self.request.method()),
+            before: None,
         };
         let taking = async {
             match self.sent(&errand, links, step, line).await? {
