@@ -7,6 +7,7 @@ mod all;
 mod call;
 mod classes;
 mod flood;
+mod gathered;
 mod http;
 mod lanes;
 mod lines;

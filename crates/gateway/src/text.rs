@@ -1,9 +1,16 @@
-//! A text on its way out.
+//! A text on its way out, to a caller or to an upstream.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http_body::{Frame, SizeHint};
 
 /// Shorter ones are copied: that costs less than another piece.
 const SHORT: usize = 16 << 10;
+/// The most that goes out at once: what was taken can be let go.
+const PIECE: usize = 256 << 10;
 
 /// A text in two pieces, the second behind the first: a long one need not be copied for what changes at its beginning.
 #[derive(Debug, Clone, Default)]
@@ -30,6 +37,22 @@ impl Text {
         self.len() == 0
     }
 
+    /// A text with another beginning: what of it is kept stands in `kept`, which is not copied. If it stands elsewhere, it
+    /// is.
+    pub fn rebegun(head: String, rest: &str, kept: &Bytes) -> Self {
+        let start = rest.as_ptr().addr().checked_sub(kept.as_ptr().addr());
+        let own = start.and_then(|start| Some(start..start.checked_add(rest.len())?));
+        match own.filter(|own| own.end <= kept.len()) {
+            Some(own) => Self::in_two(head, kept.slice(own)),
+            None => (head + rest).into(),
+        }
+    }
+
+    /// Changes each of its pieces.
+    pub fn each(self, change: impl Fn(Bytes) -> Bytes) -> Self {
+        Self { head: change(self.head), rest: change(self.rest) }
+    }
+
     /// The whole of it in one piece.
     pub fn whole(self) -> Bytes {
         match (self.head.is_empty(), self.rest.is_empty()) {
@@ -39,13 +62,30 @@ impl Text {
         }
     }
 
-    /// Takes from its beginning, at most so much; none at the end.
-    pub fn next(&mut self, most: usize) -> Option<Bytes> {
+    /// Takes from its beginning; none at the end.
+    fn next(&mut self) -> Option<Bytes> {
         if self.head.is_empty() {
             self.head = std::mem::take(&mut self.rest);
         }
-        let length = self.head.len().min(most);
+        let length = self.head.len().min(PIECE);
         (length > 0).then(|| self.head.split_to(length))
+    }
+}
+
+impl http_body::Body for Text {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.get_mut().next().map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.len() as u64)
     }
 }
 
@@ -58,5 +98,11 @@ impl From<Bytes> for Text {
 impl From<String> for Text {
     fn from(text: String) -> Self {
         Bytes::from(text).into()
+    }
+}
+
+impl From<&'static str> for Text {
+    fn from(text: &'static str) -> Self {
+        Bytes::from_static(text.as_bytes()).into()
     }
 }

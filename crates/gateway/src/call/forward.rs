@@ -20,6 +20,7 @@ use crate::methods::lost::{Sent, may_be_forgotten, may_be_lost, opened_again};
 use crate::methods::{initialize, input, server};
 use crate::session::cancelled;
 use crate::telemetry::ClientSpan;
+use crate::text::Text;
 use crate::upstream::{Earlier, Exchange, Link, Outgoing, SendError};
 use crate::visit::{Crossing, Side, Visit};
 
@@ -41,7 +42,8 @@ pub(crate) fn under_our_id(visit: &Visit, request: &Request<'_>, call: CallId, a
         trace: hop.as_ref().map(|hop| &hop.own),
     };
     // INVARIANT: only a token that is there is replaced, so the rewrite cannot fail.
-    let text = request.rewritten(&rewrite).unwrap_or_default();
+    let (head, rest) = request.rewritten_head(&rewrite).unwrap_or_default();
+    let text = Text::rebegun(head, request.text().get(rest..).unwrap_or_default(), &visit.body);
     let outgoing = visit.addressed_about(Outgoing::request(text, call), method, about).within(hop);
     Outgoing { may_ask: may_ask(request.method()), ..outgoing }
 }
@@ -223,6 +225,13 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
     let own_id = Id::string(errand.call.as_str());
     let mut resumption = Resumption::default();
     let mut accepted = Accepted { errand, link: Link::None, questions: Vec::new() };
+    if let Some(before) = errand.before {
+        let again = attend(errand, line, pin!(exchange.is_again(before, &own_id))).await;
+        let Some(again) = again else { return left(gw) };
+        if again? {
+            return Ok(Ended::Answer(before.text.clone(), before.places));
+        }
+    }
     loop {
         let is_stream = exchange.is_stream();
         let Some(message) = attend(errand, line, pin!(next_with(&accepted.questions, exchange))).await else {
@@ -320,22 +329,30 @@ fn cut(visit: &Visit, text: String) -> String {
 /// An answer as the caller gets it, and what the log says of it.
 pub(crate) fn answer(visit: &Visit, message: &Bytes, id: &Id<'_>, limits: &Limits) -> Option<(Bytes, Outcome)> {
     let Ok(Said::Reply(reply)) = read_upstream(message, limits) else { return None };
-    Some(answer_of(visit, &reply, id))
+    let (text, outcome) = answer_of(visit, message, &reply.places(), id)?;
+    Some((text.whole(), outcome))
 }
 
-/// The same of an answer that was read.
-pub(crate) fn answer_of(visit: &Visit, reply: &Reply<'_>, id: &Id<'_>) -> (Bytes, Outcome) {
-    let outcome = match reply.payload() {
-        Payload::Error(_) => Outcome::Error,
-        Payload::Result(result) if says_error(result) => Outcome::ToolError,
-        Payload::Result(_) => Outcome::Ok,
+/// The same of an answer that was read, and whose parts are known. A long one is not gone through once more.
+pub(crate) fn answer_of(visit: &Visit, message: &Bytes, places: &ReplyPlaces, id: &Id<'_>) -> Option<(Text, Outcome)> {
+    let may_say_error = places.short_of(message).iter().any(|part| memmem::find(part, IS_ERROR).is_some());
+    let outcome = match places.result() {
+        None => Outcome::Error,
+        Some(result) => {
+            let is_error = may_say_error && says_error(str::from_utf8(message.get(result)?).ok()?);
+            if is_error { Outcome::ToolError } else { Outcome::Ok }
+        }
     };
     let text = match visit.crossing() {
-        Crossing::ToSession => as_stateless(reply, id),
-        Crossing::ToStateless => as_in_session(reply, id),
-        Crossing::None => reply.with_id(id),
+        Crossing::ToSession => as_stateless(&Reply::at(message, places)?, id).into(),
+        Crossing::ToStateless => as_in_session(&Reply::at(message, places)?, id).into(),
+        Crossing::None => {
+            let (head, rest) = places.with_id_head(message, id)?;
+            Text::in_two(head, message.slice(rest..))
+        }
     };
-    (visit.upstream.secrets().cut(text.into()), outcome)
+    // No secret begins in the id and ends behind it: what it would go over is the envelope.
+    Some((text.each(|piece| visit.upstream.secrets().cut(piece)), outcome))
 }
 
 /// An answer of a session as one to a request that stands alone.
@@ -389,9 +406,12 @@ fn has_contents(result: &str) -> bool {
     parts.iter().any(|part| part.key == "contents")
 }
 
+/// The member by which a tool's result says that it is an error.
+const IS_ERROR: &[u8] = b"\"isError\"";
+
 /// Whether a tool's result says that it is an error. Most do not have the word in them at all.
 pub(crate) fn says_error(result: &str) -> bool {
-    if memmem::find(result.as_bytes(), b"\"isError\"").is_none() {
+    if memmem::find(result.as_bytes(), IS_ERROR).is_none() {
         return false;
     }
     let parts = split_text(result, &Limits::REPLY).unwrap_or_default();

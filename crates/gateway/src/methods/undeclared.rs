@@ -6,8 +6,8 @@ use gatelodge_json::{Limits, Value, read};
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{
-    Declared, Era, MadeTask, Method, Payload, REQUIRED_FOR_TASKS, Request, Revision, ServerRequest, Upstream as Said,
-    code, made_task, read_upstream,
+    Declared, Era, MadeTask, Method, Payload, REQUIRED_FOR_TASKS, ReplyPlaces, Request, Revision, ServerRequest,
+    Upstream as Said, code, made_task, read_upstream,
 };
 use gatelodge_policy::Terms;
 use gatelodge_store::Outcome;
@@ -52,9 +52,15 @@ pub(super) fn undeclared(required: &str) -> Refusal {
 ///
 /// # Errors
 /// It does.
-pub(super) fn check(gw: &Gateway, visit: &Visit, request: &Request<'_>, message: &Bytes) -> Result<(), SendError> {
+pub(super) fn check(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    message: &Bytes,
+    places: &ReplyPlaces,
+) -> Result<(), SendError> {
     // Most answers do not have the words in them at all.
-    if !may_have(message, &["taskId", "input_required"]) {
+    if !places.short_of(message).iter().any(|part| may_have(part, &["taskId", "input_required"])) {
         return Ok(());
     }
     let Ok(Said::Reply(reply)) = read_upstream(message, &gw.settings.reply) else { return Ok(()) };

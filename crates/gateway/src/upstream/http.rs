@@ -5,11 +5,10 @@ mod answer;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use gatelodge_mcp::{BAGGAGE, TRACEPARENT, TRACESTATE, head};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Request, Response, StatusCode, Uri};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
@@ -21,6 +20,7 @@ pub(super) use answer::HttpAnswer;
 
 use super::{Exchange, HttpConfig, HttpSession, Link, Outgoing, SendError, Upstream, Verb};
 use crate::lanes;
+use crate::text::Text;
 use crate::trace::Hop;
 
 /// Connections to one upstream that are kept though nobody uses them.
@@ -35,7 +35,7 @@ const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Connections over HTTP, with or without TLS.
-pub(crate) type Pool = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+pub(crate) type Pool = Client<HttpsConnector<HttpConnector>, Text>;
 
 /// The way out to upstreams over HTTP.
 #[derive(Debug, Clone)]
@@ -140,7 +140,7 @@ impl HttpClient {
     }
 }
 
-fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<Full<Bytes>> {
+fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<Text> {
     let mut headers = HeaderMap::new();
     if outgoing.verb == Verb::Post {
         headers.insert(CONTENT_TYPE, JSON);
@@ -174,7 +174,7 @@ fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<Full<
             headers.append(name.clone(), value.clone());
         }
     }
-    let mut request = Request::new(Full::new(outgoing.body));
+    let mut request = Request::new(outgoing.body);
     *request.method_mut() = match outgoing.verb {
         Verb::Post => http::Method::POST,
         Verb::Hear => http::Method::GET,

@@ -87,6 +87,23 @@ impl Earlier {
         is_one(&self.text, other) || self.places.are_in_both(&self.text, other)
     }
 
+    /// Whether a piece of another answer, from `at` on, stands there in the same words; all of it stands under this id.
+    pub fn has(&self, at: usize, piece: &[u8], id: &Id<'_>) -> bool {
+        let mut from = 0;
+        self.under(id).into_iter().all(|part| {
+            let (start, end) = (at.max(from), (at + piece.len()).min(from + part.len()));
+            let is_same = start >= end || part.get(start - from..end - from) == piece.get(start - at..end - at);
+            from += part.len();
+            is_same
+        })
+    }
+
+    /// The answer under another id.
+    pub fn under<'t>(&'t self, id: &'t Id<'_>) -> [&'t [u8]; 3] {
+        let [before, behind] = self.places.around_id(&self.text);
+        [before, id.raw().as_bytes(), behind]
+    }
+
     /// Whether another answer, of which nothing was read, says the same under this id.
     pub fn is_same_under(&self, id: &Id<'_>, other: &Bytes) -> bool {
         self.places.id_in(other) == Some(id.raw().as_bytes()) && self.places.are_in_both(&self.text, other)
