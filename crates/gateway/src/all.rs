@@ -17,6 +17,7 @@ mod welcome;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use gatelodge_mcp::Request;
 use gatelodge_store::ServerName;
 
@@ -59,6 +60,7 @@ impl All {
                 address: Arc::clone(address),
                 side: Side::Legacy(None),
                 trace: None,
+                body: Bytes::new(),
             })
             .collect();
         visits.sort_by(|one, other| one.upstream.name().cmp(other.upstream.name()));

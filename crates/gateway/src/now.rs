@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use gatelodge_store::{ServerName, TokenHash};
 
 use crate::Gateway;
@@ -51,6 +52,7 @@ impl Gateway {
             address: Arc::clone(address),
             side: Side::Legacy(None),
             trace: None,
+            body: Bytes::new(),
         })
     }
 

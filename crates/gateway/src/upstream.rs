@@ -32,7 +32,7 @@ pub(crate) use child::as_line;
 pub(crate) use exchange::Exchange;
 pub use http::TlsError;
 pub(crate) use http::{Pool, innermost, pool};
-pub(crate) use offer::{Offer, OfferedTool, Offers};
+pub(crate) use offer::{Earlier, Listed, Offer, OfferedTool, Offers};
 pub(crate) use outgoing::{Link, ModernHead, Outgoing, SendError, Verb, WayBack};
 pub use secret::{MIN_SECRET, Secrets};
 
@@ -214,7 +214,7 @@ impl Upstream {
         &self.headers
     }
 
-    pub(crate) fn secrets(&self) -> &Secrets {
+    pub(crate) fn secrets(&self) -> &Arc<Secrets> {
         &self.secrets
     }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::live::{Door, LiveGrant};
 use crate::methods::pool::Turn;
 use crate::session::{ClientInfo, Session};
@@ -27,6 +29,8 @@ pub(crate) struct Visit {
     pub side: Side,
     /// Which trace the request belongs to, if any.
     pub trace: Option<Box<Trace>>,
+    /// The message as it came, so that what of it is sent on need not be copied; empty where nobody kept it.
+    pub body: Bytes,
 }
 
 /// How the client speaks. The upstream's side is a matter of its own.
@@ -209,12 +213,12 @@ impl Visit {
 
     /// A request as the era of the upstream writes it. Its text was read before, so it can be read.
     fn crossed(&self, mut outgoing: Outgoing) -> Outgoing {
-        let text = || str::from_utf8(&outgoing.body).ok();
+        let text = || String::from_utf8(outgoing.body.clone().whole().into()).ok();
         let crossed = match self.crossing() {
             Crossing::None => None,
-            Crossing::ToSession => text().and_then(to_session),
+            Crossing::ToSession => text().and_then(|text| to_session(&text)),
             Crossing::ToStateless => {
-                text().zip(self.session()).and_then(|(text, session)| session.stateless(text, None))
+                text().zip(self.session()).and_then(|(text, session)| session.stateless(&text, None))
             }
         };
         if let Some(crossed) = crossed {

@@ -21,6 +21,8 @@ pub struct Part<'a> {
     pub value: &'a str,
     /// Offset of the value's first byte in the text.
     pub start: usize,
+    /// Where the longest string inside the value stands in the text, with its quotes; of equals the first.
+    pub longest: (usize, usize),
 }
 
 /// Gives the members of the one object in the text.
@@ -105,20 +107,28 @@ impl<'a> Splitter<'a> {
         self.take(b':', "a colon")?;
         self.cursor.next_token()?;
         let start = self.cursor.at;
-        self.skip_value()?;
+        let longest = self.skip_value()?;
         let value = self.text.get(start..self.cursor.at).unwrap_or_default();
-        Ok(Part { key, value, start })
+        Ok(Part { key, value, start, longest })
     }
 
-    /// Moves behind one value: strings are read, brackets are matched, all else is passed over.
-    fn skip_value(&mut self) -> Result<(), Fault> {
+    /// Moves behind one value: strings are read, brackets are matched, all else is passed over. Gives where the longest
+    /// string stands.
+    fn skip_value(&mut self) -> Result<(usize, usize), Fault> {
         self.open.clear();
+        let mut longest = (self.cursor.at, self.cursor.at);
         loop {
             let found = self.cursor.next_token()?;
             let closes = self.open.last().copied();
             match found {
                 None => return Err(self.unexpected(None, "the value ends")),
-                Some(b'"') => self.cursor.skip_string()?,
+                Some(b'"') => {
+                    let start = self.cursor.at;
+                    self.cursor.skip_string()?;
+                    if self.cursor.at - start > longest.1 - longest.0 {
+                        longest = (start, self.cursor.at);
+                    }
+                }
                 Some(b'{') => self.open(b'}')?,
                 Some(b'[') => self.open(b']')?,
                 Some(bracket) if Some(bracket) == closes => {
@@ -133,7 +143,7 @@ impl<'a> Splitter<'a> {
                 found => return Err(self.unexpected(found, "a value")),
             }
             if self.open.is_empty() {
-                return Ok(());
+                return Ok(longest);
             }
         }
     }

@@ -10,6 +10,9 @@ use crate::id::Id;
 use crate::message::{Notification, Request, Response};
 use crate::trace::TraceParent;
 
+/// A shorter rest of a text is copied: that costs less than another piece.
+pub(crate) const SHORT_REST: usize = 16 << 10;
+
 /// What changes on a request's way to an upstream. All else stays byte for byte.
 #[derive(Debug, Clone, Copy)]
 pub struct Rewrite<'r> {
@@ -49,6 +52,18 @@ impl Request<'_> {
     /// # Errors
     /// What is to be replaced is not there: nothing is ever added.
     pub fn rewritten(&self, rewrite: &Rewrite<'_>) -> Result<String, RewriteError> {
+        Ok(splice(self.text(), self.edits(rewrite)?))
+    }
+
+    /// The same up to the last change, and where the text goes on as it is from there.
+    ///
+    /// # Errors
+    /// As for [`Self::rewritten`].
+    pub fn rewritten_head(&self, rewrite: &Rewrite<'_>) -> Result<(String, usize), RewriteError> {
+        Ok(splice_head(self.text(), self.edits(rewrite)?))
+    }
+
+    fn edits<'r>(&self, rewrite: &Rewrite<'r>) -> Result<Vec<Edit<'r>>, RewriteError> {
         let mut edits = vec![replace(self.root().get("id"), rewrite.id.raw())];
         if let Some(target) = rewrite.target {
             let place = self.target().ok_or(RewriteError::NoTarget)?;
@@ -59,7 +74,7 @@ impl Request<'_> {
             edits.push(replace(Some(place), token.raw()));
         }
         edits.extend(self.trace_edits(rewrite.trace));
-        Ok(splice(self.text(), edits))
+        Ok(edits)
     }
 }
 
@@ -113,10 +128,28 @@ pub(crate) fn removed(object: Value<'_>, is_gone: impl Fn(&str) -> bool) -> Vec<
 }
 
 /// Puts each edit in the place of its span. Spans do not overlap: they are values, none inside another.
-pub(crate) fn splice(text: &str, mut edits: Vec<Edit<'_>>) -> String {
-    edits.sort_by_key(|edit| edit.span);
+pub(crate) fn splice(text: &str, edits: Vec<Edit<'_>>) -> String {
     let added: usize = edits.iter().map(|edit| edit.with.len()).sum();
     let mut out = String::with_capacity(text.len() + added);
+    let at = splice_into(&mut out, text, edits);
+    out.push_str(text.get(at..).unwrap_or_default());
+    out
+}
+
+/// The same up to the end of the last edit, and where the text goes on as it is from there: who keeps it need not copy
+/// the rest. A short rest is no rest.
+pub(crate) fn splice_head(text: &str, edits: Vec<Edit<'_>>) -> (String, usize) {
+    let end = edits.iter().map(|edit| edit.span.1).max().unwrap_or(0);
+    if text.len().saturating_sub(end) < SHORT_REST {
+        return (splice(text, edits), text.len());
+    }
+    let mut head = String::new();
+    let at = splice_into(&mut head, text, edits);
+    (head, at)
+}
+
+fn splice_into(out: &mut String, text: &str, mut edits: Vec<Edit<'_>>) -> usize {
+    edits.sort_by_key(|edit| edit.span);
     let mut at = 0;
     for edit in &edits {
         let (start, end) = edit.span;
@@ -124,8 +157,7 @@ pub(crate) fn splice(text: &str, mut edits: Vec<Edit<'_>>) -> String {
         out.push_str(&edit.with);
         at = end;
     }
-    out.push_str(text.get(at..).unwrap_or_default());
-    out
+    at
 }
 
 /// Writes a message that was read as one line, for peers that read lines.

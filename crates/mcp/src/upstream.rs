@@ -7,7 +7,10 @@ use crate::id::{Id, SCALAR, plain};
 use crate::lookalike::{ENVELOPE, is_look_alike};
 use crate::method::Method;
 use crate::params::reference_member;
-use crate::rewrite::{Edit, splice};
+use crate::rewrite::{Edit, SHORT_REST, splice};
+
+/// A longer string is no name, and no word of the protocol, however it is written.
+const LONG_STRING: usize = 1 << 10;
 
 /// What an upstream says.
 #[derive(Debug, Clone)]
@@ -28,6 +31,7 @@ pub struct Reply<'a> {
     id_span: Option<(usize, usize)>,
     payload: Payload<'a>,
     payload_span: (usize, usize),
+    longest: (usize, usize),
 }
 
 /// Where the parts of a [`Reply`] stand in its text, for whoever keeps the text and comes back to it.
@@ -35,6 +39,8 @@ pub struct Reply<'a> {
 pub struct ReplyPlaces {
     id: Option<(usize, usize)>,
     payload: (usize, usize),
+    /// The longest string of the payload.
+    longest: (usize, usize),
     is_error: bool,
 }
 
@@ -42,6 +48,41 @@ impl ReplyPlaces {
     /// Where the result stands; none for an error.
     pub fn result(&self) -> Option<std::ops::Range<usize>> {
         (!self.is_error).then_some(self.payload.0..self.payload.1)
+    }
+
+    /// A text that has these places, but for a string that is too long to be a name or a word of the protocol.
+    pub fn short_of<'t>(&self, text: &'t [u8]) -> [&'t [u8]; 2] {
+        let (start, end) = self.longest;
+        let (start, end) = if end - start > LONG_STRING { (start, end) } else { (text.len(), text.len()) };
+        [text.get(..start).unwrap_or(text), text.get(end..).unwrap_or_default()]
+    }
+
+    /// Writes a text that has these places under another id, as far as it changes, and gives where it goes on as it is.
+    /// None from a text that has no such places.
+    pub fn with_id_head(&self, text: &[u8], id: &Id<'_>) -> Option<(String, usize)> {
+        let end = self.id.map_or_else(|| memchr::memchr(b'{', text).map_or(0, |at| at + 1), |(_, end)| end);
+        let is_short = text.len().saturating_sub(end) < SHORT_REST;
+        let head = str::from_utf8(if is_short { text } else { text.get(..end)? }).ok()?;
+        Some((splice(head, vec![id_edit(head, self.id, id)]), head.len()))
+    }
+
+    /// Whether two texts, the first of which has these places, differ in nothing but the id. It is as long in both, so the
+    /// second has the same places.
+    pub fn are_in_both(&self, text: &[u8], other: &[u8]) -> bool {
+        let Some((start, end)) = self.id else { return false };
+        text.len() == other.len() && text.get(..start) == other.get(..start) && text.get(end..) == other.get(end..)
+    }
+
+    /// What stands before the id in a text that has these places, and what behind it.
+    pub fn around_id<'t>(&self, text: &'t [u8]) -> [&'t [u8]; 2] {
+        let (start, end) = self.id.unwrap_or_default();
+        [text.get(..start).unwrap_or_default(), text.get(end..).unwrap_or_default()]
+    }
+
+    /// The id in a text that has these places, as it is written.
+    pub fn id_in<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
+        let (start, end) = self.id?;
+        text.get(start..end)
     }
 }
 
@@ -122,11 +163,25 @@ pub fn read_upstream<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Upstream<'a
         (None, Some(result), None) if id.is_none() => invalid(Some(result), "a result needs the id of what it answers"),
         (None, Some(result), None) => {
             let payload = Payload::Result(result.value);
-            Ok(Upstream::Reply(Reply { text, id, id_span, payload, payload_span: span_of(result) }))
+            Ok(Upstream::Reply(Reply {
+                text,
+                id,
+                id_span,
+                payload,
+                payload_span: span_of(result),
+                longest: result.longest,
+            }))
         }
         (None, None, Some(error)) => {
             let payload = Payload::Error(error.value);
-            Ok(Upstream::Reply(Reply { text, id, id_span, payload, payload_span: span_of(error) }))
+            Ok(Upstream::Reply(Reply {
+                text,
+                id,
+                id_span,
+                payload,
+                payload_span: span_of(error),
+                longest: error.longest,
+            }))
         }
         (None, None, None) => invalid(None, "a message has a method, a result or an error"),
         (_, result, error) => invalid(result.or(error), "a message has one of method, result and error"),
@@ -168,7 +223,7 @@ impl<'a> Reply<'a> {
     /// Where its parts stand.
     pub fn places(&self) -> ReplyPlaces {
         let is_error = matches!(self.payload, Payload::Error(_));
-        ReplyPlaces { id: self.id_span, payload: self.payload_span, is_error }
+        ReplyPlaces { id: self.id_span, payload: self.payload_span, longest: self.longest, is_error }
     }
 
     /// The same reply from the same text; none from a text that has no such places.
@@ -180,7 +235,7 @@ impl<'a> Reply<'a> {
             None => None,
         };
         let payload = if places.is_error { Payload::Error(payload) } else { Payload::Result(payload) };
-        Some(Self { text, id, id_span: places.id, payload, payload_span: places.payload })
+        Some(Self { text, id, id_span: places.id, payload, payload_span: places.payload, longest: places.longest })
     }
 
     /// The id of what is answered; none for an error of which the upstream did not know.
@@ -217,6 +272,19 @@ impl<'a> Reply<'a> {
         splice(self.text, vec![self.id_edit(id), Edit { span: self.payload_span, with: payload.into() }])
     }
 
+    /// Writes the answer with another payload, for whichever id: what stands before it, and what behind. None if it has no
+    /// id.
+    pub fn around_id(&self, payload: &str) -> Option<(String, String)> {
+        let (start, end) = self.id_span?;
+        let (before, behind) = (self.text.get(..start)?, self.text.get(end..)?);
+        let with = |text, (from, to)| splice(text, vec![Edit { span: (from, to), with: payload.into() }]);
+        let (from, to) = self.payload_span;
+        Some(match from < start {
+            true => (with(before, (from, to)), behind.to_owned()),
+            false => (before.to_owned(), with(behind, (from - end, to - end))),
+        })
+    }
+
     /// Writes an error under another id and with another code.
     pub fn with_code(&self, id: &Id<'_>, code: i64) -> String {
         let mut edits = vec![self.id_edit(id)];
@@ -232,13 +300,17 @@ impl<'a> Reply<'a> {
     }
 
     fn id_edit<'r>(&self, id: &'r Id<'_>) -> Edit<'r> {
-        if let Some(span) = self.id_span {
-            return Edit { span, with: id.raw().into() };
-        }
-        // An error without an id: it has other members, so a comma belongs behind ours.
-        let inside = self.text.find('{').map_or(0, |at| at + 1);
-        Edit { span: (inside, inside), with: format!("\"id\":{id},").into() }
+        id_edit(self.text, self.id_span, id)
     }
+}
+
+fn id_edit<'r>(text: &str, place: Option<(usize, usize)>, id: &'r Id<'_>) -> Edit<'r> {
+    if let Some(span) = place {
+        return Edit { span, with: id.raw().into() };
+    }
+    // An error without an id: it has other members, so a comma belongs behind ours.
+    let inside = text.find('{').map_or(0, |at| at + 1);
+    Edit { span: (inside, inside), with: format!("\"id\":{id},").into() }
 }
 
 impl<'a> ServerRequest<'a> {

@@ -315,3 +315,65 @@ fn a_reply_is_found_again_by_its_places_and_in_no_other_text() {
         assert!(Reply::at(&[0xff; 100], &own.places()).is_none());
     }
 }
+
+#[test]
+fn a_long_text_is_written_as_far_as_it_changes_and_goes_on_as_it_was() {
+    let long = "é".repeat(20_000);
+    let (id, token) = (Id::string("ours"), Id::string("t"));
+    let meta = r#""_meta":{"progressToken":7}"#;
+    for text in [
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"a",{meta},"b":"{long}"}}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","method":"tools/call","params":{{"b":"{long}","name":"a",{meta}}},"id":1}}"#),
+        format!(r#"{{"params":{{"name":"a","b":"{long}",{meta}}},"id":1,"jsonrpc":"2.0","method":"tools/call"}}"#),
+    ] {
+        let request = request(&text);
+        for progress_token in [None, Some(&token)] {
+            let rewrite = Rewrite { id: &id, target: None, progress_token, trace: None };
+            let (head, rest) = request.rewritten_head(&rewrite).expect("written");
+            let whole = request.rewritten(&rewrite).expect("written");
+            assert_eq!(head + text.get(rest..).expect("a place"), whole);
+        }
+    }
+    for text in [
+        format!(r#"{{"jsonrpc":"2.0","id":"c-1","result":{{"a":"{long}"}}}}"#),
+        format!(r#"{{"result":{{"a":"{long}"}},"id":"c-1","jsonrpc":"2.0"}}"#),
+        format!(r#" {{"error":{{"code":1,"message":"{long}"}},"jsonrpc":"2.0"}}"#),
+        r#"{"jsonrpc":"2.0","id":"c-1","result":{}}"#.to_owned(),
+    ] {
+        let reply = reply(&text);
+        let (head, rest) = reply.places().with_id_head(text.as_bytes(), &id).expect("its places");
+        assert_eq!(head + text.get(rest..).expect("a place"), reply.with_id(&id));
+    }
+    let early = format!(r#"{{"jsonrpc":"2.0","id":"c-1","result":{{"a":"{long}"}}}}"#);
+    let (head, rest) = reply(&early).places().with_id_head(early.as_bytes(), &id).expect("its places");
+    assert_eq!((head.as_str(), rest), (r#"{"jsonrpc":"2.0","id":"ours""#, r#"{"jsonrpc":"2.0","id":"c-1""#.len()));
+}
+
+#[test]
+fn a_long_string_is_left_out_where_short_words_are_looked_for() {
+    let long = "taskId".repeat(2_000);
+    let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"isError":true,"a":["{long}"],"taskId":"t"}}}}"#);
+    let [before, behind] = reply(&text).places().short_of(text.as_bytes());
+    assert_eq!(before, br#"{"jsonrpc":"2.0","id":1,"result":{"isError":true,"a":["#);
+    assert_eq!(behind, br#"],"taskId":"t"}}"#);
+    let short = r#"{"jsonrpc":"2.0","id":1,"result":{"a":["taskId"]}}"#;
+    assert_eq!(reply(short).places().short_of(short.as_bytes()), [short.as_bytes(), b""]);
+}
+
+#[test]
+fn an_answer_in_the_same_words_under_another_id_has_the_same_places() {
+    let text = |id: &str, word: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"a":"{word}"}}}}"#);
+    let first = text(r#""c-1""#, "x");
+    let places = reply(&first).places();
+    let same = |other: &str| places.are_in_both(first.as_bytes(), other.as_bytes());
+    assert!(same(&text(r#""c-2""#, "x")));
+    assert!(!same(&text(r#""c-2""#, "y")), "another word");
+    assert!(!same(&text(r#""c-22""#, "x")), "a longer id");
+    assert!(!same(&text(r#""c-2""#, "x").replace("2.0", "2.1")), "another word before the id");
+    assert_eq!(places.id_in(text(r#""c-2""#, "x").as_bytes()), Some(&br#""c-2""#[..]));
+    let (before, behind) = reply(&first).around_id("[]").expect("an id");
+    assert_eq!((before.as_str(), behind.as_str()), (r#"{"jsonrpc":"2.0","id":"#, r#","result":[]}"#));
+    let last = r#"{"result":{"a":1},"id":"c-1","jsonrpc":"2.0"}"#;
+    let (before, behind) = reply(last).around_id("[]").expect("an id");
+    assert_eq!((before.as_str(), behind.as_str()), (r#"{"result":[],"id":"#, r#","jsonrpc":"2.0"}"#));
+}

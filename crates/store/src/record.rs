@@ -171,7 +171,7 @@ pub struct Record {
     /// The hash of the tool's definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<Arc<str>>,
-    /// The hash of the arguments as they are sent.
+    /// The hash of the arguments as they are sent: SHA-256 in hexadecimal digits, or another with its name before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments_digest: Option<Arc<str>>,
     /// The names of the top-level arguments, sorted.

@@ -21,7 +21,8 @@ use crate::methods::lost::{Sent, may_be_forgotten, may_be_lost, opened_again};
 use crate::methods::{initialize, input, server};
 use crate::session::cancelled;
 use crate::telemetry::ClientSpan;
-use crate::upstream::{Exchange, Link, Outgoing, SendError};
+use crate::text::Text;
+use crate::upstream::{Earlier, Exchange, Link, Outgoing, SendError};
 use crate::visit::{Crossing, Side, Visit};
 
 /// How long to wait for further questions after one: servers that ask several things at once write them in a row.
@@ -42,7 +43,8 @@ pub(crate) fn under_our_id(visit: &Visit, request: &Request<'_>, call: CallId, a
         trace: hop.as_ref().map(|hop| &hop.own),
     };
     // INVARIANT: only a token that is there is replaced, so the rewrite cannot fail.
-    let text = request.rewritten(&rewrite).unwrap_or_default();
+    let (head, rest) = request.rewritten_head(&rewrite).unwrap_or_default();
+    let text = Text::rebegun(head, request.text().get(rest..).unwrap_or_default(), &visit.body);
     let outgoing = visit.addressed_about(Outgoing::request(text, call), method, about).within(hop);
     Outgoing { may_ask: may_ask(request.method()), ..outgoing }
 }
@@ -60,7 +62,7 @@ fn is_of(id: &Id<'_>, call: CallId) -> bool {
 /// How an exchange ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    /// With an answer, under the upstream's id for it, and where its parts are.
+    /// With an answer, and where its parts are. One that says what was said before stands under the id of then.
     Answer(Bytes, ReplyPlaces),
     /// The upstream asks the client something, and the client is asked by the answer to its request.
     Asked(Vec<Bytes>),
@@ -83,6 +85,8 @@ pub(crate) struct Errand<'a> {
     pub is_callers: bool,
     /// Whether it can wait in the middle for what the client says.
     pub may_pause: bool,
+    /// What the upstream answered when it was last asked the same.
+    pub before: Option<&'a Earlier>,
 }
 
 /// Sends a request and reads the upstream's messages until the answer.
@@ -231,6 +235,14 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
     let Errand { gw, visit, .. } = errand;
     let mut resumption = Resumption::default();
     let mut accepted = Accepted { errand, link: Link::None, questions: Vec::new() };
+    let own_id = || Id::string(errand.call.as_str());
+    if let Some(before) = errand.before {
+        let again = attend(errand, line, pin!(exchange.is_again(before, &own_id()))).await;
+        let Some(again) = again else { return left(gw) };
+        if again? {
+            return Ok(Ended::Answer(before.text.clone(), before.places));
+        }
+    }
     loop {
         let is_stream = exchange.is_stream();
         let Some(message) = attend(errand, line, pin!(next_with(&accepted.questions, exchange))).await else {
@@ -253,6 +265,11 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
                 None => return left(gw),
             },
         };
+        if let Some(before) = errand.before.filter(|before| before.is_same_under(&own_id(), &message))
+            && exchange.status.is_success()
+        {
+            return Ok(Ended::Answer(before.text.clone(), before.places));
+        }
         match read_upstream(&message, &gw.settings.reply) {
             Err(_) if is_stream => gw.metrics.dropped(),
             Err(error) => return Err(SendError::Unusable(format!("the answer cannot be read: {error}"))),
@@ -323,22 +340,30 @@ fn cut(visit: &Visit, text: String) -> String {
 /// An answer as the caller gets it, and what the log says of it.
 pub(crate) fn answer(visit: &Visit, message: &Bytes, id: &Id<'_>, limits: &Limits) -> Option<(Bytes, Outcome)> {
     let Ok(Said::Reply(reply)) = read_upstream(message, limits) else { return None };
-    Some(answer_of(visit, &reply, id))
+    let (text, outcome) = answer_of(visit, message, &reply.places(), id)?;
+    Some((text.whole(), outcome))
 }
 
-/// The same of an answer that was read.
-pub(crate) fn answer_of(visit: &Visit, reply: &Reply<'_>, id: &Id<'_>) -> (Bytes, Outcome) {
-    let outcome = match reply.payload() {
-        Payload::Error(_) => Outcome::Error,
-        Payload::Result(result) if says_error(result) => Outcome::ToolError,
-        Payload::Result(_) => Outcome::Ok,
+/// The same of an answer that was read, and whose parts are known. A long one is not gone through once more.
+pub(crate) fn answer_of(visit: &Visit, message: &Bytes, places: &ReplyPlaces, id: &Id<'_>) -> Option<(Text, Outcome)> {
+    let may_say_error = places.short_of(message).iter().any(|part| IS_ERROR.find(part).is_some());
+    let outcome = match places.result() {
+        None => Outcome::Error,
+        Some(result) => {
+            let is_error = may_say_error && says_error(str::from_utf8(message.get(result)?).ok()?);
+            if is_error { Outcome::ToolError } else { Outcome::Ok }
+        }
     };
     let text = match visit.crossing() {
-        Crossing::ToSession => as_stateless(reply, id),
-        Crossing::ToStateless => as_in_session(reply, id),
-        Crossing::None => reply.with_id(id),
+        Crossing::ToSession => as_stateless(&Reply::at(message, places)?, id).into(),
+        Crossing::ToStateless => as_in_session(&Reply::at(message, places)?, id).into(),
+        Crossing::None => {
+            let (head, rest) = places.with_id_head(message, id)?;
+            Text::in_two(head, message.slice(rest..))
+        }
     };
-    (visit.upstream.secrets().cut(text.into()), outcome)
+    // No secret begins in the id and ends behind it: what it would go over is the envelope.
+    Some((text.each(|piece| visit.upstream.secrets().cut(piece)), outcome))
 }
 
 /// An answer of a session as one to a request that stands alone.
@@ -392,10 +417,12 @@ fn has_contents(result: &str) -> bool {
     parts.iter().any(|part| part.key == "contents")
 }
 
+/// The member by which a tool's result says that it is an error.
+static IS_ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"isError\""));
+
 /// Whether a tool's result says that it is an error. Most do not have the word in them at all.
 pub(crate) fn says_error(result: &str) -> bool {
-    static WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"isError\""));
-    if WORD.find(result.as_bytes()).is_none() {
+    if IS_ERROR.find(result.as_bytes()).is_none() {
         return false;
     }
     let parts = split_text(result, &Limits::REPLY).unwrap_or_default();

@@ -15,7 +15,7 @@ pub(crate) async fn serve<B>(gw: &Arc<Gateway>, request: &Request<B>) -> Respons
         return reply::not_allowed("GET", "this address takes GET");
     }
     match request.uri().path() {
-        "/healthz" => reply::json(StatusCode::OK, "{\"status\":\"ok\"}"),
+        "/healthz" => reply::json(StatusCode::OK, Bytes::from_static(b"{\"status\":\"ok\"}")),
         "/readyz" => ready(gw).await,
         "/metrics" => metrics(gw),
         _ => reply::http_error(StatusCode::NOT_FOUND, "there is /healthz, /readyz and /metrics"),
@@ -29,7 +29,7 @@ async fn ready(gw: &Arc<Gateway>) -> Response<Body> {
         return unready("stopping");
     }
     match gw.ledger.flush().await {
-        Ok(()) => reply::json(StatusCode::OK, "{\"status\":\"ready\"}"),
+        Ok(()) => reply::json(StatusCode::OK, Bytes::from_static(b"{\"status\":\"ready\"}")),
         Err(_) => unready("store_unavailable"),
     }
 }

@@ -8,14 +8,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::{Frame, SizeHint};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::call::Room;
+use crate::gathered::Gathered;
+use crate::text::Text;
 
-const PIECE: usize = 256 << 10;
 /// How much is read of a message that is too large, so that its sender hears why it is refused.
 const MOST_PASSED_OVER: usize = 64 << 20;
 /// Who sends nothing for so long waits for the answer.
@@ -25,14 +26,14 @@ const SILENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) enum Body {
     /// A text, or nothing, and the place of its request among those in flight.
-    Whole(Option<Bytes>, Option<Room>),
+    Whole(Text, Option<Room>),
     /// Events, as they come. It ends when all senders are gone.
     Stream(mpsc::Receiver<Bytes>),
 }
 
 impl Body {
     pub fn empty() -> Self {
-        Self::Whole(None, None)
+        Self::Whole(Text::default(), None)
     }
 
     /// Keeps a place until the text is taken.
@@ -42,8 +43,8 @@ impl Body {
         }
     }
 
-    pub fn text(text: impl Into<Bytes>) -> Self {
-        Self::Whole(Some(text.into()), None)
+    pub fn text(text: impl Into<Text>) -> Self {
+        Self::Whole(text.into(), None)
     }
 }
 
@@ -53,30 +54,23 @@ impl http_body::Body for Body {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
-            Self::Whole(text, _) => Poll::Ready(next_piece(text).map(|piece| Ok(Frame::data(piece)))),
+            // A large text goes out in pieces, so that it, and its place, is let go when the caller has taken it and not
+            // before.
+            Self::Whole(text, _) => Pin::new(text).poll_frame(cx),
             Self::Stream(events) => events.poll_recv(cx).map(|event| event.map(|event| Ok(Frame::data(event)))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Whole(None, _))
+        matches!(self, Self::Whole(text, _) if text.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Whole(text, _) => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
+            Self::Whole(text, _) => text.size_hint(),
             Self::Stream(_) => SizeHint::default(),
         }
     }
-}
-
-/// A large text goes out in pieces, so that it, and its place, is let go when the caller has taken it and not before.
-fn next_piece(text: &mut Option<Bytes>) -> Option<Bytes> {
-    let mut piece = text.take()?;
-    if piece.len() > PIECE {
-        *text = Some(piece.split_off(PIECE));
-    }
-    Some(piece)
 }
 
 /// Reads a caller's body.
@@ -106,11 +100,19 @@ async fn collected(body: &mut Incoming, limit: usize) -> Read {
     if body.size_hint().lower() > limit as u64 {
         return Read::TooLarge;
     }
-    match Limited::new(body, limit).collect().await {
-        Ok(body) => Read::Whole(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Read::TooLarge,
-        Err(_) => Read::BrokenOff,
+    let mut gathered = Gathered::default();
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else { return Read::BrokenOff };
+        // Trailers say nothing here.
+        let Ok(piece) = frame.into_data() else { continue };
+        let left = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        let expected = left.saturating_add(gathered.len() + piece.len());
+        if expected > limit {
+            return Read::TooLarge;
+        }
+        gathered.push(piece, expected);
     }
+    Read::Whole(gathered.whole())
 }
 
 /// Takes what is not wanted, and keeps nothing of it: many clients read no answer before they have sent everything.

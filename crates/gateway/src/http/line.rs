@@ -17,6 +17,7 @@ use super::reply;
 use crate::call::{Facts, Refusal, Room};
 use crate::session::{Calls, Entry, Session, UnderWay};
 use crate::telemetry::AnswerSlot;
+use crate::text::Text;
 use crate::visit::Visit;
 
 /// Events that wait for a slow caller; beyond that the upstream waits.
@@ -218,16 +219,24 @@ impl Line {
     }
 
     /// Ends with an answer that has a status of its own, if the status can still be chosen.
-    pub async fn finish_with(mut self, status: StatusCode, text: Bytes) {
+    pub async fn finish_with(self, status: StatusCode, text: Bytes) {
+        self.finish_with_text(status, text.into()).await;
+    }
+
+    /// The same with a text that may be in pieces.
+    pub async fn finish_with_text(mut self, status: StatusCode, text: Text) {
         // Whoever has the answer may use the id again.
         self.entries.clear();
         if let Some(shown) = &self.shown {
-            let _ = shown.set(text.clone());
+            let _ = shown.set(text.clone().whole());
         }
-        let text = self.speaker.as_ref().map_or_else(|| text.clone(), |speaker| speaker.answer(&text));
+        let text = match &self.speaker {
+            Some(speaker) => speaker.answer(&text.whole()).into(),
+            None => text,
+        };
         match self.to {
             To::Http(line) => line.finish_with(status, text, self.room).await,
-            To::Lines(texts, _) => drop(texts.send(text).await),
+            To::Lines(texts, _) => drop(texts.send(text.whole()).await),
         }
     }
 
@@ -312,7 +321,7 @@ impl HttpLine {
         let _ = head.send(self.with_session(reply::stream(receiver)));
     }
 
-    async fn finish_with(mut self, status: StatusCode, text: Bytes, room: Option<Room>) {
+    async fn finish_with(mut self, status: StatusCode, text: Text, room: Option<Room>) {
         if self.is_streamed && status == StatusCode::OK {
             self.begin_stream();
         }
@@ -323,6 +332,7 @@ impl HttpLine {
                 let _ = head.send(response);
             }
             None => {
+                let text = text.whole();
                 // INVARIANT: answers are UTF-8; they were read or written as text.
                 let text = str::from_utf8(&text).unwrap_or_default();
                 match self.events {

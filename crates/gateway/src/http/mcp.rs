@@ -84,7 +84,7 @@ fn admit(gw: &Gateway, address: Arc<str>, head: &Parts) -> Result<To, Refused> {
     // A server of another grant is not told from one that is not there.
     let Some((door, upstream)) = found else { return not_found("this grant has no server of that name") };
     let (grant, side, acceptances) = (Arc::clone(grant), Side::Legacy(None), upstream.acceptances());
-    Ok(To::One(Visit { grant, door, upstream, acceptances, address, side, trace: None }))
+    Ok(To::One(Visit { grant, door, upstream, acceptances, address, side, trace: None, body: Bytes::new() }))
 }
 
 fn unauthorized(status: StatusCode, what: &str) -> Response<Body> {
@@ -138,6 +138,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
         }
     };
     visit.trace = Trace::of(&message, Some(&headers), &gw.telemetry).map(Box::new);
+    visit.body = body.clone();
     match side_of(gw, Whose::of(&visit), &headers, &message, |era| visit.spoken(era)).await {
         Ok(side) => visit.side = side,
         Err(Misfit { status, code, message: what, data }) => {

@@ -13,6 +13,7 @@ use super::body::Body;
 use super::line::Line;
 use crate::call::{Facts, Refusal};
 use crate::live::LivePolicy;
+use crate::text::Text;
 use crate::upstream::SendError;
 use crate::visit::Visit;
 
@@ -20,7 +21,7 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const SNIFFING: HeaderName = HeaderName::from_static("x-content-type-options");
 
 /// A JSON answer.
-pub(crate) fn json(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
+pub(crate) fn json(status: StatusCode, text: impl Into<Text>) -> Response<Body> {
     let mut response = Response::new(Body::text(text));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

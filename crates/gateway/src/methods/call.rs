@@ -5,7 +5,6 @@ mod judge;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{Request, code};
 use gatelodge_policy::Terms;
@@ -19,13 +18,14 @@ use crate::Gateway;
 use crate::call::{Bond, Errand, Facts, Paused, Progress, Refusal, Reserved, Trail, attend, left, mirrored, take};
 use crate::http::line::Line;
 use crate::http::reply;
+use crate::text::Text;
 use crate::upstream::{Exchange, SendError};
 use crate::visit::{Crossing, Visit};
 
 /// What is left to do when the caller has its answer.
 enum Carried {
     /// The upstream answered.
-    Answered { status: StatusCode, text: Bytes, outcome: Outcome, exchange: Box<Exchange> },
+    Answered { status: StatusCode, text: Text, outcome: Outcome, exchange: Box<Exchange> },
     /// The answer is ours: the client is asked something, or what it wants is kept here.
     Told { text: String },
     /// The upstream answered that it wants something of the client first.
@@ -48,7 +48,7 @@ pub(crate) async fn carry(
     match walk(gw, visit, request, facts, &mut trail, &mut line).await {
         Ok(Carried::Answered { status, text, outcome, mut exchange }) => {
             gw.metrics.answered();
-            line.finish_with(status, text).await;
+            line.finish_with_text(status, text).await;
             gw.write(trail.outcome(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(gw).await;
         }
@@ -237,6 +237,7 @@ async fn apart(
         is_only_asking: false,
         is_callers: true,
         may_pause: false,
+        before: None,
     };
     match attend(&errand, line, std::pin::pin!(pool::apart(gw, visit, request))).await {
         Some(apart) => apart,

@@ -299,6 +299,7 @@ pub(crate) async fn ask_client(
         is_only_asking: false,
         is_callers: true,
         may_pause: false,
+        before: None,
     };
     let mut responses = Vec::new();
     for (key, wanted) in document.root().get("inputRequests").iter().flat_map(|wanted| wanted.members()) {
@@ -355,7 +356,8 @@ pub(crate) fn again(
 ) -> Option<Outgoing> {
     let retry = Retry { responses: &answers.responses, state: answers.state.as_deref() };
     let mut outgoing = under_our_id(visit, request, call, about);
-    let text = visit.session()?.stateless(str::from_utf8(&outgoing.body).ok()?, Some(&retry))?;
+    let text = std::mem::take(&mut outgoing.body).whole();
+    let text = visit.session()?.stateless(str::from_utf8(&text).ok()?, Some(&retry))?;
     outgoing.body = text.into();
     Some(outgoing)
 }

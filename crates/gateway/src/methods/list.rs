@@ -21,7 +21,8 @@ use crate::call::{
 use crate::classes::Categories;
 use crate::http::line::Line;
 use crate::http::reply;
-use crate::upstream::{Exchange, Offer, Outgoing, SendError};
+use crate::text::Text;
+use crate::upstream::{Earlier, Exchange, Listed, Offer, Outgoing, SendError};
 use crate::visit::{Crossing, Visit};
 
 /// Servers have a few pages; one with more than this has no end.
@@ -32,8 +33,8 @@ const LIST_TIME: Duration = Duration::from_secs(30);
 /// What came of asking for a list.
 #[derive(Debug)]
 pub(crate) enum Pages {
-    /// The results of all pages, and the first answer as it came, with where its parts are.
-    Whole(Vec<Bytes>, (Bytes, ReplyPlaces)),
+    /// The results of all pages, and the first answer, under an id of ours.
+    Whole(Vec<Bytes>, Earlier),
     /// The upstream's error, under our id, and the status for whoever asked.
     Error(Bytes, StatusCode),
 }
@@ -74,7 +75,7 @@ pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut
     };
     match edited(gw, visit, request, &pages, changes).await {
         Ok((status, text, outcome)) => {
-            line.finish_with(status, visit.upstream.secrets().cut(text)).await;
+            line.finish_with_text(status, text).await;
             gw.write(trail.outcome(outcome, None)).await;
         }
         Err(Refusal::Upstream(fault)) => fail(gw, id, &mut trail, fault, line).await,
@@ -121,29 +122,30 @@ async fn edited(
     request: &Request<'_>,
     pages: &Pages,
     changes: u64,
-) -> Result<(StatusCode, Bytes, Outcome), Refusal> {
+) -> Result<(StatusCode, Text, Outcome), Refusal> {
     let unreadable = || Refusal::Upstream(SendError::Unusable("the list cannot be read".to_owned()));
     match pages {
         Pages::Whole(pages, first) => {
             let offer = match request.method() {
-                Method::ToolsList => Some(offered(gw, visit, pages, changes).await?),
+                Method::ToolsList => Some(offered(gw, visit, pages, Some(first), changes).await?),
                 _ => None,
             };
-            let make = || filtered(gw, visit, request.method(), pages, offer.as_deref());
-            let result = match &offer {
-                Some(offer) => offer.lists.list(visit, make),
-                None => make().map(Bytes::from),
+            let secrets = visit.upstream.secrets();
+            let make = || {
+                let list = filtered(gw, visit, request.method(), pages, offer.as_deref())?;
+                // What the server says around the list is passed on as well.
+                let (before, behind) = Reply::at(&first.text, &first.places)?.around_id(&list)?;
+                Some(Listed::new(before, behind, secrets))
             };
-            // What the server says around the list is passed on as well.
-            let first = Reply::at(&first.0, &first.1).ok_or_else(unreadable)?;
-            let result = result.ok_or_else(unreadable)?;
-            // INVARIANT: it was made as a text.
-            let result = str::from_utf8(&result).unwrap_or_default();
-            Ok((StatusCode::OK, first.with_payload(request.id(), result).into(), Outcome::Ok))
+            let listed = match &offer {
+                Some(offer) if offer.began_with(&first.text) => offer.lists.list(visit, make),
+                _ => make(),
+            };
+            Ok((StatusCode::OK, listed.ok_or_else(unreadable)?.under(request.id(), secrets), Outcome::Ok))
         }
         Pages::Error(message, status) => {
             let (text, outcome) = answer(visit, message, request.id(), &gw.settings.reply).ok_or_else(unreadable)?;
-            Ok((*status, text, outcome))
+            Ok((*status, text.into(), outcome))
         }
     }
 }
@@ -239,6 +241,7 @@ async fn fetch_pages(
     let mut seen = Seen::default();
     let mut cursor: Option<String> = None;
     let mut total = 0;
+    let known = visit.offers().current().filter(|_| *wanted.method == Method::ToolsList);
     let max_bytes = gw.settings.reply.bytes;
     while pages.len() < MAX_PAGES && total < max_bytes {
         let call = gw.new_call();
@@ -257,6 +260,7 @@ async fn fetch_pages(
             is_only_asking: wanted.is_callers,
             is_callers: wanted.is_callers,
             may_pause: false,
+            before: known.as_ref().and_then(|offer| offer.only_answer()).filter(|_| pages.is_empty()),
         };
         let sent = forward(&errand, permit, line).await;
         // Of a list whose first page came, nobody says that nothing was sent.
@@ -270,10 +274,9 @@ async fn fetch_pages(
         let said = exchange.as_ref().map_or(StatusCode::OK, |exchange| exchange.status);
         drain(gw, exchange).await;
         if pages.is_empty()
-            && *wanted.method == Method::ToolsList
-            && let Some(page) = told_before(visit, &message, &places)
+            && let Some(page) = known.as_ref().and_then(|offer| told_before(offer, &message, &places))
         {
-            return Ok(Pages::Whole(vec![page], (message, places)));
+            return Ok(Pages::Whole(vec![page], Earlier { text: message, places }));
         }
         let Some(page) = result_text(&message, &gw.settings.reply)? else {
             let status = status_of(visit.era(), &message, call, said, &gw.settings.reply);
@@ -286,7 +289,7 @@ async fn fetch_pages(
             return Err(SendError::Unusable(format!("a page has no `{member}`")));
         }
         pages.push(page.clone());
-        let first = first.get_or_insert((message, places));
+        let first = first.get_or_insert(Earlier { text: message, places });
         cursor = seen.next(document.root(), wanted.method)?;
         if cursor.is_none() {
             return Ok(Pages::Whole(pages, first.clone()));
@@ -297,9 +300,9 @@ async fn fetch_pages(
 
 /// The only page of a list of tools, if it is to the letter the one that the server's offer was read from: it is not read
 /// again.
-fn told_before(visit: &Visit, message: &Bytes, places: &ReplyPlaces) -> Option<Bytes> {
+fn told_before(offer: &Offer, message: &Bytes, places: &ReplyPlaces) -> Option<Bytes> {
     let page = message.slice(places.result()?);
-    visit.offers().current()?.is_of(std::slice::from_ref(&page)).then_some(page)
+    offer.is_of(std::slice::from_ref(&page)).then_some(page)
 }
 
 async fn drain(gw: &Gateway, exchange: Option<Exchange>) {

@@ -16,7 +16,7 @@ use crate::call::{Errand, Refusal, attend};
 use crate::classes::Categories;
 use crate::http::line::Line;
 use crate::twins::twins;
-use crate::upstream::{Offer, SendError, Upstream};
+use crate::upstream::{Earlier, Offer, SendError, Upstream};
 use crate::visit::Visit;
 
 /// A name that is not in the offer is asked for again only when the offer is older than this.
@@ -43,6 +43,7 @@ pub(crate) async fn offer_for(gw: &Gateway, visit: &Visit, name: &str, line: &mu
             is_only_asking: false,
             is_callers: false,
             may_pause: false,
+            before: None,
         };
         let waiting = attend(&errand, line, std::pin::pin!(offers.asking.lock())).await;
         let Some(_one_at_a_time) = waiting else { return Err(Refusal::Upstream(SendError::Left)) };
@@ -73,25 +74,32 @@ async fn take_anew(gw: &Gateway, visit: &Visit, patience: Duration, line: &mut L
     let changes = visit.offers().changes();
     let wanted = Wanted { method: &Method::ToolsList, member: "tools", progress: None, is_callers: false };
     let asking = fetch_within(patience, gw, visit, &wanted, line, |id, cursor, _| own_request(visit, id, cursor));
-    let pages = match asking.await? {
-        Pages::Whole(pages, _) => pages,
+    let (pages, first) = match asking.await? {
+        Pages::Whole(pages, first) => (pages, Some(first)),
         // A server without tools says that it does not know the method. Any other error says nothing of its tools,
         // and what is kept here is for all grants.
-        Pages::Error(message, _) if says_unknown_method(&message) => Vec::new(),
+        Pages::Error(message, _) if says_unknown_method(&message) => (Vec::new(), None),
         Pages::Error(..) => return Err(SendError::Unusable("the server does not list its tools".to_owned()).into()),
     };
-    offered(gw, visit, &pages, changes).await
+    offered(gw, visit, &pages, first.as_ref(), changes).await
 }
 
-/// What the pages of a list offer, set against what was accepted. `changes` is as it was when they were asked for.
-pub(crate) async fn offered(gw: &Gateway, visit: &Visit, pages: &[Bytes], changes: u64) -> Result<Arc<Offer>, Refusal> {
+/// What the pages of a list offer, set against what was accepted. `first` is the answer that the first of them came in;
+/// `changes` is as it was when they were asked for.
+pub(crate) async fn offered(
+    gw: &Gateway,
+    visit: &Visit,
+    pages: &[Bytes],
+    first: Option<&Earlier>,
+    changes: u64,
+) -> Result<Arc<Offer>, Refusal> {
     let (upstream, offers) = (&visit.upstream, visit.offers());
     let current = offers.current().filter(|offer| offer.is_of(pages));
     let is_known = current.is_some();
     if let Some(offer) = current.filter(|offer| offer.taken_at.elapsed() < upstream.config().accepting.fresh) {
         return Ok(offer);
     }
-    let mut offer = Offer::of_pages(pages, &gw.settings.reply);
+    let mut offer = Offer::of_pages(pages, &gw.settings.reply).with_first(first.cloned());
     if upstream.speaks_modern() == Some(true) && !upstream.is_child() {
         for (tool, why) in offer.without_mirror() {
             let (name, tool) = (upstream.name(), gatelodge_mcp::shown(&upstream.secrets().cut_text(tool)));

@@ -96,6 +96,7 @@ pub(crate) async fn exchanged(
         is_only_asking: true,
         is_callers: true,
         may_pause: false,
+        before: None,
     };
     let sending = async {
         match forward(&errand, permit, line).await? {

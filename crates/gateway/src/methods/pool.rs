@@ -248,6 +248,7 @@ impl Visit {
             side: Side::Modern(Box::new(side)),
             // What is sent so belongs to no request of the caller's.
             trace: None,
+            body: Bytes::new(),
         }
     }
 }

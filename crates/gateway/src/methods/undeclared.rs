@@ -8,8 +8,8 @@ use gatelodge_json::{Limits, Value, read};
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{
-    Declared, Era, MadeTask, Method, Payload, REQUIRED_FOR_TASKS, Request, Revision, ServerRequest, Upstream as Said,
-    code, made_task, read_upstream,
+    Declared, Era, MadeTask, Method, Payload, REQUIRED_FOR_TASKS, ReplyPlaces, Request, Revision, ServerRequest,
+    Upstream as Said, code, made_task, read_upstream,
 };
 use gatelodge_policy::Terms;
 use gatelodge_store::Outcome;
@@ -54,9 +54,15 @@ pub(super) fn undeclared(required: &str) -> Refusal {
 ///
 /// # Errors
 /// It does.
-pub(super) fn check(gw: &Gateway, visit: &Visit, request: &Request<'_>, message: &Bytes) -> Result<(), SendError> {
+pub(super) fn check(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    message: &Bytes,
+    places: &ReplyPlaces,
+) -> Result<(), SendError> {
     // Most answers do not have the words in them at all.
-    if !TASK_OR_INPUT.may_be_in(message) {
+    if !places.short_of(message).iter().any(|part| TASK_OR_INPUT.may_be_in(part)) {
         return Ok(());
     }
     let Ok(Said::Reply(reply)) = read_upstream(message, &gw.settings.reply) else { return Ok(()) };

@@ -3,13 +3,14 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Request};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Limited};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
 use super::span::Span;
 use super::{Item, TelemetryConfig, otlp};
+use crate::text::Text;
 use crate::upstream::{Pool, TlsError, innermost, pool};
 
 const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf");
@@ -86,7 +87,7 @@ impl Exporter {
     }
 
     async fn post(&self, body: Bytes) -> Result<(), String> {
-        let mut request = Request::new(Full::new(body));
+        let mut request = Request::new(Text::from(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.config.url.clone();
         for header in &self.config.headers {

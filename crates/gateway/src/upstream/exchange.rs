@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use gatelodge_mcp::Id;
 use http::{HeaderValue, StatusCode};
 
 use super::http::HttpAnswer;
 use super::peer::PeerAnswer;
-use super::{Link, SendError, WayBack};
+use super::{Earlier, Link, SendError, WayBack};
 use crate::Gateway;
 
 /// Servers end a stream at once after the answer; one that does not is not worth waiting for.
@@ -61,6 +62,15 @@ impl Exchange {
             Source::Http(answer) => answer.next().await,
             Source::Peer(answer) => answer.next().await,
             Source::Nothing => Ok(None),
+        }
+    }
+
+    /// Whether the answer is that of an earlier request in the same words, under this id; then it is read. If it is another,
+    /// or is not one text of a length that is known, it is still to be read.
+    pub async fn is_again(&mut self, earlier: &Earlier, id: &Id<'_>) -> Result<bool, SendError> {
+        match &mut self.source {
+            Source::Http(answer) if self.status.is_success() => answer.is_again(earlier, id).await,
+            Source::Http(_) | Source::Peer(_) | Source::Nothing => Ok(false),
         }
     }
 

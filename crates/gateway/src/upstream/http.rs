@@ -6,11 +6,10 @@ mod pool;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use gatelodge_mcp::{BAGGAGE, TRACEPARENT, TRACESTATE, head};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Request, Response, StatusCode, Uri};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -23,6 +22,7 @@ pub(super) use pool::host_of;
 use self::pool::RequestError;
 use super::{Exchange, HttpConfig, Link, Outgoing, SendError, Upstream, Verb};
 use crate::lanes;
+use crate::text::Text;
 use crate::trace::Hop;
 
 /// What is read of an answer that says nothing, and for how long.
@@ -128,7 +128,7 @@ impl HttpClient {
     }
 }
 
-fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<Full<Bytes>> {
+fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<Text> {
     let mut headers = HeaderMap::new();
     if outgoing.verb == Verb::Post {
         headers.insert(CONTENT_TYPE, JSON);
@@ -164,7 +164,7 @@ fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<Full<
             headers.append(name.clone(), value.clone());
         }
     }
-    let mut request = Request::new(Full::new(outgoing.body));
+    let mut request = Request::new(outgoing.body);
     *request.method_mut() = match outgoing.verb {
         Verb::Post => http::Method::POST,
         Verb::Hear => http::Method::GET,

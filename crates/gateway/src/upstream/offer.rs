@@ -11,10 +11,12 @@ use bytes::Bytes;
 use foldhash::HashMap;
 use gatelodge_json::{Limits, Value, read};
 use gatelodge_mcp::head::{Mirror, MirrorError};
+use gatelodge_mcp::{Id, ReplyPlaces};
 use gatelodge_policy::{Category, Definition, Schema};
 use gatelodge_store::{Known, ToolDefinition};
 use tokio::sync::Mutex;
 
+pub(crate) use self::lists::Listed;
 use self::lists::Lists;
 use super::fingerprint::fingerprint;
 use crate::classes::Categories;
@@ -65,9 +67,52 @@ pub(crate) struct Offer {
     categories: Arc<Categories>,
     /// The pages that it was read from: the same bytes say the same again.
     pages: Vec<Bytes>,
+    /// The answer that the first of them came in.
+    first: Option<Earlier>,
     /// What callers were given of it.
     pub lists: Lists,
     pub taken_at: Instant,
+}
+
+/// An answer that was read, under an id of ours, and where its parts are.
+#[derive(Debug, Clone)]
+pub(crate) struct Earlier {
+    pub text: Bytes,
+    pub places: ReplyPlaces,
+}
+
+impl Earlier {
+    /// Whether another answer says the same under another id.
+    pub fn is_same(&self, other: &Bytes) -> bool {
+        is_one(&self.text, other) || self.places.are_in_both(&self.text, other)
+    }
+
+    /// Whether a piece of another answer, from `at` on, stands there in the same words; all of it stands under this id.
+    pub fn has(&self, at: usize, piece: &[u8], id: &Id<'_>) -> bool {
+        let mut from = 0;
+        self.under(id).into_iter().all(|part| {
+            let (start, end) = (at.max(from), (at + piece.len()).min(from + part.len()));
+            let is_same = start >= end || part.get(start - from..end - from) == piece.get(start - at..end - at);
+            from += part.len();
+            is_same
+        })
+    }
+
+    /// The answer under another id.
+    pub fn under<'t>(&'t self, id: &'t Id<'_>) -> [&'t [u8]; 3] {
+        let [before, behind] = self.places.around_id(&self.text);
+        [before, id.raw().as_bytes(), behind]
+    }
+
+    /// Whether another answer, of which nothing was read, says the same under this id.
+    pub fn is_same_under(&self, id: &Id<'_>, other: &Bytes) -> bool {
+        self.places.id_in(other) == Some(id.raw().as_bytes()) && self.places.are_in_both(&self.text, other)
+    }
+}
+
+/// Whether two are the same place in memory, so that nobody has to look what stands there.
+fn is_one(one: &Bytes, other: &Bytes) -> bool {
+    (one.as_ptr(), one.len()) == (other.as_ptr(), other.len())
 }
 
 /// One tool of an offer.
@@ -99,14 +144,31 @@ impl Offer {
             tools,
             categories: Arc::default(),
             pages: pages.to_vec(),
+            first: None,
             lists: Lists::default(),
             taken_at: Instant::now(),
         }
     }
 
+    /// Keeps the answer that the first page came in.
+    pub fn with_first(self, first: Option<Earlier>) -> Self {
+        Self { first, ..self }
+    }
+
     /// Whether these pages say what this offer was read from.
     pub fn is_of(&self, pages: &[Bytes]) -> bool {
-        self.pages == pages
+        let is_same = |(own, page): (&Bytes, &Bytes)| is_one(own, page) || own == page;
+        self.pages.len() == pages.len() && self.pages.iter().zip(pages).all(is_same)
+    }
+
+    /// The answer that it was read from, if it was read from one alone.
+    pub fn only_answer(&self) -> Option<&Earlier> {
+        self.first.as_ref().filter(|_| self.pages.len() == 1)
+    }
+
+    /// Whether an answer is the one that the first page came in, or says the same under another id.
+    pub fn began_with(&self, answer: &Bytes) -> bool {
+        self.first.as_ref().is_some_and(|first| first.is_same(answer))
     }
 
     pub fn tool(&self, name: &str) -> Option<&OfferedTool> {

@@ -13,6 +13,7 @@ use http::header::{HeaderMap, HeaderValue};
 use super::child::Child;
 use super::sse::Sse;
 use super::{Secrets, Upstream, Way};
+use crate::text::Text;
 use crate::trace::Hop;
 
 /// Why an upstream gave no answer.
@@ -210,7 +211,7 @@ pub(crate) enum Verb {
 #[derive(Debug, Clone)]
 pub(crate) struct Outgoing {
     pub verb: Verb,
-    pub body: Bytes,
+    pub body: Text,
     pub link: Link,
     pub revision: Option<Revision>,
     /// The id of a request, under which its answer comes. None for what wants no answer.
@@ -243,7 +244,7 @@ pub(crate) struct ModernHead {
 
 impl Outgoing {
     /// A message that wants no answer.
-    pub fn note(body: impl Into<Bytes>) -> Self {
+    pub fn note(body: impl Into<Text>) -> Self {
         let body = body.into();
         Self {
             verb: Verb::Post,
@@ -260,7 +261,7 @@ impl Outgoing {
     }
 
     /// A request, whose id in the body is that of the call.
-    pub fn request(body: impl Into<Bytes>, call: gatelodge_store::CallId) -> Self {
+    pub fn request(body: impl Into<Text>, call: gatelodge_store::CallId) -> Self {
         Self { call: Some(call), ..Self::note(body) }
     }
 
@@ -273,7 +274,7 @@ impl Outgoing {
     pub fn is_handshake(&self) -> bool {
         let may_be = self.verb == Verb::Post && self.call.is_some() && self.modern.is_none();
         may_be
-            && matches!(read_message(&self.body, &Limits::REQUEST),
+            && matches!(read_message(&self.body.clone().whole(), &Limits::REQUEST),
                 Ok(Message::Request(request)) if *request.method() == Method::Initialize)
     }
 

@@ -1,7 +1,9 @@
 //! A server that says the same again: its list is not made anew, and nobody is given the one of others.
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use gatelodge_testkit::{FakeUpstream, TestGateway};
+use std::sync::Mutex;
+
+use gatelodge_testkit::{FakeUpstream, TestGateway, json_response};
 use serde_json::{Value, json};
 
 const ONLY_A: &str = r#"{"version":"1","default":"deny","tools":{"a":{}}}"#;
@@ -50,4 +52,92 @@ async fn who_only_observes_is_not_given_the_list_of_those_who_are_refused() {
         doors.for_each(|door| door.mode = gatelodge_store::Mode::Observe);
     });
     assert_eq!(listed(&gw, 2).await, ["a", "b"]);
+}
+
+/// Two tools, and a text that is too long to be copied.
+fn two_tools() -> String {
+    let long = "x".repeat(40_000);
+    format!(r#"[{{"name":"a","description":"{long}","inputSchema":{{}}}},{{"name":"b","inputSchema":{{}}}}]"#)
+}
+
+/// A server that answers each list in the next of these words, and in the last for ever. `ID` is the request's id in them,
+/// `FIRST` that of the first list.
+async fn saying(words: Vec<String>) -> FakeUpstream {
+    let asked = Mutex::new(Vec::new());
+    FakeUpstream::start(json!([]), move |hit| {
+        (hit.method() == "tools/list").then(|| {
+            let mut asked = asked.lock().expect("nobody panics with it");
+            asked.push(hit.message()["id"].to_string());
+            let words = &words[(asked.len() - 1).min(words.len() - 1)];
+            json_response("200 OK", "", &words.replace("ID", &asked[asked.len() - 1]).replace("FIRST", &asked[0]))
+        })
+    })
+    .await
+}
+
+async fn lists(gw: &TestGateway, ids: std::ops::Range<u32>) -> Vec<Value> {
+    let mut lists = Vec::new();
+    for id in ids {
+        let answer = gw.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"})).await.message();
+        assert_eq!(answer["id"], id, "{answer}");
+        lists.push(answer);
+    }
+    lists
+}
+
+#[tokio::test]
+async fn a_list_that_is_said_again_goes_out_whole_wherever_its_id_stands() {
+    for words in [
+        r#"{"jsonrpc":"2.0","id":ID,"result":{"tools":TOOLS,"_meta":{"n":1}},"more":[1]}"#,
+        r#"{"result":{"tools":TOOLS,"_meta":{"n":1}},"more":[1],"id":ID,"jsonrpc":"2.0"}"#,
+    ] {
+        let upstream = saying(vec![words.replace("TOOLS", &two_tools())]).await;
+        let gw = TestGateway::with_policy(ONLY_A, &upstream).await;
+        let lists = lists(&gw, 1..4).await;
+        for list in &lists {
+            assert_eq!((list["jsonrpc"].as_str(), &list["more"]), (Some("2.0"), &json!([1])));
+            assert_eq!(list["result"], lists[0]["result"]);
+        }
+        let tools: Value = serde_json::from_str(&two_tools()).expect("JSON");
+        assert_eq!(lists[2]["result"], json!({"tools": [tools[0]], "_meta": {"n": 1}}));
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_differs_in_one_byte_is_made_anew() {
+    let words = |result: u8, envelope: u8| {
+        let tools = two_tools();
+        format!(
+            r#"{{"jsonrpc":"2.0","id":ID,"result":{{"tools":{tools},"_meta":{{"n":{result}}}}},"more":{envelope}}}"#
+        )
+    };
+    let upstream = saying(vec![words(1, 1), words(1, 1), words(2, 1), words(2, 2), words(1, 1)]).await;
+    let gw = TestGateway::with_policy(ONLY_A, &upstream).await;
+    let lists = lists(&gw, 1..6).await;
+    let said: Vec<(&Value, &Value)> = lists.iter().map(|list| (&list["result"]["_meta"]["n"], &list["more"])).collect();
+    let numbers = [1, 2].map(Value::from);
+    let [one, two] = &numbers;
+    assert_eq!(said, [(one, one), (one, one), (two, one), (two, two), (one, one)]);
+    assert!(lists.iter().all(|list| list["result"]["tools"].as_array().is_some_and(|tools| tools.len() == 1)));
+}
+
+#[tokio::test]
+async fn a_list_that_is_said_again_under_another_id_is_no_answer() {
+    let words = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":{}}}}}"#, two_tools());
+    let upstream = saying(vec![words("ID"), words("FIRST")]).await;
+    let gw = TestGateway::with_policy(ONLY_A, &upstream).await;
+    let lists = lists(&gw, 1..3).await;
+    assert_eq!(lists[0]["result"]["tools"][0]["name"], "a");
+    assert_eq!((&lists[1]["result"], lists[1]["error"]["code"].as_i64()), (&Value::Null, Some(-32603)), "{}", lists[1]);
+}
+
+#[tokio::test]
+async fn a_list_that_is_said_again_keeps_no_secret() {
+    let words = r#"{"jsonrpc":"2.0","id":ID,"result":{"tools":TOOLS,"_meta":{"n":"s3cr3t-key"}},"more":"s3cr3t-key"}"#;
+    let upstream = saying(vec![words.replace("TOOLS", &two_tools())]).await;
+    let builder = TestGateway::builder().policy(ONLY_A).secret("x-key", "s3cr3t-key", "s3cr3t-key");
+    let gw = builder.start(&upstream).await;
+    for list in lists(&gw, 1..4).await {
+        assert_eq!((&list["result"]["_meta"]["n"], &list["more"]), (&json!("***"), &json!("***")));
+    }
 }

@@ -20,6 +20,7 @@ mod errors_without_id;
 mod fidelity;
 mod forgotten;
 mod introduced;
+mod large;
 mod let_go;
 mod limits;
 mod listen;

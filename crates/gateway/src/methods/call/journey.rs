@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_mcp::{Reply, Request};
+use gatelodge_mcp::Request;
 use gatelodge_store::CallId;
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 
 use super::Carried;
 use crate::Gateway;
@@ -106,6 +106,7 @@ impl Journey<'_> {
             is_only_asking: false,
             is_callers: true,
             may_pause: may_ask(self.request.method()),
+            before: None,
         };
         let taking = async {
             match self.sent(&errand, links, step, line).await? {
@@ -195,7 +196,7 @@ impl Journey<'_> {
                 return Ok(Carried::Cancelled);
             }
         };
-        undeclared::check(gw, visit, request, &message)?;
+        undeclared::check(gw, visit, request, &message, &places)?;
         if let Some(result) = input::wanted(visit, &message, &gw.settings.reply)? {
             return Ok(Carried::InputRequired { result });
         }
@@ -207,10 +208,12 @@ impl Journey<'_> {
         {
             return Ok(Carried::Told { text: gatelodge_mcp::result(request.id(), &text) });
         }
-        let reply =
-            Reply::at(&message, &places).ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
-        let (text, outcome) = answer_of(visit, &reply, request.id());
-        let status = status_of(visit.era(), &message, errand.call, exchange.status, &gw.settings.reply);
+        let (text, outcome) = answer_of(visit, &message, &places, request.id())
+            .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
+        let status = match places.result() {
+            Some(_) => StatusCode::OK,
+            None => status_of(visit.era(), &message, errand.call, exchange.status, &gw.settings.reply),
+        };
         Ok(Carried::Answered { status, text, outcome, exchange: Box::new(exchange) })
     }
 }

@@ -74,6 +74,6 @@ async fn listed(
     }
     let page = documents.first().ok_or_else(unreadable)?;
     let result = edit_list(page.root(), "tasks", &entries, Caching::Unsaid).ok_or_else(unreadable)?;
-    let first = Reply::at(&first.0, &first.1).ok_or_else(unreadable)?;
+    let first = Reply::at(&first.text, &first.places).ok_or_else(unreadable)?;
     Ok((StatusCode::OK, first.with_payload(request.id(), &result).into(), Outcome::Ok))
 }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use bytes::Bytes;
 use gatelodge_json::{Value, read};
 use gatelodge_mcp::{Method, Payload, Request, ServerRequest, Upstream as Said, made_task, read_upstream};
 use gatelodge_policy::{Decision, decide};
@@ -16,6 +15,7 @@ use crate::Gateway;
 use crate::call::{Facts, Progress, Refusal};
 use crate::http::line::Line;
 use crate::methods::offer::offer_for;
+use crate::text::Text;
 use crate::upstream::Link;
 use crate::visit::{Crossing, Visit};
 
@@ -61,15 +61,19 @@ pub(crate) async fn note(
     gw: &Gateway,
     visit: &Visit,
     tool: &str,
-    text: &Bytes,
+    text: &Text,
     progress: Option<(&str, Arc<Progress>)>,
 ) {
     static WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"taskId\""));
     // Most answers do not have the word in them at all, and large ones are not worth looking through.
-    if visit.crossing() != Crossing::None || text.len() > MAX_ANSWER || WORD.find(text).is_none() {
+    if visit.crossing() != Crossing::None || text.len() > MAX_ANSWER {
         return;
     }
-    let Ok(Said::Reply(reply)) = read_upstream(text, &gw.settings.reply) else { return };
+    let text = text.clone().whole();
+    if WORD.find(&text).is_none() {
+        return;
+    }
+    let Ok(Said::Reply(reply)) = read_upstream(&text, &gw.settings.reply) else { return };
     let Payload::Result(result) = reply.payload() else { return };
     let Some(task) = made_task(result, visit.era()) else { return };
     visit.upstream.note_tasks();

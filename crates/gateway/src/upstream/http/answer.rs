@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_mcp::{EventDecoder, head};
+use gatelodge_mcp::{EventDecoder, Id, head};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
+use crate::gathered::Gathered;
 use crate::upstream::exchange::Source;
-use crate::upstream::{Exchange, Link, SendError};
+use crate::upstream::{Earlier, Exchange, Link, SendError};
 
 /// An answer over HTTP that is being read.
 #[derive(Debug)]
@@ -24,8 +25,8 @@ pub(crate) struct HttpAnswer {
 
 #[derive(Debug)]
 enum Form {
-    /// One JSON text; none once it was read.
-    Whole,
+    /// One JSON text, and what was read of it.
+    Whole(Gathered),
     Events {
         decoder: Box<EventDecoder>,
         /// Messages that came, each with the id of its event.
@@ -61,7 +62,7 @@ impl HttpAnswer {
             "text/event-stream" if head.status.is_success() => {
                 Form::Events { decoder: Box::new(EventDecoder::new(max_bytes)), ready: VecDeque::new(), last: None }
             }
-            "application/json" => Form::Whole,
+            "application/json" => Form::Whole(Gathered::default()),
             // Accepted without content, by servers that do not say how long nothing is.
             _ if head.status == StatusCode::ACCEPTED => Form::Ended(None),
             _ if !head.status.is_success() => return Err(SendError::Status(head.status.as_u16())),
@@ -83,17 +84,18 @@ impl HttpAnswer {
         let (id, decoder) = match &self.form {
             Form::Events { decoder, ready, last } if !ready.is_empty() => (last.as_deref(), decoder),
             Form::Events { decoder, .. } | Form::Ended(Some(decoder)) => (decoder.last_id(), decoder),
-            Form::Whole | Form::Ended(None) => return (None, None),
+            Form::Whole(_) | Form::Ended(None) => return (None, None),
         };
         (id.and_then(|id| HeaderValue::from_str(id).ok()), decoder.retry())
     }
 
     /// The next message; none at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, SendError> {
-        match &self.form {
+        match &mut self.form {
             Form::Ended(_) => Ok(None),
-            Form::Whole => {
-                let text = self.whole().await?;
+            Form::Whole(begun) => {
+                let begun = std::mem::take(begun);
+                let text = self.whole(begun).await?;
                 self.form = Form::Ended(None);
                 Ok(Some(text))
             }
@@ -101,22 +103,41 @@ impl HttpAnswer {
         }
     }
 
-    async fn whole(&mut self) -> Result<Bytes, SendError> {
-        // Most answers come in one piece, which is then not copied.
-        let Some(first) = self.chunk().await? else {
-            return Err(SendError::Unusable("the answer is empty".to_owned()));
-        };
-        let expected = usize::try_from(self.body.size_hint().lower()).unwrap_or(usize::MAX).saturating_add(first.len());
-        self.check_length(expected)?;
-        let Some(second) = self.chunk().await? else { return Ok(first) };
-        let mut all = Vec::with_capacity(expected);
-        all.extend_from_slice(&first);
-        all.extend_from_slice(&second);
-        while let Some(chunk) = self.chunk().await? {
-            self.check_length(all.len() + chunk.len())?;
-            all.extend_from_slice(&chunk);
+    /// Whether the answer is one JSON text in the words of an earlier one, under this id. It is held against that as it
+    /// comes, and nothing is put together; if it is another, it can be read as if nobody had looked.
+    pub async fn is_again(&mut self, earlier: &Earlier, id: &Id<'_>) -> Result<bool, SendError> {
+        let length: usize = earlier.under(id).iter().map(|part| part.len()).sum();
+        if !matches!(self.form, Form::Whole(_)) || self.body.size_hint().exact() != Some(length as u64) {
+            return Ok(false);
         }
-        Ok(all.into())
+        let mut at = 0;
+        while let Some(chunk) = self.chunk().await? {
+            if !earlier.has(at, &chunk, id) {
+                let mut begun = Gathered::default();
+                let same = earlier.under(id).concat().get(..at).map(Bytes::copy_from_slice);
+                begun.push(same.unwrap_or_default(), length);
+                begun.push(chunk, length);
+                self.form = Form::Whole(begun);
+                return Ok(false);
+            }
+            at += chunk.len();
+        }
+        self.form = Form::Ended(None);
+        Ok(true)
+    }
+
+    async fn whole(&mut self, begun: Gathered) -> Result<Bytes, SendError> {
+        let mut gathered = begun;
+        while let Some(chunk) = self.chunk().await? {
+            let left = usize::try_from(self.body.size_hint().lower()).unwrap_or(usize::MAX);
+            let expected = left.saturating_add(gathered.len() + chunk.len());
+            self.check_length(expected)?;
+            gathered.push(chunk, expected);
+        }
+        match gathered.len() {
+            0 => Err(SendError::Unusable("the answer is empty".to_owned())),
+            _ => Ok(gathered.whole()),
+        }
     }
 
     fn check_length(&self, bytes: usize) -> Result<(), SendError> {

@@ -5,17 +5,17 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use foldhash::HashMap;
 use http::header::{HOST, HeaderValue};
 use http::uri::{Authority, Scheme};
 use http::{Request, Response, Uri};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
 use tower_service::Service;
+
+use crate::text::Text;
 
 /// Connections to one origin that are kept though nobody uses them.
 const IDLE_CONNECTIONS: usize = 64;
@@ -23,7 +23,7 @@ const IDLE_CONNECTIONS: usize = 64;
 const IDLE_TIME: Duration = Duration::from_secs(4);
 
 type Connector = HttpsConnector<HttpConnector>;
-type Connection = SendRequest<Full<Bytes>>;
+type Connection = SendRequest<Text>;
 
 /// Connections over HTTP, with or without TLS.
 #[derive(Debug, Clone)]
@@ -77,7 +77,7 @@ impl Pool {
     /// # Errors
     /// There is none. Nothing is sent a second time: another connection is tried only where a kept one was closed before
     /// anything of the request was written.
-    pub async fn request(self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>, RequestError> {
+    pub async fn request(self, mut request: Request<Text>) -> Result<Response<Incoming>, RequestError> {
         let Some(origin) = Origin::of(request.uri()) else {
             return Err(RequestError::Connect("the URL has no host".into()));
         };

@@ -1,11 +1,13 @@
 //! Lists that were made of an offer: the same offer under the same policy gives the same list again.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use gatelodge_mcp::Era;
+use gatelodge_mcp::{Era, Id};
 
 use crate::live::Door;
+use crate::text::Text;
+use crate::upstream::Secrets;
 use crate::visit::{Crossing, Visit};
 
 /// The most lists that are kept of one offer; a list may have megabytes.
@@ -17,32 +19,56 @@ struct For {
     door: Door,
     era: Era,
     crossing: Crossing,
+    /// What was cut from it.
+    secrets: Arc<Secrets>,
 }
 
 impl For {
     fn of(visit: &Visit) -> Self {
-        Self { door: visit.door.clone(), era: visit.era(), crossing: visit.crossing() }
+        let secrets = Arc::clone(visit.upstream.secrets());
+        Self { door: visit.door.clone(), era: visit.era(), crossing: visit.crossing(), secrets }
     }
 
     fn is_same(&self, other: &Self) -> bool {
-        self.door.is_same(&other.door) && (self.era, self.crossing) == (other.era, other.crossing)
+        self.door.is_same(&other.door)
+            && (self.era, self.crossing) == (other.era, other.crossing)
+            && Arc::ptr_eq(&self.secrets, &other.secrets)
+    }
+}
+
+/// The answer that lists something, without secrets, for whoever asks: all but the id.
+#[derive(Debug, Clone)]
+pub(crate) struct Listed {
+    before: Arc<str>,
+    behind: Bytes,
+}
+
+impl Listed {
+    /// Takes what stands before the id, and what behind it.
+    pub fn new(before: String, behind: String, secrets: &Secrets) -> Self {
+        Self { before: secrets.cut_json(before).into(), behind: secrets.cut(behind.into()) }
+    }
+
+    pub fn under(&self, id: &Id<'_>, secrets: &Secrets) -> Text {
+        let id = secrets.cut_json(id.raw().to_owned());
+        Text::in_two(format!("{}{id}", self.before), self.behind.clone())
     }
 }
 
 /// Lists of one offer, the newest last. An offer is replaced when the server's tools, or what is accepted of them, are
 /// others; its lists go with it.
 #[derive(Debug, Default)]
-pub(crate) struct Lists(Mutex<Vec<(For, Bytes)>>);
+pub(crate) struct Lists(Mutex<Vec<(For, Listed)>>);
 
 impl Lists {
     /// The list that such a visitor was given before, or a new one; none if none can be made.
-    pub fn list(&self, visit: &Visit, make: impl FnOnce() -> Option<String>) -> Option<Bytes> {
+    pub fn list(&self, visit: &Visit, make: impl FnOnce() -> Option<Listed>) -> Option<Listed> {
         let wanted = For::of(visit);
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, list)) = lock().iter().find(|(own, _)| own.is_same(&wanted)) {
             return Some(list.clone());
         }
-        let list = Bytes::from(make()?);
+        let list = make()?;
         let mut lists = lock();
         if lists.len() >= MOST {
             lists.remove(0);
