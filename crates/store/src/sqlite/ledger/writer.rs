@@ -109,7 +109,8 @@ impl Writer {
             return false;
         }
         let Some(open) = self.open.as_mut().filter(|open| open.has_room()) else { return false };
-        if !open.is_held() && !(open.has_its_files() && open.is_settled()) {
+        let may_join = open.is_held() || (open.has_its_files() && open.is_settled());
+        if !may_join {
             return false;
         }
         let Some(mut group) = self.queue.take_rows(GROUP, of) else { return false };
