@@ -109,7 +109,8 @@ impl Writer {
             return false;
         }
         let Some(open) = self.open.as_mut().filter(|open| open.has_room()) else { return false };
-        if !open.is_held() && !(open.has_its_files() && open.is_settled()) {
+        let may_join = open.is_held() || (open.has_its_files() && open.is_settled());
+        if !may_join {
             return false;
         }
         let Some(mut group) = self.queue.take_rows(GROUP, of) else { return false };
@@ -407,14 +408,15 @@ pub(super) fn help(writer: &Mutex<Writer>, queue: &Queue, own: Tag) {
     queue.ring();
 }
 
-/// Commits what is held, and has the thread look at what came meanwhile.
+/// Commits what is held, and writes what came meanwhile, or has the thread look at it.
 pub(super) fn commit(writer: &Mutex<Writer>, queue: &Queue) {
     // One that panicked has left it in nobody knows which state.
     let Ok(mut turn) = writer.lock() else { return };
     turn.commit_held();
     turn.pay();
+    let is_helped = !queue.take_left() || turn.help(None);
     drop(turn);
-    if queue.take_left() {
+    if !is_helped || queue.take_left() {
         queue.ring();
     }
 }
