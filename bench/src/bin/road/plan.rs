@@ -43,6 +43,9 @@ impl Plan {
              [store]\ndata = \"data\"\ndurability = \"{durability}\"\n[[policies]]\nname = \"p\"\nfile = \"policy.json\"\n",
             ports.0, ports.1
         );
+        // More than a grant has by default, and those that the callers open.
+        let sessions = (self.sessions + 500).max(2_500);
+        text.push_str(&format!("[limits]\nsessions = {}\nsessions_per_grant = {sessions}\n", sessions.max(10_000)));
         let names: Vec<String> = (0..self.servers).map(|at| format!("u{at}")).collect();
         for name in &names {
             text.push_str(&format!("[[servers]]\nname = \"{name}\"\nurl = \"{upstream}\"\n"));

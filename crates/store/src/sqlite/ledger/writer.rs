@@ -408,14 +408,15 @@ pub(super) fn help(writer: &Mutex<Writer>, queue: &Queue, own: Tag) {
     queue.ring();
 }
 
-/// Commits what is held, and has the thread look at what came meanwhile.
+/// Commits what is held, and writes what came meanwhile, or has the thread look at it.
 pub(super) fn commit(writer: &Mutex<Writer>, queue: &Queue) {
     // One that panicked has left it in nobody knows which state.
     let Ok(mut turn) = writer.lock() else { return };
     turn.commit_held();
     turn.pay();
+    let is_helped = !queue.take_left() || turn.help(None);
     drop(turn);
-    if queue.take_left() {
+    if !is_helped || queue.take_left() {
         queue.ring();
     }
 }
