@@ -38,14 +38,13 @@ impl Plan {
         let token = Token::random().expect("randomness");
         fs::write(folder.join("token"), token.reveal()).expect("a file");
         let durability = if self.is_power { "power" } else { "process" };
+        // More than a grant has by default, and those that the callers open.
+        let sessions = (self.sessions + 500).max(2_500);
         let mut text = format!(
-            "[gateway]\nlisten = \"127.0.0.1:{}\"\n[admin]\nlisten = \"127.0.0.1:{}\"\n\
+            "[gateway]\nlisten = \"127.0.0.1:{}\"\nsessions = {sessions}\nsessions_per_grant = {sessions}\n[admin]\nlisten = \"127.0.0.1:{}\"\n\
              [store]\ndata = \"data\"\ndurability = \"{durability}\"\n[[policies]]\nname = \"p\"\nfile = \"policy.json\"\n",
             ports.0, ports.1
         );
-        // More than a grant has by default, and those that the callers open.
-        let sessions = (self.sessions + 500).max(2_500);
-        text.push_str(&format!("[limits]\nsessions = {}\nsessions_per_grant = {sessions}\n", sessions.max(10_000)));
         let names: Vec<String> = (0..self.servers).map(|at| format!("u{at}")).collect();
         for name in &names {
             text.push_str(&format!("[[servers]]\nname = \"{name}\"\nurl = \"{upstream}\"\n"));
