@@ -242,9 +242,9 @@ impl OpenLedger {
             Ok::<_, LedgerFault>((done, has_recovered))
         };
         let (done, has_recovered) = attempt(self).inspect_err(|_| self.roll_back())?;
-        if has_recovered {
-            // It may have been on the disk; only where the database is there, too, the journal may be written over.
-            self.log_file.sync_data().map_err(|source| self.journal_fault(source))?;
+        // It may have been on the disk; only where the database is there, too, the journal says no more. If it is not, that
+        // is no fault of what was committed here: the numbers tell that the database has it.
+        if has_recovered && self.log_file.sync_data().is_ok() {
             self.journal.begin_anew();
         }
         self.journal.note_known();

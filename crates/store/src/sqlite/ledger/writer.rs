@@ -276,12 +276,12 @@ impl Writer {
             Some(open) => open,
             None => self.open.insert(OpenLedger::open(&self.file, self.durability)?),
         };
-        if self.is_owing {
-            self.is_owing = false;
-            self.shared.set_held(false);
-        }
         match open.transact(group, self.clock.as_ref(), patience) {
             Ok(decided) => {
+                // Each transaction begins with what the journal has.
+                if std::mem::take(&mut self.is_owing) {
+                    self.shared.set_held(false);
+                }
                 if !open.write_head() {
                     self.shared.count_faults(1);
                 }
