@@ -83,7 +83,7 @@ fn groups(times: usize) {
                 assert!(matches!(reserved, ReserveOutcome::Taken(_)));
                 let mut record = Record::new(Kind::Outcome, CallId::new(noon(), [number; 10]), noon());
                 (record.outcome, record.timings) = (Some(Outcome::Ok), Some(Timings::default()));
-                ledger.write(record).await.expect("queued");
+                ledger.write(&record).await.expect("queued");
             };
             let [a, b, c, d] = [0, 1, 2, 3].map(|part| four(part * TOGETHER / 4, &one));
             tokio::join!(a, b, c, d);

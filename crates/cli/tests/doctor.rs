@@ -133,7 +133,7 @@ fn calls_of_a_time_that_has_not_come_are_told_also_behind_later_ones() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     for time in ["2999-01-01T00:00:00Z", "2026-01-02T00:00:00Z"] {
         let row = Record::new(Kind::Passed, CallId::new(at(time), [7; 10]), at(time));
-        runtime.block_on(ledger.write(row)).expect("queued");
+        runtime.block_on(ledger.write(&row)).expect("queued");
     }
     drop(ledger);
     assert_eq!(house.run(&["policy", "list", "--data", "data"]).code, 2, "there is no state yet");

@@ -58,7 +58,7 @@ fn furnished(rows: Vec<Record>) -> (House, SqliteLedger) {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
         for row in rows {
-            ledger.write(row).await.expect("queued");
+            ledger.write(&row).await.expect("queued");
         }
         ledger.flush().await.expect("written");
     });

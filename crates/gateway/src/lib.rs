@@ -6,6 +6,7 @@
 mod all;
 mod call;
 mod classes;
+mod cut;
 mod flood;
 mod gathered;
 mod http;
@@ -17,6 +18,7 @@ mod methods;
 mod metrics;
 mod minimum;
 mod now;
+mod places;
 mod random;
 mod redact;
 mod seat;
@@ -47,6 +49,7 @@ use tracing::{info, warn};
 use crate::all::late::Late;
 use crate::all::names::Told;
 use crate::call::PausedCalls;
+use crate::cut::Cut;
 use crate::flood::Flood;
 use crate::http::listener::{Entrance, listen};
 use crate::http::sse::Connections;
@@ -101,8 +104,8 @@ pub struct Gateway {
     unauthenticated: Flood,
     /// Sent once, when the gateway stops. Listeners, connections and streams listen.
     stop: watch::Sender<bool>,
-    /// Sent once, when calls have had their time to end. Those under way listen, and are answered then.
-    cut: watch::Sender<bool>,
+    /// Cut once, when calls have had their time to end. Those under way listen, and are answered then.
+    cut: Cut,
     /// How many tasks of calls and connections there are. The last to end tells `idle`, to which `drain` listens.
     tasks: AtomicUsize,
     idle: Notify,
@@ -145,12 +148,12 @@ impl Gateway {
             told: Told::default(),
             paused: PausedCalls::default(),
             client,
+            cut: Cut::new(lanes.count()),
             lanes,
             telemetry,
             metrics,
             unauthenticated: Flood::default(),
             stop: watch::Sender::new(false),
-            cut: watch::Sender::new(false),
             tasks: AtomicUsize::new(0),
             idle: Notify::new(),
             settings,
@@ -239,7 +242,7 @@ impl Gateway {
     async fn drain(&self) {
         if tokio::time::timeout(self.settings.drain_time, self.all_ended()).await.is_err() {
             // What is under way is answered and written down now.
-            self.cut.send_replace(true);
+            self.cut.cut();
             if tokio::time::timeout(CUT_TIME, self.all_ended()).await.is_err() {
                 let left = self.tasks.load(Ordering::Acquire);
                 warn!(left, "{left} requests had not ended when the gateway stopped");
@@ -266,12 +269,11 @@ impl Gateway {
 
     /// Waits until calls have had their time to end.
     pub(crate) async fn cut_off(&self) {
-        let mut cut = self.cut.subscribe();
-        let _ = cut.wait_for(|cut| *cut).await;
+        self.cut.off().await;
     }
 
     pub(crate) fn is_cut_off(&self) -> bool {
-        *self.cut.borrow()
+        self.cut.is_off()
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

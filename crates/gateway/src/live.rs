@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
 use crate::all::LastWords;
+use crate::places::Places;
 use crate::upstream::{Upstream, UpstreamConfig};
 
 /// A policy, compiled, with the name and version that logs give.
@@ -74,9 +75,9 @@ pub struct LiveGrant {
     /// What was configured.
     pub config: GrantConfig,
     /// Bounds its requests in flight; the same one for as long as the grant lives. So are those below.
-    pub(crate) in_flight: Arc<Semaphore>,
+    pub(crate) in_flight: Arc<Places>,
     /// Bounds its open streams.
-    pub(crate) streams: Arc<Semaphore>,
+    pub(crate) streams: Arc<Places>,
     /// Bounds its sessions.
     pub(crate) sessions: Arc<Semaphore>,
     /// What its servers last said of themselves.
@@ -110,7 +111,6 @@ impl Live {
         let by_id: HashMap<&GrantId, &Arc<LiveGrant>> =
             self.grants.values().map(|grant| (&grant.config.id, grant)).collect();
         let grant = |config: GrantConfig| {
-            let room = |count| Arc::new(Semaphore::new(count));
             Arc::new(match by_id.get(&config.id) {
                 Some(old) => LiveGrant {
                     config,
@@ -121,9 +121,9 @@ impl Live {
                 },
                 None => LiveGrant {
                     config,
-                    in_flight: room(bounds.per_grant),
-                    streams: room(bounds.per_grant),
-                    sessions: room(bounds.sessions_per_grant),
+                    in_flight: Places::new(bounds.per_grant),
+                    streams: Places::new(bounds.per_grant),
+                    sessions: Arc::new(Semaphore::new(bounds.sessions_per_grant)),
                     last_words: Arc::default(),
                 },
             })

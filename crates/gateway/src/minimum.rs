@@ -19,11 +19,11 @@ impl LiveGrant {
     ///
     /// # Errors
     /// It wants a newer one.
-    pub(crate) fn may_speak(&self, revision: Revision, spoken: &[Revision]) -> Result<(), Misfit> {
+    pub(crate) fn may_speak(&self, revision: Revision, spoken: impl FnOnce() -> Vec<Revision>) -> Result<(), Misfit> {
         let Some(minimum) = self.config.minimum_revision.filter(|minimum| revision < *minimum) else {
             return Ok(());
         };
-        let supported: Vec<String> = spoken.iter().rev().map(|own| format!("\"{own}\"")).collect();
+        let supported: Vec<String> = spoken().iter().rev().map(|own| format!("\"{own}\"")).collect();
         let message = format!("this grant wants the revision {minimum} or a newer one, and {revision} is spoken");
         let data = format!(r#"{{"requested":"{revision}","supported":[{}]}}"#, supported.join(","));
         Err(Misfit { status: StatusCode::OK, code: code::INVALID_PARAMS, message, data: Some(data) })
@@ -33,7 +33,11 @@ impl LiveGrant {
     ///
     /// # Errors
     /// It asks for what is too old.
-    pub(crate) fn may_begin(&self, handshake: &Request<'_>, spoken: &[Revision]) -> Result<(), Misfit> {
+    pub(crate) fn may_begin(
+        &self,
+        handshake: &Request<'_>,
+        spoken: impl FnOnce() -> Vec<Revision>,
+    ) -> Result<(), Misfit> {
         if *handshake.method() != Method::Initialize {
             return Ok(());
         }
@@ -64,13 +68,13 @@ impl LiveGrant {
     ///
     /// # Errors
     /// The grant wants a newer revision by now.
-    pub(crate) fn may_go_on(&self, session: &Session, spoken: &[Revision]) -> Result<(), Misfit> {
+    pub(crate) fn may_go_on(&self, session: &Session, spoken: impl FnOnce() -> Vec<Revision>) -> Result<(), Misfit> {
         let begin_anew = |misfit| Misfit { status: StatusCode::NOT_FOUND, ..misfit };
         self.may_speak(session.revision(), spoken).map_err(begin_anew)
     }
 
     /// The same for a stream that is open.
     pub(crate) fn lets_go_on(&self, side: &Side) -> bool {
-        side.revision().is_none_or(|revision| self.may_speak(revision, &[]).is_ok())
+        side.revision().is_none_or(|revision| self.may_speak(revision, Vec::new).is_ok())
     }
 }

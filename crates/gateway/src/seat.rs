@@ -141,7 +141,7 @@ impl Seat {
         let begin = || Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "begin with `initialize`");
         let session = || {
             let session = self.session(gw, visit).ok_or_else(begin)?;
-            visit.grant.may_go_on(&session, &visit.spoken(Era::Legacy)).map(|()| Side::Legacy(Some(session)))
+            visit.grant.may_go_on(&session, || visit.spoken(Era::Legacy)).map(|()| Side::Legacy(Some(session)))
         };
         let Message::Request(request) = message else { return session() };
         if names_stateless(request) {
@@ -157,7 +157,7 @@ impl Seat {
             return Ok(Side::Modern(Box::new(modern)));
         }
         if *request.method() == Method::Initialize {
-            return visit.grant.may_begin(request, &visit.spoken(Era::Legacy)).map(|()| Side::Legacy(None));
+            return visit.grant.may_begin(request, || visit.spoken(Era::Legacy)).map(|()| Side::Legacy(None));
         }
         session()
     }

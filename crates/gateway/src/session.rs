@@ -34,7 +34,7 @@ use self::tasks::Tasks;
 use self::watched::Watched;
 use self::words::{OwnWords, declared_in};
 use crate::lists::Lists;
-use crate::upstream::Link;
+use crate::upstream::{Child, Link};
 
 pub(crate) use self::asked::AskedBy;
 pub(crate) use self::calls::{Calls, Entry, UnderWay, cancelled};
@@ -308,6 +308,14 @@ impl Session {
 
     pub fn link(&self) -> Link {
         lock(&self.link).clone()
+    }
+
+    /// The process of its own, if its server is one.
+    pub fn child(&self) -> Option<Arc<Child>> {
+        match &*lock(&self.link) {
+            Link::Child(child) => Some(Arc::clone(child)),
+            _ => None,
+        }
     }
 
     pub fn set_link(&self, link: Link) {

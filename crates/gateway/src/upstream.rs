@@ -28,7 +28,7 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Mutex, Semaphore};
 
 pub use child::ChildConfig;
-pub(crate) use child::as_line;
+pub(crate) use child::{Child, as_line};
 pub(crate) use exchange::Exchange;
 pub use http::TlsError;
 pub(crate) use http::{Pool, innermost, pool};
@@ -36,7 +36,7 @@ pub(crate) use offer::{Earlier, Listed, Offer, OfferedTool, Offers};
 pub(crate) use outgoing::{Link, ModernHead, Outgoing, SendError, Verb, WayBack};
 pub use secret::{MIN_SECRET, Secrets};
 
-use self::child::{Child, Keeping};
+use self::child::Keeping;
 use self::http::HttpClient;
 use self::inbox::Whose;
 use self::peer::Peer;
@@ -45,6 +45,7 @@ use self::sse::Sse;
 use crate::Settings;
 use crate::call::Permit;
 use crate::classes::Categories;
+use crate::places::Places;
 
 /// A header that is sent with each request to an upstream.
 #[derive(Clone, PartialEq, Eq)]
@@ -142,7 +143,7 @@ pub struct Upstream {
     /// What is sent with each request: what was configured, and the host.
     headers: HeaderMap,
     secrets: Arc<Secrets>,
-    pub(crate) in_flight: Arc<Semaphore>,
+    pub(crate) in_flight: Arc<Places>,
     pub(crate) offers: Arc<Offers>,
     /// What its accepted tools can do, as it was found last.
     pub(crate) categories: ArcSwapOption<Categories>,
@@ -185,7 +186,7 @@ impl Upstream {
             config,
             headers,
             secrets,
-            in_flight: Arc::new(Semaphore::new(in_flight)),
+            in_flight: Places::new(in_flight),
             offers: Arc::default(),
             categories: ArcSwapOption::empty(),
             accepted: std::sync::Mutex::default(),

@@ -8,7 +8,7 @@ use crate::live::{Door, LiveGrant};
 use crate::methods::pool::Turn;
 use crate::session::{ClientInfo, Session};
 use crate::trace::{Hop, Trace};
-use crate::upstream::{Link, ModernHead, Offer, OfferedTool, Offers, Outgoing, Upstream};
+use crate::upstream::{ModernHead, Offer, OfferedTool, Offers, Outgoing, Upstream};
 use gatelodge_mcp::bridge::to_session;
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{Declared, Era, Revision};
@@ -155,9 +155,17 @@ impl Visit {
 
     /// What the server offers to this caller: its own process if it has one.
     pub fn offers(&self) -> Arc<Offers> {
-        match self.far_session().map(|session| session.link()) {
-            Some(Link::Child(child)) => Arc::clone(child.offers()),
-            _ => Arc::clone(&self.upstream.offers),
+        match self.far_session().and_then(|session| session.child()) {
+            Some(child) => Arc::clone(child.offers()),
+            None => Arc::clone(&self.upstream.offers),
+        }
+    }
+
+    /// What of that is known.
+    pub fn current_offer(&self) -> Option<Arc<Offer>> {
+        match self.far_session().and_then(|session| session.child()) {
+            Some(child) => child.offers().current(),
+            None => self.upstream.offers.current(),
         }
     }
 
@@ -186,7 +194,7 @@ impl Visit {
     /// # Errors
     /// It wants a newer one.
     pub fn may_speak(&self, revision: Revision) -> Result<(), Misfit> {
-        self.grant.may_speak(revision, &self.spoken(revision.era()))
+        self.grant.may_speak(revision, || self.spoken(revision.era()))
     }
 
     /// Addresses a message as the upstream is spoken to.

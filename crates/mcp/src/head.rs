@@ -72,9 +72,10 @@ const NO_CAPABILITIES: &str = "`params._meta` does not say the client's capabili
 ///
 /// # Errors
 /// It names one that is not known; whoever asks is told those `spoken`.
-pub fn revision(headers: &HeaderMap, spoken: &[Revision]) -> Result<Option<Revision>, Misfit> {
+pub fn revision(headers: &HeaderMap, spoken: impl FnOnce() -> Vec<Revision>) -> Result<Option<Revision>, Misfit> {
     let Some(value) = headers.get(PROTOCOL_VERSION) else { return Ok(None) };
-    known(value.to_str().unwrap_or("?"), spoken).map(Some)
+    let text = value.to_str().unwrap_or("?");
+    text.parse().map(Some).map_err(|_| Misfit::revision(text, &spoken()))
 }
 
 /// Whether a request stands alone, by its head or by its body. What they say may yet disagree, or be unknown here.

@@ -142,7 +142,7 @@ async fn post(pharo: Arc<Pharo>, headers: HeaderMap, incoming: Incoming) -> Resp
 
 /// What wants no answer; it is done if the head can be taken.
 fn accept(headers: &HeaderMap, done: impl FnOnce()) -> Response<Body> {
-    match head::revision(headers, &Revision::ALL) {
+    match head::revision(headers, || Revision::ALL.to_vec()) {
         Err(why) => json(why.status, misfit(None, &why)),
         Ok(_) => {
             done();
@@ -169,7 +169,7 @@ fn era(headers: &HeaderMap, request: &Asked<'_>) -> Result<Era, Misfit> {
     if head::is_stateless(headers, request) {
         check_stateless(headers, request, &Revision::ALL).map(Revision::era)
     } else {
-        head::revision(headers, &Revision::ALL).map(|_| Era::Legacy)
+        head::revision(headers, || Revision::ALL.to_vec()).map(|_| Era::Legacy)
     }
 }
 

@@ -124,14 +124,14 @@ pub trait Ledger: Send + Sync {
     ///
     /// The first claim without room, in their order, is the one that is named. Two claims never have the same key.
     /// If the caller stops waiting, whatever was taken is given back.
-    async fn reserve(&self, claims: Vec<Claim>, intent: Record) -> Result<ReserveOutcome, StoreError>;
+    async fn reserve(&self, claims: Vec<Claim>, intent: &Record) -> Result<ReserveOutcome, StoreError>;
 
     /// Gives back what a call took that was never sent, and writes how it ended. Queued: it waits for room in the
     /// queue, not for the disk. What no longer counts is not given back.
-    async fn release(&self, reservation: Reservation, outcome: Record) -> Result<(), StoreError>;
+    async fn release(&self, reservation: Reservation, outcome: &Record) -> Result<(), StoreError>;
 
     /// Writes a row. Queued like [`Ledger::release`].
-    async fn write(&self, record: Record) -> Result<(), StoreError>;
+    async fn write(&self, record: &Record) -> Result<(), StoreError>;
 
     /// Waits until everything queued before is written, as durable as a reservation.
     async fn flush(&self) -> Result<(), StoreError>;

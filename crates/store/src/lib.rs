@@ -45,7 +45,7 @@ pub use servers::{Server, Servers};
 pub use session_rows::{SessionRow, SessionRows};
 pub use sqlite::{Durability, OpenStoreError, SqliteLedger, SqliteState};
 pub use task_rows::{MAX_TASKS, TaskRow, TaskRows};
-pub use token::{Token, TokenError, TokenHash};
+pub use token::{KnownToken, Token, TokenError, TokenHash};
 pub use tool_pins::{Known, Pin, SaidClass, ToolDefinition, ToolPins};
 
 /// Why a store did not do what it was asked.

@@ -97,6 +97,35 @@ impl Token {
     }
 }
 
+/// A token that was looked at, with its hash: while the same one comes again, that need not be found anew.
+#[derive(Debug)]
+pub struct KnownToken {
+    token: Token,
+    hash: TokenHash,
+}
+
+impl KnownToken {
+    /// Takes a text for a token.
+    ///
+    /// # Errors
+    /// It is none; see [`Token::parse`].
+    pub fn parse(text: &str) -> Result<Self, TokenError> {
+        let token = Token::parse(text)?;
+        Ok(Self { hash: token.hash(), token })
+    }
+
+    /// Whether a text is this token.
+    // Who sends many texts on a connection of others must not learn how much was right.
+    pub fn is(&self, text: &str) -> bool {
+        self.token.0.as_bytes().ct_eq(text.as_bytes()).into()
+    }
+
+    /// Its hash.
+    pub fn hash(&self) -> TokenHash {
+        self.hash
+    }
+}
+
 fn checksum(secret: &[u8]) -> [u8; CHECK_BYTES] {
     crc32fast::hash(secret).to_be_bytes()
 }

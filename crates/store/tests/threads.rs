@@ -29,7 +29,7 @@ async fn a_dropped_ledger_leaves_no_thread() {
     for durability in [Durability::Process, Durability::Power] {
         let clock = Arc::new(ManualClock::at(at(NOON)));
         let ledger = SqliteLedger::open(dir.path(), durability, clock).expect("a ledger");
-        ledger.write(record(Kind::Passed)).await.expect("queued");
+        ledger.write(&record(Kind::Passed)).await.expect("queued");
         ledger.flush().await.expect("written");
         assert_becomes(2).await;
         drop(ledger);

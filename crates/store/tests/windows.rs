@@ -120,7 +120,7 @@ async fn play(ledger: &dyn Ledger, clock: &ManualClock, (window, align): (Window
             }
             Step::Reserve(amount) => {
                 let claims = vec![claim("calls", (window, align), billionths(MAX), billionths(*amount))];
-                match ledger.reserve(claims, record(Kind::Intent)).await.expect("an answer") {
+                match ledger.reserve(claims, &record(Kind::Intent)).await.expect("an answer") {
                     ReserveOutcome::Taken(reservation) => {
                         assert!(model.has_room(*amount, now), "taken {amount} at {now}, where there was no room");
                         held.push((model.take(*amount, now), reservation));
@@ -136,7 +136,7 @@ async fn play(ledger: &dyn Ledger, clock: &ManualClock, (window, align): (Window
                     continue;
                 }
                 let (charge, reservation) = held.swap_remove(which % held.len());
-                ledger.release(reservation, not_sent()).await.expect("queued");
+                ledger.release(reservation, &not_sent()).await.expect("queued");
                 ledger.flush().await.expect("written");
                 model.charges[charge].1 = 0;
             }

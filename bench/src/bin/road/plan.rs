@@ -90,7 +90,7 @@ impl Plan {
             for at in 0..self.rows {
                 let mut record = Record::new(Kind::Outcome, CallId::new(Fixed.now(), at_bytes(at)), Fixed.now());
                 record.target = Some("tool_50".into());
-                ledger.write(record).await.expect("a row");
+                ledger.write(&record).await.expect("a row");
             }
             ledger.flush().await.expect("written");
         });

@@ -65,7 +65,7 @@ async fn opened(gw: &Gateway, all: &All, request: &Request<'_>) -> Result<Arc<Se
     let params = request.params();
     let wanted = params.and_then(|params| params.get("protocolVersion")?.as_str()?.parse().ok());
     let revision = wanted.filter(|revision: &Revision| revision.era() == Era::Legacy).unwrap_or(Revision::R2025_11_25);
-    all.grant.may_speak(revision, &all.grant.new_enough(&Revision::ALL)).map_err(Refusal::Misfit)?;
+    all.grant.may_speak(revision, || all.grant.new_enough(&Revision::ALL)).map_err(Refusal::Misfit)?;
     let opening = Opening {
         grant: all.grant.config.id.clone(),
         server: None,

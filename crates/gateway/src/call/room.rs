@@ -4,17 +4,17 @@
 use std::sync::Arc;
 
 use gatelodge_mcp::Method;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Refusal;
 use crate::live::LiveGrant;
+use crate::places::{Place, Places};
 use crate::visit::Visit;
 
 /// Room that was taken; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Room {
-    _of_grant: Option<OwnedSemaphorePermit>,
-    _of_upstream: Option<OwnedSemaphorePermit>,
+    _of_grant: Option<Place>,
+    _of_upstream: Option<Place>,
 }
 
 impl Room {
@@ -52,6 +52,6 @@ impl Room {
     }
 }
 
-fn take(room: &Arc<Semaphore>, of_what: &'static str) -> Result<OwnedSemaphorePermit, Refusal> {
-    Arc::clone(room).try_acquire_owned().map_err(|_| Refusal::Busy(of_what))
+fn take(room: &Arc<Places>, of_what: &'static str) -> Result<Place, Refusal> {
+    room.take().ok_or(Refusal::Busy(of_what))
 }

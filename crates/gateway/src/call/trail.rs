@@ -148,10 +148,9 @@ impl Trail {
     }
 
     /// The row to be written before anything is sent.
-    pub fn intent(&mut self) -> Record {
-        let mut record = Record::clone(&self.facts);
-        record.kind = Kind::Intent;
-        record
+    pub fn intent(&mut self) -> &Record {
+        self.facts.kind = Kind::Intent;
+        &self.facts
     }
 
     /// The intent is written.
@@ -167,7 +166,8 @@ impl Trail {
             // The intent has the facts; the two rows share the call's id.
             Record::new(Kind::Outcome, self.facts.call, self.facts.at)
         } else {
-            Record::clone(&self.facts)
+            // An intent that could not be written is none.
+            Record { kind: Kind::Passed, ..Record::clone(&self.facts) }
         };
         self.facts.outcome = Some(outcome);
         record.outcome = Some(outcome);
@@ -257,7 +257,7 @@ impl Gateway {
         }
         say(&record);
         let call = record.call;
-        if let Err(fault) = self.ledger.write(record).await {
+        if let Err(fault) = self.ledger.write(&record).await {
             self.metrics.lost_rows.inc();
             error!(call.id = %call, error = %fault, "the record of call {call} was not written: {fault}");
         }

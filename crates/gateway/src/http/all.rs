@@ -106,9 +106,9 @@ async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<B
         return reply::not_allowed("POST, GET, DELETE", what);
     }
     let whose = Whose { grant: &all.grant, server: None };
-    let spoken = all.grant.new_enough(&Revision::ALL);
-    let found = find_session(gw, whose, headers, &spoken).await;
-    let session = match found.and_then(|session| all.grant.may_go_on(&session, &spoken).map(|()| session)) {
+    let spoken = || all.grant.new_enough(&Revision::ALL);
+    let found = find_session(gw, whose, headers, spoken).await;
+    let session = match found.and_then(|session| all.grant.may_go_on(&session, spoken).map(|()| session)) {
         Err(misfit) => return gw.turn_away(trail, misfit.status, misfit.message).await,
         Ok(session) => session,
     };
@@ -126,7 +126,7 @@ async fn delete(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Respons
         return reply::not_allowed("POST", "the stateless revision has no DELETE");
     }
     let whose = Whose { grant: &all.grant, server: None };
-    let session = match find_session(gw, whose, headers, &all.grant.new_enough(&Revision::ALL)).await {
+    let session = match find_session(gw, whose, headers, || all.grant.new_enough(&Revision::ALL)).await {
         Err(misfit) => {
             return gw.turn_away(trail_of(gw, &all, "DELETE"), misfit.status, misfit.message).await;
         }

@@ -1,15 +1,31 @@
 //! Who asks: the one credential in the head of a request.
 
+use std::sync::{Mutex, PoisonError};
+
 use gatelodge_mcp::head::Refused;
-use gatelodge_store::{Token, TokenHash};
+use gatelodge_store::{KnownToken, TokenError, TokenHash};
 use http::header::{AUTHORIZATION, HeaderMap};
 use http::{StatusCode, Uri};
+
+/// The token that a connection last came with. Nearly every request has the same again.
+#[derive(Debug, Default)]
+pub(crate) struct LastToken(Mutex<Option<KnownToken>>);
+
+impl LastToken {
+    fn hash_of(&self, token: &str) -> Result<TokenHash, TokenError> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some(known) if known.is(token) => Ok(known.hash()),
+            _ => Ok(last.insert(KnownToken::parse(token)?).hash()),
+        }
+    }
+}
 
 /// Finds the one token.
 ///
 /// # Errors
 /// There is none, more than one, or something else in its place. Nothing was looked up.
-pub(crate) fn token(headers: &HeaderMap, uri: &Uri) -> Result<TokenHash, Refused> {
+pub(crate) fn token(headers: &HeaderMap, uri: &Uri, last: &LastToken) -> Result<TokenHash, Refused> {
     let unauthorized = |what| Err((StatusCode::UNAUTHORIZED, what));
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let first = values.next();
@@ -33,14 +49,15 @@ pub(crate) fn token(headers: &HeaderMap, uri: &Uri) -> Result<TokenHash, Refused
     if !scheme.eq_ignore_ascii_case("bearer") {
         return unauthorized("the `Authorization` header must read `Bearer <token>`");
     }
-    match Token::parse(token.trim()) {
-        Ok(token) => Ok(token.hash()),
+    match last.hash_of(token.trim()) {
+        Ok(hash) => Ok(hash),
         Err(_) => unauthorized("the token is not one of this gateway, or a character of it was lost"),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use gatelodge_store::Token;
     use http::HeaderValue;
 
     use super::*;
@@ -55,7 +72,8 @@ mod tests {
     }
 
     fn status_of_token(pairs: &[(&'static str, &str)], target: &'static str) -> u16 {
-        token(&headers(pairs), &Uri::from_static(target)).map_or_else(|(status, _)| status.as_u16(), |_| 200)
+        let found = token(&headers(pairs), &Uri::from_static(target), &LastToken::default());
+        found.map_or_else(|(status, _)| status.as_u16(), |_| 200)
     }
 
     #[test]
@@ -71,5 +89,19 @@ mod tests {
         assert_eq!(status_of_token(&[("cookie", &bearer)], "/mcp/x?token=glt_abc"), 401);
         assert_eq!(status_of_token(&[("authorization", "Basic abc")], "/mcp/x"), 401);
         assert_eq!(status_of_token(&[("authorization", "Bearer")], "/mcp/x"), 401);
+    }
+    #[test]
+    fn each_request_of_a_connection_is_its_own_tokens() {
+        let (last, tokens) = (LastToken::default(), [(); 2].map(|()| Token::random().expect("randomness")));
+        let found = |text: &str| {
+            let pairs = [("authorization", format!("Bearer {text}"))];
+            let headers = headers(&[(pairs[0].0, &pairs[0].1)]);
+            token(&headers, &Uri::from_static("/mcp/x"), &last).ok()
+        };
+        for own in [&tokens[0], &tokens[0], &tokens[1], &tokens[0]] {
+            assert_eq!(found(own.reveal()), Some(own.hash()));
+            let cut = own.reveal().get(..own.reveal().len() - 1).expect("letters");
+            assert_eq!(found(cut), None, "a part of the last one is none");
+        }
     }
 }

@@ -1,8 +1,10 @@
 //! Connections: accepted within a bound, served until they end or the gateway stops.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::task::Poll;
 
 use gatelodge_mcp::head::Guard;
 use http::header::TRANSFER_ENCODING;
@@ -17,6 +19,7 @@ use tracing::{debug, warn};
 
 use super::body::Body;
 use super::clerk::Desk;
+use super::head::LastToken;
 use super::mcp::Job;
 use super::tap::Tap;
 use super::{admin, cors, mcp, reply};
@@ -33,6 +36,13 @@ pub(crate) enum Entrance {
     Mcp,
     /// People and their monitoring.
     Admin,
+}
+
+/// What the requests of one connection share.
+pub(super) struct Connection {
+    pub address: Arc<str>,
+    pub token: LastToken,
+    pub desk: Desk<Job>,
 }
 
 /// Serves connections until told to stop, then waits for them to end.
@@ -96,17 +106,13 @@ async fn serve(
     let _ = stream.set_nodelay(true);
     let head_time = gw.settings.head_time;
     let (stream, seen) = Tap::new(stream, gw.settings.body_time);
-    let (address, desk) = (address_words(peer.ip()), Arc::new(Desk::default()));
-    let service = service_fn(|request: Request<Incoming>| {
-        let (gw, guard) = (Arc::clone(&gw), Arc::clone(&guard));
-        let (address, desk) = (Arc::clone(&address), Arc::clone(&desk));
-        let is_ambiguous = request.headers().contains_key(TRANSFER_ENCODING) && seen.has_length();
-        async move {
-            if is_ambiguous {
-                return Ok::<_, Infallible>(reply::ambiguous_length());
-            }
-            Ok(answer(&gw, address, entrance, &guard, request, &desk).await)
+    let shared = Connection { address: address_words(peer.ip()), token: LastToken::default(), desk: Desk::default() };
+    let (gw, guard, shared, seen) = (&gw, &*guard, &shared, &seen);
+    let service = service_fn(move |request: Request<Incoming>| async move {
+        if request.headers().contains_key(TRANSFER_ENCODING) && seen.has_length() {
+            return Ok::<_, Infallible>(reply::ambiguous_length());
         }
+        Ok(answer(gw, entrance, guard, request, shared).await)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -115,11 +121,17 @@ async fn serve(
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        biased;
-        ended = connection.as_mut() => Some(ended),
-        _ = stop.wait_for(|stop| *stop) => None,
-    };
+    // It is asked once, and then when it may have changed: all connections ask it, and that at each of their steps.
+    let (news, mut has_asked) = (stop.clone(), false);
+    let mut stopping = std::pin::pin!(stop.wait_for(|stop| *stop));
+    let ended = poll_fn(|cx| {
+        if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+            return Poll::Ready(Some(ended));
+        }
+        let may_stop = !std::mem::replace(&mut has_asked, true) || news.has_changed().unwrap_or(true);
+        if may_stop { stopping.as_mut().poll(cx).map(|_| None) } else { Poll::Pending }
+    });
+    let ended = ended.await;
     let ended = match ended {
         Some(ended) => ended,
         None => {
@@ -134,11 +146,10 @@ async fn serve(
 
 async fn answer(
     gw: &Arc<Gateway>,
-    address: Arc<str>,
     entrance: Entrance,
     guard: &Guard,
     request: Request<Incoming>,
-    desk: &Desk<Job>,
+    connection: &Connection,
 ) -> Response<Body> {
     if let Err(rejected) = guard.check(&request) {
         gw.metrics.refused("host_or_origin");
@@ -148,7 +159,7 @@ async fn answer(
     let response = match (entrance, &page) {
         (Entrance::Admin, _) => return admin::serve(gw, &request).await,
         (Entrance::Mcp, Some(_)) if let Some(answer) = cors::preflight(&request) => answer,
-        (Entrance::Mcp, _) => mcp::serve(gw, address, request, desk).await,
+        (Entrance::Mcp, _) => mcp::serve(gw, connection, request).await,
     };
     match page {
         Some(page) => cors::allow(response, page),

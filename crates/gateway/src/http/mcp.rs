@@ -18,6 +18,7 @@ use super::body::{self, Body};
 use super::clerk::Desk;
 use super::head::token;
 use super::line::Line;
+use super::listener::Connection;
 use super::{all, reply, sse};
 use crate::Gateway;
 use crate::all::All;
@@ -34,14 +35,10 @@ pub(super) const ONLY_EVENTS: &str = "a GET must accept `text/event-stream`";
 pub(super) const TWO_PLACES: &str = "the request has more than one `Last-Event-ID` header";
 
 /// Answers one request.
-pub(super) async fn serve(
-    gw: &Arc<Gateway>,
-    address: Arc<str>,
-    request: Request<Incoming>,
-    desk: &Desk<Job>,
-) -> Response<Body> {
+pub(super) async fn serve(gw: &Arc<Gateway>, connection: &Connection, request: Request<Incoming>) -> Response<Body> {
     let (head, incoming) = request.into_parts();
-    let visit = match admit(gw, address, &head) {
+    let desk = &connection.desk;
+    let visit = match admit(gw, connection, &head) {
         Ok(To::One(visit)) => visit,
         Ok(To::All(all)) => return Box::pin(all::serve(gw, *all, head, incoming, desk)).await,
         Err((status, what)) => return unauthorized(status, what),
@@ -64,7 +61,7 @@ pub(super) enum To {
 }
 
 /// Finds out who asks and for which server.
-fn admit(gw: &Gateway, address: Arc<str>, head: &Parts) -> Result<To, Refused> {
+fn admit(gw: &Gateway, connection: &Connection, head: &Parts) -> Result<To, Refused> {
     let not_found = |what| Err((StatusCode::NOT_FOUND, what));
     let path = head.uri.path();
     let path = path.strip_suffix('/').unwrap_or(path);
@@ -72,7 +69,9 @@ fn admit(gw: &Gateway, address: Arc<str>, head: &Parts) -> Result<To, Refused> {
         return not_found("there is nothing here; servers are at /mcp/<server>, and together at /mcp");
     };
     let live = gw.live();
-    let token = token(&head.headers, &head.uri).inspect_err(|_| gw.unauthenticated.count(&address))?;
+    let address = Arc::clone(&connection.address);
+    let token = token(&head.headers, &head.uri, &connection.token);
+    let token = token.inspect_err(|_| gw.unauthenticated.count(&address))?;
     let is_in_force = |grant: &&Arc<LiveGrant>| grant.config.expires_at.is_none_or(|end| end > gw.clock.now());
     let grant = live.grant(&token).filter(is_in_force);
     let Some(grant) = grant else {
@@ -284,11 +283,11 @@ pub(super) async fn side_of(
         Message::Notification(_) | Message::Response(_) => says_stateless(headers),
     };
     if !is_modern {
-        return legacy_side(gw, whose, headers, message, &spoken(Era::Legacy)).await;
+        return legacy_side(gw, whose, headers, message, || spoken(Era::Legacy)).await;
     }
     let spoken = spoken(Era::Modern);
     let side = modern_side(headers, message, &spoken)?;
-    whose.grant.may_speak(side.revision, &spoken)?;
+    whose.grant.may_speak(side.revision, || spoken)?;
     Ok(Side::Modern(Box::new(side)))
 }
 
@@ -297,16 +296,16 @@ async fn legacy_side(
     whose: Whose<'_>,
     headers: &HeaderMap,
     message: &Message<'_>,
-    spoken: &[Revision],
+    spoken: impl Fn() -> Vec<Revision>,
 ) -> Result<Side, Misfit> {
     if let Message::Request(request) = message
         && *request.method() == Method::Initialize
     {
-        revision(headers, spoken)?;
+        revision(headers, &spoken)?;
         // A session that comes with a handshake is an old one.
         return whose.grant.may_begin(request, spoken).map(|()| Side::Legacy(None));
     }
-    let session = find_session(gw, whose, headers, spoken).await?;
+    let session = find_session(gw, whose, headers, &spoken).await?;
     whose.grant.may_go_on(&session, spoken)?;
     Ok(Side::Legacy(Some(session)))
 }
@@ -316,7 +315,7 @@ pub(super) async fn find_session(
     gw: &Gateway,
     whose: Whose<'_>,
     headers: &HeaderMap,
-    spoken: &[Revision],
+    spoken: impl FnOnce() -> Vec<Revision>,
 ) -> Result<Arc<Session>, Misfit> {
     let version = revision(headers, spoken)?;
     let session = named_session(gw, whose, headers).await?;
@@ -385,9 +384,9 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
         }
         return sse::open(gw, visit).await;
     }
-    let spoken = visit.spoken(Era::Legacy);
-    let found = find_session(gw, Whose::of(&visit), headers, &spoken).await;
-    match found.and_then(|session| visit.grant.may_go_on(&session, &spoken).map(|()| session)) {
+    let spoken = || visit.spoken(Era::Legacy);
+    let found = find_session(gw, Whose::of(&visit), headers, spoken).await;
+    match found.and_then(|session| visit.grant.may_go_on(&session, spoken).map(|()| session)) {
         Err(misfit) => gw.turn_away(trail, misfit.status, misfit.message).await,
         Ok(session) => {
             visit.side = Side::Legacy(Some(session));
@@ -405,7 +404,7 @@ async fn delete(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Res
     if says_stateless(headers) {
         return reply::not_allowed("POST", "the stateless revision has no DELETE");
     }
-    match find_session(gw, Whose::of(&visit), headers, &visit.spoken(Era::Legacy)).await {
+    match find_session(gw, Whose::of(&visit), headers, || visit.spoken(Era::Legacy)).await {
         Err(misfit) => gw.turn_away(gw.trail_of(&visit, "DELETE"), misfit.status, misfit.message).await,
         Ok(session) => {
             gw.end_session(&session);

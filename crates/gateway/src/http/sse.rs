@@ -222,7 +222,7 @@ pub(crate) async fn post(
 
 /// Whether the head names the revision that was agreed, if it names one.
 fn check_revision(gw: &Gateway, visit: &Visit, connection: &Connection, headers: &HeaderMap) -> Result<(), String> {
-    let named = revision(headers, &visit.spoken(Era::Legacy)).map_err(|misfit| misfit.message)?;
+    let named = revision(headers, || visit.spoken(Era::Legacy)).map_err(|misfit| misfit.message)?;
     let session = connection.seat.session(gw, visit);
     match session.map(|session| session.revision()).zip(named) {
         Some((agreed, named)) if agreed != named => Err(format!("the session speaks {agreed}")),

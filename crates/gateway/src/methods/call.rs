@@ -199,7 +199,7 @@ async fn walk(
             let mut record = trail.failed(&refusal, Outcome::NotSent);
             record.at = gw.clock.now();
             // Not one byte was written, so what was taken is given back; the row rides with it.
-            let released = gw.ledger.release(reserved.reservation, record).await;
+            let released = gw.ledger.release(reserved.reservation, &record).await;
             Err(Stop { refusal, left: if released.is_ok() { Left::Nothing } else { Left::Outcome(Outcome::NotSent) } })
         }
         Err(fault) => {

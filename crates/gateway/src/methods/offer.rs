@@ -58,7 +58,7 @@ pub(crate) async fn offer_for(gw: &Gateway, visit: &Visit, name: &str, line: &mu
 /// The offer that we have, if it is new enough and has a tool of that name.
 pub(super) fn with_tool(visit: &Visit, name: &str) -> Option<Arc<Offer>> {
     let is_fresh = |offer: &Arc<Offer>| offer.taken_at.elapsed() < visit.upstream.config().accepting.fresh;
-    visit.offers().current().filter(|offer| is_fresh(offer) && offer.tool(name).is_some())
+    visit.current_offer().filter(|offer| is_fresh(offer) && offer.tool(name).is_some())
 }
 
 /// The offer that we have, if it is new enough to say something of a name.

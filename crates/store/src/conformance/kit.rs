@@ -65,7 +65,7 @@ pub fn noted() -> AdminEntry {
 
 impl Backend {
     pub async fn reserve(&self, claims: Vec<Claim>) -> ReserveOutcome {
-        self.ledger.reserve(claims, record(Kind::Intent)).await.expect("an answer")
+        self.ledger.reserve(claims, &record(Kind::Intent)).await.expect("an answer")
     }
 
     /// Takes claims that have room.
@@ -92,7 +92,7 @@ impl Backend {
     }
 
     pub async fn write(&self, record: Record) {
-        self.ledger.write(record).await.expect("room in the queue");
+        self.ledger.write(&record).await.expect("room in the queue");
     }
 
     pub async fn flush(&self) {

@@ -17,7 +17,7 @@ pub async fn a_release_makes_room_and_writes_the_outcome(store: &Backend) {
     let claims = || vec![a_day("a", 1), a_day("b", 2)];
     let reservation = store.take(claims()).await;
     let outcome = not_sent();
-    store.ledger.release(reservation, outcome.clone()).await.expect("queued");
+    store.ledger.release(reservation, &outcome).await.expect("queued");
     assert_eq!((store.used("a").await, store.used("b").await), (0, 0));
     assert_eq!(store.rows().await.last().expect("a row").record, outcome);
     let _spent = store.take(claims()).await;
@@ -28,7 +28,7 @@ pub async fn a_release_after_the_window_gives_nothing_back(store: &Backend) {
     let early = store.take(vec![a_day("calls", 1)]).await;
     store.clock.advance(Duration::from_secs(86_400));
     let _spent = store.take(vec![a_day("calls", 1)]).await;
-    store.ledger.release(early, not_sent()).await.expect("queued");
+    store.ledger.release(early, &not_sent()).await.expect("queued");
     assert_eq!(store.used("calls").await, BILLION);
     let _ = store.refused(vec![a_day("calls", 1)]).await;
 }
@@ -38,7 +38,7 @@ pub async fn a_release_after_a_rolling_window_gives_nothing_back(store: &Backend
     let early = store.take(one()).await;
     store.clock.advance(Duration::from_secs(61));
     let _spent = store.take(one()).await;
-    store.ledger.release(early, not_sent()).await.expect("queued");
+    store.ledger.release(early, &not_sent()).await.expect("queued");
     assert_eq!(store.used("calls").await, BILLION);
     let _ = store.refused(one()).await;
 }
@@ -49,7 +49,7 @@ pub async fn a_release_in_an_earlier_slot_gives_back_there(store: &Backend) {
     store.clock.advance(Duration::from_secs(30));
     let _spent = store.take(one()).await;
     let _ = store.refused(one()).await;
-    store.ledger.release(early, not_sent()).await.expect("queued");
+    store.ledger.release(early, &not_sent()).await.expect("queued");
     store.flush().await;
     let _spent = store.take(one()).await;
     // Both that are left were taken half a minute later, and leave together.
@@ -67,7 +67,7 @@ pub async fn a_reservation_nobody_waits_for_is_given_back(store: &Backend) {
     let mut kept = 0;
     for round in 0..200 {
         let ledger = Arc::clone(&store.ledger);
-        let reserve = async move { ledger.reserve(vec![a_day("calls", 1_000)], record(Kind::Intent)).await };
+        let reserve = async move { ledger.reserve(vec![a_day("calls", 1_000)], &record(Kind::Intent)).await };
         // Some give up before the writer has seen the call, some in the middle, some have their answer.
         match tokio::time::timeout(Duration::from_micros(round * 5), reserve).await {
             Ok(outcome) => kept += i128::from(matches!(outcome, Ok(ReserveOutcome::Taken(_)))),
@@ -86,7 +86,8 @@ pub async fn a_reservation_nobody_waits_for_is_given_back(store: &Backend) {
 }
 
 pub async fn an_answer_that_nobody_picks_up_is_given_back(store: &Backend) {
-    let mut reserve = store.ledger.reserve(vec![a_day("calls", 1)], record(Kind::Intent));
+    let intent = record(Kind::Intent);
+    let mut reserve = store.ledger.reserve(vec![a_day("calls", 1)], &intent);
     let first = reserve.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     let is_spent = matches!(first, Poll::Ready(_));
     // The intent is there, and so the answer is, or is about to be.

@@ -10,7 +10,7 @@ const BILLION: i128 = 1_000_000_000;
 
 pub async fn a_reservation_charges_and_writes_the_intent(store: &Backend) {
     let intent = record(Kind::Intent);
-    let outcome = store.ledger.reserve(vec![a_day("calls", 2)], intent.clone()).await.expect("an answer");
+    let outcome = store.ledger.reserve(vec![a_day("calls", 2)], &intent).await.expect("an answer");
     assert!(matches!(outcome, ReserveOutcome::Taken(_)));
     // Without a flush: the row is there when the answer is.
     let rows = store.ledger.rows(crate::Filter { limit: 10, ..Default::default() }).await.expect("rows");

@@ -49,7 +49,7 @@ impl MemoryStore {
 
 #[async_trait]
 impl Ledger for MemoryStore {
-    async fn reserve(&self, claims: Vec<Claim>, intent: Record) -> Result<ReserveOutcome, StoreError> {
+    async fn reserve(&self, claims: Vec<Claim>, intent: &Record) -> Result<ReserveOutcome, StoreError> {
         let body = intent.to_body()?;
         let mut ledger = self.ledger();
         match ledger.book.take(&claims, self.clock.now()) {
@@ -61,7 +61,7 @@ impl Ledger for MemoryStore {
         }
     }
 
-    async fn release(&self, reservation: Reservation, outcome: Record) -> Result<(), StoreError> {
+    async fn release(&self, reservation: Reservation, outcome: &Record) -> Result<(), StoreError> {
         let body = outcome.to_body()?;
         let mut ledger = self.ledger();
         ledger.book.give_back(&reservation.taken);
@@ -69,7 +69,7 @@ impl Ledger for MemoryStore {
         Ok(())
     }
 
-    async fn write(&self, record: Record) -> Result<(), StoreError> {
+    async fn write(&self, record: &Record) -> Result<(), StoreError> {
         let body = record.to_body()?;
         self.ledger().write(record.at, body);
         Ok(())

@@ -1,5 +1,8 @@
 //! A record as logs keep it: the same text that serde writes, without its detours. Two of them are written for each call.
 
+use std::cell::RefCell;
+
+use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
 
 use super::{Kind, Outcome, Record, Timings};
@@ -9,6 +12,12 @@ const PRINTER: DateTimePrinter = DateTimePrinter::new();
 /// Those of the largest number.
 const MOST_DIGITS: usize = 20;
 
+/// A member's name as it is written, behind another member.
+macro_rules! key {
+    ($name:literal) => {
+        concat!(",\"", $name, "\":")
+    };
+}
 /// Writes a record.
 ///
 /// # Errors
@@ -50,48 +59,91 @@ pub(super) fn written(record: &Record) -> Result<String, StoreError> {
     } = record;
     let mut out = Members { text: String::with_capacity(704) };
     out.text.push_str("{\"at\":\"");
-    PRINTER.print_timestamp(at, &mut out.text).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+    print_time(*at, &mut out.text)?;
     out.text.push('"');
-    out.word("kind", Some(kind_word(*kind)));
-    out.word("call", Some(call.as_str()));
-    out.text("grant", grant.as_ref().map(|grant| grant.0.as_ref()));
-    out.text("label", label.as_deref());
-    out.word("server", server.as_ref().map(|server| server.as_str()));
-    out.text("method", method.as_deref());
-    out.text("target", target.as_deref());
-    out.text("request", request.as_deref());
-    out.text("trace", trace.as_deref());
-    out.word("policy", policy.as_ref().map(|policy| policy.as_str()));
-    out.number("policy_version", policy_version.map(|version| version.0.into()));
-    out.text("code", code.as_deref());
-    out.text("rule", rule.as_deref());
-    out.text("counter", counter.as_deref());
-    out.number("retry_after_seconds", *retry_after_seconds);
-    out.text("message", message.as_deref());
+    out.word(key!("kind"), Some(kind_word(*kind)));
+    out.word(key!("call"), Some(call.as_str()));
+    out.text(key!("grant"), grant.as_ref().map(|grant| grant.0.as_ref()));
+    out.text(key!("label"), label.as_deref());
+    out.word(key!("server"), server.as_ref().map(|server| server.as_str()));
+    out.text(key!("method"), method.as_deref());
+    out.text(key!("target"), target.as_deref());
+    out.text(key!("request"), request.as_deref());
+    out.text(key!("trace"), trace.as_deref());
+    out.word(key!("policy"), policy.as_ref().map(|policy| policy.as_str()));
+    out.number(key!("policy_version"), policy_version.map(|version| version.0.into()));
+    out.text(key!("code"), code.as_deref());
+    out.text(key!("rule"), rule.as_deref());
+    out.text(key!("counter"), counter.as_deref());
+    out.number(key!("retry_after_seconds"), *retry_after_seconds);
+    out.text(key!("message"), message.as_deref());
     if *observed {
         out.text.push_str(",\"observed\":true");
     }
-    out.word("category", category.map(|category| category.as_str()));
-    out.text("definition", definition.as_deref());
-    out.text("arguments_digest", arguments_digest.as_deref());
-    out.texts("argument_keys", argument_keys);
-    out.text("arguments", arguments.as_deref());
-    out.text("revision", revision.as_deref());
-    out.text("client", client.as_deref());
-    out.text("address", address.as_deref());
-    out.word("outcome", outcome.map(outcome_word));
-    out.number("upstream_status", upstream_status.map(u64::from));
+    out.word(key!("category"), category.map(|category| category.as_str()));
+    out.text(key!("definition"), definition.as_deref());
+    out.text(key!("arguments_digest"), arguments_digest.as_deref());
+    out.texts(key!("argument_keys"), argument_keys);
+    out.text(key!("arguments"), arguments.as_deref());
+    out.text(key!("revision"), revision.as_deref());
+    out.text(key!("client"), client.as_deref());
+    out.text(key!("address"), address.as_deref());
+    out.word(key!("outcome"), outcome.map(outcome_word));
+    out.number(key!("upstream_status"), upstream_status.map(u64::from));
     if let Some(Timings { decide, reserve, upstream }) = timings {
         out.text.push_str(",\"timings\":{\"decide\":");
         out.digits(*decide);
-        out.number("reserve", Some(*reserve));
-        out.number("upstream", Some(*upstream));
+        out.number(key!("reserve"), Some(*reserve));
+        out.number(key!("upstream"), Some(*upstream));
         out.text.push('}');
     }
-    out.number("count", *count);
-    out.text("through", through.as_deref());
+    out.number(key!("count"), *count);
+    out.text(key!("through"), through.as_deref());
     out.text.push('}');
     Ok(out.text)
+}
+
+thread_local! {
+    /// The second that was written last, without its fraction and its zone: many rows are of the same.
+    static LAST_SECOND: RefCell<(i64, String)> = const { RefCell::new((i64::MIN, String::new())) };
+}
+
+/// Writes a time as [`DateTimePrinter`] does.
+fn print_time(at: Timestamp, out: &mut String) -> Result<(), StoreError> {
+    let nanoseconds = at.subsec_nanosecond();
+    // Before 1970 the fraction goes back from the next second.
+    let (second, Ok(nanoseconds @ 1..)) = (at.as_second(), u32::try_from(nanoseconds)) else {
+        return print_whole(at, out);
+    };
+    LAST_SECOND.with_borrow_mut(|(last, text)| {
+        if *last != second {
+            text.clear();
+            *last = i64::MIN;
+            let whole = Timestamp::from_second(second).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+            print_whole(whole, text)?;
+            text.pop();
+            *last = second;
+        }
+        out.push_str(text);
+        Ok::<_, StoreError>(())
+    })?;
+    let mut digits = *b".000000000";
+    let (mut rest, mut length) = (nanoseconds, digits.len());
+    for digit in digits.iter_mut().skip(1).rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    while length > 1 && digits.get(length - 1) == Some(&b'0') {
+        length -= 1;
+    }
+    // INVARIANT: a point and digits are text.
+    out.push_str(digits.get(..length).and_then(|own| str::from_utf8(own).ok()).unwrap_or_default());
+    out.push('Z');
+    Ok(())
+}
+
+fn print_whole(at: Timestamp, out: &mut String) -> Result<(), StoreError> {
+    PRINTER.print_timestamp(&at, out).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
 fn kind_word(kind: Kind) -> &'static str {
@@ -132,16 +184,10 @@ struct Members {
 }
 
 impl Members {
-    fn key(&mut self, key: &'static str) {
-        self.text.push_str(",\"");
-        self.text.push_str(key);
-        self.text.push_str("\":");
-    }
-
     /// A value that is a name, an id or a word of ours: of plain letters, so nothing in it has to be escaped.
     fn word(&mut self, key: &'static str, value: Option<&str>) {
         if let Some(value) = value {
-            self.key(key);
+            self.text.push_str(key);
             self.text.push('"');
             self.text.push_str(value);
             self.text.push('"');
@@ -150,14 +196,14 @@ impl Members {
 
     fn text(&mut self, key: &'static str, value: Option<&str>) {
         if let Some(value) = value {
-            self.key(key);
+            self.text.push_str(key);
             self.quoted(value);
         }
     }
 
     fn texts(&mut self, key: &'static str, values: &[std::sync::Arc<str>]) {
         let Some((first, rest)) = values.split_first() else { return };
-        self.key(key);
+        self.text.push_str(key);
         self.text.push('[');
         self.quoted(first);
         for value in rest {
@@ -169,7 +215,7 @@ impl Members {
 
     fn number(&mut self, key: &'static str, value: Option<u64>) {
         if let Some(value) = value {
-            self.key(key);
+            self.text.push_str(key);
             self.digits(value);
         }
     }
@@ -216,7 +262,6 @@ mod tests {
     use std::sync::Arc;
 
     use gatelodge_policy::Category;
-    use jiff::Timestamp;
 
     use super::super::CallId;
     use super::*;
@@ -277,7 +322,20 @@ mod tests {
 
     #[test]
     fn every_record_is_written_as_serde_writes_it() {
-        for at in ["2026-11-15T12:00:00Z", "1969-12-31T23:59:59.000000001Z", "2026-11-15T12:00:00.5Z"] {
+        let times = [
+            "2026-11-15T12:00:00Z",
+            "1969-12-31T23:59:59.000000001Z",
+            "1969-12-31T23:59:59Z",
+            "1970-01-01T00:00:00Z",
+            "2026-11-15T12:00:00.5Z",
+            "2026-11-15T12:00:00.123456789Z",
+            "2026-11-15T12:00:00.00000001Z",
+            "2026-11-15T12:00:01.5Z",
+            "2026-11-15T12:00:00.5Z",
+            "9999-12-30T22:00:00.999999999Z",
+            "-009999-01-02T01:59:59Z",
+        ];
+        for at in times {
             let at: Timestamp = at.parse().expect("a time");
             for (kind, outcome) in KINDS.into_iter().cycle().zip(OUTCOMES) {
                 for record in [whole(at, kind, outcome), Record::new(kind, CallId::new(at, [0; 10]), at)] {

@@ -10,14 +10,17 @@ mod pending;
 mod prune;
 mod queue;
 mod read;
+mod rows;
 mod sync;
 #[cfg(test)]
 mod tests;
 mod waiting;
 mod writer;
 
+use std::future::poll_fn;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -48,6 +51,9 @@ use crate::record::Record;
 const NAME: &str = "ledger.db";
 const STEPS: [&str; 1] = [include_str!("ledger/1.sql")];
 const LOG: Log = Log { table: "log", anchor: read::anchor };
+/// The size of the database's pages. Rows are written one behind the other, many to a page; with 4 KiB, looking after
+/// pages takes more than what is in them.
+const PAGE_BYTES: u32 = 16 << 10;
 /// How long a call waits for the ledger, whatever happens.
 const WAIT: Duration = Duration::from_secs(2);
 
@@ -75,7 +81,11 @@ impl SqliteLedger {
     pub fn open(dir: &Path, durability: Durability, clock: Arc<dyn Clock>) -> Result<Self, OpenStoreError> {
         let file = DbFile::create(dir, NAME)?;
         let failed = |source| OpenStoreError::Open { path: file.path().into(), source };
-        migrate::bring_up(&mut file.connect().map_err(failed)?, file.path(), &STEPS)?;
+        let mut connection = file.connect().map_err(failed)?;
+        // Of no effect on a ledger that is there.
+        connection.pragma_update(None, "page_size", PAGE_BYTES).map_err(failed)?;
+        migrate::bring_up(&mut connection, file.path(), &STEPS)?;
+        drop(connection);
         Self::start(file, durability, clock)
     }
 
@@ -168,6 +178,20 @@ impl SqliteLedger {
     }
 }
 
+/// Comes back when those have run that the scheduler has waiting. Its own way of yielding asks the system for more of them
+/// each time.
+async fn let_others_go_first() {
+    let mut has_waited = false;
+    poll_fn(|cx| match std::mem::replace(&mut has_waited, true) {
+        true => Poll::Ready(()),
+        false => {
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await;
+}
+
 fn ended() -> StoreError {
     StoreError::Unavailable("the ledger's writer has ended".into())
 }
@@ -178,10 +202,10 @@ fn late() -> StoreError {
 
 #[async_trait]
 impl Ledger for SqliteLedger {
-    async fn reserve(&self, claims: Vec<Claim>, intent: Record) -> Result<ReserveOutcome, StoreError> {
+    async fn reserve(&self, claims: Vec<Claim>, intent: &Record) -> Result<ReserveOutcome, StoreError> {
         let (answer, receiver) = oneshot::channel();
         let tag = Tag::own();
-        let job = Job::Reserve(Reserve { tag, claims, intent: Entry::of(&intent)?, answer });
+        let job = Job::Reserve(Reserve { tag, claims, intent: Entry::of(intent)?, answer });
         let pushed = match self.durability {
             Durability::Process => self.queue.push_quietly(job),
             Durability::Power => self.queue.push(job),
@@ -193,8 +217,8 @@ impl Ledger for SqliteLedger {
         let waiting = Waiting { answer: receiver, queue: &self.queue, shared: &self.shared };
         if self.durability == Durability::Process {
             if self.shared.has_company() {
-                // Others that are about to ask go first: what they bring is in the same group.
-                tokio::task::yield_now().await;
+                // What they bring is in the same group.
+                let_others_go_first().await;
             }
             if !waiting.is_answered() {
                 writer::help(&self.writer, &self.queue, tag);
@@ -203,12 +227,12 @@ impl Ledger for SqliteLedger {
         waiting.outcome().await
     }
 
-    async fn release(&self, reservation: Reservation, outcome: Record) -> Result<(), StoreError> {
-        self.keep(&outcome, reservation).await
+    async fn release(&self, reservation: Reservation, outcome: &Record) -> Result<(), StoreError> {
+        self.keep(outcome, reservation).await
     }
 
-    async fn write(&self, record: Record) -> Result<(), StoreError> {
-        self.keep(&record, Reservation::default()).await
+    async fn write(&self, record: &Record) -> Result<(), StoreError> {
+        self.keep(record, Reservation::default()).await
     }
 
     async fn flush(&self) -> Result<(), StoreError> {

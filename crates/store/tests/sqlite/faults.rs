@@ -13,7 +13,7 @@ use crate::ledger;
 
 async fn assert_unavailable(ledger: &SqliteLedger) {
     let since = Instant::now();
-    let refused = ledger.reserve(vec![a_day("calls", 9)], record(Kind::Intent)).await.expect_err("refused");
+    let refused = ledger.reserve(vec![a_day("calls", 9)], &record(Kind::Intent)).await.expect_err("refused");
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
     assert_eq!(refused.to_string().matches("not available").count(), 1, "{refused}");
     assert!(since.elapsed() < Duration::from_millis(2_300), "{:?}", since.elapsed());
@@ -27,7 +27,7 @@ async fn count(ledger: &SqliteLedger) -> usize {
 async fn assert_recovers(ledger: &SqliteLedger) {
     let since = Instant::now();
     loop {
-        let answer = ledger.reserve(vec![a_day("calls", 9)], record(Kind::Intent)).await;
+        let answer = ledger.reserve(vec![a_day("calls", 9)], &record(Kind::Intent)).await;
         match answer {
             Ok(outcome) => return assert!(matches!(outcome, ReserveOutcome::Taken(_))),
             Err(error) => assert!(since.elapsed() < Duration::from_secs(5), "{error}"),
@@ -48,7 +48,7 @@ async fn a_foreign_lock_refuses_in_time_and_ends_with_it() {
         assert_unavailable(&ledger).await;
     });
     let since = Instant::now();
-    ledger.write(record(Kind::Passed)).await.expect("queued");
+    ledger.write(&record(Kind::Passed)).await.expect("queued");
     assert!(since.elapsed() < Duration::from_millis(100), "queueing waits for nobody");
     assert!(matches!(ledger.flush().await, Err(StoreError::Unavailable(_))));
     assert_eq!(count(&ledger).await, 1, "reading goes on");
@@ -66,7 +66,7 @@ async fn what_was_queued_during_a_lock_is_written_though_nobody_asks() {
     let foreign = Connection::open(dir.path().join("ledger.db")).expect("a database");
     foreign.execute_batch("BEGIN IMMEDIATE").expect("locked");
     for _ in 0..100 {
-        ledger.write(record(Kind::Passed)).await.expect("queued");
+        ledger.write(&record(Kind::Passed)).await.expect("queued");
     }
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     foreign.execute_batch("COMMIT").expect("unlocked");
@@ -84,7 +84,7 @@ async fn a_ledger_dropped_under_a_lock_ends_and_counts_what_it_lost() {
     let first = ledger(dir.path());
     let foreign = Connection::open(dir.path().join("ledger.db")).expect("a database");
     foreign.execute_batch("BEGIN IMMEDIATE").expect("locked");
-    first.write(record(Kind::Passed)).await.expect("queued");
+    first.write(&record(Kind::Passed)).await.expect("queued");
     let since = Instant::now();
     drop(first);
     assert!(since.elapsed() < Duration::from_secs(6), "{:?}", since.elapsed());
@@ -105,7 +105,7 @@ async fn a_directory_that_was_moved_away_refuses_until_it_is_back() {
     fs::rename(&dir, &away).expect("moved");
     assert_unavailable(&ledger).await;
     assert!(matches!(ledger.head().await, Err(StoreError::Unavailable(_))));
-    ledger.write(record(Kind::Passed)).await.expect("queued");
+    ledger.write(&record(Kind::Passed)).await.expect("queued");
     assert!(!dir.exists(), "nothing is made anew");
     fs::create_dir(&dir).expect("made");
     assert_unavailable(&ledger).await;
@@ -116,6 +116,40 @@ async fn a_directory_that_was_moved_away_refuses_until_it_is_back() {
     ledger.flush().await.expect("written");
     assert_eq!(count(&ledger).await, 3);
     assert_eq!(ledger.verify(vec![]).await.expect("a walk").broken, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_was_moved_away_is_missed_however_many_calls_come() {
+    let outer = tempfile::tempdir().expect("a directory");
+    let dir = outer.path().join("data");
+    let ledger = std::sync::Arc::new(crate::ledger(&dir));
+    let is_gone = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let callers: Vec<_> = (0..32)
+        .map(|_| {
+            let (ledger, is_gone) = (std::sync::Arc::clone(&ledger), std::sync::Arc::clone(&is_gone));
+            tokio::spawn(async move {
+                // Those that were under way when it went may have been answered.
+                let mut answered = 0;
+                loop {
+                    let was_gone = is_gone.load(std::sync::atomic::Ordering::Acquire);
+                    match ledger.reserve(vec![], &record(Kind::Intent)).await {
+                        Ok(_) if was_gone => answered += 1,
+                        Ok(_) => {}
+                        Err(_) => return answered,
+                    }
+                }
+            })
+        })
+        .collect();
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    fs::rename(dir.join("ledger.db"), outer.path().join("elsewhere.db")).expect("moved");
+    is_gone.store(true, std::sync::atomic::Ordering::Release);
+    let since = std::time::Instant::now();
+    for caller in callers {
+        let answered = caller.await.expect("no panic");
+        assert!(answered < 1_000, "{answered} calls were answered by a ledger that is not in its place");
+    }
+    assert!(since.elapsed() < std::time::Duration::from_secs(1), "it was missed late");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -169,7 +203,7 @@ async fn what_is_kept_for_a_lost_database_is_bounded_and_what_is_not_kept_is_cou
     let ledger = ledger(&dir);
     fs::rename(&dir, &away).expect("moved");
     for _ in 0..KEPT + 500 {
-        ledger.write(record(Kind::Passed)).await.expect("queued");
+        ledger.write(&record(Kind::Passed)).await.expect("queued");
     }
     let since = Instant::now();
     while ledger.faults() < 500 {
@@ -200,7 +234,7 @@ async fn a_lock_and_a_missing_table_are_told_with_what_to_do() {
     let (ledger, state) = (ledger(dir.path()), SqliteState::open(dir.path()).expect("a state"));
     let foreign = Connection::open(dir.path().join("ledger.db")).expect("a database");
     foreign.execute_batch("BEGIN EXCLUSIVE").expect("locked");
-    let refused = ledger.reserve(vec![a_day("calls", 9)], record(Kind::Intent)).await.expect_err("refused");
+    let refused = ledger.reserve(vec![a_day("calls", 9)], &record(Kind::Intent)).await.expect_err("refused");
     assert!(refused.to_string().contains("another program holds a lock on it: end that"), "{refused}");
     foreign.execute_batch("COMMIT").expect("unlocked");
     let foreign = Connection::open(dir.path().join("state.db")).expect("a database");

@@ -15,7 +15,7 @@ use crate::desk::server;
 use crate::{clock, ledger};
 
 pub async fn take(ledger: &SqliteLedger, max: u32) -> bool {
-    let outcome = ledger.reserve(vec![a_day("calls", max)], record(Kind::Intent)).await.expect("an answer");
+    let outcome = ledger.reserve(vec![a_day("calls", max)], &record(Kind::Intent)).await.expect("an answer");
     matches!(outcome, ReserveOutcome::Taken(_))
 }
 
@@ -45,7 +45,7 @@ async fn a_reopened_ledger_keeps_counters_and_chain() {
     for durability in [Durability::Process, Durability::Power, Durability::Process] {
         let ledger = SqliteLedger::open(dir.path(), durability, clock()).expect("a ledger");
         assert!(take(&ledger, 3).await);
-        ledger.write(record(Kind::Passed)).await.expect("queued");
+        ledger.write(&record(Kind::Passed)).await.expect("queued");
     }
     let ledger = SqliteLedger::open_existing(dir.path(), Durability::Process, clock()).expect("a ledger");
     assert!(!take(&ledger, 3).await);
@@ -54,6 +54,24 @@ async fn a_reopened_ledger_keeps_counters_and_chain() {
     let kept = fs::read_to_string(dir.path().join("ledger.head")).expect("a head");
     assert_eq!(kept.trim_end(), verified.head.to_string());
     assert_eq!(ledger.faults(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_of_small_pages_goes_on_and_a_new_one_has_large_ones() {
+    let page = |dir: &Path| -> u32 {
+        let database = Connection::open(dir.join("ledger.db")).expect("a database");
+        database.pragma_query_value(None, "page_size", |row| row.get(0)).expect("a size")
+    };
+    let (old, new) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let database = Connection::open(old.path().join("ledger.db")).expect("a database");
+    database.execute_batch("PRAGMA page_size = 4096; CREATE TABLE x (y); DROP TABLE x").expect("some pages");
+    drop(database);
+    for (dir, bytes) in [(old.path(), 4_096), (new.path(), 16_384)] {
+        let ledger = ledger(dir);
+        assert!(take(&ledger, 1).await);
+        assert_eq!(ledger.verify(vec![]).await.expect("a walk").rows, 1);
+        assert_eq!(page(dir), bytes);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,7 +130,7 @@ async fn a_running_ledger_refuses_when_a_later_build_brings_the_schema_up() {
     let ledger = ledger(dir.path());
     assert!(take(&ledger, 9).await);
     set_schema(&dir.path().join("ledger.db"), 2);
-    let refused = ledger.reserve(vec![a_day("calls", 9)], record(Kind::Intent)).await.expect_err("another schema");
+    let refused = ledger.reserve(vec![a_day("calls", 9)], &record(Kind::Intent)).await.expect_err("another schema");
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
 }
 
@@ -152,7 +170,7 @@ async fn a_log_that_lost_its_end_is_noticed_after_the_next_start() {
 }
 
 async fn take_of(ledger: &SqliteLedger, counter: &str, max: u32) -> bool {
-    let outcome = ledger.reserve(vec![a_day(counter, max)], record(Kind::Intent)).await.expect("an answer");
+    let outcome = ledger.reserve(vec![a_day(counter, max)], &record(Kind::Intent)).await.expect("an answer");
     matches!(outcome, ReserveOutcome::Taken(_))
 }
 
@@ -194,7 +212,7 @@ async fn a_counter_that_cannot_be_read_refuses() {
     for text in ["x", "1:-5", "1:99999999999999999999999999999999999999", "9223372036854775807:1"] {
         let other = Connection::open(dir.path().join("ledger.db")).expect("a database");
         other.execute("UPDATE counters SET state = ?", [text]).expect("changed");
-        let refused = first.reserve(vec![a_day("calls", 9)], record(Kind::Intent)).await.expect_err("unreadable");
+        let refused = first.reserve(vec![a_day("calls", 9)], &record(Kind::Intent)).await.expect_err("unreadable");
         assert!(matches!(refused, StoreError::Corrupt(_)), "{refused}");
     }
     assert_eq!(first.rows(Filter { limit: 9, ..Filter::default() }).await.expect("rows").len(), 1);

@@ -41,14 +41,14 @@ async fn reserve_for_ever(ledger: Arc<SqliteLedger>) {
         let call = CallId::new(at(NOON), random);
         let intent = || Record::new(Kind::Intent, call, at(NOON));
         let both = vec![a_day("large", LARGE), a_day("small", SMALL)];
-        let mut outcome = ledger.reserve(both, intent()).await.expect("an answer");
+        let mut outcome = ledger.reserve(both, &intent()).await.expect("an answer");
         if matches!(outcome, ReserveOutcome::Exhausted(_)) {
-            outcome = ledger.reserve(vec![a_day("large", LARGE)], intent()).await.expect("an answer");
+            outcome = ledger.reserve(vec![a_day("large", LARGE)], &intent()).await.expect("an answer");
         }
         assert!(matches!(outcome, ReserveOutcome::Taken(_)));
         // One write a line: what the parent reads was answered.
         std::io::stdout().write_all(format!("taken {call}\n").as_bytes()).expect("a parent");
-        ledger.write(Record::new(Kind::Outcome, call, at(NOON))).await.expect("queued");
+        ledger.write(&Record::new(Kind::Outcome, call, at(NOON))).await.expect("queued");
     }
 }
 

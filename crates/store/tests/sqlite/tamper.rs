@@ -18,7 +18,7 @@ async fn filled() -> (TempDir, SqliteLedger) {
     let ledger = ledger(dir.path());
     for second in 0..ROWS {
         let at = at(NOON) + std::time::Duration::from_secs(second);
-        ledger.write(Record { at, ..record(Kind::Passed) }).await.expect("queued");
+        ledger.write(&Record { at, ..record(Kind::Passed) }).await.expect("queued");
     }
     ledger.flush().await.expect("written");
     (dir, ledger)
@@ -57,7 +57,7 @@ async fn a_cut_end_is_found_also_after_a_restart() {
     assert_eq!(verify(&first).await.broken, Some(Break::Cut { end: 9, known: ROWS }));
     drop(first);
     let second = ledger(dir.path());
-    second.write(record(Kind::Passed)).await.expect("queued");
+    second.write(&record(Kind::Passed)).await.expect("queued");
     second.flush().await.expect("written");
     assert_eq!(verify(&second).await.broken, Some(Break::Cut { end: 10, known: ROWS }));
 }
@@ -66,7 +66,7 @@ async fn a_cut_end_is_found_also_after_a_restart() {
 async fn a_cut_end_is_found_also_after_a_running_ledger_has_written_on() {
     let (dir, ledger) = filled().await;
     execute(dir.path(), "DELETE FROM log WHERE seq > 9");
-    ledger.write(record(Kind::Passed)).await.expect("queued");
+    ledger.write(&record(Kind::Passed)).await.expect("queued");
     ledger.flush().await.expect("written");
     assert_eq!(verify(&ledger).await.broken, Some(Break::Cut { end: 10, known: ROWS }));
 }

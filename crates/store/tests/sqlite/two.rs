@@ -18,11 +18,11 @@ async fn take_all(ledger: Arc<SqliteLedger>) -> u32 {
     loop {
         let rolling = claim("rolling", (Window::Seconds(60), Align::Rolling), calls(LIMIT), Amount::ONE);
         let claims = vec![a_day("calls", LIMIT), rolling];
-        match ledger.reserve(claims, record(Kind::Intent)).await.expect("an answer") {
+        match ledger.reserve(claims, &record(Kind::Intent)).await.expect("an answer") {
             ReserveOutcome::Taken(_) => taken += 1,
             ReserveOutcome::Exhausted(_) => return taken,
         }
-        ledger.write(record(Kind::Outcome)).await.expect("queued");
+        ledger.write(&record(Kind::Outcome)).await.expect("queued");
     }
 }
 
@@ -47,7 +47,7 @@ async fn two_ledgers_never_overshoot_together_and_make_one_chain() {
 }
 
 async fn reserve(ledger: &SqliteLedger) -> Reservation {
-    match ledger.reserve(vec![a_day("calls", 2)], record(Kind::Intent)).await.expect("an answer") {
+    match ledger.reserve(vec![a_day("calls", 2)], &record(Kind::Intent)).await.expect("an answer") {
         ReserveOutcome::Taken(reservation) => reservation,
         ReserveOutcome::Exhausted(exhausted) => panic!("no room: {exhausted:?}"),
     }
@@ -61,12 +61,12 @@ async fn each_sees_what_the_other_took_and_gave_back() {
     let _spent = reserve(&other).await;
     assert!(!take(&one, 2).await);
     assert!(!take(&other, 2).await);
-    one.release(reservation, not_sent()).await.expect("queued");
+    one.release(reservation, &not_sent()).await.expect("queued");
     one.flush().await.expect("written");
     let from_other = reserve(&other).await;
     assert!(!take(&one, 2).await);
     // What one took, the other can give back.
-    one.release(from_other, not_sent()).await.expect("queued");
+    one.release(from_other, &not_sent()).await.expect("queued");
     one.flush().await.expect("written");
     assert!(take(&other, 2).await);
     assert_eq!(other.verify(vec![]).await.expect("a walk").broken, None);
@@ -77,7 +77,7 @@ async fn a_walk_along_the_chain_does_not_hold_up_the_writer() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = Arc::new(ledger(dir.path()));
     for _ in 0..20_000 {
-        ledger.write(record(Kind::Passed)).await.expect("queued");
+        ledger.write(&record(Kind::Passed)).await.expect("queued");
     }
     ledger.flush().await.expect("written");
     let walker = Arc::clone(&ledger);

@@ -139,11 +139,11 @@ mod tests {
             if number < CALLS {
                 let mut intent = Record::new(Kind::Intent, id(number), at);
                 intent.label = Some(if number % 1_000 == 3 { "rare" } else { "often" }.into());
-                store.write(intent).await.expect("written");
+                store.write(&intent).await.expect("written");
             }
             if number >= 2 {
                 let outcome = Record { outcome: Some(Outcome::Ok), ..Record::new(Kind::Outcome, id(number - 2), at) };
-                store.write(outcome).await.expect("written");
+                store.write(&outcome).await.expect("written");
             }
         }
         store

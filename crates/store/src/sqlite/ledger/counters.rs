@@ -2,8 +2,7 @@
 //!
 //! Those at hand are a cache: bounded, dropped whenever another process has written or a transaction has failed.
 
-use std::collections::HashSet;
-
+use foldhash::{HashSet, HashSetExt};
 use jiff::{Timestamp, ToSpan};
 use rusqlite::{Connection, OptionalExtension, params};
 

@@ -1,11 +1,12 @@
 //! A group of jobs inside its transaction: each is decided by what those before it left.
 
 use jiff::Timestamp;
-use rusqlite::{CachedStatement, Connection, params};
+use rusqlite::Connection;
 
 use super::counters::Counters;
 use super::job::{Entry, Job, Keep, Reserve};
 use super::prune;
+use super::rows::Rows;
 use crate::StoreError;
 use crate::chain::Head;
 use crate::counter::Taken;
@@ -26,26 +27,29 @@ pub(super) struct Group<'a> {
     connection: &'a Connection,
     counters: &'a mut Counters,
     end: &'a mut Head,
-    insert: CachedStatement<'a>,
+    rows: &'a mut Rows,
 }
 
 impl<'a> Group<'a> {
-    pub fn begin(connection: &'a Connection, counters: &'a mut Counters, end: &'a mut Head) -> rusqlite::Result<Self> {
-        let insert = connection.prepare_cached("INSERT INTO log (seq, at, body, hash) VALUES (?, ?, ?, ?)")?;
-        Ok(Self { connection, counters, end, insert })
+    pub fn new(connection: &'a Connection, counters: &'a mut Counters, end: &'a mut Head, rows: &'a mut Rows) -> Self {
+        Self { connection, counters, end, rows }
     }
 
-    /// Decides all of a group, and writes their rows.
+    /// Decides all of a group, and hands on their rows.
     pub fn decided(mut self, group: &[Job], now: Timestamp) -> rusqlite::Result<Vec<Decided>> {
         group.iter().map(|job| self.decide(job, now)).collect()
     }
 
     fn decide(&mut self, job: &Job, now: Timestamp) -> rusqlite::Result<Decided> {
+        if !job.is_row() {
+            // It looks into the table.
+            self.rows.put(self.connection)?;
+        }
         match job {
             Job::Reserve(reserve) => self.reserve(reserve, now),
             Job::Keep(Keep { entry, taken }) => {
                 self.counters.give_back(self.connection, taken)?;
-                self.append(entry)?;
+                self.append(entry);
                 Ok(Decided::Done)
             }
             Job::Prune { through, .. } => {
@@ -54,7 +58,7 @@ impl<'a> Group<'a> {
                     Ok(None) => return Ok(Decided::Pruned(0)),
                     Err(error) => return Ok(Decided::Failed(error)),
                 };
-                self.append(&entry.row)?;
+                self.append(&entry.row);
                 Ok(Decided::Pruned(entry.removed))
             }
             Job::Sweep(_) => Ok(Decided::Swept { more: prune::sweep(self.connection)? }),
@@ -75,22 +79,20 @@ impl<'a> Group<'a> {
         }
         match self.counters.take(&reserve.claims, now) {
             Ok(taken) => {
-                self.append(&reserve.intent)?;
+                self.append(&reserve.intent);
                 Ok(Decided::Taken(taken))
             }
             Err(exhausted) => Ok(Decided::Exhausted(exhausted)),
         }
     }
 
-    /// Writes rows that were decided before.
-    pub fn put(mut self, rows: &[Entry]) -> rusqlite::Result<()> {
-        rows.iter().try_for_each(|row| self.append(row))
+    /// Hands on rows that were decided before.
+    pub fn put(mut self, rows: &[Entry]) {
+        rows.iter().for_each(|row| self.append(row));
     }
 
-    fn append(&mut self, entry: &Entry) -> rusqlite::Result<()> {
-        let end = self.end.followed_by(entry.at, &entry.body);
-        self.insert.execute(params![end.seq, entry.at, entry.body, end.hash.0])?;
-        *self.end = end;
-        Ok(())
+    fn append(&mut self, entry: &Entry) {
+        *self.end = self.end.followed_by(entry.at, &entry.body);
+        self.rows.push(*self.end, entry);
     }
 }

@@ -102,6 +102,11 @@ impl Job {
         }
     }
 
+    /// Whether it only writes a row, and looks at none.
+    pub fn is_row(&self) -> bool {
+        matches!(self, Self::Reserve(_) | Self::Keep(_))
+    }
+
     /// Whether it is still to be done: not if whoever asked has gone.
     pub fn is_wanted(&self) -> bool {
         match self {

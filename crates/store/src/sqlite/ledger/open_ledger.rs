@@ -14,6 +14,7 @@ use super::counters::Counters;
 use super::group::{Decided, Group};
 use super::job::Job;
 use super::journal::{Journal, Written};
+use super::rows::Rows;
 use super::{LOG, LedgerFault, STEPS};
 use crate::chain::Head;
 use crate::clock::Clock;
@@ -24,8 +25,8 @@ use crate::sqlite::head_file::{self, HeadFile};
 /// How far the write-ahead log may grow on the disk before it is cut back, in bytes.
 const LOG_BYTES: i64 = 64 * 1024 * 1024;
 /// How far it may grow before the writer itself carries it over into the database. The sync thread does that earlier,
-/// while nobody waits; this is for when it does not get to it. In pages of 4 KiB.
-const CHECKPOINT_PAGES: u32 = 8_192;
+/// while nobody waits; this is for when it does not get to it.
+const CHECKPOINT_BYTES: u32 = 32 << 20;
 
 /// How much may be held, so that what a killed process leaves is read in a moment.
 const MOST_HELD: u64 = 8 << 20;
@@ -54,7 +55,9 @@ pub(super) struct OpenLedger {
     log_file: Arc<File>,
     head_file: HeadFile,
     counters: Counters,
+    /// The end of the log, with the rows that are not in the table yet.
     end: Head,
+    rows: Rows,
     written_head: Head,
     /// What `data_version` was when counters and end were read. None if they are to be read again: at the start,
     /// after a failed transaction, and when another process has written.
@@ -82,7 +85,8 @@ impl OpenLedger {
             Durability::Power => "full",
         };
         connection.pragma_update(None, "synchronous", synchronous)?;
-        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        let page: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_BYTES / page.max(512))?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
         // The first look makes SQLite open its log, so that it can be opened here.
         let end = head_file::end(&connection, LOG)?;
@@ -100,6 +104,7 @@ impl OpenLedger {
             head_file,
             counters: Counters::new(),
             end,
+            rows: Rows::default(),
             written_head: end,
             seen: None,
             durability,
@@ -144,11 +149,12 @@ impl OpenLedger {
         for Written { end, rows, counters } in groups {
             let follows = rows.iter().fold(self.end, |end, row| end.followed_by(row.at, &row.body));
             if follows == end {
-                Group::begin(&self.connection, &mut self.counters, &mut self.end)?.put(&rows)?;
+                self.group().put(&rows);
                 Counters::put(&self.connection, &counters)?;
                 put += 1;
             }
         }
+        self.rows.put(&self.connection)?;
         if put < count {
             self.journal.set_aside().map_err(|source| self.journal_fault(source))?;
         }
@@ -176,6 +182,7 @@ impl OpenLedger {
             // Read behind the lock: a later group never has an earlier time because it waited.
             let now = clock.now();
             let decided = own.decide(group, now)?;
+            own.rows.put(&own.connection)?;
             own.counters.store(&own.connection, now)?;
             Ok(decided)
         })
@@ -187,7 +194,8 @@ impl OpenLedger {
     /// After an error this must not be used again: what was answered before is in the journal alone, and opening the
     /// ledger anew brings it back.
     pub fn join(&mut self, group: &[Job], clock: &dyn Clock) -> Result<Joined, LedgerFault> {
-        if !self.is_held {
+        let is_first = !self.is_held;
+        if is_first {
             self.may_wait.store(false, Ordering::Relaxed);
             // What is left in the journal would be written over.
             if !self.journal.is_settled() || !self.journal.is_alone() {
@@ -202,6 +210,10 @@ impl OpenLedger {
         }
         let before = self.end;
         let decided = self.decide(group, clock.now())?;
+        // Before the group is written down: what fails here refuses it. The first ones show whether the database takes any.
+        if is_first || self.rows.are_many() {
+            self.rows.put(&self.connection)?;
+        }
         // A group without a row says nothing: by the numbers of its first group a journal is known.
         if self.end != before {
             self.write_down(group, &decided).map_err(|source| self.journal_fault(source))?;
@@ -224,6 +236,7 @@ impl OpenLedger {
         if !self.is_held {
             return Ok(());
         }
+        self.rows.put(&self.connection)?;
         self.counters.store(&self.connection, clock.now())?;
         // With `power`, SQLite has this on the disk before it says so; only then the journal may be written over.
         self.connection.prepare_cached("COMMIT")?.execute([])?;
@@ -259,6 +272,7 @@ impl OpenLedger {
 
     fn roll_back(&mut self) {
         self.seen = None;
+        self.rows.clear();
         if !self.connection.is_autocommit() {
             // If this fails too, the connection is not used again.
             let _ = self.connection.execute_batch("ROLLBACK");
@@ -266,7 +280,11 @@ impl OpenLedger {
     }
 
     fn decide(&mut self, group: &[Job], now: Timestamp) -> Result<Vec<Decided>, LedgerFault> {
-        Ok(Group::begin(&self.connection, &mut self.counters, &mut self.end)?.decided(group, now)?)
+        Ok(self.group().decided(group, now)?)
+    }
+
+    fn group(&mut self) -> Group<'_> {
+        Group::new(&self.connection, &mut self.counters, &mut self.end, &mut self.rows)
     }
 
     /// Forgets what is known if another connection has written since.
@@ -319,6 +337,11 @@ impl OpenLedger {
     /// Whether it has a place among those who have the ledger open, and nothing is left of others.
     pub fn is_settled(&self) -> bool {
         self.journal.is_settled()
+    }
+
+    /// How much of what is answered is not committed.
+    pub fn held_bytes(&self) -> u64 {
+        self.journal.bytes()
     }
 
     /// Whether the journal takes more groups before a commit.

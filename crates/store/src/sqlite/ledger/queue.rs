@@ -36,6 +36,8 @@ struct State {
     /// Whether a caller that waits could not write its own, because somebody else had the writer.
     is_left: bool,
     writer: Sleep,
+    /// Whether everything was taken that nobody waits for, since the writer last slept.
+    is_emptied: bool,
     is_closed: bool,
 }
 
@@ -167,6 +169,8 @@ impl Queue {
     pub fn wait(&self) -> bool {
         let mut state = self.lock();
         let mut has_napped = false;
+        // Others may write for a long time; what came behind that is young.
+        state.is_emptied = false;
         while !state.is_urgent && !state.is_left && !state.is_closed && (!has_napped || state.jobs.is_empty()) {
             let is_deep = has_napped;
             state.writer = if is_deep { Sleep::Deep } else { Sleep::Nap };
@@ -175,8 +179,8 @@ impl Queue {
             } else {
                 self.bell.wait_timeout(state, NAP).unwrap_or_else(PoisonError::into_inner).0
             };
-            // A call may follow what woke us from deep sleep.
-            has_napped = !is_deep;
+            // A call may follow what woke us from deep sleep; and while callers write everything, we are not needed.
+            has_napped = !is_deep && !std::mem::take(&mut state.is_emptied);
             state.writer = Sleep::Awake;
         }
         if state.jobs.is_empty() && state.is_closed {
@@ -202,8 +206,7 @@ impl Queue {
     pub fn take_rows(&self, most: usize, of: Option<Tag>) -> Option<Vec<Job>> {
         let mut state = self.lock();
         let most = most.min(state.jobs.len()).min(few_bytes(&state.jobs));
-        let is_row = |job: &Job| matches!(job, Job::Reserve(_) | Job::Keep(_));
-        if !state.jobs.iter().take(most).all(is_row) {
+        if !state.jobs.iter().take(most).all(Job::is_row) {
             return None;
         }
         let is_others = |job: &Job| matches!(job, Job::Reserve(reserve) if of.is_some_and(|own| own != reserve.tag));
@@ -211,6 +214,7 @@ impl Queue {
             return Some(self.taken(state, most));
         }
         let taken = state.jobs.extract_if(..most, |job| !is_others(job)).collect();
+        state.is_emptied = !state.jobs.iter().any(|job| matches!(job, Job::Keep(_)));
         drop(state);
         self.room.notify_waiters();
         Some(taken)
@@ -218,7 +222,7 @@ impl Queue {
 
     fn taken(&self, mut state: MutexGuard<'_, State>, most: usize) -> Vec<Job> {
         if state.jobs.len() <= most {
-            state.is_urgent = false;
+            (state.is_urgent, state.is_emptied) = (false, true);
             let next = Vec::with_capacity(state.jobs.len());
             let jobs = std::mem::replace(&mut state.jobs, next);
             drop(state);
@@ -275,6 +279,27 @@ mod tests {
         let queue = Queue::default();
         queue.push(outcome()).expect("room");
         assert!(queue.wait());
+        assert_eq!(queue.take(8).expect("open").len(), 1);
+    }
+
+    #[test]
+    fn the_thread_sleeps_while_callers_write_everything_and_wakes_when_they_stop() {
+        let queue = std::sync::Arc::new(Queue::default());
+        let waiting = {
+            let queue = std::sync::Arc::clone(&queue);
+            thread::spawn(move || queue.wait())
+        };
+        let (since, mut was_late) = (std::time::Instant::now(), false);
+        while since.elapsed() < 6 * NAP {
+            let pushed = std::time::Instant::now();
+            queue.push(outcome()).expect("room");
+            assert_eq!(queue.take_rows(8, Some(Tag::own())).map(|taken| taken.len()), Some(1));
+            was_late |= pushed.elapsed() > NAP;
+            thread::sleep(NAP / 10);
+        }
+        assert!(was_late || !waiting.is_finished(), "nothing was left for it");
+        queue.push(outcome()).expect("room");
+        assert!(waiting.join().expect("no panic"), "what nobody writes is for the thread");
         assert_eq!(queue.take(8).expect("open").len(), 1);
     }
 

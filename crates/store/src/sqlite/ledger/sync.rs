@@ -11,8 +11,8 @@ use super::job::Shared;
 use crate::StoreError;
 use crate::sqlite::file::DbFile;
 
-/// After how many pages, roughly, the log is carried over: some 8 MB.
-const LARGE: usize = 2_000;
+/// After how much, roughly, the log is carried over.
+const LARGE: u64 = 8 << 20;
 /// How long groups gather before they are committed and synced together. With the sync itself it stays below 50 ms.
 pub(super) const GATHER: Duration = Duration::from_millis(30);
 
@@ -34,8 +34,8 @@ pub(super) struct SyncBell {
 #[derive(Debug, Default)]
 struct Wish {
     file: Option<Arc<File>>,
-    /// Pages that were written since the log was last carried over.
-    pages: usize,
+    /// What was written since the log was last carried over.
+    bytes: u64,
     is_closed: bool,
 }
 
@@ -55,8 +55,8 @@ impl Syncer {
 }
 
 impl SyncBell {
-    /// Has what is held committed soon, and a file synced, in which it makes so many pages.
-    pub fn ring(&self, file: &Arc<File>, pages: usize) {
+    /// Has what is held committed soon, and a file synced, in which it makes so much.
+    pub fn ring(&self, file: &Arc<File>, bytes: u64) {
         let mut wish = self.lock();
         if wish.file.is_none() {
             self.bell.notify_one();
@@ -64,7 +64,7 @@ impl SyncBell {
         } else if wish.file.as_ref().is_some_and(|known| !Arc::ptr_eq(known, file)) {
             wish.file = Some(Arc::clone(file));
         }
-        wish.pages += pages;
+        wish.bytes += bytes;
     }
 
     fn run(&self, ledger: &DbFile, shared: &Shared, commit: impl Fn()) {
@@ -80,9 +80,9 @@ impl SyncBell {
             }
             // Taken out before the commit: a group that comes during it is a new wish.
             let Some(file) = wish.file.take() else { return };
-            let is_large = wish.pages >= LARGE;
+            let is_large = wish.bytes >= LARGE;
             if is_large {
-                wish.pages = 0;
+                wish.bytes = 0;
             }
             drop(wish);
             if shared.is_held() {

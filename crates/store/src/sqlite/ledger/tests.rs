@@ -59,16 +59,16 @@ async fn a_full_or_read_only_disk_refuses_calls_and_loses_no_row_that_was_queued
         let dir = tempfile::tempdir().expect("a directory");
         let ledger = open(dir.path());
         tamper(&ledger, fault).await;
-        let refused = ledger.reserve(vec![], record(1)).await.expect_err("no room");
+        let refused = ledger.reserve(vec![], &record(1)).await.expect_err("no room");
         assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
         assert_eq!(count(&ledger).await, 0);
 
         tamper(&ledger, fault).await;
-        ledger.write(record(2)).await.expect("queued");
-        let taken = ledger.reserve(vec![], record(3)).await;
+        ledger.write(&record(2)).await.expect("queued");
+        let taken = ledger.reserve(vec![], &record(3)).await;
         ledger.flush().await.expect("all written");
         assert_eq!(count(&ledger).await, 1 + usize::from(taken.is_ok()));
-        assert!(ledger.reserve(vec![], record(4)).await.is_ok());
+        assert!(ledger.reserve(vec![], &record(4)).await.is_ok());
         assert_eq!(ledger.verify(vec![]).await.expect("a walk").broken, None);
         assert_eq!(ledger.faults(), 0);
     }
@@ -103,7 +103,7 @@ async fn a_group_that_fails_leaves_no_trace_in_memory_or_on_the_disk() {
     }
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
-    ledger.write(record(1)).await.expect("queued");
+    ledger.write(&record(1)).await.expect("queued");
     ledger.flush().await.expect("written");
     let before = ledger.head().await.expect("a head");
 
@@ -111,7 +111,8 @@ async fn a_group_that_fails_leaves_no_trace_in_memory_or_on_the_disk() {
     let held = queue(&ledger, pause);
     ENTERED.wait();
     let claims = vec![a_day("calls", 1)];
-    let mut reserve = ledger.reserve(claims.clone(), record(2));
+    let second = record(2);
+    let mut reserve = ledger.reserve(claims.clone(), &second);
     assert!(!poll_once(&mut reserve));
     let spoiled = queue(&ledger, spoil);
     LEAVE.wait();
@@ -121,7 +122,7 @@ async fn a_group_that_fails_leaves_no_trace_in_memory_or_on_the_disk() {
 
     assert_eq!(ledger.head().await.expect("a head"), before);
     assert_eq!(ledger.verify(vec![]).await.expect("a walk").broken, None, "the kept head is not ahead");
-    assert!(matches!(ledger.reserve(claims, record(3)).await, Ok(ReserveOutcome::Taken(_))), "nothing was taken");
+    assert!(matches!(ledger.reserve(claims, &record(3)).await, Ok(ReserveOutcome::Taken(_))), "nothing was taken");
     assert_eq!(ledger.verify(vec![before]).await.expect("a walk").rows, 2);
 }
 
@@ -137,7 +138,8 @@ async fn a_flush_waits_for_what_is_given_back_in_its_group() {
     let ledger = open(dir.path());
     let _first = queue(&ledger, pause);
     ENTERED.wait();
-    let mut reserve = ledger.reserve(vec![a_day("calls", 1)], record(1));
+    let first = record(1);
+    let mut reserve = ledger.reserve(vec![a_day("calls", 1)], &first);
     assert!(!poll_once(&mut reserve));
     let _second = queue(&ledger, pause);
     let mut flush = ledger.flush();
@@ -160,7 +162,7 @@ async fn a_flood_of_big_rows_is_bounded_while_the_database_is_gone() {
     let (here, away) = (dir.path().join(NAME), dir.path().join("away"));
     std::fs::rename(&here, &away).expect("moved away");
     for _ in 0..ROWS {
-        ledger.write(record(1)).await.expect("queued");
+        ledger.write(&record(1)).await.expect("queued");
     }
     ledger.flush().await.expect_err("no database");
     std::fs::rename(&away, &here).expect("back");
@@ -181,7 +183,7 @@ async fn a_call_is_on_the_disk_shortly_after_it_was_answered() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
     assert_eq!(ledger.shared.syncs(), 0);
-    let _taken = ledger.reserve(vec![], record(1)).await.expect("taken");
+    let _taken = ledger.reserve(vec![], &record(1)).await.expect("taken");
     let since = std::time::Instant::now();
     while ledger.shared.syncs() == 0 {
         // Far above the 50 ms that are promised: a busy machine may give the thread no turn.
@@ -205,7 +207,8 @@ async fn a_caller_that_writes_for_others_waits_for_no_other_process() {
         assert!(since.elapsed() < Duration::from_millis(800), "the thread was held up");
         other.execute_batch("COMMIT").expect("let go");
     };
-    let (reserved, ()) = tokio::join!(ledger.reserve(vec![a_day("calls", 1)], record(1)), letting_go);
+    let first = record(1);
+    let (reserved, ()) = tokio::join!(ledger.reserve(vec![a_day("calls", 1)], &first), letting_go);
     assert!(matches!(reserved, Ok(ReserveOutcome::Taken(_))), "{reserved:?}");
     assert_eq!(count(&ledger).await, 1);
 }
@@ -215,7 +218,7 @@ async fn callers_that_ask_together_are_written_together_by_one_of_them() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
     let claims = vec![a_day("calls", 3)];
-    let ask = |number| ledger.reserve(claims.clone(), record(number));
+    let ask = async |number| ledger.reserve(claims.clone(), &record(number)).await;
     let (a, b, c, d) = tokio::join!(ask(1), ask(2), ask(3), ask(4));
     let taken = [a, b, c, d].map(|reserved| matches!(reserved, Ok(ReserveOutcome::Taken(_))));
     assert_eq!(taken, [true, true, true, false], "in the order in which they asked");
@@ -226,8 +229,8 @@ async fn callers_that_ask_together_are_written_together_by_one_of_them() {
 /// An outcome and a call in one group that a caller writes, and that fails.
 async fn a_failed_group(ledger: &SqliteLedger) {
     tamper(ledger, fill).await;
-    ledger.write(record(1)).await.expect("queued");
-    let refused = ledger.reserve(vec![], record(2)).await.expect_err("no room");
+    ledger.write(&record(1)).await.expect("queued");
+    let refused = ledger.reserve(vec![], &record(2)).await.expect_err("no room");
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
 }
 
@@ -267,14 +270,14 @@ async fn what_was_answered_and_cannot_be_committed_comes_back_from_the_journal()
     let ledger = open(dir.path());
     tamper(&ledger, refuse_commits).await;
     let claims = vec![a_day("calls", 2)];
-    assert!(matches!(ledger.reserve(claims.clone(), record(1)).await, Ok(ReserveOutcome::Taken(_))));
+    assert!(matches!(ledger.reserve(claims.clone(), &record(1)).await, Ok(ReserveOutcome::Taken(_))));
     let since = std::time::Instant::now();
     while count(&ledger).await == 0 {
         assert!(since.elapsed() < Duration::from_secs(5), "it is in the journal, and nobody brings it back");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert!(matches!(ledger.reserve(claims.clone(), record(2)).await, Ok(ReserveOutcome::Taken(_))));
-    assert!(matches!(ledger.reserve(claims, record(3)).await, Ok(ReserveOutcome::Exhausted(_))));
+    assert!(matches!(ledger.reserve(claims.clone(), &record(2)).await, Ok(ReserveOutcome::Taken(_))));
+    assert!(matches!(ledger.reserve(claims, &record(3)).await, Ok(ReserveOutcome::Exhausted(_))));
     assert_eq!((count(&ledger).await, ledger.verify(vec![]).await.expect("a walk").broken), (2, None));
 }
 
@@ -284,10 +287,10 @@ async fn what_was_answered_and_cannot_be_committed_is_there_for_who_opens_the_le
     let ledger = open(dir.path());
     tamper(&ledger, refuse_commits).await;
     let claims = vec![a_day("calls", 1)];
-    assert!(matches!(ledger.reserve(claims.clone(), record(1)).await, Ok(ReserveOutcome::Taken(_))));
+    assert!(matches!(ledger.reserve(claims.clone(), &record(1)).await, Ok(ReserveOutcome::Taken(_))));
     drop(ledger);
     let next = open(dir.path());
-    assert!(matches!(next.reserve(claims, record(2)).await, Ok(ReserveOutcome::Exhausted(_))));
+    assert!(matches!(next.reserve(claims, &record(2)).await, Ok(ReserveOutcome::Exhausted(_))));
     assert_eq!((count(&next).await, next.verify(vec![]).await.expect("a walk").broken), (1, None));
 }
 
@@ -303,7 +306,7 @@ async fn no_transaction_stays_open_while_somebody_else_has_the_ledger_open() {
     let ledger = open(dir.path());
     let other = open(dir.path());
     for number in 1..=20 {
-        let _taken = ledger.reserve(vec![], record(number)).await.expect("taken");
+        let _taken = ledger.reserve(vec![], &record(number)).await.expect("taken");
         assert_eq!(committed(dir.path()), usize::from(number));
     }
     drop(other);
@@ -314,7 +317,7 @@ async fn who_opens_a_ledger_sees_what_was_answered_before() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
     for number in 1..=20 {
-        let _taken = ledger.reserve(vec![], record(number)).await.expect("taken");
+        let _taken = ledger.reserve(vec![], &record(number)).await.expect("taken");
         assert_eq!(count(&open(dir.path())).await, usize::from(number));
     }
 }
@@ -324,15 +327,15 @@ async fn who_opens_a_ledger_sees_what_was_answered_before() {
 async fn one_that_does_not_let_go_keeps_nobody_from_reading() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
-    ledger.write(record(1)).await.expect("queued");
+    ledger.write(&record(1)).await.expect("queued");
     drop(ledger);
     let journal = std::fs::File::open(dir.path().join("ledger.journal")).expect("a journal");
     journal.lock().expect("a lock");
     let ledger = open(dir.path());
     assert_eq!(count(&ledger).await, 1);
-    assert!(matches!(ledger.reserve(vec![], record(2)).await, Ok(ReserveOutcome::Taken(_))), "the database is free");
+    assert!(matches!(ledger.reserve(vec![], &record(2)).await, Ok(ReserveOutcome::Taken(_))), "the database is free");
     journal.unlock().expect("unlocked");
-    assert!(matches!(ledger.reserve(vec![], record(3)).await, Ok(ReserveOutcome::Taken(_))));
+    assert!(matches!(ledger.reserve(vec![], &record(3)).await, Ok(ReserveOutcome::Taken(_))));
     assert_eq!(count(&ledger).await, 3);
 }
 
@@ -340,11 +343,11 @@ async fn one_that_does_not_let_go_keeps_nobody_from_reading() {
 async fn a_journal_that_begins_with_a_refused_call_brings_back_what_follows() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
-    ledger.write(record(1)).await.expect("queued");
+    ledger.write(&record(1)).await.expect("queued");
     ledger.flush().await.expect("written");
     tamper(&ledger, refuse_commits).await;
-    assert!(matches!(ledger.reserve(vec![a_day("none", 0)], record(2)).await, Ok(ReserveOutcome::Exhausted(_))));
-    assert!(matches!(ledger.reserve(vec![a_day("calls", 1)], record(3)).await, Ok(ReserveOutcome::Taken(_))));
+    assert!(matches!(ledger.reserve(vec![a_day("none", 0)], &record(2)).await, Ok(ReserveOutcome::Exhausted(_))));
+    assert!(matches!(ledger.reserve(vec![a_day("calls", 1)], &record(3)).await, Ok(ReserveOutcome::Taken(_))));
     drop(ledger);
     assert_eq!(count(&open(dir.path())).await, 2);
 }
@@ -353,7 +356,7 @@ async fn a_journal_that_begins_with_a_refused_call_brings_back_what_follows() {
 async fn left_behind(dir: &Path) {
     let ledger = open(dir);
     tamper(&ledger, refuse_commits).await;
-    assert!(matches!(ledger.reserve(vec![a_day("calls", 1)], record(1)).await, Ok(ReserveOutcome::Taken(_))));
+    assert!(matches!(ledger.reserve(vec![a_day("calls", 1)], &record(1)).await, Ok(ReserveOutcome::Taken(_))));
     let journal = dir.join("ledger.journal");
     let text = std::fs::read(&journal).expect("a journal");
     let database = std::fs::read(dir.join(NAME)).expect("a database");
@@ -375,7 +378,7 @@ async fn what_was_left_is_put_in_place_by_the_next_who_writes_whoever_holds_the_
     // Neither lock can be had at the start.
     let ledger = open(dir.path());
     foreign.execute_batch("COMMIT").expect("unlocked");
-    let again = ledger.reserve(vec![a_day("calls", 1)], record(2)).await;
+    let again = ledger.reserve(vec![a_day("calls", 1)], &record(2)).await;
     assert!(matches!(again, Ok(ReserveOutcome::Exhausted(_))), "{again:?}");
     assert_eq!((count(&ledger).await, ledger.verify(vec![]).await.expect("a walk").broken), (1, None));
 }
@@ -402,13 +405,13 @@ async fn who_comes_to_a_busy_ledger_is_let_in_and_served() {
         let (busy, stop) = (Arc::clone(&busy), Arc::clone(&stop));
         tokio::spawn(async move {
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                let _taken = busy.reserve(vec![], record(1)).await.expect("taken");
+                let _taken = busy.reserve(vec![], &record(1)).await.expect("taken");
             }
         })
     };
     for _ in 0..5 {
         let guest = open(dir.path());
-        assert!(matches!(guest.reserve(vec![a_day("calls", 9)], record(2)).await, Ok(ReserveOutcome::Taken(_))));
+        assert!(matches!(guest.reserve(vec![a_day("calls", 9)], &record(2)).await, Ok(ReserveOutcome::Taken(_))));
     }
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     working.await.expect("no panic");
@@ -419,10 +422,10 @@ async fn who_comes_to_a_busy_ledger_is_let_in_and_served() {
 async fn a_journal_that_was_moved_away_is_made_again_before_anything_is_answered() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
-    let _taken = ledger.reserve(vec![], record(1)).await.expect("taken");
+    let _taken = ledger.reserve(vec![], &record(1)).await.expect("taken");
     ledger.flush().await.expect("written");
     std::fs::rename(dir.path().join("ledger.journal"), dir.path().join("elsewhere")).expect("moved");
-    let _taken = ledger.reserve(vec![], record(2)).await.expect("taken");
+    let _taken = ledger.reserve(vec![], &record(2)).await.expect("taken");
     assert!(dir.path().join("ledger.journal").exists());
     assert_eq!(count(&ledger).await, 2);
 }

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::fault::LedgerFault;
 use super::group::Decided;
@@ -30,8 +30,12 @@ const RETRY: Duration = Duration::from_millis(50);
 /// How often it tries to write what is left when the ledger is dropped.
 const LAST_TRIES: u32 = 3;
 
-/// How many rows a page of the database holds, roughly.
-const PAGE_ROWS: usize = 8;
+/// What a row takes in the log, and what each commit takes by itself: it writes the last pages of the tables anew.
+const ROW_BYTES: u64 = 512;
+const COMMIT_BYTES: u64 = 3 * (16 << 10);
+/// For how long the database's file is taken to be in its place while groups of more than so many come.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+const BUSY_GROUP: usize = 4;
 /// How many groups a caller writes for others before it calls the thread.
 const HELPED_GROUPS: usize = 4;
 
@@ -53,6 +57,9 @@ pub(super) struct Writer {
     /// Whether the journal has what was answered and the database has not.
     is_owing: bool,
     tries_left: u32,
+    /// When the database's file was last looked at, and whether many calls came together since.
+    looked_at: Instant,
+    is_busy: bool,
     /// Told of what is to be committed and synced.
     bell: Arc<SyncBell>,
 }
@@ -78,6 +85,8 @@ impl Writer {
             is_failing: false,
             is_owing: false,
             tries_left: LAST_TRIES,
+            looked_at: Instant::now(),
+            is_busy: false,
             bell,
         }
     }
@@ -105,7 +114,7 @@ impl Writer {
     /// the writer's thread has to, which may wait.
     fn help(&mut self, of: Option<Tag>) -> bool {
         let is_plain = !self.is_failing && self.flushes.is_empty() && self.pending.is_empty();
-        if !is_plain || self.shared.has_stranded() || self.file.check().is_err() {
+        if !is_plain || self.shared.has_stranded() || !self.is_in_place() {
             return false;
         }
         let Some(open) = self.open.as_mut().filter(|open| open.has_room()) else { return false };
@@ -119,6 +128,7 @@ impl Writer {
             return true;
         }
         self.shared.note_group(group.len());
+        self.is_busy = group.len() > BUSY_GROUP;
         match self.join(&group) {
             Ok(decided) => {
                 self.settle(group, Ok(decided));
@@ -134,13 +144,25 @@ impl Writer {
         true
     }
 
+    /// Whether the database's file is the one that was opened. While many calls come, and one transaction takes them, it is
+    /// looked at each millisecond and not for each group.
+    fn is_in_place(&mut self) -> bool {
+        let is_held = self.open.as_ref().is_some_and(OpenLedger::is_held);
+        if is_held && self.is_busy && self.looked_at.elapsed() < LOOK_AGAIN {
+            return true;
+        }
+        self.looked_at = Instant::now();
+        self.file.check().is_ok()
+    }
+
     /// Writes a group without waiting for anybody; no fault where that cannot be done now.
     fn join(&mut self, group: &[Job]) -> Result<Vec<Decided>, Option<LedgerFault>> {
         let Some(open) = &mut self.open else { return Err(None) };
+        let before = open.held_bytes();
         match open.join(group, self.clock.as_ref()) {
             Ok(Joined::Decided(decided)) => {
                 self.shared.set_held(true);
-                self.bell.ring(open.log_file(), group.len().div_ceil(PAGE_ROWS));
+                self.bell.ring(open.log_file(), open.held_bytes().saturating_sub(before));
                 Ok(decided)
             }
             // The first commit behind a log that was carried over waits for the disk.
@@ -285,8 +307,7 @@ impl Writer {
                 if !open.write_head() {
                     self.shared.count_faults(1);
                 }
-                // Each commit writes the last pages of the tables anew.
-                self.bell.ring(open.log_file(), 4 + group.len() / PAGE_ROWS);
+                self.bell.ring(open.log_file(), COMMIT_BYTES + ROW_BYTES * group.len() as u64);
                 Ok(decided)
             }
             Err(error) => {

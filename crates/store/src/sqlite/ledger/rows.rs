@@ -1,0 +1,90 @@
+//! Rows that are decided and on their way into the database. They go in many at once: one after another, between other
+//! work, each would find nothing of the database's program in the processor's nearest memory.
+
+use rusqlite::{Connection, params};
+
+use super::job::Entry;
+use crate::chain::Head;
+
+/// So many are put in together. That takes a tenth of a millisecond, for which a caller may wait.
+const MANY: usize = 64;
+/// What is kept ready for the texts of the next ones.
+const USUAL_BYTES: usize = 64 << 10;
+
+/// Rows that follow the last one of the table, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    /// Their bodies, one behind the other.
+    bodies: String,
+    rows: Vec<Numbered>,
+}
+
+#[derive(Debug)]
+struct Numbered {
+    /// The end of the log behind it.
+    end: Head,
+    at: i64,
+    /// Where its body ends.
+    until: usize,
+}
+
+impl Rows {
+    pub fn push(&mut self, end: Head, Entry { at, body }: &Entry) {
+        self.bodies.push_str(body);
+        self.rows.push(Numbered { end, at: *at, until: self.bodies.len() });
+    }
+
+    /// Whether it is time to put them in.
+    pub fn are_many(&self) -> bool {
+        self.rows.len() >= MANY
+    }
+
+    /// Puts them into the table. After an error they are still here, and the transaction is to be rolled back.
+    pub fn put(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let mut insert = db.prepare_cached("INSERT INTO log (seq, at, body, hash) VALUES (?, ?, ?, ?)")?;
+        let mut start = 0;
+        for Numbered { end, at, until } in &self.rows {
+            // INVARIANT: bodies end where the next ones begin.
+            let body = self.bodies.get(start..*until).unwrap_or_default();
+            insert.execute(params![end.seq, at, body, end.hash.0])?;
+            start = *until;
+        }
+        self.clear();
+        Ok(())
+    }
+
+    /// Forgets them: their transaction is no more.
+    pub fn clear(&mut self) {
+        self.rows.clear();
+        self.bodies.clear();
+        self.bodies.shrink_to(USUAL_BYTES);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_go_in_together_and_in_their_order_and_stay_where_they_cannot() {
+        let db = Connection::open_in_memory().expect("a database");
+        let (mut rows, mut end) = (Rows::default(), Head::EMPTY);
+        for body in ["one", "", "three"] {
+            let entry = Entry { at: 7, body: body.to_owned() };
+            end = end.followed_by(entry.at, &entry.body);
+            rows.push(end, &entry);
+        }
+        rows.put(&db).expect_err("there is no table");
+        db.execute_batch("CREATE TABLE log (seq INTEGER PRIMARY KEY, at, body, hash)").expect("a table");
+        rows.put(&db).expect("rows");
+        rows.put(&db).expect("nothing is left");
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get::<_, Vec<u8>>(2)?));
+        let last: (u64, String, Vec<u8>) = db
+            .query_row("SELECT count(*), group_concat(body, ','), max(hash) FILTER (WHERE seq = 3) FROM log", [], read)
+            .expect("a row");
+        assert_eq!(last, (3, "one,,three".to_owned(), end.hash.0.to_vec()));
+    }
+}
