@@ -95,7 +95,7 @@ pub(crate) struct Session {
     pub watched: Watched,
     streams: Streams,
     /// The last event of the upstream's own stream of what belongs to no request.
-    heard: Mutex<Option<HeaderValue>>,
+    heard: Seldom<Mutex<Option<HeaderValue>>>,
     /// Held by whoever serves the client's stream, so that one that takes its place finds all that was sent on it.
     pub streaming: Seldom<tokio::sync::Mutex<()>>,
     used_at: Mutex<Instant>,
@@ -182,7 +182,7 @@ impl Session {
             hub: Arc::default(),
             watched: Watched::new(IdHash::of(&[id]), watched),
             streams: Streams::new(replay::room_for(0))?,
-            heard: Mutex::default(),
+            heard: Seldom::default(),
             streaming: Seldom::default(),
             used_at: Mutex::new(Instant::now()),
             reopening: Seldom::default(),
@@ -297,7 +297,7 @@ impl Session {
 
     /// Where the upstream's own stream was left.
     pub fn heard(&self) -> Option<HeaderValue> {
-        lock(&self.heard).clone()
+        self.heard.if_used().and_then(|heard| lock(heard).clone())
     }
 
     /// Notes where it was left in an opening of the session. Another one knows nothing of the events of this.
