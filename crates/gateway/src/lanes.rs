@@ -6,9 +6,14 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
+
+/// How long a thread for what would make a lane wait stays when it has nothing to do. Each has memory of its own; with the
+/// usual ten seconds, a few sessions that open now and then keep as many as were ever needed at once.
+const KEPT_FOR_MORE: Duration = Duration::from_secs(1);
 
 /// The threads. When they are dropped, they have ended, with whatever they still had to do.
 #[derive(Debug)]
@@ -75,7 +80,8 @@ impl Lane {
         let run = move || {
             OWN.set(own);
             // Made here: where a scheduler works, none may be dropped, and whoever starts lanes may be in one.
-            let runtime = match Builder::new_current_thread().enable_all().build() {
+            let runtime = Builder::new_current_thread().enable_all().thread_keep_alive(KEPT_FOR_MORE).build();
+            let runtime = match runtime {
                 Ok(runtime) => runtime,
                 Err(error) => return drop(tell.send(Err(error))),
             };

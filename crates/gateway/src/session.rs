@@ -8,6 +8,7 @@ mod hub;
 pub(crate) mod keeping;
 mod parts;
 mod replay;
+mod seldom;
 mod table;
 mod tasks;
 mod watched;
@@ -30,6 +31,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use self::asked::Questions;
 use self::hub::Hub;
 use self::parts::Parts;
+use self::seldom::Seldom;
 use self::tasks::Tasks;
 use self::watched::Watched;
 use self::words::{OwnWords, declared_in};
@@ -49,7 +51,7 @@ const ID_BYTES: usize = 32;
 /// What was agreed in a handshake, and what is under way.
 #[derive(Debug)]
 pub(crate) struct Session {
-    id: Box<str>,
+    id: Arc<str>,
     /// By which it is kept.
     hash: IdHash,
     /// By which limits count it: a part of another is counted as that one at its server, however often it is opened.
@@ -73,7 +75,7 @@ pub(crate) struct Session {
     lists: Mutex<Option<Lists>>,
     pub takes_log: bool,
     /// What the client said of itself, where the upstream wants it said with each request.
-    words: Option<OwnWords>,
+    words: Option<Box<OwnWords>>,
     /// The upstream's end. Written at the handshake and when it is done again.
     link: Mutex<Link>,
     openings: AtomicU64,
@@ -83,24 +85,24 @@ pub(crate) struct Session {
     /// The client's requests under way, by the ids it gave them: each is told when the client cancels.
     under_way: Arc<Calls>,
     /// What the upstream asked of the client.
-    pub questions: Questions,
+    pub questions: Seldom<Questions>,
     /// The stream that the client holds open. Whoever opens another, or ends the session, tells this one to end; the
     /// task that serves it listens.
     stream: Mutex<Option<Arc<Notify>>>,
     /// For clients that listen by requests that stand alone.
-    pub hub: Arc<Hub>,
+    pub hub: Arc<Seldom<Hub>>,
     /// What its client wants to hear of resources.
     pub watched: Watched,
     streams: Streams,
     /// The last event of the upstream's own stream of what belongs to no request.
-    heard: Mutex<Option<HeaderValue>>,
+    heard: Seldom<Mutex<Option<HeaderValue>>>,
     /// Held by whoever serves the client's stream, so that one that takes its place finds all that was sent on it.
-    pub streaming: tokio::sync::Mutex<()>,
+    pub streaming: Seldom<tokio::sync::Mutex<()>>,
     used_at: Mutex<Instant>,
     /// Held while the handshake is done again, so that many calls that find the session lost do it once.
-    pub reopening: tokio::sync::Mutex<()>,
+    pub reopening: Seldom<tokio::sync::Mutex<()>>,
     /// The sessions at single servers, where this one is for all of them.
-    pub parts: Parts,
+    pub parts: Seldom<Parts>,
     /// The place among the sessions of its grant.
     _room: OwnedSemaphorePermit,
 }
@@ -164,7 +166,7 @@ impl Session {
             server,
             revision,
             client,
-            words: is_far_stateless.then(|| OwnWords::of(&handshake)),
+            words: is_far_stateless.then(|| Box::new(OwnWords::of(&handshake))),
             declared: declared_in(&handshake),
             handshake,
             lists: Mutex::new((!welcome.is_empty()).then(|| Lists::advertised(&welcome))),
@@ -175,16 +177,16 @@ impl Session {
             links: AtomicU64::new(0),
             tasks: Tasks::default(),
             under_way: Arc::default(),
-            questions: Questions::default(),
+            questions: Seldom::default(),
             stream: Mutex::default(),
             hub: Arc::default(),
             watched: Watched::new(IdHash::of(&[id]), watched),
             streams: Streams::new(replay::room_for(0))?,
-            heard: Mutex::default(),
-            streaming: tokio::sync::Mutex::default(),
+            heard: Seldom::default(),
+            streaming: Seldom::default(),
             used_at: Mutex::new(Instant::now()),
-            reopening: tokio::sync::Mutex::default(),
-            parts: Parts::default(),
+            reopening: Seldom::default(),
+            parts: Seldom::default(),
             _room: room,
         })
     }
@@ -295,7 +297,7 @@ impl Session {
 
     /// Where the upstream's own stream was left.
     pub fn heard(&self) -> Option<HeaderValue> {
-        lock(&self.heard).clone()
+        self.heard.if_used().and_then(|heard| lock(heard).clone())
     }
 
     /// Notes where it was left in an opening of the session. Another one knows nothing of the events of this.
@@ -326,7 +328,14 @@ impl Session {
         self.note_opening();
         *lock(&self.heard) = None;
         // Nobody waits for the answers to what the old one asked, and the new one may use the same ids.
-        self.questions.forget();
+        self.forget_questions();
+    }
+
+    /// Nobody will answer any more what the client was asked.
+    pub fn forget_questions(&self) {
+        if let Some(questions) = self.questions.if_used() {
+            questions.forget();
+        }
     }
 
     /// Notes that it was tried to open it at the upstream.

@@ -2,7 +2,7 @@
 //! are.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::{Notify, broadcast, watch};
@@ -13,7 +13,8 @@ const WAITING: usize = 64;
 /// Where they listen.
 #[derive(Debug)]
 pub(crate) struct Hub {
-    messages: broadcast::Sender<Bytes>,
+    /// Made for the first who listens: it has its places for messages from the start, and most sessions have nobody.
+    messages: OnceLock<broadcast::Sender<Bytes>>,
     state: Mutex<State>,
     /// Written by whoever follows the upstream's stream; those who begin to listen wait for it.
     standing: watch::Sender<Standing>,
@@ -73,7 +74,7 @@ impl Asked {
 impl Default for Hub {
     fn default() -> Self {
         Self {
-            messages: broadcast::Sender::new(WAITING),
+            messages: OnceLock::new(),
             state: Mutex::default(),
             standing: watch::Sender::new(Standing::Away),
             wanted: Notify::new(),
@@ -84,18 +85,18 @@ impl Default for Hub {
 
 impl Hub {
     pub fn listen(&self) -> broadcast::Receiver<Bytes> {
-        self.messages.subscribe()
+        self.messages.get_or_init(|| broadcast::Sender::new(WAITING)).subscribe()
     }
 
     /// Whether somebody listens.
     pub fn is_heard(&self) -> bool {
-        self.messages.receiver_count() > 0
+        self.messages.get().is_some_and(|messages| messages.receiver_count() > 0)
     }
 
     /// Passes a message to all who listen.
     pub fn tell(&self, message: Bytes) {
         // Nobody listening is nothing lost.
-        let _ = self.messages.send(message);
+        let _ = self.messages.get().map(|messages| messages.send(message));
     }
 
     /// Notes how it stands with the upstream's stream.
@@ -134,7 +135,7 @@ impl Hub {
     /// Gives that up where nobody listens any more.
     pub fn end_following(&self) -> bool {
         let mut state = self.lock();
-        if self.messages.receiver_count() == 0 {
+        if !self.is_heard() {
             state.is_followed = false;
         }
         !state.is_followed
@@ -144,7 +145,7 @@ impl Hub {
     pub fn leave(&self) {
         let mut state = self.lock();
         // What is said while nobody listens is nobody's.
-        (state.is_followed, state.is_left) = (false, self.messages.receiver_count() > 0);
+        (state.is_followed, state.is_left) = (false, self.is_heard());
     }
 
     /// Notes one more who listens for a resource.

@@ -190,7 +190,7 @@ impl Gateway {
     pub(crate) fn end_session(&self, session: &Session) {
         lock(&self.keeping.gone).add(session.hash());
         self.sessions.remove(session.id());
-        session.questions.forget();
+        session.forget_questions();
         // Who only listens learns in no other way that it must begin anew.
         session.end_stream();
     }

@@ -12,6 +12,7 @@ use data_encoding::HEXLOWER;
 use gatelodge_mcp::{KEEP_ALIVE, event_under, priming_event};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use super::seldom::Seldom;
 use crate::call::Room;
 
 /// The stream of what belongs to no request.
@@ -37,7 +38,7 @@ const WAITING: usize = 32;
 pub(crate) struct Streams {
     /// Tells its ids from those of other sessions.
     tag: Box<str>,
-    table: Mutex<Table>,
+    table: Seldom<Mutex<Table>>,
     room: Arc<Semaphore>,
 }
 
@@ -94,7 +95,7 @@ impl Streams {
     pub fn new(room: Arc<Semaphore>) -> Option<Self> {
         let mut random = [0; 6];
         getrandom::fill(&mut random).ok()?;
-        Some(Self { tag: HEXLOWER.encode(&random).into(), table: Mutex::default(), room })
+        Some(Self { tag: HEXLOWER.encode(&random).into(), table: Seldom::default(), room })
     }
 
     /// Shares the room with all other sessions.
@@ -165,6 +166,9 @@ impl Streams {
 
     /// Forgets streams that have been over for long.
     pub fn forget_old(&self) {
+        if self.table.if_used().is_none() {
+            return;
+        }
         let mut table = self.lock();
         let is_old = |stream: &Stream| stream.over_since.is_some_and(|since| since.elapsed() > KEPT);
         let old: Vec<u64> =

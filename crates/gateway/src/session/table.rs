@@ -16,12 +16,15 @@ const OUT_OF_USE: Duration = Duration::from_secs(10);
 
 /// All sessions, in several tables so that callers do not wait for one another.
 pub(crate) struct Sessions {
-    tables: Vec<Mutex<HashMap<Box<str>, Arc<Session>>>>,
+    tables: Vec<Mutex<Table>>,
     limit: usize,
     idle: Duration,
     /// For what clients may come back for.
     room: Arc<Semaphore>,
 }
+
+/// Sessions by their ids, which they share.
+type Table = HashMap<Arc<str>, Arc<Session>>;
 
 /// The most bytes of events that are kept for clients of all sessions.
 const MAX_KEPT: usize = 256 << 20;
@@ -46,7 +49,7 @@ impl Sessions {
         }
         session.streams.share(&self.room);
         let mut table = lock(self.table(session.id())?);
-        let entry = table.entry(session.id().into()).or_insert_with(|| Arc::new(session));
+        let entry = table.entry(Arc::clone(&session.id)).or_insert_with(|| Arc::new(session));
         Some(Arc::clone(entry))
     }
 
@@ -105,7 +108,9 @@ impl Sessions {
     /// Has sessions for all servers forget those at single ones that are over: each keeps a place of its grant's.
     pub fn sweep_parts(&self) {
         for session in self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
-            session.parts.sweep(|part| self.has(part.id()));
+            if let Some(parts) = session.parts.if_used() {
+                parts.sweep(|part| self.has(part.id()));
+            }
         }
     }
 
@@ -138,7 +143,7 @@ impl Sessions {
         self.tables.iter().map(|table| lock(table).len()).sum()
     }
 
-    fn table(&self, id: &str) -> Option<&Mutex<HashMap<Box<str>, Arc<Session>>>> {
+    fn table(&self, id: &str) -> Option<&Mutex<Table>> {
         // Ids are random digits of base sixteen; a guessed one may be anything.
         let at = id.bytes().last().and_then(|digit| char::from(digit).to_digit(16)).unwrap_or_default();
         self.tables.get(at as usize % TABLES)
@@ -152,6 +157,6 @@ impl fmt::Debug for Sessions {
 }
 
 /// The hashes of the sessions of a table that were used within a time.
-fn in_use(table: &HashMap<Box<str>, Arc<Session>>, time: Duration) -> impl Iterator<Item = IdHash> {
+fn in_use(table: &Table, time: Duration) -> impl Iterator<Item = IdHash> {
     table.values().filter(move |session| !session.is_idle(time)).map(|session| session.hash())
 }

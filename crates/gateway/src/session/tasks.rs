@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use gatelodge_mcp::Id;
 
 use super::lock;
+use super::seldom::Seldom;
 use crate::call::Progress;
 
 /// Calls that have made tasks and of whose progress the client hears, and tasks of the client's own; beyond that the
@@ -19,9 +20,9 @@ pub(crate) struct Tasks {
     /// Whether the server has said that it has tasks, or has made one.
     are_there: AtomicBool,
     /// The client's own tasks: by which method the upstream asked for what they do.
-    own: Mutex<VecDeque<(String, String)>>,
+    own: Seldom<Mutex<VecDeque<(String, String)>>>,
     /// What the client hears of the progress of calls that have made tasks, by our own tokens.
-    progress: Mutex<VecDeque<(String, Arc<Progress>)>>,
+    progress: Seldom<Mutex<VecDeque<(String, Arc<Progress>)>>>,
 }
 
 impl Tasks {

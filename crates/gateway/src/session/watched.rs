@@ -10,6 +10,7 @@ use gatelodge_store::{IdHash, ServerName};
 use tokio::sync::Notify;
 
 use super::lock;
+use super::seldom::Seldom;
 
 /// Resources that one session may watch, and the bytes of their URIs.
 const MOST: usize = 256;
@@ -37,9 +38,9 @@ struct Kept {
     id: IdHash,
     uris: Mutex<BTreeSet<String>>,
     /// Those of which it was written that the policy denies them by now.
-    denied: Mutex<BTreeSet<String>>,
+    denied: Seldom<Mutex<BTreeSet<String>>>,
     /// Held by whoever writes them down, so that nobody writes what was before over what is.
-    writing: tokio::sync::Mutex<()>,
+    writing: Seldom<tokio::sync::Mutex<()>>,
 }
 
 impl Watched {
@@ -51,7 +52,7 @@ impl Watched {
                 own.insert(uri);
             }
         }
-        let kept = Kept { id, uris: Mutex::new(own), denied: Mutex::default(), writing: tokio::sync::Mutex::default() };
+        let kept = Kept { id, uris: Mutex::new(own), denied: Seldom::default(), writing: Seldom::default() };
         // In the first opening the client asks for them itself.
         Self::of(Arc::new(kept), None, 0)
     }

@@ -134,6 +134,7 @@ impl Link {
     pub fn of_handshake(self, upstream: &Upstream) -> Self {
         match (self, &upstream.config().way) {
             (Self::None, Way::Http(to)) => Self::http(None, &to.url),
+            (Self::Http(own), _) => Self::http(own.id.as_ref().map(apart), &own.at),
             (own, _) => own,
         }
     }
@@ -186,6 +187,12 @@ impl Link {
             Self::None | Self::Child(_) | Self::Sse(_) => false,
         }
     }
+}
+
+/// The same header in memory of its own. What comes from a connection is a piece of all that was read with it, and keeps
+/// that for as long as it is kept.
+fn apart(value: &HeaderValue) -> HeaderValue {
+    HeaderValue::from_bytes(value.as_bytes()).unwrap_or_else(|_| value.clone())
 }
 
 /// Whether two URLs are the same. Nearly always they are so to the letter, which is found out quickly.
@@ -280,5 +287,20 @@ impl Outgoing {
 
     pub fn empty(verb: Verb) -> Self {
         Self { verb, ..Self::note(Bytes::new()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_is_kept_does_not_keep_what_was_read_with_it() {
+        let read = Bytes::from(vec![b'x'; 8 << 10]);
+        let id = HeaderValue::from_maybe_shared(read.slice(100..132)).expect("a header");
+        let kept = apart(&id);
+        assert_eq!(kept, id);
+        drop(id);
+        assert!(read.is_unique());
     }
 }

@@ -35,6 +35,9 @@ const STEPS: [&str; 8] = [
 ];
 /// The schema of builds that kept no head of the log of changes.
 const BEFORE_HEADS: usize = 1;
+/// What each connection keeps of the file in memory: so many KiB, which SQLite wants to be told as less than nothing. No
+/// call waits for what is here; with SQLite's own 2 MB, sessions that come and go would take that for their rows.
+const CACHE: i64 = -512;
 /// Of the log of changes nothing is ever removed.
 const LOG: Log = Log { table: "admin_log", anchor: |_| Ok(Head::EMPTY) };
 
@@ -89,6 +92,9 @@ impl SqliteState {
         head_file::prepare(&connection, &file, LOG)?;
         let light = file.connect().map_err(failed)?;
         light.pragma_update(None, "synchronous", "normal").map_err(failed)?;
+        for own in [&connection, &light] {
+            own.pragma_update(None, "cache_size", CACHE).map_err(failed)?;
+        }
         let open = Open { file, connection: Mutex::new(connection), light: Mutex::new(light) };
         Ok(Self { open: Arc::new(open), bell: Notify::new() })
     }
