@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use gatelodge_store::conformance::kit::{a_day, record};
@@ -122,16 +124,16 @@ async fn a_directory_that_was_moved_away_refuses_until_it_is_back() {
 async fn a_database_that_was_moved_away_is_missed_however_many_calls_come() {
     let outer = tempfile::tempdir().expect("a directory");
     let dir = outer.path().join("data");
-    let ledger = std::sync::Arc::new(crate::ledger(&dir));
-    let is_gone = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let ledger = Arc::new(ledger(&dir));
+    let is_gone = Arc::new(AtomicBool::new(false));
     let callers: Vec<_> = (0..32)
         .map(|_| {
-            let (ledger, is_gone) = (std::sync::Arc::clone(&ledger), std::sync::Arc::clone(&is_gone));
+            let (ledger, is_gone) = (Arc::clone(&ledger), Arc::clone(&is_gone));
             tokio::spawn(async move {
                 // Those that were under way when it went may have been answered.
                 let mut answered = 0;
                 loop {
-                    let was_gone = is_gone.load(std::sync::atomic::Ordering::Acquire);
+                    let was_gone = is_gone.load(Ordering::Acquire);
                     match ledger.reserve(vec![], &record(Kind::Intent)).await {
                         Ok(_) if was_gone => answered += 1,
                         Ok(_) => {}
@@ -141,15 +143,15 @@ async fn a_database_that_was_moved_away_is_missed_however_many_calls_come() {
             })
         })
         .collect();
-    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
     fs::rename(dir.join("ledger.db"), outer.path().join("elsewhere.db")).expect("moved");
-    is_gone.store(true, std::sync::atomic::Ordering::Release);
-    let since = std::time::Instant::now();
+    is_gone.store(true, Ordering::Release);
+    let since = Instant::now();
     for caller in callers {
         let answered = caller.await.expect("no panic");
         assert!(answered < 1_000, "{answered} calls were answered by a ledger that is not in its place");
     }
-    assert!(since.elapsed() < std::time::Duration::from_secs(1), "it was missed late");
+    assert!(since.elapsed() < Duration::from_secs(1), "it was missed late");
 }
 
 #[tokio::test(flavor = "multi_thread")]
