@@ -6,6 +6,7 @@
 mod all;
 mod call;
 mod classes;
+mod digest;
 mod flood;
 mod gathered;
 mod http;
