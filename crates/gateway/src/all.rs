@@ -61,6 +61,7 @@ impl All {
                 side: Side::Legacy(None),
                 trace: None,
                 body: Bytes::new(),
+                begun: None,
             })
             .collect();
         visits.sort_by(|one, other| one.upstream.name().cmp(other.upstream.name()));

@@ -7,6 +7,7 @@ mod all;
 mod call;
 mod classes;
 mod cut;
+mod digest;
 mod flood;
 mod gathered;
 mod http;

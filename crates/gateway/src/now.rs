@@ -53,6 +53,7 @@ impl Gateway {
             side: Side::Legacy(None),
             trace: None,
             body: Bytes::new(),
+            begun: None,
         })
     }
 

@@ -1,5 +1,6 @@
 //! A text on its way out, to a caller or to an upstream.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,25 +13,33 @@ const SHORT: usize = 16 << 10;
 /// The most that goes out at once: what was taken can be let go.
 const PIECE: usize = 256 << 10;
 
-/// A text in two pieces, the second behind the first: a long one need not be copied for what changes at its beginning.
+/// A text in pieces, each behind the one before: a long one need not be copied for what changes at its beginning. Most are
+/// one piece or two.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Text {
     head: Bytes,
     rest: Bytes,
+    more: VecDeque<Bytes>,
 }
 
 impl Text {
     pub fn in_two(head: String, rest: Bytes) -> Self {
         if rest.len() >= SHORT {
-            return Self { head: head.into(), rest };
+            return Self { head: head.into(), rest, more: VecDeque::new() };
         }
         let mut whole = head.into_bytes();
         whole.extend_from_slice(&rest);
         Bytes::from(whole).into()
     }
 
+    /// A text whose middle stands apart, with what stands before it and behind it now.
+    pub fn around(before: String, middle: &[Bytes], behind: String) -> Self {
+        let more = middle.iter().cloned().chain([behind.into()]).collect();
+        Self { head: before.into(), rest: Bytes::new(), more }
+    }
+
     pub fn len(&self) -> usize {
-        self.head.len() + self.rest.len()
+        self.head.len() + self.rest.len() + self.more.iter().map(Bytes::len).sum::<usize>()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -50,12 +59,18 @@ impl Text {
 
     /// Changes each of its pieces.
     pub fn each(self, change: impl Fn(Bytes) -> Bytes) -> Self {
-        Self { head: change(self.head), rest: change(self.rest) }
+        let more = self.more.into_iter().map(&change).collect();
+        Self { head: change(self.head), rest: change(self.rest), more }
     }
 
     /// The whole of it in one piece.
     pub fn whole(self) -> Bytes {
         match (self.head.is_empty(), self.rest.is_empty()) {
+            _ if !self.more.is_empty() => {
+                let mut whole = Vec::with_capacity(self.len());
+                [self.head, self.rest].iter().chain(&self.more).for_each(|piece| whole.extend_from_slice(piece));
+                whole.into()
+            }
             (true, _) => self.rest,
             (_, true) => self.head,
             (false, false) => [self.head, self.rest].concat().into(),
@@ -64,8 +79,9 @@ impl Text {
 
     /// Takes from its beginning; none at the end.
     fn next(&mut self) -> Option<Bytes> {
-        if self.head.is_empty() {
-            self.head = std::mem::take(&mut self.rest);
+        while self.head.is_empty() {
+            let next = if self.rest.is_empty() { self.more.pop_front()? } else { std::mem::take(&mut self.rest) };
+            self.head = next;
         }
         let length = self.head.len().min(PIECE);
         (length > 0).then(|| self.head.split_to(length))
@@ -91,7 +107,7 @@ impl http_body::Body for Text {
 
 impl From<Bytes> for Text {
     fn from(head: Bytes) -> Self {
-        Self { head, rest: Bytes::new() }
+        Self { head, rest: Bytes::new(), more: VecDeque::new() }
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::digest::Begun;
 use crate::live::{Door, LiveGrant};
 use crate::methods::pool::Turn;
 use crate::session::{ClientInfo, Session};
@@ -31,6 +32,8 @@ pub(crate) struct Visit {
     pub trace: Option<Box<Trace>>,
     /// The message as it came, so that what of it is sent on need not be copied; empty where nobody kept it.
     pub body: Bytes,
+    /// The hash of its arguments, if it was begun when they came.
+    pub begun: Option<Arc<Begun>>,
 }
 
 /// How the client speaks. The upstream's side is a matter of its own.

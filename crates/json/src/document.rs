@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::folded::Folded;
 use crate::number::Decimal;
 use crate::text::unescape;
 
@@ -50,31 +51,77 @@ impl Node {
     }
 
     #[inline]
-    pub fn raw<'a>(&self, text: &'a str) -> &'a str {
+    pub fn raw<'a>(&self, text: Source<'a>) -> &'a str {
         // INVARIANT: the reader notes offsets of this text, at character borders.
-        text.get(self.start()..self.end()).unwrap_or_default()
+        text.get(self.start(), self.end()).unwrap_or_default()
     }
 
     /// Whether this is a string that stands for `name`. Without escapes the length alone tells most strings apart.
     #[inline]
-    fn is_str(&self, text: &str, name: &str) -> bool {
+    fn is_str(&self, text: Source<'_>, name: &str) -> bool {
         if self.has_escapes() {
             return unescape(self.inner(text)) == name;
         }
         let is_as_long = self.end() - self.start() == name.len() + 2;
-        is_as_long && text.as_bytes().get(self.start() + 1..self.end() - 1) == Some(name.as_bytes())
+        is_as_long && text.bytes(self.start() + 1, self.end() - 1) == Some(name.as_bytes())
     }
 
     /// The text between the quotes. Only for strings.
-    pub fn inner<'a>(&self, text: &'a str) -> &'a str {
-        text.get(self.start() + 1..self.end() - 1).unwrap_or_default()
+    pub fn inner<'a>(&self, text: Source<'a>) -> &'a str {
+        text.get(self.start() + 1, self.end() - 1).unwrap_or_default()
+    }
+}
+
+/// A text that is read: one piece, or one whose middle stands apart.
+#[derive(Debug, Clone, Copy)]
+pub enum Source<'a> {
+    /// In one piece.
+    Whole(&'a str),
+    /// With its middle apart.
+    Folded(&'a Folded),
+}
+
+impl<'a> Source<'a> {
+    /// A part of the text. If it goes over a fold, the text is put together.
+    #[inline]
+    pub fn get(self, start: usize, end: usize) -> Option<&'a str> {
+        match self {
+            Self::Whole(text) => text.get(start..end),
+            Self::Folded(folded) => folded.get(start, end),
+        }
+    }
+
+    /// The same without a look at where characters begin.
+    #[inline]
+    fn bytes(self, start: usize, end: usize) -> Option<&'a [u8]> {
+        match self {
+            Self::Whole(text) => text.as_bytes().get(start..end),
+            Self::Folded(folded) => folded.get(start, end).map(str::as_bytes),
+        }
+    }
+
+    /// How many bytes it has.
+    #[expect(clippy::len_without_is_empty, reason = "what was read is not empty")]
+    pub fn len(self) -> usize {
+        match self {
+            Self::Whole(text) => text.len(),
+            Self::Folded(folded) => folded.len(),
+        }
+    }
+
+    /// The whole of it in one piece.
+    pub fn whole(self) -> &'a str {
+        match self {
+            Self::Whole(text) => text,
+            Self::Folded(folded) => folded.whole(),
+        }
     }
 }
 
 /// A whole text that has been read: the text itself, and where its values stand.
 #[derive(Debug, Clone)]
 pub struct Document<'a> {
-    text: &'a str,
+    text: Source<'a>,
     nodes: Vec<Node>,
     comments: Vec<(usize, usize)>,
 }
@@ -112,11 +159,36 @@ impl Kind {
 
 impl<'a> Document<'a> {
     pub(crate) fn new(text: &'a str, nodes: Vec<Node>, comments: Vec<(usize, usize)>) -> Self {
-        Self { text, nodes, comments }
+        Self { text: Source::Whole(text), nodes, comments }
+    }
+
+    /// The same values in a text of which this is the short one; none if the middle belongs into none of them.
+    pub(crate) fn unfolded(self, folded: &'a Folded, has_escapes: bool) -> Option<Self> {
+        // Nodes stand in the order in which they begin, so the innermost around the fold is the last that begins before it.
+        let begun = self.nodes.partition_point(|node| folded.begins_before(node.start()));
+        let around = begun.checked_sub(1)?;
+        let node = self.nodes.get(around)?;
+        let is_string = node.raw(self.text).starts_with('"');
+        if !is_string || !folded.is_in_value((node.start(), node.end())) {
+            return None;
+        }
+        let mut nodes = self.nodes;
+        for node in &mut nodes {
+            let (start, end) = folded.unfolded((node.start(), node.end()));
+            *node = Node { start: start as u32, end: end as u32, next: node.next };
+        }
+        let node = nodes.get_mut(around)?;
+        *node = node.with_escapes(has_escapes);
+        Some(Self { text: Source::Folded(folded), nodes, comments: self.comments })
+    }
+
+    /// The text as it was read, in one piece.
+    pub fn text(&self) -> &'a str {
+        self.text.whole()
     }
 
     /// The text as it was read.
-    pub fn text(&self) -> &'a str {
+    pub fn source(&self) -> Source<'a> {
         self.text
     }
 
@@ -177,7 +249,8 @@ impl<'d> Value<'d> {
     /// Which kind of value this is.
     #[inline]
     pub fn kind(&self) -> Kind {
-        let first = self.document.text.as_bytes().get(self.node().start());
+        let start = self.node().start();
+        let first = self.document.text.bytes(start, start + 1).and_then(<[u8]>::first);
         match first {
             Some(b'"') => Kind::String,
             Some(b'{') => Kind::Object,
@@ -185,6 +258,20 @@ impl<'d> Value<'d> {
             Some(b't' | b'f') => Kind::Bool,
             Some(b'n') | None => Kind::Null,
             Some(_) => Kind::Number,
+        }
+    }
+
+    /// The text that it stands in.
+    pub fn source(&self) -> Source<'d> {
+        self.document.text
+    }
+
+    /// The bytes of the value exactly as it is written, one piece after the other.
+    pub fn each_piece(&self, mut take: impl FnMut(&[u8])) {
+        let (start, end) = self.span();
+        match self.document.text {
+            Source::Whole(_) => take(self.raw().as_bytes()),
+            Source::Folded(folded) => folded.each_piece(start, end, take),
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod document;
 mod fault;
+mod folded;
 mod hidden;
 mod number;
 mod plain;
@@ -13,8 +14,9 @@ mod scan;
 mod split;
 mod text;
 
-pub use document::{Document, Elements, Kind, Mark, Members, Value};
+pub use document::{Document, Elements, Kind, Mark, Members, Source, Value};
 pub use fault::{Fault, FaultKind, Place};
+pub use folded::{Folded, Middle, read_folded};
 pub use hidden::{is_hidden, is_invisible, one_line, quoted};
 pub use number::{Decimal, MAX_DIGITS};
 pub use read::{Limits, read, read_commented};

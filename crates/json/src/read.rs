@@ -1,6 +1,6 @@
 //! From bytes to a [`Document`], in one pass and without recursion.
 
-use crate::document::{Document, Node};
+use crate::document::{Document, Node, Source};
 use crate::fault::{Fault, FaultKind};
 use crate::scan::{Comments, Cursor};
 use crate::text::unescape;
@@ -297,7 +297,7 @@ impl<'a> Reader<'a> {
             if node.has_escapes() {
                 return self.find_repeats_of_many(open);
             }
-            let key = node.raw(self.text);
+            let key = node.raw(Source::Whole(self.text));
             if keys.iter().take(count).any(|earlier| *earlier == key) {
                 return self.find_repeats_of_many(open);
             }
@@ -314,7 +314,7 @@ impl<'a> Reader<'a> {
         let mut at = open.node + 1;
         for _ in 0..open.members {
             let Some(node) = self.nodes.get(at) else { return };
-            keys.push((unescape(node.inner(self.text)), node));
+            keys.push((unescape(node.inner(Source::Whole(self.text))), node));
             at = self.nodes.get(at + 1).map_or(at, Node::next);
         }
         keys.sort_by(|(a, first), (b, second)| a.cmp(b).then(first.start().cmp(&second.start())));

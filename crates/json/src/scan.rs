@@ -83,6 +83,26 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Reads to the end what stands inside a string, of whole escapes only. Says whether there are any.
+    ///
+    /// # Errors
+    /// A quote, or whatever [`Self::string`] refuses.
+    pub fn inside(&mut self) -> Result<bool, Fault> {
+        let mut escapes = false;
+        loop {
+            let rest = self.bytes.get(self.at..).unwrap_or_default();
+            let offset = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+            self.hold_plain(rest.get(..offset).unwrap_or_default())?;
+            self.at += offset;
+            match rest.get(offset) {
+                None => return Ok(escapes),
+                Some(b'\\') => self.escape()?,
+                Some(_) => return Err(Fault::new(FaultKind::Expected("an escape"), self.at, self.at + 1)),
+            }
+            escapes = true;
+        }
+    }
+
     /// Moves behind a string without judging its escapes.
     pub fn skip_string(&mut self) -> Result<(), Fault> {
         self.at += 1;
@@ -120,14 +140,19 @@ impl<'a> Cursor<'a> {
         let Some(offset) = memchr::memchr2(b'"', b'\\', rest) else {
             return Err(Fault::new(FaultKind::Ended("the string is closed"), self.bytes.len(), self.bytes.len()));
         };
-        let run = rest.get(..offset).unwrap_or_default();
+        self.hold_plain(rest.get(..offset).unwrap_or_default())?;
+        self.at += offset;
+        Ok(rest.get(offset).copied().unwrap_or(b'"'))
+    }
+
+    /// Holds that a run of bytes at the cursor has no control character.
+    fn hold_plain(&self, run: &[u8]) -> Result<(), Fault> {
         // No early exit, so that the compiler makes it a vector loop.
         if run.iter().fold(false, |found, &byte| found | (byte < 0x20)) {
             let at = self.at + run.iter().position(|&byte| byte < 0x20).unwrap_or(0);
             return Err(Fault::new(FaultKind::ControlCharacter, at, at + 1));
         }
-        self.at += offset;
-        Ok(rest.get(offset).copied().unwrap_or(b'"'))
+        Ok(())
     }
 
     #[cold]

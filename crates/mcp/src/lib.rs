@@ -30,7 +30,7 @@ pub use events::{
 };
 pub use id::Id;
 pub use list::{Caching, edit_list};
-pub use message::{Message, Notification, Outcome, Request, Response, read_message};
+pub use message::{Message, Notification, Outcome, Request, Response, read_folded_message, read_message};
 pub use meta::Meta;
 pub use method::{Direction, Form, Method};
 pub use params::{Completion, MAX_NAME, Prompt, Reference, ToolCall};
@@ -39,6 +39,7 @@ pub use rewrite::{Rewrite, RewriteError, one_line};
 pub use task::{MadeTask, REQUIRED_FOR_TASKS, has_tasks, made_task};
 pub use trace::{BAGGAGE, TRACEPARENT, TRACESTATE, TraceContext, TraceParent};
 pub use upstream::{
-    ErrorObject, Payload, Reply, ReplyPlaces, ServerNotification, ServerRequest, Upstream, read_upstream,
+    ErrorObject, Payload, Reply, ReplyPlaces, ServerNotification, ServerRequest, Upstream, read_folded_result,
+    read_upstream,
 };
 pub use write::{error, result, tool_refusal};

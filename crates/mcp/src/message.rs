@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gatelodge_json::{Document, Fault, Kind, Limits, Mark, Value, read, split};
+use gatelodge_json::{Document, Fault, Folded, Kind, Limits, Mark, Source, Value, read, read_folded, split};
 
 use crate::error::{WireError, code, shown};
 use crate::id::{Id, string_in};
@@ -65,8 +65,20 @@ pub enum Outcome<'d> {
 /// # Errors
 /// Whatever is not a message, could be read as another one, or is not for callers to send.
 pub fn read_message<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Message<'a>, WireError> {
-    let document = read(bytes, limits).map_err(|fault| refuse_text(bytes, limits, &fault))?;
-    let id = document.root().get("id").and_then(|value| Id::of(value, document.text()));
+    identified(read(bytes, limits).map_err(|fault| refuse_text(bytes, limits, &fault))?)
+}
+
+/// The same of a message whose middle stands apart.
+///
+/// # Errors
+/// As for [`read_message`].
+pub fn read_folded_message<'a>(folded: &'a Folded, limits: &Limits) -> Result<Message<'a>, WireError> {
+    let refuse = |fault: Fault| refuse_text(folded.whole().as_bytes(), limits, &fault);
+    identified(read_folded(folded, limits).map_err(refuse)?)
+}
+
+fn identified(document: Document<'_>) -> Result<Message<'_>, WireError> {
+    let id = document.root().get("id").and_then(|value| Id::of(value, document.source()));
     message(document).map_err(|error| error.with_id(id))
 }
 
@@ -82,7 +94,7 @@ fn refuse_text(bytes: &[u8], limits: &Limits, fault: &Fault) -> WireError {
 }
 
 fn message(document: Document<'_>) -> Result<Message<'_>, WireError> {
-    let text = document.text();
+    let text = document.source();
     let root = document.root();
     let invalid = |value, what: &str| Err(WireError::at(code::INVALID_REQUEST, text, value, what));
     match root.kind() {
@@ -124,7 +136,7 @@ fn request_or_notification<'a>(
     let form = if id.is_some() { Form::Request } else { Form::Notification };
     check_method(&document, &method, form)?;
     let params = document.root().get("params");
-    let meta = params.map_or(Ok(None), |params| check_params(document.text(), params))?;
+    let meta = params.map_or(Ok(None), |params| check_params(document.source(), params))?;
     let places = Places { params: params.map(|params| params.mark()), meta: meta.map(|meta| meta.mark()) };
     Ok(match id {
         Some(id) => Message::Request(Request { document, id, method, places }),
@@ -148,11 +160,11 @@ fn check_method(document: &Document<'_>, method: &Method<'_>, form: Form) -> Res
         Form::Request => (code::METHOD_NOT_FOUND, format!("unknown method {name}")),
         Form::Notification => (code::METHOD_NOT_FOUND, format!("unknown notification {name}")),
     };
-    Err(WireError::at(code, document.text(), place, &what))
+    Err(WireError::at(code, document.source(), place, &what))
 }
 
 /// Refuses parameters whose members a reader could mistake; gives their `_meta`.
-fn check_params<'d>(text: &str, params: Value<'d>) -> Result<Option<Value<'d>>, WireError> {
+fn check_params<'d>(text: Source<'_>, params: Value<'d>) -> Result<Option<Value<'d>>, WireError> {
     if params.kind() != Kind::Object {
         let what = format!("`params` must be an object, not {}", params.kind().with_article());
         return Err(WireError::at(code::INVALID_PARAMS, text, params, &what));
@@ -167,7 +179,7 @@ fn check_params<'d>(text: &str, params: Value<'d>) -> Result<Option<Value<'d>>, 
 }
 
 fn response<'a>(document: Document<'a>, id: Option<Id<'a>>) -> Result<Message<'a>, WireError> {
-    let text = document.text();
+    let text = document.source();
     let root = document.root();
     let invalid = |value, what: &str| Err(WireError::at(code::INVALID_REQUEST, text, value, what));
     let Some(id) = id else { return invalid(root, "an answer needs the id of what it answers") };
@@ -185,7 +197,7 @@ fn response<'a>(document: Document<'a>, id: Option<Id<'a>>) -> Result<Message<'a
 }
 
 /// Refuses an object with a member that a lenient reader would take for one of the known.
-pub(crate) fn refuse_look_alike_members(text: &str, object: Value<'_>, known: &[&str]) -> Result<(), WireError> {
+pub(crate) fn refuse_look_alike_members(text: Source<'_>, object: Value<'_>, known: &[&str]) -> Result<(), WireError> {
     for (key, _) in object.members() {
         let name = key.as_str().unwrap_or_default();
         if is_look_alike(&name, known) {
@@ -214,12 +226,17 @@ impl<'a> Request<'a> {
 
     /// The `_meta` of the parameters.
     pub fn meta(&self) -> Meta<'_> {
-        Meta::new(self.places.meta.map(|meta| self.document.at(meta)), self.text())
+        Meta::new(self.places.meta.map(|meta| self.document.at(meta)), self.source())
+    }
+
+    /// The whole message as it was read, in one piece.
+    pub fn text(&self) -> &'a str {
+        self.document.text()
     }
 
     /// The whole message as it was read.
-    pub fn text(&self) -> &'a str {
-        self.document.text()
+    pub fn source(&self) -> Source<'a> {
+        self.document.source()
     }
 
     pub(crate) fn root(&self) -> Value<'_> {
@@ -241,6 +258,10 @@ impl<'a> Notification<'a> {
     /// The whole message as it was read.
     pub fn text(&self) -> &'a str {
         self.document.text()
+    }
+
+    pub(crate) fn source(&self) -> Source<'a> {
+        self.document.source()
     }
 }
 

@@ -162,7 +162,7 @@ impl Request<'_> {
     fn invalid(&self, member: &str, what: &str) -> WireError {
         let place = self.member(member).or(self.params()).unwrap_or(self.root());
         let what = format!("`params.{member}` {what}");
-        WireError::at(code::INVALID_PARAMS, self.text(), place, &what).with_id(Some(self.id().clone()))
+        WireError::at(code::INVALID_PARAMS, self.source(), place, &what).with_id(Some(self.id().clone()))
     }
 }
 
@@ -174,8 +174,8 @@ impl Notification<'_> {
     pub fn reference(&self) -> Result<Option<Id<'_>>, WireError> {
         let Some(value) = self.reference_value() else { return Ok(None) };
         let what = "the id or token must be a string or an integer";
-        let fault = || WireError::at(code::INVALID_PARAMS, self.text(), value, what);
-        Id::of(value, self.text()).map(Some).ok_or_else(fault)
+        let fault = || WireError::at(code::INVALID_PARAMS, self.source(), value, what);
+        Id::of(value, self.source()).map(Some).ok_or_else(fault)
     }
 
     pub(crate) fn reference_value(&self) -> Option<Value<'_>> {

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use gatelodge_json::{Value, quote};
+use gatelodge_json::{Folded, Source, Value, quote};
 
 use crate::id::Id;
 use crate::message::{Notification, Request, Response};
@@ -60,7 +60,19 @@ impl Request<'_> {
     /// # Errors
     /// As for [`Self::rewritten`].
     pub fn rewritten_head(&self, rewrite: &Rewrite<'_>) -> Result<(String, usize), RewriteError> {
-        Ok(splice_head(self.text(), self.edits(rewrite)?))
+        Ok(splice_head(self.source(), self.edits(rewrite)?))
+    }
+
+    /// The same of a message whose middle stands apart: what stands before the middle, and what behind it. None of any
+    /// other message, and where the middle itself changes.
+    ///
+    /// # Errors
+    /// As for [`Self::rewritten`].
+    pub fn rewritten_around(&self, rewrite: &Rewrite<'_>) -> Result<Option<(String, String)>, RewriteError> {
+        match self.source() {
+            Source::Whole(_) => Ok(None),
+            Source::Folded(folded) => Ok(splice_around(folded, self.edits(rewrite)?)),
+        }
     }
 
     fn edits<'r>(&self, rewrite: &Rewrite<'r>) -> Result<Vec<Edit<'r>>, RewriteError> {
@@ -131,29 +143,41 @@ pub(crate) fn removed(object: Value<'_>, is_gone: impl Fn(&str) -> bool) -> Vec<
 pub(crate) fn splice(text: &str, edits: Vec<Edit<'_>>) -> String {
     let added: usize = edits.iter().map(|edit| edit.with.len()).sum();
     let mut out = String::with_capacity(text.len() + added);
-    let at = splice_into(&mut out, text, edits);
+    let at = splice_into(&mut out, Source::Whole(text), edits);
     out.push_str(text.get(at..).unwrap_or_default());
     out
 }
 
 /// The same up to the end of the last edit, and where the text goes on as it is from there: who keeps it need not copy
 /// the rest. A short rest is no rest.
-pub(crate) fn splice_head(text: &str, edits: Vec<Edit<'_>>) -> (String, usize) {
+pub(crate) fn splice_head(text: Source<'_>, edits: Vec<Edit<'_>>) -> (String, usize) {
     let end = edits.iter().map(|edit| edit.span.1).max().unwrap_or(0);
     if text.len().saturating_sub(end) < SHORT_REST {
-        return (splice(text, edits), text.len());
+        return (splice(text.whole(), edits), text.len());
     }
     let mut head = String::new();
     let at = splice_into(&mut head, text, edits);
     (head, at)
 }
 
-fn splice_into(out: &mut String, text: &str, mut edits: Vec<Edit<'_>>) -> usize {
+/// The same in a text whose middle stands apart: what stands before the middle then, and what behind it. None if an edit
+/// goes over the middle.
+pub(crate) fn splice_around(folded: &Folded, edits: Vec<Edit<'_>>) -> Option<(String, String)> {
+    let (before, _, behind) = folded.parts();
+    let offset = folded.len() - behind.len();
+    let (first, mut second): (Vec<_>, Vec<_>) = edits.into_iter().partition(|edit| edit.span.1 <= before.len());
+    for Edit { span: (start, end), .. } in &mut second {
+        (*start, *end) = (start.checked_sub(offset)?, end.checked_sub(offset)?);
+    }
+    Some((splice(before, first), splice(behind, second)))
+}
+
+fn splice_into(out: &mut String, text: Source<'_>, mut edits: Vec<Edit<'_>>) -> usize {
     edits.sort_by_key(|edit| edit.span);
     let mut at = 0;
     for edit in &edits {
         let (start, end) = edit.span;
-        out.push_str(text.get(at..start).unwrap_or_default());
+        out.push_str(text.get(at, start).unwrap_or_default());
         out.push_str(&edit.with);
         at = end;
     }

@@ -1,13 +1,13 @@
 //! An upstream's message: split into its envelope, the payload left as it is.
 
-use gatelodge_json::{Fault, Limits, Part, read, split, split_text};
+use gatelodge_json::{Fault, Folded, Limits, Part, read, split, split_text};
 
 use crate::error::{WireError, code, shown};
 use crate::id::{Id, SCALAR, plain};
 use crate::lookalike::{ENVELOPE, is_look_alike};
 use crate::method::Method;
 use crate::params::reference_member;
-use crate::rewrite::{Edit, SHORT_REST, splice};
+use crate::rewrite::{Edit, SHORT_REST, splice, splice_around};
 
 /// A longer string is no name, and no word of the protocol, however it is written.
 const LONG_STRING: usize = 1 << 10;
@@ -64,6 +64,12 @@ impl ReplyPlaces {
         let is_short = text.len().saturating_sub(end) < SHORT_REST;
         let head = str::from_utf8(if is_short { text } else { text.get(..end)? }).ok()?;
         Some((splice(head, vec![id_edit(head, self.id, id)]), head.len()))
+    }
+
+    /// Writes a text that has these places, and whose middle stands apart, under another id: what stands before the middle,
+    /// and what behind it. None from a text that has no such places.
+    pub fn with_id_around(&self, folded: &Folded, id: &Id<'_>) -> Option<(String, String)> {
+        splice_around(folded, vec![Edit { span: self.id?, with: id.raw().into() }])
     }
 
     /// Whether two texts, the first of which has these places, differ in nothing but the id. It is as long in both, so the
@@ -186,6 +192,24 @@ pub fn read_upstream<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Upstream<'a
         (None, None, None) => invalid(None, "a message has a method, a result or an error"),
         (_, result, error) => invalid(result.or(error), "a message has one of method, result and error"),
     }
+}
+
+/// Reads a result whose middle stands apart: the id it answers, and where its parts stand in the whole text. None for
+/// anything else, and where only the whole text tells.
+pub fn read_folded_result<'a>(folded: &'a Folded, limits: &Limits) -> Option<(Id<'a>, ReplyPlaces)> {
+    let short = Some(folded.short()).filter(|_| folded.len() <= limits.bytes)?;
+    let Ok(Upstream::Reply(reply)) = read_upstream(short.as_bytes(), limits) else { return None };
+    let places = reply.places();
+    if places.is_error || !folded.is_in_value(places.longest) {
+        return None;
+    }
+    let places = ReplyPlaces {
+        id: places.id.map(|id| folded.unfolded(id)),
+        payload: folded.unfolded(places.payload),
+        longest: folded.unfolded(places.longest),
+        is_error: false,
+    };
+    Some((reply.id?, places))
 }
 
 fn asked<'a>(

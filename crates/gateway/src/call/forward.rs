@@ -5,9 +5,12 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_json::{Limits, read, split_text};
+use gatelodge_json::{Limits, Source, read, split_text};
 use gatelodge_mcp::bridge::with_members;
-use gatelodge_mcp::{Id, Method, Payload, Reply, ReplyPlaces, Request, Rewrite, Upstream as Said, code, read_upstream};
+use gatelodge_mcp::{
+    Id, Method, Payload, Reply, ReplyPlaces, Request, Rewrite, Upstream as Said, code, read_folded_result,
+    read_upstream,
+};
 use gatelodge_store::{CallId, Outcome};
 use http::StatusCode;
 use memchr::memmem::{self, Finder};
@@ -15,6 +18,7 @@ use tokio::time::sleep;
 
 use super::{Permit, Progress, Resumption};
 use crate::Gateway;
+use crate::gathered::Taken;
 use crate::http::line::Line;
 use crate::methods::discover::{ask_anew, doubt};
 use crate::methods::lost::{Sent, may_be_forgotten, may_be_lost, opened_again};
@@ -43,8 +47,15 @@ pub(crate) fn under_our_id(visit: &Visit, request: &Request<'_>, call: CallId, a
         trace: hop.as_ref().map(|hop| &hop.own),
     };
     // INVARIANT: only a token that is there is replaced, so the rewrite cannot fail.
-    let (head, rest) = request.rewritten_head(&rewrite).unwrap_or_default();
-    let text = Text::rebegun(head, request.text().get(rest..).unwrap_or_default(), &visit.body);
+    let text = match request.source() {
+        Source::Folded(folded) if let Ok(Some((before, behind))) = request.rewritten_around(&rewrite) => {
+            Text::around(before, folded.parts().1, behind)
+        }
+        source => {
+            let (head, rest) = request.rewritten_head(&rewrite).unwrap_or_default();
+            Text::rebegun(head, source.whole().get(rest..).unwrap_or_default(), &visit.body)
+        }
+    };
     let outgoing = visit.addressed_about(Outgoing::request(text, call), method, about).within(hop);
     Outgoing { may_ask: may_ask(request.method()), ..outgoing }
 }
@@ -63,7 +74,7 @@ fn is_of(id: &Id<'_>, call: CallId) -> bool {
 #[derive(Debug)]
 pub(crate) enum Ended {
     /// With an answer, and where its parts are. One that says what was said before stands under the id of then.
-    Answer(Bytes, ReplyPlaces),
+    Answer(Taken, ReplyPlaces),
     /// The upstream asks the client something, and the client is asked by the answer to its request.
     Asked(Vec<Bytes>),
     /// The caller does not want one any more.
@@ -174,7 +185,9 @@ enum Heard {
 
 fn heard(errand: &Errand<'_>, ended: &Result<(Ended, Option<Exchange>), SendError>) -> Heard {
     let Ok((Ended::Answer(message, _), _)) = ended else { return Heard::Nothing };
-    let Ok(Said::Reply(reply)) = read_upstream(message, &errand.gw.settings.reply) else { return Heard::Nothing };
+    let Ok(Said::Reply(reply)) = read_upstream(message.outline(), &errand.gw.settings.reply) else {
+        return Heard::Nothing;
+    };
     if reply.id().is_none_or(|id| !is_of(id, errand.call)) {
         return Heard::Nothing;
     }
@@ -240,7 +253,7 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
         let again = attend(errand, line, pin!(exchange.is_again(before, &own_id()))).await;
         let Some(again) = again else { return left(gw) };
         if again? {
-            return Ok(Ended::Answer(before.text.clone(), before.places));
+            return Ok(Ended::Answer(Taken::Whole(before.text.clone()), before.places));
         }
     }
     loop {
@@ -265,10 +278,14 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
                 None => return left(gw),
             },
         };
+        let message = match message {
+            message if let Some(places) = folded_places(errand, &message) => return Ok(Ended::Answer(message, places)),
+            message => message.whole(),
+        };
         if let Some(before) = errand.before.filter(|before| before.is_same_under(&own_id(), &message))
             && exchange.status.is_success()
         {
-            return Ok(Ended::Answer(before.text.clone(), before.places));
+            return Ok(Ended::Answer(Taken::Whole(before.text.clone()), before.places));
         }
         match read_upstream(&message, &gw.settings.reply) {
             Err(_) if is_stream => gw.metrics.dropped(),
@@ -276,7 +293,7 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
             Ok(Said::Reply(reply)) => {
                 // One without an id is an error, and on this answer nobody else waits: see `Inbox`.
                 if reply.id().is_none_or(|id| is_of(id, errand.call)) {
-                    return Ok(Ended::Answer(message.clone(), reply.places()));
+                    return Ok(Ended::Answer(Taken::Whole(message.clone()), reply.places()));
                 }
                 gw.metrics.dropped();
                 if !is_stream {
@@ -325,11 +342,11 @@ impl Drop for Accepted<'_> {
 }
 
 /// The next message. None where questions wait for the client, and no more come with them.
-async fn next_with(asked: &[Bytes], exchange: &mut Exchange) -> Option<Result<Option<Bytes>, SendError>> {
+async fn next_with(asked: &[Bytes], exchange: &mut Exchange) -> Option<Result<Option<Taken>, SendError>> {
     match asked.len() {
-        0 => Some(exchange.next().await),
+        0 => Some(exchange.next_taken().await),
         MOST_AT_ONCE.. => None,
-        _ => tokio::time::timeout(TOGETHER, exchange.next()).await.ok(),
+        _ => tokio::time::timeout(TOGETHER, exchange.next_taken()).await.ok(),
     }
 }
 
@@ -340,12 +357,32 @@ fn cut(visit: &Visit, text: String) -> String {
 /// An answer as the caller gets it, and what the log says of it.
 pub(crate) fn answer(visit: &Visit, message: &Bytes, id: &Id<'_>, limits: &Limits) -> Option<(Bytes, Outcome)> {
     let Ok(Said::Reply(reply)) = read_upstream(message, limits) else { return None };
-    let (text, outcome) = answer_of(visit, message, &reply.places(), id)?;
+    let (text, outcome) = whole_answer_of(visit, message, &reply.places(), id)?;
     Some((text.whole(), outcome))
 }
 
 /// The same of an answer that was read, and whose parts are known. A long one is not gone through once more.
-pub(crate) fn answer_of(visit: &Visit, message: &Bytes, places: &ReplyPlaces, id: &Id<'_>) -> Option<(Text, Outcome)> {
+pub(crate) fn answer_of(visit: &Visit, message: &Taken, places: &ReplyPlaces, id: &Id<'_>) -> Option<(Text, Outcome)> {
+    let folded = match message {
+        Taken::Whole(message) => return whole_answer_of(visit, message, places, id),
+        Taken::Folded(folded, _) => folded,
+    };
+    let (before, behind) = places.with_id_around(folded, id)?;
+    let outcome = if says_error(folded.shortened(places.result()?)?) { Outcome::ToolError } else { Outcome::Ok };
+    Some((Text::around(before, folded.parts().1, behind), outcome))
+}
+
+/// Where the parts stand of an answer that goes on as it came, with its middle apart. None for any other answer.
+fn folded_places(errand: &Errand<'_>, message: &Taken) -> Option<ReplyPlaces> {
+    let Taken::Folded(folded, _) = message else { return None };
+    let visit = errand.visit;
+    // A secret may begin in one piece and end in the next, and what crosses the eras is written anew.
+    let is_changed = visit.crossing() != Crossing::None || !visit.upstream.secrets().is_empty();
+    let (id, places) = read_folded_result(folded, &errand.gw.settings.reply)?;
+    (!is_changed && errand.before.is_none() && is_of(&id, errand.call)).then_some(places)
+}
+
+fn whole_answer_of(visit: &Visit, message: &Bytes, places: &ReplyPlaces, id: &Id<'_>) -> Option<(Text, Outcome)> {
     let may_say_error = places.short_of(message).iter().any(|part| IS_ERROR.find(part).is_some());
     let outcome = match places.result() {
         None => Outcome::Error,

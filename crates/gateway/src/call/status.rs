@@ -1,18 +1,19 @@
 //! The HTTP status of an answer. A stateless client tells by it whether the request or the server is at fault, so what
 //! the upstream said in its head is said again.
 
-use bytes::Bytes;
 use gatelodge_json::Limits;
 use gatelodge_mcp::{Era, Id, Upstream as Said, code, read_upstream};
 use gatelodge_store::CallId;
 use http::StatusCode;
 
+use crate::gathered::Taken;
+
 /// The status for an upstream's answer under our id of the call; `said` is the upstream's own.
-pub(crate) fn status_of(era: Era, message: &Bytes, call: CallId, said: StatusCode, limits: &Limits) -> StatusCode {
+pub(crate) fn status_of(era: Era, message: &Taken, call: CallId, said: StatusCode, limits: &Limits) -> StatusCode {
     if era == Era::Legacy {
         return StatusCode::OK;
     }
-    let Ok(Said::Reply(reply)) = read_upstream(message, limits) else { return StatusCode::OK };
+    let Ok(Said::Reply(reply)) = read_upstream(message.outline(), limits) else { return StatusCode::OK };
     let Some(error) = reply.error() else { return StatusCode::OK };
     let is_own = reply.id().is_some_and(|id| *id == Id::string(call.as_str()));
     // Which credential the upstream wants is between it and us.

@@ -3,18 +3,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use data_encoding::HEXLOWER;
 use gatelodge_json::Value;
 use gatelodge_mcp::Request;
 use gatelodge_policy::Category;
 use gatelodge_store::{CallId, Kind, Outcome, Record, Timings};
 use jiff::Timestamp;
-use sha2::{Digest, Sha256};
 use tracing::{error, info, warn};
 
 use super::Refusal;
 use crate::Gateway;
 use crate::all::All;
+use crate::digest::digest_of;
 use crate::live::LiveGrant;
 use crate::telemetry::{AnswerSlot, ServerSpan};
 use crate::upstream::SendError;
@@ -23,8 +22,6 @@ use crate::visit::{Side, Visit};
 /// The most characters of a name, a URI or an id, and the most names of arguments, that a row keeps.
 const MAX_TEXT: usize = 512;
 const MAX_KEYS: usize = 64;
-/// Longer arguments have another hash, which takes a third of the time for them.
-const LONG_ARGUMENTS: usize = 64 << 10;
 
 /// The record of one call, while it is on its way.
 #[derive(Debug)]
@@ -112,7 +109,7 @@ impl Trail {
             arguments.members().take(MAX_KEYS).filter_map(|(key, _)| key.as_str().map(|key| bounded(&key))).collect();
         keys.sort_unstable();
         self.facts.argument_keys = keys;
-        self.facts.arguments_digest = Some(digest(arguments.raw().as_bytes()));
+        self.facts.arguments_digest = Some(digest_of(arguments, visit.begun.as_deref()));
         if visit.upstream.config().log_arguments {
             self.facts.arguments = Some(crate::redact::values(arguments, visit.upstream.secrets()).into());
         }
@@ -225,14 +222,6 @@ impl Drop for Trail {
     }
 }
 
-/// The SHA-256 of arguments; of long ones their BLAKE3, which says so.
-fn digest(arguments: &[u8]) -> Arc<str> {
-    match arguments.len() {
-        ..=LONG_ARGUMENTS => HEXLOWER.encode(&Sha256::digest(arguments)).into(),
-        _ => format!("blake3:{}", blake3::hash(arguments).to_hex()).into(),
-    }
-}
-
 /// A caller's text as far as a row keeps it: what is refused costs the caller nothing, and must not fill the disk.
 fn bounded(text: &str) -> Arc<str> {
     // Nearly all have not even so many bytes.
@@ -305,17 +294,6 @@ fn why_refused(code: &str, rule: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn long_arguments_have_a_hash_that_says_its_name() {
-        let zeros = |count: usize| digest(&vec![b'0'; count]);
-        // As `sha256sum` and `b3sum` have them.
-        assert_eq!(&*zeros(LONG_ARGUMENTS), "34dd6758c2908cf5be0e411173f61877f8faf2dcdcfed135b5a5fa90577447bc");
-        assert_eq!(
-            &*zeros(LONG_ARGUMENTS + 1),
-            "blake3:bd69521bc8a75c381d725e245b189fb2903700e0714c91a523418b4b679782ca"
-        );
-    }
 
     #[test]
     fn a_server_that_is_away_denies_nothing() {

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::call::Room;
-use crate::gathered::Gathered;
+use crate::gathered::{Gathered, Taken};
 use crate::text::Text;
 
 /// How much is read of a message that is too large, so that its sender hears why it is refused.
@@ -77,11 +77,11 @@ impl http_body::Body for Body {
 ///
 /// # Errors
 /// It is too large, too slow, or broken off; with the status and the words to answer.
-pub(crate) async fn read(mut body: Incoming, limit: usize, time: Duration) -> Result<Bytes, (StatusCode, String)> {
+pub(crate) async fn read(mut body: Incoming, limit: usize, time: Duration) -> Result<Taken, (StatusCode, String)> {
     let until = Instant::now() + time;
     match tokio::time::timeout_at(until, collected(&mut body, limit)).await {
         Err(_) => Err((StatusCode::REQUEST_TIMEOUT, format!("the message did not come within {} s", time.as_secs()))),
-        Ok(Read::Whole(bytes)) => Ok(bytes),
+        Ok(Read::Whole(taken)) => Ok(taken),
         Ok(Read::TooLarge) => {
             let _ = tokio::time::timeout_at(until, pass_over(body)).await;
             Err((StatusCode::PAYLOAD_TOO_LARGE, format!("the message has more than {limit} bytes")))
@@ -91,7 +91,7 @@ pub(crate) async fn read(mut body: Incoming, limit: usize, time: Duration) -> Re
 }
 
 enum Read {
-    Whole(Bytes),
+    Whole(Taken),
     TooLarge,
     BrokenOff,
 }
@@ -100,7 +100,7 @@ async fn collected(body: &mut Incoming, limit: usize) -> Read {
     if body.size_hint().lower() > limit as u64 {
         return Read::TooLarge;
     }
-    let mut gathered = Gathered::default();
+    let mut gathered = Gathered::of_caller();
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else { return Read::BrokenOff };
         // Trailers say nothing here.
@@ -112,7 +112,7 @@ async fn collected(body: &mut Incoming, limit: usize) -> Read {
         }
         gathered.push(piece, expected);
     }
-    Read::Whole(gathered.whole())
+    Read::Whole(gathered.taken())
 }
 
 /// Takes what is not wanted, and keeps nothing of it: many clients read no answer before they have sent everything.

@@ -28,6 +28,8 @@ use crate::Gateway;
 /// More headers than this no client sends.
 const MAX_HEADERS: usize = 100;
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
+/// The most that is read of a body at once. Each piece costs, and a connection may keep a buffer so long.
+pub(crate) const MAX_READ_BYTES: usize = 256 << 10;
 
 /// Which requests a listener takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +120,8 @@ async fn serve(
         .timer(TokioTimer::new())
         .header_read_timeout(head_time)
         .max_headers(MAX_HEADERS)
-        .max_buf_size(MAX_HEAD_BYTES)
+        .max_header_size(MAX_HEAD_BYTES)
+        .max_buf_size(MAX_READ_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     // It is asked once, and then when it may have changed: all connections ask it, and that at each of their steps.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gatelodge_mcp::head::{
     self, Misfit, Refused, accepts, check_post, check_stateless, param_headers, revision, says_stateless,
 };
-use gatelodge_mcp::{Declared, Era, Message, Method, Request as Asked, Revision, code, error, read_message};
+use gatelodge_mcp::{Declared, Era, Message, Method, Request as Asked, Revision, code, error};
 use gatelodge_policy::is_always_allowed;
 use gatelodge_store::{Outcome, ServerName};
 use http::header::{HeaderMap, HeaderValue, WWW_AUTHENTICATE};
@@ -23,6 +23,7 @@ use super::{all, reply, sse};
 use crate::Gateway;
 use crate::all::All;
 use crate::call::{Refusal, Trail, subject_of};
+use crate::gathered::Taken;
 use crate::live::LiveGrant;
 use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream, tasks};
 use crate::session::{ClientInfo, Session, cancelled};
@@ -83,7 +84,17 @@ fn admit(gw: &Gateway, connection: &Connection, head: &Parts) -> Result<To, Refu
     // A server of another grant is not told from one that is not there.
     let Some((door, upstream)) = found else { return not_found("this grant has no server of that name") };
     let (grant, side, acceptances) = (Arc::clone(grant), Side::Legacy(None), upstream.acceptances());
-    Ok(To::One(Visit { grant, door, upstream, acceptances, address, side, trace: None, body: Bytes::new() }))
+    Ok(To::One(Visit {
+        grant,
+        door,
+        upstream,
+        acceptances,
+        address,
+        side,
+        trace: None,
+        body: Bytes::new(),
+        begun: None,
+    }))
 }
 
 fn unauthorized(status: StatusCode, what: &str) -> Response<Body> {
@@ -116,19 +127,19 @@ async fn post(
 pub(crate) struct Job {
     pub(super) to: To,
     pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+    pub(super) body: Taken,
 }
 
 /// Does what a message asks for.
 pub(super) async fn done(gw: Arc<Gateway>, Job { to, headers, body }: Job, line: Line) {
     match to {
         To::One(visit) => handle(&gw, visit, headers, body, line).await,
-        To::All(all) => Box::pin(all::handle(&gw, *all, headers, body, line)).await,
+        To::All(all) => Box::pin(all::handle(&gw, *all, headers, body.whole(), line)).await,
     }
 }
 
-async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: Bytes, mut line: Line) {
-    let message = match read_message(&body, &gw.settings.request) {
+async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: Taken, mut line: Line) {
+    let message = match body.read(&gw.settings.request) {
         Ok(message) => message,
         Err(fault) => {
             let era = if says_stateless(&headers) { Era::Modern } else { Era::Legacy };
@@ -137,7 +148,10 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: B
         }
     };
     visit.trace = Trace::of(&message, Some(&headers), &gw.telemetry).map(Box::new);
-    visit.body = body.clone();
+    match &body {
+        Taken::Whole(body) => visit.body = body.clone(),
+        Taken::Folded(_, begun) => visit.begun = begun.clone(),
+    }
     match side_of(gw, Whose::of(&visit), &headers, &message, |era| visit.spoken(era)).await {
         Ok(side) => visit.side = side,
         Err(Misfit { status, code, message: what, data }) => {

@@ -195,7 +195,7 @@ pub(crate) async fn post(
         return reply::http_error(StatusCode::TOO_MANY_REQUESTS, "too many messages of this connection wait");
     };
     let text = match body::read(incoming, gw.settings.request.bytes, gw.settings.body_time).await {
-        Ok(text) => text,
+        Ok(text) => text.whole(),
         Err((status, what)) => return away(status, what).await,
     };
     let (done, taken) = oneshot::channel();

@@ -9,12 +9,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use memchr::memmem;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
 /// The most of a head that is looked at; the library takes no longer one.
 const MAX_SEEN: usize = super::listener::MAX_HEAD_BYTES;
+
+const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// What is kept ready for the next head. Connections may be many, and idle for long.
 const USUAL_HEAD: usize = 1 << 10;
@@ -59,10 +62,18 @@ impl Seen {
     /// Whether the request in chunks also gave a length, or its head cannot be found in what came.
     pub fn has_length(&self) -> bool {
         let seen = self.lock();
-        let Some(end) = seen.windows(4).position(|four| four == b"\r\n\r\n") else { return true };
+        let Some(end) = memmem::find(&seen, HEAD_END) else { return true };
         let head = String::from_utf8_lossy(seen.get(..end).unwrap_or_default()).to_ascii_lowercase();
         // Something before the head means that requests were sent without waiting for answers.
         !head.starts_with("post ") || head.lines().any(|line| line.starts_with("content-length"))
+    }
+
+    fn note(&self, came: &[u8]) {
+        let mut seen = self.lock();
+        let room = MAX_SEEN.saturating_sub(seen.len());
+        // Nothing behind a head is looked at, and a long body need not be copied.
+        let came = if came.len() > USUAL_HEAD { up_to_head_end(&seen, came) } else { came };
+        seen.extend_from_slice(came.get(..room).unwrap_or(came));
     }
 
     fn clear(&self) {
@@ -76,6 +87,15 @@ impl Seen {
     }
 }
 
+/// What came, as far as it belongs to the head that was begun.
+fn up_to_head_end<'c>(seen: &[u8], came: &'c [u8]) -> &'c [u8] {
+    if memmem::find(seen, HEAD_END).is_some() {
+        return &[];
+    }
+    let end = memmem::find(came, HEAD_END).map_or(came.len(), |at| at + HEAD_END.len());
+    came.get(..end).unwrap_or(came)
+}
+
 impl AsyncRead for Tap {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let own = self.get_mut();
@@ -83,9 +103,7 @@ impl AsyncRead for Tap {
         let polled = Pin::new(&mut own.stream).poll_read(cx, buffer);
         let came = buffer.filled().get(before..).unwrap_or_default();
         if !came.is_empty() {
-            let mut seen = own.seen.lock();
-            let room = MAX_SEEN.saturating_sub(seen.len()).min(came.len());
-            seen.extend_from_slice(came.get(..room).unwrap_or_default());
+            own.seen.note(came);
         }
         polled
     }
@@ -120,5 +138,29 @@ impl AsyncWrite for Tap {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_body_nothing_is_kept_but_its_head_and_that_is_read_as_before() {
+        let long = "\r\n\r\ncontent-length: 5\r\n\r\n".repeat(1_000);
+        for (head, has_length) in [
+            ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked", false),
+            ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 5", true),
+            ("0\r\n", true),
+        ] {
+            let came = format!("{head}{long}");
+            for piece in [1, 7, head.len() + 2, USUAL_HEAD + 1, came.len()] {
+                let seen = Seen::default();
+                came.as_bytes().chunks(piece).for_each(|piece| seen.note(piece));
+                assert_eq!(seen.has_length(), has_length, "{head} by {piece}");
+                let kept = seen.lock().len();
+                assert!(piece <= USUAL_HEAD || kept <= USUAL_HEAD, "{kept} bytes by {piece}");
+            }
+        }
     }
 }

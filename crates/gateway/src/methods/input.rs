@@ -19,6 +19,7 @@ use crate::Gateway;
 use crate::call::{
     Bond, Errand, MOST_AT_ONCE, Paused, Permit, Question, Refusal, Trail, attend, result_text, under_our_id,
 };
+use crate::gathered::Taken;
 use crate::http::line::Line;
 use crate::session::{AskedBy, Session};
 use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
@@ -131,15 +132,15 @@ fn asked_by(answer: Value<'_>) -> Vec<&'static str> {
 }
 
 /// Whether an answer of an upstream without sessions asks its client only what the policy lets it ask.
-pub(crate) async fn may_all_be_asked(gw: &Gateway, visit: &Visit, message: &Bytes) -> bool {
+pub(crate) async fn may_all_be_asked(gw: &Gateway, visit: &Visit, message: &Taken) -> bool {
     if visit.era() != Era::Modern {
         return true;
     }
     // Most answers do not have the word in them at all.
-    if !INPUT.may_be_in(message) {
+    if !INPUT.may_be_in(message.outline()) {
         return true;
     }
-    match result_text(message, &gw.settings.reply) {
+    match result_text(&message.copied(), &gw.settings.reply) {
         Ok(Some(result)) => may_be_asked_by(gw, visit, &result).await,
         // An error asks nothing.
         Ok(None) => true,
@@ -214,11 +215,11 @@ pub(crate) async fn answered(
 ///
 /// # Errors
 /// It wants something and does not say what: sending the same again would only repeat the call.
-pub(crate) fn wanted(visit: &Visit, message: &Bytes, limits: &Limits) -> Result<Option<String>, SendError> {
+pub(crate) fn wanted(visit: &Visit, message: &Taken, limits: &Limits) -> Result<Option<String>, SendError> {
     if visit.crossing() != Crossing::ToStateless {
         return Ok(None);
     }
-    let Ok(Some(result)) = result_text(message, limits) else { return Ok(None) };
+    let Ok(Some(result)) = result_text(&message.copied(), limits) else { return Ok(None) };
     let Ok(document) = read(&result, limits) else { return Ok(None) };
     let root = document.root();
     if !root.get("resultType").is_some_and(|kind| kind.is_str("input_required")) {
@@ -238,11 +239,11 @@ pub(crate) fn wanted(visit: &Visit, message: &Bytes, limits: &Limits) -> Result<
 ///
 /// # Errors
 /// The client has not declared that it can be asked so.
-pub(crate) async fn pages(gw: &Gateway, visit: &Visit, message: &Bytes) -> Result<Option<String>, SendError> {
+pub(crate) async fn pages(gw: &Gateway, visit: &Visit, message: &Taken) -> Result<Option<String>, SendError> {
     if visit.crossing() != Crossing::ToSession {
         return Ok(None);
     }
-    let Some(result) = pages_of(message, &gw.settings.reply) else { return Ok(None) };
+    let Some(result) = pages_of(&message.copied(), &gw.settings.reply) else { return Ok(None) };
     let lacks = read(result.as_bytes(), &gw.settings.reply).ok().and_then(|result| lacks(visit, result.root()));
     if let Some(required) = lacks {
         return Err(SendError::Undeclared { what: ASKS, required });
@@ -252,7 +253,7 @@ pub(crate) async fn pages(gw: &Gateway, visit: &Visit, message: &Bytes) -> Resul
 }
 
 /// The pages that an error names, as a result asks for them.
-fn pages_of(message: &Bytes, limits: &Limits) -> Option<String> {
+fn pages_of(message: &[u8], limits: &Limits) -> Option<String> {
     let Ok(Said::Reply(reply)) = read_upstream(message, limits) else { return None };
     let fault = reply.error().filter(|fault| fault.code == code::URL_ELICITATION_REQUIRED.to_string())?;
     let document = read(fault.data?.as_bytes(), limits).ok()?;

@@ -271,6 +271,7 @@ async fn fetch_pages(
             }
             return Err(SendError::Left);
         };
+        let message = message.whole();
         let said = exchange.as_ref().map_or(StatusCode::OK, |exchange| exchange.status);
         drain(gw, exchange).await;
         if pages.is_empty()
@@ -279,7 +280,7 @@ async fn fetch_pages(
             return Ok(Pages::Whole(vec![page], Earlier { text: message, places }));
         }
         let Some(page) = result_text(&message, &gw.settings.reply)? else {
-            let status = status_of(visit.era(), &message, call, said, &gw.settings.reply);
+            let status = status_of(visit.era(), &message.clone().into(), call, said, &gw.settings.reply);
             return Ok(Pages::Error(message, status));
         };
         total += page.len();

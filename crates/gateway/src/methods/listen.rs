@@ -236,7 +236,7 @@ async fn pump(
             Ok(Said::Reply(_)) => {
                 let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply)
                     .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
-                let status = status_of(visit.era(), &message, call, exchange.status, &gw.settings.reply);
+                let status = status_of(visit.era(), &message.clone().into(), call, exchange.status, &gw.settings.reply);
                 let tagged =
                     str::from_utf8(&text).ok().and_then(|text| retagged(text, request.id(), &gw.settings.reply));
                 return Ok(End::Answered(status, tagged.map_or(text, Bytes::from), outcome));

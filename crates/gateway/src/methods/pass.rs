@@ -69,7 +69,8 @@ async fn sent(
     let (message, exchange) = exchanged(gw, visit, request, trail, line).await?;
     match answer(visit, &message, request.id(), &gw.settings.reply) {
         Some((text, outcome)) => {
-            let status = status_of(visit.era(), &message, trail.call(), exchange.status, &gw.settings.reply);
+            let status =
+                status_of(visit.era(), &message.clone().into(), trail.call(), exchange.status, &gw.settings.reply);
             Ok((status, text, outcome, exchange))
         }
         None => Err(SendError::Unusable("the answer cannot be read".to_owned())),
@@ -100,7 +101,7 @@ pub(crate) async fn exchanged(
     };
     let sending = async {
         match forward(&errand, permit, line).await? {
-            (Ended::Answer(message, _), Some(exchange)) => Ok((message, exchange)),
+            (Ended::Answer(message, _), Some(exchange)) => Ok((message.whole(), exchange)),
             _ => Err(SendError::Left),
         }
     };

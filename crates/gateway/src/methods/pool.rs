@@ -249,6 +249,7 @@ impl Visit {
             // What is sent so belongs to no request of the caller's.
             trace: None,
             body: Bytes::new(),
+            begun: None,
         }
     }
 }

@@ -3,7 +3,6 @@
 
 use std::sync::LazyLock;
 
-use bytes::Bytes;
 use gatelodge_json::{Limits, Value, read};
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::head::Misfit;
@@ -19,6 +18,7 @@ use memchr::memmem::Finder;
 use super::discover::OWN_META_WITH_TASKS;
 use crate::Gateway;
 use crate::call::{Permit, Refusal, Trail, own_answer, take};
+use crate::gathered::Taken;
 use crate::session::Session;
 use crate::upstream::{ModernHead, Outgoing, SendError};
 use crate::visit::{Crossing, Side, Visit};
@@ -58,14 +58,19 @@ pub(super) fn check(
     gw: &Gateway,
     visit: &Visit,
     request: &Request<'_>,
-    message: &Bytes,
+    message: &Taken,
     places: &ReplyPlaces,
 ) -> Result<(), SendError> {
     // Most answers do not have the words in them at all.
-    if !places.short_of(message).iter().any(|part| TASK_OR_INPUT.may_be_in(part)) {
+    let has_words = match message {
+        Taken::Whole(text) => places.short_of(text).iter().any(|part| TASK_OR_INPUT.may_be_in(part)),
+        Taken::Folded(..) => TASK_OR_INPUT.may_be_in(message.outline()),
+    };
+    if !has_words {
         return Ok(());
     }
-    let Ok(Said::Reply(reply)) = read_upstream(message, &gw.settings.reply) else { return Ok(()) };
+    let text = message.copied();
+    let Ok(Said::Reply(reply)) = read_upstream(&text, &gw.settings.reply) else { return Ok(()) };
     let Payload::Result(result) = reply.payload() else { return Ok(()) };
     if let Some((era, task)) = task_of(visit, request, result).filter(|(era, _)| !takes_task(visit, request, *era)) {
         let is_known_there = (era == Era::Legacy) == visit.far_session().is_some();

@@ -89,7 +89,7 @@ impl Span {
     }
 
     /// What a message says of how it went.
-    fn answered(&mut self, message: &Bytes) {
+    fn answered(&mut self, message: &[u8]) {
         let Ok(Said::Reply(reply)) = read_upstream(message, &Limits::REPLY) else { return };
         match reply.payload() {
             Payload::Result(result) if says_error(result) => self.fail(names::TOOL_ERROR),
@@ -223,7 +223,7 @@ impl ClientSpan {
     /// Ends it with what came of it.
     pub fn end(mut self, ended: Result<&Ended, &SendError>) {
         self.finish(|span| match ended {
-            Ok(Ended::Answer(message, _)) => span.answered(message),
+            Ok(Ended::Answer(message, _)) => span.answered(message.outline()),
             // The call waits for its client; this part of it went well.
             Ok(Ended::Asked(_)) => {}
             Ok(Ended::Cancelled) => span.fail(names::CANCELLED),

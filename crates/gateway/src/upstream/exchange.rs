@@ -10,6 +10,7 @@ use super::http::HttpAnswer;
 use super::peer::PeerAnswer;
 use super::{Earlier, Link, SendError, WayBack};
 use crate::Gateway;
+use crate::gathered::Taken;
 
 /// Servers end a stream at once after the answer; one that does not is not worth waiting for.
 const DRAIN_TIME: Duration = Duration::from_millis(200);
@@ -58,9 +59,14 @@ impl Exchange {
 
     /// The next message; none at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, SendError> {
+        Ok(self.next_taken().await?.map(Taken::whole))
+    }
+
+    /// The same as it came: a long one need not be in one piece.
+    pub async fn next_taken(&mut self) -> Result<Option<Taken>, SendError> {
         match &mut self.source {
             Source::Http(answer) => answer.next().await,
-            Source::Peer(answer) => answer.next().await,
+            Source::Peer(answer) => Ok(answer.next().await?.map(Taken::Whole)),
             Source::Nothing => Ok(None),
         }
     }

@@ -36,6 +36,11 @@ impl Secrets {
         Self { finder: builder.ok() }
     }
 
+    /// Whether there is none to be cut.
+    pub fn is_empty(&self) -> bool {
+        self.finder.is_none()
+    }
+
     /// The most bytes that a secret has in any of its forms.
     pub(super) fn longest(&self) -> usize {
         self.finder.as_ref().map_or(0, AhoCorasick::max_pattern_len)

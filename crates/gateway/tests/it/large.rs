@@ -74,3 +74,109 @@ async fn a_long_answer_that_gives_an_undeclared_task_goes_no_further() {
     let answer = gw.call("store", json!({})).await;
     assert!(!answer.body.contains("taskId"), "{}", &answer.body[answer.body.len().saturating_sub(300)..]);
 }
+
+/// Strings that need not be put together, and one that must be, wherever its pieces end.
+fn plain_and_not() -> [String; 3] {
+    ["x".repeat(4 * LENGTH), "line of a text\\n".repeat(LENGTH / 4), "\\u00e9\\\"\\\\é".repeat(LENGTH / 4)]
+}
+
+#[tokio::test]
+async fn a_long_string_in_pieces_comes_through_byte_for_byte_and_is_in_the_log() {
+    for long in plain_and_not() {
+        for (call, answer) in [
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"store","arguments":ARGUMENTS,"_meta":{"progressToken":5}}}"#,
+                r#"{"jsonrpc":"2.0","id":ID,"result":RESULT}"#,
+            ),
+            (
+                r#"{"params":{"_meta":{"progressToken":5},"arguments" : ARGUMENTS,"name":"store"},"method":"tools/call","jsonrpc":"2.0","id":7}"#,
+                r#"{"result":RESULT,"id":ID,"jsonrpc":"2.0"}"#,
+            ),
+        ] {
+            let result = format!(r#"{{"content":[{{"type":"text","text":"{long}"}}], "n":1.10}}"#);
+            let upstream = answering(answer.replace("RESULT", &result)).await;
+            let gw = TestGateway::with_policy(OPEN, &upstream).await;
+            let arguments = format!(r#"{{"n":1.10,"text":"{long}","m":[true]}}"#);
+            let call = call.replace("ARGUMENTS", &arguments);
+            let answered = gw.send_text(&call).await;
+            assert!(answered.body == answer.replace("RESULT", &result).replace("ID", "7"), "the answer is another");
+            let hit = &upstream.calls()[0];
+            let id = hit.message()["id"].to_string();
+            let sent = call.replace("\"id\":7", &format!("\"id\":{id}"));
+            let sent = sent.replace("\"progressToken\":5", &format!("\"progressToken\":{id}"));
+            assert!(hit.body == sent, "the call is another");
+            let digest = format!("blake3:{}", blake3::hash(arguments.as_bytes()).to_hex());
+            let rows = gw.rows().await;
+            assert!(rows.iter().any(|row| row.record.arguments_digest.as_deref() == Some(&digest)), "{digest}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_long_string_in_pieces_is_judged_whole() {
+    const NO_STOP: &str = r#"{"version":"1","default":"deny","tools":{"store":{"require":[{"conditions":[
+        {"path":"args.text","op":"regex","value":"^x*a*x*$"}]}]}}}"#;
+    let upstream = FakeUpstream::with_tools(&["store"]).await;
+    let gw = TestGateway::with_policy(NO_STOP, &upstream).await;
+    let half = "x".repeat(LENGTH);
+    for (middle, passes) in [("a", 1), ("b", 1), ("", 2)] {
+        gw.call("store", json!({"n": 1, "text": format!("{half}{middle}{half}"), "m": 2})).await;
+        assert_eq!(upstream.calls().len(), passes, "{middle}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_long_call_is_found_wherever_it_stands() {
+    let upstream = FakeUpstream::with_tools(&["store"]).await;
+    let gw = TestGateway::with_policy(OPEN, &upstream).await;
+    gw.call("store", json!({})).await;
+    let (session, half) = (gw.session(), "x".repeat(LENGTH));
+    let bearer = format!("Bearer {}", gw.token.reveal());
+    let headers = [
+        ("Authorization", bearer.as_str()),
+        ("Content-Type", "application/json"),
+        ("Accept", "application/json, text/event-stream"),
+        ("Mcp-Session-Id", &session),
+        ("MCP-Protocol-Version", "2025-11-25"),
+    ];
+    let wrong: [(&[u8], &str); 9] = [
+        (b"\xff", ""),
+        (b"\n", ""),
+        (b"\\x", ""),
+        (b"\\ud83d", ""),
+        (b"\"", ""),
+        (b"\",\"text\":\"", ""),
+        (b"\",\"name\":{},\"text2\":\"", r#","text2":1"#),
+        (b"", r#","text":1"#),
+        (b"", "}"),
+    ];
+    for (middle, behind) in wrong {
+        let before = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"store","arguments":{"text":""#;
+        let (before, half, behind) = (before.as_bytes(), half.as_bytes(), format!("\"{behind}}}}}}}"));
+        let body = [before, half, middle, half, behind.as_bytes()].concat();
+        let answer = gw.raw("POST", "/mcp/desk", &headers, &body).await;
+        assert_eq!(answer.status, 400, "{:?} {behind}: {}", String::from_utf8_lossy(middle), answer.body);
+    }
+    assert_eq!(upstream.calls().len(), 1, "nothing was sent");
+}
+
+#[tokio::test]
+async fn a_long_answer_in_pieces_is_checked_to_its_end() {
+    let long = "x".repeat(4 * LENGTH);
+    for (words, is_error, is_taken) in [
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"content":["LONG"],"isError":true}}"#, true, true),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"isError":true,"content":["LONG"]}}"#, true, true),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"content":["LONG"],"isError":false}}"#, false, true),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"content":["LONG"]}"#, false, false),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"content":["LONG"]}}}"#, false, false),
+        (r#"{"jsonrpc":"2.0","id":"another","result":{"content":["LONG"]}}"#, false, false),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"content":["LONG"]},"result":{}}"#, false, false),
+    ] {
+        let upstream = answering(words.replace("LONG", &long)).await;
+        let gw = TestGateway::with_policy(OPEN, &upstream).await;
+        let answer = gw.call("store", json!({})).await;
+        assert_eq!(answer.body.contains(&long), is_taken, "{words}");
+        let outcomes: Vec<Outcome> = gw.rows().await.into_iter().filter_map(|row| row.record.outcome).collect();
+        assert_eq!(outcomes.last() == Some(&Outcome::ToolError), is_error, "{words}");
+    }
+}

@@ -192,3 +192,17 @@ async fn a_page_of_a_known_origin_may_call_and_read_the_answer() {
     let other = gw.raw("OPTIONS", "/mcp/desk", &[("Origin", "https://evil.example"), asked[1]], b"").await;
     assert_eq!((other.status, other.header("access-control-allow-origin")), (403, None));
 }
+
+#[tokio::test]
+async fn a_head_may_be_long_but_not_as_long_as_what_is_read_at_once() {
+    let upstream = FakeUpstream::with_tools(&["read"]).await;
+    let gw = TestGateway::with_policy(POLICY, &upstream).await;
+    gw.call("read", json!({})).await;
+    let session = gw.session();
+    for (length, status) in [(60_000, 200), (66_000, 431), (200_000, 431)] {
+        let long = "x".repeat(length);
+        let body = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let answer = gw.post(&[("Mcp-Session-Id", &session), ("X-Long", &long)], body).await;
+        assert_eq!(answer.status, status, "{length}: {}", answer.body);
+    }
+}

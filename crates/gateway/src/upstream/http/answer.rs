@@ -10,7 +10,7 @@ use http::{HeaderValue, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
-use crate::gathered::Gathered;
+use crate::gathered::{Gathered, Taken};
 use crate::upstream::exchange::Source;
 use crate::upstream::{Earlier, Exchange, Link, SendError};
 
@@ -62,7 +62,7 @@ impl HttpAnswer {
             "text/event-stream" if head.status.is_success() => {
                 Form::Events { decoder: Box::new(EventDecoder::new(max_bytes)), ready: VecDeque::new(), last: None }
             }
-            "application/json" => Form::Whole(Gathered::default()),
+            "application/json" => Form::Whole(Gathered::of_upstream()),
             // Accepted without content, by servers that do not say how long nothing is.
             _ if head.status == StatusCode::ACCEPTED => Form::Ended(None),
             _ if !head.status.is_success() => return Err(SendError::Status(head.status.as_u16())),
@@ -90,16 +90,13 @@ impl HttpAnswer {
     }
 
     /// The next message; none at the end.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, SendError> {
-        match &mut self.form {
-            Form::Ended(_) => Ok(None),
-            Form::Whole(begun) => {
-                let begun = std::mem::take(begun);
-                let text = self.whole(begun).await?;
-                self.form = Form::Ended(None);
-                Ok(Some(text))
+    pub async fn next(&mut self) -> Result<Option<Taken>, SendError> {
+        match std::mem::replace(&mut self.form, Form::Ended(None)) {
+            Form::Whole(begun) => self.whole(begun).await.map(Some),
+            form => {
+                self.form = form;
+                Ok(self.event().await?.map(Taken::Whole))
             }
-            Form::Events { .. } => self.event().await,
         }
     }
 
@@ -113,7 +110,7 @@ impl HttpAnswer {
         let mut at = 0;
         while let Some(chunk) = self.chunk().await? {
             if !earlier.has(at, &chunk, id) {
-                let mut begun = Gathered::default();
+                let mut begun = Gathered::of_upstream();
                 let same = earlier.under(id).concat().get(..at).map(Bytes::copy_from_slice);
                 begun.push(same.unwrap_or_default(), length);
                 begun.push(chunk, length);
@@ -126,7 +123,7 @@ impl HttpAnswer {
         Ok(true)
     }
 
-    async fn whole(&mut self, begun: Gathered) -> Result<Bytes, SendError> {
+    async fn whole(&mut self, begun: Gathered) -> Result<Taken, SendError> {
         let mut gathered = begun;
         while let Some(chunk) = self.chunk().await? {
             let left = usize::try_from(self.body.size_hint().lower()).unwrap_or(usize::MAX);
@@ -136,7 +133,7 @@ impl HttpAnswer {
         }
         match gathered.len() {
             0 => Err(SendError::Unusable("the answer is empty".to_owned())),
-            _ => Ok(gathered.whole()),
+            _ => Ok(gathered.taken()),
         }
     }
 
