@@ -79,7 +79,7 @@ fn groups(times: usize) {
                 let number = u8::try_from((round + at) % 256).expect("a byte");
                 let mut record = Record::new(Kind::Intent, CallId::new(noon(), [number; 10]), noon());
                 record.target = Some("pay".into());
-                let reserved = ledger.reserve(claims(), record).await.expect("the ledger answers");
+                let reserved = ledger.reserve(claims(), &record).await.expect("the ledger answers");
                 assert!(matches!(reserved, ReserveOutcome::Taken(_)));
                 let mut record = Record::new(Kind::Outcome, CallId::new(noon(), [number; 10]), noon());
                 (record.outcome, record.timings) = (Some(Outcome::Ok), Some(Timings::default()));
