@@ -46,6 +46,14 @@ impl Taken {
         }
     }
 
+    /// The same, borrowed.
+    pub fn text(&self) -> &[u8] {
+        match self {
+            Self::Whole(bytes) => bytes,
+            Self::Folded(folded, _) => folded.whole().as_bytes(),
+        }
+    }
+
     /// The same, where it is still needed as it is.
     pub fn copied(&self) -> Bytes {
         match self {

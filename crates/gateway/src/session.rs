@@ -326,6 +326,7 @@ impl Session {
         *lock(&self.link) = link;
         // In this order: who notes an event of the opening before comes too late, or it is forgotten here.
         self.note_opening();
+        // Not only if it is used: who notes an event makes it, and then asks which opening this is.
         *lock(&self.heard) = None;
         // Nobody waits for the answers to what the old one asked, and the new one may use the same ids.
         self.forget_questions();

@@ -43,7 +43,12 @@ impl Text {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.head.is_empty() && self.rest.is_empty() && self.more.iter().all(Bytes::is_empty)
+    }
+
+    /// All of it but the middle that stands apart, which is inside one long string.
+    pub fn outline(&self) -> impl Iterator<Item = &[u8]> {
+        [&self.head, &self.rest].into_iter().chain(self.more.back()).map(AsRef::as_ref)
     }
 
     /// A text with another beginning: what of it is kept stands in `kept`, which is not copied. If it stands elsewhere, it

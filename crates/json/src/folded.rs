@@ -78,17 +78,16 @@ impl Folded {
     ///
     /// # Errors
     /// It cannot be folded there, and the middle is given back.
-    pub fn new(mut before: Vec<u8>, middle: Middle, behind: &[u8]) -> Result<Self, (Vec<u8>, Middle)> {
+    pub fn new(before: Vec<u8>, middle: Middle, behind: &[u8]) -> Result<Self, (Vec<u8>, Middle)> {
         // By themselves: half a character before the middle and half of it behind are no character.
-        if str::from_utf8(&before).is_err() || str::from_utf8(behind).is_err() {
-            return Err((before, middle));
-        }
-        let at = before.len();
-        before.extend_from_slice(behind);
-        match String::from_utf8(before) {
-            Ok(short) => Ok(Self { short, at, middle, whole: OnceLock::new() }),
-            Err(error) => Err((error.into_bytes(), middle)),
-        }
+        let Ok(behind) = str::from_utf8(behind) else { return Err((before, middle)) };
+        let mut short = match String::from_utf8(before) {
+            Ok(before) => before,
+            Err(error) => return Err((error.into_bytes(), middle)),
+        };
+        let at = short.len();
+        short.push_str(behind);
+        Ok(Self { short, at, middle, whole: OnceLock::new() })
     }
 
     /// How many bytes the whole text has.
@@ -101,7 +100,7 @@ impl Folded {
         self.len() == 0
     }
 
-    /// The text without its middle: no other text says the same, but all others have their values in the same order.
+    /// The text without its middle: the same values in the same order, of which one string is shorter.
     pub fn short(&self) -> &str {
         &self.short
     }
@@ -118,11 +117,8 @@ impl Folded {
     }
 
     /// The same, for keeping.
-    pub fn into_whole(self) -> String {
-        match self.whole.into_inner() {
-            Some(whole) => whole,
-            None => Self { whole: OnceLock::new(), ..self }.joined(),
-        }
+    pub fn into_whole(mut self) -> String {
+        self.whole.take().unwrap_or_else(|| self.joined())
     }
 
     fn joined(&self) -> String {

@@ -74,8 +74,7 @@ const NO_CAPABILITIES: &str = "`params._meta` does not say the client's capabili
 /// It names one that is not known; whoever asks is told those `spoken`.
 pub fn revision(headers: &HeaderMap, spoken: impl FnOnce() -> Vec<Revision>) -> Result<Option<Revision>, Misfit> {
     let Some(value) = headers.get(PROTOCOL_VERSION) else { return Ok(None) };
-    let text = value.to_str().unwrap_or("?");
-    text.parse().map(Some).map_err(|_| Misfit::revision(text, &spoken()))
+    known(value.to_str().unwrap_or("?"), spoken).map(Some)
 }
 
 /// Whether a request stands alone, by its head or by its body. What they say may yet disagree, or be unknown here.
@@ -145,7 +144,7 @@ pub fn check_meta(request: &Request<'_>, spoken: &[Revision]) -> Result<Revision
     let Some(named) = request.meta().protocol_version() else {
         return Err(Misfit::missing(NO_REVISION));
     };
-    let revision = known(&named, spoken)?;
+    let revision = known(&named, || spoken.to_vec())?;
     if request.meta().client_capabilities().is_none() {
         return Err(Misfit::missing(NO_CAPABILITIES));
     }
@@ -164,8 +163,8 @@ pub fn fault_status(fault: &WireError, era: Era) -> StatusCode {
     }
 }
 
-fn known(text: &str, spoken: &[Revision]) -> Result<Revision, Misfit> {
-    text.parse().map_err(|_| Misfit::revision(text, spoken))
+fn known(text: &str, spoken: impl FnOnce() -> Vec<Revision>) -> Result<Revision, Misfit> {
+    text.parse().map_err(|_| Misfit::revision(text, &spoken()))
 }
 
 /// The one value of a header of the protocol.

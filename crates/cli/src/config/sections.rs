@@ -78,7 +78,7 @@ section! {
         max_request_bytes: u64 = "4194304",
         /// The largest reply of a server, in bytes.
         max_reply_bytes: u64 = "67108864",
-        /// Open connections of agents.
+        /// Open connections of agents. Each may hold 256 KiB of what it reads and as much of what it writes, beside the message.
         connections: u64 = "10000",
         /// Requests of one grant at a time, calls that wait for an answer of their client among them; and its open
         /// streams.

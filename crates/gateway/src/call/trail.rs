@@ -144,7 +144,7 @@ impl Trail {
         self.facts.message = Some(message.into());
     }
 
-    /// The row to be written before anything is sent.
+    /// The row to be written before anything is sent. The facts stay an intent's: each other row says what it is itself.
     pub fn intent(&mut self) -> &Record {
         self.facts.kind = Kind::Intent;
         &self.facts

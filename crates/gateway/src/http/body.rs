@@ -54,8 +54,8 @@ impl http_body::Body for Body {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
-            // A large text goes out in pieces, so that it, and its place, is let go when the caller has taken it and not
-            // before.
+            // A large text goes out in pieces, so that it, and its place, is let go when the caller has taken it, but for
+            // what one piece and the connection's buffer hold.
             Self::Whole(text, _) => Pin::new(text).poll_frame(cx),
             Self::Stream(events) => events.poll_recv(cx).map(|event| event.map(|event| Ok(Frame::data(event)))),
         }

@@ -7,7 +7,8 @@ use gatelodge_store::{KnownToken, TokenError, TokenHash};
 use http::header::{AUTHORIZATION, HeaderMap};
 use http::{StatusCode, Uri};
 
-/// The token that a connection last came with. Nearly every request has the same again.
+/// The token that a connection last came with. Nearly every request has the same again. It is in memory for as long as the
+/// connection is open, and nowhere else; what it is good for is looked up each time.
 #[derive(Debug, Default)]
 pub(crate) struct LastToken(Mutex<Option<KnownToken>>);
 

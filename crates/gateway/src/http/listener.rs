@@ -15,6 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use tokio::task::unconstrained;
 use tracing::{debug, warn};
 
 use super::body::Body;
@@ -126,7 +127,8 @@ async fn serve(
     let mut connection = std::pin::pin!(connection);
     // It is asked once, and then when it may have changed: all connections ask it, and that at each of their steps.
     let (news, mut has_asked) = (stop.clone(), false);
-    let mut stopping = std::pin::pin!(stop.wait_for(|stop| *stop));
+    // Whatever else the connection has done in its turn: else it might be asked, and not hear.
+    let mut stopping = std::pin::pin!(unconstrained(stop.wait_for(|stop| *stop)));
     let ended = poll_fn(|cx| {
         if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
             return Poll::Ready(Some(ended));

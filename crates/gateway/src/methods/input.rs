@@ -243,7 +243,7 @@ pub(crate) async fn pages(gw: &Gateway, visit: &Visit, message: &Taken) -> Resul
     if visit.crossing() != Crossing::ToSession {
         return Ok(None);
     }
-    let Some(result) = pages_of(&message.copied(), &gw.settings.reply) else { return Ok(None) };
+    let Some(result) = pages_of(message.text(), &gw.settings.reply) else { return Ok(None) };
     let lacks = read(result.as_bytes(), &gw.settings.reply).ok().and_then(|result| lacks(visit, result.root()));
     if let Some(required) = lacks {
         return Err(SendError::Undeclared { what: ASKS, required });

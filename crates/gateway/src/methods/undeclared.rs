@@ -69,8 +69,7 @@ pub(super) fn check(
     if !has_words {
         return Ok(());
     }
-    let text = message.copied();
-    let Ok(Said::Reply(reply)) = read_upstream(&text, &gw.settings.reply) else { return Ok(()) };
+    let Ok(Said::Reply(reply)) = read_upstream(message.text(), &gw.settings.reply) else { return Ok(()) };
     let Payload::Result(result) = reply.payload() else { return Ok(()) };
     if let Some((era, task)) = task_of(visit, request, result).filter(|(era, _)| !takes_task(visit, request, *era)) {
         let is_known_there = (era == Era::Legacy) == visit.far_session().is_some();

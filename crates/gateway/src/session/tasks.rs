@@ -14,6 +14,9 @@ use crate::call::Progress;
 /// oldest is forgotten.
 const MAX_NOTED: usize = 256;
 
+/// Our own tokens, and what the client hears under each.
+type Told = VecDeque<(String, Arc<Progress>)>;
+
 /// The tasks of one session.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
@@ -22,7 +25,7 @@ pub(crate) struct Tasks {
     /// The client's own tasks: by which method the upstream asked for what they do.
     own: Seldom<Mutex<VecDeque<(String, String)>>>,
     /// What the client hears of the progress of calls that have made tasks, by our own tokens.
-    progress: Seldom<Mutex<VecDeque<(String, Arc<Progress>)>>>,
+    progress: Seldom<Mutex<Told>>,
 }
 
 impl Tasks {

@@ -18,6 +18,7 @@ macro_rules! key {
         concat!(",\"", $name, "\":")
     };
 }
+
 /// Writes a record.
 ///
 /// # Errors

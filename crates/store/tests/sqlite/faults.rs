@@ -155,6 +155,25 @@ async fn a_database_that_was_moved_away_is_missed_however_many_calls_come() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn many_small_commits_are_carried_over_before_a_call_has_to() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = ledger(dir.path());
+    let bytes = |name: &str| fs::metadata(dir.path().join(name)).map_or(0, |file| file.len());
+    let before = bytes("ledger.db");
+    for _ in 0..400 {
+        assert!(take(&ledger, 1_000).await);
+        // Who reads has it committed.
+        ledger.head().await.expect("a head");
+    }
+    let since = Instant::now();
+    while bytes("ledger.db") == before {
+        assert!(since.elapsed() < Duration::from_secs(5), "the log has {} bytes", bytes("ledger.db-wal"));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(bytes("ledger.db-wal") < 32 << 20, "a commit has carried it over");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn another_ledger_in_its_place_is_not_written_to() {
     let outer = tempfile::tempdir().expect("a directory");
     let (dir, away) = (outer.path().join("data"), outer.path().join("away"));

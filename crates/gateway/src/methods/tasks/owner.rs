@@ -66,13 +66,13 @@ pub(crate) async fn note(
 ) {
     static WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"taskId\""));
     // Most answers do not have the word in them at all, and large ones are not worth looking through.
-    if visit.crossing() != Crossing::None || text.len() > MAX_ANSWER {
+    if visit.crossing() != Crossing::None
+        || text.len() > MAX_ANSWER
+        || !text.outline().any(|part| WORD.find(part).is_some())
+    {
         return;
     }
     let text = text.clone().whole();
-    if WORD.find(&text).is_none() {
-        return;
-    }
     let Ok(Said::Reply(reply)) = read_upstream(&text, &gw.settings.reply) else { return };
     let Payload::Result(result) = reply.payload() else { return };
     let Some(task) = made_task(result, visit.era()) else { return };

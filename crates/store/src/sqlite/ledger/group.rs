@@ -42,7 +42,7 @@ impl<'a> Group<'a> {
 
     fn decide(&mut self, job: &Job, now: Timestamp) -> rusqlite::Result<Decided> {
         if !job.is_row() {
-            // It looks into the table.
+            // It may look into the table.
             self.rows.put(self.connection)?;
         }
         match job {

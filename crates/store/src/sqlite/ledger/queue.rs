@@ -15,7 +15,7 @@ use super::job::Job;
 const ROOM: usize = 4_096;
 /// How many bytes of rows make a group that takes no more.
 const MOST_BYTES: usize = 4 << 20;
-/// How long a row that nobody waits for may lie.
+/// How long a row that nobody waits for may lie; twice as long while callers write what others left.
 const NAP: Duration = Duration::from_millis(5);
 
 /// Jobs on their way to the writer, oldest first.
@@ -36,7 +36,7 @@ struct State {
     /// Whether a caller that waits could not write its own, because somebody else had the writer.
     is_left: bool,
     writer: Sleep,
-    /// Whether everything was taken that nobody waits for, since the writer last slept.
+    /// Whether everything was taken that nobody waits for, since the writer last fell asleep: then what is there is young.
     is_emptied: bool,
     is_closed: bool,
 }
@@ -169,7 +169,6 @@ impl Queue {
     pub fn wait(&self) -> bool {
         let mut state = self.lock();
         let mut has_napped = false;
-        // Others may write for a long time; what came behind that is young.
         state.is_emptied = false;
         while !state.is_urgent && !state.is_left && !state.is_closed && (!has_napped || state.jobs.is_empty()) {
             let is_deep = has_napped;
@@ -180,7 +179,8 @@ impl Queue {
                 self.bell.wait_timeout(state, NAP).unwrap_or_else(PoisonError::into_inner).0
             };
             // A call may follow what woke us from deep sleep; and while callers write everything, we are not needed.
-            has_napped = !is_deep && !std::mem::take(&mut state.is_emptied);
+            let is_emptied = std::mem::take(&mut state.is_emptied);
+            has_napped = !is_deep && !is_emptied;
             state.writer = Sleep::Awake;
         }
         if state.jobs.is_empty() && state.is_closed {

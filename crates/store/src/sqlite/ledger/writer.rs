@@ -162,7 +162,9 @@ impl Writer {
         match open.join(group, self.clock.as_ref()) {
             Ok(Joined::Decided(decided)) => {
                 self.shared.set_held(true);
-                self.bell.ring(open.log_file(), open.held_bytes().saturating_sub(before));
+                // With the first of a transaction, what its commit takes.
+                let begun = if before == 0 { COMMIT_BYTES } else { 0 };
+                self.bell.ring(open.log_file(), begun + open.held_bytes().saturating_sub(before));
                 Ok(decided)
             }
             // The first commit behind a log that was carried over waits for the disk.
