@@ -1,6 +1,6 @@
 //! A text whose middle stands apart says what the whole text says, wherever it is folded.
 
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use bytes::Bytes;
 use gatelodge_json::{Document, FaultKind, Folded, Limits, Middle, Source, Value, read, read_folded};
