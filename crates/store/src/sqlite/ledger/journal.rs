@@ -295,6 +295,11 @@ impl Journal {
             groups.push(group);
             rest = behind;
         }
+        // What was cut off in the middle of its writing has nothing behind it but what an earlier transaction left.
+        let last = groups.last().map_or(end.seq, |group: &Written| group.end.seq);
+        if is_behind(rest, last) {
+            self.set_aside()?;
+        }
         Ok(groups)
     }
 }
@@ -342,6 +347,13 @@ fn next_group(text: &[u8]) -> Option<(Written, &[u8])> {
         };
     }
     Some((written, behind))
+}
+
+/// Whether a whole group of later rows stands somewhere in a text: something before it was damaged.
+fn is_behind(text: &[u8], last: u64) -> bool {
+    let starts = (0..text.len()).filter(|start| text.get(*start..).is_some_and(|rest| rest.starts_with(MAGIC)));
+    let mut groups = starts.filter_map(|start| next_group(text.get(start..)?));
+    groups.any(|(group, _)| group.end.seq > last)
 }
 
 fn next_text(from: &[u8]) -> Option<(String, &[u8])> {
@@ -406,6 +418,23 @@ mod tests {
         assert_eq!(ends(&journal), [first]);
         journal.file.set_len(HEAD as u64 + 3).expect("cut");
         assert_eq!(ends(&journal), []);
+    }
+
+    #[test]
+    fn a_journal_that_was_damaged_before_whole_groups_is_kept_for_somebody_to_look_at() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (journal, [first, _]) = filled(dir.path());
+        let lost = dir.path().join("ledger.journal.lost");
+        let len = |journal: &Journal| journal.groups_behind(Head::EMPTY).expect("groups").len();
+        assert_eq!(len(&journal), 2);
+        journal.file.write_all_at(b"!", journal.place - 1).expect("changed");
+        assert_eq!((len(&journal), lost.exists()), (1, false), "the last one may have been cut off");
+        journal.file.write_all_at(b"!", HEAD as u64 + 20).expect("changed");
+        assert_eq!((len(&journal), lost.exists()), (0, false), "nor is anything whole");
+        let (journal, _) = filled(dir.path());
+        journal.file.write_all_at(b"!", HEAD as u64 + 20).expect("changed");
+        assert_eq!((len(&journal), lost.exists()), (0, true), "the second does not follow");
+        assert_eq!(journal.groups_behind(first).expect("groups"), [], "what the log has is not looked at");
     }
 
     #[test]
