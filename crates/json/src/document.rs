@@ -100,6 +100,15 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// One byte of it.
+    #[inline]
+    fn byte(self, at: usize) -> Option<u8> {
+        match self {
+            Self::Whole(text) => text.as_bytes().get(at).copied(),
+            Self::Folded(folded) => folded.get(at, at + 1).and_then(|one| one.bytes().next()),
+        }
+    }
+
     /// How many bytes it has.
     #[expect(clippy::len_without_is_empty, reason = "what was read is not empty")]
     pub fn len(self) -> usize {
@@ -249,9 +258,7 @@ impl<'d> Value<'d> {
     /// Which kind of value this is.
     #[inline]
     pub fn kind(&self) -> Kind {
-        let start = self.node().start();
-        let first = self.document.text.bytes(start, start + 1).and_then(<[u8]>::first);
-        match first {
+        match self.document.text.byte(self.node().start()) {
             Some(b'"') => Kind::String,
             Some(b'{') => Kind::Object,
             Some(b'[') => Kind::List,

@@ -132,6 +132,8 @@ impl Folded {
     }
 
     /// A part of the whole text, by its place there.
+    // Most texts are not folded, and are not to take this along.
+    #[cold]
     pub(crate) fn get(&self, start: usize, end: usize) -> Option<&str> {
         let hidden = self.middle.len();
         if end <= self.at {

@@ -297,7 +297,7 @@ impl<'a> Reader<'a> {
             if node.has_escapes() {
                 return self.find_repeats_of_many(open);
             }
-            let key = node.raw(Source::Whole(self.text));
+            let key = self.text.get(node.start()..node.end()).unwrap_or_default();
             if keys.iter().take(count).any(|earlier| *earlier == key) {
                 return self.find_repeats_of_many(open);
             }

@@ -65,7 +65,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a string from its opening quote to behind its closing one. Says whether it holds escapes.
-    #[inline]
+    #[inline(always)]
     pub fn string(&mut self) -> Result<bool, Fault> {
         self.at += 1;
         let mut escapes = false;
@@ -146,6 +146,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Holds that a run of bytes at the cursor has no control character.
+    #[inline]
     fn hold_plain(&self, run: &[u8]) -> Result<(), Fault> {
         // No early exit, so that the compiler makes it a vector loop.
         if run.iter().fold(false, |found, &byte| found | (byte < 0x20)) {
