@@ -293,9 +293,10 @@ mod tests {
         while since.elapsed() < 6 * NAP {
             let pushed = std::time::Instant::now();
             queue.push(outcome()).expect("room");
-            assert_eq!(queue.take_rows(8, Some(Tag::own())).map(|taken| taken.len()), Some(1));
-            was_late |= pushed.elapsed() > NAP;
             thread::sleep(NAP / 10);
+            let taken = queue.take_rows(8, Some(Tag::own())).map(|taken| taken.len());
+            was_late |= pushed.elapsed() > NAP;
+            assert!(was_late || taken == Some(1));
         }
         assert!(was_late || !waiting.is_finished(), "nothing was left for it");
         queue.push(outcome()).expect("room");
