@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(digest_of(arguments, None), expected);
         assert_eq!(digest_of(arguments, Some(&begun(before, middle))), expected);
         assert_eq!(digest_of(arguments, Some(&begun(before, ""))), expected);
-        let elsewhere = before.replacen(" : ", ":", 1);
+        let elsewhere = before.replacen("{\"a\"", "{ \"a\"", 1).replacen(" : ", ":", 1);
         assert_eq!(digest_of(arguments, Some(&begun(&elsewhere, middle))), expected, "it begins elsewhere");
         assert_eq!(digest_of(arguments, Some(&begun(before, rest))), expected, "it goes on behind them");
         assert_eq!(folded.parts().1.len(), 1);

@@ -161,6 +161,17 @@ async fn what_is_wrong_with_a_long_call_is_found_wherever_it_stands() {
 }
 
 #[tokio::test]
+async fn a_long_answer_in_pieces_keeps_no_secret() {
+    let half = "x".repeat(LENGTH);
+    let words = format!(r#"{{"jsonrpc":"2.0","id":ID,"result":{{"content":["{half}s3cr3t-key{half}"]}}}}"#);
+    let upstream = answering(words).await;
+    let builder = TestGateway::builder().policy(OPEN).secret("x-key", "s3cr3t-key", "s3cr3t-key");
+    let gw = builder.start(&upstream).await;
+    let answer = gw.call("store", json!({})).await;
+    assert!(answer.body.contains(&format!("{half}***{half}")) && !answer.body.contains("s3cr3t"));
+}
+
+#[tokio::test]
 async fn a_long_answer_in_pieces_is_checked_to_its_end() {
     let long = "x".repeat(4 * LENGTH);
     for (words, is_error, is_taken) in [
