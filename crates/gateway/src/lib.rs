@@ -72,7 +72,7 @@ pub use stores::Stores;
 pub use telemetry::TelemetryConfig;
 pub use twins::twins;
 pub use upstream::{
-    Accepting, ChildConfig, HttpConfig, InjectedHeader, MIN_SECRET, Secrets, TlsError, Upstream, UpstreamConfig, Way,
+    Accepting, ChildConfig, HttpConfig, InjectedHeader, MIN_SECRET, Secrets, Upstream, UpstreamConfig, Way,
 };
 
 /// How often sessions that nobody uses are forgotten and floods are told.
@@ -114,27 +114,16 @@ pub struct Gateway {
 
 impl Gateway {
     /// Makes a gateway with nothing in force: every request is refused until [`Gateway::replace`].
-    ///
-    /// # Errors
-    /// TLS cannot be set up.
-    pub fn new(stores: Stores, clock: Arc<dyn Clock>, settings: Settings) -> Result<Arc<Self>, TlsError> {
+    pub fn new(stores: Stores, clock: Arc<dyn Clock>, settings: Settings) -> Arc<Self> {
         Self::on_lanes(Turns::default(), stores, clock, settings)
     }
 
     /// The same, with threads that serve callers.
-    ///
-    /// # Errors
-    /// TLS cannot be set up.
-    pub fn on_lanes(
-        lanes: Turns,
-        stores: Stores,
-        clock: Arc<dyn Clock>,
-        settings: Settings,
-    ) -> Result<Arc<Self>, TlsError> {
+    pub fn on_lanes(lanes: Turns, stores: Stores, clock: Arc<dyn Clock>, settings: Settings) -> Arc<Self> {
         let metrics = Metrics::new();
-        let client = Client::new(&settings, lanes.count(), metrics.dropped_counter())?;
-        let telemetry = Telemetry::new(settings.telemetry.as_ref(), metrics.lost_spans.clone())?;
-        Ok(Arc::new_cyclic(|own| Self {
+        let client = Client::new(&settings, lanes.count(), metrics.dropped_counter());
+        let telemetry = Telemetry::new(settings.telemetry.as_ref(), metrics.lost_spans.clone());
+        Arc::new_cyclic(|own| Self {
             own: Weak::clone(own),
             live: ArcSwap::default(),
             ledger: stores.ledger,
@@ -158,7 +147,7 @@ impl Gateway {
             tasks: AtomicUsize::new(0),
             idle: Notify::new(),
             settings,
-        }))
+        })
     }
 
     /// Puts other servers, grants and policies in force, for every request that begins from now on. What is accepted

@@ -365,7 +365,7 @@ impl Session {
     }
 
     /// Finds a request of the client by the id it gave it.
-    pub fn find(&self, id: &Id<'_>) -> Option<Arc<UnderWay>> {
+    pub fn find(&self, id: &Id<'_>) -> Option<UnderWay> {
         self.under_way.find(id)
     }
 

@@ -19,7 +19,7 @@ pub(crate) use span::{AnswerSlot, ClientSpan, ServerSpan};
 
 use self::export::Exporter;
 use self::span::Span;
-use crate::upstream::{InjectedHeader, TlsError};
+use crate::upstream::InjectedHeader;
 
 /// How long the last spans may take when the gateway stops.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -80,11 +80,11 @@ pub(crate) struct Spans {
 }
 
 impl Telemetry {
-    pub fn new(config: Option<&TelemetryConfig>, lost: Counter) -> Result<Self, TlsError> {
-        let Some(config) = config else { return Ok(Self { spans: None, exporter: Mutex::default() }) };
+    pub fn new(config: Option<&TelemetryConfig>, lost: Counter) -> Self {
+        let Some(config) = config else { return Self { spans: None, exporter: Mutex::default() } };
         let (queue, items) = mpsc::channel(config.queue.max(1));
-        let exporter = Exporter::new(config.clone(), items, lost.clone())?;
-        Ok(Self { spans: Some(Spans { queue, lost }), exporter: Mutex::new(Some(exporter)) })
+        let exporter = Exporter::new(config.clone(), items, lost.clone());
+        Self { spans: Some(Spans { queue, lost }), exporter: Mutex::new(Some(exporter)) }
     }
 
     pub fn is_on(&self) -> bool {

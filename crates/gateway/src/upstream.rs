@@ -30,7 +30,6 @@ use tokio::sync::{Mutex, Semaphore};
 pub use child::ChildConfig;
 pub(crate) use child::{Child, as_line};
 pub(crate) use exchange::Exchange;
-pub use http::TlsError;
 pub(crate) use http::{Pool, innermost, pool};
 pub(crate) use offer::{Earlier, Listed, Offer, OfferedTool, Offers};
 pub(crate) use outgoing::{Link, ModernHead, Outgoing, SendError, Verb, WayBack};
@@ -346,10 +345,10 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub fn new(settings: &Settings, lanes: usize, dropped: Counter) -> Result<Self, TlsError> {
+    pub fn new(settings: &Settings, lanes: usize, dropped: Counter) -> Self {
         let max_bytes = settings.reply.bytes;
         let keeping = Keeping { keeper: settings.keeper.clone(), max_bytes, dropped };
-        Ok(Self { http: HttpClient::new(settings.connect_time, lanes, max_bytes)?, keeping })
+        Self { http: HttpClient::new(settings.connect_time, lanes, max_bytes), keeping }
     }
 
     /// Sends what a permit allows, and gives the beginning of the answer.

@@ -202,28 +202,35 @@ impl Visit {
 
     /// Addresses a message as the upstream is spoken to.
     pub fn addressed(&self, mut outgoing: Outgoing) -> Outgoing {
+        self.address(&mut outgoing);
+        outgoing
+    }
+
+    fn address(&self, outgoing: &mut Outgoing) {
         if let Some(session) = self.far_session() {
             outgoing.link = session.link();
             outgoing.revision = session.spoken_in_head();
         }
-        outgoing
     }
 
     /// The same for a request, whose method and subject a stateless upstream wants in the head.
-    pub fn addressed_about(&self, message: Outgoing, method: &str, about: Option<&str>) -> Outgoing {
-        let mut outgoing = self.addressed(message);
+    pub fn addressed_about(&self, mut outgoing: Outgoing, method: &str, about: Option<&str>) -> Outgoing {
+        self.address(&mut outgoing);
         let revision = match &self.side {
-            Side::Modern(modern) if modern.far.is_none() => modern.revision,
-            Side::Legacy(Some(session)) if session.is_far_stateless() => Revision::R2026_07_28,
-            Side::Modern(_) | Side::Legacy(_) => return self.crossed(outgoing),
+            Side::Modern(modern) if modern.far.is_none() => Some(modern.revision),
+            Side::Legacy(Some(session)) if session.is_far_stateless() => Some(Revision::R2026_07_28),
+            Side::Modern(_) | Side::Legacy(_) => None,
         };
-        outgoing.revision = Some(revision);
-        outgoing.modern = Some(ModernHead { method: method.to_owned(), name: about.map(str::to_owned) });
-        self.crossed(outgoing)
+        if revision.is_some() {
+            outgoing.revision = revision;
+            outgoing.modern = Some(ModernHead { method: method.to_owned(), name: about.map(str::to_owned) });
+        }
+        self.cross(&mut outgoing);
+        outgoing
     }
 
-    /// A request as the era of the upstream writes it. Its text was read before, so it can be read.
-    fn crossed(&self, mut outgoing: Outgoing) -> Outgoing {
+    /// Writes a request as the era of the upstream does. Its text was read before, so it can be read.
+    fn cross(&self, outgoing: &mut Outgoing) {
         let text = || String::from_utf8(outgoing.body.clone().whole().into()).ok();
         let crossed = match self.crossing() {
             Crossing::None => None,
@@ -235,7 +242,6 @@ impl Visit {
         if let Some(crossed) = crossed {
             outgoing.body = crossed.into();
         }
-        outgoing
     }
 
     /// A span of ours for one request to the upstream, if the caller's trace goes on, or one begins here.

@@ -334,6 +334,23 @@ impl<'d> Value<'d> {
         None
     }
 
+    /// The members of an object by their names, in one walk; and whether it has others.
+    pub fn pick<const N: usize>(&self, names: &[&str; N]) -> ([Option<Value<'d>>; N], bool) {
+        let (mut found, mut has_others) = ([None; N], false);
+        let (mut at, end) = self.inside(Kind::Object);
+        while at < end {
+            let nodes = &self.document.nodes;
+            let (Some(key), Some(value)) = (nodes.get(at), nodes.get(at + 1)) else { break };
+            let place = names.iter().zip(&mut found).find(|(name, _)| key.is_str(self.document.text, name));
+            match place {
+                Some((_, place)) => *place = Some(Value { document: self.document, at: at + 1 }),
+                None => has_others = true,
+            }
+            at = value.next();
+        }
+        (found, has_others)
+    }
+
     /// Whether this is a string that stands for `text`.
     #[inline]
     pub fn is_str(&self, text: &str) -> bool {

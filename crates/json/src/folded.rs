@@ -51,13 +51,30 @@ impl Middle {
     }
 }
 
+/// What is looked at in one go: it stays in the nearest cache from the one look to the next.
+const BLOCK: usize = 8 << 10;
+
 /// Whether bytes can stand inside a string as they are, whatever stands before and behind them; and if so, whether they
 /// hold escapes.
 fn inside_of_string(bytes: &[u8]) -> Option<bool> {
+    // Most are plain from beginning to end. From the first block that is not, they are looked at with care.
+    let plain = bytes.chunks(BLOCK).take_while(|block| is_plain(block)).map(<[u8]>::len).sum();
+    let rest = bytes.get(plain..).unwrap_or_default();
     // In this order: most that does not fit has a quote near its beginning.
-    let has_escapes = Cursor::new(bytes, Comments::Refused).inside().ok()?;
-    // Most pieces are ASCII, which is found out in half the time.
-    (bytes.is_ascii() || str::from_utf8(bytes).is_ok()).then_some(has_escapes)
+    let has_escapes = Cursor::new(rest, Comments::Refused).inside().ok()?;
+    str::from_utf8(rest).is_ok().then_some(has_escapes)
+}
+
+/// Whether there are only letters of ASCII that need no escape.
+fn is_plain(block: &[u8]) -> bool {
+    memchr::memchr2(b'"', b'\\', block).is_none() && are_printed(block)
+}
+
+/// Whether no byte is a control character or belongs to a longer character: as signed numbers, both are small.
+fn are_printed(block: &[u8]) -> bool {
+    let is_printed = |so_far: bool, byte: &u8| so_far & (byte.cast_signed() >= 0x20);
+    let (lines, rest) = block.as_chunks::<64>();
+    lines.iter().all(|line| line.iter().fold(true, is_printed)) && rest.iter().fold(true, is_printed)
 }
 
 /// A text that is put together only if somebody asks for what goes over its fold.

@@ -7,16 +7,16 @@ use gatelodge_json::is_invisible;
 use unicode_normalization::UnicodeNormalization;
 
 /// The members of a message.
-pub(crate) const ENVELOPE: &[&str] = &["jsonrpc", "id", "method", "params", "result", "error"];
+pub(crate) const ENVELOPE: &[&str; 6] = &["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// The members of `params`, of all methods that callers send.
-pub(crate) const PARAMS: &[&str] = &[
+/// The members of `params`, of all methods that callers send. Who reads them takes the first two out.
+pub(crate) const PARAMS: &[&str; 23] = &[
     "_meta",
+    "ref",
     "name",
     "arguments",
     "uri",
     "cursor",
-    "ref",
     "argument",
     "context",
     "level",
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn no_known_name_is_a_look_alike_of_another() {
-        for known in [ENVELOPE, PARAMS, META, REFERENCE] {
+        for known in [&ENVELOPE[..], PARAMS, META, REFERENCE] {
             assert!(known.iter().all(|name| !is_look_alike(name, known)));
             assert!(known.iter().all(|name| is_look_alike(&name.to_uppercase(), known)));
         }

@@ -78,8 +78,22 @@ pub fn read_folded_message<'a>(folded: &'a Folded, limits: &Limits) -> Result<Me
 }
 
 fn identified(document: Document<'_>) -> Result<Message<'_>, WireError> {
-    let id = document.root().get("id").and_then(|value| Id::of(value, document.source()));
-    message(document).map_err(|error| error.with_id(id))
+    match envelope(&document) {
+        Ok(Envelope::Request(id, method, places)) => Ok(Message::Request(Request { document, id, method, places })),
+        Ok(Envelope::Notification(method)) => Ok(Message::Notification(Notification { document, method })),
+        Ok(Envelope::Response(id)) => Ok(Message::Response(Response { document, id })),
+        Err(error) => {
+            let id = document.root().get("id").and_then(|value| Id::of(value, document.source()));
+            Err(error.with_id(id))
+        }
+    }
+}
+
+/// What a message is.
+enum Envelope<'a> {
+    Request(Id<'a>, Method<'a>, Places),
+    Notification(Method<'a>),
+    Response(Id<'a>),
 }
 
 /// Where the envelope itself is sound, the answer can still carry the id.
@@ -93,7 +107,7 @@ fn refuse_text(bytes: &[u8], limits: &Limits, fault: &Fault) -> WireError {
     error.with_id(id)
 }
 
-fn message(document: Document<'_>) -> Result<Message<'_>, WireError> {
+fn envelope<'a>(document: &Document<'a>) -> Result<Envelope<'a>, WireError> {
     let text = document.source();
     let root = document.root();
     let invalid = |value, what: &str| Err(WireError::at(code::INVALID_REQUEST, text, value, what));
@@ -102,45 +116,55 @@ fn message(document: Document<'_>) -> Result<Message<'_>, WireError> {
         Kind::List => return invalid(root, "a batch is not taken; send one message at a time"),
         kind => return invalid(root, &format!("a message must be an object, not {}", kind.with_article())),
     }
-    refuse_look_alike_members(text, root, ENVELOPE)?;
-    match root.get("jsonrpc") {
+    let ([version, id, method, params, result, error], has_others) = root.pick(ENVELOPE);
+    if has_others {
+        refuse_look_alike_members(text, root, ENVELOPE)?;
+    }
+    match version {
         Some(version) if version.is_str("2.0") => {}
         Some(version) => return invalid(version, "`jsonrpc` must be \"2.0\""),
         None => return invalid(root, "`jsonrpc` is missing"),
     }
-    let id = match root.get("id") {
+    let id = match id {
         None => None,
         Some(value) => match Id::of(value, text) {
             None => return invalid(value, "`id` must be a string or an integer"),
             id => id,
         },
     };
-    let answer = root.get("result").or(root.get("error"));
-    match (root.get("method"), answer) {
+    match (method, result.or(error)) {
         (Some(_), Some(answer)) => invalid(answer, "a message has either a method or an answer, not both"),
         (None, None) => invalid(root, "`method` is missing"),
-        (None, Some(_)) => response(document, id),
+        (None, Some(answer)) => {
+            let Some(id) = id else { return invalid(root, "an answer needs the id of what it answers") };
+            match (params, result, error) {
+                (Some(params), ..) => invalid(params, "an answer has no `params`"),
+                (_, Some(_), Some(error)) => invalid(error, "an answer has either a result or an error, not both"),
+                _ if answer.kind() != Kind::Object => invalid(answer, "a result or an error must be an object"),
+                _ => Ok(Envelope::Response(id)),
+            }
+        }
         (Some(method), None) => match string_in(text, method) {
             None => invalid(method, "`method` must be a string"),
-            Some(name) => request_or_notification(document, id, name),
+            Some(name) => request_or_notification(document, id, name, params),
         },
     }
 }
 
 fn request_or_notification<'a>(
-    document: Document<'a>,
+    document: &Document<'a>,
     id: Option<Id<'a>>,
     name: Cow<'a, str>,
-) -> Result<Message<'a>, WireError> {
+    params: Option<Value<'_>>,
+) -> Result<Envelope<'a>, WireError> {
     let method = Method::of(name);
     let form = if id.is_some() { Form::Request } else { Form::Notification };
-    check_method(&document, &method, form)?;
-    let params = document.root().get("params");
+    check_method(document, &method, form)?;
     let meta = params.map_or(Ok(None), |params| check_params(document.source(), params))?;
     let places = Places { params: params.map(|params| params.mark()), meta: meta.map(|meta| meta.mark()) };
     Ok(match id {
-        Some(id) => Message::Request(Request { document, id, method, places }),
-        None => Message::Notification(Notification { document, method }),
+        Some(id) => Envelope::Request(id, method, places),
+        None => Envelope::Notification(method),
     })
 }
 
@@ -169,31 +193,15 @@ fn check_params<'d>(text: Source<'_>, params: Value<'d>) -> Result<Option<Value<
         let what = format!("`params` must be an object, not {}", params.kind().with_article());
         return Err(WireError::at(code::INVALID_PARAMS, text, params, &what));
     }
-    refuse_look_alike_members(text, params, PARAMS)?;
-    if let Some(reference) = params.get("ref") {
+    let ([meta, reference, ..], has_others) = params.pick(PARAMS);
+    if has_others {
+        refuse_look_alike_members(text, params, PARAMS)?;
+    }
+    if let Some(reference) = reference {
         refuse_look_alike_members(text, reference, REFERENCE)?;
     }
-    let meta = params.get("_meta");
     meta.map_or(Ok(()), |meta| meta::check(text, meta))?;
     Ok(meta)
-}
-
-fn response<'a>(document: Document<'a>, id: Option<Id<'a>>) -> Result<Message<'a>, WireError> {
-    let text = document.source();
-    let root = document.root();
-    let invalid = |value, what: &str| Err(WireError::at(code::INVALID_REQUEST, text, value, what));
-    let Some(id) = id else { return invalid(root, "an answer needs the id of what it answers") };
-    if let Some(params) = root.get("params") {
-        return invalid(params, "an answer has no `params`");
-    }
-    match (root.get("result"), root.get("error")) {
-        (Some(_), Some(error)) => return invalid(error, "an answer has either a result or an error, not both"),
-        (Some(answer), None) | (None, Some(answer)) if answer.kind() != Kind::Object => {
-            return invalid(answer, "a result or an error must be an object");
-        }
-        _ => {}
-    }
-    Ok(Message::Response(Response { document, id }))
 }
 
 /// Refuses an object with a member that a lenient reader would take for one of the known.

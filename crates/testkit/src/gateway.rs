@@ -236,7 +236,7 @@ async fn begin(
     servers: &[UpstreamConfig],
     grants: &[GrantConfig],
 ) -> Life {
-    let gateway = Gateway::new(stores.clone(), clock.clone(), settings.clone()).expect("a gateway");
+    let gateway = Gateway::new(stores.clone(), clock.clone(), settings.clone());
     gateway.replace(servers.to_vec(), grants.to_vec());
     let (callers, admin) = (listener().await, listener().await);
     let (address, admin_address) = (callers.local_addr().unwrap(), admin.local_addr().unwrap());

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use gatelodge_gateway::{Door, Gateway, GrantConfig, Settings, Stores, UpstreamConfig};
 use gatelodge_store::{Clock, GrantId, Token};
 use tokio::signal::unix::{SignalKind, signal};
@@ -35,7 +35,7 @@ pub fn run(local: Local, beside: impl Future<Output = ()>) -> Result<()> {
 async fn serve(local: Local) -> Result<()> {
     let Local { stores, clock, server, door, label } = local;
     let settings = Settings { keeper: crate::keep::command()?, ..Settings::default() };
-    let gateway = Gateway::new(stores, clock, settings).context("cannot start")?;
+    let gateway = Gateway::new(stores, clock, settings);
     // Nobody shows it: whoever is at the other end of our streams has been let in by starting us.
     let token = Token::random()?.hash();
     let name = server.name.clone();

@@ -45,7 +45,6 @@ pub async fn run(plan: Plan, stores: Stores, clock: Arc<dyn Clock>, ready: impl 
     // Dropped last: what is still under way then, ends.
     let lanes = Lanes::start(available_parallelism().map_or(1, NonZero::get)).context("cannot start")?;
     let gateway = Gateway::on_lanes(lanes.turns(), stores.of_gateway(), Arc::clone(&clock), settings);
-    let gateway = gateway.context("cannot start")?;
     let (address, admin_address) = (callers.local_addr()?, admin.local_addr()?);
     let note = Note {
         pid: std::process::id(),

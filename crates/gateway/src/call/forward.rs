@@ -56,8 +56,10 @@ pub(crate) fn under_our_id(visit: &Visit, request: &Request<'_>, call: CallId, a
             Text::rebegun(head, source.whole().get(rest..).unwrap_or_default(), &visit.body)
         }
     };
-    let outgoing = visit.addressed_about(Outgoing::request(text, call), method, about).within(hop);
-    Outgoing { may_ask: may_ask(request.method()), ..outgoing }
+    let mut outgoing = visit.addressed_about(Outgoing::request(text, call), method, about);
+    outgoing.hop = hop.map(Box::new);
+    outgoing.may_ask = may_ask(request.method());
+    outgoing
 }
 
 /// Whether the upstream may ask the client something before it answers.

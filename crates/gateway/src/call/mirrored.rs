@@ -10,12 +10,12 @@ use crate::visit::{Crossing, Side, Visit};
 
 /// The `Mcp-Param-*` headers for the upstream. Those of the client that mirror nothing go with them: whoever is behind
 /// us may know them.
-pub(crate) fn mirrored(visit: &Visit, facts: &Facts<'_>, offer: Option<&Offer>) -> Result<HeaderMap, Refusal> {
-    let Facts::Tool { name, arguments } = facts else { return Ok(HeaderMap::new()) };
+pub(crate) fn mirrored(visit: &Visit, facts: &Facts<'_>, offer: Option<&Offer>) -> Result<Option<Box<HeaderMap>>, Refusal> {
+    let Facts::Tool { name, arguments } = facts else { return Ok(None) };
     let said = match &visit.side {
         Side::Modern(modern) => modern.params.as_ref(),
         Side::Legacy(_) if visit.crossing() == Crossing::ToStateless => None,
-        Side::Legacy(_) => return Ok(HeaderMap::new()),
+        Side::Legacy(_) => return Ok(None),
     };
     let nothing = Mirror::default();
     let tool = visit.tool(offer, name);
@@ -25,7 +25,9 @@ pub(crate) fn mirrored(visit: &Visit, facts: &Facts<'_>, offer: Option<&Offer>) 
     }
     Ok(match visit.crossing() {
         // A session has no such headers.
-        Crossing::ToSession => HeaderMap::new(),
-        Crossing::None | Crossing::ToStateless => mirror.onto(said.cloned().unwrap_or_default(), *arguments),
+        Crossing::ToSession => None,
+        Crossing::None | Crossing::ToStateless => {
+            Some(Box::new(mirror.onto(said.cloned().unwrap_or_default(), *arguments)))
+        }
     })
 }

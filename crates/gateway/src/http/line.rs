@@ -33,8 +33,9 @@ pub(crate) struct Line {
     shown: Option<AnswerSlot>,
     /// Whose words they are, where the client speaks to many servers as one.
     speaker: Option<Box<Speaker>>,
-    /// Where the client finds the request to cancel it, and what is told then.
-    entries: Vec<Entry>,
+    /// Where the client finds the request to cancel it, mostly one place, and what is told then.
+    entry: Option<Entry>,
+    other_entries: Vec<Entry>,
     cancelled: Option<Arc<Notify>>,
 }
 
@@ -88,7 +89,7 @@ impl Line {
     }
 
     fn to(to: To) -> Self {
-        Self { to, room: None, shown: None, speaker: None, entries: Vec::new(), cancelled: None }
+        Self { to, room: None, shown: None, speaker: None, entry: None, other_entries: Vec::new(), cancelled: None }
     }
 
     /// The client has a session, and may come back to a stream of it.
@@ -125,9 +126,15 @@ impl Line {
     pub fn enter(&mut self, calls: &Arc<Calls>, id: &Id<'_>, call: Option<CallId>) {
         let cancelled = self.cancelled.clone().unwrap_or_default();
         if let Some(entry) = calls.begin(id, UnderWay { call, cancelled: Arc::clone(&cancelled) }) {
-            self.entries.push(entry);
+            self.other_entries.extend(self.entry.replace(entry));
             self.cancelled = Some(cancelled);
         }
+    }
+
+    /// The client finds it no more.
+    fn leave(&mut self) {
+        self.entry = None;
+        self.other_entries.clear();
     }
 
     /// What is told when the client cancels the request; none where the client cannot.
@@ -226,7 +233,7 @@ impl Line {
     /// The same with a text that may be in pieces.
     pub async fn finish_with_text(mut self, status: StatusCode, text: Text) {
         // Whoever has the answer may use the id again.
-        self.entries.clear();
+        self.leave();
         if let Some(shown) = &self.shown {
             let _ = shown.set(text.clone().whole());
         }
@@ -257,7 +264,7 @@ impl Line {
 
     /// Ends without an answer: the caller does not want one any more.
     pub fn hang_up(mut self) {
-        self.entries.clear();
+        self.leave();
         if let To::Http(HttpLine { head: Some(head), .. }) = self.to {
             let _ = head.send(reply::stream(mpsc::channel(1).1));
         }

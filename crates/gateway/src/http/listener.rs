@@ -26,8 +26,6 @@ use super::tap::Tap;
 use super::{admin, cors, mcp, reply};
 use crate::Gateway;
 
-/// More headers than this no client sends.
-const MAX_HEADERS: usize = 100;
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
 /// The most that is read of a body at once. Each piece costs, and a connection may keep a buffer so long.
 pub(crate) const MAX_READ_BYTES: usize = 256 << 10;
@@ -117,10 +115,10 @@ async fn serve(
         }
         Ok(answer(gw, entrance, guard, request, shared).await)
     });
+    // It takes no more than 100 headers. Said here, that would cost memory for each request.
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(head_time)
-        .max_headers(MAX_HEADERS)
         .max_header_size(MAX_HEAD_BYTES)
         .max_buf_size(MAX_READ_BYTES)
         .serve_connection(TokioIo::new(stream), service);

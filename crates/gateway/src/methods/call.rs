@@ -248,10 +248,11 @@ async fn apart(
 
 /// What a client brings back that was asked in the middle of a call.
 fn state_of(visit: &Visit, request: &Request<'_>) -> Option<String> {
-    let state = request.params()?.get("requestState");
     // An upstream that takes requests which stand alone gave its own state, and knows it.
-    let state = state.filter(|_| visit.crossing() == Crossing::ToSession)?;
-    Some(state.as_str().unwrap_or_default().into_owned())
+    if visit.crossing() != Crossing::ToSession {
+        return None;
+    }
+    Some(request.params()?.get("requestState")?.as_str().unwrap_or_default().into_owned())
 }
 
 /// Takes what a call costs. Who only observes is kept from nothing by a limit, and what goes on was paid for when it began.

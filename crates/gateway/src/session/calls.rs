@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::lock;
 
 /// A request under way.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct UnderWay {
     /// Our id of it at the server; none where it goes there under others, or not at all.
     pub call: Option<CallId>,
@@ -21,7 +21,7 @@ pub(crate) struct UnderWay {
 
 /// Those of one client.
 #[derive(Debug, Default)]
-pub(crate) struct Calls(Mutex<HashMap<Id<'static>, Arc<UnderWay>>>);
+pub(crate) struct Calls(Mutex<HashMap<Id<'static>, UnderWay>>);
 
 /// Keeps a request among those under way until it is dropped.
 #[derive(Debug)]
@@ -43,13 +43,13 @@ impl Calls {
         match lock(&self.0).entry(id.clone()) {
             Place::Occupied(_) => None,
             Place::Vacant(place) => {
-                place.insert(Arc::new(under_way));
+                place.insert(under_way);
                 Some(Entry { calls: Arc::clone(self), id })
             }
         }
     }
 
-    pub fn find(&self, id: &Id<'_>) -> Option<Arc<UnderWay>> {
+    pub fn find(&self, id: &Id<'_>) -> Option<UnderWay> {
         lock(&self.0).get(&id.clone().into_owned()).cloned()
     }
 

@@ -11,7 +11,7 @@ use tracing::{info, warn};
 use super::span::Span;
 use super::{Item, TelemetryConfig, otlp};
 use crate::text::Text;
-use crate::upstream::{Pool, TlsError, innermost, pool};
+use crate::upstream::{Pool, innermost, pool};
 
 const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf");
 /// What a collector says is a few bytes; of one that says more, no more is read.
@@ -27,9 +27,9 @@ pub(super) struct Exporter {
 }
 
 impl Exporter {
-    pub fn new(config: TelemetryConfig, items: mpsc::Receiver<Item>, lost: Counter) -> Result<Self, TlsError> {
-        let pool = pool(config.timeout)?;
-        Ok(Self { config, items, pool, lost, is_failing: false })
+    pub fn new(config: TelemetryConfig, items: mpsc::Receiver<Item>, lost: Counter) -> Self {
+        let pool = pool(config.timeout);
+        Self { config, items, pool, lost, is_failing: false }
     }
 
     pub async fn run(mut self) {

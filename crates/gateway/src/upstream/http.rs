@@ -1,6 +1,7 @@
 //! Requests to upstreams over HTTP. They are always built anew: nothing of a caller's head goes through.
 
 mod answer;
+mod connector;
 mod pool;
 
 use std::sync::Arc;
@@ -11,14 +12,12 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
-use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::connect::HttpConnector;
-use rustls_platform_verifier::ConfigVerifierExt;
 
 pub(super) use answer::HttpAnswer;
 pub(crate) use pool::Pool;
 pub(super) use pool::host_of;
 
+use self::connector::Connector;
 use self::pool::RequestError;
 use super::{Exchange, HttpConfig, Link, Outgoing, SendError, Upstream, Verb};
 use crate::lanes;
@@ -42,35 +41,17 @@ pub(super) struct HttpClient {
     connect_time: Duration,
 }
 
-/// The client cannot be made.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot set up TLS")]
-pub struct TlsError(#[from] rustls::Error);
-
 /// Makes a pool of connections.
-pub(crate) fn pool(connect_time: Duration) -> Result<Pool, TlsError> {
-    connector(connect_time).map(Pool::new)
-}
-
-fn connector(connect_time: Duration) -> Result<HttpsConnector<HttpConnector>, TlsError> {
-    let provider = rustls::crypto::aws_lc_rs::default_provider();
-    // An error means that one is installed already, which is as good.
-    let _ = provider.install_default();
-    let tls = rustls::ClientConfig::with_platform_verifier()?;
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(connect_time));
-    let builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls);
-    Ok(builder.https_or_http().enable_http1().wrap_connector(tcp))
+pub(crate) fn pool(connect_time: Duration) -> Pool {
+    Pool::new(Connector::new(connect_time))
 }
 
 impl HttpClient {
-    pub fn new(connect_time: Duration, lanes: usize, max_bytes: usize) -> Result<Self, TlsError> {
-        // They share what is trusted: reading that takes time and memory.
-        let connector = connector(connect_time)?;
+    pub fn new(connect_time: Duration, lanes: usize, max_bytes: usize) -> Self {
+        // They share what is trusted.
+        let connector = Connector::new(connect_time);
         let pools = (0..lanes).map(|_| Pool::new(connector.clone())).collect();
-        Ok(Self { pools, max_bytes, connect_time })
+        Self { pools, max_bytes, connect_time }
     }
 
     /// Sends a message when it is waited for, and gives the beginning of the answer. Redirects are not followed.
@@ -148,7 +129,7 @@ fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<Text>
         headers.insert(head::PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
     }
     if let Some(modern) = outgoing.modern {
-        headers.extend(outgoing.params);
+        headers.extend(outgoing.params.map(|params| *params).unwrap_or_default());
         insert_encoded(&mut headers, head::METHOD, &modern.method);
         if let Some(name) = &modern.name {
             insert_encoded(&mut headers, head::NAME, name);

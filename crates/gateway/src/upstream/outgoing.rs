@@ -225,8 +225,8 @@ pub(crate) struct Outgoing {
     pub call: Option<gatelodge_store::CallId>,
     /// What the stateless revision wants in the head: the method, and what it is about.
     pub modern: Option<ModernHead>,
-    /// What it wants there of a call's arguments.
-    pub params: HeaderMap,
+    /// What it wants there of a call's arguments, if there is any.
+    pub params: Option<Box<HeaderMap>>,
     /// The last event that we have of a stream that is to go on.
     pub last_event: Option<HeaderValue>,
     /// Our span, if it belongs to a trace.
@@ -260,7 +260,7 @@ impl Outgoing {
             revision: None,
             call: None,
             modern: None,
-            params: HeaderMap::new(),
+            params: None,
             last_event: None,
             hop: None,
             may_ask: false,

@@ -29,7 +29,7 @@ pub(super) struct Journey<'a> {
     pub facts: &'a Facts<'a>,
     pub progress: Option<Arc<Progress>>,
     /// What of its arguments stands in the head as well.
-    pub params: HeaderMap,
+    pub params: Option<Box<HeaderMap>>,
     pub reserved: &'a Reserved,
 }
 
@@ -66,8 +66,8 @@ impl Journey<'_> {
         Err(SendError::Unusable("the server asks the client again and again".to_owned()))
     }
 
-    fn send_under(&self, call: CallId, outgoing: Outgoing) -> Step {
-        let outgoing = Outgoing { params: self.params.clone(), ..outgoing };
+    fn send_under(&self, call: CallId, mut outgoing: Outgoing) -> Step {
+        outgoing.params.clone_from(&self.params);
         Step::Send(call, Permit::of_reserved(self.reserved, outgoing))
     }
 

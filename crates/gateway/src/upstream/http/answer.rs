@@ -56,17 +56,18 @@ impl HttpAnswer {
             return Err(SendError::Unusable("the answer is compressed, which was not asked for".to_owned()));
         }
         let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        let form = match kind.as_str() {
-            _ if body.is_end_stream() && head.status.is_success() => Form::Ended(None),
-            "text/event-stream" if head.status.is_success() => {
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        let is = |other: &str| kind.eq_ignore_ascii_case(other);
+        let form = match () {
+            () if body.is_end_stream() && head.status.is_success() => Form::Ended(None),
+            () if is("text/event-stream") && head.status.is_success() => {
                 Form::Events { decoder: Box::new(EventDecoder::new(max_bytes)), ready: VecDeque::new(), last: None }
             }
-            "application/json" => Form::Whole(Gathered::of_upstream()),
+            () if is("application/json") => Form::Whole(Gathered::of_upstream()),
             // Accepted without content, by servers that do not say how long nothing is.
-            _ if head.status == StatusCode::ACCEPTED => Form::Ended(None),
-            _ if !head.status.is_success() => return Err(SendError::Status(head.status.as_u16())),
-            kind => return Err(strange(kind)),
+            () if head.status == StatusCode::ACCEPTED => Form::Ended(None),
+            () if !head.status.is_success() => return Err(SendError::Status(head.status.as_u16())),
+            () => return Err(strange(&kind.to_ascii_lowercase())),
         };
         let session = |id: &HeaderValue| Link::http(Some(id.clone()), at);
         let link = head.headers.get(head::SESSION).map_or(Link::None, session);

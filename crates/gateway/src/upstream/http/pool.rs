@@ -11,10 +11,8 @@ use http::uri::{Authority, Scheme};
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::connect::HttpConnector;
-use tower_service::Service;
 
+use super::connector::Connector;
 use crate::text::Text;
 
 /// Connections to one origin that are kept though nobody uses them.
@@ -22,7 +20,6 @@ const IDLE_CONNECTIONS: usize = 64;
 /// Servers often close after 5 s or more without use; below that a kept connection is rarely stale.
 const IDLE_TIME: Duration = Duration::from_secs(4);
 
-type Connector = HttpsConnector<HttpConnector>;
 type Connection = SendRequest<Text>;
 
 /// Connections over HTTP, with or without TLS.
@@ -68,7 +65,7 @@ struct Origin {
 }
 
 impl Pool {
-    pub fn new(connector: Connector) -> Self {
+    pub(super) fn new(connector: Connector) -> Self {
         Self(Arc::new(Inner { connector, idle: Mutex::default() }))
     }
 
@@ -206,9 +203,8 @@ pub(crate) fn host_of(url: &Uri) -> Option<HeaderValue> {
     }
 }
 
-async fn connect(mut connector: Connector, url: Uri) -> Result<Connection, RequestError> {
-    std::future::poll_fn(|cx| connector.poll_ready(cx)).await.map_err(RequestError::Connect)?;
-    let stream = connector.call(url).await.map_err(RequestError::Connect)?;
+async fn connect(connector: Connector, url: Uri) -> Result<Connection, RequestError> {
+    let stream = connector.open(url).await.map_err(RequestError::Connect)?;
     let (connection, driver) = http1::handshake(stream).await.map_err(RequestError::Gone)?;
     // It ends with the connection, which ends when nobody has it any more. What it ends with, whoever waits hears.
     tokio::spawn(async move { drop(driver.await) });

@@ -1,0 +1,68 @@
+//! How connections to upstreams are opened: plainly, or within TLS. That is set up when it is first needed: reading what this
+//! machine trusts takes time and memory.
+
+use std::error::Error;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use http::Uri;
+use http::uri::Scheme;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioIo;
+use rustls_platform_verifier::ConfigVerifierExt;
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+/// Opens connections.
+#[derive(Debug, Clone)]
+pub(super) struct Connector {
+    tcp: HttpConnector,
+    tls: Arc<OnceLock<HttpsConnector<HttpConnector>>>,
+}
+
+/// TLS cannot be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot set up TLS: {0}")]
+struct TlsError(rustls::Error);
+
+pub(super) type ConnectError = Box<dyn Error + Send + Sync>;
+
+impl Connector {
+    pub fn new(connect_time: Duration) -> Self {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(connect_time));
+        Self { tcp, tls: Arc::default() }
+    }
+
+    /// Opens one to where a URL says.
+    ///
+    /// # Errors
+    /// Nobody is there, or it is not who it says, or TLS cannot be set up.
+    pub async fn open(mut self, url: Uri) -> Result<MaybeHttpsStream<TokioIo<TcpStream>>, ConnectError> {
+        if url.scheme() == Some(&Scheme::HTTPS) {
+            return opened(self.secure()?, url).await;
+        }
+        Ok(MaybeHttpsStream::Http(opened(&mut self.tcp, url).await?))
+    }
+
+    /// Two who need it first may both set it up; what one of them has made is kept.
+    fn secure(&self) -> Result<HttpsConnector<HttpConnector>, TlsError> {
+        if let Some(known) = self.tls.get() {
+            return Ok(known.clone());
+        }
+        // An error means that one is installed already, which is as good.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let tls = rustls::ClientConfig::with_platform_verifier().map_err(TlsError)?;
+        let builder = HttpsConnectorBuilder::new().with_tls_config(tls);
+        let made = builder.https_only().enable_http1().wrap_connector(self.tcp.clone());
+        Ok(self.tls.get_or_init(|| made).clone())
+    }
+}
+
+async fn opened<S: Service<Uri, Error: Into<ConnectError>>>(mut by: S, url: Uri) -> Result<S::Response, ConnectError> {
+    std::future::poll_fn(|cx| by.poll_ready(cx)).await.map_err(Into::into)?;
+    by.call(url).await.map_err(Into::into)
+}
