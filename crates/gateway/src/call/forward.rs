@@ -14,10 +14,10 @@ use gatelodge_mcp::{
 use gatelodge_store::{CallId, Outcome};
 use http::StatusCode;
 use memchr::memmem::{self, Finder};
-use tokio::time::sleep;
 
 use super::{Permit, Progress, Resumption};
 use crate::Gateway;
+use crate::alarm::{Alarm, after};
 use crate::gathered::Taken;
 use crate::http::line::Line;
 use crate::methods::discover::{ask_anew, doubt};
@@ -100,6 +100,8 @@ pub(crate) struct Errand<'a> {
     pub may_pause: bool,
     /// What the upstream answered when it was last asked the same.
     pub before: Option<&'a Earlier>,
+    /// How it is heard that it takes long; none where that needs timers of its own.
+    pub alarm: Option<&'a Alarm>,
 }
 
 /// Sends a request and reads the upstream's messages until the answer.
@@ -216,7 +218,7 @@ pub(crate) async fn attend<T>(
     mut work: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
     let period = errand.gw.settings.keep_alive;
-    let mut keep_alive = pin!(after(period));
+    let mut keep_alive = pin!(after(errand.alarm, period));
     let told = line.cancelled();
     loop {
         tokio::select! {
@@ -226,18 +228,13 @@ pub(crate) async fn attend<T>(
             done = work.as_mut() => return Some(done),
             () = keep_alive.as_mut() => {
                 line.keep_alive().await;
-                keep_alive.set(after(period));
+                keep_alive.set(after(errand.alarm, period));
             }
             // A stateless client cancels by hanging up; a legacy one comes back for what a call has done.
             () = line.gone(), if errand.is_only_asking || matches!(errand.visit.side, Side::Modern(_)) => return None,
             () = errand.gw.cut_off() => return None,
         }
     }
-}
-
-/// The same as `sleep`, but it costs nothing where nobody has to wait.
-async fn after(period: Duration) {
-    sleep(period).await;
 }
 
 /// How it ends that we did not wait for the upstream.

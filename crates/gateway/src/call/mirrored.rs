@@ -10,7 +10,11 @@ use crate::visit::{Crossing, Side, Visit};
 
 /// The `Mcp-Param-*` headers for the upstream. Those of the client that mirror nothing go with them: whoever is behind
 /// us may know them.
-pub(crate) fn mirrored(visit: &Visit, facts: &Facts<'_>, offer: Option<&Offer>) -> Result<Option<Box<HeaderMap>>, Refusal> {
+pub(crate) fn mirrored(
+    visit: &Visit,
+    facts: &Facts<'_>,
+    offer: Option<&Offer>,
+) -> Result<Option<Box<HeaderMap>>, Refusal> {
     let Facts::Tool { name, arguments } = facts else { return Ok(None) };
     let said = match &visit.side {
         Side::Modern(modern) => modern.params.as_ref(),

@@ -17,6 +17,7 @@ use super::body::Body;
 use super::line::Line;
 use super::reply;
 use crate::Gateway;
+use crate::alarm::Alarm;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -26,6 +27,8 @@ pub(super) struct Desk<J>(Mutex<Option<Clerk<J>>>);
 struct Clerk<J> {
     work: Work,
     tray: Arc<Tray<J>>,
+    /// Of all its work, which is one task.
+    alarm: Arc<Alarm>,
 }
 
 /// What is handed to a clerk. Whoever puts something in lets the clerk go on; so nobody has to call it.
@@ -56,12 +59,12 @@ impl<J: Send + 'static> Desk<J> {
     where
         W: Future<Output = ()> + Send + 'static,
     {
-        let (line, answer) = Line::new();
         let clerk = lock(&self.0).take();
         let clerk = clerk.unwrap_or_else(|| {
             let gw = Arc::clone(gw);
             Clerk::new(move |job, line| does(Arc::clone(&gw), job, line))
         });
+        let (line, answer) = Line::new(Arc::clone(&clerk.alarm));
         clerk.tray.put(job, line);
         let answer = Tended { clerk: Some(clerk), answer, desk: self, let_go: |work| gw.spawn(work) }.await;
         answer.unwrap_or_else(|_| reply::http_error(StatusCode::INTERNAL_SERVER_ERROR, "the gateway could not answer"))
@@ -80,7 +83,7 @@ impl<J: Send + 'static> Clerk<J> {
                 does(job, line).await;
             }
         });
-        Self { work, tray }
+        Self { work, tray, alarm: Arc::default() }
     }
 }
 
@@ -170,7 +173,7 @@ mod tests {
     ) -> (oneshot::Sender<u8>, Tended<'d, Work, u8, impl Fn(Work) + Unpin>) {
         let (sender, answer) = oneshot::channel();
         let clerk = lock(&desk.0).take().unwrap_or_else(|| Clerk::new(|job: Work, _line| job));
-        clerk.tray.put(job, Line::new().0);
+        clerk.tray.put(job, Line::new(Arc::default()).0);
         (sender, Tended { clerk: Some(clerk), answer, desk, let_go: |work| drop(tokio::spawn(work)) })
     }
 

@@ -14,6 +14,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::body::Body;
 use super::outlet::{Outlet, held};
 use super::reply;
+use crate::alarm::Alarm;
 use crate::call::{Facts, Refusal, Room};
 use crate::session::{Calls, Entry, Session, UnderWay};
 use crate::telemetry::AnswerSlot;
@@ -37,6 +38,8 @@ pub(crate) struct Line {
     entry: Option<Entry>,
     other_entries: Vec<Entry>,
     cancelled: Option<Arc<Notify>>,
+    /// How whoever carries the request hears that it takes too long.
+    alarm: Option<Arc<Alarm>>,
 }
 
 /// One of many servers, and what it was asked.
@@ -82,14 +85,15 @@ enum Events {
 
 impl Line {
     /// To one request over HTTP.
-    pub fn new() -> (Self, oneshot::Receiver<Response<Body>>) {
+    pub fn new(alarm: Arc<Alarm>) -> (Self, oneshot::Receiver<Response<Body>>) {
         let (head, receiver) = oneshot::channel();
         let line = HttpLine { head: Some(head), events: Events::None, session: None, back: None, is_streamed: false };
-        (Self::to(To::Http(line)), receiver)
+        (Self { alarm: Some(alarm), ..Self::to(To::Http(line)) }, receiver)
     }
 
     fn to(to: To) -> Self {
-        Self { to, room: None, shown: None, speaker: None, entry: None, other_entries: Vec::new(), cancelled: None }
+        let (entry, other_entries) = (None, Vec::new());
+        Self { to, room: None, shown: None, speaker: None, entry, other_entries, cancelled: None, alarm: None }
     }
 
     /// The client has a session, and may come back to a stream of it.
@@ -140,6 +144,11 @@ impl Line {
     /// What is told when the client cancels the request; none where the client cannot.
     pub fn cancelled(&self) -> Option<Arc<Notify>> {
         self.cancelled.clone()
+    }
+
+    /// How whoever carries the request hears that it takes too long; none where that needs a timer of its own.
+    pub fn alarm(&self) -> Option<Arc<Alarm>> {
+        self.alarm.clone()
     }
 
     /// What is said from now on is said by one of many servers: the client gets it under the names that it knows.

@@ -188,6 +188,7 @@ async fn walk(
         progress: Progress::of(request).map(Arc::new),
         params,
         reserved: &reserved,
+        alarm: line.alarm(),
     };
     match journey.go(resumed, trail.call(), line).await {
         Ok(carried) => {
@@ -238,6 +239,7 @@ async fn apart(
         is_callers: true,
         may_pause: false,
         before: None,
+        alarm: None,
     };
     match attend(&errand, line, std::pin::pin!(pool::apart(gw, visit, request))).await {
         Some(apart) => apart,

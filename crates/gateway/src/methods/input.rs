@@ -301,6 +301,7 @@ pub(crate) async fn ask_client(
         is_callers: true,
         may_pause: false,
         before: None,
+        alarm: None,
     };
     let mut responses = Vec::new();
     for (key, wanted) in document.root().get("inputRequests").iter().flat_map(|wanted| wanted.members()) {

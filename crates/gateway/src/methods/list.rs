@@ -261,6 +261,7 @@ async fn fetch_pages(
             is_callers: wanted.is_callers,
             may_pause: false,
             before: known.as_ref().and_then(|offer| offer.only_answer()).filter(|_| pages.is_empty()),
+            alarm: None,
         };
         let sent = forward(&errand, permit, line).await;
         // Of a list whose first page came, nobody says that nothing was sent.

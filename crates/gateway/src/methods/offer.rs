@@ -44,6 +44,7 @@ pub(crate) async fn offer_for(gw: &Gateway, visit: &Visit, name: &str, line: &mu
             is_callers: false,
             may_pause: false,
             before: None,
+            alarm: None,
         };
         let waiting = attend(&errand, line, std::pin::pin!(offers.asking.lock())).await;
         let Some(_one_at_a_time) = waiting else { return Err(Refusal::Upstream(SendError::Left)) };

@@ -98,6 +98,7 @@ pub(crate) async fn exchanged(
         is_callers: true,
         may_pause: false,
         before: None,
+        alarm: None,
     };
     let sending = async {
         match forward(&errand, permit, line).await? {

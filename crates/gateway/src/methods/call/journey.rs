@@ -9,6 +9,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::Carried;
 use crate::Gateway;
+use crate::alarm::{Alarm, within};
 use crate::call::{
     Bond, Ended, Errand, Facts, Paused, Permit, Progress, Reserved, Trail, answer_of, forward, go_on, may_ask,
     status_of, under_our_id,
@@ -31,6 +32,7 @@ pub(super) struct Journey<'a> {
     /// What of its arguments stands in the head as well.
     pub params: Option<Box<HeaderMap>>,
     pub reserved: &'a Reserved,
+    pub alarm: Option<Arc<Alarm>>,
 }
 
 /// How a request gets to the upstream.
@@ -107,6 +109,7 @@ impl Journey<'_> {
             is_callers: true,
             may_pause: may_ask(self.request.method()),
             before: None,
+            alarm: self.alarm.as_deref(),
         };
         let taking = async {
             match self.sent(&errand, links, step, line).await? {
@@ -114,7 +117,7 @@ impl Journey<'_> {
                 Err(text) => Ok(Carried::Told { text }),
             }
         };
-        let taken = tokio::time::timeout(self.gw.settings.call_time, taking).await.unwrap_or(Err(SendError::Timeout));
+        let taken = within(errand.alarm, self.gw.settings.call_time, taking).await.unwrap_or(Err(SendError::Timeout));
         let is_given_up = matches!(&taken, Err(SendError::Timeout)) || (taken.is_err() && self.gw.is_cut_off());
         if is_given_up {
             input::given_up(self.gw, self.visit, call);

@@ -1,0 +1,127 @@
+//! How long the requests of one connection may take: one timer for all of them, one after the other. Nearly all are done
+//! long before their time, and neither set it nor stop it: it goes off now and then, and is set again if somebody waits.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// The timer. Those who wait by it at the same time are one task.
+#[derive(Debug, Default)]
+pub(crate) struct Alarm(Mutex<Option<Set>>);
+
+#[derive(Debug)]
+struct Set {
+    timer: Pin<Box<Sleep>>,
+    /// Who is called.
+    hears: Waker,
+}
+
+impl Alarm {
+    /// Whether a moment has come. If not, whoever asks is called then, or earlier.
+    fn poll_until(&self, moment: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let mut set = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Set { timer, hears }) = &*set
+            && timer.deadline() <= moment
+            && !timer.is_elapsed()
+            && hears.will_wake(cx.waker())
+        {
+            return Poll::Pending;
+        }
+        if Instant::now() >= moment {
+            return Poll::Ready(());
+        }
+        let Set { timer, hears } =
+            set.get_or_insert_with(|| Set { timer: Box::pin(sleep_until(moment)), hears: cx.waker().clone() });
+        if timer.deadline() > moment || timer.is_elapsed() {
+            timer.as_mut().reset(moment);
+        }
+        hears.clone_from(cx.waker());
+        timer.as_mut().poll(cx)
+    }
+}
+
+/// Waits so long from when it is first asked, by an alarm where there is one.
+pub(crate) async fn after(alarm: Option<&Alarm>, time: Duration) {
+    let moment = Instant::now() + time;
+    match alarm {
+        Some(alarm) => poll_fn(|cx| alarm.poll_until(moment, cx)).await,
+        None => sleep_until(moment).await,
+    }
+}
+
+/// Gives what work gives; none if it takes longer.
+pub(crate) async fn within<T>(alarm: Option<&Alarm>, time: Duration, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = after(alarm, time) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Calls(AtomicUsize);
+
+    impl Wake for Calls {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn each_moment_is_heard_of_whichever_was_asked_for_first() {
+        let alarm = Alarm::default();
+        for (one, other) in [(3, 5), (5, 3)] {
+            let start = Instant::now();
+            let waited = async |seconds| {
+                after(Some(&alarm), seconds * SECOND).await;
+                assert_eq!(start.elapsed(), seconds * SECOND);
+            };
+            tokio::join!(waited(one), waited(other));
+        }
+        assert!(within(Some(&alarm), SECOND, std::future::pending::<()>()).await.is_none());
+        assert_eq!(within(Some(&alarm), SECOND, async { 7 }).await, Some(7));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_not_set_for_a_request_that_is_done_in_time() {
+        let (alarm, start) = (Alarm::default(), Instant::now());
+        let ask = |moment| alarm.poll_until(moment, &mut Context::from_waker(Waker::noop())).is_pending();
+        for second in 0..9 {
+            assert!(ask(start + (10 + second) * SECOND));
+            tokio::time::advance(SECOND).await;
+        }
+        let deadline = || alarm.0.lock().expect("no panic").as_ref().map(|set| set.timer.deadline() - start);
+        assert_eq!(deadline(), Some(10 * SECOND), "as it was set for the first");
+        tokio::time::advance(2 * SECOND).await;
+        assert!(ask(start + 20 * SECOND));
+        assert_eq!(deadline(), Some(20 * SECOND), "it had gone off");
+        assert!(ask(start + 15 * SECOND));
+        assert_eq!(deadline(), Some(15 * SECOND), "somebody wants to hear earlier");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_goes_on_with_a_request_is_called() {
+        let (alarm, moment) = (Alarm::default(), Instant::now() + SECOND);
+        let (before, after) = (Arc::new(Calls::default()), Arc::new(Calls::default()));
+        for calls in [&before, &after] {
+            let waker = Waker::from(Arc::clone(calls));
+            assert!(alarm.poll_until(moment, &mut Context::from_waker(&waker)).is_pending());
+        }
+        tokio::time::sleep(2 * SECOND).await;
+        assert_eq!((before.0.load(Ordering::SeqCst), after.0.load(Ordering::SeqCst)), (0, 1));
+    }
+}
