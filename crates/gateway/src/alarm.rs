@@ -3,7 +3,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -44,6 +44,33 @@ impl Alarm {
     }
 }
 
+/// A moment by an alarm, for a library that wants a timer for each.
+struct Moment(Arc<Alarm>, Instant);
+
+impl Future for Moment {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.poll_until(self.1, cx)
+    }
+}
+
+impl hyper::rt::Sleep for Moment {}
+
+/// Timers that are all one.
+#[derive(Debug, Default)]
+pub(crate) struct OneTimer(Arc<Alarm>);
+
+impl hyper::rt::Timer for OneTimer {
+    fn sleep(&self, time: Duration) -> Pin<Box<dyn hyper::rt::Sleep>> {
+        Box::pin(Moment(Arc::clone(&self.0), Instant::now() + time))
+    }
+
+    fn sleep_until(&self, moment: std::time::Instant) -> Pin<Box<dyn hyper::rt::Sleep>> {
+        Box::pin(Moment(Arc::clone(&self.0), moment.into()))
+    }
+}
+
 /// Waits so long from when it is first asked, by an alarm where there is one.
 pub(crate) async fn after(alarm: Option<&Alarm>, time: Duration) {
     let moment = Instant::now() + time;
@@ -53,8 +80,8 @@ pub(crate) async fn after(alarm: Option<&Alarm>, time: Duration) {
     }
 }
 
-/// Gives what work gives; none if it takes longer.
-pub(crate) async fn within<T>(alarm: Option<&Alarm>, time: Duration, work: impl Future<Output = T>) -> Option<T> {
+/// Gives what work gives; none if it takes longer. Work is large, so it stays where it is.
+pub(crate) async fn within<F: Future>(alarm: Option<&Alarm>, time: Duration, work: Pin<&mut F>) -> Option<F::Output> {
     tokio::select! {
         biased;
         done = work => Some(done),
@@ -64,7 +91,8 @@ pub(crate) async fn within<T>(alarm: Option<&Alarm>, time: Duration, work: impl 
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::future::pending;
+    use std::pin::pin;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
@@ -92,8 +120,8 @@ mod tests {
             };
             tokio::join!(waited(one), waited(other));
         }
-        assert!(within(Some(&alarm), SECOND, std::future::pending::<()>()).await.is_none());
-        assert_eq!(within(Some(&alarm), SECOND, async { 7 }).await, Some(7));
+        assert!(within(Some(&alarm), SECOND, pin!(pending::<()>())).await.is_none());
+        assert_eq!(within(Some(&alarm), SECOND, pin!(async { 7 })).await, Some(7));
     }
 
     #[tokio::test(start_paused = true)]

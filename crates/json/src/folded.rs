@@ -225,3 +225,32 @@ fn unfolded<'a>(folded: &'a Folded, limits: &Limits) -> Option<Document<'a>> {
     }
     read(folded.short.as_bytes(), limits).ok()?.unfolded(folded, folded.middle.has_escapes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_odd_is_seen_wherever_it_stands_in_a_long_piece() {
+        let cases: [(&[u8], Option<bool>); 9] = [
+            (b"\"", None),
+            (b"\\n", Some(true)),
+            (b"\\u00e9", Some(true)),
+            (b"\\x", None),
+            (b"\n", None),
+            (b"\0", None),
+            (b"\x7f", Some(false)),
+            ("é".as_bytes(), Some(false)),
+            (b"\xc3", None),
+        ];
+        for (odd, expected) in cases {
+            for at in [0, 1, 63, 64, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK - 1, 3 * BLOCK - odd.len()] {
+                let mut piece = vec![b'x'; 3 * BLOCK];
+                piece[at..at + odd.len()].copy_from_slice(odd);
+                assert_eq!(inside_of_string(&piece), expected, "{odd:?} at {at}");
+            }
+        }
+        assert_eq!(inside_of_string(&vec![b'x'; 3 * BLOCK + 7]), Some(false));
+        assert_eq!(inside_of_string(b""), Some(false));
+    }
+}

@@ -179,3 +179,15 @@ fn the_parts_of_a_reply_know_where_they_stand() {
     let repeated = split(br#"{"id":1,"id":2}"#, &Limits::REPLY).expect_err("refused");
     assert_eq!((repeated.start, repeated.end), (8, 12));
 }
+
+#[test]
+fn members_are_picked_by_name_in_one_walk() {
+    let document = read(br#"{"b":[1,{"a":0}],"\u0061":2,"c":{"b":3}}"#, &Limits::REQUEST).expect("JSON");
+    let ([a, b, d], has_others) = document.root().pick(&["a", "b", "d"]);
+    assert_eq!((a.map(|a| a.raw()), b.map(|b| b.raw())), (Some("2"), Some(r#"[1,{"a":0}]"#)));
+    assert!(d.is_none() && has_others, "`c` was not asked for");
+    let (_, has_others) = document.root().pick(&["a", "b", "c"]);
+    assert!(!has_others);
+    let ([none], has_others) = b.expect("a list").pick(&["a"]);
+    assert!(none.is_none() && !has_others, "a list has no members");
+}

@@ -12,7 +12,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::unconstrained;
@@ -25,6 +25,7 @@ use super::mcp::Job;
 use super::tap::Tap;
 use super::{admin, cors, mcp, reply};
 use crate::Gateway;
+use crate::alarm::OneTimer;
 
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
 /// The most that is read of a body at once. Each piece costs, and a connection may keep a buffer so long.
@@ -117,7 +118,7 @@ async fn serve(
     });
     // It takes no more than 100 headers. Said here, that would cost memory for each request.
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
+        .timer(OneTimer::default())
         .header_read_timeout(head_time)
         .max_header_size(MAX_HEAD_BYTES)
         .max_buf_size(MAX_READ_BYTES)

@@ -60,6 +60,39 @@ async fn slow_heads_and_bodies_are_cut_off() {
 }
 
 #[tokio::test]
+async fn a_slow_head_is_cut_off_behind_requests_that_came_in_time() {
+    let upstream = FakeUpstream::with_tools(&["read"]).await;
+    let settings = Settings { head_time: Duration::from_millis(400), ..Settings::default() };
+    let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
+    let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
+    let whole = format!("GET /nothing HTTP/1.1\r\nHost: {}\r\n\r\n", gw.address);
+    let mut last = Instant::now();
+    for _ in 0..4 {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        last = Instant::now();
+        stream.write_all(whole.as_bytes()).await.expect("sent");
+        let mut answer = [0; 4_096];
+        assert!(stream.read(&mut answer).await.expect("an answer") > 0);
+    }
+    stream.write_all(b"GET /noth").await.expect("sent");
+    let mut rest = Vec::new();
+    let _ = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut rest)).await.expect("an end");
+    assert!(last.elapsed() > Duration::from_millis(350), "each head has its time: {:?}", last.elapsed());
+    assert!(last.elapsed() < Duration::from_secs(3));
+}
+
+#[tokio::test]
+async fn more_headers_than_any_client_sends_are_refused() {
+    let upstream = FakeUpstream::with_tools(&["read"]).await;
+    let gw = TestGateway::builder().policy(POLICY).start(&upstream).await;
+    for (count, status) in [(90, 404), (110, 431)] {
+        let headers: String = (0..count).map(|at| format!("X-{at}: 1\r\n")).collect();
+        let request = format!("GET /nothing HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}\r\n", gw.address);
+        assert_eq!(exchange(gw.address, request.as_bytes()).await.status, status, "{count} headers");
+    }
+}
+
+#[tokio::test]
 async fn connections_beyond_the_bound_are_closed_and_room_comes_back() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
     let settings = Settings { connections: 2, ..Settings::default() };

@@ -1,5 +1,6 @@
 //! A request on its way to the upstream, as often as that asks something back before it answers.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -111,12 +112,12 @@ impl Journey<'_> {
             before: None,
             alarm: self.alarm.as_deref(),
         };
-        let taking = async {
+        let taking = pin!(async {
             match self.sent(&errand, links, step, line).await? {
                 Ok((ended, exchange)) => self.carried(&errand, links, ended, exchange, line).await,
                 Err(text) => Ok(Carried::Told { text }),
             }
-        };
+        });
         let taken = within(errand.alarm, self.gw.settings.call_time, taking).await.unwrap_or(Err(SendError::Timeout));
         let is_given_up = matches!(&taken, Err(SendError::Timeout)) || (taken.is_err() && self.gw.is_cut_off());
         if is_given_up {
