@@ -1,5 +1,7 @@
 //! Faults that only the inside of the writer can bring about.
 
+mod courier;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Barrier;
