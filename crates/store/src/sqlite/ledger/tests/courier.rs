@@ -1,5 +1,6 @@
 //! Answers that go together, and what may end before they are there.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Wake;
 use std::thread::ThreadId;
 use std::time::Instant;
@@ -10,6 +11,7 @@ use super::*;
 use crate::record::Outcome;
 
 const CALLS: u8 = 5;
+const ROUNDS: u64 = 6;
 
 type Call = Pin<Box<dyn Future<Output = Result<ReserveOutcome, StoreError>> + Send>>;
 
@@ -71,7 +73,7 @@ fn used(ledger: &SqliteLedger) -> i128 {
 
 /// How many rows say that a call began, and how many that it was never sent.
 fn told(ledger: &SqliteLedger) -> (usize, usize) {
-    let rows = lane().block_on(ledger.rows(Filter { limit: 1_000, ..Filter::default() })).expect("rows");
+    let rows = lane().block_on(ledger.rows(Filter { limit: 99_999, ..Filter::default() })).expect("rows");
     let never_sent = rows.iter().filter(|row| row.record.outcome == Some(Outcome::NotSent)).count();
     (rows.len() - never_sent, never_sent)
 }
@@ -231,9 +233,57 @@ fn what_is_on_its_way_when_the_ledger_is_closed_is_given_back() {
     drop(Arc::into_inner(ledger).expect("the last"));
     assert_eq!(shared.faults(), 0);
     assert_all_is_given_back(&open_for_power(dir.path()));
+}
+
+#[test]
+fn a_courier_ends_with_the_ledger() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (ledger, lane) = (open_for_power(dir.path()), lane());
+    let mut calls = under_way(&ledger, &lane);
+    lane.block_on(let_others_go_first());
+    assert!(are_taken(&mut calls));
+    drop((calls, ledger));
     assert_eq!(lane.metrics().num_alive_tasks(), 1);
     lane.block_on(let_others_go_first());
-    assert_eq!(lane.metrics().num_alive_tasks(), 0, "the courier has ended");
+    assert_eq!(lane.metrics().num_alive_tasks(), 0);
+}
+
+/// Runs callers that ask again and again, ends them with their runtime after a while, and gives how many times one was
+/// told that it may.
+fn taken_until(ledger: Arc<SqliteLedger>, end: Duration) -> i128 {
+    let (lane, taken) = (lane(), Arc::new(AtomicU64::new(0)));
+    for number in 0..20 {
+        let (ledger, taken) = (Arc::clone(&ledger), Arc::clone(&taken));
+        lane.spawn(async move {
+            while let Ok(ReserveOutcome::Taken(_)) = call(&ledger, number, 99_999).await {
+                taken.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+    drop(ledger);
+    lane.block_on(async { tokio::time::sleep(end).await });
+    drop(lane);
+    taken.load(Ordering::Relaxed).into()
+}
+
+/// The ledger ends with the last of them, wherever that is.
+#[test]
+fn whatever_ends_when_only_what_was_answered_is_used() {
+    for round in 1..=ROUNDS {
+        let dir = tempfile::tempdir().expect("a directory");
+        let ledger = open_for_power(dir.path());
+        let shared = Arc::clone(&ledger.shared);
+        let lanes = [2, 3, 4].map(|step| {
+            let (ledger, end) = (Arc::clone(&ledger), Duration::from_micros(300 * round * step));
+            thread::spawn(move || taken_until(ledger, end))
+        });
+        drop(ledger);
+        let taken: i128 = lanes.into_iter().map(|lane| lane.join().expect("no panic")).sum();
+        let ledger = open_for_power(dir.path());
+        assert_eq!((used(&ledger), shared.faults()), (taken, 0));
+        let (begun, never_sent) = told(&ledger);
+        assert_eq!(begun as i128, taken + never_sent as i128);
+    }
 }
 
 /// The courier of the first has no turn meanwhile.
