@@ -1,6 +1,7 @@
 //! `ledger.db`: counters and the call log. One at a time writes, in groups; reading goes past it.
 
 mod counters;
+mod courier;
 mod fault;
 mod group;
 mod job;
@@ -30,6 +31,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use self::courier::Couriers;
 use self::fault::LedgerFault;
 use self::job::{Entry, Job, Keep, Reserve, Shared};
 use self::open_ledger::OpenLedger;
@@ -66,6 +68,8 @@ pub struct SqliteLedger {
     durability: Durability,
     /// To the writer. Its thread ends when this is closed.
     queue: Arc<Queue>,
+    /// From the writer to those who wait, where they do not write themselves.
+    couriers: Arc<Couriers>,
     writer: Arc<Mutex<Writer>>,
     thread: Option<JoinHandle<()>>,
     /// It has the writer for moments; it ends before that does.
@@ -110,7 +114,9 @@ impl SqliteLedger {
         let open = OpenLedger::open(&file, durability).map_err(|fault| fault.at_opening(file.path()))?;
         let no_thread = |source| OpenStoreError::Thread { path: file.path().into(), source };
         let bell = Arc::<SyncBell>::default();
-        let (of_writer, of_thread) = ((Arc::clone(&queue), Arc::clone(&shared)), Arc::clone(&shared));
+        let couriers = Arc::new(Couriers::new(Arc::clone(&shared), Arc::clone(&queue)));
+        let of_writer = (Arc::clone(&queue), Arc::clone(&shared), Arc::clone(&couriers));
+        let of_thread = Arc::clone(&shared);
         let writer = Writer::new(file.clone(), durability, clock, of_writer, open, Arc::clone(&bell));
         let writer = Arc::new(Mutex::new(writer));
         let commit = {
@@ -123,7 +129,7 @@ impl SqliteLedger {
             move || writer::run(&writer, &queue)
         };
         let thread = thread::Builder::new().name("ledger-writer".into()).spawn(run).map_err(no_thread)?;
-        Ok(Self { file, durability, queue, writer, thread: Some(thread), syncer, shared })
+        Ok(Self { file, durability, queue, couriers, writer, thread: Some(thread), syncer, shared })
     }
 
     /// How often something was lost or left undone since the start: a row that could not be kept, a head or a
@@ -204,7 +210,10 @@ fn late() -> StoreError {
 impl Ledger for SqliteLedger {
     async fn reserve(&self, claims: Vec<Claim>, intent: &Record) -> Result<ReserveOutcome, StoreError> {
         let (answer, receiver) = oneshot::channel();
-        let tag = Tag::own();
+        let tag = match self.durability {
+            Durability::Process => Tag::own(),
+            Durability::Power => self.couriers.tag(),
+        };
         let job = Job::Reserve(Reserve { tag, claims, intent: Entry::of(intent)?, answer });
         let pushed = match self.durability {
             Durability::Process => self.queue.push_quietly(job),
@@ -270,6 +279,8 @@ impl Ledger for SqliteLedger {
 
 impl Drop for SqliteLedger {
     fn drop(&mut self) {
+        // First: what they bring back, because nobody waits any more, is written, too.
+        self.couriers.close();
         self.queue.close();
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             self.shared.count_faults(1);

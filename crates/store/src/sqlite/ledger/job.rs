@@ -129,9 +129,11 @@ pub(super) struct Shared {
     /// with its next group; [`Job::Wake`] sees to it that there is one.
     stranded: Mutex<Vec<Granted>>,
     faults: AtomicU64,
-    /// How often the log was written through to the disk, and how often the thread had a turn.
+    /// How often the log was written through to the disk, how often the thread had a turn, and how often answers went
+    /// together.
     syncs: AtomicU64,
     turns: AtomicU64,
+    rounds: AtomicU64,
     /// Whether the log was carried over and nothing was written since. The sync thread says so, the writer's takes it
     /// back, and callers leave the next group to that.
     is_carried_over: AtomicBool,
@@ -197,9 +199,18 @@ impl Shared {
         self.turns.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub fn count_round(&self) {
+        self.rounds.fetch_add(1, Ordering::Relaxed);
+    }
+
     #[cfg(test)]
     pub fn turns(&self) -> u64 {
         self.turns.load(Ordering::Relaxed)
+    }
+
+    #[cfg(test)]
+    pub fn rounds(&self) -> u64 {
+        self.rounds.load(Ordering::Relaxed)
     }
 
     #[cfg(test)]

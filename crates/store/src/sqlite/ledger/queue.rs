@@ -6,6 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
+use tokio::runtime;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -62,13 +63,25 @@ enum Bell {
 
 /// Which thread has queued a reservation. One that is answered on the same thread wakes nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tag(ThreadId);
+pub(super) struct Tag {
+    thread: ThreadId,
+    /// Where it is waited for, if a courier goes there.
+    runtime: Option<runtime::Id>,
+}
 
 impl Tag {
     /// Of the calling thread.
     pub fn own() -> Self {
         thread_local!(static OWN: ThreadId = thread::current().id());
-        Self(OWN.with(|own| *own))
+        Self { thread: OWN.with(|own| *own), runtime: None }
+    }
+
+    pub fn on(self, runtime: runtime::Id) -> Self {
+        Self { runtime: Some(runtime), ..self }
+    }
+
+    pub fn runtime(self) -> Option<runtime::Id> {
+        self.runtime
     }
 }
 

@@ -1,5 +1,7 @@
 //! Faults that only the inside of the writer can bring about.
 
+mod courier;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Barrier;
@@ -428,4 +430,14 @@ async fn a_journal_that_was_moved_away_is_made_again_before_anything_is_answered
     let _taken = ledger.reserve(vec![], &record(2)).await.expect("taken");
     assert!(dir.path().join("ledger.journal").exists());
     assert_eq!(count(&ledger).await, 2);
+}
+
+/// A runtime without a clock cannot make one.
+#[test]
+fn an_answer_that_is_there_needs_no_timer() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ledger = open(dir.path());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let taken = runtime.block_on(ledger.reserve(vec![a_day("calls", 1)], &record(1)));
+    assert!(matches!(taken, Ok(ReserveOutcome::Taken(_))), "{taken:?}");
 }

@@ -1,6 +1,6 @@
 //! A caller that waits for its reservation, and may stop waiting at any moment.
 
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::time::timeout;
 
 use super::job::{Answer, Job, Shared};
@@ -23,12 +23,19 @@ impl Waiting<'_> {
     }
 
     pub async fn outcome(mut self) -> Result<ReserveOutcome, StoreError> {
-        match timeout(WAIT, &mut self.answer).await {
-            Ok(Ok(Ok(Answer::Taken(granted)))) => Ok(ReserveOutcome::Taken(Reservation { taken: granted.taken })),
-            Ok(Ok(Ok(Answer::Exhausted(exhausted)))) => Ok(ReserveOutcome::Exhausted(exhausted)),
-            Ok(Ok(Err(error))) => Err(error),
-            Ok(Err(_)) => Err(ended()),
-            Err(_) => Err(late()),
+        // One that is there already, as where callers write themselves, needs no timer.
+        let answer = match self.answer.try_recv() {
+            Ok(answer) => answer,
+            Err(TryRecvError::Closed) => Err(ended()),
+            Err(TryRecvError::Empty) => match timeout(WAIT, &mut self.answer).await {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(_)) => Err(ended()),
+                Err(_) => Err(late()),
+            },
+        };
+        match answer? {
+            Answer::Taken(granted) => Ok(ReserveOutcome::Taken(Reservation { taken: granted.taken })),
+            Answer::Exhausted(exhausted) => Ok(ReserveOutcome::Exhausted(exhausted)),
         }
     }
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::courier::{self, Couriers, Letter};
 use super::fault::LedgerFault;
 use super::group::Decided;
 use super::job::{Answer, AnswerTo, Granted, Job, Reserve, Shared};
@@ -47,6 +48,9 @@ pub(super) struct Writer {
     /// From callers. Closed when the ledger is dropped; then what is pending is written, and the thread ends.
     queue: Arc<Queue>,
     shared: Arc<Shared>,
+    /// To callers, for all answers of a group that do not go by themselves.
+    couriers: Arc<Couriers>,
+    letters: Vec<Letter>,
     /// The database; none after a fault, until the next group opens it again.
     open: Option<OpenLedger>,
     /// What could not be written yet, oldest first.
@@ -69,7 +73,7 @@ impl Writer {
         file: DbFile,
         durability: Durability,
         clock: Arc<dyn Clock>,
-        (queue, shared): (Arc<Queue>, Arc<Shared>),
+        (queue, shared, couriers): (Arc<Queue>, Arc<Shared>, Arc<Couriers>),
         open: OpenLedger,
         bell: Arc<SyncBell>,
     ) -> Self {
@@ -79,6 +83,8 @@ impl Writer {
             clock,
             queue,
             shared,
+            couriers,
+            letters: Vec::new(),
             open: Some(open),
             pending: Pending::default(),
             flushes: Vec::new(),
@@ -231,6 +237,9 @@ impl Writer {
                 for (job, decided) in group.into_iter().zip(decided) {
                     self.answer(job, decided);
                 }
+                for granted in self.couriers.send(&mut self.letters) {
+                    self.give_back(granted);
+                }
                 // What answering brought back, because nobody waited, is pending; then they wait for it, too.
                 if self.pending.is_empty() {
                     self.flushes.drain(..).for_each(|answer| drop(answer.send(Ok(()))));
@@ -323,14 +332,12 @@ impl Writer {
 
     fn answer(&mut self, job: Job, decided: Decided) {
         match (job, decided) {
-            (Job::Reserve(Reserve { intent, answer, .. }), Decided::Taken(taken)) => {
+            (Job::Reserve(Reserve { tag, intent, answer, .. }), Decided::Taken(taken)) => {
                 let granted = Granted { taken, intent: intent.body };
-                if let Err(Ok(Answer::Taken(granted))) = answer.send(Ok(Answer::Taken(granted))) {
-                    self.give_back(granted);
-                }
+                self.send(tag, answer, Answer::Taken(granted));
             }
-            (Job::Reserve(reserve), Decided::Exhausted(exhausted)) => {
-                let _ = reserve.answer.send(Ok(Answer::Exhausted(exhausted)));
+            (Job::Reserve(Reserve { tag, answer, .. }), Decided::Exhausted(exhausted)) => {
+                self.send(tag, answer, Answer::Exhausted(exhausted));
             }
             (Job::Prune { answer, .. }, Decided::Pruned(count)) => drop(answer.send(Ok(count))),
             (Job::Sweep(answer), Decided::Swept { more }) => drop(answer.send(Ok(more))),
@@ -338,6 +345,18 @@ impl Writer {
             #[cfg(test)]
             (Job::Tamper(_, answer), _) => drop(answer.send(Ok(()))),
             (Job::Reserve(_) | Job::Keep(_) | Job::Flush(_) | Job::Prune { .. } | Job::Sweep(_) | Job::Wake, _) => {}
+        }
+    }
+
+    fn send(&mut self, tag: Tag, to: AnswerTo<Answer>, answer: Answer) {
+        match tag.runtime() {
+            // What nobody waits for comes back at once: a flush in this group waits for it.
+            Some(runtime) if !to.is_closed() => self.letters.push(Letter { runtime, to, answer }),
+            _ => {
+                if let Some(granted) = courier::hand_out(to, answer) {
+                    self.give_back(granted);
+                }
+            }
         }
     }
 

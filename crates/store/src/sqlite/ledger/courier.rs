@@ -1,0 +1,211 @@
+//! Brings answers to callers that wait on another thread than the writer's. To wake a task from outside its runtime takes a
+//! system call; so the answers of a group go to each runtime together, and a task there, the courier, hands them out.
+//!
+//! INVARIANT: a letter that a courier has taken is handed out or given back, whatever ends first: its task closes it
+//! when it is dropped, and the ledger before it closes the queue.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::runtime::{self, Handle};
+use tokio::sync::Notify;
+use tokio::task;
+
+use super::job::{Answer, AnswerTo, Granted, Job, Shared};
+use super::queue::{Queue, Tag};
+
+/// An answer, and who waits for it where.
+#[derive(Debug)]
+pub(super) struct Letter {
+    pub runtime: runtime::Id,
+    pub to: AnswerTo<Answer>,
+    pub answer: Answer,
+}
+
+/// The couriers of all runtimes from which somebody asked.
+#[derive(Debug)]
+pub(super) struct Couriers {
+    /// Callers put them in; the writer takes out one that has ended.
+    all: Mutex<Vec<Arc<Courier>>>,
+    shared: Arc<Shared>,
+    queue: Arc<Queue>,
+}
+
+/// What the writer and the task of one runtime have in common.
+#[derive(Debug)]
+struct Courier {
+    runtime: runtime::Id,
+    /// The writer puts letters in and rings; who has `round` takes them out.
+    bag: Mutex<Bag>,
+    /// Rung for the task, which alone listens, when the bag was empty or is closed.
+    bell: Notify,
+    /// What is being handed out. Held until it is and what nobody took is stranded, so that who closes waits for that.
+    /// What is woken under it only goes into a scheduler's queue.
+    round: Mutex<VecDeque<Letter>>,
+    shared: Arc<Shared>,
+    queue: Arc<Queue>,
+}
+
+#[derive(Debug, Default)]
+struct Bag {
+    letters: Vec<Letter>,
+    is_closed: bool,
+}
+
+impl Letter {
+    /// Gives it to who waits. What was taken comes back if nobody does.
+    fn hand_out(self) -> Option<Granted> {
+        hand_out(self.to, self.answer)
+    }
+}
+
+impl Couriers {
+    pub fn new(shared: Arc<Shared>, queue: Arc<Queue>) -> Self {
+        Self { all: Mutex::default(), shared, queue }
+    }
+
+    /// The tag of the caller. If it is a task, its runtime has a courier from now on.
+    pub fn tag(&self) -> Tag {
+        let own = Tag::own();
+        // Who is no task may wait where nothing else runs, and no courier would come.
+        let (Ok(runtime), Some(_)) = (Handle::try_current(), task::try_id()) else { return own };
+        let id = runtime.id();
+        let mut all = self.lock();
+        if !all.iter().any(|courier| courier.runtime == id) {
+            // Of runtimes that are gone.
+            all.retain(|courier| !courier.has_ended());
+            all.push(self.started(&runtime));
+        }
+        own.on(id)
+    }
+
+    /// Sends the letters of a group, those of each runtime together. What was taken comes back where nobody waits.
+    pub fn send(&self, letters: &mut Vec<Letter>) -> Vec<Granted> {
+        let mut back = Vec::new();
+        while let Some(to) = letters.first().map(|letter| letter.runtime) {
+            let round: Vec<Letter> = letters.extract_if(.., |letter| letter.runtime == to).collect();
+            // One by itself is there sooner without a courier, and wakes no more.
+            let by_hand = if round.len() == 1 { round } else { self.carry(round, to) };
+            back.extend(by_hand.into_iter().filter_map(Letter::hand_out));
+        }
+        back
+    }
+
+    /// Gives the letters of one runtime to its courier; they come back where there is none.
+    fn carry(&self, round: Vec<Letter>, to: runtime::Id) -> Vec<Letter> {
+        let found = self.lock().iter().find(|courier| courier.runtime == to).cloned();
+        let Some(courier) = found else { return round };
+        let Err(refused) = courier.carry(round) else { return Vec::new() };
+        // The next who asks there starts another.
+        self.lock().retain(|courier| !courier.has_ended());
+        refused
+    }
+
+    /// Hands out what is on its way, from here, and ends all tasks.
+    pub fn close(&self) {
+        for courier in std::mem::take(&mut *self.lock()) {
+            courier.close();
+        }
+    }
+
+    /// Nobody waits for the task: it ends with its runtime or when the ledger is dropped, and leaves nothing behind.
+    fn started(&self, runtime: &Handle) -> Arc<Courier> {
+        let courier = Arc::new(Courier {
+            runtime: runtime.id(),
+            bag: Mutex::default(),
+            bell: Notify::new(),
+            round: Mutex::default(),
+            shared: Arc::clone(&self.shared),
+            queue: Arc::clone(&self.queue),
+        });
+        runtime.spawn(OnDuty(Arc::clone(&courier)).run());
+        courier
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Courier>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Courier {
+    fn carry(&self, round: Vec<Letter>) -> Result<(), Vec<Letter>> {
+        let mut bag = self.bag();
+        if bag.is_closed {
+            return Err(round);
+        }
+        let is_first = bag.letters.is_empty();
+        bag.letters.extend(round);
+        drop(bag);
+        self.shared.count_round();
+        if is_first {
+            self.bell.notify_one();
+        }
+        Ok(())
+    }
+
+    fn hand_out(&self) {
+        let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
+        let letters = std::mem::take(&mut self.bag().letters);
+        round.extend(letters);
+        let mut is_stranded = false;
+        // One by one: should a waker panic, the others are still there for who closes.
+        while let Some(letter) = round.pop_front() {
+            if let Some(granted) = letter.hand_out() {
+                self.shared.strand(granted);
+                is_stranded = true;
+            }
+        }
+        if is_stranded {
+            // If the queue is full, the writer comes by anyway.
+            let _ = self.queue.push(Job::Wake);
+        }
+    }
+
+    fn close(&self) {
+        self.bag().is_closed = true;
+        self.hand_out();
+        self.bell.notify_one();
+    }
+
+    /// Whether it takes no more letters. Then it has none, either, and can be forgotten: who closes the ledger does not
+    /// know of it any more.
+    fn has_ended(&self) -> bool {
+        let is_closed = self.bag().is_closed;
+        if is_closed {
+            // Whoever closed it may be at it still.
+            self.hand_out();
+        }
+        is_closed
+    }
+
+    fn bag(&self) -> MutexGuard<'_, Bag> {
+        // A panic while holding it leaves it whole: each change is one step.
+        self.bag.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The task has it. Dropped, with the task or its runtime, it hands out what is left.
+struct OnDuty(Arc<Courier>);
+
+impl OnDuty {
+    async fn run(self) {
+        while !self.0.bag().is_closed {
+            self.0.bell.notified().await;
+            self.0.hand_out();
+        }
+    }
+}
+
+impl Drop for OnDuty {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Gives an answer to who waits for it. What was taken comes back if nobody does.
+pub(super) fn hand_out(to: AnswerTo<Answer>, answer: Answer) -> Option<Granted> {
+    match to.send(Ok(answer)) {
+        Err(Ok(Answer::Taken(granted))) => Some(granted),
+        Ok(()) | Err(Ok(Answer::Exhausted(_)) | Err(_)) => None,
+    }
+}
