@@ -29,6 +29,7 @@ mod settings;
 mod stores;
 mod telemetry;
 mod text;
+mod together;
 mod trace;
 mod twins;
 mod upstream;

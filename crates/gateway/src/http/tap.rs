@@ -14,6 +14,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
+use crate::together::Together;
+
 /// The most of a head that is looked at; the library takes no longer one.
 const MAX_SEEN: usize = super::listener::MAX_HEAD_BYTES;
 
@@ -25,7 +27,7 @@ const USUAL_HEAD: usize = 1 << 10;
 /// A connection whose bytes since our last answer can be looked at.
 #[derive(Debug)]
 pub(crate) struct Tap {
-    stream: TcpStream,
+    stream: Together,
     seen: Seen,
     /// How long the caller may take for the next piece of an answer, and the end of that time while we wait. One that
     /// does not read holds its answer in our memory.
@@ -40,7 +42,7 @@ pub(crate) struct Seen(Arc<Mutex<Vec<u8>>>);
 impl Tap {
     pub fn new(stream: TcpStream, patience: Duration) -> (Self, Seen) {
         let seen = Seen::default();
-        (Self { stream, seen: seen.clone(), patience, deadline: None }, seen)
+        (Self { stream: Together(stream), seen: seen.clone(), patience, deadline: None }, seen)
     }
 
     /// Ends waiting for a caller that takes nothing.

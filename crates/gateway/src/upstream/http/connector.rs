@@ -6,13 +6,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::Uri;
-use http::uri::Scheme;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
 use rustls_platform_verifier::ConfigVerifierExt;
 use tokio::net::TcpStream;
 use tower_service::Service;
+
+use crate::together::Together;
 
 /// Opens connections.
 #[derive(Debug, Clone)]
@@ -37,19 +38,25 @@ impl Connector {
         Self { tcp, tls: Arc::default() }
     }
 
-    /// Opens one to where a URL says.
+    /// Opens a plain one to where a URL says.
+    ///
+    /// # Errors
+    /// Nobody is there.
+    pub async fn plain(self, url: Uri) -> Result<Together, ConnectError> {
+        let stream: TokioIo<TcpStream> = opened(self.tcp, url).await?;
+        Ok(Together(stream.into_inner()))
+    }
+
+    /// Opens one within TLS.
     ///
     /// # Errors
     /// Nobody is there, or it is not who it says, or TLS cannot be set up.
-    pub async fn open(mut self, url: Uri) -> Result<MaybeHttpsStream<TokioIo<TcpStream>>, ConnectError> {
-        if url.scheme() == Some(&Scheme::HTTPS) {
-            return opened(self.secure()?, url).await;
-        }
-        Ok(MaybeHttpsStream::Http(opened(&mut self.tcp, url).await?))
+    pub async fn secure(self, url: Uri) -> Result<MaybeHttpsStream<TokioIo<TcpStream>>, ConnectError> {
+        opened(self.tls()?, url).await
     }
 
     /// Two who need it first may both set it up; what one of them has made is kept.
-    fn secure(&self) -> Result<HttpsConnector<HttpConnector>, TlsError> {
+    fn tls(&self) -> Result<HttpsConnector<HttpConnector>, TlsError> {
         if let Some(known) = self.tls.get() {
             return Ok(known.clone());
         }

@@ -11,6 +11,8 @@ use http::uri::{Authority, Scheme};
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
+use hyper::rt::{Read, Write};
+use hyper_util::rt::TokioIo;
 
 use super::connector::Connector;
 use crate::text::Text;
@@ -204,7 +206,14 @@ pub(crate) fn host_of(url: &Uri) -> Option<HeaderValue> {
 }
 
 async fn connect(connector: Connector, url: Uri) -> Result<Connection, RequestError> {
-    let stream = connector.open(url).await.map_err(RequestError::Connect)?;
+    if url.scheme() == Some(&Scheme::HTTPS) {
+        shake_hands(connector.secure(url).await.map_err(RequestError::Connect)?).await
+    } else {
+        shake_hands(TokioIo::new(connector.plain(url).await.map_err(RequestError::Connect)?)).await
+    }
+}
+
+async fn shake_hands<S: Read + Write + Unpin + Send + 'static>(stream: S) -> Result<Connection, RequestError> {
     let (connection, driver) = http1::handshake(stream).await.map_err(RequestError::Gone)?;
     // It ends with the connection, which ends when nobody has it any more. What it ends with, whoever waits hears.
     tokio::spawn(async move { drop(driver.await) });

@@ -112,7 +112,10 @@ impl Queue {
         match self.put(job, Bell::Rung) {
             Ok(()) => Ok(()),
             Err((_, NotTaken::Closed)) => Err(NotTaken::Closed),
-            Err((job, NotTaken::Full)) => timeout(time, self.push_when_free(*job)).await.unwrap_or(Err(NotTaken::Full)),
+            Err((job, NotTaken::Full)) => {
+                // In a box: else each row that is written makes room for it.
+                Box::pin(timeout(time, self.push_when_free(*job))).await.unwrap_or(Err(NotTaken::Full))
+            }
         }
     }
 

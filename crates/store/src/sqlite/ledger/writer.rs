@@ -36,7 +36,7 @@ const ROW_BYTES: u64 = 512;
 const COMMIT_BYTES: u64 = 3 * (16 << 10);
 /// For how long the database's file is taken to be in its place while groups of more than so many come.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
-const BUSY_GROUP: usize = 4;
+const BUSY_GROUP: usize = 2;
 /// How many groups a caller writes for others before it calls the thread.
 const HELPED_GROUPS: usize = 4;
 

@@ -1,0 +1,91 @@
+//! A connection to which what stands in several places is written at once.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// Copying so little costs less than having the system gather it.
+const SHORT: usize = 2 << 10;
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Together(pub TcpStream);
+
+impl Together {
+    fn stream(self: Pin<&mut Self>) -> Pin<&mut TcpStream> {
+        Pin::new(&mut self.get_mut().0)
+    }
+}
+
+impl AsyncRead for Together {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Together {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.stream().poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut short = [0; SHORT];
+        let mut length = 0;
+        for slice in slices {
+            let Some(room) = short.get_mut(length..length + slice.len()) else {
+                return self.stream().poll_write_vectored(cx, slices);
+            };
+            room.copy_from_slice(slice);
+            length += slice.len();
+        }
+        self.stream().poll_write(cx, short.get(..length).unwrap_or_default())
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_written_comes_in_its_order_however_long_it_is() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let stream = TcpStream::connect(listener.local_addr().expect("an address")).await.expect("a connection");
+        let mut stream = Together(stream);
+        let (mut other, _) = listener.accept().await.expect("a connection");
+        for lengths in [&[3, 4][..], &[SHORT - 1, 1], &[SHORT, 1], &[0, SHORT + 1, 5], &[10, 0, 20]] {
+            let parts: Vec<Vec<u8>> =
+                lengths.iter().zip(b'a'..).map(|(length, letter)| vec![letter; *length]).collect();
+            let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+            let all = parts.concat();
+            let written = poll_fn(|cx| Pin::new(&mut stream).poll_write_vectored(cx, &slices)).await.expect("written");
+            assert_eq!(written, all.len(), "the system takes so little at once");
+            let mut came = vec![0; all.len()];
+            other.read_exact(&mut came).await.expect("what was written");
+            assert!(came == all, "{lengths:?}");
+        }
+    }
+}
