@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 /// Copying so little costs less than having the system gather it.
-const SHORT: usize = 2 << 10;
+const SHORT: usize = 1 << 10;
 
 /// A connection.
 #[derive(Debug)]

@@ -104,6 +104,9 @@ impl Exchange {
     /// Reads what follows the answer, so that the connection can be used again. A second answer is dropped.
     pub async fn drain(&mut self, gw: &Gateway) {
         let Source::Http(answer) = &mut self.source else { return };
+        if answer.is_over() {
+            return;
+        }
         let rest = async {
             while let Ok(Some(_)) = answer.next().await {
                 gw.metrics.dropped();

@@ -80,6 +80,11 @@ impl HttpAnswer {
         matches!(self.form, Form::Events { .. })
     }
 
+    /// Whether there is nothing more to read.
+    pub fn is_over(&self) -> bool {
+        matches!(self.form, Form::Ended(_))
+    }
+
     /// The last event of a stream of which everything was handed out, and how long to wait before asking for more.
     pub fn left_at(&self) -> (Option<HeaderValue>, Option<Duration>) {
         let (id, decoder) = match &self.form {
