@@ -7,9 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The timer. Those who wait by it at the same time are one task.
+/// The timer.
+///
+/// INVARIANT: those who wait by it at the same time are one task, and are polled with its own waker: it calls but one.
 #[derive(Debug, Default)]
 pub(crate) struct Alarm(Mutex<Option<Set>>);
 
@@ -36,11 +39,18 @@ impl Alarm {
         }
         let Set { timer, hears } =
             set.get_or_insert_with(|| Set { timer: Box::pin(sleep_until(moment)), hears: cx.waker().clone() });
-        if timer.deadline() > moment || timer.is_elapsed() {
-            timer.as_mut().reset(moment);
-        }
         hears.clone_from(cx.waker());
-        timer.as_mut().poll(cx)
+        loop {
+            if timer.deadline() > moment || timer.is_elapsed() {
+                timer.as_mut().reset(moment);
+            }
+            // Whatever else the task has done in its turn: else it would be asked once, and not hear.
+            let polled = Pin::new(&mut unconstrained(timer.as_mut())).poll(cx);
+            // It may have gone off for an earlier moment just now.
+            if polled.is_pending() || timer.deadline() >= moment {
+                return polled;
+            }
+        }
     }
 }
 
@@ -69,6 +79,10 @@ impl hyper::rt::Timer for OneTimer {
     fn sleep_until(&self, moment: std::time::Instant) -> Pin<Box<dyn hyper::rt::Sleep>> {
         Box::pin(Moment(Arc::clone(&self.0), moment.into()))
     }
+
+    fn now(&self) -> std::time::Instant {
+        Instant::now().into()
+    }
 }
 
 /// Waits so long from when it is first asked, by an alarm where there is one.
@@ -76,7 +90,8 @@ pub(crate) async fn after(alarm: Option<&Alarm>, time: Duration) {
     let moment = Instant::now() + time;
     match alarm {
         Some(alarm) => poll_fn(|cx| alarm.poll_until(moment, cx)).await,
-        None => sleep_until(moment).await,
+        // As above: work that never rests must not keep it from being heard.
+        None => unconstrained(sleep_until(moment)).await,
     }
 }
 
@@ -151,5 +166,43 @@ mod tests {
         }
         tokio::time::sleep(2 * SECOND).await;
         assert_eq!((before.0.load(Ordering::SeqCst), after.0.load(Ordering::SeqCst)), (0, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_heard_by_a_task_that_has_done_much_in_its_turn() {
+        for has_gone_off in [false, true] {
+            let alarm = Alarm::default();
+            if has_gone_off {
+                after(Some(&alarm), SECOND).await;
+            }
+            let (calls, moment) = (Arc::new(Calls::default()), Instant::now() + SECOND);
+            let waker = Waker::from(Arc::clone(&calls));
+            let asked = || alarm.poll_until(moment, &mut Context::from_waker(&waker)).is_pending();
+            while tokio::task::coop::has_budget_remaining() {
+                let mut spent = pin!(tokio::task::consume_budget());
+                let _ = spent.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            }
+            assert!(asked());
+            tokio::task::yield_now().await;
+            assert!(asked());
+            let before = calls.0.load(Ordering::SeqCst);
+            tokio::time::sleep(2 * SECOND).await;
+            assert_eq!(calls.0.load(Ordering::SeqCst), before + 1);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_never_rests_ends_in_time() {
+        for alarm in [None, Some(&Alarm::default())] {
+            let busy = pin!(async {
+                for _ in 0..10_000 {
+                    tokio::task::consume_budget().await;
+                    if !tokio::task::coop::has_budget_remaining() {
+                        tokio::time::advance(SECOND / 10).await;
+                    }
+                }
+            });
+            assert!(within(alarm, SECOND, busy).await.is_none());
+        }
     }
 }

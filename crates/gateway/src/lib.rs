@@ -161,6 +161,7 @@ impl Gateway {
             sessions_per_grant: self.settings.sessions_per_grant,
             children_per_upstream: self.settings.children_per_upstream,
         };
+        self.client.prepare_for(&servers);
         let next = self.live.load().next(servers, grants, &bounds);
         self.live.store(Arc::new(next));
         let live = self.live();

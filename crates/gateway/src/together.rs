@@ -36,14 +36,16 @@ impl AsyncWrite for Together {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if slices.iter().map(|slice| slice.len()).sum::<usize>() > SHORT {
+            return self.stream().poll_write_vectored(cx, slices);
+        }
         let mut short = [0; SHORT];
         let mut length = 0;
         for slice in slices {
-            let Some(room) = short.get_mut(length..length + slice.len()) else {
-                return self.stream().poll_write_vectored(cx, slices);
-            };
-            room.copy_from_slice(slice);
-            length += slice.len();
+            if let Some(room) = short.get_mut(length..length + slice.len()) {
+                room.copy_from_slice(slice);
+                length += slice.len();
+            }
         }
         self.stream().poll_write(cx, short.get(..length).unwrap_or_default())
     }

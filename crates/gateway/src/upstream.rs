@@ -351,6 +351,18 @@ impl Client {
         Self { http: HttpClient::new(settings.connect_time, lanes, max_bytes), keeping }
     }
 
+    /// Makes ready for servers that come into force. Where TLS cannot be set up, each call to a server that wants it is
+    /// told so; whoever runs the gateway hears it now.
+    pub fn prepare_for(&self, servers: &[UpstreamConfig]) {
+        let is_secure = |server: &UpstreamConfig| matches!(&server.way, Way::Http(to) if to.url.scheme() == Some(&::http::uri::Scheme::HTTPS));
+        if let Some(server) = servers.iter().find(|server| is_secure(server))
+            && let Err(error) = self.http.prepare_tls()
+        {
+            let name = &server.name;
+            tracing::error!(server.name = %name, %error, "calls to `{name}` will not be sent: {error}");
+        }
+    }
+
     /// Sends what a permit allows, and gives the beginning of the answer.
     // In boxes: what waits for a plain answer over HTTP should not have the size of all the rest.
     pub fn send<'a>(

@@ -341,7 +341,11 @@ impl<'d> Value<'d> {
         while at < end {
             let nodes = &self.document.nodes;
             let (Some(key), Some(value)) = (nodes.get(at), nodes.get(at + 1)) else { break };
-            let place = names.iter().zip(&mut found).find(|(name, _)| key.is_str(self.document.text, name));
+            // Put into plain letters once, and not for each name.
+            let plain = key.has_escapes().then(|| unescape(key.inner(self.document.text)));
+            let is =
+                |name: &str| plain.as_ref().map_or_else(|| key.is_str(self.document.text, name), |own| own == name);
+            let place = names.iter().zip(&mut found).find(|(name, _)| is(name));
             match place {
                 Some((_, place)) => *place = Some(Value { document: self.document, at: at + 1 }),
                 None => has_others = true,

@@ -62,7 +62,8 @@ fn inside_of_string(bytes: &[u8]) -> Option<bool> {
     let rest = bytes.get(plain..).unwrap_or_default();
     // In this order: most that does not fit has a quote near its beginning.
     let has_escapes = Cursor::new(rest, Comments::Refused).inside().ok()?;
-    str::from_utf8(rest).is_ok().then_some(has_escapes)
+    // Most is ASCII, which is found out in half the time.
+    (rest.is_ascii() || str::from_utf8(rest).is_ok()).then_some(has_escapes)
 }
 
 /// Whether there are only letters of ASCII that need no escape.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use gatelodge_mcp::EventDecoder;
 use http::header::{ACCEPT, CONTENT_TYPE};
+use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -13,6 +14,7 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client as Pool;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use rustls::RootCertStore;
 use rustls_platform_verifier::ConfigVerifierExt;
 use serde_json::Value;
 use tokio::time::timeout;
@@ -39,8 +41,13 @@ impl Wire {
     pub fn new(url: Uri, headers: HeaderMap, time: Duration) -> Result<Self, ClientError> {
         // An error means that one is installed already, which is as good.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let tls = rustls::ClientConfig::with_platform_verifier()
-            .map_err(|error| ClientError::Unreachable(format!("cannot set up TLS: {error}")))?;
+        // A plain server can be reached from a machine that trusts nobody.
+        let tls = if url.scheme() == Some(&Scheme::HTTPS) {
+            rustls::ClientConfig::with_platform_verifier()
+                .map_err(|error| ClientError::Unreachable(format!("cannot set up TLS: {error}")))?
+        } else {
+            rustls::ClientConfig::builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth()
+        };
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);

@@ -17,7 +17,7 @@ pub(super) use answer::HttpAnswer;
 pub(crate) use pool::Pool;
 pub(super) use pool::host_of;
 
-use self::connector::Connector;
+use self::connector::{Connector, TlsError};
 use self::pool::RequestError;
 use super::{Exchange, HttpConfig, Link, Outgoing, SendError, Upstream, Verb};
 use crate::lanes;
@@ -36,6 +36,8 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 pub(super) struct HttpClient {
     /// One for each lane: a connection is read by the thread that opened it.
     pools: Arc<[Pool]>,
+    /// Of all of them.
+    connector: Connector,
     /// The most bytes of one message.
     max_bytes: usize,
     connect_time: Duration,
@@ -51,7 +53,12 @@ impl HttpClient {
         // They share what is trusted.
         let connector = Connector::new(connect_time);
         let pools = (0..lanes).map(|_| Pool::new(connector.clone())).collect();
-        Self { pools, max_bytes, connect_time }
+        Self { pools, connector, max_bytes, connect_time }
+    }
+
+    /// Sets TLS up, if a server wants it.
+    pub fn prepare_tls(&self) -> Result<(), TlsError> {
+        self.connector.prepare()
     }
 
     /// Sends a message when it is waited for, and gives the beginning of the answer. Redirects are not followed.
@@ -129,7 +136,9 @@ fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<Text>
         headers.insert(head::PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
     }
     if let Some(modern) = outgoing.modern {
-        headers.extend(outgoing.params.map(|params| *params).unwrap_or_default());
+        if let Some(params) = outgoing.params {
+            headers.extend(*params);
+        }
         insert_encoded(&mut headers, head::METHOD, &modern.method);
         if let Some(name) = &modern.name {
             insert_encoded(&mut headers, head::NAME, name);

@@ -58,16 +58,20 @@ impl HttpAnswer {
         let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
         let is = |other: &str| kind.eq_ignore_ascii_case(other);
-        let form = match () {
-            () if body.is_end_stream() && head.status.is_success() => Form::Ended(None),
-            () if is("text/event-stream") && head.status.is_success() => {
-                Form::Events { decoder: Box::new(EventDecoder::new(max_bytes)), ready: VecDeque::new(), last: None }
-            }
-            () if is("application/json") => Form::Whole(Gathered::of_upstream()),
-            // Accepted without content, by servers that do not say how long nothing is.
-            () if head.status == StatusCode::ACCEPTED => Form::Ended(None),
-            () if !head.status.is_success() => return Err(SendError::Status(head.status.as_u16())),
-            () => return Err(strange(&kind.to_ascii_lowercase())),
+        let (is_good, is_over) = (head.status.is_success(), body.is_end_stream());
+        let form = if is_good && is_over {
+            Form::Ended(None)
+        } else if is_good && is("text/event-stream") {
+            Form::Events { decoder: Box::new(EventDecoder::new(max_bytes)), ready: VecDeque::new(), last: None }
+        } else if is("application/json") {
+            Form::Whole(Gathered::of_upstream())
+        } else if head.status == StatusCode::ACCEPTED {
+            // Without content, by servers that do not say how long nothing is.
+            Form::Ended(None)
+        } else if is_good {
+            return Err(strange(&kind.to_ascii_lowercase()));
+        } else {
+            return Err(SendError::Status(head.status.as_u16()));
         };
         let session = |id: &HeaderValue| Link::http(Some(id.clone()), at);
         let link = head.headers.get(head::SESSION).map_or(Link::None, session);

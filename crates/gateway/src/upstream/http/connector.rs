@@ -1,5 +1,5 @@
-//! How connections to upstreams are opened: plainly, or within TLS. That is set up when it is first needed: reading what this
-//! machine trusts takes time and memory.
+//! How connections to upstreams are opened: plainly, or within TLS. That is set up only where it is needed: reading what
+//! this machine trusts takes time and memory.
 
 use std::error::Error;
 use std::sync::{Arc, OnceLock};
@@ -25,7 +25,7 @@ pub(super) struct Connector {
 /// TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot set up TLS: {0}")]
-struct TlsError(rustls::Error);
+pub(crate) struct TlsError(rustls::Error);
 
 pub(super) type ConnectError = Box<dyn Error + Send + Sync>;
 
@@ -53,6 +53,14 @@ impl Connector {
     /// Nobody is there, or it is not who it says, or TLS cannot be set up.
     pub async fn secure(self, url: Uri) -> Result<MaybeHttpsStream<TokioIo<TcpStream>>, ConnectError> {
         opened(self.tls()?, url).await
+    }
+
+    /// Sets TLS up before it is needed, where nobody waits yet.
+    ///
+    /// # Errors
+    /// It cannot be.
+    pub fn prepare(&self) -> Result<(), TlsError> {
+        self.tls().map(drop)
     }
 
     /// Two who need it first may both set it up; what one of them has made is kept.

@@ -206,10 +206,14 @@ pub(crate) fn host_of(url: &Uri) -> Option<HeaderValue> {
 }
 
 async fn connect(connector: Connector, url: Uri) -> Result<Connection, RequestError> {
-    if url.scheme() == Some(&Scheme::HTTPS) {
-        shake_hands(connector.secure(url).await.map_err(RequestError::Connect)?).await
-    } else {
-        shake_hands(TokioIo::new(connector.plain(url).await.map_err(RequestError::Connect)?)).await
+    match url.scheme() {
+        Some(scheme) if *scheme == Scheme::HTTPS => {
+            shake_hands(connector.secure(url).await.map_err(RequestError::Connect)?).await
+        }
+        Some(scheme) if *scheme == Scheme::HTTP => {
+            shake_hands(TokioIo::new(connector.plain(url).await.map_err(RequestError::Connect)?)).await
+        }
+        _ => Err(RequestError::Connect("the URL is neither http nor https".into())),
     }
 }
 

@@ -101,7 +101,13 @@ impl Couriers {
         refused
     }
 
-    /// Hands out what is on its way, from here, and ends all tasks.
+    /// Hands out what is on its way, from here.
+    pub fn hand_out(&self) {
+        let all = self.lock().clone();
+        all.iter().for_each(|courier| courier.hand_out());
+    }
+
+    /// The same, and ends all tasks.
     pub fn close(&self) {
         for courier in std::mem::take(&mut *self.lock()) {
             courier.close();

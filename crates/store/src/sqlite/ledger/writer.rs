@@ -34,7 +34,8 @@ const LAST_TRIES: u32 = 3;
 /// What a row takes in the log, and what each commit takes by itself: it writes the last pages of the tables anew.
 const ROW_BYTES: u64 = 512;
 const COMMIT_BYTES: u64 = 3 * (16 << 10);
-/// For how long the database's file is taken to be in its place while groups of more than so many come.
+/// For how long the database's file is taken to be in its place while groups of more than so many come: two are one call
+/// and the end of the one before.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 const BUSY_GROUP: usize = 2;
 /// How many groups a caller writes for others before it calls the thread.
@@ -239,6 +240,11 @@ impl Writer {
                 }
                 for granted in self.couriers.send(&mut self.letters) {
                     self.give_back(granted);
+                }
+                if !self.flushes.is_empty() {
+                    // What is still on its way is given back before, where nobody waits for it.
+                    self.couriers.hand_out();
+                    self.shared.take_stranded().into_iter().for_each(|granted| self.give_back(granted));
                 }
                 // What answering brought back, because nobody waited, is pending; then they wait for it, too.
                 if self.pending.is_empty() {
