@@ -18,7 +18,7 @@ use super::connector::Connector;
 use crate::text::Text;
 
 /// Connections to one origin that are kept though nobody uses them.
-const IDLE_CONNECTIONS: usize = 64;
+const IDLE_CONNECTIONS: usize = 512;
 /// Servers often close after 5 s or more without use; below that a kept connection is rarely stale.
 const IDLE_TIME: Duration = Duration::from_secs(4);
 
