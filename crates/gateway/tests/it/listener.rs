@@ -74,7 +74,7 @@ async fn a_slow_head_is_cut_off_behind_requests_that_came_in_time() {
         let mut answer = [0; 4_096];
         assert!(stream.read(&mut answer).await.expect("an answer") > 0);
     }
-    stream.write_all(b"GET /noth").await.expect("sent");
+    stream.write_all(b"GET /not").await.expect("sent");
     let mut rest = Vec::new();
     let _ = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut rest)).await.expect("an end");
     assert!(last.elapsed() > Duration::from_millis(350), "each head has its time: {:?}", last.elapsed());
