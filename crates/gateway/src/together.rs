@@ -42,10 +42,12 @@ impl AsyncWrite for Together {
         let mut short = [0; SHORT];
         let mut length = 0;
         for slice in slices {
-            if let Some(room) = short.get_mut(length..length + slice.len()) {
-                room.copy_from_slice(slice);
-                length += slice.len();
-            }
+            // INVARIANT: together they fit; whatever does not is never left out.
+            let Some(room) = short.get_mut(length..length + slice.len()) else {
+                return self.stream().poll_write_vectored(cx, slices);
+            };
+            room.copy_from_slice(slice);
+            length += slice.len();
         }
         self.stream().poll_write(cx, short.get(..length).unwrap_or_default())
     }

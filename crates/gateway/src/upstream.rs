@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use ::http::Uri;
 use ::http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
+use ::http::uri::Scheme;
 use arc_swap::ArcSwapOption;
 use gatelodge_mcp::{Era, Revision};
 use gatelodge_store::{Known, ServerName};
@@ -96,6 +97,11 @@ impl Default for Accepting {
 }
 
 impl UpstreamConfig {
+    /// Whether it is reached within TLS.
+    fn is_secure(&self) -> bool {
+        matches!(&self.way, Way::Http(to) if to.url.scheme() == Some(&Scheme::HTTPS))
+    }
+
     /// What must never be seen on the caller's side.
     pub fn secrets(&self) -> Secrets {
         match &self.way {
@@ -354,12 +360,13 @@ impl Client {
     /// Makes ready for servers that come into force. Where TLS cannot be set up, each call to a server that wants it is
     /// told so; whoever runs the gateway hears it now.
     pub fn prepare_for(&self, servers: &[UpstreamConfig]) {
-        let is_secure = |server: &UpstreamConfig| matches!(&server.way, Way::Http(to) if to.url.scheme() == Some(&::http::uri::Scheme::HTTPS));
-        if let Some(server) = servers.iter().find(|server| is_secure(server))
+        let mut secure = servers.iter().filter(|server| server.is_secure()).peekable();
+        if secure.peek().is_some()
             && let Err(error) = self.http.prepare_tls()
         {
-            let name = &server.name;
-            tracing::error!(server.name = %name, %error, "calls to `{name}` will not be sent: {error}");
+            for UpstreamConfig { name, .. } in secure {
+                tracing::error!(server.name = %name, %error, "calls to `{name}` will not be sent: {error}");
+            }
         }
     }
 

@@ -56,9 +56,9 @@ impl HttpClient {
         Self { pools, connector, max_bytes, connect_time }
     }
 
-    /// Sets TLS up, if a server wants it.
+    /// Sets TLS up before it is needed, where nobody waits yet.
     pub fn prepare_tls(&self) -> Result<(), TlsError> {
-        self.connector.prepare()
+        self.connector.tls().map(drop)
     }
 
     /// Sends a message when it is waited for, and gives the beginning of the answer. Redirects are not followed.

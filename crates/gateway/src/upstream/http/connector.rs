@@ -55,16 +55,8 @@ impl Connector {
         opened(self.tls()?, url).await
     }
 
-    /// Sets TLS up before it is needed, where nobody waits yet.
-    ///
-    /// # Errors
-    /// It cannot be.
-    pub fn prepare(&self) -> Result<(), TlsError> {
-        self.tls().map(drop)
-    }
-
     /// Two who need it first may both set it up; what one of them has made is kept.
-    fn tls(&self) -> Result<HttpsConnector<HttpConnector>, TlsError> {
+    pub fn tls(&self) -> Result<HttpsConnector<HttpConnector>, TlsError> {
         if let Some(known) = self.tls.get() {
             return Ok(known.clone());
         }

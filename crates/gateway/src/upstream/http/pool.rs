@@ -223,3 +223,25 @@ async fn shake_hands<S: Read + Write + Unpin + Send + 'static>(stream: S) -> Res
     tokio::spawn(async move { drop(driver.await) });
     Ok(connection)
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn to_what_is_neither_http_nor_https_nothing_is_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        for scheme in ["ws", "httpss"] {
+            let request = Request::post(format!("{scheme}://{address}/")).body(Text::default()).expect("a request");
+            let sending = Pool::new(Connector::new(IDLE_TIME)).request(request);
+            tokio::select! {
+                biased;
+                answer = sending => assert!(matches!(answer, Err(RequestError::Connect(_))), "{scheme}"),
+                _ = listener.accept() => panic!("a connection was opened to {scheme}"),
+            }
+        }
+    }
+}
