@@ -34,10 +34,10 @@ const LAST_TRIES: u32 = 3;
 /// What a row takes in the log, and what each commit takes by itself: it writes the last pages of the tables anew.
 const ROW_BYTES: u64 = 512;
 const COMMIT_BYTES: u64 = 3 * (16 << 10);
-/// For how long the database's file is taken to be in its place while groups of more than so many come: two are one call
-/// and the end of the one before.
+/// For how long the database's file is taken to be in its place while groups follow each other within that time, when so
+/// many have done so.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
-const BUSY_GROUP: usize = 2;
+const MANY_IN_A_ROW: u32 = 16;
 /// How many groups a caller writes for others before it calls the thread.
 const HELPED_GROUPS: usize = 4;
 
@@ -62,9 +62,10 @@ pub(super) struct Writer {
     /// Whether the journal has what was answered and the database has not.
     is_owing: bool,
     tries_left: u32,
-    /// When the database's file was last looked at, and whether many calls came together since.
+    /// When the database's file was last looked at, when a caller last wrote, and how many wrote in a row by then.
     looked_at: Instant,
-    is_busy: bool,
+    helped_at: Instant,
+    in_a_row: u32,
     /// Told of what is to be committed and synced.
     bell: Arc<SyncBell>,
 }
@@ -93,7 +94,8 @@ impl Writer {
             is_owing: false,
             tries_left: LAST_TRIES,
             looked_at: Instant::now(),
-            is_busy: false,
+            helped_at: Instant::now(),
+            in_a_row: 0,
             bell,
         }
     }
@@ -135,7 +137,6 @@ impl Writer {
             return true;
         }
         self.shared.note_group(group.len());
-        self.is_busy = group.len() > BUSY_GROUP;
         match self.join(&group) {
             Ok(decided) => {
                 self.settle(group, Ok(decided));
@@ -154,11 +155,15 @@ impl Writer {
     /// Whether the database's file is the one that was opened. While many calls come, and one transaction takes them, it is
     /// looked at each millisecond and not for each group.
     fn is_in_place(&mut self) -> bool {
+        let now = Instant::now();
+        let is_soon = |since: Instant| now.duration_since(since) < LOOK_AGAIN;
+        self.in_a_row = if is_soon(self.helped_at) { self.in_a_row.saturating_add(1) } else { 0 };
+        self.helped_at = now;
         let is_held = self.open.as_ref().is_some_and(OpenLedger::is_held);
-        if is_held && self.is_busy && self.looked_at.elapsed() < LOOK_AGAIN {
+        if is_held && self.in_a_row >= MANY_IN_A_ROW && is_soon(self.looked_at) {
             return true;
         }
-        self.looked_at = Instant::now();
+        self.looked_at = now;
         self.file.check().is_ok()
     }
 
