@@ -4,19 +4,21 @@
     layout.py --programs FOLDER [--write]
 
 FOLDER has release builds of `gatelodge` and `road`. The gateway runs under `valgrind --tool=callgrind` while `road` calls
-it. What calls enter again and again is on the list, which is held against `crates/cli/layout.txt`: of the functions there,
-nine of ten must be in the program. `--write` writes it anew. Names hold a hash of what the compiler was told, so a new
-compiler, another profile or other versions of libraries want a new list.
+it. What calls enter again and again is on the list, `crates/cli/layout.txt`, which `--write` writes anew. Of the functions
+there nine of ten must be in the program, and so many must stand side by side. Names hold a hash of what the compiler was
+told, so a new compiler, another profile, other versions of libraries or of our own want a new list.
 """
 
 import argparse
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 KEPT = Path(__file__).resolve().parent.parent / "crates/cli/layout.txt"
 # Small calls are most calls, so what they need comes first.
@@ -30,11 +32,26 @@ START = 5
 MUST_BE_THERE = 0.9
 
 
-def places(program: Path) -> dict[str, int]:
-    """Where each function stands in a program."""
-    told = subprocess.run(["nm", program], capture_output=True, text=True, check=True)
+class Function(NamedTuple):
+    """Where a function stands in a program, and how many bytes it has."""
+
+    at: int
+    size: int
+
+
+def functions(program: Path) -> dict[str, Function]:
+    """All functions of a program."""
+    told = subprocess.run(["nm", "--print-size", program], capture_output=True, text=True, check=True)
     lines = (line.split() for line in told.stdout.splitlines())
-    return {parts[2]: int(parts[0], 16) for parts in lines if len(parts) == 3 and parts[1] in "tTwW"}
+    of_code = (parts for parts in lines if len(parts) == 4 and parts[2] in "tTwW")
+    return {name: Function(int(at, 16), int(size, 16)) for at, size, _, name in of_code}
+
+
+def side_by_side(found: list[Function]) -> int:
+    """How many of these stand where all could stand with as much between them as they have themselves."""
+    middle = sorted(function.at for function in found)[len(found) // 2]
+    room = sum(function.size for function in found)
+    return sum(abs(function.at - middle) <= room for function in found)
 
 
 def counts(counted: Path) -> tuple[Counter[str], Counter[str]]:
@@ -68,11 +85,16 @@ def of_calls(programs: Path, case: str, folder: Path) -> set[str]:
     counted, pid = folder / case, folder / f"{case}.pid"
     wrapper = folder / "gatelodge"
     valgrind = f"valgrind --tool=callgrind --instr-atstart=no --demangle=no --callgrind-out-file={counted}"
-    wrapper.write_text(f'#!/bin/sh\necho $$ >{pid}\nexec {valgrind} {programs / "gatelodge"} "$@"\n')
+    gatelodge = shlex.quote(str(programs / "gatelodge"))
+    wrapper.write_text(f'#!/bin/sh\necho $$ >{pid}\nexec {valgrind} {gatelodge} "$@"\n')
     wrapper.chmod(0o755)
     command = [programs / "road", case, "--only", "before", "--against", wrapper, "--rounds", "1", "--seconds", "6"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as road:
+        while not pid.exists() and road.poll() is None:
+            time.sleep(0.1)
         time.sleep(START)
+        if road.poll() is not None:
+            sys.exit(f"error: {case} ended too early:\n{road.stdout.read()}")
         subprocess.run(["callgrind_control", "-i", "on", pid.read_text().strip()], capture_output=True, check=True)
         told, _ = road.communicate()
     if not counted.exists():
@@ -91,20 +113,25 @@ def main() -> None:
     parser.add_argument("--programs", type=lambda path: Path(path).resolve(), required=True)
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
-    there = places(arguments.programs / "gatelodge")
+    there = functions(arguments.programs / "gatelodge")
     if arguments.write:
         found: dict[str, None] = {}
         with tempfile.TemporaryDirectory() as folder:
             for case in CASES:
                 own = of_calls(arguments.programs, case, Path(folder)) & there.keys()
-                found |= dict.fromkeys(sorted(own, key=there.__getitem__))
+                found |= dict.fromkeys(sorted(own, key=lambda name: there[name].at))
                 print(f"{case}: {len(own)} functions, {len(found)} so far")
         KEPT.write_text("".join(f"{name}\n" for name in found))
+        print(f"{KEPT.name} is written; build again")
+        return
     kept = KEPT.read_text().split()
-    missing = [name for name in kept if name not in there]
-    print(f"{len(kept)} functions are on the list, {len(kept) - len(missing)} of them in the program")
-    if len(missing) > (1 - MUST_BE_THERE) * len(kept):
-        sys.exit(f"error: {len(missing)} functions are not in the program, as {missing[0]}; write the list anew with --write")
+    in_program = [there[name] for name in kept if name in there]
+    near = side_by_side(in_program) if in_program else 0
+    print(f"{len(kept)} functions are on the list, {len(in_program)} of them in the program, {near} side by side")
+    if len(in_program) < MUST_BE_THERE * len(kept):
+        sys.exit("error: too few are in the program: find out why, or write the list anew with --write")
+    if near < MUST_BE_THERE * len(kept):
+        sys.exit("error: too few are side by side: does the linker know `--symbol-ordering-file`?")
 
 
 main()

@@ -1,4 +1,4 @@
-//! Has the functions of a call stand side by side in the program. A call runs through some hundred of them, out of tens of
+//! Has the functions of a call stand side by side in the program. A call runs through hundreds of them, out of tens of
 //! thousands; side by side they are on half as many pages of memory, which the processor has to look up and to fetch.
 //!
 //! `layout.txt` names them; `bench/layout.py` writes it. It is a wish: a name that is not there is passed over, and a
@@ -14,6 +14,8 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=layout.txt");
     let variable = |name| env::var(name).unwrap_or_default();
+    let target = variable("TARGET").to_uppercase().replace('-', "_");
+    println!("cargo::rerun-if-env-changed=CARGO_TARGET_{target}_LINKER");
     // Programs that are not made for speed have other functions.
     if matches!(variable("OPT_LEVEL").as_str(), "0" | "1") {
         return;

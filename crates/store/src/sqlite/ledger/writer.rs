@@ -62,9 +62,10 @@ pub(super) struct Writer {
     /// Whether the journal has what was answered and the database has not.
     is_owing: bool,
     tries_left: u32,
-    /// When the database's file was last looked at, when a caller last wrote, and how many wrote in a row by then.
+    /// When the database's file was last looked at, when it was last to be written for callers, and how often that was in a
+    /// row.
     looked_at: Instant,
-    helped_at: Instant,
+    asked_at: Instant,
     in_a_row: u32,
     /// Told of what is to be committed and synced.
     bell: Arc<SyncBell>,
@@ -94,7 +95,7 @@ impl Writer {
             is_owing: false,
             tries_left: LAST_TRIES,
             looked_at: Instant::now(),
-            helped_at: Instant::now(),
+            asked_at: Instant::now(),
             in_a_row: 0,
             bell,
         }
@@ -152,13 +153,13 @@ impl Writer {
         true
     }
 
-    /// Whether the database's file is the one that was opened. While many calls come, and one transaction takes them, it is
-    /// looked at each millisecond and not for each group.
+    /// Whether the database's file is the one that was opened. While groups follow each other, and one transaction takes
+    /// them, it is looked at each millisecond and not for each group.
     fn is_in_place(&mut self) -> bool {
         let now = Instant::now();
         let is_soon = |since: Instant| now.duration_since(since) < LOOK_AGAIN;
-        self.in_a_row = if is_soon(self.helped_at) { self.in_a_row.saturating_add(1) } else { 0 };
-        self.helped_at = now;
+        self.in_a_row = if is_soon(self.asked_at) { self.in_a_row.saturating_add(1) } else { 0 };
+        self.asked_at = now;
         let is_held = self.open.as_ref().is_some_and(OpenLedger::is_held);
         if is_held && self.in_a_row >= MANY_IN_A_ROW && is_soon(self.looked_at) {
             return true;
