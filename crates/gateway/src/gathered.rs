@@ -14,9 +14,8 @@ const LONG: usize = 128 << 10;
 /// What is read of a long body at its beginning and at its end. What is not in there is most often one string.
 const EDGE: usize = 8 << 10;
 /// A piece of a long body that is kept as it came. With it the buffer is kept that it came in, so shorter ones are copied:
-/// no body takes more than four times its length. From upstreams the library reads up to 408 KiB at once.
-const KEPT_OF_CALLERS: usize = MAX_READ_BYTES / 4;
-const KEPT_OF_UPSTREAMS: usize = 102 << 10;
+/// no body takes more than four times its length.
+const KEPT: usize = MAX_READ_BYTES / 4;
 /// Pieces that may be short; the others have so many bytes at least, or each would cost more than it has.
 const FEW: usize = 16;
 const SHORT: usize = 4 << 10;
@@ -186,11 +185,7 @@ impl Long {
         self.before.extend_from_slice(piece.get(..begin).unwrap_or_default());
         let middle = piece.get(begin..end).unwrap_or_default();
         if !middle.is_empty() {
-            let kept = match self.of {
-                Whose::Caller => KEPT_OF_CALLERS,
-                Whose::Upstream => KEPT_OF_UPSTREAMS,
-            };
-            let is_kept = middle.len() >= kept;
+            let is_kept = middle.len() >= KEPT;
             if !is_kept && self.middle.pieces().len() >= FEW + self.middle.len() / SHORT {
                 return Err(Unfit);
             }

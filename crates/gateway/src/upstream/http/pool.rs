@@ -15,6 +15,7 @@ use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
 
 use super::connector::Connector;
+use crate::http::listener::MAX_READ_BYTES;
 use crate::text::Text;
 
 /// Connections to one origin that are kept though nobody uses them.
@@ -218,7 +219,8 @@ async fn connect(connector: Connector, url: Uri) -> Result<Connection, RequestEr
 }
 
 async fn shake_hands<S: Read + Write + Unpin + Send + 'static>(stream: S) -> Result<Connection, RequestError> {
-    let (connection, driver) = http1::handshake(stream).await.map_err(RequestError::Gone)?;
+    let handshake = http1::Builder::new().max_buf_size(MAX_READ_BYTES).handshake(stream);
+    let (connection, driver) = handshake.await.map_err(RequestError::Gone)?;
     // It ends with the connection, which ends when nobody has it any more. What it ends with, whoever waits hears.
     tokio::spawn(async move { drop(driver.await) });
     Ok(connection)
