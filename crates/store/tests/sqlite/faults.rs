@@ -122,7 +122,7 @@ async fn a_directory_that_was_moved_away_refuses_until_it_is_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_was_moved_away_is_missed_however_many_calls_come() {
-    for (callers, most) in [(1, 300), (1, 300), (1, 300), (32, 1_000)] {
+    for (callers, most) in [(1, 600), (1, 600), (1, 600), (32, 1_000)] {
         is_missed_by(callers, most).await;
     }
 }

@@ -164,8 +164,13 @@ impl Writer {
         if is_held && self.in_a_row >= MANY_IN_A_ROW && is_soon(self.looked_at) {
             return true;
         }
+        let is_in_place = self.file.check().is_ok();
         self.looked_at = now;
-        self.file.check().is_ok()
+        if !is_in_place {
+            // Whoever comes next looks, too.
+            self.in_a_row = 0;
+        }
+        is_in_place
     }
 
     /// Writes a group without waiting for anybody; no fault where that cannot be done now.
