@@ -41,7 +41,9 @@ class Function(NamedTuple):
 
 def functions(program: Path) -> dict[str, Function]:
     """All functions of a program."""
-    told = subprocess.run(["nm", "--print-size", program], capture_output=True, text=True, check=True)
+    told = subprocess.run(["nm", "--print-size", program], capture_output=True, text=True, check=False)
+    if told.returncode != 0:
+        sys.exit(f"error: {told.stderr.strip()}; build it first: cargo build --release -p gatelodge")
     lines = (line.split() for line in told.stdout.splitlines())
     of_code = (parts for parts in lines if len(parts) == 4 and parts[2] in "tTwW")
     return {name: Function(int(at, 16), int(size, 16)) for at, size, _, name in of_code}

@@ -7,6 +7,8 @@ use super::load::Slice;
 
 /// Beyond this spread of the direct slices the machine does too much else.
 const NOISY: f64 = 0.25;
+/// Fewer slices do not show how far they lie apart.
+const FEWEST: usize = 3;
 
 /// What was measured of a case.
 pub struct Measured {
@@ -96,7 +98,7 @@ impl Measured {
     }
 
     pub fn is_noisy(&self) -> bool {
-        self.spread > NOISY
+        self.spread.is_nan() || self.spread > NOISY
     }
 
     pub fn is_missed(&self) -> bool {
@@ -122,6 +124,10 @@ impl Measured {
                 row.median(Slice::cpu_per_call),
                 row.median(|slice| slice.memory as f64),
             );
+        }
+        if self.spread.is_nan() {
+            let _ = writeln!(out, "  too few rounds to conclude: ask for {FEWEST} or more; no verdict");
+            return out;
         }
         if self.is_noisy() {
             let spread = self.spread * 100.0;
@@ -188,6 +194,9 @@ fn value(figure: Figure, slice: &Slice) -> f64 {
 }
 
 fn spread(slices: &[Slice]) -> f64 {
+    if slices.len() < FEWEST {
+        return f64::NAN;
+    }
     let speeds: Vec<f64> = slices.iter().map(Slice::calls_per_second).collect();
     let most = speeds.iter().copied().fold(f64::MIN, f64::max);
     let least = speeds.iter().copied().fold(f64::MAX, f64::min);
