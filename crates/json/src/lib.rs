@@ -21,4 +21,4 @@ pub use hidden::{is_hidden, is_invisible, one_line, quoted};
 pub use number::{Decimal, MAX_DIGITS};
 pub use read::{Limits, read, read_commented};
 pub use split::{Part, split, split_text};
-pub use text::quote;
+pub use text::{quote, unescape};

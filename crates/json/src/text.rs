@@ -5,8 +5,9 @@ use std::fmt::Write;
 
 use crate::plain::first_odd;
 
-/// Gives what a checked string stands for; `inner` is the text between its quotes.
-pub(crate) fn unescape(inner: &str) -> Cow<'_, str> {
+/// Gives what a string stands for; `inner` is the text between its quotes. In one that was not checked, half of a pair is no
+/// character, and a letter that needs no escape stands for itself, as careless readers have it.
+pub fn unescape(inner: &str) -> Cow<'_, str> {
     let Some(first) = inner.find('\\') else { return Cow::Borrowed(inner) };
     let (plain, mut rest) = inner.split_at(first);
     let mut out = String::with_capacity(inner.len());
@@ -39,17 +40,26 @@ fn push_escape<'a>(text: &'a str, out: &mut String) -> &'a str {
 }
 
 fn push_unicode<'a>(text: &'a str, out: &mut String) -> &'a str {
-    let unit = |text: &str| text.get(..4).and_then(|hex| u32::from_str_radix(hex, 16).ok());
-    let first = unit(text).unwrap_or(0);
-    let rest = text.get(4..).unwrap_or_default();
-    if !(0xD800..0xDC00).contains(&first) {
-        // INVARIANT: the scan has refused lone surrogates, so this is a character.
-        out.extend(char::from_u32(first));
-        return rest;
-    }
-    let second = rest.get(2..).and_then(unit).unwrap_or(0xDC00);
-    out.extend(char::from_u32(0x10000 + ((first & 0x3FF) << 10) + (second & 0x3FF)));
-    rest.get(6..).unwrap_or_default()
+    let Some((first, rest)) = unit_at(text) else {
+        out.push('u');
+        return text;
+    };
+    let second = rest.strip_prefix("\\u").and_then(unit_at);
+    let pair = second.and_then(|(second, rest)| {
+        let both = char::decode_utf16([first, second]).next()?.ok()?;
+        (both > '\u{ffff}').then_some((both, rest))
+    });
+    let alone = || (char::from_u32(first.into()).unwrap_or(char::REPLACEMENT_CHARACTER), rest);
+    let (character, rest) = pair.unwrap_or_else(alone);
+    out.push(character);
+    rest
+}
+
+/// The number that four digits stand for, and what stands behind them.
+fn unit_at(text: &str) -> Option<(u16, &str)> {
+    let (digits, rest) = text.split_at_checked(4)?;
+    let are_digits = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    u16::from_str_radix(digits, 16).ok().filter(|_| are_digits).map(|unit| (unit, rest))
 }
 
 /// Writes a text as a JSON string, with its quotes.
@@ -73,4 +83,28 @@ pub fn quote(text: &str, out: &mut String) {
         }
     }
     out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_that_was_not_checked_says_what_a_careless_reader_has() {
+        for (inner, said) in [
+            (r"a\u00e9\ud83d\ude00\/", "aé😀/"),
+            (r"\ud83d x", "\u{fffd} x"),
+            (r"\ude00x", "\u{fffd}x"),
+            (r"\ud83d\u0041", "\u{fffd}A"),
+            (r"\ud83d\ud83d\ude00", "\u{fffd}😀"),
+            (r"\u12G4", "u12G4"),
+            (r"\u+123", "u+123"),
+            (r"\u12", "u12"),
+            (r"\q\x41", "qx41"),
+            ("\\u12é4", "u12é4"),
+            ("x\\", "x"),
+        ] {
+            assert_eq!(unescape(inner), said, "{inner}");
+        }
+    }
 }

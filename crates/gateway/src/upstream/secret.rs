@@ -3,7 +3,7 @@
 use aho_corasick::AhoCorasick;
 use bytes::Bytes;
 use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL_NOPAD, HEXLOWER, HEXUPPER};
-use gatelodge_json::quote;
+use gatelodge_json::{quote, unescape};
 
 /// What stands in place of a secret.
 const CUT: &str = "***";
@@ -81,7 +81,8 @@ impl Secrets {
             if !string.contains('\\') {
                 continue;
             }
-            let said = said_by(string.get(1..string.len() - 1)?);
+            // What a careful reader refuses others may read, so it is not asked whether it is sound.
+            let said = unescape(string.get(1..string.len() - 1)?);
             let cut = self.cut_text(&said);
             if cut != said {
                 out.push_str(text.get(written..start)?);
@@ -100,48 +101,6 @@ impl Secrets {
             None => text.to_owned(),
         }
     }
-}
-
-/// What the inside of a JSON string says to whoever reads it, however careless: half of a pair is no character, and a
-/// letter that needs no escape stands for itself. Nobody gets a secret past us by a string that others can read.
-fn said_by(inside: &str) -> String {
-    let (mut said, mut rest) = (String::with_capacity(inside.len()), inside);
-    while let Some((plain, escape)) = rest.split_once('\\') {
-        said.push_str(plain);
-        let mut letters = escape.chars();
-        let letter = letters.next();
-        rest = letters.as_str();
-        said.push(match letter {
-            Some('u') if let Some((unit, behind)) = unit_at(rest) => {
-                let pair = behind.strip_prefix("\\u").and_then(unit_at);
-                match pair.map(|(second, behind)| (char::decode_utf16([unit, second]).next(), behind)) {
-                    Some((Some(Ok(both)), behind)) if both > '\u{ffff}' => {
-                        rest = behind;
-                        both
-                    }
-                    _ => {
-                        rest = behind;
-                        char::from_u32(unit.into()).unwrap_or(char::REPLACEMENT_CHARACTER)
-                    }
-                }
-            }
-            Some('n') => '\n',
-            Some('r') => '\r',
-            Some('t') => '\t',
-            Some('b') => '\u{8}',
-            Some('f') => '\u{c}',
-            Some(other) => other,
-            None => '\\',
-        });
-    }
-    said + rest
-}
-
-/// The number that four letters of a text stand for, and what stands behind them.
-fn unit_at(text: &str) -> Option<(u16, &str)> {
-    let (digits, behind) = text.split_at_checked(4)?;
-    let is_number = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    u16::from_str_radix(digits, 16).ok().filter(|_| is_number).map(|unit| (unit, behind))
 }
 
 /// Where the strings of a JSON text are, quotes included.
