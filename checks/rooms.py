@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-ROOMS = ["json", "policy", "mcp", "catalogue", "store", "gateway", "console", "pharo", "crawl"]
+ROOMS = ["json", "policy", "mcp", "catalogue", "store", "gateway", "console", "pharo"]
 
 # Normal and build dependencies between our crates. `testkit` is in no list but those of programs
 # that only test: it is used from `tests/`, as a dev-dependency, which is not looked at here.
@@ -32,22 +32,28 @@ MAY_USE = {
     "gateway": ["store", "catalogue", "mcp", "policy", "json"],
     "console": ["store", "catalogue", "policy", "json"],
     "pharo": ["mcp", "json"],
-    "crawl": ["catalogue", "json"],
+    "indexer": ["catalogue", "policy", "json"],
     "cli": ROOMS,
     "testkit": ROOMS + ["cli"],
     "bench": ROOMS + ["cli", "testkit"],
     "fuzz": ROOMS + ["cli", "testkit"],
 }
 
-PURE = ["json", "policy", "mcp", "catalogue", "crawl"]
+PURE = ["json", "policy", "mcp", "catalogue"]
 RUNTIME = ["tokio", "async-std", "smol", "mio"]
 HTTP = ["axum", "h2", "hyper", "reqwest", "ureq"]
 SQL = ["libsqlite3-sys", "postgres", "rusqlite", "sqlx", "sqlx-core", "tokio-postgres"]
 LOGGING = ["env_logger", "log", "tracing", "tracing-core"]
 CHANCE = ["fastrand", "getrandom", "rand", "rand_core"]
+# Parsers of foreign source code, in C. Only the indexer has them.
+GRAMMARS = ["tree-sitter", "tree-sitter-javascript", "tree-sitter-python", "tree-sitter-typescript"]
 
 # Guests that a crate reaches by no road at all, however many crates lie between.
-MUST_NOT_REACH = {room: RUNTIME + HTTP + SQL + LOGGING + CHANCE for room in PURE} | {"store": HTTP}
+MUST_NOT_REACH = {room: RUNTIME + HTTP + SQL + LOGGING + CHANCE + GRAMMARS for room in PURE} | {
+    "store": HTTP + GRAMMARS,
+    "gateway": GRAMMARS,
+    "cli": GRAMMARS,
+}
 
 # Roads to such a guest that are accepted: (who brings it in, the guest) and why.
 ACCEPTED = {
@@ -56,10 +62,10 @@ ACCEPTED = {
 
 # Guests that only some crates may name in their manifest.
 ONLY_IN = {guest: ["store"] for guest in SQL} | {
-    "anyhow": ["cli"],
-    "clap": ["cli"],
+    "anyhow": ["cli", "indexer"],
+    "clap": ["cli", "indexer"],
     "rmcp": ["gateway"],
-}
+} | {guest: ["indexer"] for guest in GRAMMARS}
 
 # Lines that belong at the rim. Grouped imports count: `use std::{env, fmt}` names the environment.
 AT_THE_RIM = {
@@ -73,8 +79,13 @@ NOT_IN_PURE = {
     "sockets": re.compile(r"\b(Tcp|Udp|Unix)(Stream|Listener|Socket|Datagram)\b"),
     "a monotonic clock": re.compile(r"\bInstant::now\b"),
 }
-# The command line is the rim, and the testkit is only tests. `bench` and `fuzz` lie outside `crates/`.
+# The command line is the rim, and the testkit is only tests. `bench` and `fuzz` lie outside `crates/` and `tools/`.
 RIM = ["cli", "testkit"]
+# The modules of the indexer's program, by their first name below `src`. Its library is pure.
+PROGRAM = {"indexer": ["main", "cli", "commands", "data_dir", "environment", "exit", "file", "output"]}
+PURE_LIBRARIES = ["indexer"]
+# Folders of packages that do not live below `crates/`.
+HOMES = {"bench": Path("bench"), "fuzz": Path("fuzz"), "indexer": Path("tools/indexer")}
 # A store on disk looks after its own files.
 MAY_SAY = {"store": ["files"]}
 
@@ -100,7 +111,7 @@ def check_manifests(packages: list[dict], root: Path) -> list[str]:
         if room not in MAY_USE or (name != "gatelodge" and not name.startswith("gatelodge-")):
             findings.append(f"`{name}` is not in the table of rooms")
             continue
-        home = Path(room) if room in ("bench", "fuzz") else Path("crates") / room
+        home = HOMES.get(room, Path("crates") / room)
         if Path(package["manifest_path"]).resolve() != (root / home / "Cargo.toml").resolve():
             findings.append(f"`{name}` does not live in {home}")
         for dependency in package["dependencies"]:
@@ -152,14 +163,16 @@ def without_tests(text: str) -> str:
 def check_lines(root: Path) -> list[str]:
     """What the sources say, outside the rim and outside tests and examples."""
     findings = []
-    for source in sorted(root.glob("crates/*/src/**/*.rs")):
+    for source in sorted([*root.glob("crates/*/src/**/*.rs"), *root.glob("tools/*/src/**/*.rs")]):
         place = source.relative_to(root)
         room = place.parts[1]
         inside = place.parts[3:]
         if room in RIM or inside[-1] == "tests.rs" or "tests" in inside[:-1]:
             continue
+        if inside[0].removesuffix(".rs") in PROGRAM.get(room, []):
+            continue
         text = without_tests(source.read_text(encoding="utf-8"))
-        patterns = AT_THE_RIM | (NOT_IN_PURE if room in PURE else {})
+        patterns = AT_THE_RIM | (NOT_IN_PURE if room in PURE + PURE_LIBRARIES else {})
         for what, pattern in patterns.items():
             if what in MAY_SAY.get(room, []):
                 continue
@@ -191,14 +204,16 @@ def crate(folder: Path, name: str, dependencies: str = "", source: str = "") -> 
 
 
 def small_workspace(root: Path) -> None:
-    """Two crates in order, and three guests from a folder, so that no network is needed."""
-    (root / "Cargo.toml").write_text('[workspace]\nresolver = "3"\nmembers = ["crates/*"]\n')
+    """Four crates in order, and some guests from a folder, so that no network is needed."""
+    (root / "Cargo.toml").write_text('[workspace]\nresolver = "3"\nmembers = ["crates/*", "tools/*"]\n')
     # The same toolchain as outside: it is the one that is there.
     shutil.copy(ROOT / "rust-toolchain.toml", root)
     (root / ".cargo").mkdir()
     (root / ".cargo/config.toml").write_text(
         '[source.crates-io]\nreplace-with = "folder"\n[source.folder]\ndirectory = "guests"\n')
-    for guest, uses in {"getrandom": "", "ahash": 'getrandom = "1"', "between": 'getrandom = "1"'}.items():
+    guests = {"getrandom": "", "ahash": 'getrandom = "1"', "between": 'getrandom = "1"', "tree-sitter": "",
+              "parser": 'tree-sitter = "1"'}
+    for guest, uses in guests.items():
         crate(root / "guests" / guest, guest, f"[dependencies]\n{uses}")
         (root / "guests" / guest / ".cargo-checksum.json").write_text('{"files":{}}')
     crate(root / "crates/json", "gatelodge-json")
@@ -207,6 +222,13 @@ def small_workspace(root: Path) -> None:
           "//! Says nothing.\n// std::env\n#[cfg(test)]\nmod tests {\n    fn f() { println!() }\n}\n")
 
 
+    crate(root / "crates/cli", "gatelodge", POLICY_OF_CLI)
+    crate(root / "tools/indexer", "gatelodge-indexer", '[dependencies]\ntree-sitter = "1"')
+    # The program prints, its library does not.
+    (root / "tools/indexer/src/main.rs").write_text("fn main() { println!() }\n")
+
+
+POLICY_OF_CLI = '[dependencies]\ngatelodge-policy = { path = "../policy" }\n'
 POLICY_ON_JSON = '[dependencies]\ngatelodge-json = { path = "../json" }\n'
 
 # What is planted, as arguments of `crate`, and words of the finding that must come.
@@ -225,6 +247,13 @@ PLANTED = [
     (("crates/policy", "gatelodge-policy",
       "[target.'cfg(windows)'.dependencies]\ngetrandom = { version = \"1\", optional = true }"),
      "`gatelodge-policy` must not know `getrandom`"),
+    # No parser of foreign source code in the gateway, by whatever road.
+    (("crates/cli", "gatelodge", POLICY_OF_CLI + 'parser = "1"'), "gatelodge > parser > tree-sitter"),
+    (("crates/store", "gatelodge-store", '[dependencies]\nparser = "1"'), "gatelodge-store > parser > tree-sitter"),
+    (("crates/pharo", "gatelodge-pharo", '[dependencies]\ntree-sitter = "1"'), "only ['indexer'] may"),
+    (("tools/indexer", "gatelodge-indexer", "", "fn f() { println!() }\n"), "tools/indexer/src/lib.rs:1: printing"),
+    (("tools/indexer", "gatelodge-indexer", "", "fn f() { Instant::now(); }\n"), "a monotonic clock"),
+    (("tools/json", "gatelodge-other"), "`gatelodge-other` is not in the table"),
     (("crates/json", "gatelodge-json", "", "use std::{\n    env,\n    fmt,\n};\n"), "lib.rs:1: the environment"),
     (("crates/json", "gatelodge-json", "", "\nfn f() { std::env::var(\"A\"); }\n"), "lib.rs:2: the environment"),
     (("crates/json", "gatelodge-json", "", "use std::fs::File;\n"), "lib.rs:1: files"),

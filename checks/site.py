@@ -5,7 +5,7 @@ Exports servers that chance draws from the index that comes with the program, or
 kind and pages of servers and tools by chance, opens each in light and in dark, and has axe-core look for what
 keeps people out. Any finding fails, and so do fewer pages than were asked for.
 
-    site.py --gatelodge PROGRAM --node NODE --browser BROWSER [--whole] [--pages N] [--seed N]
+    site.py --gatelodge PROGRAM --indexer PROGRAM --node NODE --browser BROWSER [--whole] [--pages N] [--seed N]
     site.py --self-test --node NODE --browser BROWSER    fails unless a planted fault is found
 """
 
@@ -86,7 +86,7 @@ def check(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         site, data, chance = folder / "site", folder / "data", random.Random(arguments.seed)
-        command = [arguments.gatelodge, "catalogue", "export", "--out", site, "--data", data]
+        command = [arguments.indexer, "export", "--out", site, "--data", data]
         if not arguments.whole:
             command += [word for name in drawn(arguments, data, chance) for word in ("--server", name)]
         told = subprocess.run(command, check=True, stderr=subprocess.PIPE, text=True).stderr.splitlines()[-1]
@@ -100,6 +100,7 @@ def check(arguments: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--gatelodge", type=Path)
+    parser.add_argument("--indexer", type=Path)
     parser.add_argument("--node", required=True)
     parser.add_argument("--browser", required=True)
     parser.add_argument("--whole", action="store_true")

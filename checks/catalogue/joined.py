@@ -4,7 +4,7 @@
     joined.py DEFINITIONS… --out labels
 
 `collect.py` keeps whole definitions, which may not be committed; `dev-facts.jsonl` and `held-facts.jsonl` have no
-foreign sentences. DEFINITIONS are what `gatelodge catalogue crawl --definitions` wrote. A tool is found by its package,
+foreign sentences. DEFINITIONS are what `gatelodge-indexer crawl --definitions` wrote. A tool is found by its package,
 whatever version, and its name. A description that three tools of a package share is none of theirs: it is left out, and
 the tool counts as not found. Into the folder go, as `collect.py` writes them,
 

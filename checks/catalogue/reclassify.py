@@ -3,7 +3,7 @@
 
     reclassify.py --gatelodge PROGRAM FACTS DEFINITIONS > facts.jsonl
 
-DEFINITIONS are what `gatelodge catalogue crawl --definitions` wrote beside FACTS. A package whose tools are not all
+DEFINITIONS are what `gatelodge-indexer crawl --definitions` wrote beside FACTS. A package whose tools are not all
 found in them keeps what its facts say, and is counted.
 """
 

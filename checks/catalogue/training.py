@@ -6,7 +6,7 @@
 LABELS is the folder that `collect.py` or `joined.py` filled: all of its `dev.jsonl` is taken. READ are labels by reading, lines
 with `key` (PACKAGE#TOOL, of any version), `category` and, where it is known, `drawn`: they stand above what authors say,
 and their tools are marked with `read`, which says how they were drawn. DEFINITIONS are what
-`gatelodge catalogue crawl --definitions` wrote. Of these, packages of the development half are taken that
+`gatelodge-indexer crawl --definitions` wrote. Of these, packages of the development half are taken that
 
 - are not in LABELS already,
 - do not look like a held-out server under another name: half of the tools' names, and at least three, are its own,

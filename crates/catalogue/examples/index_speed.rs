@@ -8,9 +8,10 @@
 use std::time::{Duration, Instant};
 
 use gatelodge_catalogue::{
-    About, Claims, Index, PackageFacts, ParameterFacts, Query, Source, Tool, ToolFacts, classify, write_index,
+    About, Claims, Index, PackageFacts, ParameterFacts, Query, Source, Tool, ToolFacts, classify,
 };
 use gatelodge_catalogue::{Level, Server, SignalKind};
+use gatelodge_indexer::write_index;
 
 const VERBS: &[&str] = &[
     "get", "list", "search", "create", "update", "delete", "run", "send", "read", "write", "export", "import", "find",

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use crate::flow::Flow;
 use crate::signals::SignalKind;
 use forms::{forms, stem};
-pub(crate) use written::{Borders, Leans, Points, Written};
+pub use written::Points;
+pub(crate) use written::{Borders, Leans, Written};
 
 /// A word of the lexicon.
 pub(crate) type WordId = u32;

@@ -3,18 +3,19 @@
 //! Everything here is pure: the same definition gives the same answer. No model is called, nothing is fetched.
 //! Words, weights and patterns are data, in `data/`.
 
+mod archive;
 mod attack;
 mod calibrate;
 mod classify;
+mod data_files;
 mod decide;
-mod evaluate;
 mod explain;
 mod features;
 mod flow;
+mod found_tool;
 mod grade;
 mod incident;
 mod index;
-mod labels;
 mod letters;
 mod lexicon;
 mod model;
@@ -26,6 +27,7 @@ mod read;
 mod ready;
 mod recommend;
 mod recorded;
+mod release;
 mod rulebook;
 mod server;
 mod shown;
@@ -34,29 +36,30 @@ mod site;
 mod stack;
 mod text;
 mod tool;
-mod train;
 mod trained;
+pub mod training;
 
+pub use archive::{Bounds, Form, Skip, SourceFile, Unpacked, Want, unpack};
 pub use attack::{Pattern, patterns};
 pub use classify::{Classification, Level, classify, told as told_category, word as category_name};
-pub use evaluate::{Bin, Counts, Evaluation, Mistake, Share};
+pub use data_files::{CHANGES_FILE, INDEX_FILE, index_hash, pending_changes_file};
 pub use flow::Flow;
+pub use found_tool::FoundTool;
 pub use grade::{Grade, grade};
 pub use incident::{Affected, Concern, Incident, incidents};
 pub use index::{
     About, Change, ChangeKind, Claims, Found, Index, IndexedServer, IndexedTool, Known, OpenIndexError, PackageFacts,
-    ParameterFacts, Query, ServerChanges, Source, ToolFacts, WriteIndexError, changes, normal_name, write_index,
+    ParameterFacts, Query, ServerChanges, Source, ToolFacts, changes, format as index_format, normal_name,
 };
-pub use labels::{Label, Labelled, labelled};
 pub use package::{PackageName, Reading};
 pub use precheck::{Advice, Precheck, precheck, precheck_read};
 pub use read::{Item, ReadError, read_tools};
 pub use ready::{Posture, ReadyError, ready, scaffold};
 pub use recommend::{Remedy, effect, recommended};
+pub use release::{Release, facts};
 pub use server::Server;
 pub use shown::shown;
 pub use signals::{Signal, SignalKind};
 pub use site::{Page, Site, html_code};
 pub use stack::{Member, Stack, combinations, stack};
 pub use tool::{Annotations, Tool};
-pub use train::{Source as LabelSource, Training, Unseen, train};

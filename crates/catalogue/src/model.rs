@@ -9,7 +9,7 @@ use crate::lexicon::{Group, Lexicon, Points};
 use crate::signals::SignalKind;
 
 /// The outcomes, in the order of their points.
-pub(crate) const OUTCOMES: [Category; 5] =
+pub const OUTCOMES: [Category; 5] =
     [Category::Read, Category::Write, Category::Execute, Category::Destructive, Category::Financial];
 
 /// The weights of all features.

@@ -5,8 +5,9 @@ use std::convert::Infallible;
 
 use gatelodge_catalogue::{
     About, ChangeKind, Claims, Flow, Index, Known, Level, OpenIndexError, PackageFacts, ParameterFacts, Posture, Query,
-    SignalKind, Site, Source, ToolFacts, changes, ready, write_index,
+    SignalKind, Site, Source, ToolFacts, changes, ready,
 };
+use gatelodge_indexer::write_index;
 use gatelodge_policy::Category;
 use proptest::prelude::*;
 

@@ -3,9 +3,8 @@
 
 mod support;
 
-use gatelodge_catalogue::{
-    Evaluation, Flow, Item, Labelled, Server, SignalKind, classify, labelled, patterns, read_tools,
-};
+use gatelodge_catalogue::{Flow, Item, Server, SignalKind, classify, patterns, read_tools};
+use gatelodge_indexer::{Evaluation, Labelled, labelled};
 use gatelodge_policy::Category;
 use support::one;
 

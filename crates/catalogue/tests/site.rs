@@ -6,8 +6,9 @@ use std::convert::Infallible;
 
 use gatelodge_catalogue::{
     About, Change, ChangeKind, Claims, Flow, Index, PackageFacts, ParameterFacts, Server, SignalKind, Site, Source,
-    Tool, ToolFacts, classify, patterns, write_index,
+    Tool, ToolFacts, classify, patterns,
 };
+use gatelodge_indexer::write_index;
 use gatelodge_policy::{Format, parse};
 
 /// The tools of the Pharo server, by names and parameters alone: the seed pages know no descriptions.

@@ -20,12 +20,10 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub use call::CallArgs;
-pub use catalogue::{CatalogueCommand, ClassifyArgs, CrawlArgs, CrawlCommand, EvalArgs, PostureName, ScanArgs};
+pub use catalogue::{CatalogueCommand, ClassifyArgs, MovedArgs, PostureName, ScanArgs};
 pub use connect::ConnectArgs;
 pub use grant::{AttachArgs, CreateArgs, DetachArgs, GrantCommand, LifeArgs, RotateArgs, TokenArgs};
-pub use index::{
-    AttacksArgs, CatalogueMcpArgs, ChangesArgs, FromArgs, IndexArgs, SearchArgs, ShowArgs, SiteArgs, UpdateArgs,
-};
+pub use index::{AttacksArgs, CatalogueMcpArgs, ChangesArgs, FromArgs, SearchArgs, ShowArgs, UpdateArgs};
 pub use init::InitArgs;
 pub use local::{BridgeArgs, WrapArgs};
 pub use log::{AuditCommand, CallsArgs, DoctorArgs, ExportArgs, HeadArgs, LogName, PruneArgs, StatusArgs, VerifyArgs};

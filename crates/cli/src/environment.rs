@@ -1,7 +1,6 @@
 //! What the process was given: its environment, and who runs it.
 
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -18,17 +17,12 @@ pub fn all(but: &str) -> Vec<(String, String)> {
     text.filter(|(name, _)| !name.starts_with(but)).collect()
 }
 
-/// Starts this program anew in its own place, with a variable set that is not. Where that cannot be done, it goes on.
-pub fn again_with(name: &str, value: &str) {
-    if let (None, Ok(program)) = (variable(name), std::env::current_exe()) {
-        // It comes back only where it fails.
-        let _ = Command::new(program).args(std::env::args_os().skip(1)).env(name, value).exec();
-    }
+fn can_run(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0)
 }
 
 /// Why a program cannot be run from a folder; none if it can.
 pub fn missing(program: &str, folder: &Path) -> Option<String> {
-    let can_run = |path: &Path| path.metadata().is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0);
     let shown = crate::report::shown(program);
     if program.contains('/') {
         return match folder.join(program) {

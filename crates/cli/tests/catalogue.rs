@@ -64,29 +64,29 @@ fn classify_takes_the_answer_to_tools_list() {
 }
 
 #[test]
-fn eval_tells_figures_and_the_worst_mistakes() {
-    let house = house();
-    house.write("labels.jsonl", &LINES.replace("\"Read\"", "\"Destructive\""));
-    let run = house.run(&["catalogue", "eval", "labels.jsonl", "--worst", "5"]);
-    assert_eq!(run.code, 1, "{}", run.stderr);
-    for part in
-        ["right", "66.7 %", "2 of 3", "of the not-Read, called Read", "calibration error", "is \\ called", "0.9 to 1.0"]
-    {
-        assert!(run.stdout.contains(part), "{part} in {}", run.stdout);
-    }
-    assert!(run.stdout.contains("files / read_file: is Destructive, called Read"), "{}", run.stdout);
-    let run = house.run(&["catalogue", "eval", "labels.jsonl", "--json", "--worst", "1"]);
-    let told: Value = serde_json::from_str(&run.stdout).expect("JSON");
-    assert_eq!(told["figures"]["called_read"]["count"], 1);
-    assert_eq!(told["worst"][0]["tool"], "read_file");
+fn a_file_that_is_not_there_is_a_matter_of_usage() {
+    assert_eq!(gatelodge(&["catalogue", "classify", "nowhere.jsonl"]).code, 2);
+    assert_eq!(gatelodge(&["scan"]).code, 2);
 }
 
 #[test]
-fn a_file_that_is_not_there_is_a_matter_of_usage() {
-    for verb in ["classify", "eval"] {
-        assert_eq!(gatelodge(&["catalogue", verb, "nowhere.jsonl"]).code, 2);
+fn commands_that_moved_to_the_indexer_answer_with_the_new_command() {
+    for (args, command) in [
+        (&["crawl", "pypi", "--out", "a b"][..], "gatelodge-indexer crawl pypi --out 'a b'"),
+        (&["eval", "labels.jsonl", "--json"], "gatelodge-indexer eval labels.jsonl --json"),
+        (&["index", "facts.jsonl", "--out=i.glx"], "gatelodge-indexer index facts.jsonl --out=i.glx"),
+        (&["export"], "gatelodge-indexer export"),
+        (&["export", "--help"], "gatelodge-indexer export --help"),
+    ] {
+        let run = gatelodge(&[&["catalogue"], args].concat());
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{args:?}: {}", run.stderr);
+        assert!(run.stderr.contains(&format!("run `{command}`")), "{args:?}: {}", run.stderr);
+        assert!(run.stderr.contains("cargo install --path tools/indexer"), "{args:?}: {}", run.stderr);
     }
-    assert_eq!(gatelodge(&["scan"]).code, 2);
+    let help = gatelodge(&["catalogue", "--help"]).stdout;
+    for verb in ["crawl", "eval", "index", "export"] {
+        assert!(!help.lines().any(|line| line.trim_start().starts_with(verb)), "{verb} in {help}");
+    }
 }
 
 #[test]

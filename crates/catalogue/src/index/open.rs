@@ -1,34 +1,18 @@
 //! An index file from outside in: envelope, checksum, packed body, columns. Nothing in it is trusted; what is wrong is
 //! told, and the memory that it can ask for is bounded.
 
-use serde::{Deserialize, Serialize};
-
-use super::about::About;
 use super::bytes::Reader;
+use super::format::{
+    CATEGORIES, FORMAT, HEAD_BYTES, Header, KINDS, MAGIC, MOST_BYTES, REQUIRED, is_day, is_name, is_version,
+    signal_bits,
+};
 use super::pool::Pool;
 use super::rows::{Index, ParameterRow, ServerRow, ToolRow};
 use crate::index::facts::Source;
 use crate::signals::SignalKind;
-use crate::tool::LONGEST_NAME;
-use gatelodge_policy::Category;
 
-/// How a file begins.
-pub(super) const MAGIC: &[u8; 8] = b"GLINDEX\n";
-/// The format that this program writes.
-pub(super) const FORMAT: u32 = 2;
 /// The oldest that it reads: it does not say which tools are optional.
 const OLDEST: u32 = 1;
-/// What stands before the packed body: the beginning, the format, two lengths, the checksum.
-pub(super) const HEAD_BYTES: usize = 8 + 4 + 8 + 8 + 4;
-/// The largest body, unpacked: eight times what 15,000 servers take.
-pub(super) const MOST_BYTES: usize = 64 << 20;
-/// The categories by their numbers in a file.
-pub(crate) const CATEGORIES: [Category; 6] =
-    [Category::Read, Category::Write, Category::Execute, Category::Destructive, Category::Financial, Category::Unknown];
-/// The types of parameters by their numbers in a file; the first says that nothing is known.
-pub(super) const KINDS: [&str; 7] = ["", "string", "integer", "number", "boolean", "array", "object"];
-/// Marks a parameter that must be given, beside its type.
-pub(super) const REQUIRED: u8 = 0x80;
 
 /// Why a file is no index that can be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -59,14 +43,6 @@ pub enum OpenIndexError {
     /// Its checksum fits and its contents do not.
     #[error("it is damaged inside: {0}")]
     Malformed(&'static str),
-}
-
-/// The first column.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Header {
-    pub about: About,
-    /// The signals by their bits.
-    pub signals: Vec<String>,
 }
 
 impl Index {
@@ -182,22 +158,6 @@ fn texts(index: &Index) -> Result<(), OpenIndexError> {
     }
 }
 
-/// Whether a text has the form `2026-11-16`.
-pub(super) fn is_day(text: &str) -> bool {
-    let fits = |(at, byte): (usize, u8)| if matches!(at, 4 | 7) { byte == b'-' } else { byte.is_ascii_digit() };
-    text.len() == 10 && text.bytes().enumerate().all(fits)
-}
-
-/// Whether a text can be the name of a package, a tool or a parameter.
-pub(super) fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.len() <= LONGEST_NAME
-}
-
-/// Whether a text can be a version; it stands in each event of a server.
-pub(super) fn is_version(text: &str) -> bool {
-    text.len() <= LONGEST_NAME
-}
-
 /// Reads the servers; gives how many tools each has.
 fn servers(body: &mut Reader<'_>, index: &mut Index) -> Result<Vec<usize>, OpenIndexError> {
     let count = body.count(body.len())?;
@@ -274,7 +234,7 @@ fn tools(
                 claims: claims.byte()?,
                 category: *category.ok_or(OpenIndexError::Malformed("a category is not known here"))?,
                 confidence: confidence.byte()?.min(100),
-                signals: ToolRow::bits(&signals),
+                signals: signal_bits(&signals),
                 flow: flow.byte()?,
                 hash: u64::from_be_bytes(hashes.take(8)?.try_into().unwrap_or_default()),
             });

@@ -1,6 +1,6 @@
 //! Texts that many rows share, each kept once. On disk a text says how much of the one before it it begins with.
 
-use super::bytes::{Column, Reader};
+use super::bytes::Reader;
 use super::open::OpenIndexError;
 
 /// All texts of a pool together, when it is read: a hostile file cannot ask for more.
@@ -14,13 +14,6 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Takes texts in the order that numbers them.
-    pub fn of<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
-        let mut pool = Self::default();
-        texts.into_iter().for_each(|text| pool.push(text));
-        pool
-    }
-
     fn push(&mut self, text: &str) {
         self.text.push_str(text);
         self.ends.push(self.text.len() as u32);
@@ -40,20 +33,6 @@ impl Pool {
 
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         (0..self.len() as u32).map(|number| self.get(number))
-    }
-
-    pub fn write(&self, out: &mut Column) {
-        let (mut shared, mut lengths, mut bytes) = (Column::default(), Column::default(), Column::default());
-        let mut before = "";
-        for text in self.iter() {
-            let same = text.bytes().zip(before.bytes()).take_while(|(one, other)| one == other).count();
-            shared.number(same as u64);
-            lengths.number((text.len() - same) as u64);
-            bytes.bytes(text.as_bytes().get(same..).unwrap_or_default());
-            before = text;
-        }
-        out.number(self.len() as u64);
-        [shared, lengths, bytes].into_iter().for_each(|column| out.column(column));
     }
 
     pub fn read(body: &mut Reader<'_>) -> Result<Self, OpenIndexError> {

@@ -4,7 +4,7 @@ use gatelodge_policy::Category;
 
 use super::about::About;
 use super::facts::{Claims, PackageFacts, ParameterFacts, Source, ToolFacts};
-use super::open::{KINDS, REQUIRED};
+use super::format::{FLOWS, KINDS, OPTIONAL, REQUIRED};
 use super::pool::Pool;
 use super::search::Folded;
 use crate::classify::Level;
@@ -73,31 +73,6 @@ pub struct IndexedServer<'i> {
 pub struct IndexedTool<'i> {
     index: &'i Index,
     row: &'i ToolRow,
-}
-
-const FLOWS: [Flow; 3] = [Flow::ReadsPrivate, Flow::ReadsUntrusted, Flow::SendsOutward];
-
-/// The bit beside the flows of a tool that is there only under a setting.
-const OPTIONAL: u8 = 1 << 7;
-
-impl ToolRow {
-    /// Signals as bits, in the order in which this program has them.
-    pub fn bits(signals: &[SignalKind]) -> u32 {
-        let bit = |kind: &SignalKind| SignalKind::ALL.iter().position(|own| own == kind).unwrap_or_default();
-        signals.iter().fold(0, |bits, kind| bits | 1 << bit(kind))
-    }
-
-    pub fn flow_bits(flow: &[Flow], optional: bool) -> u8 {
-        let flows = FLOWS.iter().enumerate().filter(|(_, own)| flow.contains(own));
-        flows.fold(if optional { OPTIONAL } else { 0 }, |bits, (at, _)| bits | 1 << at)
-    }
-
-    /// Two bits a claim: none, no, yes.
-    pub fn claim_bits(claims: &Claims) -> u8 {
-        let all = [claims.read_only, claims.destructive, claims.idempotent, claims.open_world];
-        let bits = |claim: Option<bool>| claim.map_or(0, |claim| 1 + u8::from(claim));
-        all.into_iter().enumerate().fold(0, |all, (at, claim)| all | bits(claim) << (2 * at))
-    }
 }
 
 impl Index {

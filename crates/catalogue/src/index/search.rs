@@ -3,6 +3,7 @@
 use gatelodge_policy::Category;
 use memchr::memmem;
 
+use super::format::signal_bits;
 use super::pool::Pool;
 use super::rows::{Index, IndexedServer, IndexedTool, ToolRow};
 use crate::classify::Level;
@@ -145,7 +146,7 @@ impl Index {
     }
 
     fn tool_keys(&self, query: &Query, by_package: &[Vec<u8>], by_name: &[Vec<u8>]) -> Vec<u64> {
-        let signals = query.signal.map_or(0, |kind| ToolRow::bits(&[kind]));
+        let signals = query.signal.map_or(0, |kind| signal_bits(&[kind]));
         let mut keys = Vec::new();
         for (at, row) in self.tools.iter().enumerate() {
             let level = Level::of(row.category);

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::{Group, Lexicon};
 
 /// Points for the five outcomes: Read, Write, Execute, Destructive, Financial.
-pub(crate) type Points = [f64; 5];
+pub type Points = [f64; 5];
 
 /// The file.
 #[derive(Debug, Deserialize)]

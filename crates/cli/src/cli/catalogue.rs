@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::StoreArgs;
-use super::index::{AttacksArgs, CatalogueMcpArgs, ChangesArgs, IndexArgs, SearchArgs, ShowArgs, SiteArgs, UpdateArgs};
+use super::index::{AttacksArgs, CatalogueMcpArgs, ChangesArgs, SearchArgs, ShowArgs, UpdateArgs};
 
 /// The verbs of `catalogue`.
 #[derive(Debug, Subcommand)]
@@ -14,14 +14,13 @@ pub enum CatalogueCommand {
     Show(ShowArgs),
     Attacks(AttacksArgs),
     Classify(ClassifyArgs),
-    Eval(EvalArgs),
-    #[command(subcommand)]
-    Crawl(CrawlCommand),
-    Index(IndexArgs),
     Update(UpdateArgs),
     Changes(ChangesArgs),
-    Export(SiteArgs),
     Mcp(CatalogueMcpArgs),
+    Crawl(MovedArgs),
+    Eval(MovedArgs),
+    Index(MovedArgs),
+    Export(MovedArgs),
 }
 
 /// Classifies tools by what their definitions say: one line for each, in the order in which they come.
@@ -47,78 +46,13 @@ pub struct ClassifyArgs {
     pub json: bool,
 }
 
-/// Holds the classifier against labels: agreement, precision and recall, confusion, calibration.
-///
-/// A label is `category` beside a tool: a category, or `NotReadNotDestructive` where it is only known that the tool
-/// changes something and destroys nothing. What servers claim of their own tools is hidden from the classifier.
+/// Answers commands that moved to the program `gatelodge-indexer` with the new command.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
-  gatelodge catalogue eval labels.jsonl --worst 20
-
-Exit code: 0 told, 1 some lines are no tools or have no known label, 2 the file cannot be read.")]
-pub struct EvalArgs {
-    /// The labels; `-` is standard input.
-    pub labels: PathBuf,
-    /// List so many of the worst mistakes.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub worst: usize,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Reads published packages, without running them, into facts about their tools.
-///
-/// The index is the one that the user's own `pip` or `npm` uses. A run that was cut off goes on where it was. What is
-/// written: `facts.jsonl`, a line for each package with tools, without a sentence of anybody; `done.jsonl`, a line for
-/// each package with how it ended.
-#[derive(Debug, Subcommand)]
-#[command(after_help = "Examples:
-  gatelodge catalogue crawl pypi --out crawl-pypi
-  gatelodge catalogue crawl pypi --only weather --out weather
-  gatelodge catalogue crawl npm --names names.txt --out crawl-npm
-
-Exit code: 0 all packages have an outcome, 2 usage, 4 the index does not answer, 5 it cannot be written.")]
-pub enum CrawlCommand {
-    /// Python packages: those whose names carry `mcp`, or those of a file.
-    Pypi {
-        /// Only packages whose names have this in them.
-        #[arg(long, value_name = "PART")]
-        only: Vec<String>,
-        #[command(flatten)]
-        common: CrawlArgs,
-    },
-    /// npm packages of a file.
-    Npm {
-        #[command(flatten)]
-        common: CrawlArgs,
-    },
-}
-
-/// What both have in common.
-#[derive(Debug, Args)]
-pub struct CrawlArgs {
-    /// The index's address, in place of the one that `pip` or `npm` uses.
-    #[arg(long, value_name = "URL")]
-    pub index: Option<String>,
-    /// A package a line: `name`, `name==1.0`, and for npm `name@1.0`.
-    #[arg(long, value_name = "FILE")]
-    pub names: Option<PathBuf>,
-    /// The folder that is written to.
-    #[arg(long, value_name = "DIR")]
-    pub out: PathBuf,
-    /// Keep the sources of what was read, to read them again without the network.
-    #[arg(long, value_name = "DIR")]
-    pub cache: Option<PathBuf>,
-    /// How many bytes are kept at most.
-    #[arg(long, value_name = "BYTES", default_value_t = 12_000_000_000)]
-    pub cache_limit: u64,
-    /// How many packages are fetched at once, 64 at most.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
-    pub connections: u8,
-    /// Also write each tool's definition, for training alone. These are sentences of others: not to be shared.
-    #[arg(long, value_name = "FILE")]
-    pub definitions: Option<PathBuf>,
+#[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
+pub struct MovedArgs {
+    /// The arguments of the old command, for the message.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub rest: Vec<String>,
 }
 
 /// Connects to a server, classifies its tools, and prints them, the riskiest first; or writes a policy for it.

@@ -1,4 +1,4 @@
-//! `gatelodge catalogue search|show|attacks|index|update|changes|export|mcp`: what can be asked of the index.
+//! `gatelodge catalogue search|show|attacks|update|changes|mcp`: what can be asked of the index.
 
 use std::path::PathBuf;
 
@@ -97,34 +97,6 @@ pub struct AttacksArgs {
     pub json: bool,
 }
 
-/// Makes an index file from facts, as `catalogue crawl` writes them.
-///
-/// The same facts give the same file. Of a package that comes twice, the later one counts, and what a server lists before
-/// what was read of it. A line that is none ends it, and a file that is there stays as it is.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  gatelodge catalogue index pypi/facts.jsonl npm/facts.jsonl --outcomes pypi/done.jsonl npm/done.jsonl --out index.glx
-  gatelodge catalogue index --listed npm:@acme/files@1.2.0=tools.json --out own.glx
-
-Exit code: 0 written, 1 a line is no fact, 2 usage, 5 it cannot be written.")]
-pub struct IndexArgs {
-    /// Files with one package a line.
-    #[arg(required_unless_present = "listed")]
-    pub facts: Vec<PathBuf>,
-    /// A server by what it lists: a package with its version, and a file with the result of `tools/list`.
-    #[arg(long, value_name = "PACKAGE@VERSION=FILE")]
-    pub listed: Vec<String>,
-    /// Files with one line for each package that was looked at, and what came of it under `outcome`.
-    #[arg(long, value_name = "FILE", num_args = 1..)]
-    pub outcomes: Vec<PathBuf>,
-    /// The day it was made, as 2026-11-16 [default: today]
-    #[arg(long, value_name = "DAY")]
-    pub date: Option<String>,
-    /// The file to write.
-    #[arg(long, value_name = "FILE")]
-    pub out: PathBuf,
-}
-
 /// Puts a newer index in place of the one in use, after having read it whole.
 ///
 /// What is cut off, damaged, foreign or of a later format is refused, and the old one stays; so is one that is older or
@@ -202,27 +174,6 @@ pub struct ChangesArgs {
     pub json: bool,
     #[command(flatten)]
     pub store: StoreArgs,
-}
-
-/// Writes the index as a static site: a page for each server, tool, attack pattern, risk and public case, in HTML and
-/// Markdown, with `llms.txt`.
-///
-/// The pages need no script and no server, and fetch nothing from elsewhere. All text from packages is shown as text.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  gatelodge catalogue export --out site
-  gatelodge catalogue export --out site --server mcp-server-git --server npm:@acme/files
-
-Exit code: 0 written, 1 a server is not in the index, 2 usage, 5 the index cannot be used or the site not be written.")]
-pub struct SiteArgs {
-    /// The folder to write; it is made, and must be empty if it is there.
-    #[arg(long, value_name = "DIR")]
-    pub out: PathBuf,
-    /// Only these servers; all without it.
-    #[arg(long, value_name = "PACKAGE")]
-    pub server: Vec<String>,
-    #[command(flatten)]
-    pub from: FromArgs,
 }
 
 /// Serves the catalogue to agents, as an MCP server over the standard streams.

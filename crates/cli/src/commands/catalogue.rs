@@ -3,11 +3,7 @@
 mod attacks;
 mod changes;
 mod classify;
-mod crawl;
-mod eval;
-mod export;
 mod feed;
-mod index;
 pub mod known;
 mod mcp;
 pub mod open;
@@ -17,21 +13,33 @@ mod update;
 
 use anyhow::Result;
 
-use crate::cli::CatalogueCommand;
-use crate::exit::Exit;
+use crate::cli::{CatalogueCommand, MovedArgs};
+use crate::environment;
+use crate::exit::{Exit, Usage};
+
+/// The program that builds the index.
+const INDEXER: &str = "gatelodge-indexer";
+const INSTALL_INDEXER: &str = "`cargo install --path tools/indexer` in the source tree installs it";
 
 pub fn run(command: CatalogueCommand) -> Result<Exit> {
     match command {
         CatalogueCommand::Search(args) => search::run(&args),
         CatalogueCommand::Show(args) => show::run(&args),
         CatalogueCommand::Attacks(args) => attacks::run(&args),
-        CatalogueCommand::Index(args) => index::run(&args),
         CatalogueCommand::Update(args) => update::run(&args),
         CatalogueCommand::Changes(args) => changes::run(&args),
-        CatalogueCommand::Export(args) => export::run(&args),
         CatalogueCommand::Mcp(args) => mcp::run(&args),
         CatalogueCommand::Classify(args) => classify::run(&args),
-        CatalogueCommand::Eval(args) => eval::run(&args),
-        CatalogueCommand::Crawl(command) => crawl::run(command),
+        CatalogueCommand::Crawl(args) => Err(moved("crawl", &args)),
+        CatalogueCommand::Eval(args) => Err(moved("eval", &args)),
+        CatalogueCommand::Index(args) => Err(moved("index", &args)),
+        CatalogueCommand::Export(args) => Err(moved("export", &args)),
     }
+}
+
+/// The error for a command that is now one of `gatelodge-indexer`.
+fn moved(verb: &str, args: &MovedArgs) -> anyhow::Error {
+    let words = args.rest.iter().map(|word| format!(" {}", environment::quoted(word)));
+    let command = format!("{INDEXER} {verb}{}", words.collect::<String>());
+    Usage(format!("`catalogue {verb}` moved to a program of its own: run `{command}` ({INSTALL_INDEXER})")).into()
 }

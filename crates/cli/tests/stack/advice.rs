@@ -9,8 +9,7 @@ use super::{answered, called, converse, facts, package, told, tool, with_index};
 fn with(more: &[String], date: &str) -> House {
     let house = with_index();
     house.write("facts.jsonl", &[facts(), more.join("\n")].join("\n"));
-    let made = house.run(&["catalogue", "index", "facts.jsonl", "--date", date, "--out", "i.glx"]);
-    assert_eq!(made.code, 0, "{}", made.stderr);
+    super::make_index(&house, "facts.jsonl", date, "i.glx");
     house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older", "--allow-smaller"]);
     house
 }
@@ -83,7 +82,7 @@ fn agents_are_told_events_with_letters_that_are_not_seen_written_out() {
     };
     let house = with(&[odd("1.0.0", "Read", "0123456789abcdef")], "2026-11-16");
     house.write("facts.jsonl", &[facts(), odd("1.0.1\u{200b}", "Execute", "fedcba9876543210")].join("\n"));
-    house.run(&["catalogue", "index", "facts.jsonl", "--date", "2026-11-17", "--out", "new.glx"]);
+    super::make_index(&house, "facts.jsonl", "2026-11-17", "new.glx");
     house.run(&["catalogue", "update", "--from", "new.glx", "--data", "d"]);
     let answers = converse(&house, &[called(1, "get_change_events", &json!({}))]);
     let event = answered(&answers[0])["events"][0].clone();
@@ -99,9 +98,6 @@ fn a_verdict_is_told_with_its_reasons_and_of_tools_that_were_found() {
     let why = "by itself it reads private data, takes in text of strangers, and can send";
     let run = house.run(&["catalogue", "show", "npm:all", "--index", "i.glx"]);
     assert!(run.stdout.contains(&format!("Before connecting: ask-first\n  - {why}")), "{}", run.stdout);
-    assert_eq!(house.run(&["catalogue", "export", "--out", "site", "--index", "i.glx"]).code, 0);
-    let page = house.read("site/servers/npm/all/index.md");
-    assert!(page.contains(&format!("ask-first: {why}")), "{page}");
     let run = house.run(&["precheck", "pypi:notes", "--index", "i.glx"]);
     assert!(run.stdout.contains("all tools that were found only read"), "{}", run.stdout);
     let run = house.run(&["catalogue", "show", "pypi:notes", "--index", "i.glx"]);

@@ -153,7 +153,7 @@ fn servers_of_one_name_that_differ_are_told_apart() {
 fn a_version_or_an_index_that_is_not_the_one_that_was_read_is_told() {
     let house = with_index();
     house.write("facts.jsonl", &[facts(), package("pypi", "mcp-quiet", &[tool("get_it", "Read", &[])])].join("\n"));
-    house.run(&["catalogue", "index", "facts.jsonl", "--date", "2026-11-16", "--out", "i.glx"]);
+    super::make_index(&house, "facts.jsonl", "2026-11-16", "i.glx");
     house.write(
         "c.json",
         r#"{"mcpServers": {
@@ -246,6 +246,6 @@ fn a_finding_stays_the_same_with_another_index() {
     let before = prints();
     assert_eq!(before.len(), 4, "{before:?}");
     house.write("facts.jsonl", &facts().replace("1.0.0", "1.0.1"));
-    house.run(&["catalogue", "index", "facts.jsonl", "--date", "2026-11-17", "--out", "i.glx"]);
+    super::make_index(&house, "facts.jsonl", "2026-11-17", "i.glx");
     assert_eq!(prints(), before);
 }

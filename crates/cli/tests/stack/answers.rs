@@ -12,7 +12,7 @@ fn a_server_of_many_tools_is_told_in_parts_the_riskiest_first() {
         .map(|at| tool(&format!("do_item_{at:03}"), if at == 899 { "Destructive" } else { "Execute" }, &[]))
         .collect();
     house.write("facts.jsonl", &package("pypi", "crowd", &tools));
-    house.run(&["catalogue", "index", "facts.jsonl", "--out", "i.glx"]);
+    super::make_index(&house, "facts.jsonl", "2026-11-16", "i.glx");
     house.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older", "--allow-smaller"]);
     let answers = converse(
         &house,
@@ -87,10 +87,6 @@ fn the_catalogue_answers_agents_of_both_eras() {
     assert!(of(12)["result"]["supportedVersions"].as_array().unwrap().contains(&json!("2026-07-28")));
     assert_eq!(of(13)["error"]["code"], -32601);
     assert!(!format!("{answers:?}").to_lowercase().contains("safe"));
-    let run = house.run(&["catalogue", "export", "--out", "site", "--data", "d"]);
-    assert_eq!(run.code, 0, "{}", run.stderr);
-    let page = house.read("site/servers/npm/@example/files/index.md");
-    assert!(page.contains("2026-11-17: `list_files` can do more harm than before"), "{page}");
 }
 
 #[test]

@@ -18,7 +18,6 @@ fn exit_codes_are_those_of_the_help() {
     house.run(&["catalogue", "update", "--from", "new.glx", "--data", "d", "--allow-older", "--allow-smaller"]);
     house.write_bytes("bad.glx", b"GLINDEX\n\x02");
     house.write("read.json", r#"{"mcpServers": {"n": {"command": "uvx", "args": ["notes"]}}}"#);
-    house.write("line.jsonl", "{}");
     house.write("bad.toml", "nonsense = 1\n");
     std::fs::create_dir_all(house.path("full")).unwrap();
     house.write("full/x", "");
@@ -40,11 +39,6 @@ fn exit_codes_are_those_of_the_help() {
         (&["catalogue", "show"], &["mail", "--index=bad.glx"], 5),
         (&["catalogue", "attacks"], &[], 0),
         (&["catalogue", "attacks"], &["nothing"], 2),
-        (&["catalogue", "index"], &["facts.jsonl", "--out=o.glx"], 0),
-        (&["catalogue", "index"], &["line.jsonl", "--out=o.glx"], 1),
-        (&["catalogue", "index"], &["none.jsonl", "--out=o.glx"], 2),
-        (&["catalogue", "index"], &["--listed=mail=none.json", "--out=o.glx"], 2),
-        (&["catalogue", "index"], &["facts.jsonl", "--out=none/o.glx"], 5),
         (&["catalogue", "update"], &["--from=new.glx", "--data=d"], 0),
         (&["catalogue", "update"], &["--from=i.glx", "--data=d"], 1),
         (&["catalogue", "update"], &["--from=bad.glx", "--data=d"], 1),
@@ -58,11 +52,6 @@ fn exit_codes_are_those_of_the_help() {
         (&["catalogue", "changes"], &["--data=d", "--post=http://127.0.0.1:1/"], 2),
         (&["catalogue", "changes"], &["--data=e", "--post=http://127.0.0.1:1/", "--secret-file=key", "--retries=0"], 4),
         (&["catalogue", "changes"], &["--data=full"], 5),
-        (&["catalogue", "export"], &["--out=site", "--server=mail", index], 0),
-        (&["catalogue", "export"], &["--out=site2", "--server=nobody", index], 1),
-        (&["catalogue", "export"], &["--out=full", index], 2),
-        (&["catalogue", "export"], &["--out=read.json/site", index], 5),
-        (&["catalogue", "export"], &["--out=site3", "--index=bad.glx"], 5),
         (&["catalogue", "mcp"], &[index], 0),
         (&["catalogue", "mcp"], &["--config=bad.toml"], 1),
         (&["catalogue", "mcp"], &["--index=none.glx"], 2),
@@ -98,7 +87,7 @@ fn letters_that_are_not_seen_are_written_out_in_the_policy_of_one_tool() {
     let house = with_index();
     let name = "get\u{202e}_it\u{200b}";
     house.write("facts.jsonl", &super::package("pypi", "odd", &[super::tool(name, "Write", &[])]));
-    house.run(&["catalogue", "index", "facts.jsonl", "--out", "i.glx"]);
+    super::make_index(&house, "facts.jsonl", "2026-11-16", "i.glx");
     for more in [&[][..], &["--json"], &["--policy", "recommended"], &["--policy", "strict"]] {
         let run = house.run(&[&["catalogue", "show", "odd", name, "--index", "i.glx"], more].concat());
         assert!(run.code == 0 && run.stdout.contains(r"get\u202e_it\u200b"), "{more:?}: {}", run.stdout);
@@ -107,33 +96,5 @@ fn letters_that_are_not_seen_are_written_out_in_the_policy_of_one_tool() {
             house.write("p.json", &run.stdout);
             assert_eq!(house.run(&["policy", "check", "p.json"]).code, 0, "{}", run.stdout);
         }
-    }
-}
-
-#[test]
-fn a_server_is_in_the_index_by_what_it_lists() {
-    let house = with_index();
-    let list = r#"{"tools": [{"name": "delete_book", "description": "Deletes a book.", "inputSchema": {"type": "object",
-        "properties": {"id": {"type": "integer"}}, "required": ["id"]}, "annotations": {"destructiveHint": true}}]}"#;
-    house.write("tools.json", list);
-    let run =
-        house.run(&["catalogue", "index", "facts.jsonl", "--listed", "npm:mail@2.0.1=tools.json", "--out", "i.glx"]);
-    assert_eq!(run.code, 0, "{}", run.stderr);
-    let run = house.run(&["catalogue", "show", "npm:mail", "delete_book", "--json", "--index", "i.glx"]);
-    let own = super::told(&run);
-    assert_eq!((&own["category"], &own["level"]), (&"Destructive".into(), &"Critical".into()));
-    let run = house.run(&["catalogue", "show", "npm:mail", "--index", "i.glx"]);
-    assert!(run.stdout.starts_with("mail 2.0.1 (npm)") && !run.stdout.contains("Deletes a book"), "{}", run.stdout);
-    for odd in ["npm:mail=tools.json", "mail@1.0=tools.json", "npm:mail@1.0", "npm:mail@1.0=none.json"] {
-        assert_eq!(house.run(&["catalogue", "index", "--listed", odd, "--out", "o.glx"]).code, 2, "{odd}");
-    }
-    // It is read as everywhere else: a name twice in an object, one without end, or a tool without one is refused.
-    let long = format!("{{\"tools\": [{{\"name\": \"{}\"}}]}}", "x".repeat(257));
-    for text in
-        ["{\"tools\": [{\"nam\": 1}]}", "{\"tools\": [{\"name\": \"a\", \"name\": \"b\"}]}", &long, "{\"tools\": 1}"]
-    {
-        house.write("tools.json", text);
-        let run = house.run(&["catalogue", "index", "--listed", "npm:mail@2.0.1=tools.json", "--out", "o.glx"]);
-        assert!(run.code == 1 && run.stderr.contains("nothing was written"), "{text}: {}", run.stderr);
     }
 }

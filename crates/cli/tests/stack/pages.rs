@@ -1,4 +1,4 @@
-//! What is shown of servers and tools, at the command line and on the site.
+//! What is shown of servers and tools.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ fn a_tool_that_is_there_only_under_a_setting_is_shown_as_such() {
     let mut rare = tool("burn_book", "Destructive", &[]);
     rare["optional"] = json!(true);
     house.write("facts.jsonl", &package("pypi", "books", &[tool("get_book", "Read", &[]), rare]));
-    assert_eq!(house.run(&["catalogue", "index", "facts.jsonl", "--out", "i.glx"]).code, 0);
+    super::make_index(&house, "facts.jsonl", "2026-11-16", "i.glx");
     let run = house.run(&["catalogue", "show", "books", "--index", "i.glx"]);
     let marked: Vec<_> = run.stdout.lines().filter(|line| line.contains("only under a setting")).collect();
     assert!(matches!(marked.as_slice(), [line] if line.contains("burn_book")), "{}", run.stdout);
@@ -45,13 +45,11 @@ fn a_tool_that_is_there_only_under_a_setting_is_shown_as_such() {
 }
 
 #[test]
-fn a_version_that_was_not_read_is_told_by_show_and_export() {
+fn a_version_that_was_not_read_is_told_by_show() {
     let house = with_index();
     let says = "the index has read version 1.0.0, not 9.9.9";
     let run = house.run(&["catalogue", "show", "npm:@example/files@9.9.9", "--json", "--index", "i.glx"]);
     assert!(run.code == 0 && told(&run)["unread"] == says && run.stderr.contains(says), "{}", run.stderr);
-    let run = house.run(&["catalogue", "export", "--out", "s", "--server", "@example/files@9.9.9", "--index", "i.glx"]);
-    assert!(run.code == 0 && run.stderr.contains(says), "{}", run.stderr);
     let run = house.run(&["catalogue", "show", "npm:@example/files@1.0.0", "--index", "i.glx"]);
     assert!(!format!("{}{}", run.stdout, run.stderr).contains("has read"), "{}", run.stderr);
 }
@@ -65,7 +63,7 @@ fn what_is_only_likely_is_told_as_likely() {
         .map(|own| serde_json::from_str(own).unwrap())
         .collect();
     house.write("facts.jsonl", &package("pypi", "odd", &tools));
-    house.run(&["catalogue", "index", "facts.jsonl", "--out", "i.glx"]);
+    super::make_index(&house, "facts.jsonl", "2026-11-16", "i.glx");
     let show = |name: &str| house.run(&["catalogue", "show", "odd", name, "--index", "i.glx"]).stdout;
     assert!(show("sync_it").contains("High risk, likely Execute, confidence 0.55"), "{}", show("sync_it"));
     assert!(show("sync_it").contains("This is likely, not certain."), "{}", show("sync_it"));
@@ -73,47 +71,9 @@ fn what_is_only_likely_is_told_as_likely() {
     let list = house.run(&["catalogue", "show", "odd", "--index", "i.glx"]).stdout;
     assert!(list.contains("likely Execute  0.55  sync_it"), "{list}");
     assert!(house.run(&["catalogue", "search", "sync", "--index", "i.glx"]).stdout.contains("likely Execute"));
-    assert_eq!(house.run(&["catalogue", "export", "--out", "site", "--index", "i.glx"]).code, 0);
-    let page = house.read("site/servers/pypi/odd/tools/sync_it.md");
-    assert!(
-        page.contains("It is likely an Execute tool (confidence 0.55)") && page.contains("likely, not certain"),
-        "{page}"
-    );
-    assert!(!house.read("site/servers/pypi/odd/tools/run_it.md").contains("likely"));
-    assert!(house.read("site/servers/pypi/odd/index.md").contains("likely Execute"));
     // Where anything else is likelier, it is a guess.
-    for text in [show("odd_it"), house.read("site/servers/pypi/odd/tools/odd_it.md")] {
-        assert!(text.contains("maybe Execute") && text.contains("This is a guess"), "{text}");
-        assert!(!text.contains("likely Execute") && !text.contains("likely an Execute"), "{text}");
-    }
+    let text = show("odd_it");
+    assert!(text.contains("maybe Execute") && text.contains("This is a guess"), "{text}");
+    assert!(!text.contains("likely Execute") && !text.contains("likely an Execute"), "{text}");
     assert!(list.contains("maybe Execute") && list.contains("0.39  odd_it"), "{list}");
-}
-
-#[test]
-fn one_of_a_kind_is_told_as_one() {
-    let house = house();
-    house.write("facts.jsonl", &package("pypi", "odd", &[tool("run_it", "Execute", &[])]));
-    let run = house.run(&["catalogue", "index", "facts.jsonl", "--out", "i.glx"]);
-    assert!(run.stderr.contains("1 server, 1 tool, "), "{}", run.stderr);
-    assert_eq!(house.run(&["catalogue", "export", "--out", "site", "--index", "i.glx"]).code, 0);
-    for page in ["llms.txt", "index.md", "risk/high.md", "servers/pypi/odd/index.md"] {
-        let text = house.read(&format!("site/{page}"));
-        assert!(text.contains("1 tool") && !text.contains("1 tools") && !text.contains("1 servers"), "{page}: {text}");
-        assert!(!text.contains(".:"), "{page}: {text}");
-    }
-}
-
-#[test]
-fn a_site_is_written_where_nothing_is() {
-    let house = with_index();
-    let run = house.run(&["catalogue", "export", "--out", "site", "--index", "i.glx"]);
-    assert!(run.code == 0 && run.stderr.contains("files in"), "{}", run.stderr);
-    assert!(house.read("site/servers/npm/@example/github/tools/delete_repository.html").contains("Critical"));
-    assert!(house.read("site/llms.txt").contains("4 servers and 5 tools"));
-    let run = house.run(&["catalogue", "export", "--out", "site", "--index", "i.glx"]);
-    assert!(run.code == 2 && run.stderr.contains("not empty"), "{}", run.stderr);
-    let run = house.run(&["catalogue", "export", "--out", "part", "--server", "mail", "--index", "i.glx"]);
-    assert_eq!(run.code, 0, "{}", run.stderr);
-    assert!(!house.path("part/servers/npm").exists() && house.path("part/servers/pypi/mail/index.html").exists());
-    assert_eq!(house.run(&["catalogue", "export", "--out", "none", "--server", "nobody", "--index", "i.glx"]).code, 1);
 }

@@ -114,11 +114,7 @@ fn a_name_that_is_only_a_little_alike_is_not_told_and_none_is_offered_in_its_pla
         ("pypi:githubb", false),
         ("mails", false),
     ] {
-        for command in [
-            &["precheck", what][..],
-            &["catalogue", "show", what],
-            &["catalogue", "export", "--out=site", "--server", what],
-        ] {
+        for command in [&["precheck", what][..], &["catalogue", "show", what]] {
             let run = house.run(&[command, &["--index", "i.glx"]].concat());
             let all = format!("{}{}", run.stdout, run.stderr);
             assert_eq!((run.code, all.contains("name like")), (1, is_told), "{what}: {all}");
@@ -133,7 +129,7 @@ fn a_package_of_a_public_case_is_told_and_asked_about_first() {
     let house = with_index();
     let remote = |version: &str| package("npm", "mcp-remote", &[tool("get_it", "Read", &[])]).replace("1.0.0", version);
     house.write("facts.jsonl", &[facts(), remote("0.1.29")].join("\n"));
-    house.run(&["catalogue", "index", "facts.jsonl", "--date", "2026-11-16", "--out", "i.glx"]);
+    super::make_index(&house, "facts.jsonl", "2026-11-16", "i.glx");
     let ask = |what: &str| house.run(&["precheck", what, "--index", "i.glx"]);
     for (what, code, says) in [
         ("npm:mcp-remote@0.1.15", 1, "this version is one of them"),
@@ -198,7 +194,7 @@ fn a_name_that_two_sources_have_is_the_riskier_one_and_said_so() {
         package("npm", "twins", &[tool("drop_it", "Destructive", &[])]),
     ];
     house.write("facts.jsonl", &[facts(), both.join("\n")].join("\n"));
-    house.run(&["catalogue", "index", "facts.jsonl", "--date", "2026-11-16", "--out", "i.glx"]);
+    super::make_index(&house, "facts.jsonl", "2026-11-16", "i.glx");
     let says = "there is `pypi:twins` as well";
     let run = house.run(&["precheck", "twins", "--index", "i.glx"]);
     assert!(run.stdout.starts_with("npm:twins: connect-with-rule") && run.stdout.contains(says), "{}", run.stdout);

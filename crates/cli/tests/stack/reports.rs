@@ -10,7 +10,7 @@ fn servers_that_leak_together_reach_fail_on_and_a_folder_that_is_not_there_is_an
     let house = with_index();
     let mild = package("pypi", "inbox", &[tool("read_inbox", "Read", &["reads_private", "reads_untrusted"])]);
     house.write("facts.jsonl", &[facts(), mild].join("\n"));
-    house.run(&["catalogue", "index", "facts.jsonl", "--date", "2026-11-16", "--out", "i.glx"]);
+    super::make_index(&house, "facts.jsonl", "2026-11-16", "i.glx");
     let entry = |name: &str| format!(r#""{name}": {{"command": "uvx", "args": ["{name}"]}}"#);
     house.write("both.json", &format!("{{\"mcpServers\": {{{}, {}}}}}", entry("inbox"), entry("mail")));
     house.write("one.json", &format!("{{\"mcpServers\": {{{}}}}}", entry("inbox")));
@@ -99,7 +99,7 @@ fn a_file_whose_form_is_not_known_does_not_pass() {
 fn what_is_only_guessed_or_of_another_version_is_never_told_as_known() {
     let house = with_index();
     house.write("facts.jsonl", &[facts(), package("pypi", "mcp-quiet", &[tool("get_it", "Read", &[])])].join("\n"));
-    house.run(&["catalogue", "index", "facts.jsonl", "--date", "2026-11-16", "--out", "i.glx"]);
+    super::make_index(&house, "facts.jsonl", "2026-11-16", "i.glx");
     house.write(
         "c.json",
         r#"{"mcpServers": {
@@ -212,7 +212,7 @@ fn reports_for_pull_requests_and_code_scanning_are_well_formed() {
 fn a_foreign_version_is_no_markup_in_a_report() {
     let house = with_index();
     house.write("facts.jsonl", &facts().replace("1.0.0", "1|<b>[x](y)"));
-    house.run(&["catalogue", "index", "facts.jsonl", "--date", "2026-11-16", "--out", "i.glx"]);
+    super::make_index(&house, "facts.jsonl", "2026-11-16", "i.glx");
     house.write("c.json", r#"{"mcpServers": {"m": {"command": "uvx", "args": ["mail==9.1"]}}}"#);
     let run = house.run(&["stack", "c.json", "--format", "markdown", "--index", "i.glx"]);
     let row = run.stdout.lines().find(|line| line.contains("started as")).unwrap_or_else(|| panic!("{}", run.stdout));

@@ -83,16 +83,6 @@ fn a_secret_in_an_address_that_was_given_is_in_no_output() {
         &["precheck", "a.example.com/mcp?key=hunter2secret", "--index", "i.glx"],
         &["precheck", "https://a.example.com/mcp?key=hunter2secret", "--index", "i.glx"],
         &["catalogue", "show", "https://a.example.com/?key=hunter2secret", "--index", "i.glx"],
-        &[
-            "catalogue",
-            "export",
-            "--out",
-            "o",
-            "--server",
-            "https://a.example.com/?k=hunter2secret",
-            "--index",
-            "i.glx",
-        ],
     ] {
         let run = house.run(args);
         assert!(

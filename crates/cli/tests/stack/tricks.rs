@@ -151,16 +151,3 @@ fn a_file_is_its_clients_by_its_name_and_else_nobodys() {
         assert_eq!(all["servers"][0]["clients"], json!([client]), "{file}");
     }
 }
-
-#[test]
-fn a_server_that_is_named_twice_is_exported_once() {
-    let house = with_index();
-    let once = house.run(&["catalogue", "export", "--out", "one", "--server", "pypi:mail", "--index", "i.glx"]);
-    let twice = ["--server", "mail", "--server", "pypi:mail", "--server", "Mail==1.0.0"];
-    let run = house.run(&[&["catalogue", "export", "--out", "two", "--index", "i.glx"], &twice[..]].concat());
-    assert_eq!((run.code, once.code), (0, 0), "{}", run.stderr);
-    let files = |told: &str| told.split(" files").next().map(str::to_owned);
-    assert_eq!(files(&run.stderr), files(&once.stderr));
-    let page = |folder: &str| std::fs::read_to_string(house.path(folder).join("servers/index.md")).unwrap();
-    assert_eq!(page("one"), page("two"));
-}

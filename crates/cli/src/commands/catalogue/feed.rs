@@ -11,7 +11,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use gatelodge_catalogue::{Index, changes};
+use gatelodge_catalogue::{Index, changes, pending_changes_file};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -26,9 +26,6 @@ const MOST_ADDED: usize = 40_000;
 const EACH: [usize; 6] = [50, 20, 10, 4, 1, 0];
 /// Bytes that are kept; the oldest lines go first.
 const MOST_BYTES: usize = 64 << 20;
-
-/// What the name of changes has that wait for their index, before its hash.
-const WAITING: &str = ".for-";
 
 /// What became of changes.
 #[derive(Debug, Default, Serialize)]
@@ -111,10 +108,10 @@ pub fn sweep(index: &Path, log: &Path) {
     let (index_name, log_name) = (names(index), names(log));
     for entry in index.parent().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let is_draft = [&index_name, &log_name].iter().any(|own| {
-            let rest = name.strip_prefix(own.as_str()).unwrap_or_default();
-            rest.starts_with(".new-") || rest.starts_with(WAITING)
-        });
+        let is_new = [&index_name, &log_name]
+            .iter()
+            .any(|own| name.strip_prefix(own.as_str()).is_some_and(|rest| rest.starts_with(".new-")));
+        let is_draft = is_new || name.starts_with(&pending_changes_file(""));
         if is_draft {
             // What stays is in nobody's way.
             let _ = fs::remove_file(entry.path());
@@ -124,9 +121,7 @@ pub fn sweep(index: &Path, log: &Path) {
 
 /// Where changes wait for the index that has this hash.
 fn waiting(log: &Path, hash: &str) -> PathBuf {
-    let mut name = log.file_name().unwrap_or_default().to_owned();
-    name.push(format!("{WAITING}{hash}"));
-    log.with_file_name(name)
+    log.with_file_name(pending_changes_file(hash))
 }
 
 /// The lines that are kept, the oldest first. Of a file that is longer than what we write, the oldest are not read: what

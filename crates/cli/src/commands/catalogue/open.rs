@@ -5,20 +5,16 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use data_encoding::HEXLOWER;
-use gatelodge_catalogue::{Advice, Index, IndexedServer, PackageName, Precheck, Reading, Source, ToolFacts, precheck};
-use sha2::{Digest, Sha256};
+use gatelodge_catalogue::{
+    Advice, CHANGES_FILE, INDEX_FILE, Index, IndexedServer, PackageName, Precheck, Reading, Source, ToolFacts,
+    index_hash, precheck,
+};
 
 use super::feed;
 use crate::cli::{FromArgs, StoreArgs};
 use crate::exit::{Exit, Failed, Usage};
 use crate::report::{say, shown};
 use crate::{address, config, desk};
-
-/// What the index is called in the data directory.
-const FILE: &str = "index.glx";
-/// What is kept of changes beside it.
-const CHANGES: &str = "catalogue-changes.jsonl";
 
 /// Opens the index: the one that was named, the one in the data directory, or the one that came with the program.
 pub fn index(from: &FromArgs) -> Result<Index> {
@@ -39,7 +35,7 @@ pub fn kept(store: &StoreArgs) -> Result<Index> {
 
 /// The same for who puts another in its place.
 pub fn kept_quietly(store: &StoreArgs) -> Result<Index> {
-    let Some(path) = place(store)?.map(|data| data.join(FILE)) else { return built_in() };
+    let Some(path) = place(store)?.map(|data| data.join(INDEX_FILE)) else { return built_in() };
     let bytes = match read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return built_in(),
@@ -83,18 +79,13 @@ pub fn places(store: &StoreArgs) -> Result<(PathBuf, PathBuf)> {
     let data = place(store)?.ok_or_else(|| {
         Usage("there is no home directory to keep the index in; name a directory with `--data`".to_owned())
     })?;
-    Ok((data.join(FILE), data.join(CHANGES)))
-}
-
-/// By what changes know the index that they lead to.
-pub fn hash(index: &[u8]) -> String {
-    HEXLOWER.encode(Sha256::digest(index).get(..8).unwrap_or_default())
+    Ok((data.join(INDEX_FILE), data.join(CHANGES_FILE)))
 }
 
 /// Tells the changes of the index in use that wait to be told. Where that fails, they go on waiting.
 pub fn settle(index: &Path, log: &Path) {
     if let Ok(bytes) = read(index) {
-        let _ = feed::settle(log, &hash(&bytes));
+        let _ = feed::settle(log, &index_hash(&bytes));
     }
 }
 

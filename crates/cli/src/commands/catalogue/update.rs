@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use gatelodge_catalogue::{About, Index};
+use gatelodge_catalogue::{About, Index, index_hash};
 use serde_json::json;
 
 use super::feed::{self, Kept};
@@ -46,7 +46,7 @@ pub fn run(args: &UpdateArgs) -> Result<Exit> {
         return Err(refused(why).into());
     }
     // Changes are written first and told last: whenever it is killed, they are told if their index is in use, and once.
-    let hash = open::hash(&bytes);
+    let hash = index_hash(&bytes);
     let kept = feed::keep(&log, &after.date, &old, &new, &hash)?;
     file::replace(&place, &bytes)?;
     feed::settle(&log, &hash).with_context(|| format!("cannot write `{}`", log.display()))?;

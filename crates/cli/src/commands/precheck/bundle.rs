@@ -4,8 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{Index, PackageName, ToolFacts};
-use gatelodge_crawl::{Bounds, Form, Skip, Want, unpack};
+use gatelodge_catalogue::{Bounds, Form, Index, PackageName, Skip, ToolFacts, Want, unpack};
 use serde_json::Value;
 
 use super::{Asked, named, of_package};

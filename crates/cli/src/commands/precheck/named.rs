@@ -2,8 +2,7 @@
 
 use std::collections::HashSet;
 
-use gatelodge_catalogue::{Source, ToolFacts};
-use gatelodge_crawl::{FoundTool, Release, facts};
+use gatelodge_catalogue::{FoundTool, Release, Source, ToolFacts, facts};
 use serde_json::{Map, Value, json};
 
 use crate::report::counted;

@@ -1,0 +1,120 @@
+//! The facts of a release, made from the tools that were found in it.
+
+use std::collections::{HashMap, HashSet};
+
+use data_encoding::HEXLOWER;
+use gatelodge_json::{Limits, read};
+use serde_json::Value as Json;
+use sha2::{Digest, Sha256};
+
+use crate::classify::{Level, classify};
+use crate::found_tool::FoundTool;
+use crate::index::{Claims, PackageFacts, ParameterFacts, Source, ToolFacts};
+use crate::server::Server;
+use crate::tool::Tool;
+
+/// The most tools of one package; what has more makes them up.
+const MOST_TOOLS: usize = 4_000;
+/// The most parameters of one tool.
+const MOST_PARAMETERS: usize = 256;
+/// The longest name that an index keeps.
+const LONGEST_NAME: usize = 256;
+
+/// Which package was read.
+#[derive(Debug, Clone)]
+pub struct Release {
+    /// Where it is published.
+    pub source: Source,
+    /// Its name there.
+    pub package: String,
+    /// The version that was read.
+    pub version: String,
+    /// The day of that version.
+    pub date: Option<String>,
+}
+
+/// The facts of a package: its tools among their siblings, without a word of their authors. Of several definitions of
+/// a name the one that can do most harm counts: which of them runs is not known. A name is left out if one of its
+/// definitions cannot be judged.
+pub fn facts(release: &Release, tools: &[FoundTool]) -> PackageFacts {
+    let mut seen = HashSet::new();
+    let names = tools.iter().map(|tool| tool.name.as_str()).filter(|name| seen.insert(*name)).take(MOST_TOOLS);
+    let names: Vec<&str> = names.collect();
+    let server = Server::new(&release.package, None, names.iter().copied());
+    let mut by_name: HashMap<&str, Option<ToolFacts>> = HashMap::new();
+    for tool in tools.iter().filter(|tool| (1..=LONGEST_NAME).contains(&tool.name.len())) {
+        let own = tool_facts(tool, &server);
+        let worst = match by_name.remove(tool.name.as_str()) {
+            Some(known) => known.zip(own).map(|(known, own)| worse(known, own)),
+            None => own,
+        };
+        by_name.insert(&tool.name, worst);
+    }
+    PackageFacts {
+        source: release.source,
+        package: release.package.clone(),
+        version: release.version.clone(),
+        date: release.date.clone(),
+        tools: names.into_iter().filter_map(|name| by_name.remove(name).flatten()).collect(),
+    }
+}
+
+/// The one of two that can do more harm. It is optional only if both are.
+fn worse(known: ToolFacts, own: ToolFacts) -> ToolFacts {
+    let optional = known.optional && own.optional;
+    let worse = if Level::of(own.category) > Level::of(known.category) { own } else { known };
+    ToolFacts { optional, ..worse }
+}
+
+fn tool_facts(found: &FoundTool, server: &Server) -> Option<ToolFacts> {
+    // Where it is registered is no part of its definition.
+    let text = serde_json::to_string(&FoundTool { optional: false, ..found.clone() }).ok()?;
+    let document = read(text.as_bytes(), &Limits::REPLY).ok()?;
+    let tool = Tool::of(document.root()).ok()?;
+    let known = classify(&tool, server);
+    let mut signals: Vec<_> = known.signals.iter().map(|signal| signal.kind).collect();
+    signals.dedup();
+    let hint = |name: &str| found.annotations.get(name).and_then(Json::as_bool);
+    Some(ToolFacts {
+        name: found.name.clone(),
+        parameters: parameters(&found.input_schema),
+        claims: Claims {
+            read_only: hint("readOnlyHint"),
+            destructive: hint("destructiveHint"),
+            idempotent: hint("idempotentHint"),
+            open_world: hint("openWorldHint"),
+        },
+        category: known.category,
+        confidence: known.confidence,
+        signals,
+        flow: known.flow,
+        hash: HEXLOWER.encode(Sha256::digest(&text).get(..8).unwrap_or_default()),
+        optional: found.optional,
+    })
+}
+
+fn parameters(schema: &Json) -> Vec<ParameterFacts> {
+    let Some(properties) = schema.get("properties").and_then(Json::as_object) else { return Vec::new() };
+    let required = schema.get("required").and_then(Json::as_array);
+    let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
+    let all = properties.iter().take(MOST_PARAMETERS);
+    // One whose name says nothing, or goes on without end, is nothing that can be told.
+    let all = all.filter(|(name, _)| !name.is_empty() && name.len() <= LONGEST_NAME);
+    all.map(|(name, schema)| ParameterFacts { name: name.clone(), kind: kind(schema), required: is_required(name) })
+        .collect()
+}
+
+/// The JSON type of a schema; of several, the first that is something.
+fn kind(schema: &Json) -> String {
+    const TYPES: [&str; 6] = ["string", "integer", "number", "boolean", "array", "object"];
+    let known = |word: &str| TYPES.contains(&word).then(|| word.to_owned());
+    match schema.get("type") {
+        Some(Json::String(word)) => return known(word).unwrap_or_default(),
+        Some(Json::Array(words)) => {
+            return words.iter().filter_map(Json::as_str).find_map(known).unwrap_or_default();
+        }
+        _ => {}
+    }
+    let inner = ["anyOf", "oneOf", "allOf"].iter().find_map(|name| schema.get(name)).and_then(Json::as_array);
+    inner.into_iter().flatten().map(kind).find(|kind| !kind.is_empty()).unwrap_or_default()
+}

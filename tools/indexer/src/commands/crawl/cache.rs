@@ -1,0 +1,81 @@
+//! The source files of archives that were read, so that a second reading needs no network.
+
+use std::fs;
+use std::io::{BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, Result};
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use gatelodge_catalogue::Unpacked;
+
+/// The largest entry, as it is unpacked; our own bounds keep honest ones far below.
+const LARGEST: u64 = 256 << 20;
+
+/// What is taken from archives, as a number: another one when other files are wanted, so that what was kept before is
+/// taken anew.
+const TAKEN: u32 = 2;
+
+/// A folder with a file for each archive, by its hash.
+pub struct Cache {
+    folder: PathBuf,
+    /// Bytes that may still be added.
+    left: AtomicU64,
+}
+
+impl Cache {
+    pub fn open(folder: &Path, most: u64) -> Result<Self> {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+        let mut size = 0;
+        for inner in fs::read_dir(folder)?.flatten() {
+            for file in fs::read_dir(inner.path()).into_iter().flatten().flatten() {
+                size += file.metadata().map_or(0, |found| found.len());
+            }
+        }
+        Ok(Self { folder: folder.to_owned(), left: AtomicU64::new(most.saturating_sub(size)) })
+    }
+
+    /// Whether something was taken from an archive before.
+    pub fn has(&self, hash: &str) -> bool {
+        self.path(hash).is_some_and(|path| path.exists())
+    }
+
+    /// What was taken from an archive before. What cannot be read is dropped.
+    pub fn get(&self, hash: &str) -> Option<Unpacked> {
+        let path = self.path(hash)?;
+        let file = fs::File::open(&path).ok()?;
+        let kept = serde_json::from_reader(BufReader::new(GzDecoder::new(file).take(LARGEST))).ok();
+        if kept.is_none() {
+            let _ = fs::remove_file(&path);
+        }
+        kept
+    }
+
+    /// Keeps what was taken, as long as there is room. A cache that fails costs time, nothing else.
+    pub fn put(&self, hash: &str, unpacked: &Unpacked) {
+        let Some(packed) = packed(unpacked) else { return };
+        let size = packed.len() as u64;
+        let fits = |left: u64| left.checked_sub(size);
+        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
+            return;
+        }
+        let Some(path) = self.path(hash) else { return };
+        let part = path.with_extension("part");
+        let folder = path.parent().unwrap_or(&self.folder);
+        let _ =
+            fs::create_dir_all(folder).and_then(|()| fs::write(&part, packed)).and_then(|()| fs::rename(&part, &path));
+    }
+
+    fn path(&self, hash: &str) -> Option<PathBuf> {
+        Some(self.folder.join(hash.get(..2)?).join(format!("{hash}-{TAKEN}.gz")))
+    }
+}
+
+fn packed(unpacked: &Unpacked) -> Option<Vec<u8>> {
+    let mut out = GzEncoder::new(Vec::new(), Compression::new(4));
+    serde_json::to_writer(&mut out, unpacked).ok()?;
+    out.flush().ok()?;
+    out.finish().ok()
+}

@@ -1,0 +1,262 @@
+//! What is written while packages are read, so that a run that was cut off goes on where it was.
+//!
+//! A package's facts are appended first, its line last: what has no line is read again, and of facts that come twice
+//! the last ones count.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use gatelodge_catalogue::{FoundTool, Release, Source};
+use serde::{Deserialize, Serialize};
+
+use super::names::{Wanted, spelled};
+use super::package::{Line, Outcome, Read};
+use crate::exit::Usage;
+use crate::output;
+
+/// A tool with the words of its author: for training, not to be shared.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Definition {
+    package: String,
+    server: String,
+    #[serde(flatten)]
+    tool: FoundTool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    category: Option<&'static str>,
+}
+
+impl Definition {
+    pub fn of(release: &Release, tool: FoundTool) -> Self {
+        let (name, version) = (&release.package, &release.version);
+        let package = match release.source {
+            Source::Pypi => format!("pypi:{name}=={version}"),
+            Source::Npm => format!("npm:{name}@{version}"),
+        };
+        let hint = |name: &str| tool.annotations.get(name).and_then(serde_json::Value::as_bool);
+        // Only what is said outright counts.
+        let category = match (hint("readOnlyHint"), hint("destructiveHint")) {
+            (Some(true), _) => Some("Read"),
+            (Some(false), Some(true)) => Some("Destructive"),
+            (Some(false), Some(false)) => Some("NotReadNotDestructive"),
+            _ => None,
+        };
+        Self { package, server: name.clone(), tool, category }
+    }
+}
+
+/// The files of a run.
+pub struct Journal {
+    folder: PathBuf,
+    source: Source,
+    /// By name, as the source compares names: how it ended, and in which versions it was asked for and read.
+    done: HashMap<String, Done>,
+    lines: File,
+    facts: File,
+    definitions: Option<File>,
+}
+
+/// What is known of a package that was read.
+struct Done {
+    outcome: Outcome,
+    asked: Option<String>,
+    read: Option<String>,
+}
+
+impl Done {
+    fn of(line: &Line) -> Self {
+        Self { outcome: line.outcome, asked: line.asked.clone(), read: line.version.clone() }
+    }
+}
+
+/// What a line is sorted by.
+#[derive(Deserialize)]
+struct Named {
+    package: String,
+}
+
+/// Where a package of a line of facts is from.
+#[derive(Deserialize)]
+struct From {
+    source: Source,
+}
+
+impl Journal {
+    /// Opens the files of a folder, and finds what is done. A last line that was cut off is dropped.
+    pub fn open(folder: &Path, source: Source, definitions: Option<&Path>) -> Result<Self> {
+        let of_another =
+            || Usage(format!("`{}` has packages of another source; give a folder of its own", folder.display()));
+        let path = folder.join("done.jsonl");
+        let append = |path: &Path| {
+            let file = OpenOptions::new().create(true).append(true).open(path);
+            file.with_context(|| format!("cannot write `{}`", path.display()))
+        };
+        let own = append(&path)?;
+        // Held to the end: of two runs, each would drop what the other has done.
+        match own.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let what = format!("another run writes to `{}`; wait for it, or give another folder", folder.display());
+                return Err(Usage(what).into());
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("cannot lock `{}`", path.display()));
+            }
+        }
+        let mut done = HashMap::new();
+        mend(&path)?;
+        for (at, line) in lines(&path)?.enumerate() {
+            let damaged = || {
+                let what = format!("`{}`, line {}, cannot be read", path.display(), at + 1);
+                format!("{what}; without the line the run goes on, and that package is read again")
+            };
+            let line: Line = serde_json::from_str(&line?).with_context(damaged)?;
+            if line.source.is_some_and(|own| own != source) {
+                return Err(of_another().into());
+            }
+            done.insert(spelled(source, &line.package), Done::of(&line));
+        }
+        let facts = folder.join("facts.jsonl");
+        mend(&facts)?;
+        if let Some(line) = lines(&facts)?.next() {
+            let first: From = serde_json::from_str(&line?).with_context(|| format!("in `{}`", facts.display()))?;
+            if first.source != source {
+                return Err(of_another().into());
+            }
+        }
+        if let Some(definitions) = definitions {
+            mend(definitions)?;
+        }
+        Ok(Self {
+            folder: folder.to_owned(),
+            source,
+            done,
+            lines: own,
+            facts: append(&facts)?,
+            definitions: definitions.map(append).transpose()?,
+        })
+    }
+
+    /// Whether a package need not be read again. What was read in another version than is wanted now was not.
+    pub fn is_done(&self, wanted: &Wanted) -> bool {
+        let Some(done) = self.done.get(&spelled(self.source, &wanted.name)) else { return false };
+        let is_same = done.asked == wanted.version || (wanted.version.is_some() && done.read == wanted.version);
+        is_same && done.outcome != Outcome::Failed
+    }
+
+    /// Whether it could not be fetched or read before either.
+    pub fn has_failed(&self, wanted: &Wanted) -> bool {
+        self.done.get(&spelled(self.source, &wanted.name)).is_some_and(|done| done.outcome == Outcome::Failed)
+    }
+
+    /// Writes what was read, its line last.
+    pub fn write(&mut self, read: &Read) -> Result<()> {
+        if let Some(facts) = &read.facts {
+            self.facts.write_all(format!("{}\n", serde_json::to_string(facts)?).as_bytes())?;
+        }
+        if let Some(file) = &mut self.definitions {
+            let mut text = String::new();
+            for definition in &read.definitions {
+                text.push_str(&serde_json::to_string(definition)?);
+                text.push('\n');
+            }
+            file.write_all(text.as_bytes())?;
+        }
+        self.lines.write_all(format!("{}\n", serde_json::to_string(&read.line)?).as_bytes())?;
+        self.done.insert(spelled(self.source, &read.line.package), Done::of(&read.line));
+        Ok(())
+    }
+
+    /// Puts lines and facts in order, once for each package, and tells how it went. Definitions stay as they came.
+    pub fn finish(&self) -> Result<()> {
+        let done = self.sorted("done.jsonl", |_| true)?;
+        // It had tools when it was read before, and has none now.
+        self.sorted("facts.jsonl", |own| own.outcome == Outcome::Tools)?;
+        let mut counts: BTreeMap<Outcome, usize> = BTreeMap::new();
+        let (mut tools, mut odd_names, mut skips) = (0, 0, BTreeMap::new());
+        for line in &done {
+            let line: Line = serde_json::from_str(line)?;
+            *counts.entry(line.outcome).or_default() += 1;
+            tools += line.tools;
+            odd_names += line.odd_names;
+            for (skip, count) in line.skipped {
+                *skips.entry(skip).or_insert(0) += count;
+            }
+        }
+        let mut rows = vec![
+            vec!["packages".to_owned(), done.len().to_string()],
+            vec!["tools in all".to_owned(), tools.to_string()],
+        ];
+        rows.extend(counts.iter().map(|(outcome, count)| vec![word(outcome), count.to_string()]));
+        if odd_names > 0 {
+            rows.push(vec!["names that no tool can have".to_owned(), odd_names.to_string()]);
+        }
+        rows.extend(
+            skips.iter().map(|(skip, count)| vec![format!("parts skipped: {}", word(skip)), count.to_string()]),
+        );
+        output::print(&output::table(&rows))
+    }
+
+    /// Sorts the lines of a file by package; of several of one, the last counts.
+    fn sorted(&self, file: &str, stays: impl Fn(&Done) -> bool) -> Result<Vec<String>> {
+        let path = self.folder.join(file);
+        let mut by_package: BTreeMap<String, String> = BTreeMap::new();
+        for line in lines(&path)? {
+            let line = line?;
+            let named: Named = serde_json::from_str(&line).with_context(|| format!("in `{}`", path.display()))?;
+            let key = spelled(self.source, &named.package);
+            if self.done.get(&key).is_some_and(&stays) {
+                by_package.insert(key, line);
+            }
+        }
+        let part = path.with_extension("part");
+        let mut out = std::io::BufWriter::new(File::create(&part)?);
+        for line in by_package.values() {
+            writeln!(out, "{line}")?;
+        }
+        out.into_inner().map_err(|error| error.into_error())?.sync_all()?;
+        fs::rename(&part, &path)?;
+        Ok(by_package.into_values().collect())
+    }
+}
+
+/// The word that stands for a value in the files.
+fn word(value: &impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn lines(path: &Path) -> Result<impl Iterator<Item = std::io::Result<String>>> {
+    let file = match File::open(path) {
+        Ok(file) => Some(file),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+    };
+    Ok(file.into_iter().flat_map(|file| BufReader::new(file).lines()))
+}
+
+/// Drops a last line that was cut off.
+fn mend(path: &Path) -> Result<()> {
+    let Ok(file) = OpenOptions::new().read(true).write(true).open(path) else { return Ok(()) };
+    let (mut whole, mut at) = (0, 0);
+    let mut reader = BufReader::new(&file);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = reader.read_until(b'\n', &mut line)?;
+        if read == 0 {
+            break;
+        }
+        at += read as u64;
+        if line.ends_with(b"\n") {
+            whole = at;
+        }
+    }
+    if whole < at {
+        file.set_len(whole)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,190 @@
+//! Which packages are read.
+
+use std::path::Path;
+
+use anyhow::Result;
+use gatelodge_catalogue::{Source, normal_name};
+use http::Uri;
+
+use super::address;
+use super::fetch::Fetcher;
+use crate::exit::{Unreachable, Usage};
+use crate::file;
+
+/// The list of all packages, in the newer form or the older one.
+const LIST: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.5";
+/// The largest list.
+const MOST_LISTED: usize = 160 << 20;
+/// The longest name of a package.
+const LONGEST: usize = 214;
+
+/// A package, and which version if not the newest.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wanted {
+    pub name: String,
+    pub version: Option<String>,
+}
+
+/// What is asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    pub packages: Vec<Wanted>,
+    /// Lines that are no names.
+    pub not_names: Vec<String>,
+}
+
+/// The packages that are asked for: those of a file, or all of the index whose names carry `mcp`.
+pub async fn wanted(
+    source: Source,
+    fetcher: &Fetcher,
+    index: &Uri,
+    file: Option<&Path>,
+    only: &[String],
+) -> Result<Asked> {
+    let is_wanted = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        only.iter().all(|part| name.contains(&part.to_ascii_lowercase()))
+    };
+    let mut asked = match file {
+        Some(path) => of_file(source, path)?,
+        None => {
+            let list = address::list(index).ok_or_else(|| Usage("the index's address is none".to_owned()))?;
+            let page = fetcher.text(&list, LIST, MOST_LISTED).await;
+            let page = page.map_err(|error| Unreachable(format!("the index does not list its packages: {error}")))?;
+            let named = gatelodge_indexer::names(&page, |name| carries_mcp(name) && is_name(source, name));
+            if named.is_empty() {
+                let what = "the index lists no package whose name carries `mcp`: what it gave may be no list";
+                return Err(Unreachable(what.to_owned()).into());
+            }
+            let packages = named.iter().map(|name| Wanted { name: spelled(source, name), version: None }).collect();
+            Asked { packages, not_names: Vec::new() }
+        }
+    };
+    asked.packages.retain(|wanted| is_wanted(&wanted.name));
+    asked.packages.sort();
+    asked.packages.dedup_by(|one, other| one.name == other.name);
+    asked.not_names.sort();
+    asked.not_names.dedup();
+    Ok(asked)
+}
+
+fn carries_mcp(name: &str) -> bool {
+    name.to_ascii_lowercase().contains("mcp")
+}
+
+fn of_file(source: Source, path: &Path) -> Result<Asked> {
+    let text = String::from_utf8(file::read(path)?).map_err(|_| Usage(format!("`{}` is not text", path.display())))?;
+    // Some programs mark a text as text by a letter that is not seen.
+    Ok(of_text(source, text.trim_start_matches('\u{feff}')))
+}
+
+fn of_text(source: Source, text: &str) -> Asked {
+    let mut asked = Asked::default();
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    for line in lines {
+        match of_line(source, line) {
+            Some(wanted) => asked.packages.extend(wanted),
+            None => asked.not_names.push(line.chars().take(LONGEST).collect()),
+        }
+    }
+    asked
+}
+
+/// A line: `name`, `name==1.0`, or for npm `name@1.0`. A source may stand before it, `npm:name`; lines of other
+/// sources are passed over.
+fn of_line(source: Source, line: &str) -> Option<Option<Wanted>> {
+    let own = if source == Source::Pypi { "pypi" } else { "npm" };
+    let rest = match line.split_once(':') {
+        Some((word, rest)) if word == own => rest,
+        Some(("pypi" | "npm", _)) => return Some(None),
+        _ => line,
+    };
+    let parts = rest.split_once("==").or_else(|| {
+        // The first letter of a scope is an `@` too.
+        let at = rest.rfind('@').filter(|at| *at > 0)?;
+        Some((rest.get(..at)?, rest.get(at + 1..)?))
+    });
+    let (name, version) = parts.map_or((rest, None), |(name, version)| (name, Some(version.to_owned())));
+    let is_version = |version: &String| {
+        !version.is_empty() && version.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.+!".contains(letter))
+    };
+    let fits = is_name(source, name) && version.as_ref().is_none_or(is_version);
+    fits.then(|| Some(Wanted { name: spelled(source, name), version }))
+}
+
+/// A name in the one spelling that its source has for it.
+pub fn spelled(source: Source, name: &str) -> String {
+    match source {
+        Source::Pypi => normal_name(name),
+        Source::Npm => name.to_owned(),
+    }
+}
+
+/// Whether it can be a package's name, and stand in an address as it is. Letters may be large or small.
+fn is_name(source: Source, name: &str) -> bool {
+    let is_part = |part: &str| {
+        let letters = |letter: char| letter.is_ascii_alphanumeric() || "-_.~".contains(letter);
+        !matches!(part, "" | "." | "..") && part.chars().all(letters)
+    };
+    let is_whole = match (source, name.strip_prefix('@')) {
+        (Source::Npm, Some(scoped)) => {
+            scoped.split_once('/').is_some_and(|(scope, own)| is_part(scope) && is_part(own))
+        }
+        _ => is_part(name),
+    };
+    is_whole && name.len() <= LONGEST
+}
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_a_package_and_perhaps_a_version() {
+        let of = |source, line| of_line(source, line).flatten().map(|wanted| (wanted.name, wanted.version));
+        let named = |name: &str, version: Option<&str>| Some((name.to_owned(), version.map(str::to_owned)));
+        assert_eq!(of(Source::Pypi, "book-mcp"), named("book-mcp", None));
+        assert_eq!(of(Source::Pypi, "pypi:book-mcp==1.0"), named("book-mcp", Some("1.0")));
+        assert_eq!(of(Source::Pypi, "npm:book-mcp"), None);
+        assert_eq!(of(Source::Npm, "npm:@books/mcp@1.0"), named("@books/mcp", Some("1.0")));
+        assert_eq!(of(Source::Npm, "@books/mcp"), named("@books/mcp", None));
+        assert_eq!(of(Source::Npm, "@Books/McpServer"), named("@Books/McpServer", None));
+        let not_names = [
+            "../../etc",
+            "a b",
+            "a?b",
+            "a//b",
+            "",
+            "ä",
+            "actionkit-(slack)",
+            "@scope",
+            "@scope/name/tree/main",
+            "owner/name",
+            "tl;dv",
+            "africa's",
+            "zulip@21st-dev/magic",
+            "..",
+            "@scope/..",
+            "a:b",
+        ];
+        for line in not_names {
+            assert_eq!(of_line(Source::Npm, line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_python_name_is_one_however_it_is_spelled() {
+        let asked = of_text(Source::Pypi, "Book_MCP\nbook.mcp==1.0\nbook--mcp\n");
+        assert!(asked.packages.iter().all(|wanted| wanted.name == "book-mcp"), "{asked:?}");
+        assert_eq!(of_text(Source::Npm, "Book_MCP").packages[0].name, "Book_MCP");
+    }
+
+    #[test]
+    fn lines_that_are_no_names_stop_nothing() {
+        let asked = of_text(Source::Npm, "# names\nbook-mcp\nactionkit-(slack)\n\npypi:other\n@scope\n@Books/Mcp\n");
+        let names: Vec<&str> = asked.packages.iter().map(|wanted| wanted.name.as_str()).collect();
+        assert_eq!(names, ["book-mcp", "@Books/Mcp"]);
+        assert_eq!(asked.not_names, ["actionkit-(slack)", "@scope"]);
+    }
+}

@@ -1,0 +1,334 @@
+//! One package: which file, what is in it, which tools.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufReader, Read as _, Seek};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use data_encoding::HEXLOWER;
+use gatelodge_catalogue::{Bounds, Form, PackageFacts, Release, Skip, Source, Unpacked, Want, facts, unpack};
+use gatelodge_indexer::{Listed, is_python_read, javascript_tools, newest_npm, newest_pypi, python_tools, uses_mcp};
+use http::Uri;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::cache::Cache;
+use super::fetch::{FetchError, Fetcher};
+use super::names::Wanted;
+use super::turns::Turns;
+use super::{address, journal};
+
+const PYPI_PAGE: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.5";
+/// The largest page of a package.
+const MOST_PAGE: usize = 24 << 20;
+/// The largest archive.
+const MOST_ARCHIVE: usize = 160 << 20;
+
+/// Where packages come from, and what is needed to read them.
+pub struct Index {
+    pub source: Source,
+    pub address: Uri,
+    pub fetcher: Arc<Fetcher>,
+    pub cache: Option<Cache>,
+    pub turns: Turns,
+    /// Whose page is in memory: some are as large as packages.
+    pub page: tokio::sync::Mutex<()>,
+    pub out: PathBuf,
+}
+
+/// How a package ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It has tools.
+    Tools,
+    /// A line of the list that is no name of a package.
+    NotAName,
+    /// The index lists it, and has no page for it.
+    NotFound,
+    /// It has no file that can be read.
+    NoFiles,
+    /// Its archive has no sources.
+    NoSources,
+    /// Its sources do not use MCP.
+    NoMcp,
+    /// They use MCP, and no tool was found.
+    NoTools,
+    /// The archive, or what is in it, is more than is read, or has sources that cannot be read or tools that cannot be
+    /// kept: what was read of it is not the whole.
+    TooLarge,
+    /// The archive is not what the index says it is.
+    WrongHash,
+    /// The archive is broken, or made to do harm: what could be read of it is not the whole.
+    Hostile,
+    /// It could not be fetched or read this time; another run tries again.
+    Failed,
+    /// Nobody answers any more. It is not written: it was not this package's turn.
+    #[serde(skip)]
+    Unanswered,
+}
+
+/// What the journal says of a package.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Line {
+    /// Earlier runs did not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+    pub package: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The version that was asked for, if not the newest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
+    pub outcome: Outcome,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tools: usize,
+    /// Names that were found and that no tool can have, and tools beyond the most that are kept.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub odd_names: usize,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub skipped: BTreeMap<Skip, usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// A package that was read.
+pub struct Read {
+    pub line: Line,
+    pub facts: Option<PackageFacts>,
+    pub definitions: Vec<journal::Definition>,
+}
+
+impl Read {
+    /// What is said of a line that is no name.
+    pub fn not_a_name(source: Source, line: String) -> Self {
+        let (outcome, skipped) = (Outcome::NotAName, BTreeMap::new());
+        let (source, package) = (Some(source), line);
+        let line =
+            Line { source, package, version: None, asked: None, outcome, tools: 0, odd_names: 0, skipped, why: None };
+        Self { line, facts: None, definitions: Vec::new() }
+    }
+}
+
+/// Reads a package. Whatever happens is an outcome.
+pub async fn read(index: &Arc<Index>, wanted: &Wanted) -> Read {
+    let (mut version, mut skipped, mut odd_names) = (None, BTreeMap::new(), 0);
+    let done = async {
+        let listed = listed(index, wanted).await?;
+        version = Some(listed.version.clone());
+        let archive = archive(index, wanted, &listed).await?;
+        let release =
+            Release { source: index.source, package: wanted.name.clone(), version: listed.version, date: listed.date };
+        let own = index.clone();
+        let unpack = move || archive.unpacked(&own);
+        let size = |unpacked: &Result<Unpacked, Ended>| unpacked.as_ref().map_or(0, text_bytes);
+        let read = move |unpacked: Result<Unpacked, Ended>| {
+            let mut unpacked = unpacked?;
+            let found = found(&release, &mut unpacked);
+            Ok((found, unpacked.skipped))
+        };
+        let broken = |error| (Outcome::Failed, Some(format!("the reader broke off: {error}")));
+        let (found, left_out) = index.turns.read(unpack, size, read).await.map_err(broken)??;
+        skipped = left_out;
+        let found = found?;
+        odd_names = found.odd_names;
+        // The tools of a part would be told as all that it has.
+        if odd_names > 0 {
+            return Err((Outcome::TooLarge, Some(format!("{odd_names} of its tools cannot be kept"))));
+        }
+        Ok((found.facts, found.definitions))
+    };
+    let (outcome, why, facts, definitions) = match done.await {
+        Ok((facts, definitions)) => (Outcome::Tools, None, Some(facts), definitions),
+        Err((outcome, why)) => (outcome, why, None, Vec::new()),
+    };
+    let tools = facts.as_ref().map_or(0, |facts| facts.tools.len());
+    let (source, package, asked) = (Some(index.source), wanted.name.clone(), wanted.version.clone());
+    let line = Line { source, package, version, asked, outcome, tools, odd_names, skipped, why };
+    Read { line, facts, definitions }
+}
+
+type Ended = (Outcome, Option<String>);
+
+async fn listed(index: &Index, wanted: &Wanted) -> Result<Listed, Ended> {
+    let address = address::page(&index.address, index.source, &wanted.name).ok_or((Outcome::NotFound, None))?;
+    let (accept, version) = match index.source {
+        Source::Pypi => (PYPI_PAGE, wanted.version.as_deref()),
+        Source::Npm => ("application/json", wanted.version.as_deref()),
+    };
+    let (mut file, _) = index.fetcher.file(&address, accept, MOST_PAGE, || nameless(index)).await.map_err(ended)?;
+    let _turn = index.page.lock().await;
+    let mut page = String::new();
+    let read = file.rewind().and_then(|()| file.read_to_string(&mut page));
+    read.map_err(|error| (Outcome::Failed, Some(format!("the page cannot be read: {error}"))))?;
+    let listed = match index.source {
+        Source::Pypi => newest_pypi(&page, &wanted.name, version),
+        Source::Npm => newest_npm(&page, version),
+    };
+    let mut listed = listed.ok_or((Outcome::NoFiles, None))?;
+    let whole = address::joined(&address, &listed.address).ok_or((Outcome::NoFiles, None))?;
+    listed.address = whole.to_string();
+    Ok(listed)
+}
+
+fn ended(error: FetchError) -> Ended {
+    match error {
+        FetchError::NotFound => (Outcome::NotFound, None),
+        FetchError::TooLarge => (Outcome::TooLarge, None),
+        FetchError::Gone(why) => (Outcome::Unanswered, Some(why)),
+        error => (Outcome::Failed, Some(error.to_string())),
+    }
+}
+
+/// An archive that can be read: what it is known by, its form, and itself if its sources are not kept already.
+struct Archive {
+    key: String,
+    form: Form,
+    file: Option<File>,
+}
+
+async fn archive(index: &Index, wanted: &Wanted, listed: &Listed) -> Result<Archive, Ended> {
+    // Where no hash is told, an address stands for what it leads to.
+    let other = listed.sha512.as_ref().unwrap_or(&listed.address);
+    let key = listed.sha256.clone().unwrap_or_else(|| HEXLOWER.encode(&Sha256::digest(other.as_bytes())));
+    let form = listed.form;
+    if index.cache.as_ref().is_some_and(|cache| cache.has(&key)) {
+        return Ok(Archive { key, form, file: None });
+    }
+    let address: Uri = listed.address.parse().map_err(|_| (Outcome::NoFiles, None))?;
+    let (file, came) = index.fetcher.file(&address, "*/*", MOST_ARCHIVE, || nameless(index)).await.map_err(ended)?;
+    let is_other = listed.sha256.as_ref().is_some_and(|told| !told.eq_ignore_ascii_case(&came.sha256))
+        || listed.sha512.as_ref().is_some_and(|told| *told != came.sha512);
+    if is_other {
+        return Err((Outcome::WrongHash, Some(format!("{} came as {}", wanted.name, came.sha256))));
+    }
+    Ok(Archive { key, form, file: Some(file) })
+}
+
+impl Archive {
+    /// Its source files.
+    fn unpacked(&self, index: &Index) -> Result<Unpacked, Ended> {
+        let failed = |why: &str| (Outcome::Failed, Some(why.to_owned()));
+        // What is large is asked for twice, and kept when it was asked for first.
+        if let Some(kept) = index.cache.as_ref().and_then(|cache| cache.get(&self.key)) {
+            return Ok(kept);
+        }
+        let file = self.file.as_ref().ok_or_else(|| failed("what was kept of it cannot be read; it was dropped"))?;
+        let (wanted, bounds): (fn(&str) -> Want, _) = match index.source {
+            Source::Pypi => (is_python, Bounds { file: 2 << 20, ..Bounds::default() }),
+            Source::Npm => (is_javascript, Bounds::default()),
+        };
+        let mut file = BufReader::new(file);
+        file.rewind().map_err(|error| failed(&error.to_string()))?;
+        let unpacked = unpack(file, self.form, &bounds, wanted);
+        // What was not taken whole may be by a later program.
+        if let Some(cache) = index.cache.as_ref().filter(|_| unpacked.skipped.is_empty()) {
+            cache.put(&self.key, &unpacked);
+        }
+        Ok(unpacked)
+    }
+}
+
+/// How much text there is to read.
+fn text_bytes(unpacked: &Unpacked) -> usize {
+    unpacked.files.values().map(String::len).sum()
+}
+
+/// What files are called until they have no name any more.
+const NAMELESS: &str = ".archive-";
+
+/// A file without a name: when the process ends, nothing is left.
+fn nameless(index: &Index) -> std::io::Result<File> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let path = index.out.join(format!("{NAMELESS}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+    fs::remove_file(&path)?;
+    Ok(file)
+}
+
+/// Removes what a run that was killed just then left.
+pub fn remove_nameless(out: &Path) {
+    for entry in fs::read_dir(out).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(NAMELESS) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn is_python(path: &str) -> Want {
+    if is_python_read(path) { Want::Yes } else { Want::No }
+}
+
+fn is_javascript(path: &str) -> Want {
+    const ENDS: [&str; 8] = [".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx"];
+    let name = path.rsplit('/').next().unwrap_or(path);
+    if path.contains("/node_modules/") {
+        return Want::No;
+    }
+    // Other data is not looked at, however large it is.
+    let is_manifest = matches!(name, "package.json" | "manifest.json");
+    match name.contains('.') {
+        true if is_manifest || ENDS.iter().any(|end| name.ends_with(end)) => Want::Yes,
+        true => Want::No,
+        false => Want::IfScript,
+    }
+}
+
+/// What is in a package.
+struct Found {
+    facts: PackageFacts,
+    definitions: Vec<journal::Definition>,
+    odd_names: usize,
+}
+
+/// Why what was unpacked is not the whole of a package. The tools of a part would be told as all that it has.
+fn partly(unpacked: &Unpacked) -> Option<Outcome> {
+    let is_hostile = unpacked.skipped.keys().any(|skip| skip.is_hostile());
+    let outcome = if is_hostile { Outcome::Hostile } else { Outcome::TooLarge };
+    (!unpacked.skipped.is_empty()).then_some(outcome)
+}
+
+fn found(release: &Release, unpacked: &mut Unpacked) -> Result<Found, Ended> {
+    if let Some(outcome) = partly(unpacked) {
+        return Err((outcome, None));
+    }
+    let files = unpacked.sources();
+    let gatelodge_indexer::Found { mut tools, others, passed_over } = match release.source {
+        Source::Pypi => python_tools(&files),
+        Source::Npm => javascript_tools(&files),
+    };
+    if passed_over > 0 {
+        *unpacked.skipped.entry(Skip::LargeWhole).or_default() += passed_over;
+        return Err((Outcome::TooLarge, None));
+    }
+    if tools.is_empty() {
+        let speaks = match release.source {
+            Source::Pypi => uses_mcp(&files),
+            Source::Npm => files.iter().any(|file| file.text.contains("modelcontextprotocol")),
+        };
+        // What names the programs of a Python package is none.
+        let is_source = |path: &str| release.source == Source::Npm || path.ends_with(".py");
+        let outcome = match (files.iter().any(|file| is_source(file.path)), speaks) {
+            (false, _) => Outcome::NoSources,
+            (_, false) => Outcome::NoMcp,
+            _ => Outcome::NoTools,
+        };
+        return Err((outcome, None));
+    }
+    let count = tools.len();
+    tools.extend(others);
+    let facts = facts(release, &tools);
+    tools.truncate(count);
+    let odd_names = count - facts.tools.len();
+    let kept: HashSet<&str> = facts.tools.iter().map(|tool| tool.name.as_str()).collect();
+    let definitions = tools.into_iter().filter(|tool| kept.contains(tool.name.as_str()));
+    let definitions = definitions.map(|tool| journal::Definition::of(release, tool)).collect();
+    Ok(Found { facts, definitions, odd_names })
+}

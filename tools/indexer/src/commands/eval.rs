@@ -1,0 +1,149 @@
+//! `eval`: how good the classifier is.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use gatelodge_catalogue::{Item, ReadError, Server, classify, read_tools};
+use gatelodge_indexer::{Evaluation, Labelled, Share, labelled};
+use serde_json::json;
+
+use crate::cli::EvalArgs;
+use crate::exit::Exit;
+use crate::file;
+use crate::output::{self, say, shown};
+
+pub fn run(args: &EvalArgs) -> Result<Exit> {
+    let text = file::read(&args.labels)?;
+    let documents = read_tools(&text);
+    let (mut tools, mut errors): (Vec<Labelled<'_>>, Vec<ReadError>) = (Vec::new(), Vec::new());
+    for (number, document) in &documents {
+        let items = match document {
+            Ok(document) => Item::all(document, *number),
+            Err(error) => vec![Err(error.clone())],
+        };
+        for item in items {
+            match item.and_then(labelled) {
+                Ok(tool) => tools.push(tool),
+                Err(error) => errors.push(error),
+            }
+        }
+    }
+    let evaluation = evaluate(&tools);
+    match args.json {
+        true => output::json(&told(&evaluation, args.worst))?,
+        false => output::print(&for_people(&evaluation, args.worst))?,
+    }
+    report_refused(&errors);
+    Ok(if errors.is_empty() { Exit::Fine } else { Exit::Findings })
+}
+
+/// The servers of some tools, by family: tools are classified among their siblings.
+fn servers<'t>(tools: impl IntoIterator<Item = &'t Item<'t>>) -> BTreeMap<String, Server> {
+    let mut families: BTreeMap<String, (String, Vec<&str>)> = BTreeMap::new();
+    for item in tools {
+        let family = families.entry(item.family()).or_insert_with(|| (item.server.to_string(), Vec::new()));
+        family.1.push(&item.tool.name);
+    }
+    families.into_iter().map(|(family, (name, tools))| (family, Server::new(&name, None, tools))).collect()
+}
+
+fn report_refused(errors: &[ReadError]) {
+    const MAX_REPORTED: usize = 20;
+    for error in errors.iter().take(MAX_REPORTED) {
+        say(&format!("not classified: {}", shown(&error.to_string())));
+    }
+    if errors.len() > MAX_REPORTED {
+        say(&format!("and {} more", errors.len() - MAX_REPORTED));
+    }
+}
+
+fn evaluate(tools: &[Labelled<'_>]) -> Evaluation {
+    let servers = servers(tools.iter().map(|tool| &tool.item));
+    let nobody = Server::default();
+    let mut evaluation = Evaluation::default();
+    for Labelled { item, label } in tools {
+        let answer = classify(&item.tool, servers.get(&item.family()).unwrap_or(&nobody));
+        evaluation.add(&item.server, &item.tool.name, *label, &answer);
+    }
+    evaluation.finish();
+    evaluation
+}
+
+fn told(evaluation: &Evaluation, worst: usize) -> serde_json::Value {
+    let mistakes: Vec<_> = evaluation.mistakes.iter().take(worst).collect();
+    json!({"figures": evaluation, "calibration_error": evaluation.calibration_error(), "worst": mistakes})
+}
+
+fn for_people(evaluation: &Evaluation, worst: usize) -> String {
+    let mut out = output::table(&[
+        figure("right", evaluation.right),
+        figure("Read or not", evaluation.read_or_not),
+        figure("Destructive or not", evaluation.destructive_or_not),
+        figure("of the not-Read, called Read", evaluation.called_read),
+        vec!["calibration error".to_owned(), format!("{:.3}", evaluation.calibration_error())],
+        vec!["without a label".to_owned(), evaluation.unlabelled.to_string()],
+    ]);
+    out.push_str(&format!("\n{}", output::table(&categories(evaluation))));
+    out.push_str(&format!("\n{}", output::table(&confusion(evaluation))));
+    out.push_str(&format!("\n{}", output::table(&calibration(evaluation))));
+    for mistake in evaluation.mistakes.iter().take(worst) {
+        let (server, tool) = (shown(&mistake.server), shown(&mistake.tool));
+        let (label, answer) = (mistake.label, mistake.answer);
+        let why = &mistake.rationale;
+        out.push_str(&format!(
+            "\n{server} / {tool}: is {label}, called {answer} ({:.2})\n  {why}\n",
+            mistake.confidence
+        ));
+    }
+    out
+}
+
+fn figure(name: &str, share: Share) -> Vec<String> {
+    vec![name.to_owned(), percent(share), format!("{} of {}", share.count, share.of)]
+}
+
+fn percent(share: Share) -> String {
+    if share.of == 0 { "–".to_owned() } else { format!("{:.1} %", 100.0 * share.value()) }
+}
+
+fn categories(evaluation: &Evaluation) -> Vec<Vec<String>> {
+    let mut rows = vec![["", "precision", "", "recall", ""].map(str::to_owned).to_vec()];
+    for (name, counts) in &evaluation.categories {
+        let (precision, recall) = (counts.precision, counts.recall);
+        let of = |share: Share| format!("{} of {}", share.count, share.of);
+        rows.push(vec![(*name).to_owned(), percent(precision), of(precision), percent(recall), of(recall)]);
+    }
+    rows
+}
+
+/// Labels down, answers across.
+fn confusion(evaluation: &Evaluation) -> Vec<Vec<String>> {
+    let mut answers: Vec<&str> = evaluation.confusion.values().flat_map(|row| row.keys().copied()).collect();
+    answers.sort_unstable();
+    answers.dedup();
+    let mut rows = vec![std::iter::once("is \\ called").chain(answers.iter().copied()).map(str::to_owned).collect()];
+    for (label, row) in &evaluation.confusion {
+        let counts = answers.iter().map(|answer| row.get(answer).copied().unwrap_or_default().to_string());
+        rows.push(std::iter::once((*label).to_owned()).chain(counts).collect());
+    }
+    rows
+}
+
+/// Ten bins: what was claimed, what was right, and a bar of it.
+fn calibration(evaluation: &Evaluation) -> Vec<Vec<String>> {
+    const WIDTH: f64 = 40.0;
+    let mut rows = vec![["confidence", "tools", "claimed", "right", ""].map(str::to_owned).to_vec()];
+    for (at, bin) in evaluation.bins.iter().enumerate() {
+        let count = bin.right.of;
+        let claimed = if count == 0 { 0.0 } else { bin.claimed / count as f64 };
+        let bar = "█".repeat((bin.right.value() * WIDTH).round() as usize);
+        let range = format!("{:.1} to {:.1}", at as f64 / 10.0, (at + 1) as f64 / 10.0);
+        let (claimed, right) = if count == 0 {
+            ("–".into(), "–".into())
+        } else {
+            (format!("{claimed:.2}"), format!("{:.2}", bin.right.value()))
+        };
+        rows.push(vec![range, count.to_string(), claimed, right, bar]);
+    }
+    rows
+}

@@ -1,0 +1,80 @@
+//! `export`: the static site.
+
+mod progress;
+
+use std::collections::{BTreeSet, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use gatelodge_catalogue::{Index, IndexedServer, PackageName, Page, Reading, Site};
+
+use crate::cli::ExportArgs;
+use crate::data_dir;
+use crate::exit::{Exit, Failed, Usage};
+use crate::output::{say, shown};
+use progress::Progress;
+
+pub fn run(args: &ExportArgs) -> Result<Exit> {
+    let index = data_dir::open_index(&args.source)?;
+    let mut servers: Vec<IndexedServer<'_>> = match args.server.as_slice() {
+        [] => index.servers().collect(),
+        named => named.iter().map(|name| of_version(&index, name)).collect::<Result<_>>()?,
+    };
+    // One may be named in several spellings.
+    let mut taken = HashSet::new();
+    servers.retain(|own| taken.insert((own.source(), own.package().to_owned())));
+    let site = Site::new(&index, servers).with_history(data_dir::changes(&args.source)?);
+    make_empty(&args.out)?;
+    let mut progress = Progress::new("files", site.file_count());
+    let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
+    site.write(|page| {
+        put(&args.out, &page, &mut folders)?;
+        progress.step();
+        Ok::<(), anyhow::Error>(())
+    })?;
+    say(&format!("wrote {} to `{}`; open `index.html` in it", progress.end(), args.out.display()));
+    Ok(Exit::Fine)
+}
+
+/// Finds a server of the index by the name of its package, and says if the index has read another version of it.
+fn of_version<'i>(index: &'i Index, package: &str) -> Result<IndexedServer<'i>> {
+    // The text is not repeated: it may be an address with a secret in it.
+    let named = PackageName::read(package).ok_or_else(|| {
+        Usage("`--server` takes the name of a package, as `npm:@scope/name` or `pypi:name`".to_owned())
+    })?;
+    let server = index.find(named.source, &named.name).ok_or_else(|| {
+        let help = "`gatelodge catalogue search` finds packages by parts of their names";
+        Failed(Exit::Findings, format!("`{}` is not in the index; {help}", shown(package)))
+    })?;
+    let read = format!("`{}`: the index has read version {}", shown(package), shown(server.version()));
+    match named.compare(server.source(), server.version()) {
+        Reading::Same => {}
+        Reading::Other => say(&format!("{read}, not {}", shown(named.version.as_deref().unwrap_or_default()))),
+        Reading::Unsure => say(&format!("{read}; whether that is the one that is meant is not known")),
+    }
+    Ok(server)
+}
+
+/// Makes the folder. What is in it already may be somebody's work.
+fn make_empty(folder: &Path) -> Result<()> {
+    let shown = folder.display();
+    fs::create_dir_all(folder).with_context(|| format!("cannot make `{shown}`"))?;
+    let mut inside = fs::read_dir(folder).with_context(|| format!("cannot read `{shown}`"))?;
+    match inside.next() {
+        Some(_) => Err(Usage(format!("`{shown}` is not empty; name another folder, or remove what is in it")).into()),
+        None => Ok(()),
+    }
+}
+
+fn put(root: &Path, page: &Page, folders: &mut BTreeSet<PathBuf>) -> Result<()> {
+    let path = root.join(&page.path);
+    if let Some(folder) = path.parent()
+        && !folders.contains(folder)
+    {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+        folders.insert(folder.to_owned());
+    }
+    fs::write(&path, &page.text)
+        .with_context(|| format!("cannot write `{}`; what is there is not whole", path.display()))
+}

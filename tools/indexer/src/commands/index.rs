@@ -1,0 +1,107 @@
+//! `index`: the index file from facts.
+
+mod listed;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use anyhow::Result;
+use gatelodge_catalogue::{About, Index, PackageFacts, Source};
+use gatelodge_indexer::write_index;
+use serde::Deserialize;
+
+use crate::cli::IndexArgs;
+use crate::exit::{Exit, Failed, Usage};
+use crate::output::{counted, say, shown};
+use crate::{environment, file};
+
+/// No package has facts of more bytes.
+const LONGEST_LINE: u64 = 32 << 20;
+
+/// What came of a package.
+#[derive(Debug, Deserialize)]
+struct Done {
+    /// Earlier crawls did not say it.
+    #[serde(default)]
+    source: Option<Source>,
+    package: String,
+    outcome: String,
+    /// What was left unread of it, by kind.
+    #[serde(default)]
+    skipped: BTreeMap<String, u64>,
+    #[serde(default)]
+    odd_names: u64,
+}
+
+impl Done {
+    /// Earlier crawls told what they found in a part as all that there is.
+    fn is_part(&self) -> bool {
+        !self.skipped.is_empty() || self.odd_names > 0
+    }
+}
+
+pub fn run(args: &IndexArgs) -> Result<Exit> {
+    let date = match &args.date {
+        Some(date) => date
+            .parse::<jiff::civil::Date>()
+            .map(|date| date.to_string())
+            .map_err(|_| Usage(format!("`{}` is no day; say it as 2026-11-16", shown(date))))?,
+        None => environment::today(),
+    };
+    let mut packages: Vec<PackageFacts> = Vec::new();
+    for path in &args.facts {
+        lines(path, |package| packages.push(package))?;
+    }
+    for named in &args.listed {
+        packages.push(listed::facts_of(named)?);
+    }
+    let mut outcomes: BTreeMap<String, u64> = BTreeMap::new();
+    for path in &args.outcomes {
+        // One that was tried again has several lines; the last one counts.
+        let mut last: BTreeMap<(Option<Source>, String), Done> = BTreeMap::new();
+        lines(path, |done: Done| drop(last.insert((done.source, done.package.clone()), done)))?;
+        packages.retain(|own| {
+            let mut lines =
+                [Some(own.source), None].into_iter().filter_map(|from| last.get(&(from, own.package.clone())));
+            !lines.any(Done::is_part)
+        });
+        for done in last.into_values() {
+            let outcome = if done.outcome == "tools" && done.is_part() { "too-large".to_owned() } else { done.outcome };
+            *outcomes.entry(outcome).or_default() += 1;
+        }
+    }
+    let about = About { date, outcomes, ..About::default() };
+    let bytes = write_index(packages, &about).map_err(|error| Failed(Exit::Findings, error.to_string()))?;
+    // What was written must be what is read.
+    let index = Index::open(&bytes)?;
+    file::replace(&args.out, &bytes)?;
+    let about = index.about();
+    let (servers, tools) = (counted(about.servers, "server"), counted(about.tools, "tool"));
+    say(&format!("wrote `{}`: {servers}, {tools}, {} bytes", args.out.display(), bytes.len()));
+    Ok(Exit::Fine)
+}
+
+/// Reads a file of JSON lines, each within bounds.
+fn lines<T: for<'de> Deserialize<'de>>(path: &Path, mut take: impl FnMut(T)) -> Result<()> {
+    let shown = path.display();
+    let cannot = |error: std::io::Error| Usage(format!("cannot read `{shown}`: {error}"));
+    let mut input = BufReader::new(File::open(path).map_err(cannot)?);
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        let read = (&mut input).take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(cannot)?;
+        if read == 0 {
+            break;
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let fact = serde_json::from_slice(&line).map_err(|error| {
+            Failed(Exit::Findings, format!("`{shown}`, line {number}: {error}; nothing was written"))
+        })?;
+        take(fact);
+    }
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! The facts of a server whose list of tools is at hand.
+
+use std::path::Path;
+
+use anyhow::Result;
+use gatelodge_catalogue::{FoundTool, Item, PackageFacts, PackageName, Release, facts, read_tools};
+use serde_json::{Map, Value};
+
+use crate::exit::{Exit, Failed, Usage};
+use crate::file;
+use crate::output::shown;
+
+/// Facts of `npm:@acme/files@1.2.0=tools.json`.
+pub fn facts_of(named: &str) -> Result<PackageFacts> {
+    let odd = || Usage(format!("`{}` is none; say it as `npm:@acme/files@1.2.0=tools.json`", shown(named)));
+    let (package, path) = named.split_once('=').ok_or_else(odd)?;
+    let package = PackageName::read(package).ok_or_else(odd)?;
+    let (Some(source), Some(version)) = (package.source, package.version) else { return Err(odd().into()) };
+    let text = file::read(Path::new(path))?;
+    let refused = |why: &str| Failed(Exit::Findings, format!("`{}`: {why}; nothing was written", shown(path)));
+    let mut tools = Vec::new();
+    for (number, document) in read_tools(&text) {
+        let document = document.map_err(|error| refused(&error.to_string()))?;
+        for item in Item::all(&document, number) {
+            tools.push(tool(&item.map_err(|error| refused(&error.to_string()))?));
+        }
+    }
+    Ok(facts(&Release { source, package: package.name, version, date: None }, &tools))
+}
+
+fn tool(item: &Item<'_>) -> FoundTool {
+    let own = &item.tool;
+    let read = |value: Option<gatelodge_json::Value<'_>>| -> Value {
+        value.and_then(|value| serde_json::from_str(value.raw()).ok()).unwrap_or_default()
+    };
+    let mut annotations = match read(item.entry.get("annotations")) {
+        Value::Object(annotations) => annotations,
+        _ => Map::new(),
+    };
+    // It is read as one of the claims, so that text for the model is found there, too.
+    if let Some(title) = item.entry.get("title").and_then(|title| title.as_str()) {
+        annotations.entry("title").or_insert(title.into());
+    }
+    FoundTool {
+        name: own.name.to_string(),
+        description: own.description.as_ref().map(ToString::to_string),
+        input_schema: read(own.schema),
+        annotations,
+        optional: false,
+    }
+}

@@ -1,0 +1,74 @@
+//! `train`: the weights of the classifier, learned from labelled tools.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use data_encoding::HEXLOWER;
+use gatelodge_catalogue::{Item, category_name, read_tools};
+use gatelodge_indexer::{Evaluation, LabelSource, Share, Training, Unseen, labelled, train};
+use sha2::{Digest, Sha256};
+
+use crate::cli::TrainArgs;
+use crate::exit::Exit;
+use crate::file;
+use crate::output::{self, say};
+
+pub fn run(args: &TrainArgs) -> Result<Exit> {
+    let texts = args.labels.iter().map(|path| file::read(path)).collect::<Result<Vec<Vec<u8>>, _>>()?;
+    let documents: Vec<_> = texts.iter().flat_map(|text| read_tools(text)).collect();
+    let mut tools = Vec::new();
+    for (number, document) in &documents {
+        let Ok(document) = document else { continue };
+        let items = Item::all(document, *number).into_iter().flatten();
+        tools.extend(items.filter_map(|item| labelled(item).ok()));
+    }
+    let origin = format!("{}; SHA-256 of the labels {}", args.origin, digest(&texts));
+    let Training { weights, unseen } = train(&tools, &origin)?;
+    output::print(&format!("{weights}\n"))?;
+    report(&unseen);
+    Ok(Exit::Fine)
+}
+
+/// Identifies the labels: the same labels give the same weights.
+fn digest(texts: &[Vec<u8>]) -> String {
+    let mut hasher = Sha256::new();
+    texts.iter().for_each(|text| hasher.update(text));
+    HEXLOWER.encode(&hasher.finalize())
+}
+
+/// Prints how tools of servers that were left out of the training are classified.
+fn report(unseen: &[Unseen]) {
+    for wrong in unseen.iter().filter(|one| !one.label.fits(one.category)) {
+        let (label, category) = (wrong.label.as_str(), category_name(wrong.category));
+        let why = wrong.against_read.as_deref().unwrap_or_default();
+        say(&format!("{}: is {label}, taken for {category} ({:.2}) {why}", wrong.tool, wrong.confidence));
+    }
+    for (title, source) in [
+        ("by annotations", LabelSource::Author),
+        ("by reading, tools that are hard to tell", LabelSource::Doubtful),
+        ("by reading, some of each server that was run", LabelSource::Servers),
+        ("by reading, one of each package", LabelSource::Random),
+    ] {
+        let mut evaluation = Evaluation::default();
+        unseen.iter().filter(|one| one.source == source).for_each(|one| evaluation.add_unseen(one));
+        figures(title, &evaluation);
+    }
+}
+
+fn figures(title: &str, evaluation: &Evaluation) {
+    let share = |what: &str, share: Share| {
+        say(&format!("{what:30}{:5.1} %  {} of {}", 100.0 * share.value(), share.count, share.of));
+    };
+    say(&format!("\nlabels {title}; each tool judged by what was learned from other servers"));
+    share("right", evaluation.right);
+    share("Read or not", evaluation.read_or_not);
+    share("Destructive or not", evaluation.destructive_or_not);
+    share("of the not-Read, called Read", evaluation.called_read);
+    say(&format!("{:30}{:.3}", "calibration error", evaluation.calibration_error()));
+    let called: BTreeSet<&str> = evaluation.confusion.values().flat_map(|row| row.keys().copied()).collect();
+    say(&format!("{:24}{}", "is \\ called", called.iter().map(|name| format!("{name:>13}")).collect::<String>()));
+    for (label, row) in &evaluation.confusion {
+        let counts = called.iter().map(|name| format!("{:>13}", row.get(name).copied().unwrap_or_default()));
+        say(&format!("{label:24}{}", counts.collect::<String>()));
+    }
+}

@@ -1,0 +1,64 @@
+//! The index and the change events in the data directory of `gatelodge`, which this program only reads.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use etcetera::BaseStrategy;
+use gatelodge_catalogue::{CHANGES_FILE, Change, INDEX_FILE, Index, index_hash, pending_changes_file};
+use serde_json::Value;
+
+use crate::cli::IndexSourceArgs;
+use crate::exit::{Exit, Failed, Usage};
+use crate::file;
+
+/// Opens the index that was named, the one in the data directory, or the one that is built into the program.
+pub fn open_index(args: &IndexSourceArgs) -> Result<Index> {
+    let path = match (&args.index, directory(args)) {
+        (Some(path), _) => path.clone(),
+        (None, Some(data)) => data.join(INDEX_FILE),
+        (None, None) => return built_in(),
+    };
+    let shown = path.display();
+    match file::read_up_to(&path, Index::MOST_FILE_BYTES + 1) {
+        Ok(bytes) => Index::open(&bytes)
+            .map_err(|error| Failed(Exit::Fault, format!("`{shown}` cannot be used: {error}")).into()),
+        Err(error) if args.index.is_some() => Err(Usage(format!("cannot read `{shown}`: {error}")).into()),
+        Err(error) if error.kind() == ErrorKind::NotFound => built_in(),
+        Err(error) => Err(Failed(Exit::Fault, format!("cannot read `{shown}`: {error}")).into()),
+    }
+}
+
+/// The change events that updates of the index recorded, each with its date. An index that was named has none.
+pub fn changes(args: &IndexSourceArgs) -> Result<Vec<(String, Change)>> {
+    let Some(data) = directory(args).filter(|_| args.index.is_none()) else { return Ok(Vec::new()) };
+    let log = change_log(&data);
+    let text = match fs::read_to_string(&log) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.with_context(|| format!("cannot read the changes in `{}`", log.display()))?,
+    };
+    let read = |line: &str| {
+        let change: Value = serde_json::from_str(line).ok()?;
+        let date = change.get("date")?.as_str()?.to_owned();
+        Some((date, serde_json::from_value(change).ok()?))
+    };
+    Ok(text.lines().filter_map(read).collect())
+}
+
+/// The log of changes. An update that was killed after it replaced the index leaves the new log under another name.
+fn change_log(data: &Path) -> PathBuf {
+    let index = fs::read(data.join(INDEX_FILE)).unwrap_or_default();
+    let pending = data.join(pending_changes_file(&index_hash(&index)));
+    if pending.exists() { pending } else { data.join(CHANGES_FILE) }
+}
+
+fn built_in() -> Result<Index> {
+    let opened = Index::open(Index::built_in());
+    opened.map_err(|error| Failed(Exit::Fault, format!("the built-in index cannot be used: {error}")).into())
+}
+
+fn directory(args: &IndexSourceArgs) -> Option<PathBuf> {
+    let default = || etcetera::choose_base_strategy().ok().map(|base| base.data_dir().join("gatelodge"));
+    args.data.clone().or_else(default)
+}

@@ -1,0 +1,27 @@
+//! Environment variables and the clock, read in this module alone.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use jiff::Timestamp;
+
+/// Looks a variable up. One that is not UTF-8 counts as missing.
+#[expect(clippy::disallowed_methods, reason = "the only place where the environment is read")]
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Replaces this process by a new run of the same program with a variable set, unless it is set already. If that
+/// fails, this process goes on without it.
+pub fn again_with(name: &str, value: &str) {
+    if let (None, Ok(program)) = (variable(name), std::env::current_exe()) {
+        // `exec` returns only if it fails.
+        let _ = Command::new(program).args(std::env::args_os().skip(1)).env(name, value).exec();
+    }
+}
+
+/// The day of the system clock in UTC, as `2026-11-16`.
+#[expect(clippy::disallowed_methods, reason = "the only place where the clock is read")]
+pub fn today() -> String {
+    Timestamp::now().to_string().chars().take(10).collect()
+}

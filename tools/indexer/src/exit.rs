@@ -1,0 +1,54 @@
+//! Exit codes, and the errors that choose one. The codes are those of `gatelodge`.
+
+use std::process::{ExitCode, Termination};
+
+/// The exit codes of all commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Success.
+    Fine = 0,
+    /// There are findings: a line is not a fact, a server is not in the index.
+    Findings = 1,
+    /// The command line is wrong, or names a file that cannot be read.
+    Usage = 2,
+    /// A package index cannot be reached.
+    Unreachable = 4,
+    /// Internal error, or the output cannot be written.
+    Fault = 5,
+}
+
+impl Exit {
+    /// The code for an error that ended a command.
+    pub fn of_error(error: &anyhow::Error) -> Self {
+        if let Some(Failed(exit, _)) = error.downcast_ref() {
+            *exit
+        } else if error.is::<Usage>() {
+            Self::Usage
+        } else if error.is::<Unreachable>() {
+            Self::Unreachable
+        } else {
+            Self::Fault
+        }
+    }
+}
+
+impl Termination for Exit {
+    fn report(self) -> ExitCode {
+        ExitCode::from(self as u8)
+    }
+}
+
+/// An error that ends a command with a code of its own.
+#[derive(Debug, thiserror::Error)]
+#[error("{1}")]
+pub struct Failed(pub Exit, pub String);
+
+/// An error of the caller; the message says what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
+/// An error of the network: nothing answered.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unreachable(pub String);

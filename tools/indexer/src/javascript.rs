@@ -1,0 +1,99 @@
+//! Tools in Javascript and Typescript sources.
+//!
+//! Nothing of a package runs. Its files become small trees (`lower`), in which the known forms of
+//! defining a tool are looked for (`forms`); names, descriptions and schemas that are written
+//! elsewhere are followed on paper (`evaluate`).
+
+mod alias;
+mod default;
+mod entry;
+mod evaluate;
+mod forms;
+mod lower;
+mod manifest;
+mod parse;
+mod schema;
+mod select;
+mod syntax;
+mod tool;
+mod unused;
+mod value;
+mod zod;
+
+use std::panic::resume_unwind;
+use std::thread;
+
+use gatelodge_catalogue::SourceFile;
+
+use crate::found::Found;
+
+/// Room for expressions as deep as we read them, whatever thread asks.
+const STACK: usize = 256 << 20;
+
+/// Nodes of a package: one that would bring more is not read. Each takes some 160 bytes.
+const MOST_NODES: usize = 1_500_000;
+/// Letters of dense code that make a node.
+const LETTERS_OF_A_NODE: usize = 3;
+
+/// The tools that these files of one package define, by name.
+pub fn javascript_tools(files: &[SourceFile<'_>]) -> Found {
+    with_stack(STACK, || read(files))
+}
+
+/// Reads in a thread of its own. What breaks it off, or does not let it begin, breaks off who asked: it is not the same
+/// as finding nothing.
+fn with_stack<T: Send>(stack: usize, read: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| {
+        let reader = thread::Builder::new().stack_size(stack).spawn_scoped(scope, read);
+        let reader = reader.unwrap_or_else(|error| resume_unwind(Box::new(format!("no thread to read in: {error}"))));
+        reader.join().unwrap_or_else(|broken| resume_unwind(broken))
+    })
+}
+
+fn read(files: &[SourceFile<'_>]) -> Found {
+    let named = entry::Named::of(files);
+    let chosen = select::sources(files, &named);
+    if !select::is_server(files, &chosen.files) {
+        return manifest::tools(files);
+    }
+    let mut syntax = syntax::Syntax::default();
+    let passed_over = if chosen.passed_over > 0 { chosen.passed_over } else { parsed(&mut syntax, &chosen.files) };
+    if passed_over > 0 {
+        return Found::in_part(passed_over);
+    }
+    let found = defined(&syntax, &chosen.files, &named);
+    if found.tools.is_empty() && found.passed_over == 0 { manifest::tools(files) } else { found }
+}
+
+/// Reads files into the syntax, as long as there is room; gives how many were not read to their end.
+fn parsed(syntax: &mut syntax::Syntax, files: &[SourceFile<'_>]) -> usize {
+    for (at, file) in files.iter().enumerate() {
+        let nodes = syntax.len() as usize;
+        if nodes > 0 && nodes + file.text.len() / LETTERS_OF_A_NODE > MOST_NODES {
+            return files.len() - at;
+        }
+        let Some(tree) = parse::parse(file.path, file.text) else { return files.len() - at };
+        lower::lower(syntax, file.path, file.text, tree.root_node());
+        if syntax.len() as usize >= MOST_NODES {
+            return files.len() - at;
+        }
+    }
+    0
+}
+
+fn defined(syntax: &syntax::Syntax, files: &[SourceFile<'_>], named: &entry::Named) -> Found {
+    let mut evaluator = evaluate::Evaluator::new(syntax, named);
+    let entries = named.entries(&evaluator);
+    // What a program calls that cannot be read, nobody knows.
+    if entries.has_all_programs {
+        evaluator.unused = unused::words(&evaluator, files, &entries);
+    }
+    let met = forms::tools(&mut evaluator);
+    if evaluator.is_cut() {
+        return Found::in_part(1);
+    }
+    Found::of(default::by_default(&evaluator, &entries, files, met), tool::richness)
+}
+
+#[cfg(test)]
+mod tests;

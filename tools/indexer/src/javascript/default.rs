@@ -1,0 +1,140 @@
+//! Which of the tools that were met are there by default.
+
+use std::collections::{HashMap, HashSet};
+
+use super::entry::Entries;
+use super::evaluate::Evaluator;
+use super::forms::{Met, Standing};
+use super::syntax::{FileId, Node};
+use gatelodge_catalogue::{FoundTool, SourceFile};
+
+/// Each file may be looked for in the texts of all others: in so many, not in more.
+const MOST_SPOKEN_OF: usize = 400;
+/// The longest name of a tool that is only defined.
+const LONGEST_DEFINED: usize = 128;
+
+/// The files that each file imports.
+type Imports = HashMap<FileId, Vec<FileId>>;
+
+/// What was met of one name.
+#[derive(Default)]
+struct Named {
+    is_on: bool,
+    is_off: bool,
+    /// Whether it is registered anywhere, on or off.
+    is_registered: bool,
+    /// Whether the package's main program, or any of them, has it.
+    in_main: bool,
+    in_any: bool,
+}
+
+/// The tools, each with whether it is there by default. What no program of the package has is none of its tools.
+pub(super) fn by_default(
+    evaluator: &Evaluator<'_>,
+    entries: &Entries,
+    files: &[SourceFile<'_>],
+    met: Vec<Met>,
+) -> Vec<FoundTool> {
+    let imports = evaluator.imports();
+    let (main, any) = (reached(&imports, &entries.main), reached(&imports, &entries.all));
+    let counted = counted(evaluator, &imports, files, [&main, &any], &met);
+    let mut names: HashMap<String, Named> = HashMap::new();
+    for one in &met {
+        let named = names.entry(one.tool.name.clone()).or_default();
+        let counts = counted.as_ref().is_none_or(|counted| counted.contains(&one.file));
+        named.is_on |= counts && one.standing == Standing::On;
+        named.is_off |= counts && one.standing == Standing::Off;
+        named.is_registered |= one.standing != Standing::Defined;
+        named.in_main |= counts;
+        named.in_any |= counts || any.contains(&one.file);
+    }
+    let left_out = |name: &str| evaluator.left_out.contains(name);
+    let is_optional = |name: &str, named: &Named| !named.in_main || (!named.is_on && (named.is_off || left_out(name)));
+    let tools = met.into_iter().filter_map(|Met { tool, .. }| {
+        let is_tool = |named: &&Named| named.in_any && (named.is_registered || is_plain(&tool.name));
+        let named = names.get(&tool.name).filter(is_tool)?;
+        let optional = is_optional(&tool.name, named);
+        Some(FoundTool { optional, ..tool })
+    });
+    tools.collect()
+}
+
+/// Whether a name is like those of tools. Much that is no tool has a name, a description and a schema, and other letters
+/// are a sign of that; what is registered is a tool whatever it is called, and its letters are judged with it.
+fn is_plain(name: &str) -> bool {
+    name.len() <= LONGEST_DEFINED
+        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-./:".contains(letter))
+}
+
+/// The files whose tools count: those of the main program; where it has none, those of all that the package begins with,
+/// or of what that names as files. None where it cannot be followed what is loaded: then all count.
+fn counted(
+    evaluator: &Evaluator<'_>,
+    imports: &Imports,
+    files: &[SourceFile<'_>],
+    [main, any]: [&HashSet<FileId>; 2],
+    met: &[Met],
+) -> Option<HashSet<FileId>> {
+    for from in [main, any] {
+        if met.iter().any(|met| from.contains(&met.file)) {
+            return (!loads_what_it_makes_up(evaluator, from)).then(|| from.clone());
+        }
+    }
+    let named = spoken_of(evaluator, imports, files, any);
+    let is_followed = met.iter().any(|met| named.contains(&met.file)) && !loads_what_it_makes_up(evaluator, &named);
+    is_followed.then_some(named)
+}
+
+/// Files that are reached, and those that they name in a text: a program that starts another one does. Of a package with
+/// more files than are looked through, none are.
+fn spoken_of(
+    evaluator: &Evaluator<'_>,
+    imports: &Imports,
+    files: &[SourceFile<'_>],
+    from: &HashSet<FileId>,
+) -> HashSet<FileId> {
+    let syntax = evaluator.syntax;
+    if syntax.files.len() > MOST_SPOKEN_OF {
+        return HashSet::new();
+    }
+    let texts: HashMap<&str, &str> = files.iter().map(|file| (file.path, file.text)).collect();
+    let path = |file: FileId| syntax.file(file).map_or("", |file| file.path.as_str());
+    let (mut found, mut fresh) = (from.clone(), from.clone());
+    while !fresh.is_empty() {
+        let says: Vec<&str> = fresh.iter().filter_map(|file| texts.get(path(*file)).copied()).collect();
+        let others = (0..syntax.files.len()).map(|at| FileId(at as u32)).filter(|file| !found.contains(file));
+        let is_named = |file: &FileId| {
+            let name = path(*file).rsplit('/').next().unwrap_or_default();
+            says.iter().any(|text| text.contains(name))
+        };
+        let named: Vec<FileId> = others.filter(is_named).collect();
+        fresh = reached(imports, &named).difference(&found).copied().collect();
+        found.extend(&fresh);
+    }
+    found
+}
+
+/// Whether a file is loaded whose name is put together.
+fn loads_what_it_makes_up(evaluator: &Evaluator<'_>, files: &HashSet<FileId>) -> bool {
+    let syntax = evaluator.syntax;
+    let is_loading = |callee| match syntax.node(callee) {
+        Node::Name(word, _) => matches!(syntax.text(*word), "import" | "require"),
+        _ => false,
+    };
+    let loads = |call| matches!(syntax.node(call), Node::Call(callee, _) if is_loading(*callee));
+    let has_framework = syntax.imports_from("mcp-framework");
+    has_framework || syntax.calls.iter().any(|call| loads(*call) && files.contains(&syntax.file_of(*call)))
+}
+
+/// The files that these import, and those that they import in turn.
+fn reached(imports: &Imports, from: &[FileId]) -> HashSet<FileId> {
+    let (mut reached, mut next): (HashSet<FileId>, Vec<FileId>) = (from.iter().copied().collect(), from.to_vec());
+    while let Some(file) = next.pop() {
+        for other in imports.get(&file).into_iter().flatten() {
+            if reached.insert(*other) {
+                next.push(*other);
+            }
+        }
+    }
+    reached
+}

@@ -1,0 +1,97 @@
+//! Where a package begins, as its manifest says it: its programs, and what others import of it.
+
+use serde_json::Value as Json;
+
+use super::alias::Aliases;
+use super::evaluate::Evaluator;
+use super::select::is_own;
+use super::syntax::FileId;
+use gatelodge_catalogue::SourceFile;
+
+/// Exports lie no deeper: by path, by condition, and by condition again.
+const DEEPEST: usize = 4;
+
+/// The paths that `package.json` names, from its own folder.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    pub root: String,
+    /// Names of its own for its files.
+    pub aliases: Aliases,
+    /// Programs, the one first that is started if one starts the package.
+    programs: Vec<String>,
+    /// What is imported by the name of the package.
+    library: Vec<String>,
+    /// What is imported by a path below it.
+    exports: Vec<String>,
+}
+
+/// The files in which a package begins.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    /// Of the program that is started if one starts the package.
+    pub main: Vec<FileId>,
+    /// Of all.
+    pub all: Vec<FileId>,
+    /// Whether each program that is named is among the sources.
+    pub has_all_programs: bool,
+}
+
+impl Named {
+    /// What the outermost `package.json` names.
+    pub fn of(files: &[SourceFile<'_>]) -> Self {
+        let manifest = files.iter().filter(|file| is_own(file.path, "package.json")).min_by_key(|file| file.path.len());
+        let Some((path, Ok(manifest))) = manifest.map(|file| (file.path, serde_json::from_str::<Json>(file.text)))
+        else {
+            return Self::default();
+        };
+        let package = manifest.get("name").and_then(Json::as_str).unwrap_or_default();
+        let package = package.rsplit('/').next().unwrap_or(package);
+        let mut programs: Vec<(&str, &str)> = match manifest.get("bin") {
+            Some(Json::Object(programs)) => {
+                programs.iter().filter_map(|(name, path)| Some((name.as_str(), path.as_str()?))).collect()
+            }
+            Some(path) => path.as_str().into_iter().map(|path| (package, path)).collect(),
+            None => Vec::new(),
+        };
+        programs.sort_by_key(|(name, _)| (*name != package, !name.contains("mcp")));
+        let library = ["main", "module"].iter().filter_map(|key| manifest.get(key)?.as_str());
+        let is_by_default = ["main", "exports"].iter().all(|key| manifest.get(key).is_none());
+        let mut exports = Vec::new();
+        manifest.get("exports").iter().for_each(|own| exported(own, 0, &mut exports));
+        Self {
+            root: path.rsplit_once('/').map_or("", |(root, _)| root).to_owned(),
+            aliases: Aliases::of(&manifest),
+            programs: programs.into_iter().map(|(_, path)| path.to_owned()).collect(),
+            library: library.chain(is_by_default.then_some("index.js")).map(str::to_owned).collect(),
+            exports,
+        }
+    }
+
+    /// Whether a file is one of them.
+    pub fn has(&self, path: &str) -> bool {
+        let inside = path.strip_prefix(&self.root).unwrap_or(path).trim_start_matches('/');
+        let mut all = self.programs.iter().chain(&self.library).chain(&self.exports);
+        all.any(|named| named.trim_start_matches("./") == inside)
+    }
+
+    /// The files that they are.
+    pub fn entries(&self, evaluator: &Evaluator<'_>) -> Entries {
+        let files = |named: &[String]| -> Vec<FileId> {
+            named.iter().filter_map(|path| evaluator.beside(&self.root, path)).collect()
+        };
+        let (programs, library, exports) = (files(&self.programs), files(&self.library), files(&self.exports));
+        let main = self.programs.get(..1).map_or_else(|| library.clone(), files);
+        let has_all_programs = programs.len() == self.programs.len();
+        Entries { main, all: [programs, library, exports].concat(), has_all_programs }
+    }
+}
+
+/// The paths of `exports` or `imports`, in whichever of its forms.
+pub(super) fn exported(exports: &Json, depth: usize, found: &mut Vec<String>) {
+    match exports {
+        Json::String(path) => found.push(path.clone()),
+        Json::Object(inner) if depth < DEEPEST => inner.values().for_each(|own| exported(own, depth + 1, found)),
+        Json::Array(inner) if depth < DEEPEST => inner.iter().for_each(|own| exported(own, depth + 1, found)),
+        _ => {}
+    }
+}

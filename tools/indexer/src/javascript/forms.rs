@@ -1,0 +1,222 @@
+//! The forms in which packages define tools.
+
+use std::collections::HashSet;
+
+use super::evaluate::Evaluator;
+use super::syntax::{ClassId, Entry, FileId, Node, NodeId};
+use super::tool::SCHEMA_KEYS;
+use super::value::{Frame, Owner, Value};
+use gatelodge_catalogue::FoundTool;
+
+/// Functions that register a tool by name, or as an object.
+const REGISTERING: [&str; 5] = ["registerTool", "tool", "addTool", "registerAppTool", "registerToolTask"];
+
+/// How a tool was met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It is registered, or in the list that the server gives.
+    On,
+    /// It is registered only under a condition that is off by default.
+    Off,
+    /// It is defined; who registers it is not known.
+    Defined,
+}
+
+/// A tool where it was met.
+#[derive(Debug)]
+pub(super) struct Met {
+    pub tool: FoundTool,
+    pub file: FileId,
+    pub standing: Standing,
+}
+
+/// All tools, in the order of the sources; a tool may come more than once.
+pub(super) fn tools(evaluator: &mut Evaluator<'_>) -> Vec<Met> {
+    let syntax = evaluator.syntax;
+    let mut found = Vec::new();
+    for call in &syntax.calls {
+        let before = found.len();
+        evaluator.begin();
+        evaluator.in_call(*call, &mut found);
+        evaluator.drop_dead(*call, before, &mut found);
+    }
+    let by_path = loads_by_path(evaluator);
+    let live = live_files(evaluator, by_path);
+    for object in &syntax.named_objects {
+        if live.contains(&syntax.file_of(*object)) {
+            let before = found.len();
+            evaluator.begin();
+            evaluator.in_object(*object, &mut found);
+            evaluator.drop_dead(*object, before, &mut found);
+        }
+    }
+    for class in (0..syntax.classes.len()).map(|index| ClassId(index as u32)) {
+        evaluator.begin();
+        // A class that nobody makes gives no tools.
+        if by_path || evaluator.is_made(class) {
+            evaluator.in_class(class, &mut found);
+        }
+    }
+    found
+}
+
+/// Whether the package finds its own files by looking into folders.
+fn loads_by_path(evaluator: &Evaluator<'_>) -> bool {
+    let words = ["readdir", "readdirSync", "mcp-framework", "glob"];
+    words.iter().any(|word| evaluator.syntax.find_word(word).is_some() || evaluator.syntax.imports_from(word))
+}
+
+/// The files that are in use: imported by others, or busy themselves. What is defined in a file
+/// that was left behind is offered by nobody.
+fn live_files(evaluator: &Evaluator<'_>, by_path: bool) -> HashSet<FileId> {
+    let syntax = evaluator.syntax;
+    let mut live = evaluator.imported_files();
+    live.extend(syntax.calls.iter().map(|call| syntax.file_of(*call)));
+    if by_path {
+        live.extend((0..syntax.files.len()).map(|index| FileId(index as u32)));
+    }
+    live
+}
+
+impl Evaluator<'_> {
+    /// Drops what was just found if it stands where nobody comes. That is asked last: it takes many steps.
+    fn drop_dead(&mut self, node: NodeId, before: usize, found: &mut Vec<Met>) {
+        if found.len() > before && self.is_dead(node) {
+            found.truncate(before);
+        }
+        if found.len() > before {
+            self.met_tools();
+        }
+    }
+
+    fn in_call(&mut self, call: NodeId, found: &mut Vec<Met>) {
+        let syntax = self.syntax;
+        let Node::Call(callee, items) = syntax.node(call) else { return };
+        let (word, on_object) = match syntax.node(*callee) {
+            Node::Member(_, word) => (syntax.text(*word), true),
+            Node::Name(word, _) => (syntax.text(*word), false),
+            _ => return,
+        };
+        match word {
+            "setRequestHandler" => self.in_handler(call, items, found),
+            "Tool" | "McpTool" => self.in_decorator(call, items, found),
+            "tool" if !on_object => {
+                if let [_, settings] = items.as_ref()
+                    && let Ok(settings @ Value::Object(_)) = self.value(*settings, &None)
+                    && self.raw_member(&settings, "description").is_some()
+                {
+                    self.in_registration(call, items, true, found);
+                }
+            }
+            word if REGISTERING.contains(&word) => self.in_registration(call, items, on_object, found),
+            word if is_like_registering(word) && self.ends_in_function(items) => {
+                self.in_registration(call, items, on_object, found);
+            }
+            _ => {}
+        }
+    }
+
+    fn ends_in_function(&mut self, items: &[NodeId]) -> bool {
+        let last = items.last().map(|item| self.value(*item, &None));
+        items.len() > 2 && matches!(last, Some(Ok(Value::Function(..))))
+    }
+
+    /// `server.registerTool("name", …)`, `server.tool({ name, … })`, `registerTool(server, "name", …)`.
+    fn in_registration(&mut self, call: NodeId, items: &[NodeId], on_object: bool, found: &mut Vec<Met>) {
+        let server_first = !on_object
+            && matches!(items.get(1).map(|item| self.value(*item, &None)), Some(Ok(Value::Text(_))))
+            && !matches!(items.first().map(|item| self.value(*item, &None)), Some(Ok(Value::Text(_))));
+        let items = if server_first { items.get(1..).unwrap_or_default() } else { items };
+        let Some((first, rest)) = items.split_first() else { return };
+        for env in self.settle(&[*first], &None) {
+            let tool = match self.value(*first, &env) {
+                Ok(Value::Text(name)) if !rest.is_empty() => self.of_arguments(&name, rest, &env),
+                Ok(value @ (Value::Object(_) | Value::Instance(..) | Value::Opaque(Some(_)))) => self.of_value(&value),
+                _ => None,
+            };
+            if let Some(tool) = tool {
+                let standing = if self.is_off(call, &env) { Standing::Off } else { Standing::On };
+                found.push(self.met(tool, call, standing));
+            }
+        }
+    }
+
+    /// An object literal with the keys of a tool, wherever it stands.
+    fn in_object(&mut self, node: NodeId, found: &mut Vec<Met>) {
+        let syntax = self.syntax;
+        let Node::Object(entries) = syntax.node(node) else { return };
+        let has = |wanted: &str| {
+            entries.iter().any(|entry| matches!(entry, Entry::Pair(key, _) if syntax.text(*key) == wanted))
+        };
+        let spreads = entries.iter().any(|entry| matches!(entry, Entry::Spread(_)));
+        let runs = has("execute") || has("handler");
+        if !(has("inputSchema") || spreads || (has("parameters") && runs)) {
+            return;
+        }
+        for env in self.settle(&[node], &None) {
+            let Ok(value) = self.value(node, &env) else { continue };
+            let has_schema = self.raw_member(&value, "inputSchema").is_some() || (has("parameters") && runs);
+            if has_schema && let Some(tool) = self.of_value(&value) {
+                found.push(self.met(tool, node, Standing::Defined));
+            }
+        }
+    }
+
+    /// A class whose instances are tools.
+    fn in_class(&mut self, id: ClassId, found: &mut Vec<Met>) {
+        let syntax = self.syntax;
+        let Some(class) = syntax.class(id) else { return };
+        let has = |wanted: &[&str]| {
+            class.members.iter().any(|member| !member.is_static && wanted.contains(&syntax.text(member.key)))
+                || class.assigned.iter().any(|(key, _)| wanted.contains(&syntax.text(*key)))
+        };
+        let runs = has(&["execute", "handler", "call", "run", "invoke", "handle"]) || class.parent.is_some();
+        if !(has(&["name"]) && has(&["description"]) && has(&SCHEMA_KEYS) && runs) {
+            return;
+        }
+        let Some(node) = class.members.first().map(|member| member.value) else { return };
+        for arguments in self.constructions(id) {
+            let value = Value::Instance(id, arguments);
+            let tool = self.of_value(&value);
+            found.extend(tool.map(|tool| self.met(tool, node, Standing::Defined)));
+        }
+    }
+
+    /// `setRequestHandler(ListToolsRequestSchema, () => ({ tools: [ … ] }))`.
+    fn in_handler(&mut self, call: NodeId, items: &[NodeId], found: &mut Vec<Met>) {
+        let [_, handler, ..] = items else { return };
+        let Ok(Value::Function(function, closure)) = self.value(*handler, &None) else { return };
+        let Some(result) = self.syntax.function(function).and_then(|function| function.result) else { return };
+        let env = Frame::env(Owner::Function(function), vec![Value::Opaque(None); 2], &closure);
+        for env in self.settle(&[result], &env) {
+            let Ok(result) = self.value(result, &env) else { continue };
+            let Ok(tools) = self.member(&result, &"tools".into()) else { continue };
+            self.leave_out(tools.is_too_long());
+            if let Value::List(tools) = tools {
+                for tool in tools.iter() {
+                    let tool = self.of_value(tool);
+                    found.extend(tool.map(|tool| self.met(tool, call, Standing::On)));
+                }
+            }
+        }
+    }
+
+    /// `@Tool({ name, description, parameters })`.
+    fn in_decorator(&mut self, call: NodeId, items: &[NodeId], found: &mut Vec<Met>) {
+        if let [only] = items
+            && let Ok(value @ Value::Object(_)) = self.value(*only, &None)
+        {
+            let tool = self.of_value(&value);
+            found.extend(tool.map(|tool| self.met(tool, call, Standing::On)));
+        }
+    }
+
+    fn met(&self, tool: FoundTool, node: NodeId, standing: Standing) -> Met {
+        Met { tool, file: self.syntax.file_of(node), standing }
+    }
+}
+
+/// A helper of the package's own, such as `addReadTool`.
+fn is_like_registering(word: &str) -> bool {
+    ["add", "register", "define", "create"].iter().any(|start| word.starts_with(start)) && word.contains("Tool")
+}

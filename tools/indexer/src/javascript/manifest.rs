@@ -1,0 +1,28 @@
+//! `manifest.json` of an MCP bundle, which names its tools.
+
+use serde_json::Value as Json;
+
+use super::select::is_own;
+use super::tool;
+use gatelodge_catalogue::SourceFile;
+
+use crate::found::Found;
+
+/// The tools that the manifest names; without their schemas, it is for where the code is silent.
+pub(super) fn tools(files: &[SourceFile<'_>]) -> Found {
+    let manifest = files.iter().filter(|file| is_own(file.path, "manifest.json")).min_by_key(|file| file.path.len());
+    let Some(Ok(Json::Object(manifest))) = manifest.map(|file| serde_json::from_str(file.text)) else {
+        return Found::default();
+    };
+    // Other kinds of manifest have the same name and no server.
+    if !manifest.contains_key("server") {
+        return Found::default();
+    }
+    let listed = manifest.get("tools").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
+    let tools = listed.iter().filter_map(|listed| {
+        let mut found = tool::empty(listed.get("name")?.as_str()?)?;
+        found.description = listed.get("description").and_then(Json::as_str).map(str::to_owned);
+        Some(found)
+    });
+    Found::of(tools.collect(), tool::richness)
+}

@@ -1,0 +1,136 @@
+//! Which files of a package are read.
+
+use super::entry::Named;
+use gatelodge_catalogue::SourceFile;
+
+/// All files of a package together.
+const MOST_TEXT: usize = 24 << 20;
+
+/// Files beside the package that are looked for in its imports.
+const MOST_BESIDE: usize = 200;
+
+/// Folders that hold what the package is tested with.
+const TESTS: [&str; 10] =
+    ["test", "tests", "__tests__", "spec", "e2e", "fixtures", "__fixtures__", "__mocks__", "mocks", "benchmarks"];
+/// Folders that hold what the package is shown with.
+const BESIDE: [&str; 9] = ["example", "examples", "demo", "demos", "docs", "doc", "website", "templates", "template"];
+
+/// Signs of a server, one of which is in every package that has tools.
+const SERVER_SIGNS: [&str; 12] = [
+    "@modelcontextprotocol/",
+    "tools/list",
+    "ListToolsRequestSchema",
+    "fastmcp",
+    "mcp-framework",
+    "mcp-handler",
+    "@mastra/mcp",
+    "mcp-use",
+    "xmcp",
+    "tmcp",
+    "mcp-ts-core",
+    "McpServer",
+];
+
+/// Words without which a file has nothing to say about tools.
+const TOOL_SIGNS: [&str; 8] =
+    ["registerTool", ".tool(", "addTool", "inputSchema", "ListTools", "tools/list", "registerAppTool", "Tool"];
+
+/// Whether the package speaks MCP at all. What its tests speak counts where it is chosen.
+pub(super) fn is_server(files: &[SourceFile<'_>], chosen: &[SourceFile<'_>]) -> bool {
+    let speaks = |file: &SourceFile<'_>| SERVER_SIGNS.iter().any(|sign| file.text.contains(sign));
+    // `package.json` names what the package is built on.
+    let counts = |file: &SourceFile<'_>| match is_source(file) {
+        true => !is_below(file.path, &TESTS),
+        false => is_own(file.path, "package.json"),
+    };
+    chosen.iter().any(speaks) || files.iter().any(|file| counts(file) && speaks(file))
+}
+
+/// Whether a file has that name, and is not of a package within the package.
+pub(super) fn is_own(path: &str, name: &str) -> bool {
+    path.rsplit('/').next() == Some(name) && !path.split('/').any(|folder| folder == "node_modules")
+}
+
+/// The files to read.
+pub(super) struct Chosen<'a> {
+    pub files: Vec<SourceFile<'a>>,
+    /// How many there is no room for.
+    pub passed_over: usize,
+}
+
+/// The files to read, those about tools first. What stands beside the package only counts where the package itself
+/// begins there, or asks for it.
+pub(super) fn sources<'a>(files: &[SourceFile<'a>], named: &Named) -> Chosen<'a> {
+    let readable = files.iter().copied().filter(is_source);
+    let (mut beside, mut chosen): (Vec<SourceFile<'a>>, Vec<SourceFile<'a>>) =
+        readable.partition(|file| is_beside(file.path) && !named.has(file.path));
+    beside.sort_by_key(|file| !speaks_of_tools(file));
+    beside.truncate(MOST_BESIDE);
+    let mut from = 0;
+    while let Some(asking) = chosen.get(from).copied() {
+        let (asked, rest) = beside.into_iter().partition(|file| asks_for(asking, file.path));
+        chosen.extend::<Vec<_>>(asked);
+        (beside, from) = (rest, from + 1);
+    }
+    chosen.sort_by_key(|file| (!speaks_of_tools(file), file.path));
+    let mut texts = std::collections::HashSet::new();
+    chosen.retain(|file| texts.insert(file.text) || leads_on(file.text));
+    let all = chosen.len();
+    let mut room = MOST_TEXT;
+    chosen.retain(|file| {
+        let fits = file.text.len() <= room;
+        room -= if fits { file.text.len() } else { 0 };
+        fits
+    });
+    Chosen { passed_over: all - chosen.len(), files: chosen }
+}
+
+fn speaks_of_tools(file: &SourceFile<'_>) -> bool {
+    TOOL_SIGNS.iter().any(|sign| file.text.contains(sign))
+}
+
+/// Whether a text means something else in another folder.
+fn leads_on(text: &str) -> bool {
+    ["\"./", "'./", "`./", "\"../", "'../", "`../"].iter().any(|start| text.contains(start))
+}
+
+/// Whether a file imports another, by how such paths end: the folder and the name, or the name alone from the same folder.
+fn asks_for(asking: SourceFile<'_>, path: &str) -> bool {
+    let Some((folder, name)) = path.rsplit_once('/') else { return false };
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let last = folder.rsplit('/').next().unwrap_or(folder);
+    let is_here = asking.path.rsplit_once('/').is_some_and(|(own, _)| own == folder);
+    let written = if is_here { format!("./{stem}") } else { format!("/{last}/{stem}") };
+    let ends = |rest: &str| rest.starts_with(['"', '\'', '`', '.']);
+    let is_named =
+        asking.text.match_indices(&written).any(|(at, _)| asking.text.get(at + written.len()..).is_some_and(ends));
+    // A folder stands for its index.
+    is_named
+        || (stem == "index"
+            && asking.text.match_indices(&format!("/{last}")).any(|(at, own)| {
+                asking.text.get(at + own.len()..).is_some_and(|rest| rest.starts_with(['"', '\'', '`']))
+            }))
+}
+
+fn is_source(file: &SourceFile<'_>) -> bool {
+    let SourceFile { path, text } = file;
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+    let typed = [".d.ts", ".d.mts", ".d.cts"].iter().any(|ending| name.ends_with(ending));
+    let read = match ending {
+        Some(ending) => matches!(ending, "js" | "mjs" | "cjs" | "jsx" | "ts" | "mts" | "cts" | "tsx"),
+        // A program.
+        None => text.starts_with("#!"),
+    };
+    let tests = name.contains(".test.") || name.contains(".spec.");
+    read && !typed && !tests && !path.split('/').any(|folder| folder == "node_modules")
+}
+
+fn is_beside(path: &str) -> bool {
+    is_below(path, &TESTS) || is_below(path, &BESIDE)
+}
+
+fn is_below(path: &str, names: &[&str]) -> bool {
+    let folders = path.rsplit_once('/').map_or("", |(folders, _)| folders);
+    folders.split('/').any(|folder| names.contains(&folder))
+}

@@ -1,0 +1,128 @@
+//! One tool, from what is said of it.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::evaluate::Evaluator;
+use super::syntax::NodeId;
+use super::value::{Env, Value};
+use gatelodge_catalogue::FoundTool;
+
+/// Keys under which a tool's schema stands.
+pub(super) const SCHEMA_KEYS: [&str; 8] =
+    ["inputSchema", "parameters", "schema", "input_schema", "paramsSchema", "argsSchema", "zodSchema", "input"];
+const ANNOTATIONS: [&str; 5] = ["title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+
+impl Evaluator<'_> {
+    /// What comes after the name: a description, a shape, annotations, or all in one object.
+    pub(super) fn of_arguments(&mut self, name: &str, rest: &[NodeId], env: &Env) -> Option<FoundTool> {
+        let mut tool = empty(name)?;
+        let mut has_schema = false;
+        for item in rest {
+            let value = Value::Lazy(*item, env.clone());
+            match self.force(&value) {
+                Ok(Value::Text(_)) | Ok(Value::Opaque(Some(_)))
+                    if tool.description.is_none() && self.text(&value).is_some() =>
+                {
+                    tool.description = self.text(&value);
+                }
+                Ok(object @ Value::Object(_)) if self.is_annotations(&object) => {
+                    tool.annotations = self.annotations(&object);
+                }
+                Ok(object @ Value::Object(_)) if self.is_settings(&object) => {
+                    self.fill(&mut tool, &object);
+                    has_schema = true;
+                }
+                Ok(Value::Object(_) | Value::Opaque(Some(_))) if !has_schema => {
+                    tool.input_schema = self.input_schema(&value);
+                    has_schema = true;
+                }
+                _ => {}
+            }
+        }
+        Some(tool)
+    }
+
+    /// `{ title, description, inputSchema }` rather than a shape of that many parameters.
+    fn is_settings(&mut self, object: &Value) -> bool {
+        let entries = self.entries(object);
+        entries.iter().any(|(key, value)| match key.as_ref() {
+            "inputSchema" | "annotations" | "outputSchema" => true,
+            "description" | "title" => self.text(value).is_some(),
+            _ => false,
+        })
+    }
+
+    fn is_annotations(&mut self, object: &Value) -> bool {
+        let entries = self.entries(object);
+        !entries.is_empty() && entries.iter().all(|(key, _)| ANNOTATIONS.contains(&key.as_ref()))
+    }
+
+    fn annotations(&mut self, object: &Value) -> Map<String, Json> {
+        match self.json(object, 0) {
+            Some(Json::Object(map)) => map
+                .into_iter()
+                .filter(|(key, value)| ANNOTATIONS.contains(&key.as_str()) && !value.is_object())
+                .collect(),
+            _ => Map::new(),
+        }
+    }
+
+    /// Takes what an object or instance says of a tool.
+    fn fill(&mut self, tool: &mut FoundTool, value: &Value) -> bool {
+        if let Ok(description) = self.member(value, &"description".into()) {
+            tool.description = self.text(&description).or(tool.description.take());
+        }
+        if let Ok(annotations @ Value::Object(_)) = self.member(value, &"annotations".into()) {
+            tool.annotations = self.annotations(&annotations);
+        }
+        for key in SCHEMA_KEYS {
+            let schema = match self.raw_member(value, key) {
+                Some(schema) => schema,
+                None => continue,
+            };
+            tool.input_schema = self.input_schema(&schema);
+            return true;
+        }
+        false
+    }
+
+    /// A member that is there, not looked at where possible: how a schema is written tells more
+    /// than what it comes to.
+    pub(super) fn raw_member(&mut self, value: &Value, key: &str) -> Option<Value> {
+        match value {
+            Value::Instance(..) => match self.member(value, &key.into()) {
+                Ok(Value::Opaque(None) | Value::Nothing) | Err(_) => None,
+                Ok(schema) => Some(schema),
+            },
+            _ => self.entries(value).into_iter().rev().find(|(name, _)| name.as_ref() == key).map(|(_, value)| value),
+        }
+    }
+
+    /// A tool that is an object or an instance with a name.
+    pub(super) fn of_value(&mut self, value: &Value) -> Option<FoundTool> {
+        let name = match self.member(value, &"name".into()) {
+            Ok(Value::Text(name)) => name,
+            _ => return None,
+        };
+        let mut tool = empty(&name)?;
+        let has_schema = self.fill(&mut tool, value);
+        (has_schema || tool.description.is_some()).then_some(tool)
+    }
+}
+
+/// A tool of that name. One that no tool can have is counted where facts are made of it.
+pub(super) fn empty(name: &str) -> Option<FoundTool> {
+    let fits = name.chars().any(char::is_alphanumeric);
+    fits.then(|| FoundTool {
+        name: name.to_owned(),
+        description: None,
+        input_schema: json!({ "type": "object" }),
+        annotations: Map::new(),
+        optional: false,
+    })
+}
+
+/// How much a tool says, to choose among several of one name.
+pub(super) fn richness(tool: &FoundTool) -> (usize, usize, bool) {
+    (tool.properties().map_or(0, Map::len), tool.annotations.len(), tool.description.is_some())
+}

@@ -1,0 +1,49 @@
+//! Functions that nobody calls: their names stand nowhere but where they are declared and exported.
+
+use std::collections::{HashMap, HashSet};
+
+use super::entry::Entries;
+use super::evaluate::Evaluator;
+use super::syntax::{Node, Source, Word};
+use gatelodge_catalogue::SourceFile;
+
+/// A shorter name stands in too many places to say anything; bundles have such.
+const SHORTEST: usize = 5;
+
+/// The names of functions that stand in the sources once, beside lines that only export. What the package exports where
+/// it begins is for others to call.
+pub(super) fn words(evaluator: &Evaluator<'_>, files: &[SourceFile<'_>], entries: &Entries) -> HashSet<Word> {
+    let syntax = evaluator.syntax;
+    let taken_whole = evaluator.taken_whole();
+    let begins = entries.all.iter().filter_map(|file| syntax.file(*file));
+    let offered: HashSet<Word> = begins.flat_map(|file| file.exports.keys().copied()).collect();
+    let is_function = |binding| match syntax.binding(binding).map(|binding| &binding.source) {
+        Some(Source::Node(node)) => {
+            matches!(syntax.node(*node), Node::Function(_)) && !taken_whole.contains(&syntax.file_of(*node))
+        }
+        _ => false,
+    };
+    let named = syntax.names.iter().filter(|((_, word), binding)| {
+        is_function(**binding) && syntax.text(*word).len() >= SHORTEST && !offered.contains(word)
+    });
+    let mut counts: HashMap<Word, usize> = named.map(|((_, word), _)| (*word, 0)).collect();
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '$';
+    for line in files.iter().flat_map(|file| file.text.lines()).filter(|line| !only_exports(line)) {
+        // Under `default` it is known by other names.
+        let weight = if line.trim_start().starts_with("export default") { 2 } else { 1 };
+        for word in line.split(|letter| !is_part(letter)).filter(|word| word.len() >= SHORTEST) {
+            if let Some(count) = syntax.find_word(word).and_then(|word| counts.get_mut(&word)) {
+                *count += weight;
+            }
+        }
+    }
+    counts.into_iter().filter(|(_, count)| *count == 1).map(|(word, _)| word).collect()
+}
+
+/// `export { a };` and `exports.a = a;`, on a line of their own. Under another name it may be called.
+fn only_exports(line: &str) -> bool {
+    let line = line.trim();
+    let is_list = line.starts_with("export {") && line.trim_end_matches(';').ends_with('}') && !line.contains(" as ");
+    let is_member = line.strip_prefix("exports.").and_then(|rest| rest.trim_end_matches(';').split_once(" = "));
+    is_list || is_member.is_some_and(|(name, value)| name == value || value == "void 0")
+}

@@ -1,0 +1,73 @@
+//! Labels: what a tool truly is, as somebody said.
+
+use gatelodge_catalogue::{Annotations, Item, ReadError, category_name};
+use gatelodge_policy::Category;
+
+/// What is said of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Label {
+    /// Exactly this.
+    Category(Category),
+    /// It changes something and removes nothing: Write, Execute or Financial. Annotations say no more.
+    Change,
+}
+
+impl Label {
+    /// The label that a line has; none if it has none.
+    pub fn of(item: &Item<'_>) -> Result<Option<Self>, ReadError> {
+        let Some(label) = item.entry.get("category") else { return Ok(None) };
+        let word = label.as_str().unwrap_or_default();
+        if word.is_empty() {
+            return Ok(None);
+        }
+        let found = match word.as_ref() {
+            "NotReadNotDestructive" => Some(Self::Change),
+            word => Category::from_word(&word.to_lowercase()).map(Self::Category),
+        };
+        let why = || "`category` is Read, Write, Execute, Destructive, Financial or NotReadNotDestructive".to_owned();
+        found.map(Some).ok_or_else(|| ReadError { number: item.number, why: why() })
+    }
+
+    /// Whether an answer is right.
+    pub fn fits(self, category: Category) -> bool {
+        match self {
+            Self::Category(own) => own == category,
+            Self::Change => matches!(category, Category::Write | Category::Execute | Category::Financial),
+        }
+    }
+
+    /// Whether it is Read.
+    pub fn is_read(self) -> bool {
+        self == Self::Category(Category::Read)
+    }
+
+    /// Whether it is Destructive.
+    pub fn is_destructive(self) -> bool {
+        self == Self::Category(Category::Destructive)
+    }
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Category(category) => category_name(category),
+            Self::Change => "NotReadNotDestructive",
+        }
+    }
+}
+
+/// A tool and what it truly is, if that is said.
+#[derive(Debug)]
+pub struct Labelled<'a> {
+    /// The tool, without the server's claims: they are what labels are made from.
+    pub item: Item<'a>,
+    /// What it is.
+    pub label: Option<Label>,
+}
+
+/// Reads labels beside tools; the server's own claims are hidden.
+pub fn labelled(item: Item<'_>) -> Result<Labelled<'_>, ReadError> {
+    let label = Label::of(&item)?;
+    let mut item = item;
+    item.tool.annotations = Annotations::default();
+    Ok(Labelled { item, label })
+}

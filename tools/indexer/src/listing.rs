@@ -1,0 +1,227 @@
+//! What package indexes say: which packages there are, and which file is the newest of one.
+
+mod html;
+
+use gatelodge_catalogue::normal_name;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::collections::HashMap;
+
+use crate::version::Version;
+use gatelodge_catalogue::Form;
+
+/// The file to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its version.
+    pub version: String,
+    /// Where it is, as the index says it: whole, or as seen from the page.
+    pub address: String,
+    /// Its form.
+    pub form: Form,
+    /// The SHA-256 of its bytes, in hexadecimal digits, if the index says it.
+    pub sha256: Option<String>,
+    /// The SHA-512 of its bytes, in base64, if the index says it.
+    pub sha512: Option<String>,
+    /// The day it was published, if the index says it.
+    pub date: Option<String>,
+}
+
+/// A file of a Python package, in either form of the index.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+struct File {
+    filename: String,
+    url: String,
+    hashes: HashMap<String, String>,
+    upload_time: Option<String>,
+    yanked: serde_json::Value,
+}
+
+impl File {
+    fn is_yanked(&self) -> bool {
+        !matches!(self.yanked, serde_json::Value::Null | serde_json::Value::Bool(false))
+    }
+}
+
+/// The names of all packages that an index lists, as far as they are wanted.
+pub fn names(page: &str, wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Project {
+        name: String,
+    }
+    #[derive(Deserialize)]
+    struct Page {
+        projects: Vec<Project>,
+    }
+    let mut names: Vec<String> = match serde_json::from_str::<Page>(page) {
+        Ok(page) => page.projects.into_iter().map(|project| project.name).filter(|name| wanted(name)).collect(),
+        Err(_) => html::anchors(page).map(|anchor| anchor.text).filter(|name| wanted(name)).collect(),
+    };
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// The newest file of a Python package, or the one of a version. A withdrawn version is taken only if there is no
+/// other, and so is one that comes before a release.
+pub fn newest_pypi(page: &str, package: &str, wanted: Option<&str>) -> Option<Listed> {
+    #[derive(Deserialize)]
+    struct Page {
+        files: Vec<File>,
+    }
+    let files = match serde_json::from_str::<Page>(page) {
+        Ok(page) => page.files,
+        Err(_) => html::anchors(page).map(html::Anchor::into_file).collect(),
+    };
+    let files = files.into_iter().filter_map(|file| {
+        let (version, form) = (version_of(&file.filename, package)?, Form::of(&file.filename)?);
+        let order = Version::of(&version)?;
+        Some((file, version, order, form))
+    });
+    let files = files.filter(|(_, version, ..)| wanted.is_none_or(|wanted| wanted == version));
+    let best = files.max_by_key(|(file, _, order, _)| {
+        (!file.is_yanked(), !order.is_early(), order.clone(), preference(&file.filename))
+    });
+    let (file, version, _, form) = best?;
+    let date = file.upload_time.as_deref().and_then(day);
+    let sha256 = file.hashes.get("sha256").filter(|hash| is_sha256(hash)).cloned();
+    Some(Listed { version, address: file.url, form, sha256, sha512: None, date })
+}
+
+/// Wheels of Python alone are smallest; sources come before wheels of a platform, which may be compiled.
+fn preference(name: &str) -> u8 {
+    if name.ends_with("-none-any.whl") {
+        3
+    } else if !name.ends_with(".whl") {
+        2
+    } else {
+        u8::from(name.contains("linux") && name.contains("x86_64"))
+    }
+}
+
+/// The longest name of a file.
+const LONGEST_FILE: usize = 512;
+
+/// The version in a file's name: `my_package-1.0-py3-none-any.whl`, `my.package-1.0.tar.gz`.
+fn version_of(file: &str, package: &str) -> Option<String> {
+    if file.len() > LONGEST_FILE {
+        return None;
+    }
+    let wanted = normal_name(package);
+    let is_wheel = file.ends_with(".whl");
+    let stem = [".whl", ".tar.gz", ".tgz", ".zip"].iter().find_map(|end| file.strip_suffix(end))?;
+    let cut =
+        stem.match_indices('-').find(|(at, _)| stem.get(..*at).is_some_and(|name| normal_name(name) == wanted))?.0;
+    let rest = stem.get(cut + 1..)?;
+    let version = if is_wheel { rest.split('-').next()? } else { rest };
+    Some(version.to_owned())
+}
+
+/// The newest file of an npm package, or the one of a version.
+pub fn newest_npm(page: &str, wanted: Option<&str>) -> Option<Listed> {
+    #[derive(Deserialize)]
+    struct Page<'p> {
+        #[serde(rename = "dist-tags", default)]
+        tags: HashMap<String, String>,
+        #[serde(borrow)]
+        versions: HashMap<String, &'p RawValue>,
+        #[serde(default)]
+        time: HashMap<String, serde_json::Value>,
+    }
+    #[derive(Deserialize)]
+    struct Release {
+        dist: Dist,
+    }
+    #[derive(Deserialize)]
+    struct Dist {
+        tarball: String,
+        #[serde(default)]
+        integrity: String,
+    }
+    let page: Page<'_> = serde_json::from_str(page).ok()?;
+    let version = wanted.or_else(|| page.tags.get("latest").map(String::as_str))?;
+    let release: Release = serde_json::from_str(page.versions.get(version)?.get()).ok()?;
+    let date = page.time.get(version).and_then(|time| time.as_str()).and_then(day);
+    // Several may be told, with a space between them.
+    let sha512 = release.dist.integrity.split_whitespace().find_map(|told| told.strip_prefix("sha512-"));
+    let sha512 = sha512.map(|told| told.split('?').next().unwrap_or_default().to_owned());
+    let (version, address) = (version.to_owned(), release.dist.tarball);
+    Some(Listed { version, address, form: Form::TarGz, sha256: None, sha512, date })
+}
+
+/// The day of a time: `2026-11-16T14:20:00Z`.
+fn day(time: &str) -> Option<String> {
+    let day = time.get(..10)?;
+    let is_day = day.bytes().enumerate().all(|(at, byte)| match at {
+        4 | 7 => byte == b'-',
+        _ => byte.is_ascii_digit(),
+    });
+    is_day.then(|| day.to_owned())
+}
+
+fn is_sha256(hash: &str) -> bool {
+    hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = r#"<html><body><h1>Links</h1>
+<a href="https://files.example.org/a/Book_Mcp-1.9.tar.gz#sha256=00">book_mcp-1.9.tar.gz</a><br/>
+<a href="../files/book_mcp-1.10-py3-none-any.whl#sha256=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" data-requires-python="&gt;=3.10" data-upload-time="2026-01-02T03:04:05Z">book_mcp-1.10-py3-none-any.whl</a>
+<a href="b/book-mcp-1.10.tar.gz?x=1&amp;y=2">book-mcp-1.10.tar.gz</a>
+<a href="c/book_mcp-2.0rc1-py3-none-any.whl">book_mcp-2.0rc1-py3-none-any.whl</a>
+<a href="d/book_mcp-3.0-py3-none-any.whl" data-yanked="broken">book_mcp-3.0-py3-none-any.whl</a>
+<a href="e/book_mcp-4.0.exe">book_mcp-4.0.exe</a></body></html>"#;
+
+    #[test]
+    fn the_newest_release_that_is_not_withdrawn_is_taken() {
+        let listed = newest_pypi(PAGE, "book.mcp", None).expect("found");
+        assert_eq!(listed.version, "1.10");
+        assert_eq!(listed.address, "../files/book_mcp-1.10-py3-none-any.whl");
+        assert_eq!(listed.date.as_deref(), Some("2026-01-02"));
+        assert_eq!(listed.sha256, Some("a".repeat(64)));
+        assert_eq!(listed.form, Form::Zip);
+        assert_eq!(newest_pypi(PAGE, "book-mcp", Some("1.9")).expect("found").form, Form::TarGz);
+        assert_eq!(newest_pypi(PAGE, "book", None), None);
+    }
+
+    #[test]
+    fn what_is_early_or_withdrawn_is_better_than_nothing() {
+        let only = |line: usize| PAGE.lines().nth(line).expect("a line").to_owned();
+        assert_eq!(newest_pypi(&only(4), "book-mcp", None).expect("found").version, "2.0rc1");
+        assert_eq!(newest_pypi(&only(5), "book-mcp", None).expect("found").version, "3.0");
+        assert_eq!(newest_pypi(&only(6), "book-mcp", None), None);
+        let endless = format!("<a href='x'>book_mcp-1.{}.tar.gz</a>", "0".repeat(600));
+        assert_eq!(newest_pypi(&endless, "book-mcp", None), None);
+    }
+
+    #[test]
+    fn both_forms_of_the_index_say_the_same() {
+        let json = r#"{"files": [{"filename": "book_mcp-1.10-py3-none-any.whl", "url": "../x.whl", "yanked": false,
+            "hashes": {"sha256": "short"}, "upload-time": "2026-01-02T03:04:05Z"}]}"#;
+        let listed = newest_pypi(json, "book-mcp", None).expect("found");
+        assert_eq!(
+            (listed.version.as_str(), listed.sha256, listed.date.as_deref()),
+            ("1.10", None, Some("2026-01-02"))
+        );
+        let html = "<a href='b/'>b-mcp</a><a href=\"a/\">a-mcp</a><a href=\"c/\">other</a>";
+        let wanted = |name: &str| name.contains("mcp");
+        assert_eq!(names(html, wanted), ["a-mcp", "b-mcp"]);
+        let json = r#"{"projects": [{"name": "b-mcp"}, {"name": "other"}, {"name": "a-mcp"}]}"#;
+        assert_eq!(names(json, wanted), ["a-mcp", "b-mcp"]);
+    }
+
+    #[test]
+    fn the_latest_tarball_of_npm_is_taken() {
+        let page = r#"{"dist-tags": {"latest": "1.2.0"}, "time": {"1.2.0": "2026-03-04T00:00:00Z", "unpublished": {}},
+            "versions": {"1.2.0": {"dist": {"tarball": "x/-/x-1.2.0.tgz", "integrity": "sha1-aa sha512-bb==?x"}}, "2.0.0-rc.1": {"dist": {"tarball": "y"}}}}"#;
+        let listed = newest_npm(page, None).expect("found");
+        assert_eq!((listed.version.as_str(), listed.address.as_str()), ("1.2.0", "x/-/x-1.2.0.tgz"));
+        assert_eq!((listed.date.as_deref(), listed.sha512.as_deref()), (Some("2026-03-04"), Some("bb==")));
+        assert_eq!(newest_npm(page, Some("9")), None);
+        assert_eq!(newest_npm("{}", None), None);
+    }
+}

@@ -1,0 +1,362 @@
+//! The forms in which a tool is registered.
+
+mod collect;
+mod server;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use serde_json::{Map, Value as Json};
+
+use super::Reader;
+use super::reach::Ways;
+use super::scope::ScopeId;
+use super::syntax::{Call, Expr};
+use super::text::clean;
+use super::value::{Arguments, Function, Value};
+use gatelodge_catalogue::FoundTool;
+use server::{is_decorator, is_of_mcp, last};
+
+/// The longest part of a name that is told. An index keeps no name that is as long.
+const LONGEST_NAME: usize = 300;
+
+/// The most definitions of one package; what has more makes them up.
+const MOST_TOOLS: usize = 5_000;
+
+/// A tool, and the server it was registered at, if that is known.
+#[derive(Debug)]
+pub struct Registered {
+    pub tool: FoundTool,
+    pub server: Option<usize>,
+    /// The function it is.
+    pub def: Option<usize>,
+    /// The ways to it.
+    pub ways: Ways,
+}
+
+/// All that was found, once each. One place may define a name in several ways, by who calls it; a way that says
+/// nothing that another does not say is none.
+#[derive(Debug, Default)]
+pub struct Found {
+    all: BTreeMap<Key, (Vec<FoundTool>, Ways)>,
+    count: usize,
+    /// Whether there was more than is kept.
+    pub is_cut: bool,
+}
+
+/// Its name, its server and its function.
+type Key = (String, Option<usize>, Option<usize>);
+
+impl Found {
+    pub fn push(&mut self, found: Registered) {
+        let Registered { tool, server, def, ways } = found;
+        if self.count >= MOST_TOOLS {
+            self.is_cut = true;
+            return;
+        }
+        let (known, all) = self.all.entry((tool.name.clone(), server, def)).or_default();
+        all.extend(ways);
+        if !known.iter().any(|known| known.covers(&tool)) {
+            let before = known.len();
+            known.retain(|known| !tool.covers(known));
+            known.push(tool);
+            self.count = self.count + known.len() - before;
+        }
+    }
+
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    pub fn ways(&self) -> impl Iterator<Item = &Ways> {
+        self.all.values().map(|(_, ways)| ways)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Registered> {
+        self.all.iter().flat_map(|((_, server, def), (tools, ways))| {
+            let of =
+                |tool: &FoundTool| Registered { tool: tool.clone(), server: *server, def: *def, ways: ways.clone() };
+            tools.iter().map(of)
+        })
+    }
+}
+
+impl Reader<'_> {
+    /// What the decorators of a function register.
+    pub fn decorated(&mut self, function: &Rc<Function>, scope: ScopeId) {
+        for decorator in &function.def.decorators {
+            self.visit(decorator, scope);
+            match self.evaluate(decorator, scope) {
+                Value::Registrar(registrar) => {
+                    let target = self.unwrapped(function);
+                    self.register_function(&registrar.callee, &target, &registrar.arguments);
+                }
+                callee if is_decorator(&callee) && self.is_at_server(&callee) => {
+                    let target = self.unwrapped(function);
+                    self.register_function(&callee, &target, &Arguments::default());
+                }
+                // A decorator of the package's own: what it does with the function.
+                Value::Function(maker) if self.follows_calls && maker.def.may_register => {
+                    let positional = vec![Value::Function(function.clone())];
+                    self.walk_into(&maker, &Arguments { positional, ..Arguments::default() });
+                }
+                _ => {}
+            }
+            self.collects(decorator, function, scope);
+        }
+    }
+
+    /// A function under `wraps(other)` is registered as the other, or not at all if that is not known.
+    fn unwrapped(&mut self, function: &Rc<Function>) -> Value {
+        for decorator in &function.def.decorators {
+            if let Expr::Call(call) = &**decorator
+                && let Expr::Name(name) | Expr::Attribute(_, name) = &*call.callee
+                && &**name == "wraps"
+                && let Some(other) = call.positional.first()
+            {
+                return self.evaluate(other, function.scope);
+            }
+        }
+        Value::Function(function.clone())
+    }
+
+    /// What a call registers.
+    pub fn registers(&mut self, call: &Rc<Call>, callee: &Value, scope: ScopeId) {
+        match callee {
+            Value::External(path) if is_of_mcp(path) => self.constructs(call, path, scope),
+            Value::Class(class) => {
+                let (_, others) = self.lineage(class);
+                let is_tool = |base: &Rc<str>| is_of_mcp(base) && last(base) == "Tool";
+                if others.iter().any(is_tool) {
+                    let arguments = self.arguments(call, scope);
+                    self.register_described(&arguments, None);
+                }
+            }
+            Value::Member(server, name) => self.at_server(call, server, name, scope),
+            Value::Registrar(registrar) => {
+                let function = self.arguments(call, scope).positional.first().cloned();
+                if let Some(function) = self.named(call.positional.first(), function.as_ref()) {
+                    self.register_function(&registrar.callee, &function, &registrar.arguments);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A call of something of the SDK.
+    fn constructs(&mut self, call: &Rc<Call>, path: &str, scope: ScopeId) {
+        let arguments = self.arguments(call, scope);
+        match last(path) {
+            "Tool" => self.register_described(&arguments, Some((call, scope))),
+            "from_function" => {
+                if let Some(function) = arguments.get("fn", Some(0)).cloned() {
+                    let rest = without_first(&arguments);
+                    self.register_function(&Value::unknown(), &function, &rest);
+                }
+            }
+            _ => {
+                if let Some(Value::List(tools)) = arguments.get("tools", None) {
+                    for tool in tools.iter().filter(|tool| matches!(tool, Value::Function(_))) {
+                        self.register_function(&Value::unknown(), tool, &Arguments::default());
+                    }
+                }
+            }
+        }
+    }
+
+    /// A call of a server's method: `mcp.tool(f)`, `mcp.add_tool(f)`, `mcp.mount(other)`.
+    fn at_server(&mut self, call: &Rc<Call>, server: &Value, name: &str, scope: ScopeId) {
+        match name {
+            "tool" | "add_tool" => {
+                let callee = Value::Member(Rc::new(server.clone()), name.into());
+                let arguments = self.arguments(call, scope);
+                let function = arguments.get("fn", Some(0)).or_else(|| arguments.get("name_or_fn", None)).cloned();
+                let named = self.named(call.positional.first(), function.as_ref());
+                if let (true, Some(function)) = (self.is_at_server(&callee), named) {
+                    self.register_function(&callee, &function, &without_first(&arguments));
+                }
+            }
+            "mount" | "import_server" => {
+                let arguments = self.arguments(call, scope);
+                self.mount(&arguments);
+            }
+            _ => {}
+        }
+    }
+
+    /// The function that an argument names: one of the package, or one that has at least a name of its own.
+    fn named(&mut self, argument: Option<&Rc<Expr>>, value: Option<&Value>) -> Option<Value> {
+        match value? {
+            Value::Function(function) => Some(Value::Function(function.clone())),
+            Value::External(path) => Some(Value::External(path.clone())),
+            Value::Member(_, name) if matches!(argument.map(|argument| &**argument), Some(Expr::Attribute(..))) => {
+                Some(Value::External(name.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    /// A function becomes a tool.
+    fn register_function(&mut self, callee: &Value, function: &Value, arguments: &Arguments) {
+        let Some(tool) = self.tool_of(function, arguments) else { return };
+        let def =
+            if let Value::Function(function) = function { Some(Rc::as_ptr(&function.def) as usize) } else { None };
+        self.registered.extend(def);
+        let server = if let Value::Member(server, _) = callee { server_id(server) } else { None };
+        let ways = self.way();
+        self.found.push(Registered { tool, server, def, ways });
+    }
+
+    /// The tool that a function is; what is said beside it comes first.
+    fn tool_of(&mut self, function: &Value, arguments: &Arguments) -> Option<FoundTool> {
+        if arguments.get("enabled", None).is_some_and(|enabled| enabled.truth() == Some(false)) {
+            return None;
+        }
+        let given = arguments.get("name", None).or(arguments.positional.first());
+        let given = given.filter(|given| match given {
+            Value::None | Value::Function(_) => false,
+            // An empty name is none.
+            Value::Str(name) => !name.is_empty(),
+            _ => true,
+        });
+        let name = match (given, function) {
+            (Some(given), _) => given.as_str().cloned()?,
+            (None, Value::Function(function)) => self.own_name(function)?,
+            (None, Value::External(path)) => last(path).into(),
+            (None, _) => return None,
+        };
+        let said = arguments.get("description", None).and_then(Value::as_str).cloned();
+        let (mut description, mut input_schema) = (said.map(|said| clean(&said)), empty_schema());
+        if let Value::Function(function) = function {
+            description = description.or_else(|| function.def.docstring.as_deref().map(clean));
+            input_schema = self.signature(function, arguments.get("exclude_args", None));
+        }
+        let annotations = claims(arguments.get("annotations", None));
+        Some(FoundTool { name: told(&name)?, description, input_schema, annotations, optional: false })
+    }
+
+    /// A tool that is described in full: `Tool(name=…, inputSchema=…)`.
+    fn register_described(&mut self, arguments: &Arguments, at: Option<(&Rc<Call>, ScopeId)>) {
+        if let Some(tool) = self.tool_described(arguments, at) {
+            let ways = self.way();
+            self.found.push(Registered { tool, server: None, def: None, ways });
+        }
+    }
+
+    fn tool_described(&mut self, arguments: &Arguments, at: Option<(&Rc<Call>, ScopeId)>) -> Option<FoundTool> {
+        let name = arguments.get("name", None)?.as_str()?;
+        let said = arguments.get("description", None).and_then(Value::as_str).map(|said| clean(said));
+        let loosely = |reader: &mut Self| {
+            let (call, scope) = at?;
+            let description = call.keywords.iter().find(|(name, _)| name.as_deref() == Some("description"))?;
+            reader.loosely(&description.1, scope)
+        };
+        let description = said.or_else(|| loosely(self));
+        let schema = ["inputSchema", "input_schema", "parameters", "schema"];
+        let schema = schema.iter().find_map(|name| arguments.get(name, None)).and_then(Value::to_json);
+        let input_schema = schema.filter(Json::is_object).unwrap_or_else(empty_schema);
+        let annotations = claims(arguments.get("annotations", None));
+        Some(FoundTool { name: told(name)?, description, input_schema, annotations, optional: false })
+    }
+
+    /// A text with holes that nobody knows: without them.
+    fn loosely(&mut self, expr: &Rc<Expr>, scope: ScopeId) -> Option<String> {
+        let Expr::Joined(parts) = &**expr else { return None };
+        let mut text = String::new();
+        for part in parts {
+            match self.evaluate(part, scope) {
+                Value::Str(known) => text.push_str(&known),
+                _ => text.push('…'),
+            }
+        }
+        Some(clean(&text))
+    }
+
+    /// A dictionary that describes a tool as `tools/list` does.
+    pub fn described(&mut self, expr: &Rc<Expr>, scope: ScopeId) {
+        if has_key(expr, "inputSchema") && has_key(expr, "name") {
+            let value = self.evaluate(expr, scope);
+            self.register_dict(&value, None);
+        }
+    }
+
+    /// `tools[name] = {…}`.
+    pub fn keyed(&mut self, target: &Expr, value: &Rc<Expr>, scope: ScopeId) {
+        if let Expr::Index(_, keys) = target
+            && let [key] = keys.as_slice()
+        {
+            self.keyed_pair(key, value, scope);
+        }
+    }
+
+    /// `{name: {"description": …, "inputSchema": …}}`: the key is the name.
+    pub fn keyed_pair(&mut self, key: &Rc<Expr>, value: &Rc<Expr>, scope: ScopeId) {
+        if has_key(value, "inputSchema") && has_key(value, "description") && !has_key(value, "name") {
+            let (name, value) = (self.evaluate(key, scope), self.evaluate(value, scope));
+            self.register_dict(&value, Some(name));
+        }
+    }
+
+    fn register_dict(&mut self, value: &Value, name: Option<Value>) {
+        let Value::Dict(pairs) = value else { return };
+        let keywords = pairs.iter().filter_map(|(key, value)| Some((key.as_str()?.clone(), value.clone())));
+        let name = name.map(|name| (Rc::from("name"), name));
+        let keywords = name.into_iter().chain(keywords).collect();
+        self.register_described(&Arguments { keywords, ..Arguments::default() }, None);
+    }
+}
+
+/// A name, or as much of it as is told. One that no tool can have is counted where facts are made of it.
+fn told(name: &str) -> Option<String> {
+    name.contains(char::is_alphanumeric).then(|| name.chars().take(LONGEST_NAME).collect())
+}
+
+fn has_key(expr: &Expr, wanted: &str) -> bool {
+    let Expr::Dict(pairs) = expr else { return false };
+    pairs.iter().any(|(key, _)| matches!(key.as_deref(), Some(Expr::Str(key)) if &**key == wanted))
+}
+
+fn without_first(arguments: &Arguments) -> Arguments {
+    let positional = arguments.positional.iter().skip(1).cloned().collect();
+    Arguments { positional, ..arguments.clone() }
+}
+
+fn empty_schema() -> Json {
+    Json::Object(Map::from_iter([
+        ("type".to_owned(), Json::from("object")),
+        ("properties".to_owned(), Json::Object(Map::new())),
+    ]))
+}
+
+/// Which server it is: by the call that made it.
+fn server_id(server: &Value) -> Option<usize> {
+    match server {
+        Value::Foreign(server) => Some(server.id),
+        Value::Instance(server) => server.id,
+        _ => None,
+    }
+}
+
+/// Annotations as `tools/list` has them: of a dictionary, or of a call that makes them.
+fn claims(value: Option<&Value>) -> Map<String, Json> {
+    let pairs: Vec<(String, &Value)> = match value {
+        Some(Value::Dict(pairs)) => {
+            pairs.iter().filter_map(|(key, value)| Some((key.as_str()?.to_string(), value))).collect()
+        }
+        Some(Value::Foreign(made)) => {
+            made.arguments.keywords.iter().map(|(name, value)| (name.to_string(), value)).collect()
+        }
+        _ => Vec::new(),
+    };
+    let known = pairs.into_iter().filter_map(|(name, value)| {
+        let name = match name.as_str() {
+            "read_only_hint" => "readOnlyHint".to_owned(),
+            "destructive_hint" => "destructiveHint".to_owned(),
+            "idempotent_hint" => "idempotentHint".to_owned(),
+            "open_world_hint" => "openWorldHint".to_owned(),
+            _ => name,
+        };
+        Some((name, value.to_json()?))
+    });
+    known.filter(|(_, value)| !value.is_null()).collect()
+}

@@ -1,0 +1,223 @@
+//! The index file from facts. The same facts give the same file, in whichever order they come.
+
+mod column;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use gatelodge_catalogue::index_format::{
+    CATEGORIES, FORMAT, HEAD_BYTES, Header, KINDS, MAGIC, MOST_BYTES, REQUIRED, claim_bits, flow_bits, is_day, is_name,
+    is_version, signal_bits,
+};
+use gatelodge_catalogue::{About, PackageFacts, SignalKind, Source, ToolFacts, normal_name, shown};
+
+use column::Column;
+
+/// How hard the body is packed: it is done once, and read often.
+const EFFORT: u8 = 10;
+
+/// Why facts do not become an index.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WriteIndexError {
+    /// A fact is not what it should be.
+    #[error("package `{package}`: {why}")]
+    Fact {
+        /// Which package.
+        package: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// There is more than an index holds.
+    #[error("there are more facts than an index holds")]
+    TooLarge,
+}
+
+/// Writes an index. Of a package that comes twice, the later one counts; Python packages are named as their index compares
+/// names.
+///
+/// # Errors
+/// A fact is none, or there are too many.
+pub fn write_index(
+    packages: impl IntoIterator<Item = PackageFacts>,
+    about: &About,
+) -> Result<Vec<u8>, WriteIndexError> {
+    let mut by_name: BTreeMap<(Source, String), PackageFacts> = BTreeMap::new();
+    for mut package in packages {
+        check(&package)?;
+        if package.source == Source::Pypi {
+            package.package = normal_name(&package.package);
+        }
+        package.tools.sort_by(|one, other| one.name.cmp(&other.name));
+        package.tools.dedup_by(|one, other| one.name == other.name);
+        by_name.insert((package.source, package.package.clone()), package);
+    }
+    let packages: Vec<PackageFacts> = by_name.into_values().collect();
+    let header =
+        Header { about: about.clone(), signals: SignalKind::ALL.iter().map(|kind| kind.as_str().to_owned()).collect() };
+    let mut body = Column::default();
+    let mut said = Column::default();
+    said.bytes(&serde_json::to_vec(&header).unwrap_or_default());
+    body.column(said);
+    let numbers = Numbers::of(&packages);
+    for pool in [&numbers.packages, &numbers.versions, &numbers.dates, &numbers.names, &numbers.parameters] {
+        pool.write(&mut body);
+    }
+    servers(&packages, &numbers, &mut body);
+    tools(&packages, &numbers, &mut body);
+    parameters(&packages, &numbers, &mut body);
+    pack(&body.into_bytes())
+}
+
+fn check(package: &PackageFacts) -> Result<(), WriteIndexError> {
+    let fault = |why: String| Err(WriteIndexError::Fact { package: shown(&package.package), why });
+    let names = package
+        .tools
+        .iter()
+        .flat_map(|tool| std::iter::once(&tool.name).chain(tool.parameters.iter().map(|parameter| &parameter.name)));
+    for name in names.chain([&package.package]) {
+        if !is_name(name) {
+            return fault("a name is empty, or longer than 256 bytes".to_owned());
+        }
+    }
+    if !is_version(&package.version) {
+        return fault("its version is longer than 256 bytes".to_owned());
+    }
+    if package.tools.is_empty() {
+        return fault("it has no tools".to_owned());
+    }
+    if !package.date.iter().all(|date| is_day(date)) {
+        return fault("its date is no day; say it as 2026-11-16".to_owned());
+    }
+    let is_hash = |tool: &&ToolFacts| tool.hash.len() != 16 || u64::from_str_radix(&tool.hash, 16).is_err();
+    match package.tools.iter().find(is_hash) {
+        Some(tool) => fault(format!("the hash of `{}` is not 16 hexadecimal digits", shown(&tool.name))),
+        None => Ok(()),
+    }
+}
+
+/// Texts that many rows share, each written once, and the number of each.
+struct Numbered<'f> {
+    texts: Vec<&'f str>,
+    numbers: HashMap<&'f str, u32>,
+}
+
+impl<'f> Numbered<'f> {
+    fn of(texts: impl IntoIterator<Item = &'f str>) -> Self {
+        let texts: Vec<&str> = texts.into_iter().collect();
+        let numbers = texts.iter().enumerate().map(|(at, text)| (*text, at as u32)).collect();
+        Self { texts, numbers }
+    }
+
+    /// Writes the texts: for each, how many bytes it shares with the start of the one before, and the rest.
+    fn write(&self, out: &mut Column) {
+        let (mut shared, mut lengths, mut bytes) = (Column::default(), Column::default(), Column::default());
+        let mut before = "";
+        for text in &self.texts {
+            let same = text.bytes().zip(before.bytes()).take_while(|(one, other)| one == other).count();
+            shared.number(same as u64);
+            lengths.number((text.len() - same) as u64);
+            bytes.bytes(text.as_bytes().get(same..).unwrap_or_default());
+            before = text;
+        }
+        out.number(self.texts.len() as u64);
+        [shared, lengths, bytes].into_iter().for_each(|column| out.column(column));
+    }
+
+    fn number(&self, text: &str) -> u64 {
+        self.numbers.get(text).copied().unwrap_or_default().into()
+    }
+}
+
+struct Numbers<'f> {
+    packages: Numbered<'f>,
+    versions: Numbered<'f>,
+    dates: Numbered<'f>,
+    names: Numbered<'f>,
+    /// By how often they are used, so that the usual ones have small numbers.
+    parameters: Numbered<'f>,
+}
+
+impl<'f> Numbers<'f> {
+    fn of(packages: &'f [PackageFacts]) -> Self {
+        fn sorted<'f>(texts: impl Iterator<Item = &'f str>) -> Numbered<'f> {
+            Numbered::of(texts.collect::<BTreeSet<&str>>())
+        }
+        let tools = || packages.iter().flat_map(|package| &package.tools);
+        let mut uses: BTreeMap<&str, u64> = BTreeMap::new();
+        for parameter in tools().flat_map(|tool| &tool.parameters) {
+            *uses.entry(&parameter.name).or_default() += 1;
+        }
+        let mut uses: Vec<(&str, u64)> = uses.into_iter().collect();
+        uses.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        Self {
+            packages: sorted(packages.iter().map(|package| package.package.as_str())),
+            versions: sorted(packages.iter().map(|package| package.version.as_str())),
+            dates: sorted(packages.iter().map(|package| package.date.as_deref().unwrap_or_default())),
+            names: sorted(tools().map(|tool| tool.name.as_str())),
+            parameters: Numbered::of(uses.into_iter().map(|(name, _)| name)),
+        }
+    }
+}
+
+fn servers(packages: &[PackageFacts], numbers: &Numbers<'_>, body: &mut Column) {
+    let mut columns = [(); 5].map(|()| Column::default());
+    let [source, package, version, date, count] = &mut columns;
+    for own in packages {
+        source.byte(match own.source {
+            Source::Pypi => 0,
+            Source::Npm => 1,
+        });
+        package.number(numbers.packages.number(&own.package));
+        version.number(numbers.versions.number(&own.version));
+        date.number(numbers.dates.number(own.date.as_deref().unwrap_or_default()));
+        count.number(own.tools.len() as u64);
+    }
+    body.number(packages.len() as u64);
+    columns.into_iter().for_each(|column| body.column(column));
+}
+
+fn tools(packages: &[PackageFacts], numbers: &Numbers<'_>, body: &mut Column) {
+    let mut columns = [(); 8].map(|()| Column::default());
+    let [name, taken, claims, category, confidence, signals, flow, hash] = &mut columns;
+    for package in packages {
+        let mut before = None;
+        for tool in &package.tools {
+            let own = numbers.names.number(&tool.name);
+            name.number(before.map_or(own, |before: u64| own - before - 1));
+            before = Some(own);
+            taken.number(tool.parameters.len() as u64);
+            claims.byte(claim_bits(&tool.claims));
+            category.byte(CATEGORIES.iter().position(|known| *known == tool.category).unwrap_or_default() as u8);
+            confidence.byte((tool.confidence.clamp(0.0, 1.0) * 100.0).round() as u8);
+            signals.number(signal_bits(&tool.signals).into());
+            flow.byte(flow_bits(&tool.flow, tool.optional));
+            hash.bytes(&u64::from_str_radix(&tool.hash, 16).unwrap_or_default().to_be_bytes());
+        }
+    }
+    columns.into_iter().for_each(|column| body.column(column));
+}
+
+fn parameters(packages: &[PackageFacts], numbers: &Numbers<'_>, body: &mut Column) {
+    let (mut name, mut kind) = (Column::default(), Column::default());
+    for own in packages.iter().flat_map(|package| &package.tools).flat_map(|tool| &tool.parameters) {
+        name.number(numbers.parameters.number(&own.name));
+        let known = KINDS.iter().position(|kind| *kind == own.kind).unwrap_or_default() as u8;
+        kind.byte(known | if own.required { REQUIRED } else { 0 });
+    }
+    body.column(name);
+    body.column(kind);
+}
+
+fn pack(body: &[u8]) -> Result<Vec<u8>, WriteIndexError> {
+    if body.len() > MOST_BYTES {
+        return Err(WriteIndexError::TooLarge);
+    }
+    let packed = miniz_oxide::deflate::compress_to_vec_zlib(body, EFFORT);
+    let mut file = Vec::with_capacity(HEAD_BYTES + packed.len());
+    file.extend_from_slice(MAGIC);
+    file.extend_from_slice(&FORMAT.to_le_bytes());
+    file.extend_from_slice(&(body.len() as u64).to_le_bytes());
+    file.extend_from_slice(&(packed.len() as u64).to_le_bytes());
+    file.extend_from_slice(&crc32fast::hash(&packed).to_le_bytes());
+    file.extend_from_slice(&packed);
+    Ok(file)
+}

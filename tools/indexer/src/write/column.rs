@@ -1,0 +1,34 @@
+//! Columns of numbers and bytes, as an index file has them.
+
+/// A column that is being written.
+#[derive(Debug, Default)]
+pub struct Column(Vec<u8>);
+
+impl Column {
+    pub fn byte(&mut self, byte: u8) {
+        self.0.push(byte);
+    }
+
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Seven bits a byte, the low ones first.
+    pub fn number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.0.push((number & 0x7f) as u8 | 0x80);
+            number >>= 7;
+        }
+        self.0.push(number as u8);
+    }
+
+    /// Adds another column whole, with its length in front.
+    pub fn column(&mut self, column: Self) {
+        self.number(column.0.len() as u64);
+        self.0.extend_from_slice(&column.0);
+    }
+
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+}

@@ -1,0 +1,54 @@
+//! Each command ends with the codes that its help names, and with no other.
+
+use crate::support::Folder;
+
+fn named(folder: &Folder, command: &[&str]) -> Vec<i32> {
+    let help = folder.run(&[command, &["--help"]].concat()).stdout;
+    let (_, codes) = help.split_once("Exit code: ").unwrap_or_else(|| panic!("{command:?} names no codes: {help}"));
+    let first = |part: &str| part.trim().split(' ').next().and_then(|word| word.parse().ok());
+    codes.split(',').filter_map(first).collect()
+}
+
+#[test]
+fn exit_codes_are_those_of_the_help() {
+    let folder = Folder::with_index();
+    folder.write("bad.glx", b"GLINDEX\n\x02");
+    folder.write("line.jsonl", "{}");
+    folder.write("label.jsonl", "{\"name\": \"get_x\", \"category\": \"Read\"}\n");
+    std::fs::create_dir(folder.path("full")).unwrap();
+    folder.write("full/x", "");
+    let cases: &[(&[&str], &[&str], i32)] = &[
+        (&["index"], &["facts.jsonl", "--out=o.glx"], 0),
+        (&["index"], &["line.jsonl", "--out=o.glx"], 1),
+        (&["index"], &["none.jsonl", "--out=o.glx"], 2),
+        (&["index"], &["--listed=mail=none.json", "--out=o.glx"], 2),
+        (&["index"], &["facts.jsonl", "--out=none/o.glx"], 5),
+        (&["export"], &["--out=site", "--server=mail", "--index=i.glx"], 0),
+        (&["export"], &["--out=site2", "--server=nobody", "--index=i.glx"], 1),
+        (&["export"], &["--out=full", "--index=i.glx"], 2),
+        (&["export"], &["--out=line.jsonl/site", "--index=i.glx"], 5),
+        (&["export"], &["--out=site3", "--index=bad.glx"], 5),
+        (&["eval"], &["label.jsonl"], 0),
+        (&["eval"], &["line.jsonl"], 1),
+        (&["eval"], &["none.jsonl"], 2),
+    ];
+    for (command, args, code) in cases {
+        let run = folder.run(&[*command, *args].concat());
+        assert_eq!(run.code, *code, "{command:?} {args:?}: {}{}", run.stdout, run.stderr);
+        assert!(named(&folder, command).contains(code), "the help of {command:?} does not name {code}");
+    }
+    for (command, _, _) in cases {
+        for code in named(&folder, command) {
+            let is_shown = cases.iter().any(|(own, _, shown)| own == command && *shown == code);
+            assert!(is_shown, "nothing shows that {command:?} ends with {code}");
+        }
+    }
+}
+
+#[test]
+fn help_names_every_command() {
+    let help = Folder::new().run(&["--help"]).stdout;
+    for command in ["crawl", "index", "export", "train", "eval"] {
+        assert!(help.lines().any(|line| line.trim_start().starts_with(command)), "{command} in {help}");
+    }
+}

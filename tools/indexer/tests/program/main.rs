@@ -1,0 +1,16 @@
+//! The program as people call it, in a folder of its own.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+mod crawl;
+mod eval;
+mod exit_codes;
+mod export;
+mod index_file;
+mod package_index;
+mod support;

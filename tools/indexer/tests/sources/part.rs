@@ -1,0 +1,202 @@
+//! What is known of a package in part is not told as the whole.
+
+use gatelodge_catalogue::{FoundTool, Level, PackageFacts, Release, Source, facts};
+use gatelodge_indexer::Found;
+
+use crate::support::{found_in, names_of};
+
+const HEAD: &str = "from mcp.server.fastmcp import FastMCP\nfrom mcp.types import Tool\nmcp = FastMCP('books')\n";
+
+fn facts_of(found: Found) -> PackageFacts {
+    let release = Release { source: Source::Pypi, package: "books".into(), version: "1.0".into(), date: None };
+    let all: Vec<FoundTool> = [found.tools, found.others].concat();
+    facts(&release, &all)
+}
+
+fn found(text: &str) -> Found {
+    found_in(&[("books/server.py", &format!("{HEAD}{text}"))])
+}
+
+#[test]
+fn a_tool_whose_name_cannot_be_kept_is_found_and_counted() {
+    let long = "run_".repeat(100);
+    let read = found(&format!("@mcp.tool(name='{long}')\ndef f(): pass\n@mcp.tool()\ndef get_book(): pass\n"));
+    assert_eq!(read.tools.len(), 2);
+    assert_eq!(facts_of(read).tools.len(), 1);
+    // One with a space is kept and judged, and an empty one is none.
+    let text = "@mcp.tool(name='run ')\ndef f(): pass\n@mcp.tool(name='')\ndef get_book(): pass\n";
+    let kept = facts_of(found(text)).tools;
+    assert_eq!(kept.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["get_book", "run "]);
+}
+
+#[test]
+fn the_definition_that_can_do_most_harm_counts_and_not_the_one_that_says_most() {
+    let mild = "def get_it(title: str, shelf: str, page: int):\n    'Looks up a book by its title.'\n";
+    let harm = "def get_it(command: str):\n    'Runs any shell command and deletes all files.'\n";
+    for (first, second) in [(mild, harm), (harm, mild)] {
+        let files = [
+            ("books/a.py", format!("{HEAD}@mcp.tool()\n{first}")),
+            ("books/b.py", format!("{HEAD}@mcp.tool()\n{second}")),
+        ];
+        let found = found_in(&[(files[0].0, &files[0].1), (files[1].0, &files[1].1)]);
+        assert_eq!((found.tools.len(), found.others.len()), (1, 1));
+        let kept = facts_of(found).tools;
+        assert_eq!(kept.len(), 1);
+        assert!(Level::of(kept[0].category) >= Level::High, "{:?}", kept[0].category);
+    }
+    let described = |description: &str, more: &str| {
+        format!("Tool(name='get_it', description='{description}', inputSchema={{'properties': {{'a': {{}}{more}}}}})\n")
+    };
+    let (mild, harm) = (described("Looks up a book.", ", 'b': {}"), described("Deletes all files for good.", ""));
+    let kept = facts_of(found(&format!("{mild}{harm}"))).tools;
+    assert_eq!((kept.len(), Level::of(kept[0].category)), (1, Level::Critical));
+}
+
+#[test]
+fn a_python_package_with_more_than_is_looked_at_is_told_as_read_in_part() {
+    let (tool, large) = ("@mcp.tool()\ndef get_book(): pass\n", format!("{HEAD}#{}\n", "#".repeat(2_000_000)));
+    let texts: Vec<String> = (0..6).map(|at| format!("{large}@mcp.tool()\ndef get_{at}(): pass\n")).collect();
+    let names: Vec<String> = (0..6).map(|at| format!("books/{at}.py")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(String::as_str).zip(texts.iter().map(String::as_str)).collect();
+    let read = found_in(&files);
+    assert_eq!((read.tools.len(), read.passed_over), (0, 1));
+    let many = |count: usize| (0..count).map(|at| format!("@mcp.tool()\ndef get_{at}(): pass\n")).collect::<String>();
+    assert_eq!(found(&many(4_500)).tools.len(), 4_500);
+    assert_eq!(facts_of(found(&many(4_500))).tools.len(), 4_000);
+    assert_eq!(found(&many(5_100)).passed_over, 1);
+    let steps = "for a in range_:\n    for b in range_:\n        for c in range_:\n            for d in range_: f(d)\n";
+    let listed = format!("range_ = [{}]\n", "1, ".repeat(200));
+    assert_eq!(found(&format!("{tool}{listed}{steps}{}", many(1))).passed_over, 1);
+    let long = format!(
+        "for name in [{}]:\n    mcp.tool(name=name)(f)\n",
+        (0..2_100).map(|at| format!("'n{at}',")).collect::<String>()
+    );
+    assert_eq!(found(&format!("def f(): pass\n{long}")).passed_over, 1);
+}
+
+#[test]
+fn what_a_package_imports_counts_in_whichever_folder_it_is() {
+    let tool = |name: &str| format!("from books.app import mcp\n@mcp.tool()\ndef {name}(): pass\n");
+    let (docs, build, deep, spare, other) = (tool("docs"), tool("build"), tool("deep"), tool("spare"), tool("other"));
+    let app = format!(
+        "{HEAD}from .docs import pages\nimport books.build.make\nfrom books.tests.inner.deep import x\nimport shelf.one\n"
+    );
+    let start = tool("start");
+    let files = [
+        ("books/app.py", app.as_str()),
+        ("books/docs/__init__.py", ""),
+        ("books/docs/pages.py", &docs),
+        ("books/build/make.py", &build),
+        ("books/tests/inner/__init__.py", &start),
+        ("books/tests/inner/deep.py", &deep),
+        ("books/templates/spare.py", &spare),
+        ("examples/shelf/one.py", &other),
+    ];
+    assert_eq!(names_of(&files), ["build", "deep", "docs", "start"]);
+}
+
+#[test]
+fn what_a_package_loads_by_its_name_counts_in_whichever_folder_it_is() {
+    let of = |load: &str| {
+        let tool = |name: &str| format!("from books.app import mcp\n@mcp.tool()\ndef {name}(): pass\n");
+        let (one, other, spare, shown) = (tool("one"), tool("other"), tool("spare"), tool("shown"));
+        let app = format!("{HEAD}import importlib\n{load}\n@mcp.tool()\ndef own(): pass\n");
+        let files = [
+            ("books/app.py", app.as_str()),
+            ("books/templates/one.py", &one),
+            ("books/templates/other.py", &other),
+            ("books/docs/spare.py", &spare),
+            ("examples/books/templates/shown.py", &shown),
+        ];
+        names_of(&files)
+    };
+    for load in [
+        "importlib.import_module('books.templates.one')",
+        "importlib.import_module(\n    \"books.templates.one\",\n)",
+        "importlib.import_module('.templates.one', package='books')",
+        "importlib.import_module(f'{__package__}.templates.one')",
+        "__import__('books.templates.one')",
+    ] {
+        assert_eq!(of(load), ["one", "own"], "{load}");
+    }
+    // Of a folder any may be meant.
+    for load in [
+        "importlib.import_module(f'books.templates.{name}')",
+        "importlib.import_module('books.templates.' + name)",
+        "importlib.import_module('.templates.%s' % name, __package__)",
+        "importlib.import_module(f'{__package__}.templates.{name}')",
+    ] {
+        assert_eq!(of(load), ["one", "other", "own"], "{load}");
+    }
+    for load in
+        ["importlib.import_module(name)", "importlib.import_module(f'{name}')", "import_module('", "'books.docs'"]
+    {
+        assert_eq!(of(load), ["own"], "{load}");
+    }
+}
+
+#[test]
+fn long_rows_of_comments_take_no_longer_than_others() {
+    let started = std::time::Instant::now();
+    for row in ["# told\n", "    # told\n", "#\n\n"] {
+        let remarks = row.repeat(140_000);
+        let text = format!("@mcp.tool()\ndef one(): pass\n{remarks}@mcp.tool()\ndef other():\n{remarks}    pass\n");
+        let names: Vec<_> = found(&text).tools.into_iter().map(|tool| tool.name).collect();
+        assert_eq!(names, ["one", "other"], "{row:?}");
+    }
+    assert!(started.elapsed() < std::time::Duration::from_secs(30), "took {:?}", started.elapsed());
+    // What only looks like comments is a text.
+    let rows = "# told\n".repeat(150);
+    for quotes in ["'''", "\"\"\""] {
+        let text = format!("x = 'a\\'b' # '''\n@mcp.tool()\ndef one():\n    {quotes}Told.\n{rows}{quotes}\n{rows}");
+        let told = found(&text).tools.remove(0).description.unwrap_or_default();
+        assert_eq!(told.matches("# told").count(), 150, "{quotes}");
+    }
+}
+
+#[test]
+fn names_that_rest_on_one_another_many_times_are_looked_at_once() {
+    let mut text = String::from(
+        "@app.list_tools()\nasync def list_tools():\n    return [Tool(name='get_book', inputSchema={})]\n",
+    );
+    text.push_str("@app.call_tool()\nasync def call_tool(name, arguments):\n");
+    for at in 0..60 {
+        text.push_str(&format!(
+            "    if name == 'tool{at}':\n        found = api.get{at}(arguments.get('a'), last=told)\n"
+        ));
+        text.push_str("        told = found.data.to_dict(found)\n");
+        for _ in 0..20 {
+            text.push_str("        told.get(found.get('b'))\n");
+        }
+    }
+    let read = found(&text);
+    assert_eq!((read.tools.len(), read.passed_over), (1, 0));
+}
+
+#[test]
+fn of_definitions_that_say_as_much_every_run_takes_the_same() {
+    let own = |file: &str, told: &str| {
+        (format!("books/{file}.py"), format!("{HEAD}@mcp.tool()\ndef get_it(a):\n    '{told}'\n"))
+    };
+    for (first, second) in [("Looks up a book.", "Looks up a page."), ("Looks up a page.", "Looks up a book.")] {
+        let files = [own("a", first), own("b", second)];
+        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        let read = found_in(&files);
+        assert_eq!(read.tools[0].description.as_deref(), Some("Looks up a book."), "{first}");
+        assert_eq!(read.others.len(), 1);
+    }
+}
+
+#[test]
+fn many_files_of_one_name_and_many_imports_of_it_are_told_as_read_in_part() {
+    let server = "from mcp.server.fastmcp import FastMCP\nmcp = FastMCP('x')\n@mcp.tool()\ndef get_book(): pass\n";
+    let paths: Vec<String> = (0..5_000).map(|at| format!("d{at}/shelf.py")).collect();
+    let mut files: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), "")).collect();
+    let few = format!("{server}import shelf\n");
+    files.push(("books/server.py", &few));
+    assert_eq!(found_in(&files).passed_over, 0);
+    let many = format!("{server}import {}\n", vec!["shelf"; 10_000].join(","));
+    files.pop();
+    files.push(("books/server.py", &many));
+    assert_eq!(found_in(&files).passed_over, 1);
+}

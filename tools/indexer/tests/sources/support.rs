@@ -1,0 +1,45 @@
+//! Packages made of a few lines.
+
+use gatelodge_catalogue::{FoundTool, SourceFile};
+use gatelodge_indexer::{Found, python_tools};
+
+/// The tools of a package of one file.
+pub fn tools(text: &str) -> Vec<FoundTool> {
+    tools_of(&[("books/server.py", text)])
+}
+
+/// The tools of a package that is read whole.
+pub fn tools_of(files: &[(&str, &str)]) -> Vec<FoundTool> {
+    let found = found_in(files);
+    assert_eq!(found.passed_over, 0);
+    found.tools
+}
+
+/// What is found in a package.
+pub fn found_in(files: &[(&str, &str)]) -> Found {
+    let files: Vec<SourceFile<'_>> = files.iter().map(|(path, text)| SourceFile { path, text }).collect();
+    python_tools(&files)
+}
+
+/// Their names.
+pub fn names(text: &str) -> Vec<String> {
+    tools(text).into_iter().map(|tool| tool.name).collect()
+}
+
+/// The names of a package's tools.
+pub fn names_of(files: &[(&str, &str)]) -> Vec<String> {
+    tools_of(files).into_iter().map(|tool| tool.name).collect()
+}
+
+/// The names of tools that are there by default, and of those that are not.
+pub fn split(files: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
+    let (optional, default): (Vec<_>, Vec<_>) = tools_of(files).into_iter().partition(|tool| tool.optional);
+    let names = |tools: Vec<FoundTool>| tools.into_iter().map(|tool| tool.name).collect();
+    (names(default), names(optional))
+}
+
+/// Asserts both.
+pub fn is(found: (Vec<String>, Vec<String>), default: &[&str], optional: &[&str]) {
+    assert_eq!(found.0, default, "by default");
+    assert_eq!(found.1, optional, "only under a setting");
+}

@@ -1,0 +1,62 @@
+//! Learning: the same labels give the same weights, and what was read outweighs what authors say.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
+use gatelodge_catalogue::{Item, read_tools};
+use gatelodge_indexer::{Evaluation, LabelSource, Labelled, Training, labelled, train};
+use gatelodge_policy::Category;
+use serde_json::json;
+
+/// Forty servers with three tools each. Authors say of `frob` that it changes something; whoever read it says more.
+fn lines(read_as: &str) -> String {
+    let mut lines = String::new();
+    for at in 0..40 {
+        let server = format!("server{at}");
+        let tool = |name: &str, description: &str, category: &str| json!({"server": server, "name": name, "description": description, "category": category});
+        let mut frob = tool("frob", "Frobs the gizmo.", "NotReadNotDestructive");
+        if at % 2 == 0 {
+            frob["category"] = json!(read_as);
+            frob["read"] = json!(if at % 4 == 0 { "random" } else { "doubtful" });
+        }
+        for tool in
+            [frob, tool("get_gizmo", "Gets a gizmo.", "Read"), tool("delete_gizmo", "Deletes it.", "Destructive")]
+        {
+            lines.push_str(&format!("{tool}\n"));
+        }
+    }
+    lines
+}
+
+fn trained(text: &str) -> Training {
+    let documents = read_tools(text.as_bytes());
+    let items = documents.iter().flat_map(|(number, document)| Item::all(document.as_ref().expect("JSON"), *number));
+    let tools: Vec<Labelled<'_>> = items.map(|item| labelled(item.expect("a tool")).expect("a label")).collect();
+    train(&tools, "a test").expect("weights")
+}
+
+#[test]
+fn the_same_labels_give_the_same_weights() {
+    let text = lines("Execute");
+    assert_eq!(trained(&text).weights, trained(&text).weights);
+    let weights: serde_json::Value = serde_json::from_str(&trained(&text).weights).expect("JSON");
+    assert_eq!(weights["bias"].as_array().expect("a list").len(), 5);
+}
+
+#[test]
+fn what_a_label_leaves_open_is_settled_by_what_was_read() {
+    let Training { unseen, .. } = trained(&lines("Execute"));
+    assert_eq!(unseen.len(), 120);
+    let mut frobs = unseen.iter().filter(|one| one.tool.ends_with("/ frob"));
+    assert!(frobs.all(|one| one.category == Category::Execute), "{unseen:#?}");
+}
+
+#[test]
+fn unseen_tools_are_counted_by_who_labelled_them() {
+    let Training { unseen, .. } = trained(&lines("Execute"));
+    let count = |source| {
+        let mut evaluation = Evaluation::default();
+        unseen.iter().filter(|one| one.source == source).for_each(|one| evaluation.add_unseen(one));
+        evaluation.right.of
+    };
+    let sources = [LabelSource::Author, LabelSource::Random, LabelSource::Doubtful, LabelSource::Servers];
+    assert_eq!(sources.map(count), [100, 10, 10, 0]);
+}
