@@ -19,27 +19,28 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-ROOMS = ["json", "policy", "mcp", "catalogue", "store", "gateway", "console", "pharo", "crawl"]
+ROOMS = ["mutants", "json", "policy", "mcp", "catalogue", "store", "gateway", "console", "pharo", "crawl"]
 
 # Normal and build dependencies between our crates. `testkit` is in no list but those of programs
 # that only test: it is used from `tests/`, as a dev-dependency, which is not looked at here.
 MAY_USE = {
-    "json": [],
-    "policy": ["json"],
-    "mcp": ["json"],
-    "catalogue": ["mcp", "policy", "json"],
-    "store": ["policy"],
-    "gateway": ["store", "catalogue", "mcp", "policy", "json"],
-    "console": ["store", "catalogue", "policy", "json"],
-    "pharo": ["mcp", "json"],
-    "crawl": ["catalogue", "json"],
+    "mutants": [],
+    "json": ["mutants"],
+    "policy": ["json", "mutants"],
+    "mcp": ["json", "mutants"],
+    "catalogue": ["mcp", "policy", "json", "mutants"],
+    "store": ["policy", "mutants"],
+    "gateway": ["store", "catalogue", "mcp", "policy", "json", "mutants"],
+    "console": ["store", "catalogue", "policy", "json", "mutants"],
+    "pharo": ["mcp", "json", "mutants"],
+    "crawl": ["catalogue", "json", "mutants"],
     "cli": ROOMS,
     "testkit": ROOMS + ["cli"],
     "bench": ROOMS + ["cli", "testkit"],
     "fuzz": ROOMS + ["cli", "testkit"],
 }
 
-PURE = ["json", "policy", "mcp", "catalogue", "crawl"]
+PURE = ["mutants", "json", "policy", "mcp", "catalogue", "crawl"]
 RUNTIME = ["tokio", "async-std", "smol", "mio"]
 HTTP = ["axum", "h2", "hyper", "reqwest", "ureq"]
 SQL = ["libsqlite3-sys", "postgres", "rusqlite", "sqlx", "sqlx-core", "tokio-postgres"]
@@ -75,8 +76,8 @@ NOT_IN_PURE = {
 }
 # The command line is the rim, and the testkit is only tests. `bench` and `fuzz` lie outside `crates/`.
 RIM = ["cli", "testkit"]
-# A store on disk looks after its own files.
-MAY_SAY = {"store": ["files"]}
+# A store on disk looks after its own files. The variable that selects a mutant is read in test builds only.
+MAY_SAY = {"store": ["files"], "mutants": ["the environment"]}
 
 
 def room_of(package: str) -> str:
