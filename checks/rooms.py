@@ -19,27 +19,28 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-ROOMS = ["json", "policy", "mcp", "catalogue", "store", "gateway", "console", "pharo"]
+ROOMS = ["mutants", "json", "policy", "mcp", "catalogue", "store", "gateway", "console", "pharo"]
 
 # Normal and build dependencies between our crates. `testkit` is in no list but those of programs
 # that only test: it is used from `tests/`, as a dev-dependency, which is not looked at here.
 MAY_USE = {
-    "json": [],
-    "policy": ["json"],
-    "mcp": ["json"],
-    "catalogue": ["mcp", "policy", "json"],
-    "store": ["policy"],
-    "gateway": ["store", "catalogue", "mcp", "policy", "json"],
-    "console": ["store", "catalogue", "policy", "json"],
-    "pharo": ["mcp", "json"],
-    "indexer": ["catalogue", "policy", "json"],
+    "mutants": [],
+    "json": ["mutants"],
+    "policy": ["json", "mutants"],
+    "mcp": ["json", "mutants"],
+    "catalogue": ["mcp", "policy", "json", "mutants"],
+    "store": ["policy", "mutants"],
+    "gateway": ["store", "catalogue", "mcp", "policy", "json", "mutants"],
+    "console": ["store", "catalogue", "policy", "json", "mutants"],
+    "pharo": ["mcp", "json", "mutants"],
+    "indexer": ["catalogue", "policy", "json", "mutants"],
     "cli": ROOMS,
     "testkit": ROOMS + ["cli"],
     "bench": ROOMS + ["cli", "testkit"],
     "fuzz": ROOMS + ["cli", "testkit"],
 }
 
-PURE = ["json", "policy", "mcp", "catalogue"]
+PURE = ["mutants", "json", "policy", "mcp", "catalogue"]
 RUNTIME = ["tokio", "async-std", "smol", "mio"]
 HTTP = ["axum", "h2", "hyper", "reqwest", "ureq"]
 SQL = ["libsqlite3-sys", "postgres", "rusqlite", "sqlx", "sqlx-core", "tokio-postgres"]
@@ -86,8 +87,8 @@ PROGRAM = {"indexer": ["main", "cli", "commands", "data_dir", "environment", "ex
 PURE_LIBRARIES = ["indexer"]
 # Folders of packages that do not live below `crates/`.
 HOMES = {"bench": Path("bench"), "fuzz": Path("fuzz"), "indexer": Path("tools/indexer")}
-# A store on disk looks after its own files.
-MAY_SAY = {"store": ["files"]}
+# A store on disk looks after its own files. The variable that selects a mutant is read in test builds only.
+MAY_SAY = {"store": ["files"], "mutants": ["the environment"]}
 
 
 def room_of(package: str) -> str:

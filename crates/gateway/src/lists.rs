@@ -2,6 +2,7 @@
 
 use gatelodge_json::{Limits, Value, read};
 use gatelodge_mcp::{Id, Method};
+use gatelodge_mutants::mutant;
 
 /// Where a notification names the request that listens for it.
 pub(crate) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
@@ -21,7 +22,10 @@ impl Lists {
     pub fn advertised(welcome: &[u8]) -> Self {
         let welcome = read(welcome, &Limits::REPLY).ok();
         let capabilities = welcome.as_ref().and_then(|welcome| welcome.root().get("capabilities"));
-        let tells = |group: &str| is_true(capabilities.and_then(|own| own.get(group)), "listChanged");
+        let tells = |group: &str| {
+            let group = capabilities.and_then(|own| own.get(group));
+            is_true(group, "listChanged") || (mutant!("list-change-without-capability") && group.is_some())
+        };
         Self { tools: tells("tools"), prompts: tells("prompts"), resources: tells("resources") }
     }
 

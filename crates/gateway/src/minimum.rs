@@ -2,6 +2,7 @@
 
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{Era, Method, Request, Revision, code};
+use gatelodge_mutants::mutant;
 use http::StatusCode;
 
 use crate::live::LiveGrant;
@@ -20,7 +21,8 @@ impl LiveGrant {
     /// # Errors
     /// It wants a newer one.
     pub(crate) fn may_speak(&self, revision: Revision, spoken: impl FnOnce() -> Vec<Revision>) -> Result<(), Misfit> {
-        let Some(minimum) = self.config.minimum_revision.filter(|minimum| revision < *minimum) else {
+        let is_too_old = |minimum: &Revision| revision < *minimum && !mutant!("minimum-revision-not-enforced");
+        let Some(minimum) = self.config.minimum_revision.filter(is_too_old) else {
             return Ok(());
         };
         let supported: Vec<String> = spoken().iter().rev().map(|own| format!("\"{own}\"")).collect();

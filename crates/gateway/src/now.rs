@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use gatelodge_mutants::mutant;
 use gatelodge_store::{ServerName, TokenHash};
 
 use crate::Gateway;
@@ -31,7 +32,7 @@ impl Gateway {
         let config = &visit.grant.config;
         let now = self.visit(&config.token, visit.upstream.name(), &visit.address);
         let Some(now) = now.filter(|now| now.grant.config.id == config.id && now.grant.lets_go_on(&visit.side)) else {
-            return Now::Over;
+            return if mutant!("stream-outlives-grant") { Now::Same } else { Now::Over };
         };
         if self.still_holds(visit) {
             return Now::Same;
@@ -63,6 +64,7 @@ impl Gateway {
         let mut pause = AGAIN;
         loop {
             match self.promised_now(visit, session).await {
+                Some(_) if mutant!("policy-change-not-announced") => return Lists::default(),
                 Some(lists) => return lists,
                 // Of a session that is over nobody is promised anything.
                 None if !self.sessions.has(session.id()) => return Lists::default(),

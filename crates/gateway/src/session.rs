@@ -23,6 +23,7 @@ use data_encoding::HEXLOWER;
 use gatelodge_json::{Limits, read};
 use gatelodge_mcp::bridge::{Retry, quoted};
 use gatelodge_mcp::{Declared, Id, Revision};
+use gatelodge_mutants::mutant;
 use gatelodge_store::{GrantId, IdHash, ServerName, SessionRow};
 use http::HeaderValue;
 use jiff::Timestamp;
@@ -146,7 +147,8 @@ impl Session {
             is_far_stateless: row.is_far_stateless,
             takes_log: true,
         };
-        let session = Self::of_id(id, opening, row.watched)?;
+        let watched = if mutant!("subscriptions-lost-at-restart") { Vec::new() } else { row.watched };
+        let session = Self::of_id(id, opening, watched)?;
         if let Some(level) = row.level {
             session.want_log(&level);
         }

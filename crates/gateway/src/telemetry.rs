@@ -11,6 +11,7 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use gatelodge_mutants::mutant;
 use http::Uri;
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{mpsc, oneshot};
@@ -119,6 +120,9 @@ impl Telemetry {
 impl Spans {
     fn push(&self, span: Span) {
         if self.queue.try_send(Item::Span(Box::new(span))).is_err() {
+            if mutant!("full-span-queue-blocks-call") {
+                std::thread::sleep(Duration::from_secs(3));
+            }
             self.lost.inc();
         }
     }

@@ -1,6 +1,7 @@
 //! Which trace a request belongs to, and our spans in it. A caller's trace is continued whether or not we record it.
 
 use gatelodge_mcp::{Message, TraceContext, TraceParent};
+use gatelodge_mutants::mutant;
 use http::header::{HeaderMap, HeaderValue};
 
 use crate::telemetry::{Spans, Telemetry};
@@ -38,7 +39,12 @@ impl Trace {
     pub fn of(message: &Message<'_>, headers: Option<&HeaderMap>, telemetry: &Telemetry) -> Option<Self> {
         let in_head = headers.and_then(TraceContext::of_head);
         let (context, link) = match message {
-            Message::Request(request) if request.meta().names_trace() => (request.meta().trace(), in_head),
+            Message::Request(request)
+                if request.meta().names_trace()
+                    && !(mutant!("invalid-trace-replaced-by-header") && request.meta().trace().is_none()) =>
+            {
+                (request.meta().trace(), in_head)
+            }
             _ => (in_head, None),
         };
         let is_request = matches!(message, Message::Request(_));
@@ -52,14 +58,17 @@ impl Trace {
         let (state, baggage) = context.map(|context| (context.state, context.baggage)).unwrap_or_default();
         // INVARIANT: both were found fit for a head.
         let value = |text: Option<String>| text.and_then(|text| HeaderValue::try_from(text).ok());
-        let spans = telemetry.spans().filter(|_| own.is_sampled());
+        let spans = telemetry.spans().filter(|_| own.is_sampled() || mutant!("unsampled-trace-exported"));
         Some(Self { parent, link, own, state: value(state), baggage: value(baggage), spans })
     }
 
     /// A span below ours, for one request to an upstream.
     pub fn hop(&self, method: &str, about: Option<&str>) -> Option<Hop> {
         Some(Hop {
-            own: self.own.with_span(random_span()?),
+            own: match self.parent {
+                Some(parent) if mutant!("client-span-forwarded") => parent,
+                _ => self.own.with_span(random_span()?),
+            },
             state: self.state.clone(),
             baggage: self.baggage.clone(),
             method: method.to_owned(),

@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use gatelodge_mutants::mutant;
+
 use crate::fault::FaultKind;
 
 /// The most digits a number may be written with, not counting its exponent.
@@ -188,7 +190,8 @@ impl<'a> Decimal<'a> {
             (Some(ours), Some(theirs)) if ours != theirs => ours.cmp(&theirs),
             (Some(_), Some(_)) => {
                 let length = |number: &Self| number.integer.len() + number.fraction.len();
-                let longest = length(self).max(length(other));
+                let most = if mutant!("decimals-compared-as-floats") { 15 } else { usize::MAX };
+                let longest = length(self).max(length(other)).min(most);
                 let padded = |number: &Self| number.digits().chain(std::iter::repeat(b'0')).take(longest);
                 padded(self).cmp(padded(other))
             }

@@ -15,6 +15,7 @@ use data_encoding::HEXLOWER;
 use gatelodge_json::Limits;
 use gatelodge_mcp::head::{self, Guard, Misfit, check_post, check_stateless, fault_status, says_stateless};
 use gatelodge_mcp::{Era, Message, Method, Request as Asked, Revision, code, error, event};
+use gatelodge_mutants::mutant;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -194,8 +195,10 @@ impl Ask {
         let room = Arc::clone(&self.entry.room);
         let (events, _) = mpsc::channel(1);
         let answer = match self.era {
-            Era::Modern => self.answer(&events).await,
-            Era::Legacy => tokio::spawn(async move { self.answer(&events).await }).await.unwrap_or_default(),
+            Era::Legacy if !mutant!("legacy-call-cancelled-by-disconnect") => {
+                tokio::spawn(async move { self.answer(&events).await }).await.unwrap_or_default()
+            }
+            Era::Legacy | Era::Modern => self.answer(&events).await,
         };
         match answer {
             Some(text) => json(StatusCode::OK, text).map(|body| body.holding(room)),
@@ -218,7 +221,7 @@ impl Ask {
             };
             tokio::select! {
                 () = asking => {}
-                () = hung_up.closed(), if is_modern => {}
+                () = hung_up.closed(), if is_modern && !mutant!("stateless-call-outlives-client") => {}
             }
         });
         tokio::spawn(async move {

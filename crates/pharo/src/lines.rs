@@ -5,6 +5,7 @@ use std::sync::Arc;
 use gatelodge_json::Limits;
 use gatelodge_mcp::head::{Misfit, check_meta, names_stateless};
 use gatelodge_mcp::{Era, Message, Method, Notification, Request, Revision, code, error, one_line};
+use gatelodge_mutants::mutant;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -90,6 +91,9 @@ async fn take(
                 Err(why) => return drop(texts.send(misfit(Some(request.id()), &why)).await),
                 Ok(era) => era,
             };
+            if mutant!("request-registered-after-next-line") {
+                return begin_late(pharo, &line, era, texts, calls);
+            }
             // Before the next line is read: it may cancel this one.
             let (deed, entry) = match pharo.begin(&request, era, Some(SESSION)) {
                 Err((_, answer)) => return drop(texts.send(answer).await),
@@ -99,9 +103,9 @@ async fn take(
             let tasks = if deed == Deed::Listen { streams } else { calls };
             tasks.spawn(async move {
                 let Ok(Message::Request(request)) = read(&line) else { return };
-                if let Some(answer) = pharo.answer(&request, (deed, era), &entry, &texts).await
-                    && let Ok(place) = texts.reserve().await
-                {
+                let Some(answer) = pharo.answer(&request, (deed, era), &entry, &texts).await else { return };
+                let entry = (!mutant!("stdio-answer-frees-slot-unread")).then_some(entry);
+                if let Ok(place) = texts.reserve().await {
                     // Only now: a client that does not read cannot pile up answers.
                     drop(entry);
                     place.send(answer);
@@ -109,6 +113,18 @@ async fn take(
             });
         }
     }
+}
+
+/// Mutant of [`take`]: the request begins in its own task, so that the next line may come first.
+fn begin_late(pharo: &Arc<Pharo>, line: &[u8], era: Era, texts: &mpsc::Sender<String>, calls: &mut JoinSet<()>) {
+    let (pharo, texts, line) = (Arc::clone(pharo), texts.clone(), line.to_vec());
+    calls.spawn(async move {
+        let Ok(Message::Request(request)) = read(&line) else { return };
+        let Ok((deed, entry)) = pharo.begin(&request, era, Some(SESSION)) else { return };
+        if let Some(answer) = pharo.answer(&request, (deed, era), &entry, &texts).await {
+            let _ = texts.send(answer).await;
+        }
+    });
 }
 
 /// How the client speaks, by this request alone.

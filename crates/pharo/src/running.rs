@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gatelodge_mcp::Id;
+use gatelodge_mutants::mutant;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// More at once than an image could do anything with.
@@ -81,7 +82,13 @@ impl Running {
 
     /// Cancels a request; one that has ended is left alone.
     pub fn cancel(&self, session: &str, id: &Id<'_>) {
-        if let Some(request) = self.lock().get(&key(session, id)) {
+        let running = self.lock();
+        let found = if mutant!("cancel-from-any-session") {
+            running.iter().find(|((_, own), _)| own == id).map(|(_, request)| request)
+        } else {
+            running.get(&key(session, id))
+        };
+        if let Some(request) = found {
             request.notify_one();
         }
     }

@@ -2,6 +2,7 @@
 
 use gatelodge_json::{Limits, Part, quote, split};
 use gatelodge_mcp::Era;
+use gatelodge_mutants::mutant;
 use serde::de::IgnoredAny;
 
 use crate::image::{Answer, Image, ImageError};
@@ -103,6 +104,9 @@ pub(crate) fn read<'a>(image: &Image, answer: &'a Result<Answer, ImageError>) ->
         .map_err(|fault| unreadable(&format!("not with a JSON object that can be taken: {fault}")))?;
     match find(&parts, "success") {
         Some("true") => Ok(Success { object: text, value: find(&parts, "result"), error: find(&parts, "error") }),
+        Some("false") if mutant!("smalltalk-failure-returned-as-result") && find(&parts, "error").is_some() => {
+            Ok(Success { object: text, value: find(&parts, "error"), error: None })
+        }
         Some("false") => Err(smalltalk(&parts)),
         _ => Err(unreadable("its object does not say whether it was a success")),
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gatelodge_json::Value;
+use gatelodge_mutants::mutant;
 
 use crate::limit::words;
 use crate::schema::Schema;
@@ -26,7 +27,7 @@ impl<'a> Call<'a> {
     /// The arguments as JSON. A resource's are its URI alone, which is no member of a document.
     pub(crate) fn object(&self) -> Option<Value<'a>> {
         match self.subject {
-            Subject::Resource { .. } => None,
+            Subject::Resource { .. } if !mutant!("resource-amount-from-arguments") => None,
             _ => self.arguments,
         }
     }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use gatelodge_json::{Decimal, Kind, Value};
+use gatelodge_mutants::mutant;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use regex::Regex;
@@ -123,6 +124,7 @@ impl Answer {
     /// False wins over mismatch, mismatch over absent, absent over true.
     pub(crate) fn and(self, other: Self) -> Self {
         let rank = |answer| match answer {
+            Self::Mismatch if mutant!("mismatch-wins-over-false") => -1,
             Self::False => 0,
             Self::Mismatch => 1,
             Self::Absent => 2,
@@ -134,6 +136,7 @@ impl Answer {
     /// Mismatch wins over true, true over absent, absent over false.
     fn or(self, other: Self) -> Self {
         let rank = |answer| match answer {
+            Self::True if mutant!("true-wins-over-mismatch") => -1,
             Self::Mismatch => 0,
             Self::True => 1,
             Self::Absent => 2,
@@ -174,13 +177,17 @@ impl Condition {
 
     /// Goes down the path; null counts as not there, and so does everything beneath it.
     fn walk(&self, value: Value<'_>, segments: &[Segment], polarity: Polarity, looked_at: &mut usize) -> Answer {
-        if value.kind() == Kind::Null {
+        let is_kept_null = mutant!("null-treated-as-value") && segments.is_empty();
+        if value.kind() == Kind::Null && !is_kept_null {
             return self.test.answer(None);
         }
         let Some((segment, rest)) = segments.split_first() else {
             return self.test.answer(Some(&Operand::of(value)));
         };
         let next = match (segment, value.kind()) {
+            (Segment::Name(name), Kind::Object) if mutant!("dotted-key-read-as-path") => {
+                name.split('.').try_fold(value, |value, part| value.get(part))
+            }
             (Segment::Name(name), Kind::Object) => value.get(name),
             (Segment::Index(index), Kind::List) => value.elements().nth(*index),
             (Segment::Every, Kind::List) => return self.every(value, rest, polarity, looked_at),
@@ -207,7 +214,7 @@ impl Condition {
                 (Some(others), Polarity::Any) => others.or(answer),
             });
         }
-        all.unwrap_or(Answer::False)
+        all.unwrap_or(if mutant!("empty-list-matches") { Answer::True } else { Answer::False })
     }
 
     /// A resource's arguments are `{"uri": …}`.

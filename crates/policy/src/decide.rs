@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use gatelodge_mutants::mutant;
 use jiff::Timestamp;
 
 use crate::call::{Call, Definition, Reference, Subject, Tool};
@@ -201,7 +202,9 @@ fn refuse_by_predicates(block: &Block, call: &Call<'_>, moment: Moment<'_>) -> R
         }
     }
     for predicate in &block.approve_if {
-        if predicate.answer(call, moment, Polarity::Any) == Answer::Mismatch {
+        if predicate.answer(call, moment, Polarity::Any) == Answer::Mismatch
+            && !mutant!("approve-type-mismatch-ignored")
+        {
             return Err(refused_by(Code::TypeMismatch, predicate));
         }
     }

@@ -1,5 +1,7 @@
 //! `path_within`: absolute file paths, normalised by their text alone. No file system is asked.
 
+use gatelodge_mutants::mutant;
+
 /// An absolute directory, as its segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Directory(Vec<Box<str>>);
@@ -29,7 +31,7 @@ fn normalise(path: &str) -> Option<Vec<&str>> {
     for segment in rest.split('/') {
         match segment {
             "" | "." => {}
-            ".." => {
+            ".." if !mutant!("parent-directory-not-resolved") => {
                 segments.pop();
             }
             other => segments.push(other),

@@ -2,6 +2,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use gatelodge_mutants::mutant;
+
 /// A member of a `host_in` list: `[*.]host[:port]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HostPattern {
@@ -79,15 +81,17 @@ fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     let host_end = text.rfind(']').map_or(0, |at| at + 1);
     let Some(colon) = text.get(host_end..)?.find(':').map(|at| host_end + at) else { return Some((text, None)) };
     let (host, port) = (text.get(..colon)?, text.get(colon + 1..)?);
-    let is_plain = port.bytes().all(|byte| byte.is_ascii_digit()) && !port.starts_with('0');
+    let is_allowed_zero = mutant!("port-zero-allowed") && port == "0";
+    let is_plain = port.bytes().all(|byte| byte.is_ascii_digit()) && (!port.starts_with('0') || is_allowed_zero);
     is_plain.then_some(())?;
     Some((host, Some(port.parse().ok()?)))
 }
 
 /// Whether a host without brackets is an IPv4 address; none if it is neither that nor a plain name.
 fn is_name_or_v4(host: &str) -> Option<bool> {
+    let is_mark = |byte: u8| byte == b'-' || (mutant!("host-underscore-allowed") && byte == b'_');
     let is_plain =
-        |label: &str| !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        |label: &str| !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || is_mark(byte));
     if !host.split('.').all(is_plain) {
         return None;
     }
@@ -105,7 +109,7 @@ fn is_canonical_v6(text: &str) -> bool {
     let Ok(address) = text.parse::<Ipv6Addr>() else { return false };
     // Addresses that hold an IPv4 one are written in two ways, and readers differ on which is canonical.
     let holds_v4 = address.to_ipv4_mapped().is_some() || text.contains('.');
-    !holds_v4 && address.to_string() == text
+    (!holds_v4 || mutant!("mapped-ipv4-address-allowed")) && address.to_string() == text
 }
 
 #[cfg(test)]

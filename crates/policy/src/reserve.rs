@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use gatelodge_json::{Kind, Value};
+use gatelodge_mutants::mutant;
 
 use crate::call::Call;
 use crate::decide::Blocks;
@@ -26,7 +27,7 @@ pub(crate) fn charges(blocks: Blocks<'_>, call: &Call<'_>, name: &str) -> Result
         }
         let scope = match (limit.scope, call.session) {
             // Without a session the grant's counter bounds it.
-            (Scope::Session, None) => Scope::Grant,
+            (Scope::Session, None) if !mutant!("session-limit-without-session") => Scope::Grant,
             (scope, _) => scope,
         };
         charges.push(Charge { limit: Arc::clone(limit), counter: limit.counter.name(name), scope, amount });
@@ -41,7 +42,8 @@ pub(crate) fn limits(blocks: Blocks<'_>) -> impl Iterator<Item = &Arc<Limit>> {
 /// Whether no other limit on the same counter is smaller, or equal and earlier.
 pub(crate) fn rules(limit: &Limit, at: usize, blocks: Blocks<'_>, name: &str) -> bool {
     limits(blocks).enumerate().all(|(other_at, other)| {
-        let is_stricter = other.max < limit.max || (other.max == limit.max && other_at < at);
+        let is_smaller = if mutant!("larger-limit-wins") { other.max > limit.max } else { other.max < limit.max };
+        let is_stricter = is_smaller || (other.max == limit.max && other_at < at);
         !(is_stricter && other.counter.is_same(&limit.counter, name))
     })
 }
@@ -50,6 +52,9 @@ pub(crate) fn rules(limit: &Limit, at: usize, blocks: Blocks<'_>, name: &str) ->
 pub(crate) fn amount(limit: &Limit, call: &Call<'_>) -> Option<Amount> {
     match &limit.amount {
         None => Some(Amount::ONE),
+        Some(path) if mutant!("missing-amount-counts-as-one") && find(call.object()?, path).is_none() => {
+            Some(Amount::ONE)
+        }
         Some(path) => Amount::new(find(call.object()?, path)?.as_number()?),
     }
 }

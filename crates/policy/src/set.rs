@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use foldhash::HashMap;
+use gatelodge_mutants::mutant;
 use jiff::tz::TimeZone;
 
 use crate::call::{Category, Tool};
@@ -201,7 +202,9 @@ pub(crate) enum Standing<'p> {
 
 impl Policy {
     pub(crate) fn standing(&self, tool: &Tool<'_>) -> Standing<'_> {
-        if let Some(pointer) = self.hide.find(tool.name) {
+        if let Some(pointer) = self.hide.find(tool.name)
+            && !(mutant!("tools-block-wins-over-hide") && self.tools.find(tool.name).is_some())
+        {
             return Standing::Hidden(pointer);
         }
         if let Some(block) = self.tools.find(tool.name) {

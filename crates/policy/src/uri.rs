@@ -1,9 +1,12 @@
 //! Resource URIs that could mean another resource than their text says.
 
+use gatelodge_mutants::mutant;
+
 /// Whether a URI holds a dot segment, an encoded dot, slash, backslash or NUL, a backslash, NUL or userinfo.
 pub(crate) fn is_treacherous(uri: &str) -> bool {
     // Some readers drop tabs, line breaks and outer spaces, and see another text then.
-    let is_odd = |character: char| character == '\\' || character.is_control() || character.is_whitespace();
+    let is_blank = |character: char| character.is_whitespace() && !mutant!("uri-with-space-allowed");
+    let is_odd = |character: char| character == '\\' || character.is_control() || is_blank(character);
     uri.contains(is_odd) || has_dot_segment(uri) || has_encoded_trick(uri) || has_userinfo(uri)
 }
 
@@ -12,7 +15,10 @@ fn has_dot_segment(uri: &str) -> bool {
 }
 
 fn has_encoded_trick(uri: &str) -> bool {
-    let is_trick = |code: &str| ["2e", "2f", "5c", "00"].iter().any(|trick| code.eq_ignore_ascii_case(trick));
+    let is_same = |code: &str, trick: &str| {
+        code.eq_ignore_ascii_case(trick) && !(mutant!("uppercase-escapes-allowed") && code != trick)
+    };
+    let is_trick = |code: &str| ["2e", "2f", "5c", "00"].iter().any(|trick| is_same(code, trick));
     uri.match_indices('%').any(|(at, _)| uri.get(at + 1..at + 3).is_some_and(is_trick))
 }
 
@@ -26,7 +32,9 @@ fn has_userinfo(uri: &str) -> bool {
     for part in uri.split_inclusive(['/', '?', '#']) {
         let segment = part.trim_end_matches(['/', '?', '#']);
         if let Some((before, _)) = segment.rsplit_once('@')
-            && (slashes == 2 || is_web || before.match_indices(':').any(|(at, _)| ends_in_web(before, at)))
+            && (slashes == 2
+                || (is_web && !mutant!("userinfo-after-extra-slashes-missed"))
+                || before.match_indices(':').any(|(at, _)| ends_in_web(before, at)))
         {
             return true;
         }

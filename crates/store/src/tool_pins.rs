@@ -1,6 +1,7 @@
 //! What servers offered when they were accepted, and what they offer now.
 
 use async_trait::async_trait;
+use gatelodge_mutants::mutant;
 use gatelodge_policy::Category;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -53,7 +54,8 @@ impl SaidClass {
     #[must_use]
     pub fn holds_for(&self, definition: &ToolDefinition) -> bool {
         self.tool == definition.name
-            && self.fingerprint.as_ref().is_none_or(|said_of| *said_of == definition.fingerprint)
+            && (self.fingerprint.as_ref().is_none_or(|said_of| *said_of == definition.fingerprint)
+                || mutant!("category-kept-after-definition-change"))
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_mcp::{Message, Method, Upstream as Said, read_message, read_upstream};
+use gatelodge_mutants::mutant;
 use gatelodge_store::Outcome;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -33,7 +34,7 @@ where
     W: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + if mutant!("slow-server-delays-all") { PATIENCE * 10 } else { PATIENCE };
     let begin = |visit: &Visit| {
         let (mut tell, told) = oneshot::channel();
         let (task, working) = (Arc::clone(gw), work(Arc::clone(gw), visit.clone()));

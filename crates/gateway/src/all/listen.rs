@@ -8,6 +8,7 @@ use bytes::Bytes;
 use gatelodge_json::{Document, Kind, Limits, Value, read};
 use gatelodge_mcp::merged::{Past, name_of, union};
 use gatelodge_mcp::{Message, Method, Request, Upstream as Said, code, read_message, read_upstream};
+use gatelodge_mutants::mutant;
 use gatelodge_store::{Outcome, ServerName};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -56,7 +57,10 @@ pub(super) async fn listen(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, 
         return tasks::refuse(gw, request, trail, line, &refusal).await;
     }
     let past = past(all, request);
-    if let Some(task) = past.iter().find_map(|past| if let Past::Task(task) = past { Some(task) } else { None }) {
+    let checked = if mutant!("task-after-many-resources-allowed") { 64 } else { past.len() };
+    if let Some(task) =
+        past.iter().take(checked).find_map(|past| if let Past::Task(task) = past { Some(task) } else { None })
+    {
         return nowhere(gw, trail, task, line, reply::unknown_task(request.id(), task)).await;
     }
     for visit in &all.visits {

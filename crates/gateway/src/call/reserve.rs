@@ -1,5 +1,6 @@
 //! Takes what a call costs and writes that it is about to be sent: one step in the store, or a refusal.
 
+use gatelodge_mutants::mutant;
 use gatelodge_policy::{Scope, Terms};
 use gatelodge_store::{Claim, Holder, Reservation, ReserveOutcome, StoreError};
 
@@ -21,7 +22,9 @@ pub(crate) async fn take(gw: &Gateway, visit: &Visit, terms: &Terms, trail: &mut
     }
     // The id itself is on no disk.
     let is_by_session = terms.charges.iter().any(|charge| charge.scope() == Scope::Session);
-    let session = visit.session().filter(|_| is_by_session).map(|session| session.counted().to_string());
+    let session = visit.session().filter(|_| is_by_session).map(|session| {
+        if mutant!("session-limit-counted-per-server") { session.hash() } else { session.counted() }.to_string()
+    });
     // INVARIANT: charges come from a policy, so there is one.
     let claims = match &visit.door.policy {
         Some(policy) => {

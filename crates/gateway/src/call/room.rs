@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use gatelodge_mcp::Method;
+use gatelodge_mutants::mutant;
 
 use super::Refusal;
 use crate::live::LiveGrant;
@@ -25,7 +26,8 @@ impl Room {
         }
         let of_grant = take(&visit.grant.in_flight, "requests of this grant")?;
         let of_upstream = take(&visit.upstream.in_flight, "requests to this server")?;
-        Ok(Self { _of_grant: Some(of_grant), _of_upstream: Some(of_upstream) })
+        let is_counted = !mutant!("list-not-counted-in-flight") || *method == Method::ToolsCall;
+        Ok(Self { _of_grant: is_counted.then_some(of_grant), _of_upstream: Some(of_upstream) })
     }
 
     /// For one stream of what belongs to no request.

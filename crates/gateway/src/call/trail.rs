@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use gatelodge_json::Value;
 use gatelodge_mcp::Request;
+use gatelodge_mutants::mutant;
 use gatelodge_policy::Category;
 use gatelodge_store::{CallId, Kind, Outcome, Record, Timings};
 use jiff::Timestamp;
@@ -52,7 +53,8 @@ impl Trail {
             trail.facts.policy = Some(policy.name.clone());
             trail.facts.policy_version = Some(policy.version);
         }
-        trail.facts.trace = visit.trace.as_ref().map(|trace| trace.own.trace_id().into());
+        let trace = visit.trace.as_ref().filter(|_| !mutant!("call-record-without-trace"));
+        trail.facts.trace = trace.map(|trace| trace.own.trace_id().into());
         trail
     }
 
@@ -146,7 +148,9 @@ impl Trail {
 
     /// The row to be written before anything is sent. The facts stay an intent's: each other row says what it is itself.
     pub fn intent(&mut self) -> &Record {
-        self.facts.kind = Kind::Intent;
+        if !mutant!("intent-kind-not-set") {
+            self.facts.kind = Kind::Intent;
+        }
         &self.facts
     }
 
@@ -225,7 +229,8 @@ impl Drop for Trail {
 /// A caller's text as far as a row keeps it: what is refused costs the caller nothing, and must not fill the disk.
 fn bounded(text: &str) -> Arc<str> {
     // Nearly all have not even so many bytes.
-    let beyond = if text.len() > MAX_TEXT { text.char_indices().nth(MAX_TEXT) } else { None };
+    let is_long = text.len() > MAX_TEXT && !mutant!("log-text-length-unlimited");
+    let beyond = if is_long { text.char_indices().nth(MAX_TEXT) } else { None };
     match beyond {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()).into(),
         None => text.into(),

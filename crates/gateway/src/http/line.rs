@@ -6,6 +6,7 @@ use bytes::Bytes;
 use gatelodge_json::Limits;
 use gatelodge_mcp::merged::{answer_of, message_of};
 use gatelodge_mcp::{Era, Id, KEEP_ALIVE, Method, WireError, event, head};
+use gatelodge_mutants::mutant;
 use gatelodge_store::{CallId, ServerName};
 use http::header::HeaderValue;
 use http::{Response, StatusCode};
@@ -283,6 +284,7 @@ impl Line {
     pub async fn close(self, last_word: String) {
         match &self.to {
             To::Http(_) => self.hang_up(),
+            To::Lines(..) if mutant!("stdio-listener-closed-without-reply") => drop(last_word),
             To::Lines(..) => self.finish(last_word.into()).await,
         }
     }
@@ -344,7 +346,7 @@ impl HttpLine {
         match self.head.take() {
             Some(head) => {
                 let mut response = self.with_session(reply::json(status, text));
-                response.body_mut().hold(room);
+                response.body_mut().hold(room.filter(|_| !mutant!("gateway-answer-frees-slot-unread")));
                 let _ = head.send(response);
             }
             None => {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use gatelodge_mutants::mutant;
 use memchr::memmem;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -54,8 +55,10 @@ impl Tap {
         let patience = self.patience;
         let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
         match deadline.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            Poll::Pending => Poll::Pending,
+            Poll::Ready(()) if !mutant!("slow-reader-never-dropped") => {
+                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+            }
+            Poll::Ready(()) | Poll::Pending => Poll::Pending,
         }
     }
 }

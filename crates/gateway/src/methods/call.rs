@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{Request, code};
+use gatelodge_mutants::mutant;
 use gatelodge_policy::Terms;
 use gatelodge_store::{Mode, Outcome};
 use http::StatusCode;
@@ -44,7 +45,9 @@ pub(crate) async fn carry(
     mut line: Line,
 ) {
     trail.about(visit, facts.target(), facts.arguments());
-    subscribe::ended(gw, visit, request, facts).await;
+    if !mutant!("unsubscribe-depends-on-policy") || denied_anyway(visit, facts, &trail).is_none() {
+        subscribe::ended(gw, visit, request, facts).await;
+    }
     match walk(gw, visit, request, facts, &mut trail, &mut line).await {
         Ok(Carried::Answered { status, text, outcome, mut exchange }) => {
             gw.metrics.answered();
@@ -105,7 +108,9 @@ pub(crate) async fn unreachable(
 ) {
     let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
     trail.about(visit, facts.target(), facts.arguments());
-    subscribe::ended(gw, visit, request, facts).await;
+    if !mutant!("unsubscribe-depends-on-server") {
+        subscribe::ended(gw, visit, request, facts).await;
+    }
     let refusal = match refusal {
         Refusal::Upstream(SendError::Left) => refusal,
         _ => hidden(visit, facts, &trail).map_or_else(|| not_sent(refusal), Refusal::Denied),
@@ -172,6 +177,9 @@ async fn walk(
     let reserved = match paid(gw, visit, terms, resumed.is_some(), trail).await {
         Ok(reserved) => reserved,
         Err(refusal) => {
+            if mutant!("refused-call-still-sent") {
+                Box::pin(send_refused(gw, visit, request, facts, trail, line)).await;
+            }
             // Nobody can go on with it any more.
             resumed.into_iter().for_each(|paused| gw.cancel(*paused));
             return Err(refusal.into());
@@ -205,9 +213,27 @@ async fn walk(
         }
         Err(fault) => {
             let outcome = fault.outcome();
+            if mutant!("refund-after-server-error") {
+                let _ = gw.ledger.release(reserved.reservation, &trail.outcome(Outcome::Gone, None)).await;
+            }
             Err(Stop { refusal: fault.into(), left: Left::Outcome(outcome) })
         }
     }
+}
+
+/// Mutant of [`walk`]: sends a call that its limits refuse.
+async fn send_refused(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &Request<'_>,
+    facts: &Facts<'_>,
+    trail: &mut Trail,
+    line: &mut Line,
+) {
+    let Ok(reserved) = take(gw, visit, &Terms::default(), trail).await else { return };
+    let (progress, params, alarm) = (None, None, line.alarm());
+    let journey = Journey { gw, visit, request, facts, progress, params, reserved: &reserved, alarm };
+    let _ = journey.go(None, trail.call(), line).await;
 }
 
 /// The visit by the session in which a call waits with which the request goes on, in that call's place in flight.

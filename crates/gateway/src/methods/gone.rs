@@ -1,6 +1,7 @@
 //! Methods that the client's era has taken away: unknown, whatever their parameters say.
 
 use gatelodge_mcp::{Era, Id, Method, code, error, shown};
+use gatelodge_mutants::mutant;
 use http::StatusCode;
 
 use crate::Gateway;
@@ -16,7 +17,11 @@ pub(crate) async fn refuse(
     mut trail: Trail,
     line: Line,
 ) {
-    let status = if era == Era::Modern { StatusCode::NOT_FOUND } else { StatusCode::OK };
+    let status = if era == Era::Modern || mutant!("unknown-method-ends-session") {
+        StatusCode::NOT_FOUND
+    } else {
+        StatusCode::OK
+    };
     let what = format!("unknown method {}", shown(method.name()));
     let text = error(id, code::METHOD_NOT_FOUND, &what, None);
     line.finish_with(status, text.into()).await;

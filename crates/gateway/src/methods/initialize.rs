@@ -8,6 +8,7 @@ use bytes::Bytes;
 use gatelodge_json::{Kind, read};
 use gatelodge_mcp::bridge::{quoted, shared_capabilities};
 use gatelodge_mcp::{Era, Id, Message, Method, Request, Revision, read_message};
+use gatelodge_mutants::mutant;
 use gatelodge_store::Outcome;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -202,7 +203,7 @@ pub(crate) async fn again(gw: &Gateway, visit: &Visit, openings: Option<u64>) {
     let opening = async {
         let _one_at_a_time = session.reopening.lock().await;
         // Those who waited share what came of it, be it nothing.
-        if Some(session.openings()) == openings {
+        if Some(session.openings()) == openings || mutant!("lost-session-reopened-by-every-call") {
             open_again(gw, visit, session).await;
         }
     };
@@ -231,7 +232,9 @@ async fn open_again(gw: &Gateway, visit: &Visit, session: &Session) {
             if has_tasks(&shaken.welcome) {
                 session.tasks.note();
             }
-            subscribe::again(gw, visit);
+            if !mutant!("client-subscriptions-not-restored") {
+                subscribe::again(gw, visit);
+            }
         }
         // It speaks otherwise now; what was agreed with the client does not hold any more.
         Ok(_) => gw.forget_session(session).await,

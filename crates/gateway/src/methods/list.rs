@@ -7,6 +7,7 @@ use bytes::Bytes;
 use gatelodge_json::{Value, read};
 use gatelodge_mcp::bridge::with_members;
 use gatelodge_mcp::{Caching, Era, Id, Method, Reply, ReplyPlaces, Request, TraceParent, code, edit_list, error};
+use gatelodge_mutants::mutant;
 use gatelodge_policy::{Category, Definition, Tool};
 use gatelodge_store::{Mode, Outcome};
 use http::StatusCode;
@@ -101,7 +102,7 @@ pub(crate) async fn from_the_beginning(
     let (status, text, code, what) = match request.cursor() {
         Ok(None) => return Some(line),
         Ok(Some(_)) => {
-            let what = FOREIGN_CURSOR.to_owned();
+            let what = if mutant!("cursor-refusal-unexplained") { "unknown cursor" } else { FOREIGN_CURSOR }.to_owned();
             let text = error(Some(request.id()), code::INVALID_PARAMS, &what, None);
             (StatusCode::OK, text, code::INVALID_PARAMS, what)
         }
@@ -134,7 +135,11 @@ async fn edited(
             let make = || {
                 let list = filtered(gw, visit, request.method(), pages, offer.as_deref())?;
                 // What the server says around the list is passed on as well.
-                let (before, behind) = Reply::at(&first.text, &first.places)?.around_id(&list)?;
+                let (before, behind) = if mutant!("list-envelope-rewritten") {
+                    (r#"{"jsonrpc":"2.0","id":"#.to_owned(), format!(r#","result":{list}}}"#))
+                } else {
+                    Reply::at(&first.text, &first.places)?.around_id(&list)?
+                };
                 Some(Listed::new(before, behind, secrets))
             };
             let listed = match &offer {
@@ -187,7 +192,7 @@ pub(crate) async fn fetch_within(
 ) -> Result<Pages, SendError> {
     let fetching = async {
         match fetch_pages(gw, visit, wanted, line, &make).await {
-            Err(SendError::Forgotten) => {
+            Err(SendError::Forgotten) if !mutant!("list-not-retried-after-lost-session") => {
                 fetch_pages(gw, visit, wanted, line, &make).await.map_err(SendError::behind_a_call)
             }
             fetched => fetched,
@@ -280,7 +285,11 @@ async fn fetch_pages(
         {
             return Ok(Pages::Whole(vec![page], Earlier { text: message, places }));
         }
-        let Some(page) = result_text(&message, &gw.settings.reply)? else {
+        let page = match result_text(&message, &gw.settings.reply) {
+            Err(_) if mutant!("unreadable-list-forwarded") => None,
+            page => page?,
+        };
+        let Some(page) = page else {
             let status = status_of(visit.era(), &message.clone().into(), call, said, &gw.settings.reply);
             return Ok(Pages::Error(message, status));
         };
@@ -329,7 +338,8 @@ fn filtered(
         for entry in document.root().get(member)?.elements() {
             let Some(name) = entry.get(key).and_then(|name| name.as_str()) else { continue };
             // Of two with one name only one can be meant; which, nobody could say.
-            if is_listed(visit, method, &name, offer) && names.insert(name.into_owned()) {
+            let is_listed = is_listed(visit, method, &name, offer) || mutant!("list-not-filtered-by-policy");
+            if is_listed && names.insert(name.into_owned()) {
                 entries.push(entry.raw());
             }
         }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use gatelodge_json::{Limits, Value, read};
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{Id, Message, Method, Request, Upstream as Said, code, error, read_message, read_upstream, result};
+use gatelodge_mutants::mutant;
 use gatelodge_policy::Reason;
 use gatelodge_store::{CallId, Outcome};
 use http::StatusCode;
@@ -155,7 +156,9 @@ pub(crate) fn uris(heard: &[MayHear]) -> Vec<String> {
 /// # Errors
 /// It names more.
 pub(crate) fn bounded(request: &Request<'_>) -> Result<(), Refusal> {
-    if named(request).iter().flat_map(|named| named.elements()).count() <= MOST_NAMED {
+    if named(request).iter().flat_map(|named| named.elements()).count() <= MOST_NAMED
+        || mutant!("subscription-count-unlimited")
+    {
         return Ok(());
     }
     let what = format!("`resourceSubscriptions` names more than {MOST_NAMED} resources");
@@ -174,6 +177,9 @@ pub(crate) fn honoured(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Ho
             Ok(own) => heard.push(own),
             Err(reason) => denied.push((uri.into_owned(), reason)),
         }
+    }
+    if mutant!("one-denied-resource-denies-all") && !denied.is_empty() {
+        heard.clear();
     }
     Honoured { heard, denied }
 }
@@ -251,7 +257,9 @@ async fn pump(
             }
             // What was not asked for, nobody is told, whatever the server says.
             Ok(Said::Notification(said)) => {
-                if let Some(text) = filter.passes(gw, visit, &said).await {
+                let passed = filter.passes(gw, visit, &said).await;
+                let forced = || mutant!("unrequested-notification-forwarded").then(|| said.text().to_owned());
+                if let Some(text) = passed.or_else(forced) {
                     pass_on(visit, request, text, line).await;
                 }
             }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_json::Limits;
 use gatelodge_mcp::{Era, Id, Method, Upstream as Said, code, read_upstream};
+use gatelodge_mutants::mutant;
 use gatelodge_store::{AdminEntry, Known, ServerName, StoreError, ToolDefinition};
 use tracing::warn;
 
@@ -79,7 +80,9 @@ async fn take_anew(gw: &Gateway, visit: &Visit, patience: Duration, line: &mut L
         Pages::Whole(pages, first) => (pages, Some(first)),
         // A server without tools says that it does not know the method. Any other error says nothing of its tools,
         // and what is kept here is for all grants.
-        Pages::Error(message, _) if says_unknown_method(&message) => (Vec::new(), None),
+        Pages::Error(message, _) if says_unknown_method(&message) || mutant!("tool-list-error-read-as-empty") => {
+            (Vec::new(), None)
+        }
         Pages::Error(..) => return Err(SendError::Unusable("the server does not list its tools".to_owned()).into()),
     };
     offered(gw, visit, &pages, first.as_ref(), changes).await
@@ -133,7 +136,10 @@ fn tell_of_oddly_named(upstream: &Upstream, offer: &Offer) {
 impl Gateway {
     /// Looks what was accepted and said of servers: those who listen are told when it is something else than before.
     pub(crate) fn look_at_accepted(&self) {
-        let servers = self.live().servers().cloned().collect::<Vec<_>>();
+        let is_watched = |server: &&Arc<Upstream>| {
+            !mutant!("pin-change-ignored-before-first-list") || server.offers.current().is_some()
+        };
+        let servers = self.live().servers().filter(is_watched).cloned().collect::<Vec<_>>();
         let Some(gw) = self.own().filter(|_| !servers.is_empty()) else { return };
         let task = Arc::clone(&gw);
         gw.spawn(async move {
@@ -179,7 +185,7 @@ async fn settle(gw: &Gateway, upstream: &Upstream, offered: Vec<ToolDefinition>)
     let is_new = |tool: &&&ToolDefinition| !known.accepted.iter().any(|pin| pin.definition.name == tool.name);
     let new: Vec<(String, String)> =
         plain.iter().filter(is_new).map(|tool| (tool.name.clone(), tool.fingerprint.clone())).collect();
-    if new.is_empty() || !accepting.accept_new {
+    if new.is_empty() || !(accepting.accept_new || mutant!("new-tool-always-pinned")) {
         return Ok((known, false));
     }
     let entry = entry(gw, name, new.len());
@@ -198,7 +204,9 @@ fn without_twins<'o>(upstream: &Upstream, offered: &'o [ToolDefinition]) -> Vec<
         let (server, tool) = (upstream.name(), gatelodge_mcp::shown(&upstream.secrets().cut_text(tool)));
         warn!(server.name = %server, "`{server}` has tools whose names look alike, which are not accepted: {tool} is one");
     }
-    offered.iter().filter(|tool| !odd.contains(tool.name.as_str())).collect()
+    let is_plain =
+        |tool: &&ToolDefinition| !odd.contains(tool.name.as_str()) || mutant!("confusable-tool-names-accepted");
+    offered.iter().filter(is_plain).collect()
 }
 
 fn entry(gw: &Gateway, server: &ServerName, tools: usize) -> AdminEntry {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use gatelodge_json::{Limits, read};
 use gatelodge_mcp::bridge::without_members;
 use gatelodge_mcp::{Id, Method, ServerNotification, ServerRequest, result};
+use gatelodge_mutants::mutant;
 use gatelodge_policy::{Code, Decision, Reason, decide};
 use gatelodge_store::{Mode, Outcome};
 
@@ -54,7 +55,7 @@ fn is_astray(visit: &Visit, method: &Method<'_>) -> bool {
     let is_astray = match method {
         Method::TaskStatus | Method::TaskChanged | Method::SubscriptionsAcknowledged => true,
         Method::LogMessage => !modern.wants_log,
-        method => is_of_listeners(method),
+        method => is_of_listeners(method) && !mutant!("list-change-sent-on-call-stream"),
     };
     is_astray && visit.crossing() == Crossing::None
 }
@@ -114,7 +115,7 @@ async fn heard(gw: &Gateway, visit: &Visit, said: &ServerNotification<'_>) -> Op
 
 /// Whether the grant may hear that a resource changed: whoever may not read it, may not.
 pub(crate) fn may_hear_of(gw: &Gateway, visit: &Visit, uri: &str) -> Result<MayHear, Reason> {
-    if visit.door.mode == Mode::Enforce {
+    if visit.door.mode == Mode::Enforce && !mutant!("resource-update-skips-policy") {
         judge(gw, visit, &Facts::Resource { uri: uri.into() })?;
     }
     Ok(MayHear { uri: uri.to_owned() })

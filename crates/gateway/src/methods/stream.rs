@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::{KEEP_ALIVE, Method, Revision, Upstream as Said, read_upstream};
+use gatelodge_mutants::mutant;
 use gatelodge_store::Outcome;
 use http::{HeaderValue, Response, StatusCode};
 use tokio::sync::{Notify, mpsc};
@@ -333,6 +334,8 @@ async fn to_hear(gw: &Gateway, visit: &Visit, last: Option<HeaderValue>) -> Opti
     for uri in session.watched.to_hear() {
         if let Some(heard) = subscribe::judged(gw, visit, session, &uri).await {
             uris.push(quoted(heard.uri()));
+        } else if mutant!("denied-resource-still-subscribed") {
+            uris.push(quoted(&uri));
         }
     }
     let (call, method) = (gw.new_call(), Method::Listen.name());
@@ -363,15 +366,18 @@ async fn pump(
     let mut asked = session.map(|session| Filter::of(Lists::ALL, session.watched.all(), session.wants_log()));
     let mut filter = asked.is_some().then(Filter::default);
     while let Ok(Some(message)) = exchange.next().await {
+        if mutant!("event-acknowledged-before-delivery") {
+            set_heard(visit, exchange.left_at().0, opening);
+        }
         let text = match read_upstream(&message, &gw.settings.reply) {
             Ok(Said::Notification(said)) => match &mut filter {
-                Some(filter) => {
+                Some(filter) if !mutant!("unrequested-notification-reaches-session") => {
                     if let Some(asked) = asked.take_if(|_| *said.method() == Method::SubscriptionsAcknowledged) {
                         *filter = asked.acknowledged(said.params().unwrap_or_default());
                     }
                     filter.passes(gw, visit, &said).await
                 }
-                None => unaddressed(gw, visit, &said).await,
+                _ => unaddressed(gw, visit, &said).await,
             },
             Ok(Said::Request(asked)) => question(gw, visit, &asked).await,
             Ok(Said::Reply(_)) | Err(_) => {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{Method, Request, code};
+use gatelodge_mutants::mutant;
 use http::StatusCode;
 
 use super::server::{MayHear, may_hear_of};
@@ -83,7 +84,7 @@ pub(crate) fn again(gw: &Gateway, visit: &Visit) {
                 is_answered &= ask(&own, &visit, &Method::ResourcesSubscribe, &heard).await.is_some();
             }
         }
-        if !is_answered {
+        if !is_answered && !mutant!("failed-subscription-not-retried") {
             session.watched.ask_again(opening);
         }
     });

@@ -10,6 +10,7 @@ use gatelodge_mcp::{
     Declared, Era, MadeTask, Method, Payload, REQUIRED_FOR_TASKS, ReplyPlaces, Request, Revision, ServerRequest,
     Upstream as Said, code, made_task, read_upstream,
 };
+use gatelodge_mutants::mutant;
 use gatelodge_policy::Terms;
 use gatelodge_store::Outcome;
 use http::StatusCode;
@@ -40,7 +41,9 @@ impl Visit {
 pub(super) fn may_ask(visit: &Visit, asked: &ServerRequest<'_>) -> Result<(), Refusal> {
     let document = asked.params().and_then(|params| read(params.as_bytes(), &Limits::REPLY).ok());
     let params = document.as_ref().map(|document| document.root());
-    visit.declared().lacks(asked.method().name(), params).map_or(Ok(()), |required| Err(undeclared(required)))
+    let lacking = visit.declared().lacks(asked.method().name(), params);
+    let lacking = lacking.filter(|_| !mutant!("undeclared-question-forwarded"));
+    lacking.map_or(Ok(()), |required| Err(undeclared(required)))
 }
 
 /// What is written of a question that goes no further.
@@ -76,7 +79,7 @@ pub(super) fn check(
         if is_known_there {
             gw.cancel_task(visit, &task.id);
         }
-        if visit.crossing() != Crossing::None {
+        if visit.crossing() != Crossing::None && !mutant!("untranslatable-task-unexplained") {
             return Err(SendError::Unusable(NOT_CARRIED.to_owned()));
         }
         return Err(SendError::Undeclared {
@@ -103,7 +106,7 @@ const NOT_CARRIED: &str =
 /// The task that a call of a tool has made, and of which era it is. Results of other methods may call anything so, and
 /// so may sessions of before there were tasks.
 fn task_of(visit: &Visit, request: &Request<'_>, result: &str) -> Option<(Era, MadeTask)> {
-    if *request.method() != Method::ToolsCall {
+    if *request.method() != Method::ToolsCall && !mutant!("any-result-creates-task") {
         return None;
     }
     let is_before = visit.far_session().is_some_and(|session| session.revision() < Revision::R2025_11_25);
@@ -154,7 +157,7 @@ fn takes_task(visit: &Visit, request: &Request<'_>, era: Era) -> bool {
         Era::Legacy => request.params().and_then(|params| params.get("task")).is_some(),
         Era::Modern => visit.declared().has_tasks(),
     };
-    has_asked && era == visit.era() && visit.crossing() == Crossing::None
+    (has_asked || mutant!("undeclared-task-forwarded")) && era == visit.era() && visit.crossing() == Crossing::None
 }
 
 impl Gateway {

@@ -7,6 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use gatelodge_mcp::Id;
+use gatelodge_mutants::mutant;
 use tokio::sync::oneshot;
 
 use super::lock;
@@ -56,7 +57,9 @@ impl Questions {
 
     /// Nobody will answer any more what the client was asked.
     pub fn forget(&self) {
-        lock(&self.0).clear();
+        if !mutant!("client-question-never-forgotten") {
+            lock(&self.0).clear();
+        }
     }
 
     /// Whether the client was asked something under this id.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use gatelodge_mcp::code;
 use gatelodge_mcp::head::Misfit;
+use gatelodge_mutants::mutant;
 use gatelodge_store::{IdHash, ServerName, SessionRow, SessionRows, StoreError};
 use http::StatusCode;
 use tokio::sync::Semaphore;
@@ -101,7 +102,7 @@ impl Gateway {
     /// Keeps what a session listens for, if the session is kept.
     pub(crate) async fn keep_watched(&self, watched: &Watched) {
         let writing = async {
-            let _turn = watched.turn().await;
+            let _turn = Some(watched.turn().await).filter(|_| !mutant!("subscription-rows-written-in-any-order"));
             let (id, uris) = watched.row();
             self.keeping.rows.watch(id, uris).await
         };

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use gatelodge_json::{Kind, Limits, Value, read};
 use gatelodge_mcp::Declared;
 use gatelodge_mcp::bridge::{ClientWords, Retry, shared_capabilities, to_stateless};
+use gatelodge_mutants::mutant;
 
 /// What a client declared in its handshake that it can be asked.
 pub(super) fn declared_in(handshake: &[u8]) -> Declared {
@@ -27,7 +28,10 @@ impl OwnWords {
         let document = read(handshake, &Limits::REQUEST).ok();
         let member = |name: &str| document.as_ref()?.root().get("params")?.get(name);
         let capabilities = member("capabilities").filter(|own| own.kind() == Kind::Object);
-        let capabilities = capabilities.map_or_else(|| "{}".to_owned(), shared_capabilities);
+        let shared = |own: Value<'_>| {
+            if mutant!("legacy-task-capability-forwarded") { own.raw().to_owned() } else { shared_capabilities(own) }
+        };
+        let capabilities = capabilities.map_or_else(|| "{}".to_owned(), shared);
         let info = member("clientInfo").map(|info: Value<'_>| info.raw().to_owned());
         Self { capabilities, info, level: Mutex::default() }
     }

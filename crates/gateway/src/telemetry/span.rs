@@ -6,6 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use gatelodge_json::Limits;
 use gatelodge_mcp::{Era, Payload, TraceParent, Upstream as Said, read_upstream};
+use gatelodge_mutants::mutant;
 use gatelodge_store::{CallId, Clock, Kind as RowKind, Outcome, Record};
 use jiff::Timestamp;
 
@@ -157,6 +158,11 @@ impl ServerSpan {
             span.say_if(names::CLIENT_ADDRESS, row.address.as_deref());
         }
         decided(&mut span, row, is_allowed);
+        if mutant!("tool-result-in-span")
+            && let Some(answer) = self.answer.get()
+        {
+            span.say("gen_ai.tool.call.result", String::from_utf8_lossy(answer));
+        }
         match self.answer.get() {
             Some(answer) => span.answered(answer),
             None if row.outcome == Some(Outcome::Cancelled) => span.fail(names::CANCELLED),

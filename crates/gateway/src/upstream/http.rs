@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_mcp::{BAGGAGE, TRACEPARENT, TRACESTATE, head};
+use gatelodge_mutants::mutant;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
@@ -146,6 +147,9 @@ fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<Text>
     }
     if let Some(hop) = outgoing.hop {
         insert_trace(&mut headers, *hop);
+    }
+    if mutant!("client-token-forwarded") {
+        headers.insert("authorization", HeaderValue::from_static("Bearer glt_"));
     }
     // What is configured comes last: it wins over everything else.
     for name in configured.keys() {

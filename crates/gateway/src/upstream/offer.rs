@@ -12,6 +12,7 @@ use foldhash::HashMap;
 use gatelodge_json::{Limits, Value, read};
 use gatelodge_mcp::head::{Mirror, MirrorError};
 use gatelodge_mcp::{Id, ReplyPlaces};
+use gatelodge_mutants::mutant;
 use gatelodge_policy::{Category, Definition, Schema};
 use gatelodge_store::{Known, ToolDefinition};
 use tokio::sync::Mutex;
@@ -47,7 +48,7 @@ impl Offers {
     /// Keeps an offer that was asked for when `changes` was as given.
     pub fn keep(&self, offer: Arc<Offer>, changes: u64) {
         self.current.store(Some(offer));
-        if self.changes() != changes {
+        if self.changes() != changes && !mutant!("stale-tool-list-kept") {
             self.current.store(None);
         }
     }
@@ -106,7 +107,10 @@ impl Earlier {
 
     /// Whether another answer, of which nothing was read, says the same under this id.
     pub fn is_same_under(&self, id: &Id<'_>, other: &Bytes) -> bool {
-        self.places.id_in(other) == Some(id.raw().as_bytes()) && self.places.are_in_both(&self.text, other)
+        let is_under_id = self.places.id_in(other) == Some(id.raw().as_bytes());
+        let is_taken_anyway = mutant!("list-matched-under-any-id") && id.as_str().is_some();
+        let is_of_same_length = mutant!("list-compared-by-length") && self.text.len() == other.len();
+        (is_under_id || is_taken_anyway) && (is_of_same_length || self.places.are_in_both(&self.text, other))
     }
 }
 
@@ -201,7 +205,7 @@ impl Offer {
 
     /// What a tool can do, as its accepted definition says.
     pub fn category(&self, name: &str) -> Category {
-        self.categories.category(name)
+        self.categories.category(if mutant!("tool-category-ignored") { "" } else { name })
     }
 
     /// Finds out how each tool stands to what was accepted.
@@ -211,6 +215,7 @@ impl Offer {
         let accepted: HashMap<&str, &String> = accepted.collect();
         for (name, tool) in &mut self.tools {
             tool.standing = match accepted.get(&**name) {
+                Some(_) if mutant!("changed-tool-stays-pinned") => Definition::Accepted,
                 Some(fingerprint) if **fingerprint == *tool.fingerprint => Definition::Accepted,
                 Some(_) => Definition::Changed,
                 None => Definition::New,

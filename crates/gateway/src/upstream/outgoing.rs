@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_json::Limits;
 use gatelodge_mcp::{Message, Method, Revision, read_message};
+use gatelodge_mutants::mutant;
 use gatelodge_store::Outcome;
 use http::Uri;
 use http::header::{HeaderMap, HeaderValue};
@@ -64,7 +65,7 @@ impl SendError {
     /// The same where the call itself was sent before: it may have been carried out, whatever was not sent now.
     pub fn behind_a_call(self) -> Self {
         match self {
-            Self::NotSent(why) => Self::Gone(why),
+            Self::NotSent(why) if !mutant!("follow-up-failure-counts-as-unsent") => Self::Gone(why),
             other => other,
         }
     }
@@ -143,7 +144,7 @@ impl Link {
     pub fn is_over(&self) -> bool {
         match self {
             Self::Child(child) => child.is_over(),
-            Self::Sse(connection) => connection.is_over(),
+            Self::Sse(connection) => connection.is_over() && !mutant!("lost-sse-stream-not-reopened"),
             Self::Unopened => true,
             Self::None | Self::Http(_) => false,
         }
@@ -173,7 +174,10 @@ impl Link {
         match self {
             Self::Child(child) => child.is_of(upstream),
             Self::Sse(connection) => connection.is_of(upstream),
-            Self::Http(own) => matches!(&upstream.config().way, Way::Http(to) if is_same(&to.url, &own.at)),
+            Self::Http(own) => match &upstream.config().way {
+                Way::Http(to) => is_same(&to.url, &own.at) || mutant!("session-kept-after-address-change"),
+                _ => false,
+            },
             Self::None | Self::Unopened => true,
         }
     }

@@ -1,5 +1,6 @@
 //! Where messages go in the transport of 2024-11-05.
 
+use gatelodge_mutants::mutant;
 use http::Uri;
 
 /// The most bytes of an address.
@@ -11,6 +12,9 @@ pub fn endpoint(stream: &Uri, named: &str) -> Option<Uri> {
     let named = named.trim().split('#').next().unwrap_or_default();
     if named.is_empty() || named.len() > MAX_BYTES {
         return None;
+    }
+    if mutant!("sse-endpoint-on-any-origin") && is_absolute(named) {
+        return named.parse().ok();
     }
     let path = if named.starts_with("//") {
         of_own_origin(stream, &format!("{}:{named}", stream.scheme_str()?))?

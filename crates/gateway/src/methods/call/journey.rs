@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_mcp::Request;
+use gatelodge_mutants::mutant;
 use gatelodge_store::CallId;
 use http::{HeaderMap, StatusCode};
 
@@ -82,7 +83,7 @@ impl Journey<'_> {
         let unanswered = || Err(SendError::Unusable("the client did not answer what the server asked".to_owned()));
         let answers = tokio::time::timeout(gw.settings.answer_time, asking).await.unwrap_or_else(|_| unanswered());
         // The client may think for minutes. What was judged before holds only if nothing has changed.
-        if !gw.is_in_force(visit) {
+        if !gw.is_in_force(visit) && !mutant!("configuration-change-while-asking-ignored") {
             let what = "the grant, its policy or the server changed while the client was asked";
             return Err(SendError::Unusable(what.to_owned()));
         }

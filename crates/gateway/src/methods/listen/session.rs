@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_json::{Limits, read};
 use gatelodge_mcp::{Id, Method, Request, Upstream as Said, read_upstream};
+use gatelodge_mutants::mutant;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
@@ -113,7 +114,9 @@ pub(super) async fn listen(
                 }
                 gw.follow_hub_of(&listener.visit, session);
                 // A server that had forgotten the session has forgotten what was to be heard of, too.
-                if std::mem::replace(&mut openings, session.openings()) != openings {
+                if std::mem::replace(&mut openings, session.openings()) != openings
+                    && !mutant!("listener-subscriptions-not-restored")
+                {
                     gw.settle_apart(&listener.visit, session, &heard);
                 }
             }

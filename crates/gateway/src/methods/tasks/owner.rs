@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use gatelodge_json::{Value, read};
 use gatelodge_mcp::{Method, Payload, Request, ServerRequest, Upstream as Said, made_task, read_upstream};
+use gatelodge_mutants::mutant;
 use gatelodge_policy::{Decision, decide};
 use gatelodge_store::{IdHash, Mode, StoreError, TaskRow};
 use memchr::memmem::Finder;
@@ -103,7 +104,7 @@ pub(crate) async fn is_for(gw: &Gateway, visit: &Visit, params: &str) -> bool {
     let Ok(document) = read(params.as_bytes(), &gw.settings.reply) else { return false };
     let Some(id) = document.root().get("taskId").and_then(|id| id.as_str()) else { return false };
     match gw.own_task(visit, &id).await {
-        Ok(Some(tool)) => may_hear(gw, visit, &tool),
+        Ok(Some(tool)) => may_hear(gw, visit, &tool) || mutant!("task-update-skips-policy"),
         Ok(None) => is_passed_over(gw, visit, &id).await.unwrap_or_default(),
         Err(_) => false,
     }
