@@ -8,9 +8,9 @@ default:
 run *arguments:
     cargo run --locked --package gatelodge -- {{arguments}}
 
-# Runs the cheap checks: format, spelling, rooms, dependencies, lints, documentation.
+# Runs the cheap checks: format, spelling, layering, dependencies, lints, documentation.
 check:
-    ./test fmt words rooms deps clippy doc
+    ./test fmt spelling layering deps clippy doc
 
 # Runs all Rust tests and the examples in the documentation.
 test:
@@ -24,9 +24,9 @@ snap:
 fuzz:
     GATELODGE_FUZZ_SECONDS=60 cargo test --profile quick --locked --package gatelodge-fuzz
 
-# Checks who may use whom.
-rooms:
-    ./test rooms
+# Checks the dependencies between crates.
+layering:
+    ./test layering
 
 # Writes the pages that are made from the program.
 docs:

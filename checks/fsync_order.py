@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Watches the system calls of the gateway: with `durability = "power"` nothing is sent before the sync that covers its row.
 
-    order.py --gatelodge PROGRAM
+    fsync_order.py --gatelodge PROGRAM
 
 The same is watched with `durability = "process"`, where syncs come later: there the check must find calls that were sent
 before their sync, else it shows nothing. Then a limit with a real window of two seconds is used up twice.

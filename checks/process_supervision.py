@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Servers that the gateway runs as processes, and that misbehave: while they speak, and when they have to go.
 
-    children.py --gatelodge PROGRAM [--cycles 100] [--kills 5] [--seed N] [--node PROGRAM]
+    process_supervision.py --gatelodge PROGRAM [--cycles 100] [--kills 5] [--seed N] [--node PROGRAM]
 
 Faults: behind `serve` and behind `wrap`, every call is answered once, within its time and in plain words; the next one
 works; the gateway's memory is bounded; a secret of the server's environment is seen nowhere.
@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from clients import free_port, make_token, wait_for  # noqa: E402
 from peers import Lines, Peer, Posts, Silence  # noqa: E402
 
-ODD = [sys.executable, "-S", "-E", str(Path(__file__).resolve().parent / "children/odd.py")]
+ODD = [sys.executable, "-S", "-E", str(Path(__file__).resolve().parent / "process_supervision/misbehaving_server.py")]
 MARK = "ODD_MARK"
 # What is left of a server may be there for so long after its end.
 PATIENCE = 5.0
@@ -603,7 +603,7 @@ def main() -> None:
             cycles.run()
             cycles.kills()
     held = ", ".join(f"{count} of {group}" for group, count in findings.checked.items())
-    print(f"children: seed {arguments.seed}, {arguments.cycles} cycles, {arguments.kills} kills, "
+    print(f"process-supervision: seed {arguments.seed}, {arguments.cycles} cycles, {arguments.kills} kills, "
           f"{time.monotonic() - since:.0f} s; looked at {held}; {findings.failed} failed")
     sys.exit(1 if findings.failed else 0)
 

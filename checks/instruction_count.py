@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Counts the instructions of the steps of a call, so that a later change cannot slow them unseen.
 
-    steps.py --steps PROGRAM [--write]
+    instruction_count.py --steps PROGRAM [--write]
 
 Each step is run under `valgrind --tool=callgrind` with two numbers of repetitions; the difference is what the repetitions
 take. Instructions are counted, not timed, so what else the machine does makes no difference. The ledger has threads of its
 own, whose turns differ a little from run to run: of three counts the least is taken.
 
-The counts are held against `bench/steps.json`. Fewer are welcome: `--write` keeps them.
+The counts are held against `bench/instruction_counts.json`. Fewer are welcome: `--write` keeps them.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-KEPT = Path(__file__).resolve().parent.parent / "bench/steps.json"
+KEPT = Path(__file__).resolve().parent.parent / "bench/instruction_counts.json"
 # What is run, how often, how many counts, and how far above what is kept a count may be.
 STEPS = {
     "decide": (1_000, 3_000, 1, 1.05),

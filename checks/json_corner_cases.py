@@ -1,4 +1,4 @@
-"""Corner cases of JSON, made from a seed, for readers.py.
+"""Corner cases of JSON, made from a seed, for json_differential.py.
 
 Each class has a share of the texts and says whether our reader accepts them: yes, no, or it depends.
 """

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kills the gateway again and again while it works, and looks from outside whether its promises held.
 
-    kills.py --gatelodge PROGRAM [--kills 20] [--seed N]
+    crash.py --gatelodge PROGRAM [--kills 20] [--seed N]
 
 Outside are: the upstream, which counts what reaches it; the ledger's file, read by another SQLite; and the hash chain,
 walked by other code. Held against them:

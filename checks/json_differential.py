@@ -5,8 +5,8 @@ Makes corner cases from a seed and gives each to our reader. What we accept, bot
 as the same tree; where it is a request, they must read that tree from the bytes we would send on.
 What both others accept and we refuse must have a reason that is found in the text here.
 
-    readers.py [--count N] [--seed S]   checks that many texts
-    readers.py --self-test              fails unless planted disagreements are found
+    json_differential.py [--count N] [--seed S]   checks that many texts
+    json_differential.py --self-test              fails unless planted disagreements are found
 """
 
 import argparse
@@ -23,7 +23,7 @@ from decimal import Decimal
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from reader_texts import CLASSES, make  # noqa: E402
+from json_corner_cases import CLASSES, make  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -176,7 +176,7 @@ def claims(text: bytes, answer: str) -> list[Claim]:
 
 
 def judge(claim: Claim, node: str) -> str | None:
-    """What is wrong with one claim, if anything; `node` is the letter that readers.js gave."""
+    """What is wrong with one claim, if anything; `node` is the letter that json_differential.js gave."""
     try:
         tree, refused = read(claim.text), False
     except ValueError:
@@ -202,7 +202,7 @@ def judge(claim: Claim, node: str) -> str | None:
 def compare(texts_: list[bytes], answers: list[str]) -> tuple[list[str], collections.Counter]:
     """Findings, and how often each thing was seen."""
     all_claims = [claim for text, answer in zip(texts_, answers) for claim in claims(text, answer)]
-    node = run(["node", str(ROOT / "checks/readers.js")], [f"{c.text.hex()}\t{c.tree}" for c in all_claims])
+    node = run(["node", str(ROOT / "checks/json_differential.js")], [f"{c.text.hex()}\t{c.tree}" for c in all_claims])
     findings, seen = [], collections.Counter()
     for claim, letter in zip(all_claims, node):
         if wrong := judge(claim, letter):

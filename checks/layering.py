@@ -4,8 +4,8 @@
 Three tables say what holds: which of our crates a crate may use, which guests it must not reach
 by any road, and which lines belong at the rim. Each finding is printed; any finding fails.
 
-    rooms.py               checks this workspace
-    rooms.py --self-test   plants one violation after another in a small workspace and
+    layering.py               checks this workspace
+    layering.py --self-test   plants one violation after another in a small workspace and
                            fails unless each is found
 """
 
@@ -285,7 +285,7 @@ def self_test() -> None:
             faults.append(f"planted {planted}\n  expected: {expected}\n  found: {findings}")
     if faults:
         sys.exit("\n".join(faults))
-    print(f"rooms: {len(PLANTED)} planted violations found")
+    print(f"layering: {len(PLANTED)} planted violations found")
 
 
 def main() -> None:
@@ -294,7 +294,7 @@ def main() -> None:
     elif findings := check(ROOT):
         sys.exit("\n".join(findings))
     else:
-        print("rooms: in order")
+        print("layering: in order")
 
 
 main()

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Checks the words of the project: no machine is named, and no refused word is used.
+
+Looks at every text file that is tracked or about to be:
+- no path of a machine, no host of a package registry (lock files are left out: package managers write them);
+- no word of `refused_words.toml` in an identifier of Rust code, no phrase of it in a comment, message or page.
+Misspelt words are found by `typos`.
+
+    spelling.py               checks this tree
+    spelling.py --self-test   fails unless every kind of finding is found in a sample
+    spelling.py --count       prints how often each refused word occurs, and does not fail
+"""
+
+import collections
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LIST = "checks/refused_words.toml"
+
+LOCK_FILES = {"Cargo.lock", "package-lock.json", "uv.lock"}
+
+# The patterns are written so that they do not match themselves.
+FORBIDDEN = {
+    "a path of a machine": re.compile(r"(?<![\w.-])/(work|root|farm)/"),
+    "a registry's host": re.compile(
+        r"\b(crates\.io|pypi\.org|pythonhosted\.org|npmjs\.(org|com)|static\.rust-lang\.org)\b"
+        r"|https?://[^/\s]*\b(pypi|npm|devpi|artifactory|nexus|mirror)\b"
+    ),
+    "a package source": re.compile(r"^--(extra-)?(index-url|find-links)\b", re.MULTILINE),
+}
+
+# Pages and scripts whose whole text is prose or nearly so. In Rust code, comments and string literals are prose.
+PROSE = {".md", ".toml", ".sh", ".py"}
+# The glossary and the list name refused words on purpose; the rest is text of others or data of tests.
+NOT_PROSE = re.compile(
+    r"^(checks/refused_words\.toml|checks/spelling\.py|docs/dev/glossary\.md|LICENSE"
+    r"|crates/catalogue/data/|checks/catalogue/|crates/policy/reference/|fuzz/.*corpus)"
+)
+
+# Literals before comments, so that `//` in a string does not begin one.
+RUST_TOKEN = re.compile(
+    r"""(?P<string>b?r(?P<hashes>\#*)".*?"(?P=hashes)|b?"(?:\\.|[^"\\])*")"""
+    r"""|(?P<comment>//[^\n]*|/\*.*?\*/)"""
+    r"""|(?P<char>b?'(?:\\.[^']*|[^'\\])')"""
+    r"""|(?P<name>[A-Za-z_][A-Za-z0-9_]*)""",
+    re.DOTALL,
+)
+NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+
+
+class RefusedWords:
+    """The two lists, ready to search."""
+
+    def __init__(self, text: str):
+        lists = tomllib.loads(text)
+        self.identifiers = set(lists["identifiers"])
+        self.prefixes = tuple(lists["constant_prefixes"])
+        words = "|".join(re.escape(phrase).replace(r"\ ", r"\s+(?:///?!?\s*)?") for phrase in lists["phrases"])
+        self.phrases = re.compile(rf"(?<![\w-])(?:{words})(?![\w-])", re.IGNORECASE)
+
+    def in_name(self, name: str) -> str | None:
+        if name.startswith(self.prefixes):
+            return name
+        return next((part for part in NAME_PART.findall(name) if part.lower() in self.identifiers), None)
+
+
+def rust_findings(text: str, refused: RefusedWords):
+    """Yields (offset, what, words) of Rust code."""
+    for token in RUST_TOKEN.finditer(text):
+        if token["name"]:
+            if part := refused.in_name(token["name"]):
+                yield token.start(), "a refused word in a name", f"{part}` in `{token['name']}"
+        elif token["string"] or token["comment"]:
+            for hit in refused.phrases.finditer(token[0]):
+                yield token.start() + hit.start(), "a refused phrase", hit[0]
+
+
+def findings_in(name: str, text: str, refused: RefusedWords) -> list[tuple[str, str, str]]:
+    """All findings of a text as (place, what, words)."""
+    found = [(hit.start(), what, hit[0]) for what, pattern in FORBIDDEN.items() for hit in pattern.finditer(text)]
+    if not NOT_PROSE.match(name):
+        suffix = Path(name).suffix
+        if suffix == ".rs":
+            found += rust_findings(text, refused)
+        elif suffix in PROSE:
+            found += [(hit.start(), "a refused phrase", hit[0]) for hit in refused.phrases.finditer(text)]
+    return [(f"{name}:{text.count(chr(10), 0, start) + 1}", what, " ".join(words.split())) for start, what, words in found]
+
+
+def tree() -> list[Path]:
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    paths = [ROOT / name for name in listed.split("\0") if name]
+    return [path for path in paths if path.is_file() and path.name not in LOCK_FILES]
+
+
+def self_test() -> None:
+    refused = RefusedWords(
+        'identifiers = ["clerk", "told", "tray"]\nconstant_prefixes = ["MOST_"]\n'
+        'phrases = ["is told", "taken up", "stands alone"]'
+    )
+    samples = {
+        "a path of a machine": [("a.md", "see /" + "work/notes"), ("a.md", "file:///" + "root/x")],
+        "a registry's host": [("a.md", "from crates" + ".io"), ("a.md", "https://my-" + "mirror.example.org/simple")],
+        "a package source": [("a.txt", "a==1\n--index" + "-url there")],
+        "a refused word in a name": [
+            ("a.rs", "struct Clerk;"),
+            ("a.rs", "fn is_told_of() {}"),
+            ("a.rs", "const MOST_ROWS: usize = 1;"),
+            ("a.rs", 'let url = "http://x"; let tray = 1;'),
+        ],
+        "a refused phrase": [
+            ("a.rs", "/// The error is told."),
+            ("a.rs", 'let m = "the change is taken up";'),
+            ("a.md", "It stands\nalone."),
+        ],
+    }
+    fine = [
+        ("a.md", "crates/work/a ./root/b https://example.org/work/c `--index-url` mcp-registry"),
+        ("a.rs", "// a tray is fine in a comment, and so is a planet\nlet generation = camera;"),
+        ("a.rs", "let quote = '\"'; let planet = 1; // it's"),
+    ]
+    problems = [f"found in a clean text: {found}" for name, text in fine for found in findings_in(name, text, refused)]
+    for what, texts in samples.items():
+        for name, text in texts:
+            found = findings_in(name, text, refused)
+            if [finding[1] for finding in found] != [what]:
+                problems.append(f"expected `{what}` in `{text}`, found {found}")
+    if problems:
+        sys.exit("\n".join(problems))
+    print("spelling: all samples found")
+
+
+def main() -> None:
+    if sys.argv[1:] == ["--self-test"]:
+        self_test()
+        return
+    refused = RefusedWords((ROOT / LIST).read_text())
+    findings, files = [], 0
+    for path in tree():
+        content = path.read_bytes()
+        if b"\0" in content:
+            continue
+        files += 1
+        # Test data may be deliberately broken text; what can be read of it counts.
+        findings += findings_in(str(path.relative_to(ROOT)), content.decode(errors="replace"), refused)
+    if sys.argv[1:] == ["--count"]:
+        counts = collections.Counter((what, words.split("`")[0].lower()) for _, what, words in findings)
+        for (what, words), count in counts.most_common():
+            print(f"{count:5} {what}: {words}")
+        return
+    if findings:
+        listed = "\n".join(f"{place}: {what}: `{words}`" for place, what, words in findings)
+        sys.exit(f"{listed}\n{len(findings)} findings; docs/dev/glossary.md says what to write instead")
+    print(f"spelling: {files} texts in order")
+
+
+main()
