@@ -4,8 +4,8 @@ use std::io::Write;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use gatelodge_json::{Place, is_hidden};
-use gatelodge_policy::{Fault, FaultCode, Severity};
+use gatelodge_json::{LineColumn, is_hidden};
+use gatelodge_policy::{DiagnosticCode, Fault, Severity};
 use serde::Serialize;
 
 use crate::file::Source;
@@ -65,7 +65,8 @@ impl<'a> Finding<'a> {
     /// Tells a finding of a source.
     pub fn new(source: &'a Source, remark: impl Into<Remark<'a>>) -> Self {
         let remark = remark.into();
-        let (start, end) = (Place::of(&source.text, remark.span.start), Place::of(&source.text, remark.span.end));
+        let (start, end) =
+            (LineColumn::of(&source.text, remark.span.start), LineColumn::of(&source.text, remark.span.end));
         Self {
             file: &source.name,
             line: start.line,
@@ -166,12 +167,12 @@ pub fn render(source: &Source, remark: &Remark<'_>) -> String {
 
 /// The finding where its line is too long to be shown, or is no text: the part around it, if there is one.
 fn plain(source: &Source, remark: &Remark<'_>) -> String {
-    let place = Place::of(&source.text, remark.span.start);
+    let place = LineColumn::of(&source.text, remark.span.start);
     let help = remark.help.map(|help| format!("\n  help: {}", shown(help))).unwrap_or_default();
     let (code, name, message) = (remark.code, shown(&source.name), shown(remark.message));
     let excerpt = excerpt(&source.text, &remark.span).unwrap_or_default();
     let severity = severity(remark.severity);
-    if code == FaultCode::UnreadableFile.as_str() && source.text.is_empty() {
+    if code == DiagnosticCode::UnreadableFile.as_str() && source.text.is_empty() {
         // The file itself; its name is in the message, and there is no place in it.
         return format!("{severity}[{code}]: {message}{help}");
     }
@@ -205,6 +206,6 @@ fn lines<'a>(text: &'a [u8], span: &Range<usize>) -> Option<(usize, &'a str, Ran
     if shown.len() > LONGEST_LINE || shown.trim().is_empty() {
         return None;
     }
-    let line = Place::of(text.as_bytes(), begin).line;
+    let line = LineColumn::of(text.as_bytes(), begin).line;
     Some((line, shown, span.start - begin..end.max(span.start) - begin))
 }

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 
 use crate::document::Document;
-use crate::fault::Fault;
+use crate::error::JsonError;
 use crate::read::{Limits, read};
 use crate::scan::{Comments, Cursor};
 
@@ -211,7 +211,7 @@ impl Folded {
 ///
 /// # Errors
 /// As for [`read`].
-pub fn read_folded<'a>(folded: &'a Folded, limits: &Limits) -> Result<Document<'a>, Fault> {
+pub fn read_folded<'a>(folded: &'a Folded, limits: &Limits) -> Result<Document<'a>, JsonError> {
     match unfolded(folded, limits) {
         Some(document) => Ok(document),
         None => read(folded.whole().as_bytes(), limits),

@@ -4,7 +4,7 @@
 //! Whatever two parsers could read differently is refused with its place. Nothing here knows of MCP or of policies.
 
 mod document;
-mod fault;
+mod error;
 mod folded;
 mod hidden;
 mod number;
@@ -15,7 +15,7 @@ mod split;
 mod text;
 
 pub use document::{Document, Elements, Kind, Mark, Members, Source, Value};
-pub use fault::{Fault, FaultKind, Place};
+pub use error::{JsonError, JsonErrorKind, LineColumn};
 pub use folded::{Folded, Middle, read_folded};
 pub use hidden::{is_hidden, is_invisible, one_line, quoted};
 pub use number::{Decimal, MAX_DIGITS};

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use gatelodge_mutants::mutant;
 
-use crate::fault::FaultKind;
+use crate::error::JsonErrorKind;
 
 /// The most digits a number may be written with, not counting its exponent.
 pub const MAX_DIGITS: usize = 1_000;
@@ -56,20 +56,20 @@ pub(crate) fn shape(text: &[u8]) -> Shape {
 impl Shape {
     /// Says what is wrong with the number that `text` begins with.
     #[inline]
-    pub fn fault(&self, text: &[u8]) -> Option<FaultKind> {
+    pub fn fault(&self, text: &[u8]) -> Option<JsonErrorKind> {
         if !self.well_formed {
-            return Some(FaultKind::BadNumber);
+            return Some(JsonErrorKind::InvalidNumber);
         }
         if !self.has_exponent && self.digits <= 300 {
             return None;
         }
         if self.digits > MAX_DIGITS {
-            return Some(FaultKind::LongNumber);
+            return Some(JsonErrorKind::NumberTooLong);
         }
         let text = text.get(..self.length).unwrap_or_default();
         match Decimal::of_bytes(text) {
-            None => Some(FaultKind::LongNumber),
-            Some(number) if number.is_too_large() => Some(FaultKind::LargeNumber),
+            None => Some(JsonErrorKind::NumberTooLong),
+            Some(number) if number.is_too_large() => Some(JsonErrorKind::NumberTooLarge),
             Some(_) => None,
         }
     }

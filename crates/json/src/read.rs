@@ -1,7 +1,7 @@
 //! From bytes to a [`Document`], in one pass and without recursion.
 
 use crate::document::{Document, Node, Source};
-use crate::fault::{Fault, FaultKind};
+use crate::error::{JsonError, JsonErrorKind};
 use crate::scan::{Comments, Cursor};
 use crate::text::unescape;
 
@@ -38,7 +38,7 @@ const FEW_MEMBERS: usize = 8;
 ///
 /// # Errors
 /// The first fault: whatever is no JSON, what two readers could understand differently, what is beyond the limits.
-pub fn read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Document<'a>, Fault> {
+pub fn read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Document<'a>, JsonError> {
     let mut reader = Reader::new(bytes, limits, Comments::Refused)?;
     reader.value()?;
     let first = reader.faults.drain(..).min_by_key(|fault| fault.start);
@@ -50,7 +50,7 @@ pub fn read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Document<'a>, Fault>
 ///
 /// # Errors
 /// The first fault of any other kind.
-pub fn read_commented<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(Document<'a>, Vec<Fault>), Fault> {
+pub fn read_commented<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(Document<'a>, Vec<JsonError>), JsonError> {
     let mut reader = Reader::new(bytes, limits, Comments::Allowed)?;
     reader.keeps_faults = true;
     reader.value()?;
@@ -67,7 +67,7 @@ struct Reader<'a> {
     /// The containers that are open, outermost first.
     open: Vec<Open>,
     keeps_faults: bool,
-    faults: Vec<Fault>,
+    faults: Vec<JsonError>,
 }
 
 /// A list or object whose end has not been reached.
@@ -93,16 +93,17 @@ enum Due {
 }
 
 impl<'a> Reader<'a> {
-    fn new(bytes: &'a [u8], limits: &Limits, comments: Comments) -> Result<Self, Fault> {
+    fn new(bytes: &'a [u8], limits: &Limits, comments: Comments) -> Result<Self, JsonError> {
         // Offsets are kept in 31 bits.
         let limit = limits.bytes.min(i32::MAX as usize);
         if bytes.len() > limit {
-            return Err(Fault::new(FaultKind::TooLarge { limit }, limit, bytes.len()));
+            return Err(JsonError::new(JsonErrorKind::TooLarge { limit }, limit, bytes.len()));
         }
-        let text = str::from_utf8(bytes)
-            .map_err(|error| Fault::new(FaultKind::NotUtf8, error.valid_up_to(), error.valid_up_to() + 1))?;
+        let text = str::from_utf8(bytes).map_err(|error| {
+            JsonError::new(JsonErrorKind::InvalidUtf8, error.valid_up_to(), error.valid_up_to() + 1)
+        })?;
         if text.starts_with('\u{feff}') {
-            return Err(Fault::new(FaultKind::ByteOrderMark, 0, 3));
+            return Err(JsonError::new(JsonErrorKind::ByteOrderMark, 0, 3));
         }
         Ok(Self {
             text,
@@ -120,9 +121,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the whole text.
-    fn value(&mut self) -> Result<(), Fault> {
+    fn value(&mut self) -> Result<(), JsonError> {
         if self.cursor.next_token()?.is_none() {
-            return Err(Fault::new(FaultKind::Empty, 0, self.text.len()));
+            return Err(JsonError::new(JsonErrorKind::Empty, 0, self.text.len()));
         }
         let mut due = Due::Value;
         loop {
@@ -138,7 +139,9 @@ impl<'a> Reader<'a> {
                     _ => Due::Value,
                 },
                 Due::Element => match self.cursor.next_token()? {
-                    Some(b']') => return Err(Fault::new(FaultKind::TrailingComma, self.cursor.at, self.cursor.at + 1)),
+                    Some(b']') => {
+                        return Err(JsonError::new(JsonErrorKind::TrailingComma, self.cursor.at, self.cursor.at + 1));
+                    }
                     _ => Due::Value,
                 },
                 Due::Separator => match self.open.last() {
@@ -153,7 +156,7 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    fn any_value(&mut self) -> Result<Due, Fault> {
+    fn any_value(&mut self) -> Result<Due, JsonError> {
         let next = self.cursor.next_token()?;
         let start = self.cursor.at;
         match next {
@@ -177,10 +180,12 @@ impl<'a> Reader<'a> {
 
     /// A number out of bounds is still one number: whoever collects faults can read on behind it.
     #[inline]
-    fn number(&mut self) -> Result<(), Fault> {
+    fn number(&mut self) -> Result<(), JsonError> {
         match self.cursor.number() {
             Err(fault)
-                if self.keeps_faults && fault.kind != FaultKind::BadNumber && self.faults.len() < MOST_FAULTS =>
+                if self.keeps_faults
+                    && fault.kind != JsonErrorKind::InvalidNumber
+                    && self.faults.len() < MOST_FAULTS =>
             {
                 self.faults.push(fault);
             }
@@ -189,7 +194,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn word(&mut self, start: usize, word: &'static str) -> Result<(), Fault> {
+    fn word(&mut self, start: usize, word: &'static str) -> Result<(), JsonError> {
         self.cursor.word(word)?;
         self.push_scalar(start);
         Ok(())
@@ -205,9 +210,9 @@ impl<'a> Reader<'a> {
         self.nodes.push(Node::new(start, self.cursor.at, next));
     }
 
-    fn open(&mut self, start: usize, is_object: bool) -> Result<Due, Fault> {
+    fn open(&mut self, start: usize, is_object: bool) -> Result<Due, JsonError> {
         if self.open.len() >= self.limits.depth {
-            return Err(Fault::new(FaultKind::TooDeep { limit: self.limits.depth }, start, start + 1));
+            return Err(JsonError::new(JsonErrorKind::TooDeep { limit: self.limits.depth }, start, start + 1));
         }
         self.cursor.at += 1;
         self.open.push(Open { node: self.nodes.len(), is_object, members: 0 });
@@ -215,18 +220,22 @@ impl<'a> Reader<'a> {
         Ok(if is_object { Due::FirstKey } else { Due::FirstElement })
     }
 
-    fn key(&mut self) -> Result<Due, Fault> {
+    fn key(&mut self) -> Result<Due, JsonError> {
         let next = self.cursor.next_token()?;
         let start = self.cursor.at;
         match next {
             Some(b'"') => {}
-            Some(b'}') => return Err(Fault::new(FaultKind::TrailingComma, start, start + 1)),
+            Some(b'}') => return Err(JsonError::new(JsonErrorKind::TrailingComma, start, start + 1)),
             other => return Err(self.unexpected(other, "a key in double quotes")),
         }
         if let Some(open) = self.open.last_mut() {
             open.members += 1;
             if open.members > self.limits.members {
-                return Err(Fault::new(FaultKind::TooManyMembers { limit: self.limits.members }, start, start + 1));
+                return Err(JsonError::new(
+                    JsonErrorKind::TooManyMembers { limit: self.limits.members },
+                    start,
+                    start + 1,
+                ));
             }
         }
         let escapes = self.cursor.string()?;
@@ -239,7 +248,7 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    fn separator(&mut self, is_object: bool) -> Result<Due, Fault> {
+    fn separator(&mut self, is_object: bool) -> Result<Due, JsonError> {
         match self.cursor.next_token()? {
             Some(b',') => {
                 self.cursor.at += 1;
@@ -266,20 +275,20 @@ impl<'a> Reader<'a> {
         Due::Separator
     }
 
-    fn end(&mut self) -> Result<(), Fault> {
+    fn end(&mut self) -> Result<(), JsonError> {
         match self.cursor.next_token()? {
             None => Ok(()),
-            Some(_) => Err(Fault::new(FaultKind::TrailingText, self.cursor.at, self.cursor.at + 1)),
+            Some(_) => Err(JsonError::new(JsonErrorKind::TrailingText, self.cursor.at, self.cursor.at + 1)),
         }
     }
 
-    fn unexpected(&self, found: Option<u8>, due: &'static str) -> Fault {
+    fn unexpected(&self, found: Option<u8>, due: &'static str) -> JsonError {
         match found {
-            None => Fault::new(FaultKind::Ended(due), self.text.len(), self.text.len()),
+            None => JsonError::new(JsonErrorKind::UnexpectedEnd(due), self.text.len(), self.text.len()),
             Some(_) => {
                 let rest = self.text.get(self.cursor.at..).unwrap_or_default();
                 let length = rest.chars().next().map_or(1, char::len_utf8);
-                Fault::new(FaultKind::Expected(due), self.cursor.at, self.cursor.at + length)
+                JsonError::new(JsonErrorKind::Expected(due), self.cursor.at, self.cursor.at + length)
             }
         }
     }
@@ -321,8 +330,8 @@ impl<'a> Reader<'a> {
         let mut earlier: Option<&str> = None;
         for (key, node) in &keys {
             if earlier == Some(key.as_ref()) && self.faults.len() < MOST_FAULTS {
-                let kind = FaultKind::RepeatedKey(key.to_string());
-                self.faults.push(Fault::new(kind, node.start(), node.end()));
+                let kind = JsonErrorKind::DuplicateKey(key.to_string());
+                self.faults.push(JsonError::new(kind, node.start(), node.end()));
             }
             earlier = Some(key.as_ref());
         }

@@ -1,6 +1,6 @@
 //! A cursor over a text: white space, comments, strings, numbers and words, each checked in full.
 
-use crate::fault::{Fault, FaultKind};
+use crate::error::{JsonError, JsonErrorKind};
 use crate::number;
 use crate::plain::first_odd;
 
@@ -34,7 +34,7 @@ impl<'a> Cursor<'a> {
 
     /// Skips white space, and comments where they are allowed; gives the next byte.
     #[inline]
-    pub fn next_token(&mut self) -> Result<Option<u8>, Fault> {
+    pub fn next_token(&mut self) -> Result<Option<u8>, JsonError> {
         loop {
             match self.peek() {
                 Some(b' ' | b'\n' | b'\r' | b'\t') => self.at += 1,
@@ -45,20 +45,20 @@ impl<'a> Cursor<'a> {
     }
 
     #[cold]
-    fn skip_comment(&mut self) -> Result<(), Fault> {
+    fn skip_comment(&mut self) -> Result<(), JsonError> {
         let start = self.at;
         let rest = self.bytes.get(start + 1..).unwrap_or_default();
         let length = match rest.first() {
             Some(b'/') => memchr::memchr(b'\n', rest).unwrap_or(rest.len()),
             Some(b'*') => match memchr::memmem::find(rest.get(1..).unwrap_or_default(), b"*/") {
                 Some(end) => end + 3,
-                None => return Err(Fault::new(FaultKind::OpenComment, start, start + 2)),
+                None => return Err(JsonError::new(JsonErrorKind::UnclosedComment, start, start + 2)),
             },
-            _ => return Err(Fault::new(FaultKind::Expected("a value"), start, start + 1)),
+            _ => return Err(JsonError::new(JsonErrorKind::Expected("a value"), start, start + 1)),
         };
         self.at = start + 1 + length;
         if self.comments == Comments::Refused {
-            return Err(Fault::new(FaultKind::Comment, start, self.at));
+            return Err(JsonError::new(JsonErrorKind::Comment, start, self.at));
         }
         self.comment_spans.push((start, self.at));
         Ok(())
@@ -66,7 +66,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads a string from its opening quote to behind its closing one. Says whether it holds escapes.
     #[inline(always)]
-    pub fn string(&mut self) -> Result<bool, Fault> {
+    pub fn string(&mut self) -> Result<bool, JsonError> {
         self.at += 1;
         let mut escapes = false;
         loop {
@@ -87,7 +87,7 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     /// A quote, or whatever [`Self::string`] refuses.
-    pub fn inside(&mut self) -> Result<bool, Fault> {
+    pub fn inside(&mut self) -> Result<bool, JsonError> {
         let mut escapes = false;
         loop {
             let rest = self.bytes.get(self.at..).unwrap_or_default();
@@ -97,20 +97,20 @@ impl<'a> Cursor<'a> {
             match rest.get(offset) {
                 None => return Ok(escapes),
                 Some(b'\\') => self.escape()?,
-                Some(_) => return Err(Fault::new(FaultKind::Expected("an escape"), self.at, self.at + 1)),
+                Some(_) => return Err(JsonError::new(JsonErrorKind::Expected("an escape"), self.at, self.at + 1)),
             }
             escapes = true;
         }
     }
 
     /// Moves behind a string without judging its escapes.
-    pub fn skip_string(&mut self) -> Result<(), Fault> {
+    pub fn skip_string(&mut self) -> Result<(), JsonError> {
         self.at += 1;
         while self.plain_run()? == b'\\' {
             // A line break behind a backslash would leave the string when it is sent on as one line.
             let behind = self.at + 1;
             if self.bytes.get(behind).is_some_and(|&byte| byte < 0x20) {
-                return Err(Fault::new(FaultKind::ControlCharacter, behind, behind + 1));
+                return Err(JsonError::new(JsonErrorKind::ControlCharacter, behind, behind + 1));
             }
             self.at += 2;
         }
@@ -120,7 +120,7 @@ impl<'a> Cursor<'a> {
 
     /// Moves to the next quote or backslash; what lies between holds no control character.
     #[inline]
-    fn plain_run(&mut self) -> Result<u8, Fault> {
+    fn plain_run(&mut self) -> Result<u8, JsonError> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let beginning = rest.get(..SHORT_STRING).unwrap_or(rest);
         if let Some(offset) = first_odd(beginning)
@@ -128,7 +128,7 @@ impl<'a> Cursor<'a> {
         {
             if byte < 0x20 {
                 let at = self.at + offset;
-                return Err(Fault::new(FaultKind::ControlCharacter, at, at + 1));
+                return Err(JsonError::new(JsonErrorKind::ControlCharacter, at, at + 1));
             }
             self.at += offset;
             return Ok(byte);
@@ -136,9 +136,13 @@ impl<'a> Cursor<'a> {
         self.long_run(rest)
     }
 
-    fn long_run(&mut self, rest: &[u8]) -> Result<u8, Fault> {
+    fn long_run(&mut self, rest: &[u8]) -> Result<u8, JsonError> {
         let Some(offset) = memchr::memchr2(b'"', b'\\', rest) else {
-            return Err(Fault::new(FaultKind::Ended("the string is closed"), self.bytes.len(), self.bytes.len()));
+            return Err(JsonError::new(
+                JsonErrorKind::UnexpectedEnd("the string is closed"),
+                self.bytes.len(),
+                self.bytes.len(),
+            ));
         };
         self.hold_plain(rest.get(..offset).unwrap_or_default())?;
         self.at += offset;
@@ -147,17 +151,17 @@ impl<'a> Cursor<'a> {
 
     /// Holds that a run of bytes at the cursor has no control character.
     #[inline]
-    fn hold_plain(&self, run: &[u8]) -> Result<(), Fault> {
+    fn hold_plain(&self, run: &[u8]) -> Result<(), JsonError> {
         // No early exit, so that the compiler makes it a vector loop.
         if run.iter().fold(false, |found, &byte| found | (byte < 0x20)) {
             let at = self.at + run.iter().position(|&byte| byte < 0x20).unwrap_or(0);
-            return Err(Fault::new(FaultKind::ControlCharacter, at, at + 1));
+            return Err(JsonError::new(JsonErrorKind::ControlCharacter, at, at + 1));
         }
         Ok(())
     }
 
     #[cold]
-    fn escape(&mut self) -> Result<(), Fault> {
+    fn escape(&mut self) -> Result<(), JsonError> {
         let start = self.at;
         self.at += 1;
         match self.peek() {
@@ -166,13 +170,13 @@ impl<'a> Cursor<'a> {
                 Ok(())
             }
             Some(b'u') => self.unicode_escape(start),
-            Some(_) => Err(Fault::new(FaultKind::BadEscape, start, start + 2)),
-            None => Err(Fault::new(FaultKind::Ended("the escape is whole"), start, start + 1)),
+            Some(_) => Err(JsonError::new(JsonErrorKind::InvalidEscape, start, start + 2)),
+            None => Err(JsonError::new(JsonErrorKind::UnexpectedEnd("the escape is whole"), start, start + 1)),
         }
     }
 
-    fn unicode_escape(&mut self, start: usize) -> Result<(), Fault> {
-        let lone = Fault::new(FaultKind::LoneSurrogate, start, start + 6);
+    fn unicode_escape(&mut self, start: usize) -> Result<(), JsonError> {
+        let lone = JsonError::new(JsonErrorKind::LoneSurrogate, start, start + 6);
         match self.hex(start)? {
             0xD800..=0xDBFF => {
                 if self.bytes.get(self.at..self.at + 2) != Some(b"\\u") {
@@ -191,27 +195,27 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads the four digits behind the `u` at the cursor.
-    fn hex(&mut self, start: usize) -> Result<u32, Fault> {
+    fn hex(&mut self, start: usize) -> Result<u32, JsonError> {
         let digits = self.bytes.get(self.at + 1..self.at + 5);
         let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
         let unit = digits
             .and_then(|digits| str::from_utf8(digits).ok())
             .and_then(|digits| u32::from_str_radix(digits, 16).ok())
-            .ok_or_else(|| Fault::new(FaultKind::BadEscape, start, start + 2))?;
+            .ok_or_else(|| JsonError::new(JsonErrorKind::InvalidEscape, start, start + 2))?;
         self.at += 5;
         Ok(unit)
     }
 
     /// Reads a number in JSON's grammar, within the bounds of what is compared.
     #[inline]
-    pub fn number(&mut self) -> Result<(), Fault> {
+    pub fn number(&mut self) -> Result<(), JsonError> {
         let start = self.at;
         let rest = self.bytes.get(start..).unwrap_or_default();
         let shape = number::shape(rest);
         self.at += shape.length;
         match shape.fault(rest) {
             None => Ok(()),
-            Some(kind) => Err(Fault::new(kind, start, self.at.max(start + 1))),
+            Some(kind) => Err(JsonError::new(kind, start, self.at.max(start + 1))),
         }
     }
 
@@ -222,12 +226,12 @@ impl<'a> Cursor<'a> {
 
     /// Reads one of the words `true`, `false`, `null`.
     #[inline]
-    pub fn word(&mut self, word: &'static str) -> Result<(), Fault> {
+    pub fn word(&mut self, word: &'static str) -> Result<(), JsonError> {
         let end = self.at + word.len();
         if self.bytes.get(self.at..end) == Some(word.as_bytes()) {
             self.at = end;
             return Ok(());
         }
-        Err(Fault::new(FaultKind::Expected("a value"), self.at, self.at + 1))
+        Err(JsonError::new(JsonErrorKind::Expected("a value"), self.at, self.at + 1))
     }
 }

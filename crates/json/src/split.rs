@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use crate::fault::{Fault, FaultKind};
+use crate::error::{JsonError, JsonErrorKind};
 use crate::read::Limits;
 use crate::scan::{Comments, Cursor};
 use crate::text::unescape;
@@ -29,16 +29,16 @@ pub struct Part<'a> {
 ///
 /// # Errors
 /// Not UTF-8, not an object, a repeated key, brackets or strings that do not close, anything beyond the limits.
-pub fn split<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Vec<Part<'a>>, Fault> {
+pub fn split<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Vec<Part<'a>>, JsonError> {
     check_length(bytes, limits)?;
     let text = str::from_utf8(bytes)
-        .map_err(|error| Fault::new(FaultKind::NotUtf8, error.valid_up_to(), error.valid_up_to() + 1))?;
+        .map_err(|error| JsonError::new(JsonErrorKind::InvalidUtf8, error.valid_up_to(), error.valid_up_to() + 1))?;
     split_text(text, limits)
 }
 
-fn check_length(bytes: &[u8], limits: &Limits) -> Result<(), Fault> {
+fn check_length(bytes: &[u8], limits: &Limits) -> Result<(), JsonError> {
     if bytes.len() > limits.bytes {
-        return Err(Fault::new(FaultKind::TooLarge { limit: limits.bytes }, limits.bytes, bytes.len()));
+        return Err(JsonError::new(JsonErrorKind::TooLarge { limit: limits.bytes }, limits.bytes, bytes.len()));
     }
     Ok(())
 }
@@ -47,7 +47,7 @@ fn check_length(bytes: &[u8], limits: &Limits) -> Result<(), Fault> {
 ///
 /// # Errors
 /// As for [`split`].
-pub fn split_text<'a>(text: &'a str, limits: &Limits) -> Result<Vec<Part<'a>>, Fault> {
+pub fn split_text<'a>(text: &'a str, limits: &Limits) -> Result<Vec<Part<'a>>, JsonError> {
     check_length(text.as_bytes(), limits)?;
     let cursor = Cursor::new(text.as_bytes(), Comments::Refused);
     let mut splitter = Splitter { text, cursor, limits: *limits, open: Vec::new() };
@@ -63,7 +63,7 @@ struct Splitter<'a> {
 }
 
 impl<'a> Splitter<'a> {
-    fn object(&mut self) -> Result<Vec<Part<'a>>, Fault> {
+    fn object(&mut self) -> Result<Vec<Part<'a>>, JsonError> {
         let limit = self.limits.members.min(MAX_PARTS);
         let mut parts: Vec<Part<'a>> = Vec::with_capacity(4);
         self.take(b'{', "an object")?;
@@ -75,10 +75,10 @@ impl<'a> Splitter<'a> {
             let (key, start) = self.key()?;
             let end = self.cursor.at;
             if parts.iter().any(|earlier| earlier.key == key) {
-                return Err(Fault::new(FaultKind::RepeatedKey(key.into_owned()), start, end));
+                return Err(JsonError::new(JsonErrorKind::DuplicateKey(key.into_owned()), start, end));
             }
             if parts.len() >= limit {
-                return Err(Fault::new(FaultKind::TooManyMembers { limit }, start, end));
+                return Err(JsonError::new(JsonErrorKind::TooManyMembers { limit }, start, end));
             }
             parts.push(self.part(key)?);
             match self.cursor.next_token()? {
@@ -93,7 +93,7 @@ impl<'a> Splitter<'a> {
     }
 
     /// Reads a key; gives what it stands for and where it begins.
-    fn key(&mut self) -> Result<(Cow<'a, str>, usize), Fault> {
+    fn key(&mut self) -> Result<(Cow<'a, str>, usize), JsonError> {
         let found = self.cursor.next_token()?;
         if found != Some(b'"') {
             return Err(self.unexpected(found, "a key in double quotes"));
@@ -103,7 +103,7 @@ impl<'a> Splitter<'a> {
         Ok((unescape(self.text.get(start + 1..self.cursor.at - 1).unwrap_or_default()), start))
     }
 
-    fn part(&mut self, key: Cow<'a, str>) -> Result<Part<'a>, Fault> {
+    fn part(&mut self, key: Cow<'a, str>) -> Result<Part<'a>, JsonError> {
         self.take(b':', "a colon")?;
         self.cursor.next_token()?;
         let start = self.cursor.at;
@@ -114,7 +114,7 @@ impl<'a> Splitter<'a> {
 
     /// Moves behind one value: strings are read, brackets are matched, all else is passed over. Gives where the longest
     /// string stands.
-    fn skip_value(&mut self) -> Result<(usize, usize), Fault> {
+    fn skip_value(&mut self) -> Result<(usize, usize), JsonError> {
         self.open.clear();
         let mut longest = (self.cursor.at, self.cursor.at);
         loop {
@@ -148,18 +148,18 @@ impl<'a> Splitter<'a> {
         }
     }
 
-    fn open(&mut self, closes: u8) -> Result<(), Fault> {
+    fn open(&mut self, closes: u8) -> Result<(), JsonError> {
         self.open.push(closes);
         // The envelope itself is one level.
         if self.open.len() >= self.limits.depth {
-            let kind = FaultKind::TooDeep { limit: self.limits.depth };
-            return Err(Fault::new(kind, self.cursor.at, self.cursor.at + 1));
+            let kind = JsonErrorKind::TooDeep { limit: self.limits.depth };
+            return Err(JsonError::new(kind, self.cursor.at, self.cursor.at + 1));
         }
         self.cursor.at += 1;
         Ok(())
     }
 
-    fn take(&mut self, byte: u8, due: &'static str) -> Result<(), Fault> {
+    fn take(&mut self, byte: u8, due: &'static str) -> Result<(), JsonError> {
         let found = self.cursor.next_token()?;
         if found != Some(byte) {
             return Err(self.unexpected(found, due));
@@ -168,15 +168,15 @@ impl<'a> Splitter<'a> {
         Ok(())
     }
 
-    fn end(&mut self, parts: Vec<Part<'a>>) -> Result<Vec<Part<'a>>, Fault> {
+    fn end(&mut self, parts: Vec<Part<'a>>) -> Result<Vec<Part<'a>>, JsonError> {
         match self.cursor.next_token()? {
             None => Ok(parts),
-            Some(_) => Err(Fault::new(FaultKind::TrailingText, self.cursor.at, self.cursor.at + 1)),
+            Some(_) => Err(JsonError::new(JsonErrorKind::TrailingText, self.cursor.at, self.cursor.at + 1)),
         }
     }
 
-    fn unexpected(&self, found: Option<u8>, due: &'static str) -> Fault {
-        let kind = if found.is_none() { FaultKind::Ended(due) } else { FaultKind::Expected(due) };
-        Fault::new(kind, self.cursor.at, self.cursor.at + usize::from(found.is_some()))
+    fn unexpected(&self, found: Option<u8>, due: &'static str) -> JsonError {
+        let kind = if found.is_none() { JsonErrorKind::UnexpectedEnd(due) } else { JsonErrorKind::Expected(due) };
+        JsonError::new(kind, self.cursor.at, self.cursor.at + usize::from(found.is_some()))
     }
 }

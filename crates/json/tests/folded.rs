@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use bytes::Bytes;
-use gatelodge_json::{Document, FaultKind, Folded, Limits, Middle, Source, Value, read, read_folded};
+use gatelodge_json::{Document, Folded, JsonErrorKind, Limits, Middle, Source, Value, read, read_folded};
 use proptest::prelude::*;
 
 /// The text with what lies between two offsets apart, in pieces of so many bytes; none if it cannot be.
@@ -110,7 +110,7 @@ fn the_whole_text_is_what_is_measured() {
     let limits = |bytes| Limits { bytes, ..Limits::REQUEST };
     assert!(read_folded(&folded, &limits(text.len())).is_ok());
     let fault = read_folded(&folded, &limits(text.len() - 1)).expect_err("too large");
-    assert_eq!(fault.kind, FaultKind::TooLarge { limit: text.len() - 1 });
+    assert_eq!(fault.kind, JsonErrorKind::TooLarge { limit: text.len() - 1 });
 }
 
 proptest! {

@@ -2,16 +2,16 @@
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
-use gatelodge_json::{FaultKind, Kind, Limits, Place, read, read_commented, split};
+use gatelodge_json::{JsonErrorKind, Kind, Limits, LineColumn, read, read_commented, split};
 
-fn refusal(text: impl AsRef<[u8]>) -> (FaultKind, usize) {
+fn refusal(text: impl AsRef<[u8]>) -> (JsonErrorKind, usize) {
     let fault = read(text.as_ref(), &Limits::REQUEST).expect_err("refused");
     (fault.kind, fault.start)
 }
 
 #[test]
 fn a_repeated_key_is_refused_at_any_depth_and_in_any_spelling() {
-    let repeated = |key: &str| FaultKind::RepeatedKey(key.into());
+    let repeated = |key: &str| JsonErrorKind::DuplicateKey(key.into());
     assert_eq!(refusal(r#"{"a":1,"a":2}"#), (repeated("a"), 7));
     assert_eq!(refusal(r#"{"a":1,"\u0061":2}"#), (repeated("a"), 7));
     assert_eq!(refusal(r#"{"x":[{"b":{"é":1,"\u00e9":2}}]}"#), (repeated("é"), 19));
@@ -31,46 +31,46 @@ fn keys_that_only_look_alike_are_different_here() {
 
 #[test]
 fn what_is_not_json_is_refused_with_its_place() {
-    let cases: &[(&str, FaultKind, usize)] = &[
-        ("", FaultKind::Empty, 0),
-        (" \n", FaultKind::Empty, 0),
-        ("\u{feff}{}", FaultKind::ByteOrderMark, 0),
-        ("{} {}", FaultKind::TrailingText, 3),
-        ("{}\0", FaultKind::TrailingText, 2),
-        ("{} // x", FaultKind::Comment, 3),
-        ("[1,]", FaultKind::TrailingComma, 3),
-        (r#"{"a":1,}"#, FaultKind::TrailingComma, 7),
-        ("[1", FaultKind::Ended("a comma or `]`"), 2),
-        ("[}", FaultKind::Expected("a value"), 1),
-        (r#"{"a":}"#, FaultKind::Expected("a value"), 5),
-        (r#"{"a"}"#, FaultKind::Expected("a colon"), 4),
-        ("{a:1}", FaultKind::Expected("a key in double quotes"), 1),
-        ("{'a':1}", FaultKind::Expected("a key in double quotes"), 1),
-        ("tru", FaultKind::Expected("a value"), 0),
-        ("NaN", FaultKind::Expected("a value"), 0),
-        ("Infinity", FaultKind::Expected("a value"), 0),
-        ("-Infinity", FaultKind::BadNumber, 0),
-        ("[01]", FaultKind::BadNumber, 1),
-        ("[1.]", FaultKind::BadNumber, 1),
-        ("[0x1]", FaultKind::BadNumber, 1),
-        ("[1e400]", FaultKind::LargeNumber, 1),
-        ("\"a\nb\"", FaultKind::ControlCharacter, 2),
-        ("\"abc", FaultKind::Ended("the string is closed"), 4),
-        (r#""\x""#, FaultKind::BadEscape, 1),
-        (r#""\u12g4""#, FaultKind::BadEscape, 1),
-        (r#""\u+123""#, FaultKind::BadEscape, 1),
-        (r#""ab\ud800""#, FaultKind::LoneSurrogate, 3),
-        (r#""\udc00\ud800""#, FaultKind::LoneSurrogate, 1),
-        (r#""\ud800\u0041""#, FaultKind::LoneSurrogate, 1),
-        (r#""\ud800\n""#, FaultKind::LoneSurrogate, 1),
+    let cases: &[(&str, JsonErrorKind, usize)] = &[
+        ("", JsonErrorKind::Empty, 0),
+        (" \n", JsonErrorKind::Empty, 0),
+        ("\u{feff}{}", JsonErrorKind::ByteOrderMark, 0),
+        ("{} {}", JsonErrorKind::TrailingText, 3),
+        ("{}\0", JsonErrorKind::TrailingText, 2),
+        ("{} // x", JsonErrorKind::Comment, 3),
+        ("[1,]", JsonErrorKind::TrailingComma, 3),
+        (r#"{"a":1,}"#, JsonErrorKind::TrailingComma, 7),
+        ("[1", JsonErrorKind::UnexpectedEnd("a comma or `]`"), 2),
+        ("[}", JsonErrorKind::Expected("a value"), 1),
+        (r#"{"a":}"#, JsonErrorKind::Expected("a value"), 5),
+        (r#"{"a"}"#, JsonErrorKind::Expected("a colon"), 4),
+        ("{a:1}", JsonErrorKind::Expected("a key in double quotes"), 1),
+        ("{'a':1}", JsonErrorKind::Expected("a key in double quotes"), 1),
+        ("tru", JsonErrorKind::Expected("a value"), 0),
+        ("NaN", JsonErrorKind::Expected("a value"), 0),
+        ("Infinity", JsonErrorKind::Expected("a value"), 0),
+        ("-Infinity", JsonErrorKind::InvalidNumber, 0),
+        ("[01]", JsonErrorKind::InvalidNumber, 1),
+        ("[1.]", JsonErrorKind::InvalidNumber, 1),
+        ("[0x1]", JsonErrorKind::InvalidNumber, 1),
+        ("[1e400]", JsonErrorKind::NumberTooLarge, 1),
+        ("\"a\nb\"", JsonErrorKind::ControlCharacter, 2),
+        ("\"abc", JsonErrorKind::UnexpectedEnd("the string is closed"), 4),
+        (r#""\x""#, JsonErrorKind::InvalidEscape, 1),
+        (r#""\u12g4""#, JsonErrorKind::InvalidEscape, 1),
+        (r#""\u+123""#, JsonErrorKind::InvalidEscape, 1),
+        (r#""ab\ud800""#, JsonErrorKind::LoneSurrogate, 3),
+        (r#""\udc00\ud800""#, JsonErrorKind::LoneSurrogate, 1),
+        (r#""\ud800\u0041""#, JsonErrorKind::LoneSurrogate, 1),
+        (r#""\ud800\n""#, JsonErrorKind::LoneSurrogate, 1),
     ];
     for (text, kind, at) in cases {
         assert_eq!(refusal(text), (kind.clone(), *at), "{text:?}");
     }
-    assert_eq!(refusal(b"\"\xff\""), (FaultKind::NotUtf8, 1));
-    assert_eq!(refusal(b"\"\xed\xa0\x80\""), (FaultKind::NotUtf8, 1));
-    assert_eq!(refusal(b"{\x00\"\x00a\x00"), (FaultKind::Expected("a key in double quotes"), 1));
-    assert_eq!(refusal(format!("\"{}\u{1}\"", "x".repeat(100))), (FaultKind::ControlCharacter, 101));
+    assert_eq!(refusal(b"\"\xff\""), (JsonErrorKind::InvalidUtf8, 1));
+    assert_eq!(refusal(b"\"\xed\xa0\x80\""), (JsonErrorKind::InvalidUtf8, 1));
+    assert_eq!(refusal(b"{\x00\"\x00a\x00"), (JsonErrorKind::Expected("a key in double quotes"), 1));
+    assert_eq!(refusal(format!("\"{}\u{1}\"", "x".repeat(100))), (JsonErrorKind::ControlCharacter, 101));
 }
 
 #[test]
@@ -78,13 +78,13 @@ fn limits_hold_to_the_unit() {
     let limits = Limits { bytes: 10, depth: 2, members: 2 };
     let kind = |text: &str| read(text.as_bytes(), &limits).err().map(|fault| fault.kind);
     assert_eq!(kind("\"12345678\""), None);
-    assert_eq!(kind("\"123456789\""), Some(FaultKind::TooLarge { limit: 10 }));
+    assert_eq!(kind("\"123456789\""), Some(JsonErrorKind::TooLarge { limit: 10 }));
     assert_eq!(kind("[[1]]"), None);
-    assert_eq!(kind("[[[1]]]"), Some(FaultKind::TooDeep { limit: 2 }));
+    assert_eq!(kind("[[[1]]]"), Some(JsonErrorKind::TooDeep { limit: 2 }));
     let limits = Limits { bytes: 100, ..limits };
     let kind = |text: &str| read(text.as_bytes(), &limits).err().map(|fault| fault.kind);
     assert_eq!(kind(r#"{"a":1,"b":2}"#), None);
-    assert_eq!(kind(r#"{"a":1,"b":2,"c":3}"#), Some(FaultKind::TooManyMembers { limit: 2 }));
+    assert_eq!(kind(r#"{"a":1,"b":2,"c":3}"#), Some(JsonErrorKind::TooManyMembers { limit: 2 }));
     assert_eq!(kind(r#"{"a":[1,2,3],"b":{"c":1,"d":2}}"#), None);
 }
 
@@ -92,7 +92,7 @@ fn limits_hold_to_the_unit() {
 fn a_hundred_thousand_levels_are_refused_without_harm() {
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
         let text = format!("{}1{}", open.repeat(100_000), close.repeat(100_000));
-        assert_eq!(refusal(&text).0, FaultKind::TooDeep { limit: 64 });
+        assert_eq!(refusal(&text).0, JsonErrorKind::TooDeep { limit: 64 });
     }
 }
 
@@ -118,10 +118,10 @@ fn comments_are_read_where_they_are_allowed_and_repeats_all_given() {
     let text = "// head\n{\"a\": 1, /* in */ \"a\": 2, \"b\": {\"c\": 1, \"c\": 2}}\n// tail";
     let (document, repeats) = read_commented(text.as_bytes(), &Limits::DOCUMENT).expect("reads");
     assert_eq!(document.comments().len(), 3);
-    let places: Vec<_> = repeats.iter().map(|fault| fault.place(text.as_bytes())).collect();
-    assert_eq!(places, [Place { line: 2, column: 19 }, Place { line: 2, column: 41 }]);
+    let places: Vec<_> = repeats.iter().map(|fault| fault.location(text.as_bytes())).collect();
+    assert_eq!(places, [LineColumn { line: 2, column: 19 }, LineColumn { line: 2, column: 41 }]);
     let open = read_commented(b"{} /* never", &Limits::DOCUMENT).expect_err("refused");
-    assert_eq!((open.kind, open.start), (FaultKind::OpenComment, 3));
+    assert_eq!((open.kind, open.start), (JsonErrorKind::UnclosedComment, 3));
 }
 
 #[test]
@@ -160,14 +160,14 @@ fn a_reply_that_does_not_close_or_repeats_an_envelope_key_is_refused() {
         assert!(split(text.as_bytes(), &Limits::REPLY).is_err(), "{text}");
     }
     let deep = format!("{{\"result\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-    assert_eq!(split(deep.as_bytes(), &Limits::REPLY).expect_err("refused").kind, FaultKind::TooDeep { limit: 64 });
+    assert_eq!(split(deep.as_bytes(), &Limits::REPLY).expect_err("refused").kind, JsonErrorKind::TooDeep { limit: 64 });
 }
 
 #[test]
 fn an_envelope_of_very_many_members_is_refused_before_it_costs() {
     let many: String = (0..200_000).map(|n| format!("\"k{n}\":{n},")).collect();
     let fault = split(format!("{{{many}\"id\":1}}").as_bytes(), &Limits::REPLY).expect_err("refused");
-    assert_eq!(fault.kind, FaultKind::TooManyMembers { limit: 256 });
+    assert_eq!(fault.kind, JsonErrorKind::TooManyMembers { limit: 256 });
 }
 
 #[test]

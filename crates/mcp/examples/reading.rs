@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 use std::io::{BufRead, Write, stdin, stdout};
 
-use gatelodge_json::{FaultKind, Kind, Limits, Value, read};
+use gatelodge_json::{JsonErrorKind, Kind, Limits, Value, read};
 use gatelodge_mcp::{Id, Message, Rewrite, one_line, read_message};
 
 fn main() {
@@ -100,26 +100,26 @@ fn from_hex(line: &str) -> Vec<u8> {
     line.as_bytes().chunks(2).map(|pair| pair.iter().fold(0, |byte, half| byte << 4 | digit(*half))).collect()
 }
 
-fn kind(kind: &FaultKind) -> &'static str {
+fn kind(kind: &JsonErrorKind) -> &'static str {
     match kind {
-        FaultKind::Empty => "empty",
-        FaultKind::TooLarge { .. } => "too-large",
-        FaultKind::NotUtf8 => "not-utf-8",
-        FaultKind::ByteOrderMark => "byte-order-mark",
-        FaultKind::TooDeep { .. } => "too-deep",
-        FaultKind::TooManyMembers { .. } => "too-many-members",
-        FaultKind::Ended(_) => "ended",
-        FaultKind::Expected(_) => "expected",
-        FaultKind::TrailingComma => "trailing-comma",
-        FaultKind::TrailingText => "trailing-text",
-        FaultKind::Comment => "comment",
-        FaultKind::OpenComment => "open-comment",
-        FaultKind::ControlCharacter => "control-character",
-        FaultKind::BadEscape => "bad-escape",
-        FaultKind::LoneSurrogate => "lone-surrogate",
-        FaultKind::BadNumber => "bad-number",
-        FaultKind::LongNumber => "long-number",
-        FaultKind::LargeNumber => "large-number",
-        FaultKind::RepeatedKey(_) => "repeated-key",
+        JsonErrorKind::Empty => "empty",
+        JsonErrorKind::TooLarge { .. } => "too-large",
+        JsonErrorKind::InvalidUtf8 => "not-utf-8",
+        JsonErrorKind::ByteOrderMark => "byte-order-mark",
+        JsonErrorKind::TooDeep { .. } => "too-deep",
+        JsonErrorKind::TooManyMembers { .. } => "too-many-members",
+        JsonErrorKind::UnexpectedEnd(_) => "ended",
+        JsonErrorKind::Expected(_) => "expected",
+        JsonErrorKind::TrailingComma => "trailing-comma",
+        JsonErrorKind::TrailingText => "trailing-text",
+        JsonErrorKind::Comment => "comment",
+        JsonErrorKind::UnclosedComment => "open-comment",
+        JsonErrorKind::ControlCharacter => "control-character",
+        JsonErrorKind::InvalidEscape => "bad-escape",
+        JsonErrorKind::LoneSurrogate => "lone-surrogate",
+        JsonErrorKind::InvalidNumber => "bad-number",
+        JsonErrorKind::NumberTooLong => "long-number",
+        JsonErrorKind::NumberTooLarge => "large-number",
+        JsonErrorKind::DuplicateKey(_) => "repeated-key",
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use gatelodge_json::{Fault, FaultKind, Place, Source, Value};
+use gatelodge_json::{JsonError, JsonErrorKind, LineColumn, Source, Value};
 
 use crate::id::Id;
 use crate::lookalike::is_hidden;
@@ -55,7 +55,7 @@ pub struct WireError {
 impl WireError {
     /// Refuses a text for what stands at `span`.
     pub(crate) fn new(code: i64, text: &[u8], span: (usize, usize), what: &str) -> Self {
-        let message = format!("{what}, at {}", Place::of(text, span.0));
+        let message = format!("{what}, at {}", LineColumn::of(text, span.0));
         Self { code, message, id: None, span, status: 400 }
     }
 
@@ -65,13 +65,13 @@ impl WireError {
     }
 
     /// Refuses a text that the reader does not take.
-    pub(crate) fn of_fault(text: &[u8], fault: &Fault) -> Self {
+    pub(crate) fn of_fault(text: &[u8], fault: &JsonError) -> Self {
         let what = match &fault.kind {
-            FaultKind::RepeatedKey(key) => format!("the key {} is repeated", shown(key)),
+            JsonErrorKind::DuplicateKey(key) => format!("the key {} is repeated", shown(key)),
             kind => kind.to_string(),
         };
         let error = Self::new(code_of(&fault.kind), text, (fault.start, fault.end), &what);
-        let status = if matches!(fault.kind, FaultKind::TooLarge { .. }) { 413 } else { 400 };
+        let status = if matches!(fault.kind, JsonErrorKind::TooLarge { .. }) { 413 } else { 400 };
         Self { status, ..error }
     }
 
@@ -82,27 +82,27 @@ impl WireError {
 }
 
 /// What is JSON by its grammar and refused nevertheless is an invalid request; all else is a parse error.
-fn code_of(kind: &FaultKind) -> i64 {
+fn code_of(kind: &JsonErrorKind) -> i64 {
     match kind {
-        FaultKind::RepeatedKey(_)
-        | FaultKind::LoneSurrogate
-        | FaultKind::LongNumber
-        | FaultKind::LargeNumber
-        | FaultKind::TooDeep { .. }
-        | FaultKind::TooManyMembers { .. }
-        | FaultKind::TooLarge { .. } => code::INVALID_REQUEST,
-        FaultKind::Empty
-        | FaultKind::NotUtf8
-        | FaultKind::ByteOrderMark
-        | FaultKind::Ended(_)
-        | FaultKind::Expected(_)
-        | FaultKind::TrailingComma
-        | FaultKind::TrailingText
-        | FaultKind::Comment
-        | FaultKind::OpenComment
-        | FaultKind::ControlCharacter
-        | FaultKind::BadEscape
-        | FaultKind::BadNumber => code::PARSE_ERROR,
+        JsonErrorKind::DuplicateKey(_)
+        | JsonErrorKind::LoneSurrogate
+        | JsonErrorKind::NumberTooLong
+        | JsonErrorKind::NumberTooLarge
+        | JsonErrorKind::TooDeep { .. }
+        | JsonErrorKind::TooManyMembers { .. }
+        | JsonErrorKind::TooLarge { .. } => code::INVALID_REQUEST,
+        JsonErrorKind::Empty
+        | JsonErrorKind::InvalidUtf8
+        | JsonErrorKind::ByteOrderMark
+        | JsonErrorKind::UnexpectedEnd(_)
+        | JsonErrorKind::Expected(_)
+        | JsonErrorKind::TrailingComma
+        | JsonErrorKind::TrailingText
+        | JsonErrorKind::Comment
+        | JsonErrorKind::UnclosedComment
+        | JsonErrorKind::ControlCharacter
+        | JsonErrorKind::InvalidEscape
+        | JsonErrorKind::InvalidNumber => code::PARSE_ERROR,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gatelodge_json::{Document, Fault, Folded, Kind, Limits, Mark, Source, Value, read, read_folded, split};
+use gatelodge_json::{Document, Folded, JsonError, Kind, Limits, Mark, Source, Value, read, read_folded, split};
 
 use crate::error::{WireError, code, shown};
 use crate::id::{Id, string_in};
@@ -73,7 +73,7 @@ pub fn read_message<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Message<'a>,
 /// # Errors
 /// As for [`read_message`].
 pub fn read_folded_message<'a>(folded: &'a Folded, limits: &Limits) -> Result<Message<'a>, WireError> {
-    let refuse = |fault: Fault| refuse_text(folded.whole().as_bytes(), limits, &fault);
+    let refuse = |fault: JsonError| refuse_text(folded.whole().as_bytes(), limits, &fault);
     identified(read_folded(folded, limits).map_err(refuse)?)
 }
 
@@ -97,7 +97,7 @@ enum Envelope<'a> {
 }
 
 /// Where the envelope itself is sound, the answer can still carry the id.
-fn refuse_text(bytes: &[u8], limits: &Limits, fault: &Fault) -> WireError {
+fn refuse_text(bytes: &[u8], limits: &Limits, fault: &JsonError) -> WireError {
     let error = WireError::of_fault(bytes, fault);
     if error.code != code::INVALID_REQUEST {
         return error;

@@ -1,6 +1,6 @@
 //! An upstream's message: split into its envelope, the payload left as it is.
 
-use gatelodge_json::{Fault, Folded, Limits, Part, read, split, split_text};
+use gatelodge_json::{Folded, JsonError, Limits, Part, read, split, split_text};
 
 use crate::error::{WireError, code, shown};
 use crate::id::{Id, SCALAR, plain};
@@ -135,7 +135,7 @@ pub struct ServerNotification<'a> {
 /// # Errors
 /// The envelope is not sound. What the payload holds is not looked at, but its brackets and strings are balanced.
 pub fn read_upstream<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Upstream<'a>, WireError> {
-    let of_fault = |fault: Fault| WireError::of_fault(bytes, &fault);
+    let of_fault = |fault: JsonError| WireError::of_fault(bytes, &fault);
     let (text, parts) = match str::from_utf8(bytes) {
         Ok(text) => (text, split_text(text, limits).map_err(of_fault)?),
         // What is wrong with it, `split` says.

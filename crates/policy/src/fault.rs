@@ -62,12 +62,12 @@ pub enum Severity {
 
 impl Fault {
     /// Tells a fault of the JSON reader in the same way as all others.
-    pub(crate) fn of_reader(fault: &gatelodge_json::Fault) -> Self {
+    pub(crate) fn of_reader(fault: &gatelodge_json::JsonError) -> Self {
         crate::written::syntax(fault)
     }
 
     /// Tells why the text of a call cannot be read.
-    pub fn of_call(fault: &gatelodge_json::Fault) -> Self {
+    pub fn of_call(fault: &gatelodge_json::JsonError) -> Self {
         let fault = Self::of_reader(fault);
         match fault.code {
             Code::Syntax if fault.help.is_none() => fault.help(crate::call_file::HELP),

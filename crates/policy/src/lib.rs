@@ -41,7 +41,7 @@ pub use decide::decide;
 pub use decision::{Code, Decision, Question, Reason, Terms};
 pub use draft::{Deed, Draft, Drafted, LeftOut, Part, Used};
 pub use explain::{Explanation, explain};
-pub use fault::{Code as FaultCode, Fault, Severity};
+pub use fault::{DiagnosticCode, Fault, Severity};
 pub use format::{Formatted, format};
 pub use import::{Imported, Note, NoteKind, import};
 pub use json_schema::json_schema;

@@ -27,7 +27,7 @@ pub struct Schema {
 pub enum SchemaError {
     /// Not readable as JSON.
     #[error("the input schema is not JSON: {0}")]
-    NotJson(gatelodge_json::Fault),
+    NotJson(gatelodge_json::JsonError),
     /// Larger than any real one.
     #[error("the input schema is larger than {MAX_BYTES} bytes")]
     TooLarge,

@@ -157,37 +157,37 @@ pub(crate) fn of_json(value: Value<'_>) -> Node {
 }
 
 /// Tells a fault of the reader as a fault of the document.
-pub(crate) fn syntax(fault: &gatelodge_json::Fault) -> Fault {
-    use gatelodge_json::FaultKind as Kind;
+pub(crate) fn syntax(fault: &gatelodge_json::JsonError) -> Fault {
+    use gatelodge_json::JsonErrorKind as Kind;
     let code = match fault.kind {
-        Kind::RepeatedKey(_) => Code::RepeatedKey,
+        Kind::DuplicateKey(_) => Code::RepeatedKey,
         Kind::TooLarge { .. } | Kind::TooDeep { .. } | Kind::TooManyMembers { .. } => Code::TooLarge,
-        Kind::LongNumber | Kind::LargeNumber => Code::BadNumber,
+        Kind::NumberTooLong | Kind::NumberTooLarge => Code::BadNumber,
         Kind::Empty
-        | Kind::NotUtf8
+        | Kind::InvalidUtf8
         | Kind::ByteOrderMark
-        | Kind::Ended(_)
+        | Kind::UnexpectedEnd(_)
         | Kind::Expected(_)
         | Kind::TrailingComma
         | Kind::TrailingText
         | Kind::Comment
-        | Kind::OpenComment
+        | Kind::UnclosedComment
         | Kind::ControlCharacter
-        | Kind::BadEscape
+        | Kind::InvalidEscape
         | Kind::LoneSurrogate
-        | Kind::BadNumber => Code::Syntax,
+        | Kind::InvalidNumber => Code::Syntax,
     };
     let help = match fault.kind {
-        Kind::NotUtf8 => Some("save the file as UTF-8 text"),
+        Kind::InvalidUtf8 => Some("save the file as UTF-8 text"),
         Kind::ByteOrderMark => Some("save the file without a byte order mark"),
         Kind::TrailingComma => Some("remove the comma before the bracket"),
-        Kind::RepeatedKey(_) => Some("keep one of the two; neither wins"),
-        Kind::LongNumber => Some("write at most 1,000 digits, and an exponent of at most 18"),
+        Kind::DuplicateKey(_) => Some("keep one of the two; neither wins"),
+        Kind::NumberTooLong => Some("write at most 1,000 digits, and an exponent of at most 18"),
         _ => None,
     };
     let message = match fault.kind {
         Kind::Empty => EMPTY.to_owned(),
-        Kind::LongNumber => "a number has more digits than can be compared, or too long an exponent".to_owned(),
+        Kind::NumberTooLong => "a number has more digits than can be compared, or too long an exponent".to_owned(),
         _ => fault.kind.to_string(),
     };
     let found = Fault::error(code, fault.start..fault.end, message);

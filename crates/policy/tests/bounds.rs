@@ -5,7 +5,7 @@
 mod support;
 
 use gatelodge_json::{Limits, read};
-use gatelodge_policy::{CallFile, CaseFile, FaultCode, Format, explain, parse};
+use gatelodge_policy::{CallFile, CaseFile, DiagnosticCode, Format, explain, parse};
 use support::place;
 
 /// Each fault as `code line:column`.
@@ -106,7 +106,7 @@ fn a_text_over_eight_megabytes_is_refused_in_both_languages() {
     for (text, filling, format) in [(json, " ", Format::Json), (yaml, "x", Format::Yaml)] {
         assert!(parse(padded(text, filling, 8 << 20).as_bytes(), format).is_ok(), "{format:?}");
         let refused = parse(padded(text, filling, (8 << 20) + 1).as_bytes(), format).expect_err("refused");
-        assert!(refused.len() == 1 && refused[0].code == FaultCode::TooLarge, "{refused:?}");
+        assert!(refused.len() == 1 && refused[0].code == DiagnosticCode::TooLarge, "{refused:?}");
     }
 }
 
@@ -133,11 +133,11 @@ fn a_case_that_could_not_fail_is_refused() {
         CaseFile::read(text.as_bytes(), Format::Json).err().unwrap_or_default()
     };
     let codes = |expect: &str| read(expect).iter().map(|fault| fault.code).collect::<Vec<_>>();
-    assert_eq!(codes("{}"), [FaultCode::MissingField]);
+    assert_eq!(codes("{}"), [DiagnosticCode::MissingField]);
     assert!(read("{}")[0].message.contains("could not fail"));
-    assert_eq!(codes(r#"{"decision":null}"#), [FaultCode::UnknownWord]);
-    assert_eq!(codes(r#"{"charges":[{}]}"#), [FaultCode::WrongType]);
-    assert_eq!(codes(r#"{"charges":{}}"#), [FaultCode::WrongType]);
+    assert_eq!(codes(r#"{"decision":null}"#), [DiagnosticCode::UnknownWord]);
+    assert_eq!(codes(r#"{"charges":[{}]}"#), [DiagnosticCode::WrongType]);
+    assert_eq!(codes(r#"{"charges":{}}"#), [DiagnosticCode::WrongType]);
     for expect in [r#""deny""#, r#"{"code":null}"#, r#"{"charges":[]}"#] {
         assert_eq!(codes(expect), [], "{expect}");
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gatelodge_policy::{Answer, CaseReport, Code, FaultCode, Format, Operator, parse};
+use gatelodge_policy::{Answer, CaseReport, Code, DiagnosticCode, Format, Operator, parse};
 
 /// Fewer cases than this means that a file is not read.
 const AT_LEAST: usize = 1_800;
@@ -106,8 +106,8 @@ fn every_fault_that_a_case_file_can_show_is_expected_somewhere() {
     // `bounds.rs` and in the tests of the command line.
     let in_text = ["syntax", "too-large", "repeated-key", "yaml-feature", "more-faults", "unreadable-file"];
     let texts: String = files().iter().map(|path| fs::read_to_string(path).unwrap()).collect();
-    let warnings = FaultCode::ALL.iter().position(|code| *code == FaultCode::NotOffered).unwrap();
-    for code in FaultCode::ALL.iter().take(warnings).map(|code| code.as_str()) {
+    let warnings = DiagnosticCode::ALL.iter().position(|code| *code == DiagnosticCode::NotOffered).unwrap();
+    for code in DiagnosticCode::ALL.iter().take(warnings).map(|code| code.as_str()) {
         assert!(in_text.contains(&code) || texts.contains(&format!("faults: [{code}")), "no case expects `{code}`");
     }
 }

@@ -4,13 +4,13 @@
 
 use std::time::{Duration, Instant};
 
-use gatelodge_json::Place;
-use gatelodge_policy::{Fault, FaultCode, Format, Severity, Tools, check};
+use gatelodge_json::LineColumn;
+use gatelodge_policy::{DiagnosticCode, Fault, Format, Severity, Tools, check};
 
 /// Each finding as its code, its place, and the text that is underlined.
 fn told(text: &str, faults: &[Fault]) -> Vec<String> {
     let one = |fault: &Fault| {
-        let place = Place::of(text.as_bytes(), fault.span.start);
+        let place = LineColumn::of(text.as_bytes(), fault.span.start);
         let underlined = &text[fault.span.clone()];
         assert!(fault.help.is_some(), "{} has no help", fault.message);
         assert_eq!(fault.severity, Severity::Warning);
@@ -140,7 +140,7 @@ tools:
 "#;
     let offered = PAY.replacen(r#"{"tools": ["#, r#"{"tools": [{"name": "delete_all"}, "#, 1);
     let line = |fault: &Fault| {
-        let line = Place::of(policy.as_bytes(), fault.span.start).line;
+        let line = LineColumn::of(policy.as_bytes(), fault.span.start).line;
         format!("{line} {}: {}\n  help: {}", fault.code, fault.message, fault.help.as_deref().unwrap_or_default())
     };
     let text: Vec<String> = faults(policy, &offered).iter().map(line).collect();
@@ -186,7 +186,7 @@ tools:
 fn a_document_that_does_not_load_gives_its_errors_alone() {
     let policy = block("{require: [{path: args.x, op: regex, value: a}], nonsense: 1}");
     let faults = check(policy.as_bytes(), Format::Yaml, None);
-    assert_eq!(faults.iter().map(|fault| fault.code).collect::<Vec<_>>(), [FaultCode::UnknownField]);
+    assert_eq!(faults.iter().map(|fault| fault.code).collect::<Vec<_>>(), [DiagnosticCode::UnknownField]);
 }
 
 #[test]
@@ -603,18 +603,18 @@ fn tools_are_read_in_three_forms_and_refused_with_places() {
         assert!(Tools::read(text.as_bytes()).is_ok(), "{text}");
     }
     for (text, code, start) in [
-        ("", FaultCode::Syntax, 0),
-        ("1", FaultCode::WrongType, 0),
-        (r#"{"tool": []}"#, FaultCode::MissingField, 0),
-        (r#"{"tools": {}}"#, FaultCode::WrongType, 10),
-        (r#"{"result": []}"#, FaultCode::WrongType, 11),
-        (r#"{"error": {"code": 1}}"#, FaultCode::MissingField, 10),
-        (r#"{"tools": [], "nextCursor": "x"}"#, FaultCode::BadValue, 28),
-        (r#"[{"name": "a"}, {}]"#, FaultCode::MissingField, 16),
-        (r#"[{"name": 1}]"#, FaultCode::WrongType, 10),
-        (r#"[1]"#, FaultCode::WrongType, 1),
-        (r#"[{"name": "a"}, {"name": "\u0061"}]"#, FaultCode::RepeatedKey, 25),
-        (r#"[{"name": "a", "name": "b"}]"#, FaultCode::RepeatedKey, 15),
+        ("", DiagnosticCode::Syntax, 0),
+        ("1", DiagnosticCode::WrongType, 0),
+        (r#"{"tool": []}"#, DiagnosticCode::MissingField, 0),
+        (r#"{"tools": {}}"#, DiagnosticCode::WrongType, 10),
+        (r#"{"result": []}"#, DiagnosticCode::WrongType, 11),
+        (r#"{"error": {"code": 1}}"#, DiagnosticCode::MissingField, 10),
+        (r#"{"tools": [], "nextCursor": "x"}"#, DiagnosticCode::BadValue, 28),
+        (r#"[{"name": "a"}, {}]"#, DiagnosticCode::MissingField, 16),
+        (r#"[{"name": 1}]"#, DiagnosticCode::WrongType, 10),
+        (r#"[1]"#, DiagnosticCode::WrongType, 1),
+        (r#"[{"name": "a"}, {"name": "\u0061"}]"#, DiagnosticCode::RepeatedKey, 25),
+        (r#"[{"name": "a", "name": "b"}]"#, DiagnosticCode::RepeatedKey, 15),
     ] {
         let faults = Tools::read(text.as_bytes()).expect_err(text);
         assert_eq!((faults[0].code, faults[0].span.start), (code, start), "{text}");
@@ -662,7 +662,7 @@ fn many_rules_and_many_tools_end_soon() {
     let rules = many(20_000, condition);
     let block = format!(r#"{{"deny_if": [{rules}]}}"#);
     let found = ends_soon(&policy_of(&format!(r#""all_tools": {block}, "tools": {{"*": {block}}}"#)), &offered);
-    assert_eq!(found[0].code, FaultCode::TooLarge);
+    assert_eq!(found[0].code, DiagnosticCode::TooLarge);
     // One rule with all conditions.
     ends_soon(&policy_of(&format!(r#""all_tools": {{"deny_if": [{{"conditions": [{rules}]}}]}}"#)), "[]");
     // As many globs as a policy may have.

@@ -18,7 +18,7 @@ use std::fs;
 
 use gatelodge_json::{Limits, read};
 use gatelodge_policy::{
-    CallFile, CaseReport, Code, Explanation, Fault, FaultCode, Format, Operator, Severity, check, explain, parse,
+    CallFile, CaseReport, Code, DiagnosticCode, Explanation, Fault, Format, Operator, Severity, check, explain, parse,
 };
 use support::{Loaded, told};
 
@@ -185,7 +185,7 @@ fn every_operator_has_an_example() {
 #[test]
 fn the_tables_name_every_code() {
     let page = page();
-    for code in FaultCode::ALL {
+    for code in DiagnosticCode::ALL {
         let row = format!("| `{code}` |");
         assert_eq!(page.matches(&row).count(), 1, "rows that begin with `{code}`");
     }

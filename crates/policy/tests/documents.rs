@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gatelodge_policy::{Fault, FaultCode, parse};
+use gatelodge_policy::{DiagnosticCode, Fault, parse};
 use support::{format_of, place};
 
 fn documents(folder: &str) -> Vec<PathBuf> {
@@ -71,7 +71,9 @@ fn every_fault_of_a_text_is_expected_somewhere() {
     for path in documents("tests/documents/bad") {
         seen.extend(faults(&path, &fs::read(&path).unwrap()).iter().map(|fault| fault.code));
     }
-    for code in [FaultCode::Syntax, FaultCode::TooLarge, FaultCode::RepeatedKey, FaultCode::YamlFeature] {
+    for code in
+        [DiagnosticCode::Syntax, DiagnosticCode::TooLarge, DiagnosticCode::RepeatedKey, DiagnosticCode::YamlFeature]
+    {
         assert!(seen.contains(&code), "no document has `{code}`");
     }
 }

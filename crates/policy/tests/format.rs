@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use gatelodge_json::{Document, Kind, Limits, Value, read_commented};
-use gatelodge_policy::{FaultCode, Format, format};
+use gatelodge_policy::{DiagnosticCode, Format, format};
 use insta::assert_snapshot;
 use proptest::prelude::*;
 
@@ -145,15 +145,15 @@ fn a_document_that_is_no_policy_is_laid_out_all_the_same() {
 
 #[test]
 fn what_cannot_be_read_is_not_laid_out() {
-    let codes = |text: &str, language: Format| -> Vec<FaultCode> {
+    let codes = |text: &str, language: Format| -> Vec<DiagnosticCode> {
         let faults = format(text.as_bytes(), language).expect_err("a fault");
         faults.iter().map(|fault| fault.code).collect()
     };
-    assert_eq!(codes("{", Format::Json), [FaultCode::Syntax]);
-    assert_eq!(codes(r#"{"a": 1, "a": 2, "b": {"c": 1, "c": 1}}"#, Format::Json), [FaultCode::RepeatedKey; 2]);
-    assert_eq!(codes("a: 1\na: 2\n", Format::Yaml), [FaultCode::RepeatedKey]);
+    assert_eq!(codes("{", Format::Json), [DiagnosticCode::Syntax]);
+    assert_eq!(codes(r#"{"a": 1, "a": 2, "b": {"c": 1, "c": 1}}"#, Format::Json), [DiagnosticCode::RepeatedKey; 2]);
+    assert_eq!(codes("a: 1\na: 2\n", Format::Yaml), [DiagnosticCode::RepeatedKey]);
     let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
-    assert_eq!(codes(&deep, Format::Yaml), [FaultCode::TooLarge]);
+    assert_eq!(codes(&deep, Format::Yaml), [DiagnosticCode::TooLarge]);
 }
 
 /// A value without its white space: keys and scalars as they are spelled.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use gatelodge_policy::{CaseFile, Fault, FaultCode, Format, import, parse};
+use gatelodge_policy::{CaseFile, DiagnosticCode, Fault, Format, import, parse};
 
 /// A policy with one rule block for the tool `a`.
 fn with_block(block: &str) -> String {
@@ -14,13 +14,13 @@ fn with_condition(condition: &str) -> String {
 }
 
 /// The one fault of a text, its message, and its help.
-fn only(faults: Result<(), Vec<Fault>>) -> (FaultCode, String, String) {
+fn only(faults: Result<(), Vec<Fault>>) -> (DiagnosticCode, String, String) {
     let faults = faults.expect_err("a fault");
     assert_eq!(faults.len(), 1, "{faults:?}");
     (faults[0].code, faults[0].message.clone(), faults[0].help.clone().expect("a way out"))
 }
 
-fn of_policy(text: &str) -> (FaultCode, String, String) {
+fn of_policy(text: &str) -> (DiagnosticCode, String, String) {
     only(parse(text.as_bytes(), Format::Json).map(drop))
 }
 
@@ -30,7 +30,7 @@ fn two_limits_of_one_block_that_count_the_same_cannot_be_made_to_agree() {
     let (code, message, help) = of_policy(&text);
     assert_eq!(
         (code, message.as_str()),
-        (FaultCode::CounterClash, "the counter `a_rate` is also that of the block's own `rate_limit`")
+        (DiagnosticCode::CounterClash, "the counter `a_rate` is also that of the block's own `rate_limit`")
     );
     assert_eq!(help, "remove one of the two, or name this counter otherwise, such as `a_rate_2`");
     let renamed = text.replace("a_rate", "a_rate_2");
@@ -58,7 +58,7 @@ fn a_huge_index_a_backslash_and_a_long_exponent_are_named() {
     assert_eq!(message, r"`C:\files` has a backslash in it");
     let (code, message, help) =
         of_policy(&with_condition(&format!(r#""path":"args.x","op":"eq","value":0e{}"#, "9".repeat(30))));
-    assert_eq!(code, FaultCode::BadNumber);
+    assert_eq!(code, DiagnosticCode::BadNumber);
     assert!(message.contains("exponent") && help.contains("exponent"), "{message}: {help}");
 }
 
@@ -66,7 +66,7 @@ fn a_huge_index_a_backslash_and_a_long_exponent_are_named() {
 fn the_classes_that_a_large_expression_is_offered_load() {
     let text = |class: &str| with_condition(&format!(r#""path":"args.x","op":"regex","value":"^{class}{{1,5000}}$""#));
     let (code, _, help) = of_policy(&text(r"\\w"));
-    assert_eq!(code, FaultCode::LargeRegex);
+    assert_eq!(code, DiagnosticCode::LargeRegex);
     assert!(help.contains("`[0-9A-Za-z_]`"), "{help}");
     assert!(parse(text("[0-9A-Za-z_]").as_bytes(), Format::Json).is_ok());
 }
@@ -74,7 +74,7 @@ fn the_classes_that_a_large_expression_is_offered_load() {
 #[test]
 fn an_alias_without_its_anchor_is_known_as_one() {
     let (code, message, help) = only(parse(b"version: \"1\"\ndefault: deny\nhide: [*x]\n", Format::Yaml).map(drop));
-    assert_eq!((code, message.as_str()), (FaultCode::YamlFeature, "aliases are not allowed"));
+    assert_eq!((code, message.as_str()), (DiagnosticCode::YamlFeature, "aliases are not allowed"));
     assert!(help.contains("in quotes"), "{help}");
 }
 
@@ -83,10 +83,13 @@ fn a_case_file_is_told_what_a_case_looks_like() {
     let of = |text: &str| only(CaseFile::read(text.as_bytes(), Format::Yaml).map(drop));
     let policy = "policy: {version: \"1\", default: deny}\n";
     let (code, message, help) = of(&format!("{policy}cases: []\n"));
-    assert_eq!((code, message.as_str()), (FaultCode::EmptyList, "`cases` is empty, so nothing would be tested"));
+    assert_eq!((code, message.as_str()), (DiagnosticCode::EmptyList, "`cases` is empty, so nothing would be tested"));
     assert!(help.contains("expect: allow"), "{help}");
     let (code, message, _) = of(&format!("{policy}cases: [{{call: {{tool: a}}, expect: null}}]\n"));
-    assert_eq!((code, message.as_str()), (FaultCode::WrongType, "`expect` must be a decision or an object, not null"));
+    assert_eq!(
+        (code, message.as_str()),
+        (DiagnosticCode::WrongType, "`expect` must be a decision or an object, not null")
+    );
     let (_, message, help) = of("");
     assert!(message == "the text is empty" && help.contains("`cases`"), "{help}");
     let (_, _, help) = only(import(b"").map(drop));
@@ -101,7 +104,7 @@ fn classes_of_unicode_can_be_repeated_as_often_as_names_are_long() {
     }
     // These would be looked for everywhere in a text of megabytes.
     for pattern in [r"\\w{1,64}!", r"^.*[\\w.-]{1,255}$"] {
-        assert_eq!(of_policy(&text(pattern)).0, FaultCode::LargeRegex, "{pattern}");
+        assert_eq!(of_policy(&text(pattern)).0, DiagnosticCode::LargeRegex, "{pattern}");
     }
 }
 
@@ -111,5 +114,5 @@ fn large_expressions_share_one_budget() {
     let rules = |count: usize| with_block(&format!(r#"{{"require":[{}]}}"#, vec![rule; count].join(",")));
     assert!(parse(rules(3).as_bytes(), Format::Json).is_ok());
     let faults = parse(rules(14).as_bytes(), Format::Json).expect_err("more than the budget");
-    assert!(faults.iter().all(|fault| fault.code == FaultCode::LargeRegex), "{faults:?}");
+    assert!(faults.iter().all(|fault| fault.code == DiagnosticCode::LargeRegex), "{faults:?}");
 }

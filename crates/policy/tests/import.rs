@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 use gatelodge_json::{Limits, read};
 use gatelodge_policy::{
-    Call, Caller, Category, Decision, Definition, Fault, FaultCode, Format, Imported, Policy, Subject, Tool, decide,
-    import, parse,
+    Call, Caller, Category, Decision, Definition, DiagnosticCode, Fault, Format, Imported, Policy, Subject, Tool,
+    decide, import, parse,
 };
 use insta::assert_snapshot;
 use intercept::Intercept;
@@ -275,7 +275,7 @@ tools:
 fn a_result_that_would_not_load_is_a_fault() {
     let text = "version: '1'\ntools: {'a*c*': {}, 'a*b*': {}}";
     let faults = faults(text);
-    assert_eq!(faults[0].code, FaultCode::TiedGlobs);
+    assert_eq!(faults[0].code, DiagnosticCode::TiedGlobs);
     assert!(faults[0].message.contains("would not load"), "{}", faults[0].message);
 }
 

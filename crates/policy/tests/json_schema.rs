@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use gatelodge_policy::{FaultCode, Format, Schema, json_schema, parse};
+use gatelodge_policy::{DiagnosticCode, Format, Schema, json_schema, parse};
 use serde_json::{Value, json};
 
 fn is_valid(policy: &Value) -> bool {
@@ -225,7 +225,7 @@ fn the_parser_knows_every_field_of_the_schema_and_nothing_else() {
     };
     let is_known = |policy: Value| {
         let faults = parse(policy.to_string().as_bytes(), Format::Json).err().unwrap_or_default();
-        !faults.iter().any(|fault| fault.code == FaultCode::UnknownField)
+        !faults.iter().any(|fault| fault.code == DiagnosticCode::UnknownField)
     };
     type Wrap = fn(&str) -> Value;
     let places: [(&str, Wrap); 8] = [

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_policy::{Fault, FaultCode, Severity, Tools, check};
+use gatelodge_policy::{DiagnosticCode, Fault, Severity, Tools, check};
 
 use super::findings::{Findings, offer_yaml, refuse_two_inputs};
 use super::print_json;
@@ -36,7 +36,7 @@ pub fn run(args: &CheckArgs) -> Result<Exit> {
         report::faults(source, faults);
         let name = report::shown(&source.name);
         match faults.first() {
-            Some(fault) if fault.code == FaultCode::UnreadableFile => {}
+            Some(fault) if fault.code == DiagnosticCode::UnreadableFile => {}
             _ if at < checked_from => report::say(&format!("{name}: the policies are checked without these tools")),
             _ => report::say(&format!("{name}: {summary}")),
         }
@@ -51,7 +51,7 @@ fn tools(path: &Path, findings: &mut Findings) -> Option<Tools> {
 }
 
 fn summary(faults: &[Fault], strict: bool) -> String {
-    let is_more = |fault: &&Fault| fault.code == FaultCode::MoreFaults;
+    let is_more = |fault: &&Fault| fault.code == DiagnosticCode::MoreFaults;
     let of = |severity: Severity| faults.iter().filter(move |fault| fault.severity == severity);
     let count = |severity: Severity, word: &str| {
         let number = of(severity).filter(|fault| !is_more(fault)).count();

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_policy::{Fault, FaultCode, Format, Policy, Severity, parse};
+use gatelodge_policy::{DiagnosticCode, Fault, Format, Policy, Severity, parse};
 
 use super::print_json;
 use crate::cli::FormatName;
@@ -68,7 +68,7 @@ impl Findings {
     /// How a command with these findings ends.
     pub fn exit(&self) -> Exit {
         let mut faults = self.files.iter().flat_map(|(_, faults)| faults);
-        if faults.clone().any(|fault| fault.code == FaultCode::UnreadableFile) {
+        if faults.clone().any(|fault| fault.code == DiagnosticCode::UnreadableFile) {
             return Exit::Usage;
         }
         if faults.any(|fault| fault.severity == Severity::Error) { Exit::Findings } else { Exit::Fine }
@@ -78,7 +78,7 @@ impl Findings {
 /// The finding that a file cannot be read, at the place that names it.
 pub fn unreadable_at(span: Range<usize>, unreadable: &Unreadable) -> Fault {
     Fault {
-        code: FaultCode::UnreadableFile,
+        code: DiagnosticCode::UnreadableFile,
         severity: Severity::Error,
         span,
         message: unreadable.message.clone(),
@@ -92,7 +92,7 @@ pub fn offer_yaml(source: &Source, format: Format, mut faults: Vec<Fault>) -> Ve
     let first = source.text.iter().find(|byte| !byte.is_ascii_whitespace());
     if let [fault] = faults.as_mut_slice()
         && format == Format::Json
-        && fault.code == FaultCode::Syntax
+        && fault.code == DiagnosticCode::Syntax
         // Much JSON with a fault is YAML, too.
         && !matches!(first, None | Some(b'{' | b'[' | b'/' | b'"'))
         && gatelodge_policy::format(&source.text, Format::Yaml).is_ok_and(|yaml| yaml.text.starts_with('{'))

@@ -1,7 +1,7 @@
 //! `policy import`: from Intercept YAML.
 
 use anyhow::Result;
-use gatelodge_json::Place;
+use gatelodge_json::LineColumn;
 use serde_json::json;
 
 use super::findings::Findings;
@@ -25,7 +25,7 @@ pub fn run(args: &ImportArgs) -> Result<Exit> {
             .notes
             .iter()
             .map(|note| {
-                let place = Place::of(&source.text, note.span.start);
+                let place = LineColumn::of(&source.text, note.span.start);
                 json!({"kind": note.kind.as_str(), "line": place.line, "column": place.column, "message": note.message})
             })
             .collect();
@@ -33,7 +33,7 @@ pub fn run(args: &ImportArgs) -> Result<Exit> {
         return Ok(Exit::Fine);
     }
     for note in &imported.notes {
-        let place = Place::of(&source.text, note.span.start);
+        let place = LineColumn::of(&source.text, note.span.start);
         let (name, message) = (report::shown(&source.name), report::shown(&note.message));
         report::say(&format!("{name}:{}:{}: {}: {message}", place.line, place.column, note.kind));
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_json::Place;
+use gatelodge_json::LineColumn;
 use gatelodge_policy::{CaseFile, CaseReport, Explanation, Fault, Policy, PolicySource};
 use serde::Serialize;
 
@@ -167,6 +167,6 @@ impl FileReport {
     }
 
     fn line(&self, case: &CaseReport) -> usize {
-        self.source.as_ref().map_or(1, |source| Place::of(&source.text, case.span.start).line)
+        self.source.as_ref().map_or(1, |source| LineColumn::of(&source.text, case.span.start).line)
     }
 }

@@ -5,9 +5,9 @@ use std::fmt;
 /// A refusal of the reader: what is wrong, and the byte at which it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}")]
-pub struct Fault {
+pub struct JsonError {
     /// What is wrong.
-    pub kind: FaultKind,
+    pub kind: JsonErrorKind,
     /// Offset of the first byte of the offending text.
     pub start: usize,
     /// Offset behind the last byte of the offending text.
@@ -16,7 +16,7 @@ pub struct Fault {
 
 /// What can be wrong with a text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum FaultKind {
+pub enum JsonErrorKind {
     /// Nothing but white space.
     #[error("the text is empty")]
     Empty,
@@ -28,7 +28,7 @@ pub enum FaultKind {
     },
     /// Not UTF-8.
     #[error("the text is not valid UTF-8")]
-    NotUtf8,
+    InvalidUtf8,
     /// A byte order mark before the value.
     #[error("a byte order mark stands before the value")]
     ByteOrderMark,
@@ -46,7 +46,7 @@ pub enum FaultKind {
     },
     /// The text ended inside a value.
     #[error("the text ends before {0}")]
-    Ended(&'static str),
+    UnexpectedEnd(&'static str),
     /// Something else stood where the named thing was due.
     #[error("expected {0}")]
     Expected(&'static str),
@@ -61,51 +61,51 @@ pub enum FaultKind {
     Comment,
     /// A comment without its end.
     #[error("the comment is not closed")]
-    OpenComment,
+    UnclosedComment,
     /// A raw control character in a string.
     #[error("a raw control character stands in a string")]
     ControlCharacter,
     /// An escape that JSON does not know.
     #[error("the escape is not one that JSON knows")]
-    BadEscape,
+    InvalidEscape,
     /// Half of a surrogate pair.
     #[error("half of a surrogate pair is no character")]
     LoneSurrogate,
     /// A number not written as JSON writes numbers.
     #[error("a number is not written as JSON writes numbers")]
-    BadNumber,
+    InvalidNumber,
     /// A number of more digits than [`crate::MAX_DIGITS`], or an exponent beyond reason.
     #[error("a number has more digits than can be compared")]
-    LongNumber,
+    NumberTooLong,
     /// A number beyond 10^308 in magnitude.
     #[error("a number is beyond 10^308 in magnitude")]
-    LargeNumber,
+    NumberTooLarge,
     /// The same member name twice in one object.
     #[error("the key `{0}` is repeated")]
-    RepeatedKey(String),
+    DuplicateKey(String),
 }
 
-impl Fault {
-    pub(crate) fn new(kind: FaultKind, start: usize, end: usize) -> Self {
+impl JsonError {
+    pub(crate) fn new(kind: JsonErrorKind, start: usize, end: usize) -> Self {
         Self { kind, start, end }
     }
 
     /// Returns the line and column of the fault in the text it was found in.
-    pub fn place(&self, text: &[u8]) -> Place {
-        Place::of(text, self.start)
+    pub fn location(&self, text: &[u8]) -> LineColumn {
+        LineColumn::of(text, self.start)
     }
 }
 
 /// A line and a column, both from 1; columns are counted in code points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct LineColumn {
     /// The line.
     pub line: usize,
     /// The column.
     pub column: usize,
 }
 
-impl Place {
+impl LineColumn {
     /// Finds the place of a byte offset.
     pub fn of(text: &[u8], offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
@@ -118,7 +118,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for LineColumn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}, column {}", self.line, self.column)
     }
