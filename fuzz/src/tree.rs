@@ -1,6 +1,6 @@
 //! What a text means: every value with its path, in order.
 
-use gatelodge_json::{Kind, Limits, Value, read};
+use gatelodge_json::{JsonKind, JsonValue, Limits, read};
 
 /// One value: the path to it, and what it says. Numbers by their spelling, strings by what they stand for.
 pub type Leaf = (String, String);
@@ -13,14 +13,14 @@ pub fn tree(text: &str) -> Vec<Leaf> {
     leaves
 }
 
-fn walk(value: Value<'_>, path: String, (from, to): (usize, usize), leaves: &mut Vec<Leaf>) {
+fn walk(value: JsonValue<'_>, path: String, (from, to): (usize, usize), leaves: &mut Vec<Leaf>) {
     let (start, end) = value.span();
     assert!(from <= start && start < end && end <= to, "the span of {path} leaves its container");
     let says = match value.kind() {
-        Kind::Object => "{}".to_owned(),
-        Kind::List => "[]".to_owned(),
-        Kind::String => format!("{:?}", value.as_str().expect("a string")),
-        Kind::Number | Kind::Bool | Kind::Null => value.raw().to_owned(),
+        JsonKind::Object => "{}".to_owned(),
+        JsonKind::Array => "[]".to_owned(),
+        JsonKind::String => format!("{:?}", value.as_str().expect("a string")),
+        JsonKind::Number | JsonKind::Bool | JsonKind::Null => value.raw().to_owned(),
     };
     leaves.push((path.clone(), says));
     for (key, member) in value.members() {
@@ -37,21 +37,21 @@ pub fn same_as_serde(text: &str) -> bool {
     serde_json::from_str(text).is_ok_and(|theirs| same(document.root(), &theirs))
 }
 
-fn same(ours: Value<'_>, theirs: &serde_json::Value) -> bool {
+fn same(ours: JsonValue<'_>, theirs: &serde_json::Value) -> bool {
     match theirs {
-        serde_json::Value::Null => ours.kind() == Kind::Null,
+        serde_json::Value::Null => ours.kind() == JsonKind::Null,
         serde_json::Value::Bool(theirs) => ours.as_bool() == Some(*theirs),
-        serde_json::Value::Number(_) => ours.kind() == Kind::Number,
+        serde_json::Value::Number(_) => ours.kind() == JsonKind::Number,
         serde_json::Value::String(theirs) => ours.is_str(theirs),
         serde_json::Value::Array(theirs) => {
             let pairs = ours.elements().zip(theirs);
-            ours.kind() == Kind::List
+            ours.kind() == JsonKind::Array
                 && ours.elements().count() == theirs.len()
                 && pairs.into_iter().all(|(ours, theirs)| same(ours, theirs))
         }
         serde_json::Value::Object(theirs) => {
             let mut pairs = ours.members().zip(theirs);
-            ours.kind() == Kind::Object
+            ours.kind() == JsonKind::Object
                 && ours.members().count() == theirs.len()
                 && pairs.all(|((key, ours), (name, theirs))| key.is_str(name) && same(ours, theirs))
         }

@@ -5,7 +5,7 @@ mod walk;
 
 use std::borrow::Cow;
 
-use gatelodge_json::{Kind as JsonKind, Value};
+use gatelodge_json::{JsonKind, JsonValue};
 
 use crate::tool::LONGEST_NAME;
 use walk::Walk;
@@ -69,7 +69,7 @@ pub(crate) struct Parameters<'a> {
 
 impl<'a> Parameters<'a> {
     /// Reads a schema.
-    pub fn of(schema: Option<Value<'a>>) -> Self {
+    pub fn of(schema: Option<JsonValue<'a>>) -> Self {
         let Some(schema) = schema.filter(|schema| schema.kind() != JsonKind::Null) else { return Self::default() };
         let properties = schema.get("properties");
         let is_odd = schema.kind() != JsonKind::Object
@@ -87,8 +87,8 @@ impl<'a> Parameters<'a> {
 }
 
 /// The kind of a value: where it may be several, the one that can carry the most.
-fn kind_of(schema: Value<'_>) -> Kind {
-    let named = |kind: Value<'_>| match kind.as_str().as_deref() {
+fn kind_of(schema: JsonValue<'_>) -> Kind {
+    let named = |kind: JsonValue<'_>| match kind.as_str().as_deref() {
         Some("string") => Some(Kind::Text),
         Some("number" | "integer") => Some(Kind::Number),
         Some("boolean") => Some(Kind::Flag),
@@ -96,8 +96,8 @@ fn kind_of(schema: Value<'_>) -> Kind {
         Some("null") => None,
         _ => Some(Kind::Other),
     };
-    let of_type = |schema: Value<'_>| match schema.get("type") {
-        Some(list) if list.kind() == JsonKind::List => list.elements().take(MOST_PARTS).filter_map(named).min(),
+    let of_type = |schema: JsonValue<'_>| match schema.get("type") {
+        Some(list) if list.kind() == JsonKind::Array => list.elements().take(MOST_PARTS).filter_map(named).min(),
         Some(kind) => named(kind),
         None => Some(Kind::Other),
     };
@@ -107,25 +107,25 @@ fn kind_of(schema: Value<'_>) -> Kind {
 }
 
 /// What a value is composed of: `anyOf` is how optional values are written.
-fn parts<'a>(schema: Value<'a>) -> impl Iterator<Item = Value<'a>> {
+fn parts<'a>(schema: JsonValue<'a>) -> impl Iterator<Item = JsonValue<'a>> {
     let lists = ["anyOf", "oneOf", "allOf"].into_iter().filter_map(move |name| schema.get(name));
     lists.flat_map(|list| list.elements().take(MOST_PARTS))
 }
 
-fn is_address(schema: Value<'_>) -> bool {
+fn is_address(schema: JsonValue<'_>) -> bool {
     const FORMATS: [&str; 6] = ["email", "idn-email", "phone", "tel", "uri", "url"];
     let all = std::iter::once(schema).chain(schema.get("items")).chain(parts(schema));
     let mut formats = all.filter_map(|part| part.get("format")?.as_str());
     formats.any(|format| FORMATS.contains(&&*format))
 }
 
-fn description_of(schema: Value<'_>) -> Option<String> {
+fn description_of(schema: JsonValue<'_>) -> Option<String> {
     let text = schema.get("description")?.as_str()?;
     Some(text.chars().take(LONGEST_DESCRIPTION).flat_map(char::to_lowercase).collect())
 }
 
 /// The texts that a value may be, and whether there are more of them.
-fn choices_of<'a>(schema: Value<'a>) -> (Vec<Cow<'a, str>>, bool) {
+fn choices_of<'a>(schema: JsonValue<'a>) -> (Vec<Cow<'a, str>>, bool) {
     let items = schema.get("items").into_iter();
     let all = std::iter::once(schema).chain(parts(schema)).chain(items);
     let all = all.flat_map(|part| {

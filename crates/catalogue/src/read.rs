@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gatelodge_json::{Document, Kind, Limits, Value, read};
+use gatelodge_json::{JsonDocument, JsonKind, JsonValue, Limits, read};
 
 use crate::tool::Tool;
 
@@ -16,7 +16,7 @@ pub struct Item<'a> {
     /// The tool.
     pub tool: Tool<'a>,
     /// All that is said of it.
-    pub entry: Value<'a>,
+    pub entry: JsonValue<'a>,
 }
 
 /// Why a line is no tool.
@@ -30,7 +30,7 @@ pub struct ReadError {
 }
 
 /// Reads a text into documents: the whole if it is one, else each line by itself.
-pub fn read_tools(text: &[u8]) -> Vec<(usize, Result<Document<'_>, ReadError>)> {
+pub fn read_tools(text: &[u8]) -> Vec<(usize, Result<JsonDocument<'_>, ReadError>)> {
     if let Ok(whole) = read(text, &Limits::REPLY) {
         return vec![(1, Ok(whole))];
     }
@@ -46,11 +46,11 @@ pub fn read_tools(text: &[u8]) -> Vec<(usize, Result<Document<'_>, ReadError>)> 
 
 impl<'a> Item<'a> {
     /// The tools of a document: itself, or those it lists.
-    pub fn all(document: &'a Document<'a>, number: usize) -> Vec<Result<Self, ReadError>> {
+    pub fn all(document: &'a JsonDocument<'a>, number: usize) -> Vec<Result<Self, ReadError>> {
         let root = document.root();
         let inside = root.get("result").unwrap_or(root);
-        let list = if inside.kind() == Kind::List { Some(inside) } else { inside.get("tools") };
-        let Some(list) = list.filter(|list| list.kind() == Kind::List) else {
+        let list = if inside.kind() == JsonKind::Array { Some(inside) } else { inside.get("tools") };
+        let Some(list) = list.filter(|list| list.kind() == JsonKind::Array) else {
             return vec![Self::one(root, number, Cow::Borrowed(""))];
         };
         let server = server_of(root);
@@ -62,7 +62,7 @@ impl<'a> Item<'a> {
         listed.collect()
     }
 
-    fn one(entry: Value<'a>, number: usize, server: Cow<'a, str>) -> Result<Self, ReadError> {
+    fn one(entry: JsonValue<'a>, number: usize, server: Cow<'a, str>) -> Result<Self, ReadError> {
         let tool = Tool::of(entry).map_err(|why| ReadError { number, why: why.to_owned() })?;
         let own = server_of(entry);
         Ok(Self { number, server: if own.is_empty() { server } else { own }, tool, entry })
@@ -77,7 +77,7 @@ impl Item<'_> {
     }
 }
 
-fn server_of<'a>(entry: Value<'a>) -> Cow<'a, str> {
+fn server_of<'a>(entry: JsonValue<'a>) -> Cow<'a, str> {
     let text = |name: &str| entry.get(name).and_then(|value| value.as_str());
     text("server").or_else(|| text("package")).unwrap_or_default()
 }

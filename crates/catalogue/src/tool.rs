@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gatelodge_json::{Kind, Value};
+use gatelodge_json::{JsonKind, JsonValue};
 
 /// The most of a name that is looked at; no client shows more.
 pub(crate) const LONGEST_NAME: usize = 256;
@@ -17,7 +17,7 @@ pub struct Tool<'a> {
     /// Its name for people, and the one among its claims.
     pub title: Option<Cow<'a, str>>,
     /// What it takes.
-    pub schema: Option<Value<'a>>,
+    pub schema: Option<JsonValue<'a>>,
     /// The server's own claims.
     pub annotations: Annotations,
 }
@@ -52,8 +52,8 @@ impl<'a> Tool<'a> {
     ///
     /// # Errors
     /// It is no object, or has no usable name.
-    pub fn of(entry: Value<'a>) -> Result<Self, &'static str> {
-        if entry.kind() != Kind::Object {
+    pub fn of(entry: JsonValue<'a>) -> Result<Self, &'static str> {
+        if entry.kind() != JsonKind::Object {
             return Err("a tool is an object with a `name`");
         }
         let name = entry.get("name").ok_or("the tool has no `name`")?;
@@ -67,7 +67,7 @@ impl<'a> Tool<'a> {
         let schema = entry.get("inputSchema").or_else(|| entry.get("input_schema"));
         let description = entry.get("description").and_then(|text| text.as_str());
         let description = description.filter(|text| !text.trim().is_empty());
-        let title = |of: Option<Value<'a>>| of.and_then(|of| of.get("title")).and_then(|title| title.as_str());
+        let title = |of: Option<JsonValue<'a>>| of.and_then(|of| of.get("title")).and_then(|title| title.as_str());
         let title = match (title(Some(entry)), title(entry.get("annotations"))) {
             (Some(one), Some(other)) if one != other => Some(Cow::Owned(format!("{one}\n{other}"))),
             (one, other) => one.or(other),
@@ -77,7 +77,7 @@ impl<'a> Tool<'a> {
 }
 
 impl Annotations {
-    fn of(value: Option<Value<'_>>) -> Self {
+    fn of(value: Option<JsonValue<'_>>) -> Self {
         let hint = |name: &str| value.and_then(|all| all.get(name)).and_then(|hint| hint.as_bool());
         Self { read_only: hint("readOnlyHint"), destructive: hint("destructiveHint") }
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use data_encoding::HEXLOWER;
-use gatelodge_json::{Source, Value};
+use gatelodge_json::{JsonValue, Source};
 use memchr::memmem::Finder;
 use sha2::{Digest, Sha256};
 
@@ -13,7 +13,7 @@ const LONG_ARGUMENTS: usize = 64 << 10;
 const BLOCK: usize = 16 << 10;
 
 /// The SHA-256 of arguments; of long ones their BLAKE3, which says so. It may have begun when the message came.
-pub(crate) fn digest_of(arguments: Value<'_>, begun: Option<&Begun>) -> Arc<str> {
+pub(crate) fn digest_of(arguments: JsonValue<'_>, begun: Option<&Begun>) -> Arc<str> {
     let (start, end) = arguments.span();
     let is_in_pieces = matches!(arguments.source(), Source::Folded(_));
     if end - start <= LONG_ARGUMENTS || !is_in_pieces {
@@ -22,7 +22,7 @@ pub(crate) fn digest_of(arguments: Value<'_>, begun: Option<&Begun>) -> Arc<str>
     let begun = begun.filter(|begun| begun.start == start && start + begun.length <= end);
     let mut blocks = begun.map_or_else(Blocks::default, |begun| begun.blocks.clone());
     let mut hashed = begun.map_or(0, |begun| begun.length);
-    arguments.each_piece(|piece| {
+    arguments.for_each_chunk(|piece| {
         let known = hashed.min(piece.len());
         hashed -= known;
         blocks.update(piece.get(known..).unwrap_or_default());

@@ -1,6 +1,6 @@
 //! Which lists a client is told of when they are others than before: never of one that it was not promised.
 
-use gatelodge_json::{Limits, Value, read};
+use gatelodge_json::{JsonValue, Limits, read};
 use gatelodge_mcp::{Id, Method};
 use gatelodge_mutants::mutant;
 
@@ -30,7 +30,7 @@ impl Lists {
     }
 
     /// Those that a request to listen, or the answer to it, names.
-    pub fn named(notifications: Option<Value<'_>>) -> Self {
+    pub fn named(notifications: Option<JsonValue<'_>>) -> Self {
         let is_named = |method: &Method<'_>| is_true(notifications, flag(method));
         Self {
             tools: is_named(&Method::ToolsListChanged),
@@ -89,7 +89,7 @@ fn flag(method: &Method<'_>) -> &'static str {
     }
 }
 
-fn is_true(object: Option<Value<'_>>, name: &str) -> bool {
+fn is_true(object: Option<JsonValue<'_>>, name: &str) -> bool {
     object.and_then(|object| object.get(name)).is_some_and(|value| value.as_bool() == Some(true))
 }
 

@@ -1,6 +1,6 @@
 //! Argument values for the log: what looks like a secret by its name is not written down.
 
-use gatelodge_json::{Kind, Value, quote};
+use gatelodge_json::{JsonKind, JsonValue, quote};
 use gatelodge_store::Token;
 
 use crate::upstream::Secrets;
@@ -22,7 +22,7 @@ const TELLING: [&str; 10] = [
 ];
 
 /// Writes arguments for the log.
-pub(crate) fn values(arguments: Value<'_>, secrets: &Secrets) -> String {
+pub(crate) fn values(arguments: JsonValue<'_>, secrets: &Secrets) -> String {
     let mut out = String::new();
     write(arguments, &mut out);
     let mut out = without_tokens(&secrets.cut_text(&out));
@@ -45,12 +45,12 @@ fn without_tokens(text: &str) -> String {
     out
 }
 
-fn write(value: Value<'_>, out: &mut String) {
+fn write(value: JsonValue<'_>, out: &mut String) {
     if out.len() > MAX_KEPT {
         return;
     }
     match value.kind() {
-        Kind::Object => {
+        JsonKind::Object => {
             out.push('{');
             for (at, (key, value)) in value.members().enumerate() {
                 if at > 0 {
@@ -68,7 +68,7 @@ fn write(value: Value<'_>, out: &mut String) {
             }
             out.push('}');
         }
-        Kind::List => {
+        JsonKind::Array => {
             out.push('[');
             for (at, element) in value.elements().enumerate() {
                 if at > 0 {
@@ -78,7 +78,7 @@ fn write(value: Value<'_>, out: &mut String) {
             }
             out.push(']');
         }
-        Kind::Null | Kind::Bool | Kind::Number | Kind::String => out.push_str(value.raw()),
+        JsonKind::Null | JsonKind::Bool | JsonKind::Number | JsonKind::String => out.push_str(value.raw()),
     }
 }
 

@@ -6,24 +6,24 @@ use crate::folded::Folded;
 use crate::number::Decimal;
 use crate::text::unescape;
 
-/// Marks a string that holds escapes, in [`Node::next`]: texts stay below 2^31 bytes, and so do indices.
-const ESCAPED: u32 = 1 << 31;
+/// Marks a string that holds escapes, in [`DocumentNode::next`]: texts stay below 2^31 bytes, and so do indices.
+const ESCAPED_FLAG: u32 = 1 << 31;
 
 /// Where one value stands, and where the next one that is not inside it is noted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Node {
+pub(crate) struct DocumentNode {
     start: u32,
     end: u32,
     next: u32,
 }
 
-impl Node {
+impl DocumentNode {
     pub fn new(start: usize, end: usize, next: usize) -> Self {
         Self { start: start as u32, end: end as u32, next: next as u32 }
     }
 
     pub fn with_escapes(mut self, escapes: bool) -> Self {
-        self.next |= if escapes { ESCAPED } else { 0 };
+        self.next |= if escapes { ESCAPED_FLAG } else { 0 };
         self
     }
 
@@ -42,12 +42,12 @@ impl Node {
 
     /// Index of the next sibling, or of what follows the container.
     pub fn next(&self) -> usize {
-        (self.next & !ESCAPED) as usize
+        (self.next & !ESCAPED_FLAG) as usize
     }
 
     /// Whether this is a string with escapes.
     pub fn has_escapes(&self) -> bool {
-        self.next & ESCAPED != 0
+        self.next & ESCAPED_FLAG != 0
     }
 
     #[inline]
@@ -129,15 +129,15 @@ impl<'a> Source<'a> {
 
 /// A whole text that has been read: the text itself, and where its values stand.
 #[derive(Debug, Clone)]
-pub struct Document<'a> {
+pub struct JsonDocument<'a> {
     text: Source<'a>,
-    nodes: Vec<Node>,
+    nodes: Vec<DocumentNode>,
     comments: Vec<(usize, usize)>,
 }
 
 /// The six kinds of JSON values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum JsonKind {
     /// `null`.
     Null,
     /// `true` or `false`.
@@ -147,12 +147,12 @@ pub enum Kind {
     /// A string.
     String,
     /// An array.
-    List,
+    Array,
     /// An object.
     Object,
 }
 
-impl Kind {
+impl JsonKind {
     /// The word for people: "a string", "a list".
     pub fn with_article(self) -> &'static str {
         match self {
@@ -160,14 +160,14 @@ impl Kind {
             Self::Bool => "a boolean",
             Self::Number => "a number",
             Self::String => "a string",
-            Self::List => "a list",
+            Self::Array => "a list",
             Self::Object => "an object",
         }
     }
 }
 
-impl<'a> Document<'a> {
-    pub(crate) fn new(text: &'a str, nodes: Vec<Node>, comments: Vec<(usize, usize)>) -> Self {
+impl<'a> JsonDocument<'a> {
+    pub(crate) fn new(text: &'a str, nodes: Vec<DocumentNode>, comments: Vec<(usize, usize)>) -> Self {
         Self { text: Source::Whole(text), nodes, comments }
     }
 
@@ -184,7 +184,7 @@ impl<'a> Document<'a> {
         let mut nodes = self.nodes;
         for node in &mut nodes {
             let (start, end) = folded.unfolded((node.start(), node.end()));
-            *node = Node { start: start as u32, end: end as u32, next: node.next };
+            *node = DocumentNode { start: start as u32, end: end as u32, next: node.next };
         }
         let node = nodes.get_mut(around)?;
         *node = node.with_escapes(has_escapes);
@@ -202,14 +202,14 @@ impl<'a> Document<'a> {
     }
 
     /// The outermost value.
-    pub fn root(&self) -> Value<'_> {
-        Value { document: self, at: 0 }
+    pub fn root(&self) -> JsonValue<'_> {
+        JsonValue { document: self, node_index: 0 }
     }
 
     /// The value that was marked.
     #[inline]
-    pub fn at(&self, mark: Mark) -> Value<'_> {
-        Value { document: self, at: mark.0 }
+    pub fn value_at(&self, mark: NodeIndex) -> JsonValue<'_> {
+        JsonValue { document: self, node_index: mark.0 }
     }
 
     /// Where comments stand, in order, as byte offsets.
@@ -218,29 +218,29 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Which value of a [`Document`] it is, for whoever keeps the document and comes back to it.
+/// Which value of a [`JsonDocument`] it is, for whoever keeps the document and comes back to it.
 #[derive(Debug, Clone, Copy)]
-pub struct Mark(usize);
+pub struct NodeIndex(usize);
 
-/// One value of a [`Document`].
+/// One value of a [`JsonDocument`].
 #[derive(Debug, Clone, Copy)]
-pub struct Value<'d> {
-    document: &'d Document<'d>,
-    at: usize,
+pub struct JsonValue<'d> {
+    document: &'d JsonDocument<'d>,
+    node_index: usize,
 }
 
-impl<'d> Value<'d> {
+impl<'d> JsonValue<'d> {
     #[inline]
-    fn node(&self) -> Node {
+    fn node(&self) -> DocumentNode {
         // INVARIANT: values are made from indices of this document's nodes only.
-        let nothing = Node::new(0, 0, 0);
-        self.document.nodes.get(self.at).copied().unwrap_or(nothing)
+        let nothing = DocumentNode::new(0, 0, 0);
+        self.document.nodes.get(self.node_index).copied().unwrap_or(nothing)
     }
 
     /// Which value of its document it is.
     #[inline]
-    pub fn mark(&self) -> Mark {
-        Mark(self.at)
+    pub fn index(&self) -> NodeIndex {
+        NodeIndex(self.node_index)
     }
 
     /// The value exactly as it is written.
@@ -257,14 +257,14 @@ impl<'d> Value<'d> {
 
     /// Which kind of value this is.
     #[inline]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> JsonKind {
         match self.document.text.byte(self.node().start()) {
-            Some(b'"') => Kind::String,
-            Some(b'{') => Kind::Object,
-            Some(b'[') => Kind::List,
-            Some(b't' | b'f') => Kind::Bool,
-            Some(b'n') | None => Kind::Null,
-            Some(_) => Kind::Number,
+            Some(b'"') => JsonKind::String,
+            Some(b'{') => JsonKind::Object,
+            Some(b'[') => JsonKind::Array,
+            Some(b't' | b'f') => JsonKind::Bool,
+            Some(b'n') | None => JsonKind::Null,
+            Some(_) => JsonKind::Number,
         }
     }
 
@@ -274,7 +274,7 @@ impl<'d> Value<'d> {
     }
 
     /// The bytes of the value exactly as it is written, one piece after the other.
-    pub fn each_piece(&self, mut take: impl FnMut(&[u8])) {
+    pub fn for_each_chunk(&self, mut take: impl FnMut(&[u8])) {
         let (start, end) = self.span();
         match self.document.text {
             Source::Whole(_) => take(self.raw().as_bytes()),
@@ -285,7 +285,7 @@ impl<'d> Value<'d> {
     /// What a string stands for; none for other kinds. Copies only if there are escapes.
     #[inline]
     pub fn as_str(&self) -> Option<Cow<'d, str>> {
-        if self.kind() != Kind::String {
+        if self.kind() != JsonKind::String {
             return None;
         }
         let node = self.node();
@@ -296,7 +296,7 @@ impl<'d> Value<'d> {
     /// A number by its text; none for other kinds.
     pub fn as_number(&self) -> Option<Decimal<'d>> {
         match self.kind() {
-            Kind::Number => Decimal::of_bytes(self.raw().as_bytes()),
+            JsonKind::Number => Decimal::of_bytes(self.raw().as_bytes()),
             _ => None,
         }
     }
@@ -304,30 +304,30 @@ impl<'d> Value<'d> {
     /// A boolean; none for other kinds.
     pub fn as_bool(&self) -> Option<bool> {
         match self.kind() {
-            Kind::Bool => Some(self.raw() == "true"),
+            JsonKind::Bool => Some(self.raw() == "true"),
             _ => None,
         }
     }
 
     /// The elements of a list; nothing for other kinds.
-    pub fn elements(&self) -> Elements<'d> {
-        let (at, end) = self.inside(Kind::List);
-        Elements { document: self.document, at, end }
+    pub fn elements(&self) -> ArrayElements<'d> {
+        let (at, end) = self.child_range(JsonKind::Array);
+        ArrayElements { document: self.document, node_index: at, end }
     }
 
     /// The members of an object in their order; nothing for other kinds.
-    pub fn members(&self) -> Members<'d> {
-        let (at, end) = self.inside(Kind::Object);
-        Members { document: self.document, at, end }
+    pub fn members(&self) -> ObjectMembers<'d> {
+        let (at, end) = self.child_range(JsonKind::Object);
+        ObjectMembers { document: self.document, node_index: at, end }
     }
 
     /// The member of an object by its name.
-    pub fn get(&self, name: &str) -> Option<Value<'d>> {
-        let (mut at, end) = self.inside(Kind::Object);
+    pub fn get(&self, name: &str) -> Option<JsonValue<'d>> {
+        let (mut at, end) = self.child_range(JsonKind::Object);
         while at < end {
             let (key, value) = (self.document.nodes.get(at)?, self.document.nodes.get(at + 1)?);
             if key.is_str(self.document.text, name) {
-                return Some(Value { document: self.document, at: at + 1 });
+                return Some(JsonValue { document: self.document, node_index: at + 1 });
             }
             at = value.next();
         }
@@ -335,9 +335,9 @@ impl<'d> Value<'d> {
     }
 
     /// The members of an object by their names, in one walk; and whether it has others.
-    pub fn pick<const N: usize>(&self, names: &[&str; N]) -> ([Option<Value<'d>>; N], bool) {
+    pub fn pick<const N: usize>(&self, names: &[&str; N]) -> ([Option<JsonValue<'d>>; N], bool) {
         let (mut found, mut has_others) = ([None; N], false);
-        let (mut at, end) = self.inside(Kind::Object);
+        let (mut at, end) = self.child_range(JsonKind::Object);
         while at < end {
             let nodes = &self.document.nodes;
             let (Some(key), Some(value)) = (nodes.get(at), nodes.get(at + 1)) else { break };
@@ -347,7 +347,7 @@ impl<'d> Value<'d> {
                 |name: &str| plain.as_ref().map_or_else(|| key.is_str(self.document.text, name), |own| own == name);
             let place = names.iter().zip(&mut found).find(|(name, _)| is(name));
             match place {
-                Some((_, place)) => *place = Some(Value { document: self.document, at: at + 1 }),
+                Some((_, place)) => *place = Some(JsonValue { document: self.document, node_index: at + 1 }),
                 None => has_others = true,
             }
             at = value.next();
@@ -358,60 +358,60 @@ impl<'d> Value<'d> {
     /// Whether this is a string that stands for `text`.
     #[inline]
     pub fn is_str(&self, text: &str) -> bool {
-        self.kind() == Kind::String && self.node().is_str(self.document.text, text)
+        self.kind() == JsonKind::String && self.node().is_str(self.document.text, text)
     }
 
     /// The indices of the first node inside and of the first behind.
     #[inline]
-    fn inside(&self, kind: Kind) -> (usize, usize) {
+    fn child_range(&self, kind: JsonKind) -> (usize, usize) {
         if self.kind() != kind {
             return (0, 0);
         }
-        (self.at + 1, self.node().next())
+        (self.node_index + 1, self.node().next())
     }
 }
 
 /// Walks over the elements of a list.
 #[derive(Debug, Clone)]
-pub struct Elements<'d> {
-    document: &'d Document<'d>,
-    at: usize,
+pub struct ArrayElements<'d> {
+    document: &'d JsonDocument<'d>,
+    node_index: usize,
     end: usize,
 }
 
-impl<'d> Iterator for Elements<'d> {
-    type Item = Value<'d>;
+impl<'d> Iterator for ArrayElements<'d> {
+    type Item = JsonValue<'d>;
 
     #[inline]
-    fn next(&mut self) -> Option<Value<'d>> {
-        if self.at >= self.end {
+    fn next(&mut self) -> Option<JsonValue<'d>> {
+        if self.node_index >= self.end {
             return None;
         }
-        let value = Value { document: self.document, at: self.at };
-        self.at = value.node().next();
+        let value = JsonValue { document: self.document, node_index: self.node_index };
+        self.node_index = value.node().next();
         Some(value)
     }
 }
 
 /// Walks over the members of an object: keys (always strings) and values.
 #[derive(Debug, Clone)]
-pub struct Members<'d> {
-    document: &'d Document<'d>,
-    at: usize,
+pub struct ObjectMembers<'d> {
+    document: &'d JsonDocument<'d>,
+    node_index: usize,
     end: usize,
 }
 
-impl<'d> Iterator for Members<'d> {
-    type Item = (Value<'d>, Value<'d>);
+impl<'d> Iterator for ObjectMembers<'d> {
+    type Item = (JsonValue<'d>, JsonValue<'d>);
 
     #[inline]
-    fn next(&mut self) -> Option<(Value<'d>, Value<'d>)> {
-        if self.at >= self.end {
+    fn next(&mut self) -> Option<(JsonValue<'d>, JsonValue<'d>)> {
+        if self.node_index >= self.end {
             return None;
         }
-        let key = Value { document: self.document, at: self.at };
-        let value = Value { document: self.document, at: self.at + 1 };
-        self.at = value.node().next();
+        let key = JsonValue { document: self.document, node_index: self.node_index };
+        let value = JsonValue { document: self.document, node_index: self.node_index + 1 };
+        self.node_index = value.node().next();
         Some((key, value))
     }
 }

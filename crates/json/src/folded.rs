@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 
-use crate::document::Document;
+use crate::document::JsonDocument;
 use crate::error::JsonError;
 use crate::read::{Limits, read};
 use crate::scan::{Comments, Cursor};
@@ -211,7 +211,7 @@ impl Folded {
 ///
 /// # Errors
 /// As for [`read`].
-pub fn read_folded<'a>(folded: &'a Folded, limits: &Limits) -> Result<Document<'a>, JsonError> {
+pub fn read_folded<'a>(folded: &'a Folded, limits: &Limits) -> Result<JsonDocument<'a>, JsonError> {
     match unfolded(folded, limits) {
         Some(document) => Ok(document),
         None => read(folded.whole().as_bytes(), limits),
@@ -219,7 +219,7 @@ pub fn read_folded<'a>(folded: &'a Folded, limits: &Limits) -> Result<Document<'
 }
 
 /// The document of the whole text by what the short one has; none if it cannot be told by that.
-fn unfolded<'a>(folded: &'a Folded, limits: &Limits) -> Option<Document<'a>> {
+fn unfolded<'a>(folded: &'a Folded, limits: &Limits) -> Option<JsonDocument<'a>> {
     // Offsets are kept in 31 bits.
     if folded.len() > limits.bytes.min(i32::MAX as usize) {
         return None;

@@ -1,6 +1,6 @@
-//! From bytes to a [`Document`], in one pass and without recursion.
+//! From bytes to a [`JsonDocument`], in one pass and without recursion.
 
-use crate::document::{Document, Node, Source};
+use crate::document::{DocumentNode, JsonDocument, Source};
 use crate::error::{JsonError, JsonErrorKind};
 use crate::scan::{Comments, Cursor};
 use crate::text::unescape;
@@ -38,7 +38,7 @@ const FEW_MEMBERS: usize = 8;
 ///
 /// # Errors
 /// The first fault: whatever is no JSON, what two readers could understand differently, what is beyond the limits.
-pub fn read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Document<'a>, JsonError> {
+pub fn read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<JsonDocument<'a>, JsonError> {
     let mut reader = Reader::new(bytes, limits, Comments::Refused)?;
     reader.value()?;
     let first = reader.faults.drain(..).min_by_key(|fault| fault.start);
@@ -50,7 +50,7 @@ pub fn read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Document<'a>, JsonEr
 ///
 /// # Errors
 /// The first fault of any other kind.
-pub fn read_commented<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(Document<'a>, Vec<JsonError>), JsonError> {
+pub fn read_commented<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(JsonDocument<'a>, Vec<JsonError>), JsonError> {
     let mut reader = Reader::new(bytes, limits, Comments::Allowed)?;
     reader.keeps_faults = true;
     reader.value()?;
@@ -63,7 +63,7 @@ struct Reader<'a> {
     text: &'a str,
     cursor: Cursor<'a>,
     limits: Limits,
-    nodes: Vec<Node>,
+    nodes: Vec<DocumentNode>,
     /// The containers that are open, outermost first.
     open: Vec<Open>,
     keeps_faults: bool,
@@ -116,8 +116,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn document(self) -> Document<'a> {
-        Document::new(self.text, self.nodes, self.cursor.comment_spans)
+    fn document(self) -> JsonDocument<'a> {
+        JsonDocument::new(self.text, self.nodes, self.cursor.comment_spans)
     }
 
     /// Reads the whole text.
@@ -202,12 +202,12 @@ impl<'a> Reader<'a> {
 
     fn push_string(&mut self, start: usize, escapes: bool) {
         let next = self.nodes.len() + 1;
-        self.nodes.push(Node::new(start, self.cursor.at, next).with_escapes(escapes));
+        self.nodes.push(DocumentNode::new(start, self.cursor.at, next).with_escapes(escapes));
     }
 
     fn push_scalar(&mut self, start: usize) {
         let next = self.nodes.len() + 1;
-        self.nodes.push(Node::new(start, self.cursor.at, next));
+        self.nodes.push(DocumentNode::new(start, self.cursor.at, next));
     }
 
     fn open(&mut self, start: usize, is_object: bool) -> Result<Due, JsonError> {
@@ -216,7 +216,7 @@ impl<'a> Reader<'a> {
         }
         self.cursor.at += 1;
         self.open.push(Open { node: self.nodes.len(), is_object, members: 0 });
-        self.nodes.push(Node::new(start, start, 0));
+        self.nodes.push(DocumentNode::new(start, start, 0));
         Ok(if is_object { Due::FirstKey } else { Due::FirstElement })
     }
 
@@ -313,7 +313,7 @@ impl<'a> Reader<'a> {
             if let Some(slot) = keys.get_mut(count) {
                 *slot = key;
             }
-            at = self.nodes.get(at + 1).map_or(at, Node::next);
+            at = self.nodes.get(at + 1).map_or(at, DocumentNode::next);
         }
     }
 
@@ -324,7 +324,7 @@ impl<'a> Reader<'a> {
         for _ in 0..open.members {
             let Some(node) = self.nodes.get(at) else { return };
             keys.push((unescape(node.inner(Source::Whole(self.text))), node));
-            at = self.nodes.get(at + 1).map_or(at, Node::next);
+            at = self.nodes.get(at + 1).map_or(at, DocumentNode::next);
         }
         keys.sort_by(|(a, first), (b, second)| a.cmp(b).then(first.start().cmp(&second.start())));
         let mut earlier: Option<&str> = None;

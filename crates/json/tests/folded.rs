@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use bytes::Bytes;
-use gatelodge_json::{Document, Folded, JsonErrorKind, Limits, Middle, Source, Value, read, read_folded};
+use gatelodge_json::{Folded, JsonDocument, JsonErrorKind, JsonValue, Limits, Middle, Source, read, read_folded};
 use proptest::prelude::*;
 
 /// The text with what lies between two offsets apart, in pieces of so many bytes; none if it cannot be.
@@ -16,9 +16,9 @@ fn folded(text: &[u8], from: usize, to: usize, piece: usize) -> Option<Folded> {
 }
 
 /// Everything that can be asked of a value and of those inside it.
-fn told(value: Value<'_>, all: &mut Vec<String>) {
+fn told(value: JsonValue<'_>, all: &mut Vec<String>) {
     let mut pieces = Vec::new();
-    value.each_piece(|piece| pieces.extend_from_slice(piece));
+    value.for_each_chunk(|piece| pieces.extend_from_slice(piece));
     assert_eq!(pieces, value.raw().as_bytes());
     all.push(format!("{:?} {:?} {:?} {}", value.kind(), value.span(), value.as_str(), value.raw()));
     for (key, value) in value.members() {
@@ -30,7 +30,7 @@ fn told(value: Value<'_>, all: &mut Vec<String>) {
     value.elements().for_each(|element| told(element, all));
 }
 
-fn all_of(document: &Document<'_>) -> Vec<String> {
+fn all_of(document: &JsonDocument<'_>) -> Vec<String> {
     let mut all = vec![document.text().to_owned()];
     told(document.root(), &mut all);
     all

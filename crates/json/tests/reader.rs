@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
-use gatelodge_json::{JsonErrorKind, Kind, Limits, LineColumn, read, read_commented, split};
+use gatelodge_json::{JsonErrorKind, JsonKind, Limits, LineColumn, read, read_commented, split};
 
 fn refusal(text: impl AsRef<[u8]>) -> (JsonErrorKind, usize) {
     let fault = read(text.as_ref(), &Limits::REQUEST).expect_err("refused");
@@ -107,7 +107,10 @@ fn every_value_keeps_its_text() {
     let raws: Vec<_> = root.members().map(|(_, value)| value.raw()).collect();
     assert_eq!(raws, ["1.10", "[1e2,-0 , 12345678901234567890123]", r#""A\n😀""#, "true", "null", "{}"]);
     let kinds: Vec<_> = root.members().map(|(_, value)| value.kind()).collect();
-    assert_eq!(kinds, [Kind::Number, Kind::List, Kind::String, Kind::Bool, Kind::Null, Kind::Object]);
+    assert_eq!(
+        kinds,
+        [JsonKind::Number, JsonKind::Array, JsonKind::String, JsonKind::Bool, JsonKind::Null, JsonKind::Object]
+    );
     assert_eq!(root.get("s").and_then(|value| value.as_str()).as_deref(), Some("A\n😀"));
     let list: Vec<_> = root.get("a").expect("a").elements().map(|value| value.raw()).collect();
     assert_eq!(list, ["1e2", "-0", "12345678901234567890123"]);

@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 use std::io::{BufRead, Write, stdin, stdout};
 
-use gatelodge_json::{JsonErrorKind, Kind, Limits, Value, read};
+use gatelodge_json::{JsonErrorKind, JsonKind, JsonValue, Limits, read};
 use gatelodge_mcp::{Id, Message, Rewrite, one_line, read_message};
 
 fn main() {
@@ -42,13 +42,13 @@ fn answer(bytes: &[u8]) -> String {
     out
 }
 
-fn write_tree(value: Value<'_>, out: &mut String) {
+fn write_tree(value: JsonValue<'_>, out: &mut String) {
     match value.kind() {
-        Kind::Null | Kind::Bool => out.push_str(value.raw()),
-        Kind::Number => write!(out, "{{\"n\":\"{}\"}}", value.raw()).expect("memory"),
-        Kind::String => write_string(&value.as_str().expect("a string"), out),
-        Kind::Object => write_members(value, None, out),
-        Kind::List => {
+        JsonKind::Null | JsonKind::Bool => out.push_str(value.raw()),
+        JsonKind::Number => write!(out, "{{\"n\":\"{}\"}}", value.raw()).expect("memory"),
+        JsonKind::String => write_string(&value.as_str().expect("a string"), out),
+        JsonKind::Object => write_members(value, None, out),
+        JsonKind::Array => {
             out.push('[');
             for (index, element) in value.elements().enumerate() {
                 out.push_str(if index > 0 { "," } else { "" });
@@ -60,7 +60,7 @@ fn write_tree(value: Value<'_>, out: &mut String) {
 }
 
 /// Writes an object; with another id, if one is given.
-fn write_members(object: Value<'_>, id: Option<&Id<'_>>, out: &mut String) {
+fn write_members(object: JsonValue<'_>, id: Option<&Id<'_>>, out: &mut String) {
     out.push_str("{\"o\":[");
     for (index, (key, value)) in object.members().enumerate() {
         out.push_str(if index > 0 { ",[" } else { "[" });

@@ -1,6 +1,6 @@
 //! A message of one era as the other era writes it. What both have passes as it is written.
 
-use gatelodge_json::{Document, Kind, Limits, Value, quote, read, split};
+use gatelodge_json::{JsonDocument, JsonKind, JsonValue, Limits, quote, read, split};
 
 use crate::meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION};
 use crate::revision::Revision;
@@ -101,7 +101,7 @@ pub fn with_members(result: &str, members: &[(&str, &str)]) -> String {
 }
 
 /// An object without some of its members.
-pub fn without_members(object: Value<'_>, names: &[&str]) -> String {
+pub fn without_members(object: JsonValue<'_>, names: &[&str]) -> String {
     let kept = object.members().filter(|(key, _)| !names.iter().any(|name| key.is_str(name)));
     let kept: Vec<String> = kept.map(|(key, value)| format!("{}:{}", key.raw(), value.raw())).collect();
     format!("{{{}}}", kept.join(","))
@@ -109,7 +109,7 @@ pub fn without_members(object: Value<'_>, names: &[&str]) -> String {
 
 /// What a client or a server of one era says that it can do, as the other era is told: without tasks, as whichever era
 /// has them. Those of one are not those of the other.
-pub fn shared_capabilities(capabilities: Value<'_>) -> String {
+pub fn shared_capabilities(capabilities: JsonValue<'_>) -> String {
     let has_extension = capabilities.get("extensions").is_some_and(|own| own.get(EXTENSION).is_some());
     if !has_extension && capabilities.get("tasks").is_none() {
         return capabilities.raw().to_owned();
@@ -133,12 +133,12 @@ pub fn quoted(text: &str) -> String {
 }
 
 /// INVARIANT: it was read before, so only its size can be new.
-fn read_request(text: &str) -> Option<Document<'_>> {
+fn read_request(text: &str) -> Option<JsonDocument<'_>> {
     let limits = Limits { bytes: text.len(), ..Limits::REQUEST };
-    read(text.as_bytes(), &limits).ok().filter(|document| document.root().kind() == Kind::Object)
+    read(text.as_bytes(), &limits).ok().filter(|document| document.root().kind() == JsonKind::Object)
 }
 
-fn with_params(text: &str, document: &Document<'_>, params: &str) -> String {
+fn with_params(text: &str, document: &JsonDocument<'_>, params: &str) -> String {
     let (start, end, before) = match document.root().get("params") {
         Some(old) => (old.span().0, old.span().1, ""),
         None => {

@@ -1,7 +1,7 @@
 //! What a client has declared that it can be asked, and given. It is self-declared, and only ever takes away: a server
 //! must not ask for more.
 
-use gatelodge_json::{Kind, Value};
+use gatelodge_json::{JsonKind, JsonValue};
 
 use crate::task::EXTENSION;
 
@@ -18,7 +18,7 @@ pub struct Declared {
 
 impl Declared {
     /// Takes it from a client's capabilities, of whatever era. What is no object declares nothing.
-    pub fn of(capabilities: Option<Value<'_>>) -> Self {
+    pub fn of(capabilities: Option<JsonValue<'_>>) -> Self {
         let own = |name: &str| capabilities.and_then(|own| object(own, name));
         let elicitation = own("elicitation");
         let has_mode = |mode: &str| elicitation.is_some_and(|elicitation| elicitation.get(mode).is_some());
@@ -46,7 +46,7 @@ impl Declared {
 
     /// What the client would have to declare to be asked this, as JSON; none if it can be, or if nothing is known of the
     /// method.
-    pub fn lacks(self, method: &str, params: Option<Value<'_>>) -> Option<&'static str> {
+    pub fn lacks(self, method: &str, params: Option<JsonValue<'_>>) -> Option<&'static str> {
         let member = |name: &str| params.and_then(|params| params.get(name));
         let is_page = member("mode").is_some_and(|mode| mode.is_str("url"));
         let has_tools = member("tools").is_some() || member("toolChoice").is_some();
@@ -62,8 +62,8 @@ impl Declared {
     }
 }
 
-fn object<'d>(value: Value<'d>, name: &str) -> Option<Value<'d>> {
-    value.get(name).filter(|own| own.kind() == Kind::Object)
+fn object<'d>(value: JsonValue<'d>, name: &str) -> Option<JsonValue<'d>> {
+    value.get(name).filter(|own| own.kind() == JsonKind::Object)
 }
 
 #[cfg(test)]

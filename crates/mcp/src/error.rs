@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use gatelodge_json::{JsonError, JsonErrorKind, LineColumn, Source, Value};
+use gatelodge_json::{JsonError, JsonErrorKind, JsonValue, LineColumn, Source};
 
 use crate::id::Id;
 use crate::lookalike::is_hidden;
@@ -60,7 +60,7 @@ impl WireError {
     }
 
     /// Refuses a text for one of its values.
-    pub(crate) fn at(code: i64, text: Source<'_>, value: Value<'_>, what: &str) -> Self {
+    pub(crate) fn at(code: i64, text: Source<'_>, value: JsonValue<'_>, what: &str) -> Self {
         Self::new(code, text.whole().as_bytes(), value.span(), what)
     }
 

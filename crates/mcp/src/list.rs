@@ -1,6 +1,6 @@
 //! Lists: asking for their pages, and giving a list on with some of its entries left out, all else as it was.
 
-use gatelodge_json::{Kind, Value};
+use gatelodge_json::{JsonKind, JsonValue};
 
 use crate::id::Id;
 use crate::message::Request;
@@ -36,7 +36,7 @@ impl Request<'_> {
     }
 }
 
-fn span_of(value: Option<Value<'_>>) -> (usize, usize) {
+fn span_of(value: Option<JsonValue<'_>>) -> (usize, usize) {
     value.map_or((0, 0), |value| value.span())
 }
 
@@ -52,8 +52,8 @@ pub enum Caching {
 /// Writes a list's result with other entries, each as it is written, and without a next page.
 ///
 /// None if `result` is no object with such a list.
-pub fn edit_list(result: Value<'_>, member: &str, entries: &[&str], caching: Caching) -> Option<String> {
-    let list = result.get(member).filter(|list| list.kind() == Kind::List)?;
+pub fn edit_list(result: JsonValue<'_>, member: &str, entries: &[&str], caching: Caching) -> Option<String> {
+    let list = result.get(member).filter(|list| list.kind() == JsonKind::Array)?;
     // Spans count from the beginning of the text that was read; the result may begin later.
     let offset = result.span().0;
     let moved = |(start, end): (usize, usize)| (start - offset, end - offset);

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use gatelodge_json::{Document, Folded, JsonError, Kind, Limits, Mark, Source, Value, read, read_folded, split};
+use gatelodge_json::{
+    Folded, JsonDocument, JsonError, JsonKind, JsonValue, Limits, NodeIndex, Source, read, read_folded, split,
+};
 
 use crate::error::{WireError, code, shown};
 use crate::id::{Id, string_in};
@@ -24,7 +26,7 @@ pub enum Message<'a> {
 /// A message with an id and a method. The method may be unknown, but it is one that a caller may send.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
-    document: Document<'a>,
+    document: JsonDocument<'a>,
     id: Id<'a>,
     method: Method<'a>,
     places: Places,
@@ -33,21 +35,21 @@ pub struct Request<'a> {
 /// Where a message has what is asked for again and again.
 #[derive(Debug, Clone, Copy)]
 struct Places {
-    params: Option<Mark>,
-    meta: Option<Mark>,
+    params: Option<NodeIndex>,
+    meta: Option<NodeIndex>,
 }
 
 /// A message with a method and no id.
 #[derive(Debug, Clone)]
 pub struct Notification<'a> {
-    document: Document<'a>,
+    document: JsonDocument<'a>,
     method: Method<'a>,
 }
 
 /// A message with an id and either a result or an error, an object each.
 #[derive(Debug, Clone)]
 pub struct Response<'a> {
-    document: Document<'a>,
+    document: JsonDocument<'a>,
     id: Id<'a>,
 }
 
@@ -55,9 +57,9 @@ pub struct Response<'a> {
 #[derive(Debug, Clone, Copy)]
 pub enum Outcome<'d> {
     /// The result.
-    Result(Value<'d>),
+    Result(JsonValue<'d>),
     /// The error.
-    Error(Value<'d>),
+    Error(JsonValue<'d>),
 }
 
 /// Reads one message of a caller.
@@ -77,7 +79,7 @@ pub fn read_folded_message<'a>(folded: &'a Folded, limits: &Limits) -> Result<Me
     identified(read_folded(folded, limits).map_err(refuse)?)
 }
 
-fn identified(document: Document<'_>) -> Result<Message<'_>, WireError> {
+fn identified(document: JsonDocument<'_>) -> Result<Message<'_>, WireError> {
     match envelope(&document) {
         Ok(Envelope::Request(id, method, places)) => Ok(Message::Request(Request { document, id, method, places })),
         Ok(Envelope::Notification(method)) => Ok(Message::Notification(Notification { document, method })),
@@ -107,13 +109,13 @@ fn refuse_text(bytes: &[u8], limits: &Limits, fault: &JsonError) -> WireError {
     error.with_id(id)
 }
 
-fn envelope<'a>(document: &Document<'a>) -> Result<Envelope<'a>, WireError> {
+fn envelope<'a>(document: &JsonDocument<'a>) -> Result<Envelope<'a>, WireError> {
     let text = document.source();
     let root = document.root();
     let invalid = |value, what: &str| Err(WireError::at(code::INVALID_REQUEST, text, value, what));
     match root.kind() {
-        Kind::Object => {}
-        Kind::List => return invalid(root, "a batch is not taken; send one message at a time"),
+        JsonKind::Object => {}
+        JsonKind::Array => return invalid(root, "a batch is not taken; send one message at a time"),
         kind => return invalid(root, &format!("a message must be an object, not {}", kind.with_article())),
     }
     let ([version, id, method, params, result, error], has_others) = root.pick(ENVELOPE);
@@ -140,7 +142,7 @@ fn envelope<'a>(document: &Document<'a>) -> Result<Envelope<'a>, WireError> {
             match (params, result, error) {
                 (Some(params), ..) => invalid(params, "an answer has no `params`"),
                 (_, Some(_), Some(error)) => invalid(error, "an answer has either a result or an error, not both"),
-                _ if answer.kind() != Kind::Object => invalid(answer, "a result or an error must be an object"),
+                _ if answer.kind() != JsonKind::Object => invalid(answer, "a result or an error must be an object"),
                 _ => Ok(Envelope::Response(id)),
             }
         }
@@ -152,23 +154,23 @@ fn envelope<'a>(document: &Document<'a>) -> Result<Envelope<'a>, WireError> {
 }
 
 fn request_or_notification<'a>(
-    document: &Document<'a>,
+    document: &JsonDocument<'a>,
     id: Option<Id<'a>>,
     name: Cow<'a, str>,
-    params: Option<Value<'_>>,
+    params: Option<JsonValue<'_>>,
 ) -> Result<Envelope<'a>, WireError> {
     let method = Method::of(name);
     let form = if id.is_some() { Form::Request } else { Form::Notification };
     check_method(document, &method, form)?;
     let meta = params.map_or(Ok(None), |params| check_params(document.source(), params))?;
-    let places = Places { params: params.map(|params| params.mark()), meta: meta.map(|meta| meta.mark()) };
+    let places = Places { params: params.map(|params| params.index()), meta: meta.map(|meta| meta.index()) };
     Ok(match id {
         Some(id) => Envelope::Request(id, method, places),
         None => Envelope::Notification(method),
     })
 }
 
-fn check_method(document: &Document<'_>, method: &Method<'_>, form: Form) -> Result<(), WireError> {
+fn check_method(document: &JsonDocument<'_>, method: &Method<'_>, form: Form) -> Result<(), WireError> {
     if method.is_for_callers(form) {
         return Ok(());
     }
@@ -188,8 +190,8 @@ fn check_method(document: &Document<'_>, method: &Method<'_>, form: Form) -> Res
 }
 
 /// Refuses parameters whose members a reader could mistake; gives their `_meta`.
-fn check_params<'d>(text: Source<'_>, params: Value<'d>) -> Result<Option<Value<'d>>, WireError> {
-    if params.kind() != Kind::Object {
+fn check_params<'d>(text: Source<'_>, params: JsonValue<'d>) -> Result<Option<JsonValue<'d>>, WireError> {
+    if params.kind() != JsonKind::Object {
         let what = format!("`params` must be an object, not {}", params.kind().with_article());
         return Err(WireError::at(code::INVALID_PARAMS, text, params, &what));
     }
@@ -205,7 +207,11 @@ fn check_params<'d>(text: Source<'_>, params: Value<'d>) -> Result<Option<Value<
 }
 
 /// Refuses an object with a member that a lenient reader would take for one of the known.
-pub(crate) fn refuse_look_alike_members(text: Source<'_>, object: Value<'_>, known: &[&str]) -> Result<(), WireError> {
+pub(crate) fn refuse_look_alike_members(
+    text: Source<'_>,
+    object: JsonValue<'_>,
+    known: &[&str],
+) -> Result<(), WireError> {
     for (key, _) in object.members() {
         let name = key.as_str().unwrap_or_default();
         if is_look_alike(&name, known) {
@@ -228,13 +234,13 @@ impl<'a> Request<'a> {
     }
 
     /// The parameters, always an object.
-    pub fn params(&self) -> Option<Value<'_>> {
-        self.places.params.map(|params| self.document.at(params))
+    pub fn params(&self) -> Option<JsonValue<'_>> {
+        self.places.params.map(|params| self.document.value_at(params))
     }
 
     /// The `_meta` of the parameters.
     pub fn meta(&self) -> Meta<'_> {
-        Meta::new(self.places.meta.map(|meta| self.document.at(meta)), self.source())
+        Meta::new(self.places.meta.map(|meta| self.document.value_at(meta)), self.source())
     }
 
     /// The whole message as it was read, in one piece.
@@ -247,7 +253,7 @@ impl<'a> Request<'a> {
         self.document.source()
     }
 
-    pub(crate) fn root(&self) -> Value<'_> {
+    pub(crate) fn root(&self) -> JsonValue<'_> {
         self.document.root()
     }
 }
@@ -259,7 +265,7 @@ impl<'a> Notification<'a> {
     }
 
     /// The parameters, always an object.
-    pub fn params(&self) -> Option<Value<'_>> {
+    pub fn params(&self) -> Option<JsonValue<'_>> {
         self.document.root().get("params")
     }
 
@@ -294,7 +300,7 @@ impl<'a> Response<'a> {
         self.document.text()
     }
 
-    pub(crate) fn root(&self) -> Value<'_> {
+    pub(crate) fn root(&self) -> JsonValue<'_> {
         self.document.root()
     }
 }

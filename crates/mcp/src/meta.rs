@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gatelodge_json::{Kind, Source, Value};
+use gatelodge_json::{JsonKind, JsonValue, Source};
 
 use crate::error::{WireError, code};
 use crate::id::Id;
@@ -20,17 +20,17 @@ const MAX_BYTES: usize = 64 << 10;
 /// The `_meta` of a message, or nothing. What it says of the client is self-declared: no decision rests on it.
 #[derive(Debug, Clone, Copy)]
 pub struct Meta<'d> {
-    value: Option<Value<'d>>,
+    value: Option<JsonValue<'d>>,
     text: Source<'d>,
 }
 
 impl<'d> Meta<'d> {
-    pub(crate) fn new(value: Option<Value<'d>>, text: Source<'d>) -> Self {
+    pub(crate) fn new(value: Option<JsonValue<'d>>, text: Source<'d>) -> Self {
         Self { value, text }
     }
 
     /// The whole object; none if the message has none.
-    pub fn value(&self) -> Option<Value<'d>> {
+    pub fn value(&self) -> Option<JsonValue<'d>> {
         self.value
     }
 
@@ -45,12 +45,12 @@ impl<'d> Meta<'d> {
     }
 
     /// Name and version of the client.
-    pub fn client_info(&self) -> Option<Value<'d>> {
+    pub fn client_info(&self) -> Option<JsonValue<'d>> {
         self.get(CLIENT_INFO)
     }
 
     /// What the client can do.
-    pub fn client_capabilities(&self) -> Option<Value<'d>> {
+    pub fn client_capabilities(&self) -> Option<JsonValue<'d>> {
         self.get(CLIENT_CAPABILITIES)
     }
 
@@ -59,15 +59,15 @@ impl<'d> Meta<'d> {
         self.get(LOG_LEVEL)?.as_str()
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<Value<'d>> {
+    pub(crate) fn get(&self, name: &str) -> Option<JsonValue<'d>> {
         self.value?.get(name)
     }
 }
 
 /// Refuses a `_meta` whose members a reader could mistake.
-pub(crate) fn check(text: Source<'_>, meta: Value<'_>) -> Result<(), WireError> {
+pub(crate) fn check(text: Source<'_>, meta: JsonValue<'_>) -> Result<(), WireError> {
     let wrong = |value, what: &str| Err(WireError::at(code::INVALID_PARAMS, text, value, what));
-    if meta.kind() != Kind::Object {
+    if meta.kind() != JsonKind::Object {
         return wrong(meta, "`params._meta` must be an object");
     }
     if meta.raw().len() > MAX_BYTES {
@@ -81,10 +81,10 @@ pub(crate) fn check(text: Source<'_>, meta: Value<'_>) -> Result<(), WireError> 
             Some("progressToken") if Id::of(value, text).is_none() => {
                 return wrong(value, "`params._meta.progressToken` must be a string or an integer");
             }
-            Some(name @ (PROTOCOL_VERSION | LOG_LEVEL)) if kind != Kind::String => {
+            Some(name @ (PROTOCOL_VERSION | LOG_LEVEL)) if kind != JsonKind::String => {
                 return wrong(value, &format!("`{name}` in `params._meta` must be a string"));
             }
-            Some(name @ (CLIENT_INFO | CLIENT_CAPABILITIES)) if kind != Kind::Object => {
+            Some(name @ (CLIENT_INFO | CLIENT_CAPABILITIES)) if kind != JsonKind::Object => {
                 return wrong(value, &format!("`{name}` in `params._meta` must be an object"));
             }
             _ => {}

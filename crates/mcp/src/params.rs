@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gatelodge_json::{Kind, Value};
+use gatelodge_json::{JsonKind, JsonValue};
 
 use crate::error::{WireError, code};
 use crate::id::Id;
@@ -19,7 +19,7 @@ pub struct ToolCall<'d> {
     /// The name of the tool.
     pub name: Cow<'d, str>,
     /// The arguments, an object; none if they are absent or null.
-    pub arguments: Option<Value<'d>>,
+    pub arguments: Option<JsonValue<'d>>,
     /// The `_meta` of the call.
     pub meta: Meta<'d>,
 }
@@ -30,7 +30,7 @@ pub struct Prompt<'d> {
     /// The name of the prompt.
     pub name: Cow<'d, str>,
     /// The arguments, an object; none if they are absent or null.
-    pub arguments: Option<Value<'d>>,
+    pub arguments: Option<JsonValue<'d>>,
 }
 
 /// What `completion/complete` asks for.
@@ -39,7 +39,7 @@ pub struct Completion<'d> {
     /// What is completed.
     pub reference: Reference<'d>,
     /// The argument that is completed, an object.
-    pub argument: Value<'d>,
+    pub argument: JsonValue<'d>,
 }
 
 /// What a completion refers to.
@@ -91,7 +91,7 @@ impl Request<'_> {
     pub fn cursor(&self) -> Result<Option<Cow<'_, str>>, WireError> {
         match self.member("cursor") {
             None => Ok(None),
-            Some(value) if value.kind() == Kind::Null => Ok(None),
+            Some(value) if value.kind() == JsonKind::Null => Ok(None),
             Some(_) => self.required_string("cursor").map(Some),
         }
     }
@@ -101,7 +101,7 @@ impl Request<'_> {
     /// # Errors
     /// `ref` is neither of the two forms, or both at once; `argument` is not an object.
     pub fn completion(&self) -> Result<Completion<'_>, WireError> {
-        let argument = self.member("argument").filter(|value| value.kind() == Kind::Object);
+        let argument = self.member("argument").filter(|value| value.kind() == JsonKind::Object);
         let argument = argument.ok_or_else(|| self.invalid("argument", "must be an object"))?;
         let fault = || self.invalid("ref", "must be `ref/prompt` with a name or `ref/resource` with a URI");
         let reference = self.member("ref").ok_or_else(fault)?;
@@ -115,7 +115,7 @@ impl Request<'_> {
     }
 
     /// The one value that says what the method is about: a name, a URI or a task; none for other methods.
-    pub(crate) fn target(&self) -> Option<Value<'_>> {
+    pub(crate) fn target(&self) -> Option<JsonValue<'_>> {
         match self.method() {
             Method::ToolsCall | Method::PromptsGet => self.member("name"),
             Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => self.member("uri"),
@@ -128,7 +128,7 @@ impl Request<'_> {
         }
     }
 
-    fn member(&self, name: &str) -> Option<Value<'_>> {
+    fn member(&self, name: &str) -> Option<JsonValue<'_>> {
         self.params()?.get(name)
     }
 
@@ -140,12 +140,12 @@ impl Request<'_> {
         Ok(name)
     }
 
-    fn arguments(&self) -> Result<Option<Value<'_>>, WireError> {
+    fn arguments(&self) -> Result<Option<JsonValue<'_>>, WireError> {
         match self.member("arguments") {
             None => Ok(None),
             Some(value) => match value.kind() {
-                Kind::Object => Ok(Some(value)),
-                Kind::Null => Ok(None),
+                JsonKind::Object => Ok(Some(value)),
+                JsonKind::Null => Ok(None),
                 kind => Err(self.invalid("arguments", &format!("must be an object, not {}", kind.with_article()))),
             },
         }
@@ -178,7 +178,7 @@ impl Notification<'_> {
         Id::of(value, self.source()).map(Some).ok_or_else(fault)
     }
 
-    pub(crate) fn reference_value(&self) -> Option<Value<'_>> {
+    pub(crate) fn reference_value(&self) -> Option<JsonValue<'_>> {
         self.params()?.get(reference_member(self.method())?)
     }
 }

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use gatelodge_json::{Folded, Source, Value, quote};
+use gatelodge_json::{Folded, JsonValue, Source, quote};
 
 use crate::id::Id;
 use crate::message::{Notification, Request, Response};
@@ -108,7 +108,7 @@ impl Response<'_> {
     }
 }
 
-fn replace<'r>(place: Option<Value<'_>>, with: &'r str) -> Edit<'r> {
+fn replace<'r>(place: Option<JsonValue<'_>>, with: &'r str) -> Edit<'r> {
     // INVARIANT: a message that needs an id was not read without one.
     Edit { span: place.map_or((0, 0), |value| value.span()), with: Cow::Borrowed(with) }
 }
@@ -120,7 +120,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// Takes members out of an object, each with the comma that separates it.
-pub(crate) fn removed(object: Value<'_>, is_gone: impl Fn(&str) -> bool) -> Vec<Edit<'static>> {
+pub(crate) fn removed(object: JsonValue<'_>, is_gone: impl Fn(&str) -> bool) -> Vec<Edit<'static>> {
     let mut edits = Vec::new();
     // The end of the member before, once one of those is kept: then the comma before goes, else the one behind.
     let (mut before, mut has_kept) = (0, false);

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use gatelodge_json::Value;
+use gatelodge_json::JsonValue;
 use http::header::{HeaderMap, HeaderName};
 
 use crate::message::Request;
@@ -130,7 +130,7 @@ impl<'d> Meta<'d> {
     }
 }
 
-fn fit(value: Value<'_>, max: usize) -> Option<Cow<'_, str>> {
+fn fit(value: JsonValue<'_>, max: usize) -> Option<Cow<'_, str>> {
     value.as_str().filter(|text| is_fit(text, max))
 }
 

@@ -2,26 +2,26 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-use gatelodge_json::{Kind, Limits, Value, quote, read};
+use gatelodge_json::{JsonKind, JsonValue, Limits, quote, read};
 use gatelodge_mcp::{Id, Message, Payload, Rewrite, Upstream, one_line, read_message, read_upstream};
 use proptest::prelude::*;
 
 /// The values of a text in order, each with its path; numbers by their spelling, strings by what they stand for.
-fn leaves(value: Value<'_>, path: &str, out: &mut Vec<(String, String)>) {
+fn leaves(value: JsonValue<'_>, path: &str, out: &mut Vec<(String, String)>) {
     out.push((path.to_owned(), format!("{:?}", value.kind())));
     match value.kind() {
-        Kind::Object => {
+        JsonKind::Object => {
             for (key, member) in value.members() {
                 leaves(member, &format!("{path}/{:?}", key.as_str()), out);
             }
         }
-        Kind::List => {
+        JsonKind::Array => {
             for (index, element) in value.elements().enumerate() {
                 leaves(element, &format!("{path}/{index}"), out);
             }
         }
-        Kind::String => out.push((path.to_owned(), format!("{:?}", value.as_str()))),
-        Kind::Number | Kind::Bool | Kind::Null => out.push((path.to_owned(), value.raw().to_owned())),
+        JsonKind::String => out.push((path.to_owned(), format!("{:?}", value.as_str()))),
+        JsonKind::Number | JsonKind::Bool | JsonKind::Null => out.push((path.to_owned(), value.raw().to_owned())),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The arguments of a call, held against the table: all that must be there, nothing else, each of its kind.
 
-use gatelodge_json::{Kind as Json, Value};
+use gatelodge_json::{JsonKind as Json, JsonValue};
 use gatelodge_mcp::shown;
 
 use crate::tools::{Kind, Parameter, Tool};
@@ -25,7 +25,7 @@ pub(crate) type Arguments = Vec<(&'static str, Argument)>;
 ///
 /// # Errors
 /// All that is wrong with them, in words.
-pub(crate) fn read(tool: &Tool, given: Option<Value<'_>>, is_lenient: bool) -> Result<Arguments, String> {
+pub(crate) fn read(tool: &Tool, given: Option<JsonValue<'_>>, is_lenient: bool) -> Result<Arguments, String> {
     let mut faults = Vec::new();
     let mut arguments = Vec::new();
     for parameter in tool.parameters {
@@ -44,7 +44,7 @@ pub(crate) fn read(tool: &Tool, given: Option<Value<'_>>, is_lenient: bool) -> R
     if faults.is_empty() { Ok(arguments) } else { Err(explain(tool, &faults)) }
 }
 
-fn take(parameter: &Parameter, given: Option<Value<'_>>, is_lenient: bool) -> Result<Option<Argument>, String> {
+fn take(parameter: &Parameter, given: Option<JsonValue<'_>>, is_lenient: bool) -> Result<Option<Argument>, String> {
     let name = parameter.name;
     let Some(value) = given else {
         return match parameter.kind {
@@ -75,7 +75,7 @@ fn take(parameter: &Parameter, given: Option<Value<'_>>, is_lenient: bool) -> Re
     }
 }
 
-fn flag(value: Value<'_>, is_lenient: bool) -> Option<bool> {
+fn flag(value: JsonValue<'_>, is_lenient: bool) -> Option<bool> {
     let word = match value.kind() {
         Json::Bool => return Some(value.raw() == "true"),
         Json::String if is_lenient => value.as_str()?.to_ascii_lowercase(),

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::io::{BufRead, Write as _};
 
-use gatelodge_json::{Limits, Value, quote, read};
+use gatelodge_json::{JsonValue, Limits, quote, read};
 use gatelodge_policy::{CallFile, Decision, Format, Policy, decide, parse};
 
 const REFUSED: &str = r#"{"load":"refused"}"#;
@@ -26,7 +26,7 @@ fn main() {
     }
 }
 
-fn answer(request: Value<'_>) -> String {
+fn answer(request: JsonValue<'_>) -> String {
     let policy = request.get("policy").expect("a policy");
     let Ok(policy) = parse(policy.raw().as_bytes(), Format::Json) else { return REFUSED.into() };
     let calls = request.get("calls").expect("calls");
@@ -34,7 +34,7 @@ fn answer(request: Value<'_>) -> String {
     format!(r#"{{"load":"ok","answers":[{}]}}"#, answers.join(","))
 }
 
-fn answer_call(policy: &Policy, call: Value<'_>) -> String {
+fn answer_call(policy: &Policy, call: JsonValue<'_>) -> String {
     let file = CallFile::new(call).expect("a call");
     let decision = decide(policy, &file.call(), file.at().expect("a time"));
     let (word, code, rule, charges) = match &decision {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gatelodge_json::Value;
+use gatelodge_json::JsonValue;
 use gatelodge_mutants::mutant;
 
 use crate::limit::words;
@@ -14,7 +14,7 @@ pub struct Call<'a> {
     /// What is asked for.
     pub subject: Subject<'a>,
     /// The arguments, an object; none counts as an empty one.
-    pub arguments: Option<Value<'a>>,
+    pub arguments: Option<JsonValue<'a>>,
     /// The server's name.
     pub server: Option<&'a str>,
     /// Who asks.
@@ -25,7 +25,7 @@ pub struct Call<'a> {
 
 impl<'a> Call<'a> {
     /// The arguments as JSON. A resource's are its URI alone, which is no member of a document.
-    pub(crate) fn object(&self) -> Option<Value<'a>> {
+    pub(crate) fn object(&self) -> Option<JsonValue<'a>> {
         match self.subject {
             Subject::Resource { .. } if !mutant!("resource-amount-from-arguments") => None,
             _ => self.arguments,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use gatelodge_json::{Kind, Value};
+use gatelodge_json::{JsonKind, JsonValue};
 use jiff::Timestamp;
 
 use crate::call::{Call, Caller, Category, Definition, Reference, Subject, Tool};
@@ -35,7 +35,7 @@ const SUBJECTS: [&str; 4] = ["tool", "resource", "prompt", "method"];
 pub struct CallFile<'a> {
     subject: (&'static str, Cow<'a, str>),
     reference: Option<(bool, Cow<'a, str>)>,
-    arguments: Option<Value<'a>>,
+    arguments: Option<JsonValue<'a>>,
     category: Category,
     definition: Definition,
     schema: Option<Schema>,
@@ -53,7 +53,7 @@ impl<'a> CallFile<'a> {
     ///
     /// # Errors
     /// All faults, with their places in the text that the value is of.
-    pub fn new(value: Value<'a>) -> Result<Self, Vec<Fault>> {
+    pub fn new(value: JsonValue<'a>) -> Result<Self, Vec<Fault>> {
         let mut reader = Reader { faults: Vec::new() };
         let file = reader.file(value);
         match file {
@@ -100,8 +100,8 @@ struct Reader {
 }
 
 impl Reader {
-    fn file<'a>(&mut self, root: Value<'a>) -> Option<CallFile<'a>> {
-        if root.kind() != Kind::Object {
+    fn file<'a>(&mut self, root: JsonValue<'a>) -> Option<CallFile<'a>> {
+        if root.kind() != JsonKind::Object {
             self.wrong_type(root, "a call", "an object");
             return None;
         }
@@ -110,7 +110,7 @@ impl Reader {
         let client = self.object(root.get("client"), "client", &["name", "version"]);
         let server = self.object(root.get("server"), "server", &["name"]);
         let arguments = self.arguments(root.get("arguments"));
-        let text = |reader: &mut Self, from: Option<Value<'a>>, name: &str| {
+        let text = |reader: &mut Self, from: Option<JsonValue<'a>>, name: &str| {
             let value = from.and_then(|from| from.get(name))?;
             reader.text(value, name)
         };
@@ -130,13 +130,13 @@ impl Reader {
             client_version: text(self, client, "version"),
             session: root
                 .get("session")
-                .filter(|value| value.kind() != Kind::Null)
+                .filter(|value| value.kind() != JsonKind::Null)
                 .and_then(|value| self.text(value, "session")),
             at: self.at(root),
         })
     }
 
-    fn subject<'a>(&mut self, root: Value<'a>) -> Option<(&'static str, Cow<'a, str>)> {
+    fn subject<'a>(&mut self, root: JsonValue<'a>) -> Option<(&'static str, Cow<'a, str>)> {
         let mut found = SUBJECTS.iter().filter_map(|name| root.get(name).map(|value| (*name, value)));
         let Some((name, value)) = found.next() else {
             let (start, _) = root.span();
@@ -151,18 +151,18 @@ impl Reader {
         Some((name, self.text(value, name)?))
     }
 
-    fn arguments<'a>(&mut self, value: Option<Value<'a>>) -> Option<Value<'a>> {
-        let value = value.filter(|value| value.kind() != Kind::Null)?;
-        if value.kind() != Kind::Object {
+    fn arguments<'a>(&mut self, value: Option<JsonValue<'a>>) -> Option<JsonValue<'a>> {
+        let value = value.filter(|value| value.kind() != JsonKind::Null)?;
+        if value.kind() != JsonKind::Object {
             self.wrong_type(value, "`arguments`", "an object");
         }
         Some(value)
     }
 
-    fn labels(&mut self, grant: Option<Value<'_>>) -> BTreeMap<String, String> {
+    fn labels(&mut self, grant: Option<JsonValue<'_>>) -> BTreeMap<String, String> {
         let mut labels = BTreeMap::new();
         let Some(written) = grant.and_then(|grant| grant.get("labels")) else { return labels };
-        if written.kind() != Kind::Object {
+        if written.kind() != JsonKind::Object {
             self.wrong_type(written, "`labels`", "an object");
         }
         for (key, value) in written.members() {
@@ -173,7 +173,7 @@ impl Reader {
         labels
     }
 
-    fn at(&mut self, root: Value<'_>) -> Option<Timestamp> {
+    fn at(&mut self, root: JsonValue<'_>) -> Option<Timestamp> {
         let value = root.get("at")?;
         let text = self.text(value, "at")?;
         let at = text.parse().ok();
@@ -184,16 +184,16 @@ impl Reader {
         at
     }
 
-    fn object<'a>(&mut self, value: Option<Value<'a>>, name: &str, known: &[&str]) -> Option<Value<'a>> {
-        let value = value.filter(|value| value.kind() != Kind::Null)?;
-        if value.kind() != Kind::Object {
+    fn object<'a>(&mut self, value: Option<JsonValue<'a>>, name: &str, known: &[&str]) -> Option<JsonValue<'a>> {
+        let value = value.filter(|value| value.kind() != JsonKind::Null)?;
+        if value.kind() != JsonKind::Object {
             self.wrong_type(value, &format!("`{name}`"), "an object");
         }
         self.check_names(value, known, &format!("`{name}`"));
         Some(value)
     }
 
-    fn text<'a>(&mut self, value: Value<'a>, name: &str) -> Option<Cow<'a, str>> {
+    fn text<'a>(&mut self, value: JsonValue<'a>, name: &str) -> Option<Cow<'a, str>> {
         let text = value.as_str();
         if text.is_none() {
             self.wrong_type(value, &format!("`{name}`"), "a string");
@@ -201,7 +201,7 @@ impl Reader {
         text
     }
 
-    fn word<T>(&mut self, root: Value<'_>, name: &str, words: &[&str], find: fn(&str) -> Option<T>) -> Option<T> {
+    fn word<T>(&mut self, root: JsonValue<'_>, name: &str, words: &[&str], find: fn(&str) -> Option<T>) -> Option<T> {
         let value = root.get(name)?;
         let text = self.text(value, name)?;
         let found = find(&text);
@@ -212,7 +212,7 @@ impl Reader {
         found
     }
 
-    fn check_names(&mut self, value: Value<'_>, known: &[&str], what: &str) {
+    fn check_names(&mut self, value: JsonValue<'_>, known: &[&str], what: &str) {
         for (key, _) in value.members() {
             let name = key.as_str().unwrap_or_default();
             if self.faults.len() < MOST_LOOKED_FOR && !known.contains(&name.as_ref()) {
@@ -226,20 +226,20 @@ impl Reader {
         }
     }
 
-    fn wrong_type(&mut self, value: Value<'_>, what: &str, wanted: &str) {
+    fn wrong_type(&mut self, value: JsonValue<'_>, what: &str, wanted: &str) {
         let message = format!("{what} must be {wanted}, not {}", value.kind().with_article());
         let fault = Fault::error(Code::WrongType, span(value), message);
         self.faults.push(fault.help(format!("write {wanted}; {HELP}")));
     }
 }
 
-fn span(value: Value<'_>) -> std::ops::Range<usize> {
+fn span(value: JsonValue<'_>) -> std::ops::Range<usize> {
     let (start, end) = value.span();
     start..end
 }
 
 /// What a completion's `ref` names: whether it is a prompt, and which.
-fn reference(arguments: Value<'_>) -> Option<(bool, Cow<'_, str>)> {
+fn reference(arguments: JsonValue<'_>) -> Option<(bool, Cow<'_, str>)> {
     let reference = arguments.get("ref")?;
     let kind = reference.get("type")?.as_str()?;
     match kind.as_ref() {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use gatelodge_json::{Decimal, Kind, Value};
+use gatelodge_json::{Decimal, JsonKind, JsonValue};
 use gatelodge_mutants::mutant;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -176,21 +176,21 @@ impl Condition {
     }
 
     /// Goes down the path; null counts as not there, and so does everything beneath it.
-    fn walk(&self, value: Value<'_>, segments: &[Segment], polarity: Polarity, looked_at: &mut usize) -> Answer {
+    fn walk(&self, value: JsonValue<'_>, segments: &[Segment], polarity: Polarity, looked_at: &mut usize) -> Answer {
         let is_kept_null = mutant!("null-treated-as-value") && segments.is_empty();
-        if value.kind() == Kind::Null && !is_kept_null {
+        if value.kind() == JsonKind::Null && !is_kept_null {
             return self.test.answer(None);
         }
         let Some((segment, rest)) = segments.split_first() else {
             return self.test.answer(Some(&Operand::of(value)));
         };
         let next = match (segment, value.kind()) {
-            (Segment::Name(name), Kind::Object) if mutant!("dotted-key-read-as-path") => {
+            (Segment::Name(name), JsonKind::Object) if mutant!("dotted-key-read-as-path") => {
                 name.split('.').try_fold(value, |value, part| value.get(part))
             }
-            (Segment::Name(name), Kind::Object) => value.get(name),
-            (Segment::Index(index), Kind::List) => value.elements().nth(*index),
-            (Segment::Every, Kind::List) => return self.every(value, rest, polarity, looked_at),
+            (Segment::Name(name), JsonKind::Object) => value.get(name),
+            (Segment::Index(index), JsonKind::Array) => value.elements().nth(*index),
+            (Segment::Every, JsonKind::Array) => return self.every(value, rest, polarity, looked_at),
             _ => return Answer::Mismatch,
         };
         match next {
@@ -200,7 +200,7 @@ impl Condition {
     }
 
     /// Over an empty list nothing holds. Beyond [`MOST_ELEMENTS`] the answer means nothing.
-    fn every(&self, list: Value<'_>, rest: &[Segment], polarity: Polarity, looked_at: &mut usize) -> Answer {
+    fn every(&self, list: JsonValue<'_>, rest: &[Segment], polarity: Polarity, looked_at: &mut usize) -> Answer {
         let mut all: Option<Answer> = None;
         for element in list.elements() {
             *looked_at += 1;
@@ -340,6 +340,6 @@ impl Test {
 }
 
 /// Whether a list has more elements than are looked at.
-fn is_too_long(list: &Value<'_>) -> bool {
+fn is_too_long(list: &JsonValue<'_>) -> bool {
     list.elements().nth(MOST_ELEMENTS).is_some()
 }

@@ -8,7 +8,7 @@ mod text;
 
 use std::collections::BTreeMap;
 
-use gatelodge_json::Value;
+use gatelodge_json::JsonValue;
 use jiff::Timestamp;
 
 use crate::call::{Call, Caller, Reference, Subject};
@@ -34,7 +34,7 @@ pub struct Deed<'a> {
     /// The names of its arguments.
     pub argument_names: &'a [&'a str],
     /// Its arguments, where they are known.
-    pub arguments: Option<Value<'a>>,
+    pub arguments: Option<JsonValue<'a>>,
     /// Why the policy of that time would have refused it, by its code.
     pub objection: Option<&'a str>,
 }

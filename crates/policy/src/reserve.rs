@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gatelodge_json::{Kind, Value};
+use gatelodge_json::{JsonKind, JsonValue};
 use gatelodge_mutants::mutant;
 
 use crate::call::Call;
@@ -59,10 +59,10 @@ pub(crate) fn amount(limit: &Limit, call: &Call<'_>) -> Option<Amount> {
     }
 }
 
-fn find<'a>(arguments: Value<'a>, path: &Path) -> Option<Value<'a>> {
+fn find<'a>(arguments: JsonValue<'a>, path: &Path) -> Option<JsonValue<'a>> {
     path.segments.iter().try_fold(arguments, |value, segment| match (segment, value.kind()) {
-        (Segment::Name(name), Kind::Object) => value.get(name),
-        (Segment::Index(index), Kind::List) => value.elements().nth(*index),
+        (Segment::Name(name), JsonKind::Object) => value.get(name),
+        (Segment::Index(index), JsonKind::Array) => value.elements().nth(*index),
         _ => None,
     })
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gatelodge_json::{Decimal, Kind, Value};
+use gatelodge_json::{Decimal, JsonKind, JsonValue};
 
 /// The text of a number that has been checked.
 #[derive(Debug, Clone)]
@@ -67,7 +67,7 @@ impl Scalars {
         }
     }
 
-    pub fn has_element(&self, element: Value<'_>) -> bool {
+    pub fn has_element(&self, element: JsonValue<'_>) -> bool {
         self.has(&Operand::of(element)) == Some(true)
     }
 
@@ -103,10 +103,10 @@ impl Scalars {
     }
 
     /// The kinds of the members, for checking against schemas.
-    pub fn kinds(&self) -> impl Iterator<Item = Kind> {
-        let texts = (!self.texts.is_empty()).then_some(Kind::String);
-        let numbers = (!self.numbers.is_empty()).then_some(Kind::Number);
-        let bools = (self.has_true || self.has_false).then_some(Kind::Bool);
+    pub fn kinds(&self) -> impl Iterator<Item = JsonKind> {
+        let texts = (!self.texts.is_empty()).then_some(JsonKind::String);
+        let numbers = (!self.numbers.is_empty()).then_some(JsonKind::Number);
+        let bools = (self.has_true || self.has_false).then_some(JsonKind::Bool);
         [texts, numbers, bools].into_iter().flatten()
     }
 }
@@ -117,19 +117,19 @@ pub(crate) enum Operand<'a> {
     Text(Cow<'a, str>),
     Number(Decimal<'a>),
     Bool(bool),
-    List(Value<'a>),
+    List(JsonValue<'a>),
     /// An object, or null where it stands in a list.
     Other,
 }
 
 impl<'a> Operand<'a> {
-    pub fn of(value: Value<'a>) -> Self {
+    pub fn of(value: JsonValue<'a>) -> Self {
         match value.kind() {
-            Kind::String => Self::Text(value.as_str().unwrap_or_default()),
-            Kind::Number => value.as_number().map_or(Self::Other, Self::Number),
-            Kind::Bool => Self::Bool(value.as_bool() == Some(true)),
-            Kind::List => Self::List(value),
-            Kind::Null | Kind::Object => Self::Other,
+            JsonKind::String => Self::Text(value.as_str().unwrap_or_default()),
+            JsonKind::Number => value.as_number().map_or(Self::Other, Self::Number),
+            JsonKind::Bool => Self::Bool(value.as_bool() == Some(true)),
+            JsonKind::Array => Self::List(value),
+            JsonKind::Null | JsonKind::Object => Self::Other,
         }
     }
 }

@@ -5,7 +5,7 @@
 mod cost;
 mod number;
 
-use gatelodge_json::{Kind, Limits, Value, read};
+use gatelodge_json::{JsonKind, JsonValue, Limits, read};
 use jsonschema::{Draft, PatternOptions, Validator};
 
 /// The compiled size a pattern of a schema may reach, in bytes.
@@ -56,11 +56,11 @@ impl Schema {
     ///
     /// # Errors
     /// As [`Schema::compile`].
-    pub fn of_value(value: Value<'_>) -> Result<Self, SchemaError> {
+    pub fn of_value(value: JsonValue<'_>) -> Result<Self, SchemaError> {
         if value.raw().len() > MAX_BYTES {
             return Err(SchemaError::TooLarge);
         }
-        if value.kind() != Kind::Object {
+        if value.kind() != JsonKind::Object {
             return Err(SchemaError::NotObject);
         }
         let bounds = number::Bounds::of(value);
@@ -79,7 +79,7 @@ impl Schema {
     }
 
     /// Says what is wrong with the arguments: where, and why.
-    pub(crate) fn violation(&self, arguments: Option<Value<'_>>) -> Option<String> {
+    pub(crate) fn violation(&self, arguments: Option<JsonValue<'_>>) -> Option<String> {
         let arguments = match arguments.map(|value| to_json(value, &|text| self.bounds.faithful(text))) {
             None => serde_json::Value::Object(serde_json::Map::new()),
             Some(Ok(arguments)) => arguments,
@@ -95,18 +95,18 @@ impl Schema {
 
 /// Takes a value over for the validator; gives the number that could not be.
 fn to_json<'a>(
-    value: Value<'a>,
+    value: JsonValue<'a>,
     number: &dyn Fn(&str) -> Option<serde_json::Number>,
 ) -> Result<serde_json::Value, &'a str> {
     use serde_json::Value as Json;
     Ok(match value.kind() {
-        Kind::Null => Json::Null,
-        Kind::Bool => Json::Bool(value.as_bool() == Some(true)),
-        Kind::Number => Json::Number(number(value.raw()).ok_or(value.raw())?),
-        Kind::String => Json::String(value.as_str().unwrap_or_default().into_owned()),
-        Kind::List => Json::Array(value.elements().map(|item| to_json(item, number)).collect::<Result<_, _>>()?),
-        Kind::Object => {
-            let member = |(key, value): (Value<'a>, _)| {
+        JsonKind::Null => Json::Null,
+        JsonKind::Bool => Json::Bool(value.as_bool() == Some(true)),
+        JsonKind::Number => Json::Number(number(value.raw()).ok_or(value.raw())?),
+        JsonKind::String => Json::String(value.as_str().unwrap_or_default().into_owned()),
+        JsonKind::Array => Json::Array(value.elements().map(|item| to_json(item, number)).collect::<Result<_, _>>()?),
+        JsonKind::Object => {
+            let member = |(key, value): (JsonValue<'a>, _)| {
                 Ok((key.as_str().unwrap_or_default().into_owned(), to_json(value, number)?))
             };
             Json::Object(value.members().map(member).collect::<Result<_, &str>>()?)

@@ -4,7 +4,7 @@ mod yaml;
 
 use std::ops::Range;
 
-use gatelodge_json::{Kind, Limits, Value, quote, read_commented};
+use gatelodge_json::{JsonKind, JsonValue, Limits, quote, read_commented};
 
 use crate::fault::{Code, Fault};
 
@@ -50,14 +50,14 @@ pub(crate) struct Entry {
 }
 
 impl Node {
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> JsonKind {
         match self.value {
-            Written::Null => Kind::Null,
-            Written::Bool(_) => Kind::Bool,
-            Written::Number(_) => Kind::Number,
-            Written::Text(_) => Kind::String,
-            Written::List(_) => Kind::List,
-            Written::Map(_) => Kind::Object,
+            Written::Null => JsonKind::Null,
+            Written::Bool(_) => JsonKind::Bool,
+            Written::Number(_) => JsonKind::Number,
+            Written::Text(_) => JsonKind::String,
+            Written::List(_) => JsonKind::Array,
+            Written::Map(_) => JsonKind::Object,
         }
     }
 
@@ -136,17 +136,17 @@ fn read_json(text: &[u8]) -> Result<(Node, Vec<Fault>), Fault> {
 }
 
 /// Takes over a JSON value. Recursion is bounded by the reader's depth.
-pub(crate) fn of_json(value: Value<'_>) -> Node {
+pub(crate) fn of_json(value: JsonValue<'_>) -> Node {
     let (start, end) = value.span();
-    let text = |value: Value<'_>| value.as_str().unwrap_or_default().into_owned();
+    let text = |value: JsonValue<'_>| value.as_str().unwrap_or_default().into_owned();
     let written = match value.kind() {
-        Kind::Null => Written::Null,
-        Kind::Bool => Written::Bool(value.as_bool() == Some(true)),
-        Kind::Number => Written::Number(value.raw().to_owned()),
-        Kind::String => Written::Text(text(value)),
-        Kind::List => Written::List(value.elements().map(of_json).collect()),
-        Kind::Object => {
-            let entry = |(key, value): (Value<'_>, Value<'_>)| {
+        JsonKind::Null => Written::Null,
+        JsonKind::Bool => Written::Bool(value.as_bool() == Some(true)),
+        JsonKind::Number => Written::Number(value.raw().to_owned()),
+        JsonKind::String => Written::Text(text(value)),
+        JsonKind::Array => Written::List(value.elements().map(of_json).collect()),
+        JsonKind::Object => {
+            let entry = |(key, value): (JsonValue<'_>, JsonValue<'_>)| {
                 let (start, end) = key.span();
                 Entry { key: text(key), key_span: start..end, value: of_json(value) }
             };

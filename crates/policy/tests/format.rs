@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use gatelodge_json::{Document, Kind, Limits, Value, read_commented};
+use gatelodge_json::{JsonDocument, JsonKind, JsonValue, Limits, read_commented};
 use gatelodge_policy::{DiagnosticCode, Format, format};
 use insta::assert_snapshot;
 use proptest::prelude::*;
@@ -157,14 +157,14 @@ fn what_cannot_be_read_is_not_laid_out() {
 }
 
 /// A value without its white space: keys and scalars as they are spelled.
-fn bones(value: Value<'_>, out: &mut String) {
+fn bones(value: JsonValue<'_>, out: &mut String) {
     match value.kind() {
-        Kind::List => {
+        JsonKind::Array => {
             out.push('[');
             value.elements().for_each(|element| bones(element, out));
             out.push(']');
         }
-        Kind::Object => {
+        JsonKind::Object => {
             out.push('{');
             for (key, value) in value.members() {
                 out.push_str(key.raw());
@@ -179,7 +179,7 @@ fn bones(value: Value<'_>, out: &mut String) {
     }
 }
 
-fn comments(document: &Document<'_>) -> Vec<String> {
+fn comments(document: &JsonDocument<'_>) -> Vec<String> {
     let text = |(start, end): &(usize, usize)| document.text()[*start..*end].trim_end().to_owned();
     let mut texts: Vec<String> = document.comments().iter().map(text).collect();
     texts.sort();

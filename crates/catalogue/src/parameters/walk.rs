@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gatelodge_json::{Kind as JsonKind, Value};
+use gatelodge_json::{JsonKind, JsonValue};
 
 use super::{Parameter, Parameters, choices_of, cut, description_of, is_address, kind_of};
 use crate::name::split;
@@ -20,7 +20,7 @@ const MOST_SCHEMAS: usize = 4_096;
 const LONGEST_TEXT: usize = 4_096;
 
 pub(super) struct Walk<'a> {
-    root: Value<'a>,
+    root: JsonValue<'a>,
     schemas: usize,
     /// The references that were followed to where it stands: those in a circle bring nothing new.
     followed: Vec<Cow<'a, str>>,
@@ -28,12 +28,12 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub fn new(root: Value<'a>) -> Self {
+    pub fn new(root: JsonValue<'a>) -> Self {
         Self { root, schemas: 0, followed: Vec::new(), found: Parameters::default() }
     }
 
     /// Looks at a schema that lies in the parameter `above`.
-    pub fn schema(&mut self, schema: Value<'a>, above: &str, depth: usize, inside: usize) {
+    pub fn schema(&mut self, schema: JsonValue<'a>, above: &str, depth: usize, inside: usize) {
         if schema.kind() != JsonKind::Object {
             return;
         }
@@ -47,7 +47,7 @@ impl<'a> Walk<'a> {
             match key.as_ref() {
                 "properties" => self.properties(schema, value, above, depth, inside),
                 "anyOf" | "oneOf" | "allOf" | "prefixItems" => self.each(value, above, depth, inside),
-                "items" if value.kind() == JsonKind::List => self.each(value, above, depth, inside),
+                "items" if value.kind() == JsonKind::Array => self.each(value, above, depth, inside),
                 "items" | "additionalProperties" | "then" | "else" | "contains" => {
                     self.schema(value, above, depth, inside + 1);
                 }
@@ -64,13 +64,13 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn each(&mut self, list: Value<'a>, above: &str, depth: usize, inside: usize) {
+    fn each(&mut self, list: JsonValue<'a>, above: &str, depth: usize, inside: usize) {
         for one in list.elements() {
             self.schema(one, above, depth, inside + 1);
         }
     }
 
-    fn reference(&mut self, value: Value<'a>, above: &str, depth: usize, inside: usize) {
+    fn reference(&mut self, value: JsonValue<'a>, above: &str, depth: usize, inside: usize) {
         let target = value.as_str().filter(|name| name.len() <= LONGEST_NAME);
         let Some((name, schema)) = target.and_then(|name| Some((name.clone(), resolve(self.root, &name)?))) else {
             self.found.is_partly_read = true;
@@ -83,7 +83,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn properties(&mut self, schema: Value<'a>, properties: Value<'a>, above: &str, depth: usize, inside: usize) {
+    fn properties(
+        &mut self,
+        schema: JsonValue<'a>,
+        properties: JsonValue<'a>,
+        above: &str,
+        depth: usize,
+        inside: usize,
+    ) {
         let required = schema.get("required");
         for (key, value) in properties.members() {
             self.found.count += usize::from(depth == 0);
@@ -127,7 +134,7 @@ impl<'a> Walk<'a> {
 }
 
 /// What a reference within the schema stands for.
-fn resolve<'a>(root: Value<'a>, reference: &str) -> Option<Value<'a>> {
+fn resolve<'a>(root: JsonValue<'a>, reference: &str) -> Option<JsonValue<'a>> {
     let mut at = root;
     for part in reference.strip_prefix('#')?.split('/').skip(1) {
         let name = part.replace("~1", "/").replace("~0", "~");

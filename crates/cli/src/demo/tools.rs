@@ -1,6 +1,6 @@
 //! The tools of the demo server: one or more of every kind of risk.
 
-use gatelodge_json::Value;
+use gatelodge_json::JsonValue;
 
 use super::notes::Notes;
 
@@ -16,7 +16,7 @@ pub const TOOLS: &str = r#"[
 ]"#;
 
 /// Runs a tool; none if there is no such one. An error is the tool's own.
-pub fn run(notes: &Notes, name: &str, arguments: Option<Value<'_>>) -> Option<Result<String, String>> {
+pub fn run(notes: &Notes, name: &str, arguments: Option<JsonValue<'_>>) -> Option<Result<String, String>> {
     let text = |key: &str| {
         let value = arguments.and_then(|arguments| arguments.get(key)).and_then(|value| value.as_str());
         value.map(|value| value.into_owned()).ok_or_else(|| format!("`{key}` is missing, or no text"))

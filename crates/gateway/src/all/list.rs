@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
-use gatelodge_json::{Kind, read};
+use gatelodge_json::{JsonKind, read};
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::merged::{answer_of, marked};
 use gatelodge_mcp::{Era, Method, Request, code};
@@ -126,7 +126,7 @@ fn entries(gw: &Gateway, method: &Method<'_>, answer: &Bytes) -> Result<Vec<(Str
     }
     let (member, key) = shape(method);
     let list = document.root().get("result").and_then(|result| result.get(member));
-    let list = list.filter(|list| list.kind() == Kind::List).ok_or_else(unreadable)?;
+    let list = list.filter(|list| list.kind() == JsonKind::Array).ok_or_else(unreadable)?;
     let named = list.elements().map(|entry| (entry.get(key).and_then(|name| name.as_str()), entry.raw()));
     Ok(named.map(|(name, entry)| (name.unwrap_or_default().into_owned(), entry.to_owned())).collect())
 }

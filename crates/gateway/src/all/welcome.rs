@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_json::{Document, Kind, Limits, Value, read};
+use gatelodge_json::{JsonDocument, JsonKind, JsonValue, Limits, read};
 use gatelodge_mcp::bridge::{quoted, shared_capabilities, with_members};
 use gatelodge_mcp::merged::union;
 use gatelodge_mcp::{Era, Message, Request, Revision, read_message};
@@ -86,7 +86,7 @@ fn asking_for(request: &Request<'_>, revision: Revision) -> String {
     let (text, quoted) = (request.text(), format!("\"{revision}\""));
     let put =
         |(start, end): (usize, usize), with: &str| Some(format!("{}{with}{}", text.get(..start)?, text.get(end..)?));
-    let params = request.params().filter(|params| params.kind() == Kind::Object);
+    let params = request.params().filter(|params| params.kind() == JsonKind::Object);
     let written = match (params, params.and_then(|params| params.get("protocolVersion"))) {
         (_, Some(asked)) => put(asked.span(), &quoted),
         (Some(params), None) => put(params.span(), &with_members(params.raw(), &[("protocolVersion", &quoted)])),
@@ -143,7 +143,7 @@ impl Words {
             let welcome = welcome.map(|welcome| visit.upstream.secrets().cut_json(welcome));
             let document = welcome.as_ref().and_then(|welcome| read(welcome.as_bytes(), &Limits::REPLY).ok());
             let member = |name: &str| document.as_ref().and_then(|document| document.root().get(name));
-            let own = member("capabilities").filter(|own| own.kind() == Kind::Object);
+            let own = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
             // One that has not answered may have all of it.
             able.push(match own {
                 Some(own) if is_crossed == Some(true) => shared_capabilities(own),
@@ -154,8 +154,9 @@ impl Words {
                 instructions.push(format!("# {}\n\n{own}", visit.upstream.name()));
             }
         }
-        let able: Vec<Document<'_>> = able.iter().filter_map(|own| read(own.as_bytes(), &Limits::REPLY).ok()).collect();
-        let able: Vec<Value<'_>> = able.iter().map(|own| own.root()).collect();
+        let able: Vec<JsonDocument<'_>> =
+            able.iter().filter_map(|own| read(own.as_bytes(), &Limits::REPLY).ok()).collect();
+        let able: Vec<JsonValue<'_>> = able.iter().map(|own| own.root()).collect();
         let instructions = match instructions.as_slice() {
             [] => String::new(),
             all => format!(r#","instructions":{}"#, quoted(&all.join("\n\n"))),

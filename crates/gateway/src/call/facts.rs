@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use gatelodge_json::Value;
+use gatelodge_json::JsonValue;
 use gatelodge_mcp::merged::{name_of, uri_of};
 use gatelodge_mcp::{Completion, Method, Reference as WireReference, Request, WireError};
 use gatelodge_policy::{Call, Caller, Category, Definition, Reference, Subject, Tool};
@@ -15,13 +15,13 @@ use crate::visit::Visit;
 #[derive(Debug, Clone)]
 pub(crate) enum Facts<'r> {
     /// A call of a tool.
-    Tool { name: Cow<'r, str>, arguments: Option<Value<'r>> },
+    Tool { name: Cow<'r, str>, arguments: Option<JsonValue<'r>> },
     /// Asking about a task that a call of a tool has made.
     Task { id: Cow<'r, str>, tool: String },
     /// Reading or watching a resource.
     Resource { uri: Cow<'r, str> },
     /// Getting a prompt.
-    Prompt { name: Cow<'r, str>, arguments: Option<Value<'r>> },
+    Prompt { name: Cow<'r, str>, arguments: Option<JsonValue<'r>> },
     /// Completing an argument.
     Completion { reference: WireReference<'r> },
     /// Any other method.
@@ -80,7 +80,7 @@ impl<'r> Facts<'r> {
         }
     }
 
-    pub fn arguments(&self) -> Option<Value<'r>> {
+    pub fn arguments(&self) -> Option<JsonValue<'r>> {
         match self {
             Self::Tool { arguments, .. } | Self::Prompt { arguments, .. } => *arguments,
             Self::Task { .. } | Self::Resource { .. } | Self::Completion { .. } | Self::Method { .. } => None,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
-use gatelodge_json::{Kind, Limits, read};
+use gatelodge_json::{JsonKind, Limits, read};
 use gatelodge_mcp::bridge::{quoted, without_members};
 use gatelodge_mcp::{Id, Method, Request, ServerRequest};
 use gatelodge_store::{CallId, GrantId, ServerName};
@@ -88,7 +88,7 @@ impl Question {
     /// The client's answer among those that it brings, as JSON. What is no object is none.
     pub fn answer<'r>(&self, request: &'r Request<'_>) -> Option<&'r str> {
         let answer = request.params()?.get("inputResponses")?.get(&self.key)?;
-        (answer.kind() == Kind::Object).then(|| answer.raw())
+        (answer.kind() == JsonKind::Object).then(|| answer.raw())
     }
 }
 

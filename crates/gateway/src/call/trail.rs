@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use gatelodge_json::Value;
+use gatelodge_json::JsonValue;
 use gatelodge_mcp::Request;
 use gatelodge_mutants::mutant;
 use gatelodge_policy::Category;
@@ -104,7 +104,7 @@ impl Trail {
     }
 
     /// What the call is about, and with which arguments: their names and a hash, the values only where configured.
-    pub fn about(&mut self, visit: &Visit, target: Option<&str>, arguments: Option<Value<'_>>) {
+    pub fn about(&mut self, visit: &Visit, target: Option<&str>, arguments: Option<JsonValue<'_>>) {
         self.facts.target = target.map(bounded);
         let Some(arguments) = arguments else { return };
         let mut keys: Vec<Arc<str>> =

@@ -1,6 +1,6 @@
 //! What is answered here because the upstream speaks the other era, and has no such method.
 
-use gatelodge_json::{Kind, Limits, read};
+use gatelodge_json::{JsonKind, Limits, read};
 use gatelodge_mcp::bridge::{quoted, shared_capabilities};
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{Era, Method, Request, code, error, result};
@@ -56,7 +56,7 @@ pub(crate) fn carried(visit: &Visit, request: &Request<'_>) -> Result<(), Refusa
 fn discovered(visit: &Visit, session: &Session) -> String {
     let welcome = read(&session.welcome, &Limits::REPLY).ok();
     let member = |name: &str| welcome.as_ref().and_then(|welcome| welcome.root().get(name));
-    let capabilities = member("capabilities").filter(|own| own.kind() == Kind::Object);
+    let capabilities = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
     let capabilities = capabilities.map_or_else(|| "{}".to_owned(), shared_capabilities);
     let spoken = visit.spoken(Era::Modern);
     let versions: Vec<String> = spoken.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
@@ -68,7 +68,7 @@ fn discovered(visit: &Visit, session: &Session) -> String {
         out.push_str(&format!(r#","instructions":{}"#, quoted(&instructions)));
     }
     out.push_str(r#","ttlMs":0,"cacheScope":"private""#);
-    if let Some(info) = member("serverInfo").filter(|info| info.kind() == Kind::Object) {
+    if let Some(info) = member("serverInfo").filter(|info| info.kind() == JsonKind::Object) {
         out.push_str(&format!(r#","_meta":{{"io.modelcontextprotocol/serverInfo":{}}}"#, info.raw()));
     }
     out.push('}');

@@ -1,7 +1,7 @@
 //! Which era an upstream speaks: asked once, by us, when a stateless client first comes.
 
 use bytes::Bytes;
-use gatelodge_json::{Kind, Limits, Value, read};
+use gatelodge_json::{JsonKind, JsonValue, Limits, read};
 use gatelodge_mcp::{Era, Id, Method, Revision, Upstream, code, has_tasks, read_upstream};
 
 use crate::Gateway;
@@ -180,7 +180,7 @@ fn said(gw: &Gateway, visit: &Visit, message: Option<Bytes>) -> Said {
 }
 
 /// Those of a list that are known here.
-fn revisions(list: Option<Value<'_>>) -> Vec<Revision> {
-    let list = list.filter(|list| list.kind() == Kind::List);
+fn revisions(list: Option<JsonValue<'_>>) -> Vec<Revision> {
+    let list = list.filter(|list| list.kind() == JsonKind::Array);
     list.iter().flat_map(|list| list.elements()).filter_map(|own| own.as_str()?.parse().ok()).collect()
 }

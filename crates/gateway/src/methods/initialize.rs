@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_json::{Kind, read};
+use gatelodge_json::{JsonKind, read};
 use gatelodge_mcp::bridge::{quoted, shared_capabilities};
 use gatelodge_mcp::{Era, Id, Message, Method, Request, Revision, read_message};
 use gatelodge_mutants::mutant;
@@ -173,13 +173,13 @@ async fn welcomed(
 fn as_handshake(visit: &Visit, welcome: &[u8], revision: Revision) -> String {
     let document = read(welcome, &gatelodge_json::Limits::REPLY).ok();
     let member = |name: &str| document.as_ref().and_then(|document| document.root().get(name));
-    let capabilities = member("capabilities").filter(|own| own.kind() == Kind::Object);
+    let capabilities = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
     let capabilities = capabilities.map_or_else(|| "{}".to_owned(), shared_capabilities);
     let info = member("_meta").and_then(|meta| meta.get("io.modelcontextprotocol/serverInfo"));
-    let info = info.filter(|info| info.kind() == Kind::Object).map(|info| info.raw().to_owned());
+    let info = info.filter(|info| info.kind() == JsonKind::Object).map(|info| info.raw().to_owned());
     let info = info.unwrap_or_else(|| format!(r#"{{"name":"{}","version":"unknown"}}"#, visit.upstream.name()));
     let mut out = format!(r#"{{"protocolVersion":"{revision}","capabilities":{capabilities},"serverInfo":{info}"#);
-    if let Some(instructions) = member("instructions").filter(|own| own.kind() == Kind::String) {
+    if let Some(instructions) = member("instructions").filter(|own| own.kind() == JsonKind::String) {
         out.push_str(&format!(r#","instructions":{}"#, instructions.raw()));
     }
     out.push('}');

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_json::{Kind, Limits, Value, read};
+use gatelodge_json::{JsonKind, JsonValue, Limits, read};
 use gatelodge_mcp::bridge::{Retry, quoted, with_members, without_members};
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{
@@ -82,7 +82,7 @@ pub(crate) fn unasked(errand: &Errand<'_>, link: &Link, asked: &[Bytes]) {
 
 /// Whether a client answers before it is asked.
 pub(crate) fn brings_answers(request: &Request<'_>) -> bool {
-    request.params().and_then(|params| params.get("inputResponses")).is_some_and(|said| said.kind() == Kind::Object)
+    request.params().and_then(|params| params.get("inputResponses")).is_some_and(|said| said.kind() == JsonKind::Object)
 }
 
 /// Judges what a client answers by the policy in force: it may be another one than when it was asked.
@@ -127,7 +127,7 @@ pub(super) fn is_input(method: &str) -> bool {
 
 /// By which methods a client may have been asked that answers so: answers do not say it. What could be several has to be
 /// allowed by each, and what could be any by all.
-fn asked_by(answer: Value<'_>) -> Vec<&'static str> {
+fn asked_by(answer: JsonValue<'_>) -> Vec<&'static str> {
     let fits = |(_, mark): &&(&str, &str)| answer.get(mark).is_some();
     let told: Vec<&str> = INPUTS.iter().filter(fits).map(|(method, _)| *method).collect();
     if told.is_empty() { INPUTS.map(|(method, _)| method).to_vec() } else { told }
@@ -228,7 +228,7 @@ pub(crate) fn wanted(visit: &Visit, message: &Taken, limits: &Limits) -> Result<
         return Ok(None);
     }
     let asks = root.get("inputRequests").is_some_and(|asked| asked.members().next().is_some());
-    let has_state = root.get("requestState").is_some_and(|state| state.kind() == Kind::String);
+    let has_state = root.get("requestState").is_some_and(|state| state.kind() == JsonKind::String);
     if !asks && !has_state {
         let what = "the server wants something of the client and does not say what";
         return Err(SendError::Unusable(what.to_owned()));
@@ -321,7 +321,7 @@ pub(crate) async fn ask_client(
 async fn ask(
     errand: &Errand<'_>,
     method: &str,
-    params: Option<Value<'_>>,
+    params: Option<JsonValue<'_>>,
     line: &mut Line,
 ) -> Result<Option<String>, SendError> {
     let unusable = |what: &str| SendError::Unusable(what.to_owned());
@@ -345,7 +345,7 @@ async fn ask(
 }
 
 /// A question as one with a session is asked: there, a page that the user has to visit has an id.
-fn in_session(params: Value<'_>, id: &str) -> String {
+fn in_session(params: JsonValue<'_>, id: &str) -> String {
     let is_page = params.get("mode").is_some_and(|mode| mode.is_str("url"));
     if is_page { with_members(params.raw(), &[("elicitationId", &quoted(id))]) } else { params.raw().to_owned() }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_json::{Value, read};
+use gatelodge_json::{JsonValue, read};
 use gatelodge_mcp::bridge::with_members;
 use gatelodge_mcp::{Caching, Era, Id, Method, Reply, ReplyPlaces, Request, TraceParent, code, edit_list, error};
 use gatelodge_mutants::mutant;
@@ -214,7 +214,7 @@ impl Seen {
     ///
     /// # Errors
     /// Its cursors are ever others, but the page brings nothing new.
-    fn next(&mut self, page: Value<'_>, method: &Method<'_>) -> Result<Option<String>, SendError> {
+    fn next(&mut self, page: JsonValue<'_>, method: &Method<'_>) -> Result<Option<String>, SendError> {
         let (member, key) = shape(method);
         let names = page.get(member).into_iter().flat_map(|list| list.elements());
         let names: Vec<String> = names.filter_map(|entry| Some(entry.get(key)?.as_str()?.into_owned())).collect();

@@ -6,7 +6,7 @@ mod session;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_json::{Limits, Value, read};
+use gatelodge_json::{JsonValue, Limits, read};
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{Id, Message, Method, Request, Upstream as Said, code, error, read_message, read_upstream, result};
 use gatelodge_mutants::mutant;
@@ -165,7 +165,7 @@ pub(crate) fn bounded(request: &Request<'_>) -> Result<(), Refusal> {
     Err(Refusal::Misfit(Misfit::new(StatusCode::OK, code::INVALID_PARAMS, &what)))
 }
 
-fn named<'r>(request: &'r Request<'_>) -> Option<Value<'r>> {
+fn named<'r>(request: &'r Request<'_>) -> Option<JsonValue<'r>> {
     request.params()?.get("notifications")?.get("resourceSubscriptions")
 }
 
@@ -328,7 +328,7 @@ impl Listener {
 fn retagged(text: &str, id: &Id<'_>, limits: &Limits) -> Option<String> {
     let document = read(text.as_bytes(), limits).ok()?;
     let said = document.root().get("params").or_else(|| document.root().get("result"))?;
-    let tag: Value<'_> = said.get("_meta")?.get(SUBSCRIPTION)?;
+    let tag: JsonValue<'_> = said.get("_meta")?.get(SUBSCRIPTION)?;
     let (start, end) = tag.span();
     Some(format!("{}{}{}", text.get(..start)?, id.raw(), text.get(end..)?))
 }

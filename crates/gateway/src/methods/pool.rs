@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_json::Value;
+use gatelodge_json::JsonValue;
 use gatelodge_mcp::bridge::shared_capabilities;
 use gatelodge_mcp::{Declared, Request, Revision};
 use gatelodge_store::{GrantId, ServerName};
@@ -42,7 +42,7 @@ struct Key {
 struct Words<'r> {
     key: Key,
     capabilities: String,
-    info: Option<Value<'r>>,
+    info: Option<JsonValue<'r>>,
     level: Option<String>,
 }
 
@@ -208,7 +208,7 @@ async fn opened(
     Ok(session)
 }
 
-fn handshake(capabilities: &str, info: Option<Value<'_>>) -> Bytes {
+fn handshake(capabilities: &str, info: Option<JsonValue<'_>>) -> Bytes {
     const OURS: &str = concat!(r#"{"name":"gatelodge","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
     let info = info.map_or(OURS, |info| info.raw());
     format!(

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use gatelodge_json::{Limits, Value, read};
+use gatelodge_json::{JsonValue, Limits, read};
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{
@@ -118,7 +118,7 @@ fn task_of(visit: &Visit, request: &Request<'_>, result: &str) -> Option<(Era, M
 pub(super) const ASKS: &str = "asks the client for what it has not declared";
 
 /// What of the client it would take to be asked all that a result, or a task, asks; none if it has declared that.
-pub(super) fn lacks(visit: &Visit, said: Value<'_>) -> Option<&'static str> {
+pub(super) fn lacks(visit: &Visit, said: JsonValue<'_>) -> Option<&'static str> {
     let wanted = said.get("inputRequests");
     wanted.iter().flat_map(|wanted| wanted.members()).find_map(|(_, question)| {
         let method = question.get("method").and_then(|method| method.as_str()).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gatelodge_json::Value;
+use gatelodge_json::JsonValue;
 
 /// The most of a client's name that is kept.
 const MAX_CLIENT_TEXT: usize = 128;
@@ -18,7 +18,7 @@ pub(crate) struct ClientInfo {
 
 impl ClientInfo {
     /// Takes name and version from what a client declares, cut to a fair length and without control characters.
-    pub fn of(info: Option<Value<'_>>) -> Self {
+    pub fn of(info: Option<JsonValue<'_>>) -> Self {
         let text = |member: &str| {
             let value = info?.get(member)?.as_str()?;
             Some(value.chars().filter(|character| !character.is_control()).take(MAX_CLIENT_TEXT).collect())

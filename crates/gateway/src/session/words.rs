@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use gatelodge_json::{Kind, Limits, Value, read};
+use gatelodge_json::{JsonKind, JsonValue, Limits, read};
 use gatelodge_mcp::Declared;
 use gatelodge_mcp::bridge::{ClientWords, Retry, shared_capabilities, to_stateless};
 use gatelodge_mutants::mutant;
@@ -27,12 +27,12 @@ impl OwnWords {
     pub fn of(handshake: &[u8]) -> Self {
         let document = read(handshake, &Limits::REQUEST).ok();
         let member = |name: &str| document.as_ref()?.root().get("params")?.get(name);
-        let capabilities = member("capabilities").filter(|own| own.kind() == Kind::Object);
-        let shared = |own: Value<'_>| {
+        let capabilities = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
+        let shared = |own: JsonValue<'_>| {
             if mutant!("legacy-task-capability-forwarded") { own.raw().to_owned() } else { shared_capabilities(own) }
         };
         let capabilities = capabilities.map_or_else(|| "{}".to_owned(), shared);
-        let info = member("clientInfo").map(|info: Value<'_>| info.raw().to_owned());
+        let info = member("clientInfo").map(|info: JsonValue<'_>| info.raw().to_owned());
         Self { capabilities, info, level: Mutex::default() }
     }
 

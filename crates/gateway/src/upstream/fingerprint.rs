@@ -3,31 +3,31 @@
 use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
-use gatelodge_json::{Kind, Value};
+use gatelodge_json::{JsonKind, JsonValue};
 use sha2::{Digest, Sha256};
 
 /// A hash of everything a definition says. Order of members and white space are nothing it says.
-pub(crate) fn fingerprint(definition: Value<'_>) -> Arc<str> {
+pub(crate) fn fingerprint(definition: JsonValue<'_>) -> Arc<str> {
     let mut digest = Sha256::new();
     feed(definition, &mut digest);
     HEXLOWER.encode(&digest.finalize()).into()
 }
 
-fn feed(value: Value<'_>, digest: &mut Sha256) {
+fn feed(value: JsonValue<'_>, digest: &mut Sha256) {
     let mut put = |mark: u8, text: &str| {
         digest.update([mark]);
         digest.update((text.len() as u64).to_be_bytes());
         digest.update(text.as_bytes());
     };
     match value.kind() {
-        Kind::String => put(b's', &value.as_str().unwrap_or_default()),
-        Kind::Number | Kind::Bool | Kind::Null => put(b'v', value.raw()),
-        Kind::List => {
+        JsonKind::String => put(b's', &value.as_str().unwrap_or_default()),
+        JsonKind::Number | JsonKind::Bool | JsonKind::Null => put(b'v', value.raw()),
+        JsonKind::Array => {
             digest.update(b"[");
             value.elements().for_each(|element| feed(element, digest));
             digest.update(b"]");
         }
-        Kind::Object => {
+        JsonKind::Object => {
             let mut members: Vec<_> =
                 value.members().map(|(key, value)| (key.as_str().unwrap_or_default(), value)).collect();
             members.sort_by(|a, b| a.0.cmp(&b.0));

@@ -9,7 +9,7 @@ use std::time::Instant;
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use foldhash::HashMap;
-use gatelodge_json::{Limits, Value, read};
+use gatelodge_json::{JsonValue, Limits, read};
 use gatelodge_mcp::head::{Mirror, MirrorError};
 use gatelodge_mcp::{Id, ReplyPlaces};
 use gatelodge_mutants::mutant;
@@ -231,7 +231,7 @@ fn is_plain(name: &str) -> bool {
 }
 
 impl OfferedTool {
-    fn new(definition: Value<'_>) -> Self {
+    fn new(definition: JsonValue<'_>) -> Self {
         Self {
             fingerprint: fingerprint(definition),
             standing: Definition::New,

@@ -1,6 +1,6 @@
 //! Arguments that travel in the head as well: which ones, by a tool's input schema, and whether both say the same.
 
-use gatelodge_json::{Decimal, Kind, Value};
+use gatelodge_json::{Decimal, JsonKind, JsonValue};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{Misfit, decode, encode};
@@ -41,13 +41,13 @@ impl Mirror {
     ///
     /// # Errors
     /// An annotation is not a unique name for a header, or stands where no one value can be found.
-    pub fn of_schema(schema: Value<'_>) -> Result<Self, MirrorError> {
+    pub fn of_schema(schema: JsonValue<'_>) -> Result<Self, MirrorError> {
         let mut own = Self::default();
         own.look(schema, &mut Vec::new(), Chain::Unbroken)?;
         Ok(own)
     }
 
-    fn look(&mut self, schema: Value<'_>, path: &mut Vec<String>, chain: Chain) -> Result<(), MirrorError> {
+    fn look(&mut self, schema: JsonValue<'_>, path: &mut Vec<String>, chain: Chain) -> Result<(), MirrorError> {
         for (key, value) in schema.members() {
             match key.as_str().as_deref().unwrap_or_default() {
                 ANNOTATION => self.annotate(schema, value, path, chain)?,
@@ -78,8 +78,8 @@ impl Mirror {
 
     fn annotate(
         &mut self,
-        schema: Value<'_>,
-        name: Value<'_>,
+        schema: JsonValue<'_>,
+        name: JsonValue<'_>,
         path: &[String],
         chain: Chain,
     ) -> Result<(), MirrorError> {
@@ -110,7 +110,7 @@ impl Mirror {
     ///
     /// # Errors
     /// It did not.
-    pub fn check(&self, said: &HeaderMap, arguments: Option<Value<'_>>) -> Result<(), Misfit> {
+    pub fn check(&self, said: &HeaderMap, arguments: Option<JsonValue<'_>>) -> Result<(), Misfit> {
         for field in &self.fields {
             let value = field.value(arguments);
             let is_same = match said.get(&field.header) {
@@ -126,7 +126,7 @@ impl Mirror {
     }
 
     /// The headers for the arguments, and beside them those of `said` that mirror nothing.
-    pub fn onto(&self, mut said: HeaderMap, arguments: Option<Value<'_>>) -> HeaderMap {
+    pub fn onto(&self, mut said: HeaderMap, arguments: Option<JsonValue<'_>>) -> HeaderMap {
         for field in &self.fields {
             let text = field.value(arguments).and_then(written);
             match text.and_then(|text| HeaderValue::try_from(encode(&text)).ok()) {
@@ -147,21 +147,21 @@ enum Chain {
 
 impl Field {
     /// The argument; none if it is absent, null or nothing that a header can say.
-    fn value<'d>(&self, arguments: Option<Value<'d>>) -> Option<Value<'d>> {
+    fn value<'d>(&self, arguments: Option<JsonValue<'d>>) -> Option<JsonValue<'d>> {
         let found = self.path.iter().try_fold(arguments?, |value, name| value.get(name))?;
-        matches!(found.kind(), Kind::String | Kind::Number | Kind::Bool).then_some(found)
+        matches!(found.kind(), JsonKind::String | JsonKind::Number | JsonKind::Bool).then_some(found)
     }
 }
 
 /// A value as a header says it: a number in the digits that it was judged by.
-fn written(value: Value<'_>) -> Option<String> {
+fn written(value: JsonValue<'_>) -> Option<String> {
     Some(match value.kind() {
-        Kind::String => value.as_str()?.into_owned(),
+        JsonKind::String => value.as_str()?.into_owned(),
         _ => value.raw().to_owned(),
     })
 }
 
-fn says(header: &HeaderValue, value: Value<'_>) -> bool {
+fn says(header: &HeaderValue, value: JsonValue<'_>) -> bool {
     let Some(said) = decode(header.as_bytes()) else { return false };
     match value.as_number() {
         Some(number) => Decimal::new(&said).is_some_and(|said| said == number),

@@ -1,6 +1,6 @@
 //! What a client of many servers says, as one of them gets it. The text is edited where names stand, and read anew.
 
-use gatelodge_json::Value;
+use gatelodge_json::JsonValue;
 
 use super::outward::RELATED;
 use super::{of_name, of_uri};
@@ -42,7 +42,8 @@ impl Request<'_> {
     pub fn listens_past(&self, is_known: impl Fn(&str) -> bool) -> Vec<Past> {
         let is_of_any = |server: Option<&str>| server.is_some_and(&is_known);
         // What is no text names nothing.
-        let text = |value: Value<'_>| value.as_str().map_or_else(|| value.raw().to_owned(), |text| text.into_owned());
+        let text =
+            |value: JsonValue<'_>| value.as_str().map_or_else(|| value.raw().to_owned(), |text| text.into_owned());
         let uris = self.listened("resourceSubscriptions").map(text);
         let tasks = self.listened("taskIds").map(text);
         let uris = uris.filter(|uri| !is_of_any(of_uri(uri).map(|(server, _)| server)));
@@ -54,7 +55,7 @@ impl Request<'_> {
     pub fn listening_only(&self, may_hear: impl Fn(&str) -> bool) -> String {
         let named = self.params().and_then(|params| params.get("notifications")?.get("resourceSubscriptions"));
         let Some(named) = named else { return self.text().to_owned() };
-        let is_heard = |uri: &Value<'_>| uri.as_str().is_some_and(|uri| may_hear(&uri));
+        let is_heard = |uri: &JsonValue<'_>| uri.as_str().is_some_and(|uri| may_hear(&uri));
         let heard: Vec<&str> = named.elements().filter(is_heard).map(|uri| uri.raw()).collect();
         let edit = Edit { span: named.span(), with: format!("[{}]", heard.join(",")).into() };
         splice(self.text(), vec![edit])
@@ -62,16 +63,16 @@ impl Request<'_> {
 
     /// A request to listen as one server gets it: with what is its own of what the client names.
     pub fn listening_to(&self, server: &str) -> String {
-        let own_uri = |uri: Value<'_>| {
+        let own_uri = |uri: JsonValue<'_>| {
             let uri = uri.as_str()?;
             of_uri(&uri).filter(|(own, _)| *own == server).map(|(_, uri)| quoted(&uri))
         };
-        let own_task = |task: Value<'_>| {
+        let own_task = |task: JsonValue<'_>| {
             let task = task.as_str()?;
             of_name(&task).filter(|(own, _)| *own == server).map(|(_, task)| quoted(task))
         };
         let wanted = self.params().and_then(|params| params.get("notifications"));
-        let list = |member: &str, own: &dyn Fn(Value<'_>) -> Option<String>| {
+        let list = |member: &str, own: &dyn Fn(JsonValue<'_>) -> Option<String>| {
             let list = wanted.and_then(|wanted| wanted.get(member))?;
             let own: Vec<String> = list.elements().filter_map(own).collect();
             Some(Edit { span: list.span(), with: format!("[{}]", own.join(",")).into() })
@@ -80,7 +81,7 @@ impl Request<'_> {
         splice(self.text(), edits.into_iter().flatten().collect())
     }
 
-    fn listened(&self, member: &str) -> impl Iterator<Item = Value<'_>> {
+    fn listened(&self, member: &str) -> impl Iterator<Item = JsonValue<'_>> {
         let wanted = self.params().and_then(|params| params.get("notifications")?.get(member));
         wanted.into_iter().flat_map(|wanted| wanted.elements())
     }

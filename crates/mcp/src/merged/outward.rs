@@ -1,7 +1,7 @@
 //! What one of many servers says, as a client of all of them gets it: names, URIs and task ids in the places that the
 //! protocol has for them. What a tool makes of them in its texts and its structured content is its own.
 
-use gatelodge_json::{Kind, Limits, Value, read};
+use gatelodge_json::{JsonKind, JsonValue, Limits, read};
 
 use super::{name_of, uri_of};
 use crate::bridge::quoted;
@@ -40,7 +40,7 @@ fn edited(
     text: &str,
     limits: &Limits,
     has_any: bool,
-    find: impl FnOnce(&mut Places<'_>, Value<'_>),
+    find: impl FnOnce(&mut Places<'_>, JsonValue<'_>),
 ) -> String {
     let Some(document) = has_any.then(|| read(text.as_bytes(), limits).ok()).flatten() else { return text.to_owned() };
     let mut places = Places { server, edits: Vec::new() };
@@ -55,7 +55,7 @@ struct Places<'s> {
 }
 
 impl Places<'_> {
-    fn result(&mut self, method: &Method<'_>, result: Value<'_>) {
+    fn result(&mut self, method: &Method<'_>, result: JsonValue<'_>) {
         let list = |member: &str| result.get(member).into_iter().flat_map(|list| list.elements());
         self.related(result);
         match method {
@@ -76,7 +76,7 @@ impl Places<'_> {
         }
     }
 
-    fn message(&mut self, method: &Method<'_>, params: Value<'_>, is_question: bool) {
+    fn message(&mut self, method: &Method<'_>, params: JsonValue<'_>, is_question: bool) {
         self.related(params);
         match method {
             Method::ResourceUpdated => self.uri(params.get("uri")),
@@ -95,14 +95,14 @@ impl Places<'_> {
     }
 
     /// A tool, and the resource that shows what it does.
-    fn tool(&mut self, tool: Value<'_>) {
+    fn tool(&mut self, tool: JsonValue<'_>) {
         self.name(tool.get("name"));
         let meta = tool.get("_meta");
         self.uri(meta.and_then(|meta| meta.get("ui")?.get("resourceUri")));
         self.uri(meta.and_then(|meta| meta.get("ui/resourceUri")));
     }
 
-    fn tool_result(&mut self, result: Value<'_>) {
+    fn tool_result(&mut self, result: JsonValue<'_>) {
         if let Some(content) = result.get("content") {
             self.content(content);
         }
@@ -113,7 +113,7 @@ impl Places<'_> {
     }
 
     /// A task, perhaps with what came of it.
-    fn task(&mut self, task: Value<'_>) {
+    fn task(&mut self, task: JsonValue<'_>) {
         self.name(task.get("taskId"));
         if let Some(result) = task.get("result") {
             self.related(result);
@@ -121,8 +121,8 @@ impl Places<'_> {
         }
     }
 
-    fn content(&mut self, content: Value<'_>) {
-        if content.kind() == Kind::List {
+    fn content(&mut self, content: JsonValue<'_>) {
+        if content.kind() == JsonKind::Array {
             return content.elements().for_each(|content| self.content(content));
         }
         match content.get("type").and_then(|kind| kind.as_str()).as_deref() {
@@ -132,25 +132,25 @@ impl Places<'_> {
         }
     }
 
-    fn related(&mut self, of: Value<'_>) {
+    fn related(&mut self, of: JsonValue<'_>) {
         self.name(of.get("_meta").and_then(|meta| meta.get(RELATED)?.get("taskId")));
     }
 
-    fn name(&mut self, place: Option<Value<'_>>) {
+    fn name(&mut self, place: Option<JsonValue<'_>>) {
         self.put(place, name_of);
     }
 
-    fn uri(&mut self, place: Option<Value<'_>>) {
+    fn uri(&mut self, place: Option<JsonValue<'_>>) {
         self.put(place, uri_of);
     }
 
     /// A token that the client tells its progress by: it is whatever the server chose, so it goes with its JSON.
-    fn token(&mut self, place: Option<Value<'_>>) {
+    fn token(&mut self, place: Option<JsonValue<'_>>) {
         let Some(token) = place else { return };
         self.edits.push(Edit { span: token.span(), with: quoted(&name_of(self.server, token.raw())).into() });
     }
 
-    fn put(&mut self, place: Option<Value<'_>>, make: fn(&str, &str) -> String) {
+    fn put(&mut self, place: Option<JsonValue<'_>>, make: fn(&str, &str) -> String) {
         let Some((place, own)) = place.and_then(|place| Some((place, place.as_str()?))) else { return };
         self.edits.push(Edit { span: place.span(), with: quoted(&make(self.server, &own)).into() });
     }

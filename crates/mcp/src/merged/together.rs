@@ -1,14 +1,14 @@
 //! What many servers say of themselves, put together.
 
-use gatelodge_json::{Kind, Value};
+use gatelodge_json::{JsonKind, JsonValue};
 
 use crate::bridge::quoted;
 use crate::rewrite::{Edit, splice};
 
 /// What all servers together can do, or let their clients hear of: every member of any of them, and in lists every
 /// element. Where they disagree, a yes counts.
-pub fn union(all: &[Value<'_>]) -> String {
-    let mut members: Vec<(String, Vec<Value<'_>>)> = Vec::new();
+pub fn union(all: &[JsonValue<'_>]) -> String {
+    let mut members: Vec<(String, Vec<JsonValue<'_>>)> = Vec::new();
     for (key, value) in all.iter().flat_map(|one| one.members()) {
         match members.iter_mut().find(|(known, _)| key.is_str(known)) {
             Some((_, values)) => values.push(value),
@@ -20,11 +20,11 @@ pub fn union(all: &[Value<'_>]) -> String {
     format!("{{{}}}", members.join(","))
 }
 
-fn agreed(values: &[Value<'_>]) -> String {
+fn agreed(values: &[JsonValue<'_>]) -> String {
     let of_kind = |kind| values.iter().filter(move |value| value.kind() == kind);
-    let objects: Vec<Value<'_>> = of_kind(Kind::Object).copied().collect();
+    let objects: Vec<JsonValue<'_>> = of_kind(JsonKind::Object).copied().collect();
     let elements: Vec<&str> =
-        of_kind(Kind::List).flat_map(|list| list.elements()).map(|element| element.raw()).collect();
+        of_kind(JsonKind::Array).flat_map(|list| list.elements()).map(|element| element.raw()).collect();
     match values.iter().find(|value| value.as_bool() == Some(true)).or(values.first()) {
         _ if !objects.is_empty() => union(&objects),
         _ if !elements.is_empty() => format!("[{}]", elements.join(",")),
@@ -34,13 +34,13 @@ fn agreed(values: &[Value<'_>]) -> String {
 }
 
 /// An object with one more member of its `_meta`. `json` is its value.
-pub fn marked(object: Value<'_>, member: &str, json: &str) -> String {
+pub fn marked(object: JsonValue<'_>, member: &str, json: &str) -> String {
     let offset = object.span().0;
     let at = |place: usize, with: String| Edit { span: (place - offset, place - offset), with: with.into() };
-    let comma = |object: Value<'_>| if object.members().next().is_some() { "," } else { "" };
+    let comma = |object: JsonValue<'_>| if object.members().next().is_some() { "," } else { "" };
     let mark = format!("{}:{json}", quoted(member));
     let meta = object.get("_meta");
-    let edit = match meta.filter(|meta| meta.kind() == Kind::Object) {
+    let edit = match meta.filter(|meta| meta.kind() == JsonKind::Object) {
         Some(meta) => at(meta.span().0 + 1, format!("{mark}{}", comma(meta))),
         // What is no object is no `_meta`.
         None if meta.is_some() => return object.raw().to_owned(),
@@ -63,7 +63,7 @@ mod tests {
             r#"{"experimental":{"b":1},"tools":{},"list":["b"]}"#,
         ];
         let documents: Vec<_> = texts.iter().map(|text| read(text.as_bytes(), &Limits::REPLY).expect("json")).collect();
-        let all: Vec<Value<'_>> = documents.iter().map(|document| document.root()).collect();
+        let all: Vec<JsonValue<'_>> = documents.iter().map(|document| document.root()).collect();
         assert_eq!(
             union(&all),
             r#"{"tools":{"listChanged":true,"x":1},"logging":{},"list":["a","b"],"experimental":{"a":{},"b":1}}"#

@@ -2,7 +2,7 @@
 //!
 //! Only what can be read off is taken: references within the schema, alternatives, lists of types. All else is "unknown".
 
-use gatelodge_json::{Kind, Value};
+use gatelodge_json::{JsonKind, JsonValue};
 
 use super::shape::{Bound, Kinds, Shape, Values};
 use crate::path::Segment;
@@ -40,7 +40,7 @@ pub(super) enum Found<'d> {
 /// What one schema says of a property.
 enum Opinion<'d> {
     /// It is declared, by each of these.
-    Declared(Vec<Value<'d>>),
+    Declared(Vec<JsonValue<'d>>),
     /// Any name is allowed.
     Open,
     /// Others are declared.
@@ -78,7 +78,7 @@ impl Opinion<'_> {
 
 /// Reads one schema, within bounds.
 pub(super) struct Declared<'d> {
-    root: Value<'d>,
+    root: JsonValue<'d>,
     /// How many parts may still be looked at for this path.
     parts_left: usize,
     /// How many parts were looked at for all paths.
@@ -86,7 +86,7 @@ pub(super) struct Declared<'d> {
 }
 
 impl<'d> Declared<'d> {
-    pub fn new(root: Value<'d>) -> Self {
+    pub fn new(root: JsonValue<'d>) -> Self {
         Self { root, parts_left: 0, parts: 0 }
     }
 
@@ -137,7 +137,7 @@ impl<'d> Declared<'d> {
         self.parts_left > 0
     }
 
-    fn get(&mut self, schema: Value<'d>, name: &str) -> Option<Value<'d>> {
+    fn get(&mut self, schema: JsonValue<'d>, name: &str) -> Option<JsonValue<'d>> {
         for (key, value) in schema.members() {
             if !self.take() {
                 return None;
@@ -150,9 +150,9 @@ impl<'d> Declared<'d> {
     }
 
     /// The schema that stands for this one: itself, or what it refers to. None if that cannot be told.
-    fn resolve(&mut self, mut schema: Value<'d>) -> Option<Value<'d>> {
+    fn resolve(&mut self, mut schema: JsonValue<'d>) -> Option<JsonValue<'d>> {
         for _ in 0..MOST_LEVELS {
-            if schema.kind() != Kind::Object || self.parts_left == 0 {
+            if schema.kind() != JsonKind::Object || self.parts_left == 0 {
                 return None;
             }
             let Some(reference) = self.get(schema, "$ref") else { return Some(schema) };
@@ -162,7 +162,7 @@ impl<'d> Declared<'d> {
     }
 
     /// Follows a reference within the schema.
-    fn target(&mut self, reference: Value<'d>) -> Option<Value<'d>> {
+    fn target(&mut self, reference: JsonValue<'d>) -> Option<JsonValue<'d>> {
         let reference = reference.as_str()?;
         let mut target = self.root;
         let mut steps = reference.strip_prefix('#')?.split('/');
@@ -173,7 +173,7 @@ impl<'d> Declared<'d> {
         for step in steps {
             let name = step.replace("%24", "$").replace("%20", " ").replace("~1", "/").replace("~0", "~");
             target = match target.kind() {
-                Kind::List => target.elements().nth(name.parse().ok()?)?,
+                JsonKind::Array => target.elements().nth(name.parse().ok()?)?,
                 _ => self.get(target, &name)?,
             };
         }
@@ -181,17 +181,17 @@ impl<'d> Declared<'d> {
     }
 
     /// The parts of `anyOf` and `oneOf`, each list by itself.
-    fn alternatives(&mut self, schema: Value<'d>) -> impl Iterator<Item = Value<'d>> + use<'d> {
+    fn alternatives(&mut self, schema: JsonValue<'d>) -> impl Iterator<Item = JsonValue<'d>> + use<'d> {
         let lists = ["anyOf", "oneOf"].map(|name| self.get(schema, name));
         lists.into_iter().flatten().filter(|list| list.elements().next().is_some())
     }
 
-    fn all_of(&mut self, schema: Value<'d>) -> impl Iterator<Item = Value<'d>> + use<'d> {
+    fn all_of(&mut self, schema: JsonValue<'d>) -> impl Iterator<Item = JsonValue<'d>> + use<'d> {
         self.get(schema, "allOf").into_iter().flat_map(|list| list.elements())
     }
 
-    fn property(&mut self, schema: Value<'d>, name: &str, levels: usize) -> Opinion<'d> {
-        if levels == 0 || !self.take() || schema.kind() != Kind::Object {
+    fn property(&mut self, schema: JsonValue<'d>, name: &str, levels: usize) -> Opinion<'d> {
+        if levels == 0 || !self.take() || schema.kind() != JsonKind::Object {
             return Opinion::Open;
         }
         let mut opinion = self.own_property(schema, name);
@@ -210,7 +210,7 @@ impl<'d> Declared<'d> {
         opinion
     }
 
-    fn own_property(&mut self, schema: Value<'d>, name: &str) -> Opinion<'d> {
+    fn own_property(&mut self, schema: JsonValue<'d>, name: &str) -> Opinion<'d> {
         let properties = self.get(schema, "properties");
         if let Some(declared) = properties.and_then(|properties| self.get(properties, name)) {
             return Opinion::Declared(vec![declared]);
@@ -228,7 +228,7 @@ impl<'d> Declared<'d> {
     }
 
     /// The schemas of the elements of a list; none if they are not known.
-    fn elements_of_any(&mut self, place: &[Value<'d>], index: Option<usize>) -> Option<Vec<Value<'d>>> {
+    fn elements_of_any(&mut self, place: &[JsonValue<'d>], index: Option<usize>) -> Option<Vec<JsonValue<'d>>> {
         let mut all = Vec::new();
         for schema in place {
             if self.shape(*schema, MOST_LEVELS).kinds.has(Kinds::LIST) {
@@ -238,7 +238,7 @@ impl<'d> Declared<'d> {
         (!all.is_empty()).then_some(all)
     }
 
-    fn elements(&mut self, schema: Value<'d>, index: Option<usize>, levels: usize) -> Option<Vec<Value<'d>>> {
+    fn elements(&mut self, schema: JsonValue<'d>, index: Option<usize>, levels: usize) -> Option<Vec<JsonValue<'d>>> {
         if levels == 0 || !self.take() {
             return None;
         }
@@ -248,7 +248,7 @@ impl<'d> Declared<'d> {
         }
         if let Some(items) = self.get(schema, "items") {
             return match items.kind() {
-                Kind::List => items.elements().nth(index?).map(|element| vec![element]),
+                JsonKind::Array => items.elements().nth(index?).map(|element| vec![element]),
                 _ => Some(vec![items]),
             };
         }
@@ -267,12 +267,12 @@ impl<'d> Declared<'d> {
         Some(all)
     }
 
-    fn shape_of_any(&mut self, place: &[Value<'d>]) -> Shape<'d> {
+    fn shape_of_any(&mut self, place: &[JsonValue<'d>]) -> Shape<'d> {
         let shapes = place.iter().map(|schema| self.shape(*schema, MOST_LEVELS));
         shapes.reduce(Shape::or).unwrap_or(Shape::ANY)
     }
 
-    fn shape(&mut self, schema: Value<'d>, levels: usize) -> Shape<'d> {
+    fn shape(&mut self, schema: JsonValue<'d>, levels: usize) -> Shape<'d> {
         if levels == 0 || !self.take() {
             return Shape::ANY;
         }
@@ -288,7 +288,7 @@ impl<'d> Declared<'d> {
         shape
     }
 
-    fn own_shape(&mut self, schema: Value<'d>) -> Shape<'d> {
+    fn own_shape(&mut self, schema: JsonValue<'d>) -> Shape<'d> {
         let mut shape = Shape::ANY;
         for (key, value) in schema.members() {
             if !self.take() {
@@ -298,7 +298,7 @@ impl<'d> Declared<'d> {
             match key.as_ref() {
                 "type" => shape.kinds = shape.kinds.and(types(value)),
                 "const" => shape = shape.and(listed(std::iter::once(value))),
-                "enum" if value.kind() == Kind::List => {
+                "enum" if value.kind() == JsonKind::Array => {
                     self.parts += MEMBER_PARTS * value.elements().count();
                     shape = shape.and(listed(value.elements()));
                 }
@@ -313,11 +313,11 @@ impl<'d> Declared<'d> {
     }
 
     /// The names of the properties that are declared at a place, for offering one.
-    fn names(&mut self, place: &[Value<'d>]) -> Vec<String> {
+    fn names(&mut self, place: &[JsonValue<'d>]) -> Vec<String> {
         let mut names = Vec::new();
         for schema in place {
             let Some(schema) = self.resolve(*schema) else { continue };
-            let parts: Vec<Value<'d>> = self.all_of(schema).collect();
+            let parts: Vec<JsonValue<'d>> = self.all_of(schema).collect();
             for part in std::iter::once(schema).chain(parts) {
                 let properties = self.resolve(part).and_then(|part| self.get(part, "properties"));
                 let keys = properties.into_iter().flat_map(|properties| properties.members());
@@ -329,8 +329,8 @@ impl<'d> Declared<'d> {
 }
 
 /// The kinds that `type` allows; all, if it is not understood.
-fn types(value: Value<'_>) -> Kinds {
-    let one = |word: Value<'_>| match word.as_str().as_deref() {
+fn types(value: JsonValue<'_>) -> Kinds {
+    let one = |word: JsonValue<'_>| match word.as_str().as_deref() {
         Some("boolean") => Kinds::BOOL,
         Some("number" | "integer") => Kinds::NUMBER,
         Some("string") => Kinds::STRING,
@@ -340,22 +340,22 @@ fn types(value: Value<'_>) -> Kinds {
         _ => Kinds::ALL,
     };
     match value.kind() {
-        Kind::List => value.elements().map(one).fold(Kinds::NONE, Kinds::or),
+        JsonKind::Array => value.elements().map(one).fold(Kinds::NONE, Kinds::or),
         _ => one(value),
     }
 }
 
 /// The values of `enum` or `const`. With a list or an object among them, only their kinds are kept.
-fn listed<'d>(values: impl Iterator<Item = Value<'d>>) -> Shape<'d> {
+fn listed<'d>(values: impl Iterator<Item = JsonValue<'d>>) -> Shape<'d> {
     let mut kinds = Kinds::NONE;
     let mut scalars = Scalars::default();
     for value in values {
         kinds = kinds.or(Kinds::of(value.kind()));
         match value.kind() {
-            Kind::String => scalars.add_text(&value.as_str().unwrap_or_default()),
-            Kind::Bool => scalars.add_bool(value.as_bool() == Some(true)),
-            Kind::Number => Number::new(value.raw()).into_iter().for_each(|number| scalars.add_number(number)),
-            Kind::Null | Kind::List | Kind::Object => {}
+            JsonKind::String => scalars.add_text(&value.as_str().unwrap_or_default()),
+            JsonKind::Bool => scalars.add_bool(value.as_bool() == Some(true)),
+            JsonKind::Number => Number::new(value.raw()).into_iter().for_each(|number| scalars.add_number(number)),
+            JsonKind::Null | JsonKind::Array | JsonKind::Object => {}
         }
     }
     let is_scalar = !kinds.has(Kinds::LIST.or(Kinds::OBJECT));
@@ -364,6 +364,6 @@ fn listed<'d>(values: impl Iterator<Item = Value<'d>>) -> Shape<'d> {
 }
 
 /// A bound; none if it is no number. In old drafts the exclusive ones are booleans beside the plain.
-fn bound(value: Value<'_>, is_open: bool) -> Option<Bound<'_>> {
+fn bound(value: JsonValue<'_>, is_open: bool) -> Option<Bound<'_>> {
     value.as_number().map(|number| Bound { number, text: value.raw(), is_open })
 }

@@ -5,7 +5,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use gatelodge_json::{Decimal, Kind};
+use gatelodge_json::{Decimal, JsonKind};
 use jiff::civil::Weekday;
 
 use crate::call::Category;
@@ -26,14 +26,14 @@ impl Kinds {
     pub const OBJECT: Self = Self(16);
     pub const ALL: Self = Self(31);
 
-    pub fn of(kind: Kind) -> Self {
+    pub fn of(kind: JsonKind) -> Self {
         match kind {
-            Kind::Null => Self::NONE,
-            Kind::Bool => Self::BOOL,
-            Kind::Number => Self::NUMBER,
-            Kind::String => Self::STRING,
-            Kind::List => Self::LIST,
-            Kind::Object => Self::OBJECT,
+            JsonKind::Null => Self::NONE,
+            JsonKind::Bool => Self::BOOL,
+            JsonKind::Number => Self::NUMBER,
+            JsonKind::String => Self::STRING,
+            JsonKind::Array => Self::LIST,
+            JsonKind::Object => Self::OBJECT,
         }
     }
 
@@ -56,9 +56,9 @@ impl Kinds {
 
 impl fmt::Display for Kinds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kinds = [Kind::Bool, Kind::Number, Kind::String, Kind::List, Kind::Object];
+        let kinds = [JsonKind::Bool, JsonKind::Number, JsonKind::String, JsonKind::Array, JsonKind::Object];
         let own = kinds.into_iter().filter(|kind| self.has(Self::of(*kind)));
-        let words: Vec<&str> = own.map(Kind::with_article).collect();
+        let words: Vec<&str> = own.map(JsonKind::with_article).collect();
         f.write_str(&words.join(" or "))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gatelodge_json::{Kind, Limits, Value, read};
+use gatelodge_json::{JsonKind, JsonValue, Limits, read};
 
 use crate::fault::{Code, Fault, MOST_LOOKED_FOR, told};
 
@@ -48,8 +48,8 @@ impl Tools {
         if faults.is_empty() { Ok(tools) } else { Err(told(faults)) }
     }
 
-    fn add<'d>(&mut self, item: Value<'d>, places: &mut Vec<Value<'d>>) -> Result<(), Fault> {
-        if item.kind() != Kind::Object {
+    fn add<'d>(&mut self, item: JsonValue<'d>, places: &mut Vec<JsonValue<'d>>) -> Result<(), Fault> {
+        if item.kind() != JsonKind::Object {
             return Err(wrong_type(item, "a tool", "an object"));
         }
         let name = item.get("name").ok_or_else(|| missing(item, "name"))?;
@@ -79,52 +79,52 @@ impl Tools {
 }
 
 /// Finds the list of tools.
-fn list(root: Value<'_>) -> Result<Value<'_>, Fault> {
-    if root.kind() == Kind::List {
+fn list(root: JsonValue<'_>) -> Result<JsonValue<'_>, Fault> {
+    if root.kind() == JsonKind::Array {
         return Ok(root);
     }
-    if root.kind() != Kind::Object {
+    if root.kind() != JsonKind::Object {
         return Err(wrong_type(root, "a list of tools", "an object or a list").help(HELP));
     }
     if let Some(error) = root.get("error").filter(|_| root.get("result").is_none()) {
         return Err(Fault::error(Code::MissingField, bracket(error), "the server answered an error").help(HELP));
     }
     let result = root.get("result").unwrap_or(root);
-    if result.kind() != Kind::Object {
+    if result.kind() != JsonKind::Object {
         return Err(wrong_type(result, "`result`", "an object").help(HELP));
     }
-    if let Some(cursor) = result.get("nextCursor").filter(|cursor| cursor.kind() != Kind::Null) {
+    if let Some(cursor) = result.get("nextCursor").filter(|cursor| cursor.kind() != JsonKind::Null) {
         // Checked against a part, what is on the other pages would seem not to be offered.
         let fault = Fault::error(Code::BadValue, span(cursor), "this is one page of a longer list");
         return Err(fault.help("put the tools of all pages into one list"));
     }
     let tools = result.get("tools").ok_or_else(|| missing(result, "tools"))?;
     match tools.kind() {
-        Kind::List => Ok(tools),
+        JsonKind::Array => Ok(tools),
         _ => Err(wrong_type(tools, "`tools`", "a list").help(HELP)),
     }
 }
 
-fn missing(value: Value<'_>, name: &str) -> Fault {
+fn missing(value: JsonValue<'_>, name: &str) -> Fault {
     Fault::error(Code::MissingField, bracket(value), format!("`{name}` is missing")).help(HELP)
 }
 
-fn wrong_type(value: Value<'_>, what: &str, wanted: &str) -> Fault {
+fn wrong_type(value: JsonValue<'_>, what: &str, wanted: &str) -> Fault {
     let message = format!("{what} must be {wanted}, not {}", value.kind().with_article());
     let place = match value.kind() {
-        Kind::List | Kind::Object => bracket(value),
+        JsonKind::Array | JsonKind::Object => bracket(value),
         _ => span(value),
     };
     Fault::error(Code::WrongType, place, message)
 }
 
-fn span(value: Value<'_>) -> std::ops::Range<usize> {
+fn span(value: JsonValue<'_>) -> std::ops::Range<usize> {
     let (start, end) = value.span();
     start..end
 }
 
 /// The first character: a whole block underlined says nothing.
-fn bracket(value: Value<'_>) -> std::ops::Range<usize> {
+fn bracket(value: JsonValue<'_>) -> std::ops::Range<usize> {
     let (start, end) = value.span();
     start..end.min(start + 1)
 }

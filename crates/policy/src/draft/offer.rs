@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gatelodge_json::{Kind, Value, quoted};
+use gatelodge_json::{JsonKind, JsonValue, quoted};
 
 /// More different values than this are no list that somebody chose from.
 const MOST_VALUES: usize = 5;
@@ -31,13 +31,13 @@ const TELLING: [&str; 11] = [
 #[derive(Debug, Default)]
 pub(super) struct Values {
     calls: u64,
-    kind: Option<Kind>,
+    kind: Option<JsonKind>,
     /// As they are written in a policy; none once they are no list any more.
     written: Option<BTreeSet<Box<str>>>,
 }
 
 impl Values {
-    pub fn add(&mut self, value: Value<'_>) {
+    pub fn add(&mut self, value: JsonValue<'_>) {
         self.calls += 1;
         let is_first = self.calls == 1;
         let is_same_kind = self.kind.replace(value.kind()).is_none_or(|kind| kind == value.kind());
@@ -53,15 +53,15 @@ impl Values {
 }
 
 /// A text, number or boolean as a policy writes it.
-fn literal(value: Value<'_>) -> Option<String> {
+fn literal(value: JsonValue<'_>) -> Option<String> {
     match value.kind() {
-        Kind::String => {
+        JsonKind::String => {
             let text = value.as_str()?;
             let is_fit = !text.contains(MASK) && text.chars().count() <= LONGEST_TEXT;
             is_fit.then(|| quoted(&text))
         }
-        Kind::Number | Kind::Bool => Some(value.raw().to_owned()),
-        Kind::Null | Kind::List | Kind::Object => None,
+        JsonKind::Number | JsonKind::Bool => Some(value.raw().to_owned()),
+        JsonKind::Null | JsonKind::Array | JsonKind::Object => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gatelodge_json::{Kind, Value};
+use gatelodge_json::{JsonKind, JsonValue};
 use jiff::Timestamp;
 
 use super::offer::Values;
@@ -49,12 +49,12 @@ impl Tally {
         if let Some(code) = deed.objection.filter(|code| !EXPECTED.contains(code)) {
             *self.objections.entry(code.into()).or_default() += 1;
         }
-        if let Some(arguments) = deed.arguments.filter(|arguments| arguments.kind() == Kind::Object) {
+        if let Some(arguments) = deed.arguments.filter(|arguments| arguments.kind() == JsonKind::Object) {
             self.look_at(arguments);
         }
     }
 
-    fn look_at(&mut self, arguments: Value<'_>) {
+    fn look_at(&mut self, arguments: JsonValue<'_>) {
         for (key, value) in arguments.members() {
             if let Some(name) = key.as_str().filter(|name| !offer::is_telling(name)) {
                 self.values.entry(name.as_ref().into()).or_default().add(value);

@@ -1,6 +1,6 @@
 //! The values that a path finds in a call, for people.
 
-use gatelodge_json::{Kind, Value, quote};
+use gatelodge_json::{JsonKind, JsonValue, quote};
 
 use crate::call::{Call, Subject};
 use crate::condition::{Moment, fact};
@@ -26,7 +26,7 @@ pub(super) fn found(path: &Path, call: &Call<'_>, moment: Moment<'_>) -> Vec<Str
     values
 }
 
-fn walk(value: Value<'_>, segments: &[Segment], values: &mut Vec<String>) {
+fn walk(value: JsonValue<'_>, segments: &[Segment], values: &mut Vec<String>) {
     if values.len() >= MOST_VALUES {
         return;
     }
@@ -34,12 +34,14 @@ fn walk(value: Value<'_>, segments: &[Segment], values: &mut Vec<String>) {
         return values.push(cut(value.raw()));
     };
     match (segment, value.kind()) {
-        (Segment::Name(name), Kind::Object) => value.get(name).into_iter().for_each(|next| walk(next, rest, values)),
-        (Segment::Index(index), Kind::List) => {
+        (Segment::Name(name), JsonKind::Object) => {
+            value.get(name).into_iter().for_each(|next| walk(next, rest, values))
+        }
+        (Segment::Index(index), JsonKind::Array) => {
             value.elements().nth(*index).into_iter().for_each(|next| walk(next, rest, values));
         }
-        (Segment::Every, Kind::List) => value.elements().for_each(|next| walk(next, rest, values)),
-        (_, Kind::Null) => {}
+        (Segment::Every, JsonKind::Array) => value.elements().for_each(|next| walk(next, rest, values)),
+        (_, JsonKind::Null) => {}
         // What stands in the way is what the mismatch is about.
         _ => values.push(cut(value.raw())),
     }

@@ -3,7 +3,7 @@
 //! A comment stands either on lines of its own before what it speaks of, or at the end of a line. Wherever else
 //! JSON allows one, it is moved to the nearest of these places, so that laying out twice changes nothing.
 
-use gatelodge_json::{Document, Kind, Value};
+use gatelodge_json::{JsonDocument, JsonKind, JsonValue};
 
 /// A comment on lines of its own.
 pub(super) struct Remark<'d> {
@@ -45,7 +45,7 @@ pub(super) struct Sheet<'d> {
     pub tail: Vec<Remark<'d>>,
 }
 
-pub(super) fn attach<'d>(document: &'d Document<'d>) -> Sheet<'d> {
+pub(super) fn attach<'d>(document: &'d JsonDocument<'d>) -> Sheet<'d> {
     let mut reader = Reader { text: document.text(), comments: document.comments(), end: 0 };
     let root = reader.piece(None, document.root());
     let length = document.text().len();
@@ -63,7 +63,7 @@ struct Reader<'d> {
 
 impl<'d> Reader<'d> {
     /// Takes a value with its key and what stands before it; what stands behind is for the container to find.
-    fn piece(&mut self, key: Option<Value<'d>>, value: Value<'d>) -> Piece<'d> {
+    fn piece(&mut self, key: Option<JsonValue<'d>>, value: JsonValue<'d>) -> Piece<'d> {
         let (value_start, value_end) = value.span();
         let start = key.map_or(value_start, |key| key.span().0);
         let mut before = self.own_lines(start);
@@ -72,18 +72,18 @@ impl<'d> Reader<'d> {
         // Between a key and its value there is no line of their own.
         before.extend(self.own_lines(value_start).into_iter().map(|remark| Remark { is_apart: false, ..remark }));
         let shape = match value.kind() {
-            Kind::Object | Kind::List => Shape::Container(self.container(value)),
+            JsonKind::Object | JsonKind::Array => Shape::Container(self.container(value)),
             _ => Shape::Scalar(value.raw()),
         };
         self.end = value_end;
         Piece { before, is_apart, key: key.map(|key| key.raw()), value: shape, behind: Vec::new() }
     }
 
-    fn container(&mut self, value: Value<'d>) -> Container<'d> {
+    fn container(&mut self, value: JsonValue<'d>) -> Container<'d> {
         let (start, end) = value.span();
         let close = end - 1;
-        let is_object = value.kind() == Kind::Object;
-        let items: Vec<(Option<Value<'d>>, Value<'d>)> = match is_object {
+        let is_object = value.kind() == JsonKind::Object;
+        let items: Vec<(Option<JsonValue<'d>>, JsonValue<'d>)> = match is_object {
             true => value.members().map(|(key, value)| (Some(key), value)).collect(),
             false => value.elements().map(|value| (None, value)).collect(),
         };

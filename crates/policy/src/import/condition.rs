@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use gatelodge_json::{Decimal, Kind};
+use gatelodge_json::{Decimal, JsonKind};
 use regex::RegexBuilder;
 
 use super::counter::{Bound, State};
@@ -82,10 +82,10 @@ fn operator(importer: &mut Importer, node: &Node, word: &str) -> Option<Operator
 /// Refuses values that the operator cannot use, as Intercept does.
 fn check_value(importer: &mut Importer, operator: Operator, value: &Node) -> Option<()> {
     let (kind, wanted) = match operator {
-        Operator::In | Operator::NotIn => (Kind::List, "a list"),
-        Operator::Lt | Operator::Lte | Operator::Gt | Operator::Gte => (Kind::Number, "a number"),
-        Operator::Exists => (Kind::Bool, "true or false"),
-        Operator::Regex => (Kind::String, "a string"),
+        Operator::In | Operator::NotIn => (JsonKind::Array, "a list"),
+        Operator::Lt | Operator::Lte | Operator::Gt | Operator::Gte => (JsonKind::Number, "a number"),
+        Operator::Exists => (JsonKind::Bool, "true or false"),
+        Operator::Regex => (JsonKind::String, "a string"),
         _ => return Some(()),
     };
     if value.kind() != kind {
@@ -152,7 +152,7 @@ fn of_args(importer: &mut Importer, path: &str, operator: Operator, value: &Node
 
 /// Why a list of members cannot be taken over.
 fn members(operator: Operator, items: &[Node]) -> Option<String> {
-    let is_scalar = |item: &Node| matches!(item.kind(), Kind::String | Kind::Number | Kind::Bool);
+    let is_scalar = |item: &Node| matches!(item.kind(), JsonKind::String | JsonKind::Number | JsonKind::Bool);
     if let Some(item) = items.iter().find(|item| !is_scalar(item)) {
         return Some(format!("`{operator}` cannot compare with {}", item.kind().with_article()));
     }
@@ -183,7 +183,7 @@ fn tell_types(importer: &mut Importer, operator: Operator, items: &[Node], value
 /// Tells that all digits of a number count. A float keeps the order of numbers but takes some for equal, so what holds
 /// only for unequal ones holds more often here, and what holds for equal ones less often.
 fn tell_digits(importer: &mut Importer, operator: Operator, items: &[Node], value: &Node) {
-    if items.iter().all(|item| item.kind() != Kind::Number) {
+    if items.iter().all(|item| item.kind() != JsonKind::Number) {
         return;
     }
     match operator {

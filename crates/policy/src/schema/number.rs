@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use gatelodge_json::{Decimal, Kind, Value};
+use gatelodge_json::{Decimal, JsonKind, JsonValue};
 use serde_json::Number;
 
 /// The largest float that is not whole.
@@ -46,23 +46,23 @@ pub(super) fn nearest(text: &str) -> Option<Number> {
 }
 
 impl Bounds {
-    pub fn of(schema: Value<'_>) -> Self {
+    pub fn of(schema: JsonValue<'_>) -> Self {
         let mut bounds = Self::default();
         bounds.collect(schema);
         bounds.numbers.sort_by(|(a, _), (b, _)| Decimal::new(a).cmp(&Decimal::new(b)));
         bounds
     }
 
-    fn collect(&mut self, value: Value<'_>) {
+    fn collect(&mut self, value: JsonValue<'_>) {
         match value.kind() {
-            Kind::Number => self.numbers.extend(nearest(value.raw()).map(|number| (value.raw().into(), number))),
-            Kind::List => value.elements().for_each(|item| self.collect(item)),
-            Kind::Object => value.members().for_each(|(key, item)| {
+            JsonKind::Number => self.numbers.extend(nearest(value.raw()).map(|number| (value.raw().into(), number))),
+            JsonKind::Array => value.elements().for_each(|item| self.collect(item)),
+            JsonKind::Object => value.members().for_each(|(key, item)| {
                 self.asks_multiple |= key.is_str("multipleOf");
                 self.collect(item);
             }),
-            Kind::String => self.asks_whole |= value.is_str("integer"),
-            Kind::Null | Kind::Bool => {}
+            JsonKind::String => self.asks_whole |= value.is_str("integer"),
+            JsonKind::Null | JsonKind::Bool => {}
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a listener hears of: what it asked for, the policy lets it hear, and the server says it tells of.
 
-use gatelodge_json::{Kind, Limits, Value, read};
+use gatelodge_json::{JsonKind, JsonValue, Limits, read};
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::{Id, Method, Request, ServerNotification};
 
@@ -38,7 +38,7 @@ impl Filter {
     }
 
     /// What a request, or the answer to it, names.
-    fn named(named: Option<Value<'_>>) -> Self {
+    fn named(named: Option<JsonValue<'_>>) -> Self {
         let members = named.iter().flat_map(|named| named.members());
         let others = members.filter_map(|(key, _)| key.as_str()).filter(|key| !KNOWN.contains(&&**key));
         Self {
@@ -107,7 +107,7 @@ impl Filter {
     /// What a server says that it tells of, without what was not asked for. None if it cannot be read.
     pub fn only_asked(&self, text: &str) -> Option<String> {
         let document = read(text.as_bytes(), &Limits::REPLY).ok()?;
-        let named = document.root().get("params")?.get("notifications").filter(|own| own.kind() == Kind::Object)?;
+        let named = document.root().get("params")?.get("notifications").filter(|own| own.kind() == JsonKind::Object)?;
         let members = named.members().filter_map(|(key, value)| {
             let own = match key.as_str()?.as_ref() {
                 "resourceSubscriptions" => only(value, &self.uris),
@@ -126,14 +126,14 @@ impl Filter {
     }
 }
 
-fn texts(named: Option<Value<'_>>, member: &str) -> Vec<String> {
+fn texts(named: Option<JsonValue<'_>>, member: &str) -> Vec<String> {
     let list = named.and_then(|named| named.get(member));
     list.iter().flat_map(|list| list.elements()).filter_map(|own| Some(own.as_str()?.into_owned())).collect()
 }
 
 /// The elements of a list that were asked for, as they are written.
-fn only(list: Value<'_>, asked: &[String]) -> String {
-    let is_asked = |own: &Value<'_>| own.as_str().is_some_and(|own| asked.iter().any(|asked| *asked == own));
+fn only(list: JsonValue<'_>, asked: &[String]) -> String {
+    let is_asked = |own: &JsonValue<'_>| own.as_str().is_some_and(|own| asked.iter().any(|asked| *asked == own));
     let own: Vec<&str> = list.elements().filter(is_asked).map(|own| own.raw()).collect();
     format!("[{}]", own.join(","))
 }

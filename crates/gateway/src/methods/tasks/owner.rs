@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use gatelodge_json::{Value, read};
+use gatelodge_json::{JsonValue, read};
 use gatelodge_mcp::{Method, Payload, Request, ServerRequest, Upstream as Said, made_task, read_upstream};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Decision, decide};
@@ -136,7 +136,7 @@ pub(crate) fn are_named(request: &Request<'_>) -> bool {
     named(request).is_some_and(|named| named.elements().next().is_some())
 }
 
-fn named<'r>(request: &'r Request<'_>) -> Option<Value<'r>> {
+fn named<'r>(request: &'r Request<'_>) -> Option<JsonValue<'r>> {
     request.params()?.get("notifications")?.get("taskIds")
 }
 

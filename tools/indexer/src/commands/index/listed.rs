@@ -30,7 +30,7 @@ pub fn facts_of(named: &str) -> Result<PackageFacts> {
 
 fn tool(item: &Item<'_>) -> FoundTool {
     let own = &item.tool;
-    let read = |value: Option<gatelodge_json::Value<'_>>| -> Value {
+    let read = |value: Option<gatelodge_json::JsonValue<'_>>| -> Value {
         value.and_then(|value| serde_json::from_str(value.raw()).ok()).unwrap_or_default()
     };
     let mut annotations = match read(item.entry.get("annotations")) {
