@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use data_encoding::HEXLOWER;
-use gatelodge_json::{JsonValue, Source};
+use gatelodge_json::{JsonText, JsonValue};
 use memchr::memmem::Finder;
 use sha2::{Digest, Sha256};
 
@@ -15,7 +15,7 @@ const BLOCK: usize = 16 << 10;
 /// The SHA-256 of arguments; of long ones their BLAKE3, which says so. It may have begun when the message came.
 pub(crate) fn digest_of(arguments: JsonValue<'_>, begun: Option<&Begun>) -> Arc<str> {
     let (start, end) = arguments.span();
-    let is_in_pieces = matches!(arguments.source(), Source::Folded(_));
+    let is_in_pieces = matches!(arguments.source(), JsonText::Segmented(_));
     if end - start <= LONG_ARGUMENTS || !is_in_pieces {
         return digest(arguments.raw().as_bytes());
     }

@@ -51,14 +51,14 @@ impl DocumentNode {
     }
 
     #[inline]
-    pub fn raw<'a>(&self, text: Source<'a>) -> &'a str {
+    pub fn raw<'a>(&self, text: JsonText<'a>) -> &'a str {
         // INVARIANT: the reader notes offsets of this text, at character borders.
         text.get(self.start(), self.end()).unwrap_or_default()
     }
 
     /// Whether this is a string that stands for `name`. Without escapes the length alone tells most strings apart.
     #[inline]
-    fn is_str(&self, text: Source<'_>, name: &str) -> bool {
+    fn is_str(&self, text: JsonText<'_>, name: &str) -> bool {
         if self.has_escapes() {
             return unescape(self.inner(text)) == name;
         }
@@ -67,27 +67,27 @@ impl DocumentNode {
     }
 
     /// The text between the quotes. Only for strings.
-    pub fn inner<'a>(&self, text: Source<'a>) -> &'a str {
+    pub fn inner<'a>(&self, text: JsonText<'a>) -> &'a str {
         text.get(self.start() + 1, self.end() - 1).unwrap_or_default()
     }
 }
 
 /// A text that is read: one piece, or one whose middle stands apart.
 #[derive(Debug, Clone, Copy)]
-pub enum Source<'a> {
+pub enum JsonText<'a> {
     /// In one piece.
-    Whole(&'a str),
+    Contiguous(&'a str),
     /// With its middle apart.
-    Folded(&'a Folded),
+    Segmented(&'a Folded),
 }
 
-impl<'a> Source<'a> {
+impl<'a> JsonText<'a> {
     /// A part of the text. If it goes over a fold, the text is put together.
     #[inline]
     pub fn get(self, start: usize, end: usize) -> Option<&'a str> {
         match self {
-            Self::Whole(text) => text.get(start..end),
-            Self::Folded(folded) => folded.get(start, end),
+            Self::Contiguous(text) => text.get(start..end),
+            Self::Segmented(folded) => folded.get(start, end),
         }
     }
 
@@ -95,8 +95,8 @@ impl<'a> Source<'a> {
     #[inline]
     fn bytes(self, start: usize, end: usize) -> Option<&'a [u8]> {
         match self {
-            Self::Whole(text) => text.as_bytes().get(start..end),
-            Self::Folded(folded) => folded.get(start, end).map(str::as_bytes),
+            Self::Contiguous(text) => text.as_bytes().get(start..end),
+            Self::Segmented(folded) => folded.get(start, end).map(str::as_bytes),
         }
     }
 
@@ -104,8 +104,8 @@ impl<'a> Source<'a> {
     #[inline]
     fn byte(self, at: usize) -> Option<u8> {
         match self {
-            Self::Whole(text) => text.as_bytes().get(at).copied(),
-            Self::Folded(folded) => folded.get(at, at + 1).and_then(|one| one.bytes().next()),
+            Self::Contiguous(text) => text.as_bytes().get(at).copied(),
+            Self::Segmented(folded) => folded.get(at, at + 1).and_then(|one| one.bytes().next()),
         }
     }
 
@@ -113,16 +113,16 @@ impl<'a> Source<'a> {
     #[expect(clippy::len_without_is_empty, reason = "what was read is not empty")]
     pub fn len(self) -> usize {
         match self {
-            Self::Whole(text) => text.len(),
-            Self::Folded(folded) => folded.len(),
+            Self::Contiguous(text) => text.len(),
+            Self::Segmented(folded) => folded.len(),
         }
     }
 
     /// The whole of it in one piece.
-    pub fn whole(self) -> &'a str {
+    pub fn as_str(self) -> &'a str {
         match self {
-            Self::Whole(text) => text,
-            Self::Folded(folded) => folded.whole(),
+            Self::Contiguous(text) => text,
+            Self::Segmented(folded) => folded.whole(),
         }
     }
 }
@@ -130,7 +130,7 @@ impl<'a> Source<'a> {
 /// A whole text that has been read: the text itself, and where its values stand.
 #[derive(Debug, Clone)]
 pub struct JsonDocument<'a> {
-    text: Source<'a>,
+    text: JsonText<'a>,
     nodes: Vec<DocumentNode>,
     comments: Vec<(usize, usize)>,
 }
@@ -168,11 +168,11 @@ impl JsonKind {
 
 impl<'a> JsonDocument<'a> {
     pub(crate) fn new(text: &'a str, nodes: Vec<DocumentNode>, comments: Vec<(usize, usize)>) -> Self {
-        Self { text: Source::Whole(text), nodes, comments }
+        Self { text: JsonText::Contiguous(text), nodes, comments }
     }
 
     /// The same values in a text of which this is the short one; none if the middle belongs into none of them.
-    pub(crate) fn unfolded(self, folded: &'a Folded, has_escapes: bool) -> Option<Self> {
+    pub(crate) fn with_segments(self, folded: &'a Folded, has_escapes: bool) -> Option<Self> {
         // Nodes stand in the order in which they begin, so the innermost around the fold is the last that begins before it.
         let begun = self.nodes.partition_point(|node| folded.begins_before(node.start()));
         let around = begun.checked_sub(1)?;
@@ -188,16 +188,16 @@ impl<'a> JsonDocument<'a> {
         }
         let node = nodes.get_mut(around)?;
         *node = node.with_escapes(has_escapes);
-        Some(Self { text: Source::Folded(folded), nodes, comments: self.comments })
+        Some(Self { text: JsonText::Segmented(folded), nodes, comments: self.comments })
     }
 
     /// The text as it was read, in one piece.
     pub fn text(&self) -> &'a str {
-        self.text.whole()
+        self.text.as_str()
     }
 
     /// The text as it was read.
-    pub fn source(&self) -> Source<'a> {
+    pub fn source(&self) -> JsonText<'a> {
         self.text
     }
 
@@ -269,7 +269,7 @@ impl<'d> JsonValue<'d> {
     }
 
     /// The text that it stands in.
-    pub fn source(&self) -> Source<'d> {
+    pub fn source(&self) -> JsonText<'d> {
         self.document.text
     }
 
@@ -277,8 +277,8 @@ impl<'d> JsonValue<'d> {
     pub fn for_each_chunk(&self, mut take: impl FnMut(&[u8])) {
         let (start, end) = self.span();
         match self.document.text {
-            Source::Whole(_) => take(self.raw().as_bytes()),
-            Source::Folded(folded) => folded.each_piece(start, end, take),
+            JsonText::Contiguous(_) => take(self.raw().as_bytes()),
+            JsonText::Segmented(folded) => folded.each_piece(start, end, take),
         }
     }
 

@@ -224,7 +224,7 @@ fn unfolded<'a>(folded: &'a Folded, limits: &Limits) -> Option<JsonDocument<'a>>
     if folded.len() > limits.bytes.min(i32::MAX as usize) {
         return None;
     }
-    read(folded.short.as_bytes(), limits).ok()?.unfolded(folded, folded.middle.has_escapes)
+    read(folded.short.as_bytes(), limits).ok()?.with_segments(folded, folded.middle.has_escapes)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ mod scan;
 mod split;
 mod text;
 
-pub use document::{ArrayElements, JsonDocument, JsonKind, JsonValue, NodeIndex, ObjectMembers, Source};
+pub use document::{ArrayElements, JsonDocument, JsonKind, JsonText, JsonValue, NodeIndex, ObjectMembers};
 pub use error::{JsonError, JsonErrorKind, LineColumn};
 pub use folded::{Folded, Middle, read_folded};
 pub use hidden::{is_hidden, is_invisible, one_line, quoted};

@@ -1,6 +1,6 @@
 //! From bytes to a [`JsonDocument`], in one pass and without recursion.
 
-use crate::document::{DocumentNode, JsonDocument, Source};
+use crate::document::{DocumentNode, JsonDocument, JsonText};
 use crate::error::{JsonError, JsonErrorKind};
 use crate::scan::{Comments, Cursor};
 use crate::text::unescape;
@@ -323,7 +323,7 @@ impl<'a> Reader<'a> {
         let mut at = open.node + 1;
         for _ in 0..open.members {
             let Some(node) = self.nodes.get(at) else { return };
-            keys.push((unescape(node.inner(Source::Whole(self.text))), node));
+            keys.push((unescape(node.inner(JsonText::Contiguous(self.text))), node));
             at = self.nodes.get(at + 1).map_or(at, DocumentNode::next);
         }
         keys.sort_by(|(a, first), (b, second)| a.cmp(b).then(first.start().cmp(&second.start())));

@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use bytes::Bytes;
-use gatelodge_json::{Folded, JsonDocument, JsonErrorKind, JsonValue, Limits, Middle, Source, read, read_folded};
+use gatelodge_json::{Folded, JsonDocument, JsonErrorKind, JsonText, JsonValue, Limits, Middle, read, read_folded};
 use proptest::prelude::*;
 
 /// The text with what lies between two offsets apart, in pieces of so many bytes; none if it cannot be.
@@ -43,7 +43,7 @@ fn held(text: &[u8], from: usize, to: usize, piece: usize) -> bool {
     let shown = || format!("{:?} at {from}..{to}", String::from_utf8_lossy(text));
     match (read(text, &limits), read_folded(&folded, &limits)) {
         (Ok(whole), Ok(folded)) => {
-            let is_folded = matches!(folded.source(), Source::Folded(_));
+            let is_folded = matches!(folded.source(), JsonText::Segmented(_));
             assert_eq!(all_of(&whole), all_of(&folded), "{}", shown());
             is_folded
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use gatelodge_json::{JsonError, JsonErrorKind, JsonValue, LineColumn, Source};
+use gatelodge_json::{JsonError, JsonErrorKind, JsonText, JsonValue, LineColumn};
 
 use crate::id::Id;
 use crate::lookalike::is_hidden;
@@ -60,8 +60,8 @@ impl WireError {
     }
 
     /// Refuses a text for one of its values.
-    pub(crate) fn at(code: i64, text: Source<'_>, value: JsonValue<'_>, what: &str) -> Self {
-        Self::new(code, text.whole().as_bytes(), value.span(), what)
+    pub(crate) fn at(code: i64, text: JsonText<'_>, value: JsonValue<'_>, what: &str) -> Self {
+        Self::new(code, text.as_str().as_bytes(), value.span(), what)
     }
 
     /// Refuses a text that the reader does not take.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use gatelodge_json::{JsonKind, JsonValue, Limits, Source, quote, read};
+use gatelodge_json::{JsonKind, JsonText, JsonValue, Limits, quote, read};
 
 /// For what must be a string or a number: whatever else stands there is not worth reading.
 pub(crate) const SCALAR: Limits = Limits { bytes: 64 << 10, depth: 0, members: 0 };
@@ -29,7 +29,7 @@ impl<'a> Id<'a> {
     }
 
     /// Takes the id that stands in `text` as `value`.
-    pub(crate) fn of(value: JsonValue<'_>, text: Source<'a>) -> Option<Self> {
+    pub(crate) fn of(value: JsonValue<'_>, text: JsonText<'a>) -> Option<Self> {
         let (start, end) = value.span();
         let raw = Cow::Borrowed(text.get(start, end)?);
         match value.kind() {
@@ -88,7 +88,7 @@ pub(crate) fn plain(raw: &str) -> Option<&str> {
 }
 
 /// What a string in a text stands for, borrowed from the text itself if it holds no escapes.
-pub(crate) fn string_in<'a>(text: Source<'a>, value: JsonValue<'_>) -> Option<Cow<'a, str>> {
+pub(crate) fn string_in<'a>(text: JsonText<'a>, value: JsonValue<'_>) -> Option<Cow<'a, str>> {
     match value.as_str()? {
         Cow::Owned(unescaped) => Some(Cow::Owned(unescaped)),
         Cow::Borrowed(_) => {

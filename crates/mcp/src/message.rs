@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use gatelodge_json::{
-    Folded, JsonDocument, JsonError, JsonKind, JsonValue, Limits, NodeIndex, Source, read, read_folded, split,
+    Folded, JsonDocument, JsonError, JsonKind, JsonText, JsonValue, Limits, NodeIndex, read, read_folded, split,
 };
 
 use crate::error::{WireError, code, shown};
@@ -190,7 +190,7 @@ fn check_method(document: &JsonDocument<'_>, method: &Method<'_>, form: Form) ->
 }
 
 /// Refuses parameters whose members a reader could mistake; gives their `_meta`.
-fn check_params<'d>(text: Source<'_>, params: JsonValue<'d>) -> Result<Option<JsonValue<'d>>, WireError> {
+fn check_params<'d>(text: JsonText<'_>, params: JsonValue<'d>) -> Result<Option<JsonValue<'d>>, WireError> {
     if params.kind() != JsonKind::Object {
         let what = format!("`params` must be an object, not {}", params.kind().with_article());
         return Err(WireError::at(code::INVALID_PARAMS, text, params, &what));
@@ -208,7 +208,7 @@ fn check_params<'d>(text: Source<'_>, params: JsonValue<'d>) -> Result<Option<Js
 
 /// Refuses an object with a member that a lenient reader would take for one of the known.
 pub(crate) fn refuse_look_alike_members(
-    text: Source<'_>,
+    text: JsonText<'_>,
     object: JsonValue<'_>,
     known: &[&str],
 ) -> Result<(), WireError> {
@@ -249,7 +249,7 @@ impl<'a> Request<'a> {
     }
 
     /// The whole message as it was read.
-    pub fn source(&self) -> Source<'a> {
+    pub fn source(&self) -> JsonText<'a> {
         self.document.source()
     }
 
@@ -274,7 +274,7 @@ impl<'a> Notification<'a> {
         self.document.text()
     }
 
-    pub(crate) fn source(&self) -> Source<'a> {
+    pub(crate) fn source(&self) -> JsonText<'a> {
         self.document.source()
     }
 }

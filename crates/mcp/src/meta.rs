@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gatelodge_json::{JsonKind, JsonValue, Source};
+use gatelodge_json::{JsonKind, JsonText, JsonValue};
 
 use crate::error::{WireError, code};
 use crate::id::Id;
@@ -21,11 +21,11 @@ const MAX_BYTES: usize = 64 << 10;
 #[derive(Debug, Clone, Copy)]
 pub struct Meta<'d> {
     value: Option<JsonValue<'d>>,
-    text: Source<'d>,
+    text: JsonText<'d>,
 }
 
 impl<'d> Meta<'d> {
-    pub(crate) fn new(value: Option<JsonValue<'d>>, text: Source<'d>) -> Self {
+    pub(crate) fn new(value: Option<JsonValue<'d>>, text: JsonText<'d>) -> Self {
         Self { value, text }
     }
 
@@ -65,7 +65,7 @@ impl<'d> Meta<'d> {
 }
 
 /// Refuses a `_meta` whose members a reader could mistake.
-pub(crate) fn check(text: Source<'_>, meta: JsonValue<'_>) -> Result<(), WireError> {
+pub(crate) fn check(text: JsonText<'_>, meta: JsonValue<'_>) -> Result<(), WireError> {
     let wrong = |value, what: &str| Err(WireError::at(code::INVALID_PARAMS, text, value, what));
     if meta.kind() != JsonKind::Object {
         return wrong(meta, "`params._meta` must be an object");

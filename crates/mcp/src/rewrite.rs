@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use gatelodge_json::{Folded, JsonValue, Source, quote};
+use gatelodge_json::{Folded, JsonText, JsonValue, quote};
 
 use crate::id::Id;
 use crate::message::{Notification, Request, Response};
@@ -70,8 +70,8 @@ impl Request<'_> {
     /// As for [`Self::rewritten`].
     pub fn rewritten_around(&self, rewrite: &Rewrite<'_>) -> Result<Option<(String, String)>, RewriteError> {
         match self.source() {
-            Source::Whole(_) => Ok(None),
-            Source::Folded(folded) => Ok(splice_around(folded, self.edits(rewrite)?)),
+            JsonText::Contiguous(_) => Ok(None),
+            JsonText::Segmented(folded) => Ok(splice_around(folded, self.edits(rewrite)?)),
         }
     }
 
@@ -143,17 +143,17 @@ pub(crate) fn removed(object: JsonValue<'_>, is_gone: impl Fn(&str) -> bool) -> 
 pub(crate) fn splice(text: &str, edits: Vec<Edit<'_>>) -> String {
     let added: usize = edits.iter().map(|edit| edit.with.len()).sum();
     let mut out = String::with_capacity(text.len() + added);
-    let at = splice_into(&mut out, Source::Whole(text), edits);
+    let at = splice_into(&mut out, JsonText::Contiguous(text), edits);
     out.push_str(text.get(at..).unwrap_or_default());
     out
 }
 
 /// The same up to the end of the last edit, and where the text goes on as it is from there: who keeps it need not copy
 /// the rest. A short rest is no rest.
-pub(crate) fn splice_head(text: Source<'_>, edits: Vec<Edit<'_>>) -> (String, usize) {
+pub(crate) fn splice_head(text: JsonText<'_>, edits: Vec<Edit<'_>>) -> (String, usize) {
     let end = edits.iter().map(|edit| edit.span.1).max().unwrap_or(0);
     if text.len().saturating_sub(end) < SHORT_REST {
-        return (splice(text.whole(), edits), text.len());
+        return (splice(text.as_str(), edits), text.len());
     }
     let mut head = String::new();
     let at = splice_into(&mut head, text, edits);
@@ -172,7 +172,7 @@ pub(crate) fn splice_around(folded: &Folded, edits: Vec<Edit<'_>>) -> Option<(St
     Some((splice(before, first), splice(behind, second)))
 }
 
-fn splice_into(out: &mut String, text: Source<'_>, mut edits: Vec<Edit<'_>>) -> usize {
+fn splice_into(out: &mut String, text: JsonText<'_>, mut edits: Vec<Edit<'_>>) -> usize {
     edits.sort_by_key(|edit| edit.span);
     let mut at = 0;
     for edit in &edits {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_json::{Limits, Source, read, split_text};
+use gatelodge_json::{JsonText, Limits, read, split_text};
 use gatelodge_mcp::bridge::with_members;
 use gatelodge_mcp::{
     Id, Method, Payload, Reply, ReplyPlaces, Request, Rewrite, Upstream as Said, code, read_folded_result,
@@ -49,12 +49,12 @@ pub(crate) fn under_our_id(visit: &Visit, request: &Request<'_>, call: CallId, a
     };
     // INVARIANT: only a token that is there is replaced, so the rewrite cannot fail.
     let text = match request.source() {
-        Source::Folded(folded) if let Ok(Some((before, behind))) = request.rewritten_around(&rewrite) => {
+        JsonText::Segmented(folded) if let Ok(Some((before, behind))) = request.rewritten_around(&rewrite) => {
             Text::around(before, folded.parts().1, behind)
         }
         source => {
             let (head, rest) = request.rewritten_head(&rewrite).unwrap_or_default();
-            Text::rebegun(head, source.whole().get(rest..).unwrap_or_default(), &visit.body)
+            Text::rebegun(head, source.as_str().get(rest..).unwrap_or_default(), &visit.body)
         }
     };
     let mut outgoing = visit.addressed_about(Outgoing::request(text, call), method, about);
