@@ -103,7 +103,7 @@ impl Blocks {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use gatelodge_json::{Folded, Limits, Middle, read_folded};
+    use gatelodge_json::{Limits, SegmentedText, StringSegments, read_segmented};
 
     use super::*;
 
@@ -137,10 +137,10 @@ mod tests {
         let text = format!(r#"{{"arguments" : {{"a":"{}"}},"b":"arguments"}}"#, "x".repeat(2 * LONG_ARGUMENTS));
         let (before, rest) = text.split_at(1_000);
         let (middle, behind) = rest.split_at(LONG_ARGUMENTS + 77);
-        let mut pieces = Middle::default();
+        let mut pieces = StringSegments::default();
         pieces.push(Bytes::copy_from_slice(middle.as_bytes())).expect("inside a string");
-        let folded = Folded::new(before.into(), pieces, behind.as_bytes()).expect("a fold");
-        let document = read_folded(&folded, &Limits::REPLY).expect("JSON");
+        let folded = SegmentedText::new(before.into(), pieces, behind.as_bytes()).expect("a fold");
+        let document = read_segmented(&folded, &Limits::REPLY).expect("JSON");
         let arguments = document.root().get("arguments").expect("arguments");
         let expected = digest(&text.as_bytes()[15..text.len() - 17]);
         let begun = |before: &str, more: &str| {

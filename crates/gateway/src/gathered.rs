@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_json::{Folded, Limits, Middle};
+use gatelodge_json::{Limits, SegmentedText, StringSegments};
 use gatelodge_mcp::{Message, WireError, read_folded_message, read_message};
 
 use crate::digest::Begun;
@@ -25,7 +25,7 @@ const SHORT: usize = 4 << 10;
 pub(crate) enum Taken {
     Whole(Bytes),
     /// With its middle apart; and the hash of what a caller wrote there, as far as it was begun.
-    Folded(Box<Folded>, Option<Arc<Begun>>),
+    Folded(Box<SegmentedText>, Option<Arc<Begun>>),
 }
 
 impl Taken {
@@ -41,7 +41,7 @@ impl Taken {
     pub fn whole(self) -> Bytes {
         match self {
             Self::Whole(bytes) => bytes,
-            Self::Folded(folded, _) => folded.into_whole().into(),
+            Self::Folded(folded, _) => folded.into_string().into(),
         }
     }
 
@@ -49,7 +49,7 @@ impl Taken {
     pub fn text(&self) -> &[u8] {
         match self {
             Self::Whole(bytes) => bytes,
-            Self::Folded(folded, _) => folded.whole().as_bytes(),
+            Self::Folded(folded, _) => folded.as_str().as_bytes(),
         }
     }
 
@@ -57,7 +57,7 @@ impl Taken {
     pub fn copied(&self) -> Bytes {
         match self {
             Self::Whole(bytes) => bytes.clone(),
-            Self::Folded(folded, _) => Bytes::copy_from_slice(folded.whole().as_bytes()),
+            Self::Folded(folded, _) => Bytes::copy_from_slice(folded.as_str().as_bytes()),
         }
     }
 
@@ -65,7 +65,7 @@ impl Taken {
     pub fn outline(&self) -> &[u8] {
         match self {
             Self::Whole(bytes) => bytes,
-            Self::Folded(folded, _) => folded.short().as_bytes(),
+            Self::Folded(folded, _) => folded.outer_text().as_bytes(),
         }
     }
 }
@@ -104,7 +104,7 @@ enum Whose {
 struct Long {
     expected: usize,
     before: Vec<u8>,
-    middle: Middle,
+    middle: StringSegments,
     behind: Vec<u8>,
     of: Whose,
     begun: Option<Begun>,
@@ -170,7 +170,7 @@ struct Unfit;
 impl Long {
     fn new(expected: usize, of: Whose) -> Self {
         let before = Vec::with_capacity(2 * EDGE);
-        Self { expected, before, middle: Middle::default(), behind: Vec::with_capacity(EDGE), of, begun: None }
+        Self { expected, before, middle: StringSegments::default(), behind: Vec::with_capacity(EDGE), of, begun: None }
     }
 
     fn len(&self) -> usize {
@@ -186,7 +186,7 @@ impl Long {
         let middle = piece.get(begin..end).unwrap_or_default();
         if !middle.is_empty() {
             let is_kept = middle.len() >= KEPT;
-            if !is_kept && self.middle.pieces().len() >= FEW + self.middle.len() / SHORT {
+            if !is_kept && self.middle.chunks().len() >= FEW + self.middle.len() / SHORT {
                 return Err(Unfit);
             }
             let middle = if is_kept { piece.slice(begin..end) } else { Bytes::copy_from_slice(middle) };
@@ -207,13 +207,13 @@ impl Long {
         let mut all = Vec::new();
         all.reserve_exact(expected);
         all.extend_from_slice(&self.before);
-        self.middle.pieces().iter().for_each(|piece| all.extend_from_slice(piece));
+        self.middle.chunks().iter().for_each(|piece| all.extend_from_slice(piece));
         all.extend_from_slice(&self.behind);
         all
     }
 
     fn taken(self) -> Taken {
-        match Folded::new(self.before, self.middle, &self.behind) {
+        match SegmentedText::new(self.before, self.middle, &self.behind) {
             Ok(folded) => Taken::Folded(Box::new(folded), self.begun.map(Arc::new)),
             Err((before, middle)) => {
                 let long = Self { before, middle, begun: None, ..self };

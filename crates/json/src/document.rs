@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::folded::Folded;
 use crate::number::Decimal;
+use crate::segmented_text::SegmentedText;
 use crate::text::unescape;
 
 /// Marks a string that holds escapes, in [`DocumentNode::next`]: texts stay below 2^31 bytes, and so do indices.
@@ -78,7 +78,7 @@ pub enum JsonText<'a> {
     /// In one piece.
     Contiguous(&'a str),
     /// With its middle apart.
-    Segmented(&'a Folded),
+    Segmented(&'a SegmentedText),
 }
 
 impl<'a> JsonText<'a> {
@@ -122,7 +122,7 @@ impl<'a> JsonText<'a> {
     pub fn as_str(self) -> &'a str {
         match self {
             Self::Contiguous(text) => text,
-            Self::Segmented(folded) => folded.whole(),
+            Self::Segmented(folded) => folded.as_str(),
         }
     }
 }
@@ -172,18 +172,18 @@ impl<'a> JsonDocument<'a> {
     }
 
     /// The same values in a text of which this is the short one; none if the middle belongs into none of them.
-    pub(crate) fn with_segments(self, folded: &'a Folded, has_escapes: bool) -> Option<Self> {
+    pub(crate) fn with_segments(self, folded: &'a SegmentedText, has_escapes: bool) -> Option<Self> {
         // Nodes stand in the order in which they begin, so the innermost around the fold is the last that begins before it.
-        let begun = self.nodes.partition_point(|node| folded.begins_before(node.start()));
+        let begun = self.nodes.partition_point(|node| folded.is_before_split(node.start()));
         let around = begun.checked_sub(1)?;
         let node = self.nodes.get(around)?;
         let is_string = node.raw(self.text).starts_with('"');
-        if !is_string || !folded.is_in_value((node.start(), node.end())) {
+        if !is_string || !folded.is_split_in_string_value((node.start(), node.end())) {
             return None;
         }
         let mut nodes = self.nodes;
         for node in &mut nodes {
-            let (start, end) = folded.unfolded((node.start(), node.end()));
+            let (start, end) = folded.to_full_span((node.start(), node.end()));
             *node = DocumentNode { start: start as u32, end: end as u32, next: node.next };
         }
         let node = nodes.get_mut(around)?;
@@ -278,7 +278,7 @@ impl<'d> JsonValue<'d> {
         let (start, end) = self.span();
         match self.document.text {
             JsonText::Contiguous(_) => take(self.raw().as_bytes()),
-            JsonText::Segmented(folded) => folded.each_piece(start, end, take),
+            JsonText::Segmented(folded) => folded.for_each_chunk(start, end, take),
         }
     }
 

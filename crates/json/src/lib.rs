@@ -5,20 +5,20 @@
 
 mod document;
 mod error;
-mod folded;
 mod hidden;
 mod number;
 mod plain;
 mod read;
 mod scan;
+mod segmented_text;
 mod split;
 mod text;
 
 pub use document::{ArrayElements, JsonDocument, JsonKind, JsonText, JsonValue, NodeIndex, ObjectMembers};
 pub use error::{JsonError, JsonErrorKind, LineColumn};
-pub use folded::{Folded, Middle, read_folded};
 pub use hidden::{is_hidden, is_invisible, one_line, quoted};
 pub use number::{Decimal, MAX_DIGITS};
 pub use read::{Limits, read, read_commented};
+pub use segmented_text::{SegmentedText, StringSegments, read_segmented};
 pub use split::{Part, split, split_text};
 pub use text::{quote, unescape};

@@ -3,16 +3,18 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use bytes::Bytes;
-use gatelodge_json::{Folded, JsonDocument, JsonErrorKind, JsonText, JsonValue, Limits, Middle, read, read_folded};
+use gatelodge_json::{
+    JsonDocument, JsonErrorKind, JsonText, JsonValue, Limits, SegmentedText, StringSegments, read, read_segmented,
+};
 use proptest::prelude::*;
 
 /// The text with what lies between two offsets apart, in pieces of so many bytes; none if it cannot be.
-fn folded(text: &[u8], from: usize, to: usize, piece: usize) -> Option<Folded> {
-    let mut middle = Middle::default();
+fn folded(text: &[u8], from: usize, to: usize, piece: usize) -> Option<SegmentedText> {
+    let mut middle = StringSegments::default();
     for piece in text[from..to].chunks(piece.max(1)) {
         middle.push(Bytes::copy_from_slice(piece)).ok()?;
     }
-    Folded::new(text[..from].to_vec(), middle, &text[to..]).ok()
+    SegmentedText::new(text[..from].to_vec(), middle, &text[to..]).ok()
 }
 
 /// Everything that can be asked of a value and of those inside it.
@@ -41,7 +43,7 @@ fn held(text: &[u8], from: usize, to: usize, piece: usize) -> bool {
     let Some(folded) = folded(text, from, to, piece) else { return false };
     let limits = Limits { depth: 4, ..Limits::REQUEST };
     let shown = || format!("{:?} at {from}..{to}", String::from_utf8_lossy(text));
-    match (read(text, &limits), read_folded(&folded, &limits)) {
+    match (read(text, &limits), read_segmented(&folded, &limits)) {
         (Ok(whole), Ok(folded)) => {
             let is_folded = matches!(folded.source(), JsonText::Segmented(_));
             assert_eq!(all_of(&whole), all_of(&folded), "{}", shown());
@@ -93,14 +95,14 @@ fn a_text_says_the_same_wherever_it_is_folded() {
 fn a_text_is_put_together_only_for_what_goes_over_its_fold() {
     let text = br#"{"a":"before","long":"0123456789","b":"behind"}"#;
     let folded = folded(text, 24, 29, 2).expect("a fold");
-    let document = read_folded(&folded, &Limits::REQUEST).expect("JSON");
+    let document = read_segmented(&folded, &Limits::REQUEST).expect("JSON");
     let root = document.root();
     for (name, value) in [("a", "before"), ("long", "0123456789"), ("b", "behind")] {
         assert_eq!(root.get(name).and_then(|value| value.as_str()).as_deref(), Some(value));
     }
     assert!(root.get("long").is_some_and(|value| value.is_str("0123456789") && !value.is_str("0189")));
-    assert_eq!(folded.whole().as_bytes(), text);
-    assert_eq!(folded.into_whole().as_bytes(), text);
+    assert_eq!(folded.as_str().as_bytes(), text);
+    assert_eq!(folded.into_string().as_bytes(), text);
 }
 
 #[test]
@@ -108,8 +110,8 @@ fn the_whole_text_is_what_is_measured() {
     let text = format!(r#"{{"a":"{}"}}"#, "x".repeat(1_000));
     let folded = folded(text.as_bytes(), 100, 900, 64).expect("a fold");
     let limits = |bytes| Limits { bytes, ..Limits::REQUEST };
-    assert!(read_folded(&folded, &limits(text.len())).is_ok());
-    let fault = read_folded(&folded, &limits(text.len() - 1)).expect_err("too large");
+    assert!(read_segmented(&folded, &limits(text.len())).is_ok());
+    let fault = read_segmented(&folded, &limits(text.len() - 1)).expect_err("too large");
     assert_eq!(fault.kind, JsonErrorKind::TooLarge { limit: text.len() - 1 });
 }
 

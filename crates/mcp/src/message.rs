@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use gatelodge_json::{
-    Folded, JsonDocument, JsonError, JsonKind, JsonText, JsonValue, Limits, NodeIndex, read, read_folded, split,
+    JsonDocument, JsonError, JsonKind, JsonText, JsonValue, Limits, NodeIndex, SegmentedText, read, read_segmented,
+    split,
 };
 
 use crate::error::{WireError, code, shown};
@@ -74,9 +75,9 @@ pub fn read_message<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Message<'a>,
 ///
 /// # Errors
 /// As for [`read_message`].
-pub fn read_folded_message<'a>(folded: &'a Folded, limits: &Limits) -> Result<Message<'a>, WireError> {
-    let refuse = |fault: JsonError| refuse_text(folded.whole().as_bytes(), limits, &fault);
-    identified(read_folded(folded, limits).map_err(refuse)?)
+pub fn read_folded_message<'a>(folded: &'a SegmentedText, limits: &Limits) -> Result<Message<'a>, WireError> {
+    let refuse = |fault: JsonError| refuse_text(folded.as_str().as_bytes(), limits, &fault);
+    identified(read_segmented(folded, limits).map_err(refuse)?)
 }
 
 fn identified(document: JsonDocument<'_>) -> Result<Message<'_>, WireError> {

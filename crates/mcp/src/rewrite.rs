@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use gatelodge_json::{Folded, JsonText, JsonValue, quote};
+use gatelodge_json::{JsonText, JsonValue, SegmentedText, quote};
 
 use crate::id::Id;
 use crate::message::{Notification, Request, Response};
@@ -162,7 +162,7 @@ pub(crate) fn splice_head(text: JsonText<'_>, edits: Vec<Edit<'_>>) -> (String, 
 
 /// The same in a text whose middle stands apart: what stands before the middle then, and what behind it. None if an edit
 /// goes over the middle.
-pub(crate) fn splice_around(folded: &Folded, edits: Vec<Edit<'_>>) -> Option<(String, String)> {
+pub(crate) fn splice_around(folded: &SegmentedText, edits: Vec<Edit<'_>>) -> Option<(String, String)> {
     let (before, _, behind) = folded.parts();
     let offset = folded.len() - behind.len();
     let (first, mut second): (Vec<_>, Vec<_>) = edits.into_iter().partition(|edit| edit.span.1 <= before.len());

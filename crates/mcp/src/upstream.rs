@@ -1,6 +1,6 @@
 //! An upstream's message: split into its envelope, the payload left as it is.
 
-use gatelodge_json::{Folded, JsonError, Limits, Part, read, split, split_text};
+use gatelodge_json::{JsonError, Limits, Part, SegmentedText, read, split, split_text};
 
 use crate::error::{WireError, code, shown};
 use crate::id::{Id, SCALAR, plain};
@@ -68,7 +68,7 @@ impl ReplyPlaces {
 
     /// Writes a text that has these places, and whose middle stands apart, under another id: what stands before the middle,
     /// and what behind it. None from a text that has no such places.
-    pub fn with_id_around(&self, folded: &Folded, id: &Id<'_>) -> Option<(String, String)> {
+    pub fn with_id_around(&self, folded: &SegmentedText, id: &Id<'_>) -> Option<(String, String)> {
         splice_around(folded, vec![Edit { span: self.id?, with: id.raw().into() }])
     }
 
@@ -196,17 +196,17 @@ pub fn read_upstream<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Upstream<'a
 
 /// Reads a result whose middle stands apart: the id it answers, and where its parts stand in the whole text. None for
 /// anything else, and where only the whole text tells.
-pub fn read_folded_result<'a>(folded: &'a Folded, limits: &Limits) -> Option<(Id<'a>, ReplyPlaces)> {
-    let short = Some(folded.short()).filter(|_| folded.len() <= limits.bytes)?;
+pub fn read_folded_result<'a>(folded: &'a SegmentedText, limits: &Limits) -> Option<(Id<'a>, ReplyPlaces)> {
+    let short = Some(folded.outer_text()).filter(|_| folded.len() <= limits.bytes)?;
     let Ok(Upstream::Reply(reply)) = read_upstream(short.as_bytes(), limits) else { return None };
     let places = reply.places();
-    if places.is_error || !folded.is_in_value(places.longest) {
+    if places.is_error || !folded.is_split_in_string_value(places.longest) {
         return None;
     }
     let places = ReplyPlaces {
-        id: places.id.map(|id| folded.unfolded(id)),
-        payload: folded.unfolded(places.payload),
-        longest: folded.unfolded(places.longest),
+        id: places.id.map(|id| folded.to_full_span(id)),
+        payload: folded.to_full_span(places.payload),
+        longest: folded.to_full_span(places.longest),
         is_error: false,
     };
     Some((reply.id?, places))

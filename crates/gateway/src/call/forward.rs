@@ -368,7 +368,7 @@ pub(crate) fn answer_of(visit: &Visit, message: &Taken, places: &ReplyPlaces, id
         Taken::Folded(folded, _) => folded,
     };
     let (before, behind) = places.with_id_around(folded, id)?;
-    let outcome = if says_error(folded.shortened(places.result()?)?) { Outcome::ToolError } else { Outcome::Ok };
+    let outcome = if says_error(folded.outer_span_text(places.result()?)?) { Outcome::ToolError } else { Outcome::Ok };
     Some((Text::around(before, folded.parts().1, behind), outcome))
 }
 
