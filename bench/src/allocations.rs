@@ -1,6 +1,6 @@
 //! How often the heap is asked for memory.
 
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::decide;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::report::Figure;
 pub fn figures() -> Vec<Figure> {
     let text = small_call();
     vec![
-        Figure::count("read of a tools/call of 300 bytes", count(|| read(text.as_bytes(), &Limits::REQUEST))),
+        Figure::count("read of a tools/call of 300 bytes", count(|| read(text.as_bytes(), &JsonLimits::REQUEST))),
         Figure::count("decide: allow without limits", of_decision(json!({}))).at_most(0.0),
         Figure::count("decide: allow with one limit", of_decision(json!({ "limits": [one_limit()] }))).at_most(1.0),
     ]

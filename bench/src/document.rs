@@ -1,6 +1,6 @@
 //! Policies and calls of the sizes that are measured.
 
-use gatelodge_json::{JsonDocument, Limits, read};
+use gatelodge_json::{JsonDocument, JsonLimits, read};
 use gatelodge_policy::{Call, CallFile, Format, Policy, parse};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -72,7 +72,7 @@ pub fn compiled(policy: &Value) -> Policy {
 pub fn call(written: &Value) -> Call<'static> {
     let text: &'static str = written.to_string().leak();
     let document: &'static JsonDocument<'static> =
-        Box::leak(Box::new(read(text.as_bytes(), &Limits::REQUEST).expect("JSON")));
+        Box::leak(Box::new(read(text.as_bytes(), &JsonLimits::REQUEST).expect("JSON")));
     let file: &'static CallFile<'static> = Box::leak(Box::new(CallFile::new(document.root()).expect("a call")));
     file.call()
 }

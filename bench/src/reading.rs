@@ -1,13 +1,13 @@
 //! What it costs to read a request, beside a reader that only checks the grammar and keeps the raw text.
 
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 use serde_json::value::RawValue;
 
 use crate::measure::{side_by_side, subject};
 use crate::report::Figure;
 
 const MEGABYTE: usize = 1 << 20;
-const LIMITS: Limits = Limits { bytes: 4 * MEGABYTE, depth: 64, members: 100_000 };
+const LIMITS: JsonLimits = JsonLimits { max_bytes: 4 * MEGABYTE, max_depth: 64, max_members: 100_000 };
 
 pub fn figures() -> Vec<Figure> {
     let texts = [

@@ -1,6 +1,6 @@
 //! The laws of messages: what is accepted means one thing, and goes on as what it was judged to be.
 
-use gatelodge_json::Limits;
+use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{
     Id, Message, Notification, Payload, Reply, Request, Response, Rewrite, ServerNotification, Upstream, WireError,
     code, one_line, read_message, read_upstream, shown,
@@ -19,8 +19,8 @@ pub struct Seen {
 
 /// Reads the bytes as either side's message and holds them to the laws.
 pub fn check(bytes: &[u8]) -> Seen {
-    let caller = read_message(bytes, &Limits::REQUEST);
-    let upstream = read_upstream(bytes, &Limits::REPLY);
+    let caller = read_message(bytes, &JsonLimits::REQUEST);
+    let upstream = read_upstream(bytes, &JsonLimits::REPLY);
     for error in [caller.as_ref().err(), upstream.as_ref().err()].into_iter().flatten() {
         check_error(bytes, error);
     }
@@ -71,7 +71,7 @@ fn check_request(text: &str, request: &Request<'_>) {
     let id = Id::string("g-\u{1}\"1");
     let there = Rewrite { id: &id, target: None, progress_token: token.as_ref().map(|_| &id), trace: None };
     let sent = request.rewritten(&there).expect("nothing is asked that is not there");
-    let Ok(Message::Request(again)) = read_message(sent.as_bytes(), &Limits::REPLY) else {
+    let Ok(Message::Request(again)) = read_message(sent.as_bytes(), &JsonLimits::REPLY) else {
         panic!("what is sent cannot be read: {sent:?}")
     };
     assert_eq!(again.id(), &id);
@@ -126,7 +126,7 @@ fn check_notification(text: &str, notification: &Notification<'_>) {
     let Ok(Some(own)) = notification.reference() else { return };
     let other = Id::number(42);
     let sent = notification.referring_to(&other).expect("it refers to something");
-    let Ok(Message::Notification(again)) = read_message(sent.as_bytes(), &Limits::REPLY) else {
+    let Ok(Message::Notification(again)) = read_message(sent.as_bytes(), &JsonLimits::REPLY) else {
         panic!("what is sent cannot be read: {sent:?}")
     };
     assert_eq!(again.reference(), Ok(Some(other)));
@@ -136,7 +136,7 @@ fn check_notification(text: &str, notification: &Notification<'_>) {
 fn check_response(text: &str, response: &Response<'_>) {
     let other = Id::number(42);
     let sent = response.with_id(&other);
-    let Ok(Message::Response(again)) = read_message(sent.as_bytes(), &Limits::REPLY) else {
+    let Ok(Message::Response(again)) = read_message(sent.as_bytes(), &JsonLimits::REPLY) else {
         panic!("what is sent cannot be read: {sent:?}")
     };
     assert_eq!(again.id(), &other);
@@ -167,13 +167,13 @@ fn check_agreement(message: &Message<'_>, split: &Upstream<'_>) {
 fn check_upstream(bytes: &[u8], message: &Upstream<'_>) {
     let text = str::from_utf8(bytes).expect("UTF-8");
     let line = one_line(text);
-    assert!(read_upstream(line.as_bytes(), &Limits::REPLY).is_ok(), "the line form cannot be split: {line:?}");
+    assert!(read_upstream(line.as_bytes(), &JsonLimits::REPLY).is_ok(), "the line form cannot be split: {line:?}");
     match message {
         Upstream::Reply(reply) => check_reply(text, reply),
         Upstream::Request(request) => {
             check_part(text, request.params());
             let sent = request.with_id(&Id::number(42));
-            let Ok(Upstream::Request(again)) = read_upstream(sent.as_bytes(), &Limits::REPLY) else {
+            let Ok(Upstream::Request(again)) = read_upstream(sent.as_bytes(), &JsonLimits::REPLY) else {
                 panic!("what is sent cannot be read: {sent:?}")
             };
             assert_eq!((again.params(), again.method().name()), (request.params(), request.method().name()));
@@ -188,7 +188,7 @@ fn check_reply(text: &str, reply: &Reply<'_>) {
     check_part(text, Some(payload));
     let other = Id::string("c");
     let sent = reply.with_id(&other);
-    let Ok(Upstream::Reply(again)) = read_upstream(sent.as_bytes(), &Limits::REPLY) else {
+    let Ok(Upstream::Reply(again)) = read_upstream(sent.as_bytes(), &JsonLimits::REPLY) else {
         panic!("what is sent cannot be read: {sent:?}")
     };
     assert_eq!((again.id(), again.payload()), (Some(&other), reply.payload()));
@@ -206,7 +206,7 @@ fn check_told(text: &str, notification: &ServerNotification<'_>) {
     let Some(own) = notification.reference() else { return };
     let other = Id::number(42);
     let sent = notification.referring_to(&other).expect("it refers to something");
-    let Ok(Upstream::Notification(again)) = read_upstream(sent.as_bytes(), &Limits::REPLY) else {
+    let Ok(Upstream::Notification(again)) = read_upstream(sent.as_bytes(), &JsonLimits::REPLY) else {
         panic!("what is sent cannot be read: {sent:?}")
     };
     assert_eq!(again.reference(), Some(other));

@@ -1,6 +1,6 @@
 //! Policy documents: what is refused says where, what loads judges every call, and all that tells agrees.
 
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{CallFile, Decision, Format, Policy, check, decide, explain, format, parse};
 
 /// Calls of every kind, with values of every type.
@@ -48,7 +48,7 @@ pub fn check_document(text: &[u8], language: Format) -> bool {
 
 /// The decision on a call, told by `decide` and by `explain`.
 fn judge(policy: &Policy, call: &str) -> String {
-    let document = read(call.as_bytes(), &Limits::REQUEST).unwrap_or_else(|fault| panic!("{fault}"));
+    let document = read(call.as_bytes(), &JsonLimits::REQUEST).unwrap_or_else(|fault| panic!("{fault}"));
     let file = CallFile::new(document.root()).unwrap_or_else(|faults| panic!("{faults:?}"));
     let at = "2026-11-15T12:00:00Z".parse().unwrap_or_default();
     let (decision, told) = (decide(policy, &file.call(), at), explain(policy, &file.call(), at));

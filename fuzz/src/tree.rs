@@ -1,13 +1,13 @@
 //! What a text means: every value with its path, in order.
 
-use gatelodge_json::{JsonKind, JsonValue, Limits, read};
+use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 
 /// One value: the path to it, and what it says. Numbers by their spelling, strings by what they stand for.
 pub type Leaf = (String, String);
 
 /// Reads a text that must be readable. Every span lies inside that of its container.
 pub fn tree(text: &str) -> Vec<Leaf> {
-    let document = read(text.as_bytes(), &Limits::REPLY).unwrap_or_else(|fault| panic!("{fault}: {text:?}"));
+    let document = read(text.as_bytes(), &JsonLimits::REPLY).unwrap_or_else(|fault| panic!("{fault}: {text:?}"));
     let mut leaves = Vec::new();
     walk(document.root(), String::new(), (0, text.len()), &mut leaves);
     leaves
@@ -33,7 +33,7 @@ fn walk(value: JsonValue<'_>, path: String, (from, to): (usize, usize), leaves: 
 
 /// Whether another reader finds the same structure, keys, strings and words; numbers by their place only.
 pub fn same_as_serde(text: &str) -> bool {
-    let document = read(text.as_bytes(), &Limits::REPLY).expect("readable");
+    let document = read(text.as_bytes(), &JsonLimits::REPLY).expect("readable");
     serde_json::from_str(text).is_ok_and(|theirs| same(document.root(), &theirs))
 }
 

@@ -8,7 +8,7 @@ mod document;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{Decision, Policy, decide};
 use gatelodge_store::{
     CallId, Claim, Durability, GrantId, Holder, Kind, Ledger, ManualClock, Outcome, Record, ReserveOutcome,
@@ -50,7 +50,7 @@ fn reads(times: usize) {
     } });
     let text = request.to_string();
     for _ in 0..times {
-        assert!(read(black_box(text.as_bytes()), &Limits::REQUEST).is_ok());
+        assert!(read(black_box(text.as_bytes()), &JsonLimits::REQUEST).is_ok());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gatelodge_json::{JsonDocument, JsonKind, JsonValue, Limits, read};
+use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, read};
 
 use crate::tool::Tool;
 
@@ -31,14 +31,14 @@ pub struct ReadError {
 
 /// Reads a text into documents: the whole if it is one, else each line by itself.
 pub fn read_tools(text: &[u8]) -> Vec<(usize, Result<JsonDocument<'_>, ReadError>)> {
-    if let Ok(whole) = read(text, &Limits::REPLY) {
+    if let Ok(whole) = read(text, &JsonLimits::REPLY) {
         return vec![(1, Ok(whole))];
     }
     let lines = text.split(|byte| *byte == b'\n').enumerate();
     let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
     lines
         .map(|(at, line)| {
-            let (number, document) = (at + 1, read(line, &Limits::REQUEST));
+            let (number, document) = (at + 1, read(line, &JsonLimits::REQUEST));
             (number, document.map_err(|fault| ReadError { number, why: fault.to_string() }))
         })
         .collect()

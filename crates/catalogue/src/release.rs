@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use data_encoding::HEXLOWER;
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
@@ -69,7 +69,7 @@ fn worse(known: ToolFacts, own: ToolFacts) -> ToolFacts {
 fn tool_facts(found: &FoundTool, server: &Server) -> Option<ToolFacts> {
     // Where it is registered is no part of its definition.
     let text = serde_json::to_string(&FoundTool { optional: false, ..found.clone() }).ok()?;
-    let document = read(text.as_bytes(), &Limits::REPLY).ok()?;
+    let document = read(text.as_bytes(), &JsonLimits::REPLY).ok()?;
     let tool = Tool::of(document.root()).ok()?;
     let known = classify(&tool, server);
     let mut signals: Vec<_> = known.signals.iter().map(|signal| signal.kind).collect();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use gatelodge_gateway::{Accepting, HttpConfig, InjectedHeader, UpstreamConfig, Way};
-use gatelodge_json::Limits;
+use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{Message, read_message};
 use gatelodge_store::Token;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
@@ -81,11 +81,11 @@ async fn respond(notes: &Notes, key: &HeaderValue, request: Request<Incoming>) -
     if request.method() != Method::POST {
         return plain(StatusCode::METHOD_NOT_ALLOWED);
     }
-    let Ok(body) = Limited::new(request.into_body(), Limits::REQUEST.bytes).collect().await else {
+    let Ok(body) = Limited::new(request.into_body(), JsonLimits::REQUEST.max_bytes).collect().await else {
         return plain(StatusCode::PAYLOAD_TOO_LARGE);
     };
     let body = body.to_bytes();
-    match read_message(&body, &Limits::REQUEST) {
+    match read_message(&body, &JsonLimits::REQUEST) {
         Ok(Message::Request(request)) => {
             let (status, text) = answer::answer(notes, &request);
             json(status, text)

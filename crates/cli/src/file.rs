@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Result, anyhow};
-use gatelodge_json::Limits;
+use gatelodge_json::JsonLimits;
 use gatelodge_policy::Format;
 
 use crate::cli::FormatName;
@@ -60,12 +60,12 @@ pub fn read(path: &Path) -> Result<Source> {
 
 /// Reads a file, or standard input for `-`, for whoever has something to do without it.
 pub fn try_read(path: &Path) -> Result<Source, Unreadable> {
-    read_up_to(path, Limits::DOCUMENT.bytes)
+    read_up_to(path, JsonLimits::DOCUMENT.max_bytes)
 }
 
 /// Reads what a server offered, which may be larger than what people write.
 pub fn try_read_reply(path: &Path) -> Result<Source, Unreadable> {
-    read_up_to(path, Limits::REPLY.bytes)
+    read_up_to(path, JsonLimits::REPLY.max_bytes)
 }
 
 fn read_up_to(path: &Path, limit: usize) -> Result<Source, Unreadable> {

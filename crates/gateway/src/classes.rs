@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 use gatelodge_catalogue::{Classification, Server, Tool, classify};
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::Category;
 use gatelodge_store::{Known, SaidClass, ServerName, ToolDefinition};
 
@@ -58,7 +58,7 @@ pub fn accepted_classes(server: &ServerName, known: &Known) -> BTreeMap<String, 
 }
 
 fn judge(definition: &ToolDefinition, around: &Server) -> Result<Classification, String> {
-    let document = read(definition.text.as_bytes(), &Limits::REPLY).map_err(|fault| fault.to_string())?;
+    let document = read(definition.text.as_bytes(), &JsonLimits::REPLY).map_err(|fault| fault.to_string())?;
     let tool = Tool::of(document.root()).map_err(str::to_owned)?;
     Ok(classify(&tool, around))
 }

@@ -103,7 +103,7 @@ impl Blocks {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use gatelodge_json::{Limits, SegmentedText, StringSegments, read_segmented};
+    use gatelodge_json::{JsonLimits, SegmentedText, StringSegments, read_segmented};
 
     use super::*;
 
@@ -140,7 +140,7 @@ mod tests {
         let mut pieces = StringSegments::default();
         pieces.push(Bytes::copy_from_slice(middle.as_bytes())).expect("inside a string");
         let folded = SegmentedText::new(before.into(), pieces, behind.as_bytes()).expect("a fold");
-        let document = read_segmented(&folded, &Limits::REPLY).expect("JSON");
+        let document = read_segmented(&folded, &JsonLimits::REPLY).expect("JSON");
         let arguments = document.root().get("arguments").expect("arguments");
         let expected = digest(&text.as_bytes()[15..text.len() - 17]);
         let begun = |before: &str, more: &str| {

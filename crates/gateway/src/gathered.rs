@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_json::{Limits, SegmentedText, StringSegments};
+use gatelodge_json::{JsonLimits, SegmentedText, StringSegments};
 use gatelodge_mcp::{Message, WireError, read_folded_message, read_message};
 
 use crate::digest::Begun;
@@ -30,7 +30,7 @@ pub(crate) enum Taken {
 
 impl Taken {
     /// Reads it as a message of a caller.
-    pub fn read(&self, limits: &Limits) -> Result<Message<'_>, WireError> {
+    pub fn read(&self, limits: &JsonLimits) -> Result<Message<'_>, WireError> {
         match self {
             Self::Whole(bytes) => read_message(bytes, limits),
             Self::Folded(folded, _) => read_folded_message(folded, limits),

@@ -70,7 +70,7 @@ impl Gateway {
     ) -> std::io::Result<()> {
         let mut input = BufReader::new(input);
         loop {
-            let next = next_line(&mut input, self.settings.request.bytes);
+            let next = next_line(&mut input, self.settings.request.max_bytes);
             let line = tokio::select! {
                 line = next => line?,
                 () = seat.gone() => return Ok(()),

@@ -1,6 +1,6 @@
 //! Which lists a client is told of when they are others than before: never of one that it was not promised.
 
-use gatelodge_json::{JsonValue, Limits, read};
+use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::{Id, Method};
 use gatelodge_mutants::mutant;
 
@@ -20,7 +20,7 @@ impl Lists {
 
     /// Those of which a server says that it tells: in the result of its handshake, or of `server/discover`.
     pub fn advertised(welcome: &[u8]) -> Self {
-        let welcome = read(welcome, &Limits::REPLY).ok();
+        let welcome = read(welcome, &JsonLimits::REPLY).ok();
         let capabilities = welcome.as_ref().and_then(|welcome| welcome.root().get("capabilities"));
         let tells = |group: &str| {
             let group = capabilities.and_then(|own| own.get(group));

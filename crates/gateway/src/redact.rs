@@ -84,14 +84,14 @@ fn write(value: JsonValue<'_>, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use gatelodge_json::{Limits, read};
+    use gatelodge_json::{JsonLimits, read};
 
     use super::*;
 
     #[test]
     fn values_under_telling_names_and_known_secrets_are_not_written() {
         let text = br#"{"to":"a","Password":"hunter2","deep":[{"api_key":{"x":1}}],"note":"my sesame1 here","n":1.10,"x":"glt_abc2 and"}"#;
-        let document = read(text, &Limits::REQUEST).expect("json");
+        let document = read(text, &JsonLimits::REQUEST).expect("json");
         let secrets = Secrets::new([&"sesame1".to_owned()]);
         assert_eq!(
             values(document.root(), &secrets),
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn long_values_are_cut() {
         let text = format!(r#"{{"a":"{}","b":1}}"#, "ä".repeat(5_000));
-        let document = read(text.as_bytes(), &Limits::REQUEST).expect("json");
+        let document = read(text.as_bytes(), &JsonLimits::REQUEST).expect("json");
         assert!(values(document.root(), &Secrets::default()).len() <= MAX_KEPT + 4);
     }
 }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 use gatelodge_mcp::bridge::{Retry, quoted};
 use gatelodge_mcp::{Declared, Id, Revision};
 use gatelodge_mutants::mutant;
@@ -464,7 +464,7 @@ pub(crate) fn spoken_in_head(revision: Revision) -> Option<Revision> {
 
 /// Whether an upstream that speaks of itself so has log messages to ask for.
 pub(crate) fn has_log(welcome: &[u8]) -> bool {
-    let welcome = read(welcome, &Limits::REPLY).ok();
+    let welcome = read(welcome, &JsonLimits::REPLY).ok();
     welcome.is_some_and(|welcome| welcome.root().get("capabilities").and_then(|own| own.get("logging")).is_some())
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use gatelodge_json::Limits;
+use gatelodge_json::JsonLimits;
 
 use crate::telemetry::TelemetryConfig;
 
@@ -15,9 +15,9 @@ pub struct Settings {
     /// Origins of web pages that may call, as a browser writes them: `https://app.example.com`.
     pub origins: Vec<String>,
     /// Bounds of a caller's message.
-    pub request: Limits,
+    pub request: JsonLimits,
     /// Bounds of an upstream's message.
-    pub reply: Limits,
+    pub reply: JsonLimits,
     /// Open connections of callers.
     pub connections: usize,
     /// Requests of one grant at a time, and its open streams: a runaway agent must not take the gateway from the
@@ -60,8 +60,8 @@ impl Default for Settings {
         Self {
             hosts: Vec::new(),
             origins: Vec::new(),
-            request: Limits::REQUEST,
-            reply: Limits::REPLY,
+            request: JsonLimits::REQUEST,
+            reply: JsonLimits::REPLY,
             connections: 10_000,
             in_flight_per_grant: 256,
             in_flight_per_upstream: 512,

@@ -352,7 +352,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub fn new(settings: &Settings, lanes: usize, dropped: Counter) -> Self {
-        let max_bytes = settings.reply.bytes;
+        let max_bytes = settings.reply.max_bytes;
         let keeping = Keeping { keeper: settings.keeper.clone(), max_bytes, dropped };
         Self { http: HttpClient::new(settings.connect_time, lanes, max_bytes), keeping }
     }

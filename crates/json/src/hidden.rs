@@ -54,7 +54,7 @@ mod tests {
         let text = "a\u{202e}b\u{200b}\u{e0041}\n\u{1b}[1m\"\u{9b}c ❤\u{fe0f}é";
         let written = quoted(text);
         assert_eq!(written, r#""a\u202eb\u200b\udb40\udc41\n\u001b[1m\"\u009bc ❤️é""#);
-        let limits = crate::Limits::REQUEST;
+        let limits = crate::JsonLimits::REQUEST;
         let read = crate::read(written.as_bytes(), &limits).expect("JSON");
         assert_eq!(read.root().as_str().as_deref(), Some(text));
     }

@@ -7,8 +7,8 @@ mod document;
 mod error;
 mod hidden;
 mod number;
+mod parser;
 mod plain;
-mod read;
 mod scan;
 mod segmented_text;
 mod split;
@@ -18,7 +18,7 @@ pub use document::{ArrayElements, JsonDocument, JsonKind, JsonText, JsonValue, N
 pub use error::{JsonError, JsonErrorKind, LineColumn};
 pub use hidden::{is_hidden, is_invisible, one_line, quoted};
 pub use number::{Decimal, MAX_DIGITS};
-pub use read::{Limits, read, read_commented};
+pub use parser::{JsonLimits, read, read_with_comments};
 pub use segmented_text::{SegmentedText, StringSegments, read_segmented};
 pub use split::{Part, split, split_text};
 pub use text::{quote, unescape};

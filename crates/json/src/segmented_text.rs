@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::document::JsonDocument;
 use crate::error::JsonError;
-use crate::read::{Limits, read};
+use crate::parser::{JsonLimits, read};
 use crate::scan::{Comments, Cursor};
 
 /// Pieces of the inside of a string.
@@ -207,11 +207,11 @@ impl SegmentedText {
     }
 }
 
-/// Reads one JSON value as [`read`] reads the whole text, which is put together only if it must be.
+/// Reads one JSON value as [`parser`] reads the whole text, which is put together only if it must be.
 ///
 /// # Errors
-/// As for [`read`].
-pub fn read_segmented<'a>(folded: &'a SegmentedText, limits: &Limits) -> Result<JsonDocument<'a>, JsonError> {
+/// As for [`parser`].
+pub fn read_segmented<'a>(folded: &'a SegmentedText, limits: &JsonLimits) -> Result<JsonDocument<'a>, JsonError> {
     match try_read_segmented(folded, limits) {
         Some(document) => Ok(document),
         None => read(folded.as_str().as_bytes(), limits),
@@ -219,9 +219,9 @@ pub fn read_segmented<'a>(folded: &'a SegmentedText, limits: &Limits) -> Result<
 }
 
 /// The document of the whole text by what the short one has; none if it cannot be told by that.
-fn try_read_segmented<'a>(folded: &'a SegmentedText, limits: &Limits) -> Option<JsonDocument<'a>> {
+fn try_read_segmented<'a>(folded: &'a SegmentedText, limits: &JsonLimits) -> Option<JsonDocument<'a>> {
     // Offsets are kept in 31 bits.
-    if folded.len() > limits.bytes.min(i32::MAX as usize) {
+    if folded.len() > limits.max_bytes.min(i32::MAX as usize) {
         return None;
     }
     read(folded.outer_text.as_bytes(), limits).ok()?.with_segments(folded, folded.segments.has_escapes)

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use crate::error::{JsonError, JsonErrorKind};
-use crate::read::Limits;
+use crate::parser::JsonLimits;
 use crate::scan::{Comments, Cursor};
 use crate::text::unescape;
 
@@ -29,16 +29,16 @@ pub struct Part<'a> {
 ///
 /// # Errors
 /// Not UTF-8, not an object, a repeated key, brackets or strings that do not close, anything beyond the limits.
-pub fn split<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Vec<Part<'a>>, JsonError> {
+pub fn split<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<Vec<Part<'a>>, JsonError> {
     check_length(bytes, limits)?;
     let text = str::from_utf8(bytes)
         .map_err(|error| JsonError::new(JsonErrorKind::InvalidUtf8, error.valid_up_to(), error.valid_up_to() + 1))?;
     split_text(text, limits)
 }
 
-fn check_length(bytes: &[u8], limits: &Limits) -> Result<(), JsonError> {
-    if bytes.len() > limits.bytes {
-        return Err(JsonError::new(JsonErrorKind::TooLarge { limit: limits.bytes }, limits.bytes, bytes.len()));
+fn check_length(bytes: &[u8], limits: &JsonLimits) -> Result<(), JsonError> {
+    if bytes.len() > limits.max_bytes {
+        return Err(JsonError::new(JsonErrorKind::TooLarge { limit: limits.max_bytes }, limits.max_bytes, bytes.len()));
     }
     Ok(())
 }
@@ -47,7 +47,7 @@ fn check_length(bytes: &[u8], limits: &Limits) -> Result<(), JsonError> {
 ///
 /// # Errors
 /// As for [`split`].
-pub fn split_text<'a>(text: &'a str, limits: &Limits) -> Result<Vec<Part<'a>>, JsonError> {
+pub fn split_text<'a>(text: &'a str, limits: &JsonLimits) -> Result<Vec<Part<'a>>, JsonError> {
     check_length(text.as_bytes(), limits)?;
     let cursor = Cursor::new(text.as_bytes(), Comments::Refused);
     let mut splitter = Splitter { text, cursor, limits: *limits, open: Vec::new() };
@@ -57,14 +57,14 @@ pub fn split_text<'a>(text: &'a str, limits: &Limits) -> Result<Vec<Part<'a>>, J
 struct Splitter<'a> {
     text: &'a str,
     cursor: Cursor<'a>,
-    limits: Limits,
+    limits: JsonLimits,
     /// What closes the lists and objects that are open inside a value, outermost first.
     open: Vec<u8>,
 }
 
 impl<'a> Splitter<'a> {
     fn object(&mut self) -> Result<Vec<Part<'a>>, JsonError> {
-        let limit = self.limits.members.min(MAX_PARTS);
+        let limit = self.limits.max_members.min(MAX_PARTS);
         let mut parts: Vec<Part<'a>> = Vec::with_capacity(4);
         self.take(b'{', "an object")?;
         if self.cursor.next_token()? == Some(b'}') {
@@ -151,8 +151,8 @@ impl<'a> Splitter<'a> {
     fn open(&mut self, closes: u8) -> Result<(), JsonError> {
         self.open.push(closes);
         // The envelope itself is one level.
-        if self.open.len() >= self.limits.depth {
-            let kind = JsonErrorKind::TooDeep { limit: self.limits.depth };
+        if self.open.len() >= self.limits.max_depth {
+            let kind = JsonErrorKind::TooDeep { limit: self.limits.max_depth };
             return Err(JsonError::new(kind, self.cursor.at, self.cursor.at + 1));
         }
         self.cursor.at += 1;

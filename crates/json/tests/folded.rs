@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use gatelodge_json::{
-    JsonDocument, JsonErrorKind, JsonText, JsonValue, Limits, SegmentedText, StringSegments, read, read_segmented,
+    JsonDocument, JsonErrorKind, JsonLimits, JsonText, JsonValue, SegmentedText, StringSegments, read, read_segmented,
 };
 use proptest::prelude::*;
 
@@ -41,7 +41,7 @@ fn all_of(document: &JsonDocument<'_>) -> Vec<String> {
 /// Holds that a fold changes nothing; gives whether the text was read without being put together.
 fn held(text: &[u8], from: usize, to: usize, piece: usize) -> bool {
     let Some(folded) = folded(text, from, to, piece) else { return false };
-    let limits = Limits { depth: 4, ..Limits::REQUEST };
+    let limits = JsonLimits { max_depth: 4, ..JsonLimits::REQUEST };
     let shown = || format!("{:?} at {from}..{to}", String::from_utf8_lossy(text));
     match (read(text, &limits), read_segmented(&folded, &limits)) {
         (Ok(whole), Ok(folded)) => {
@@ -95,7 +95,7 @@ fn a_text_says_the_same_wherever_it_is_folded() {
 fn a_text_is_put_together_only_for_what_goes_over_its_fold() {
     let text = br#"{"a":"before","long":"0123456789","b":"behind"}"#;
     let folded = folded(text, 24, 29, 2).expect("a fold");
-    let document = read_segmented(&folded, &Limits::REQUEST).expect("JSON");
+    let document = read_segmented(&folded, &JsonLimits::REQUEST).expect("JSON");
     let root = document.root();
     for (name, value) in [("a", "before"), ("long", "0123456789"), ("b", "behind")] {
         assert_eq!(root.get(name).and_then(|value| value.as_str()).as_deref(), Some(value));
@@ -109,7 +109,7 @@ fn a_text_is_put_together_only_for_what_goes_over_its_fold() {
 fn the_whole_text_is_what_is_measured() {
     let text = format!(r#"{{"a":"{}"}}"#, "x".repeat(1_000));
     let folded = folded(text.as_bytes(), 100, 900, 64).expect("a fold");
-    let limits = |bytes| Limits { bytes, ..Limits::REQUEST };
+    let limits = |bytes| JsonLimits { max_bytes: bytes, ..JsonLimits::REQUEST };
     assert!(read_segmented(&folded, &limits(text.len())).is_ok());
     let fault = read_segmented(&folded, &limits(text.len() - 1)).expect_err("too large");
     assert_eq!(fault.kind, JsonErrorKind::TooLarge { limit: text.len() - 1 });

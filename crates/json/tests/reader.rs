@@ -2,10 +2,10 @@
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
-use gatelodge_json::{JsonErrorKind, JsonKind, Limits, LineColumn, read, read_commented, split};
+use gatelodge_json::{JsonErrorKind, JsonKind, JsonLimits, LineColumn, read, read_with_comments, split};
 
 fn refusal(text: impl AsRef<[u8]>) -> (JsonErrorKind, usize) {
-    let fault = read(text.as_ref(), &Limits::REQUEST).expect_err("refused");
+    let fault = read(text.as_ref(), &JsonLimits::REQUEST).expect_err("refused");
     (fault.kind, fault.start)
 }
 
@@ -25,7 +25,7 @@ fn a_repeated_key_is_refused_at_any_depth_and_in_any_spelling() {
 #[test]
 fn keys_that_only_look_alike_are_different_here() {
     for text in [r#"{"a":1,"A":2}"#, r#"{"a":1,"a ":2}"#, r#"{"a.b":1,"a":{"b":2}}"#, "{\"e\u{301}\":1,\"é\":2}"] {
-        read(text.as_bytes(), &Limits::REQUEST).expect(text);
+        read(text.as_bytes(), &JsonLimits::REQUEST).expect(text);
     }
 }
 
@@ -75,13 +75,13 @@ fn what_is_not_json_is_refused_with_its_place() {
 
 #[test]
 fn limits_hold_to_the_unit() {
-    let limits = Limits { bytes: 10, depth: 2, members: 2 };
+    let limits = JsonLimits { max_bytes: 10, max_depth: 2, max_members: 2 };
     let kind = |text: &str| read(text.as_bytes(), &limits).err().map(|fault| fault.kind);
     assert_eq!(kind("\"12345678\""), None);
     assert_eq!(kind("\"123456789\""), Some(JsonErrorKind::TooLarge { limit: 10 }));
     assert_eq!(kind("[[1]]"), None);
     assert_eq!(kind("[[[1]]]"), Some(JsonErrorKind::TooDeep { limit: 2 }));
-    let limits = Limits { bytes: 100, ..limits };
+    let limits = JsonLimits { max_bytes: 100, ..limits };
     let kind = |text: &str| read(text.as_bytes(), &limits).err().map(|fault| fault.kind);
     assert_eq!(kind(r#"{"a":1,"b":2}"#), None);
     assert_eq!(kind(r#"{"a":1,"b":2,"c":3}"#), Some(JsonErrorKind::TooManyMembers { limit: 2 }));
@@ -99,7 +99,7 @@ fn a_hundred_thousand_levels_are_refused_without_harm() {
 #[test]
 fn every_value_keeps_its_text() {
     let text = r#" {"z":1.10, "a":[1e2,-0 , 12345678901234567890123],"s":"A\n😀","t":true,"n":null,"o":{}} "#;
-    let document = read(text.as_bytes(), &Limits::REQUEST).expect("reads");
+    let document = read(text.as_bytes(), &JsonLimits::REQUEST).expect("reads");
     assert_eq!(document.text(), text);
     let root = document.root();
     let keys: Vec<_> = root.members().filter_map(|(key, _)| key.as_str()).collect();
@@ -119,18 +119,18 @@ fn every_value_keeps_its_text() {
 #[test]
 fn comments_are_read_where_they_are_allowed_and_repeats_all_given() {
     let text = "// head\n{\"a\": 1, /* in */ \"a\": 2, \"b\": {\"c\": 1, \"c\": 2}}\n// tail";
-    let (document, repeats) = read_commented(text.as_bytes(), &Limits::DOCUMENT).expect("reads");
+    let (document, repeats) = read_with_comments(text.as_bytes(), &JsonLimits::DOCUMENT).expect("reads");
     assert_eq!(document.comments().len(), 3);
     let places: Vec<_> = repeats.iter().map(|fault| fault.location(text.as_bytes())).collect();
     assert_eq!(places, [LineColumn { line: 2, column: 19 }, LineColumn { line: 2, column: 41 }]);
-    let open = read_commented(b"{} /* never", &Limits::DOCUMENT).expect_err("refused");
+    let open = read_with_comments(b"{} /* never", &JsonLimits::DOCUMENT).expect_err("refused");
     assert_eq!((open.kind, open.start), (JsonErrorKind::UnclosedComment, 3));
 }
 
 #[test]
 fn a_reply_is_split_and_its_payload_left_alone() {
     let text = r#" {"jsonrpc":"2.0", "id":7,"result":{"x":[1e999,"\ud800",{"a":1,"a":2}]} , "extra":-1.50}"#;
-    let parts = split(text.as_bytes(), &Limits::REPLY).expect("splits");
+    let parts = split(text.as_bytes(), &JsonLimits::REPLY).expect("splits");
     let pairs: Vec<_> = parts.iter().map(|part| (part.key.as_ref(), part.value)).collect();
     assert_eq!(
         pairs,
@@ -160,32 +160,35 @@ fn a_reply_that_does_not_close_or_repeats_an_envelope_key_is_refused() {
         r#"{"id":}"#,
         r#"{"id":1,}"#,
     ] {
-        assert!(split(text.as_bytes(), &Limits::REPLY).is_err(), "{text}");
+        assert!(split(text.as_bytes(), &JsonLimits::REPLY).is_err(), "{text}");
     }
     let deep = format!("{{\"result\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-    assert_eq!(split(deep.as_bytes(), &Limits::REPLY).expect_err("refused").kind, JsonErrorKind::TooDeep { limit: 64 });
+    assert_eq!(
+        split(deep.as_bytes(), &JsonLimits::REPLY).expect_err("refused").kind,
+        JsonErrorKind::TooDeep { limit: 64 }
+    );
 }
 
 #[test]
 fn an_envelope_of_very_many_members_is_refused_before_it_costs() {
     let many: String = (0..200_000).map(|n| format!("\"k{n}\":{n},")).collect();
-    let fault = split(format!("{{{many}\"id\":1}}").as_bytes(), &Limits::REPLY).expect_err("refused");
+    let fault = split(format!("{{{many}\"id\":1}}").as_bytes(), &JsonLimits::REPLY).expect_err("refused");
     assert_eq!(fault.kind, JsonErrorKind::TooManyMembers { limit: 256 });
 }
 
 #[test]
 fn the_parts_of_a_reply_know_where_they_stand() {
     let text = r#"{"id" : 7, "\u0072esult":{"a":[1]}}"#;
-    for part in split(text.as_bytes(), &Limits::REPLY).expect("splits") {
+    for part in split(text.as_bytes(), &JsonLimits::REPLY).expect("splits") {
         assert!(text[part.start..].starts_with(part.value));
     }
-    let repeated = split(br#"{"id":1,"id":2}"#, &Limits::REPLY).expect_err("refused");
+    let repeated = split(br#"{"id":1,"id":2}"#, &JsonLimits::REPLY).expect_err("refused");
     assert_eq!((repeated.start, repeated.end), (8, 12));
 }
 
 #[test]
 fn members_are_picked_by_name_in_one_walk() {
-    let document = read(br#"{"b":[1,{"a":0}],"\u0061":2,"c":{"b":3}}"#, &Limits::REQUEST).expect("JSON");
+    let document = read(br#"{"b":[1,{"a":0}],"\u0061":2,"c":{"b":3}}"#, &JsonLimits::REQUEST).expect("JSON");
     let ([a, b, d], has_others) = document.root().pick(&["a", "b", "d"]);
     assert_eq!((a.map(|a| a.raw()), b.map(|b| b.raw())), (Some("2"), Some(r#"[1,{"a":0}]"#)));
     assert!(d.is_none() && has_others, "`c` was not asked for");

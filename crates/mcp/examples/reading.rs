@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 use std::io::{BufRead, Write, stdin, stdout};
 
-use gatelodge_json::{JsonErrorKind, JsonKind, JsonValue, Limits, read};
+use gatelodge_json::{JsonErrorKind, JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::{Id, Message, Rewrite, one_line, read_message};
 
 fn main() {
@@ -20,13 +20,13 @@ fn main() {
 }
 
 fn answer(bytes: &[u8]) -> String {
-    let document = match read(bytes, &Limits::REQUEST) {
+    let document = match read(bytes, &JsonLimits::REQUEST) {
         Ok(document) => document,
         Err(fault) => return format!("refused {}", kind(&fault.kind)),
     };
     let mut out = String::from("tree ");
     write_tree(document.root(), &mut out);
-    match read_message(bytes, &Limits::REQUEST) {
+    match read_message(bytes, &JsonLimits::REQUEST) {
         Ok(Message::Request(request)) => {
             let id = Id::string("gate");
             let rewrite = Rewrite { id: &id, target: None, progress_token: None, trace: None };

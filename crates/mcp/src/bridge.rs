@@ -1,6 +1,6 @@
 //! A message of one era as the other era writes it. What both have passes as it is written.
 
-use gatelodge_json::{JsonDocument, JsonKind, JsonValue, Limits, quote, read, split};
+use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, quote, read, split};
 
 use crate::meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION};
 use crate::revision::Revision;
@@ -88,7 +88,7 @@ pub fn to_stateless(text: &str, client: &ClientWords<'_>, retry: Option<&Retry<'
 
 /// The result with members that it does not have yet; each value is JSON. What is no object stays what it is.
 pub fn with_members(result: &str, members: &[(&str, &str)]) -> String {
-    let Ok(parts) = split(result.as_bytes(), &Limits { bytes: result.len(), ..Limits::REPLY }) else {
+    let Ok(parts) = split(result.as_bytes(), &JsonLimits { max_bytes: result.len(), ..JsonLimits::REPLY }) else {
         return result.to_owned();
     };
     let missing = members.iter().filter(|(name, _)| !parts.iter().any(|part| part.key == *name));
@@ -134,7 +134,7 @@ pub fn quoted(text: &str) -> String {
 
 /// INVARIANT: it was read before, so only its size can be new.
 fn read_request(text: &str) -> Option<JsonDocument<'_>> {
-    let limits = Limits { bytes: text.len(), ..Limits::REQUEST };
+    let limits = JsonLimits { max_bytes: text.len(), ..JsonLimits::REQUEST };
     read(text.as_bytes(), &limits).ok().filter(|document| document.root().kind() == JsonKind::Object)
 }
 
@@ -168,7 +168,7 @@ mod tests {
             (r#"{ "roots" : {} }"#, r#"{ "roots" : {} }"#),
             (r#"{"extensions":7}"#, r#"{"extensions":7}"#),
         ] {
-            let document = read(own.as_bytes(), &Limits::REQUEST).expect("JSON");
+            let document = read(own.as_bytes(), &JsonLimits::REQUEST).expect("JSON");
             assert_eq!(shared_capabilities(document.root()), shared, "{own}");
         }
     }

@@ -68,13 +68,13 @@ fn object<'d>(value: JsonValue<'d>, name: &str) -> Option<JsonValue<'d>> {
 
 #[cfg(test)]
 mod tests {
-    use gatelodge_json::{Limits, read};
+    use gatelodge_json::{JsonLimits, read};
 
     use super::*;
 
     fn lacks(capabilities: &str, method: &str, params: &str) -> Option<&'static str> {
-        let capabilities = read(capabilities.as_bytes(), &Limits::REQUEST).expect("JSON");
-        let params = read(params.as_bytes(), &Limits::REQUEST).expect("JSON");
+        let capabilities = read(capabilities.as_bytes(), &JsonLimits::REQUEST).expect("JSON");
+        let params = read(params.as_bytes(), &JsonLimits::REQUEST).expect("JSON");
         Declared::of(Some(capabilities.root())).lacks(method, Some(params.root()))
     }
 
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn tasks_are_declared_as_an_extension() {
         let has_tasks = |text: &str| {
-            let capabilities = read(text.as_bytes(), &Limits::REQUEST).expect("JSON");
+            let capabilities = read(text.as_bytes(), &JsonLimits::REQUEST).expect("JSON");
             Declared::of(Some(capabilities.root())).has_tasks()
         };
         assert!(has_tasks(r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#));

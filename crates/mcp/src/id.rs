@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use gatelodge_json::{JsonKind, JsonText, JsonValue, Limits, quote, read};
+use gatelodge_json::{JsonKind, JsonLimits, JsonText, JsonValue, quote, read};
 
 /// For what must be a string or a number: whatever else stands there is not worth reading.
-pub(crate) const SCALAR: Limits = Limits { bytes: 64 << 10, depth: 0, members: 0 };
+pub(crate) const SCALAR: JsonLimits = JsonLimits { max_bytes: 64 << 10, max_depth: 0, max_members: 0 };
 
 /// A string or an integer of any length. Equal by type and value: `"1"` is not `1`, `"\u0031"` is `"1"`.
 #[derive(Debug, Clone)]
@@ -84,7 +84,7 @@ pub(crate) fn plain(raw: &str) -> Option<&str> {
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
     // All are looked at, without a branch for each: they are few.
     let are_plain = || inside.bytes().fold(true, |so_far, byte| so_far & is_plain(byte));
-    (raw.len() <= SCALAR.bytes && are_plain()).then_some(inside)
+    (raw.len() <= SCALAR.max_bytes && are_plain()).then_some(inside)
 }
 
 /// What a string in a text stands for, borrowed from the text itself if it holds no escapes.

@@ -76,13 +76,13 @@ pub fn edit_list(result: JsonValue<'_>, member: &str, entries: &[&str], caching:
 
 #[cfg(test)]
 mod tests {
-    use gatelodge_json::{Limits, read};
+    use gatelodge_json::{JsonLimits, read};
 
     use super::*;
     use crate::message::{Message, read_message};
 
     fn page(text: &str, cursor: Option<&str>) -> String {
-        let Ok(Message::Request(request)) = read_message(text.as_bytes(), &Limits::REQUEST) else {
+        let Ok(Message::Request(request)) = read_message(text.as_bytes(), &JsonLimits::REQUEST) else {
             panic!("a request")
         };
         request.paged(&Id::string("n"), cursor, None)
@@ -108,7 +108,7 @@ mod tests {
 
     fn edited(text: &str, caching: Caching) -> Option<String> {
         let whole = format!("  {{\"result\":{text}}}");
-        let document = read(whole.as_bytes(), &Limits::REPLY).expect("json");
+        let document = read(whole.as_bytes(), &JsonLimits::REPLY).expect("json");
         edit_list(document.root().get("result")?, "tools", &["{\"n\":1.10}"], caching)
     }
 

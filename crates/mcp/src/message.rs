@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use gatelodge_json::{
-    JsonDocument, JsonError, JsonKind, JsonText, JsonValue, Limits, NodeIndex, SegmentedText, read, read_segmented,
+    JsonDocument, JsonError, JsonKind, JsonLimits, JsonText, JsonValue, NodeIndex, SegmentedText, read, read_segmented,
     split,
 };
 
@@ -67,7 +67,7 @@ pub enum Outcome<'d> {
 ///
 /// # Errors
 /// Whatever is not a message, could be read as another one, or is not for callers to send.
-pub fn read_message<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Message<'a>, WireError> {
+pub fn read_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<Message<'a>, WireError> {
     identified(read(bytes, limits).map_err(|fault| refuse_text(bytes, limits, &fault))?)
 }
 
@@ -75,7 +75,7 @@ pub fn read_message<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Message<'a>,
 ///
 /// # Errors
 /// As for [`read_message`].
-pub fn read_folded_message<'a>(folded: &'a SegmentedText, limits: &Limits) -> Result<Message<'a>, WireError> {
+pub fn read_folded_message<'a>(folded: &'a SegmentedText, limits: &JsonLimits) -> Result<Message<'a>, WireError> {
     let refuse = |fault: JsonError| refuse_text(folded.as_str().as_bytes(), limits, &fault);
     identified(read_segmented(folded, limits).map_err(refuse)?)
 }
@@ -100,7 +100,7 @@ enum Envelope<'a> {
 }
 
 /// Where the envelope itself is sound, the answer can still carry the id.
-fn refuse_text(bytes: &[u8], limits: &Limits, fault: &JsonError) -> WireError {
+fn refuse_text(bytes: &[u8], limits: &JsonLimits, fault: &JsonError) -> WireError {
     let error = WireError::of_fault(bytes, fault);
     if error.code != code::INVALID_REQUEST {
         return error;

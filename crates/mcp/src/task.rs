@@ -1,6 +1,6 @@
 //! Tasks: what a call gives in place of its result when the work goes on without it.
 
-use gatelodge_json::{Limits, Part, read, split};
+use gatelodge_json::{JsonLimits, Part, read, split};
 
 use crate::id::SCALAR;
 use crate::revision::Era;
@@ -34,7 +34,7 @@ pub fn made_task(result: &str, era: Era) -> Option<MadeTask> {
 
 /// Whether a server says in its handshake, or where it is discovered, that it has tasks.
 pub fn has_tasks(result: &str, era: Era) -> bool {
-    let Ok(document) = read(result.as_bytes(), &Limits::REPLY) else { return false };
+    let Ok(document) = read(result.as_bytes(), &JsonLimits::REPLY) else { return false };
     let capabilities = document.root().get("capabilities");
     let tasks = capabilities.and_then(|capabilities| match era {
         Era::Legacy => capabilities.get("tasks"),
@@ -44,7 +44,7 @@ pub fn has_tasks(result: &str, era: Era) -> bool {
 }
 
 fn members(object: &str) -> Option<Vec<Part<'_>>> {
-    split(object.as_bytes(), &Limits::REPLY).ok()
+    split(object.as_bytes(), &JsonLimits::REPLY).ok()
 }
 
 fn find<'a>(parts: &[Part<'a>], key: &str) -> Option<&'a str> {

@@ -1,6 +1,6 @@
 //! An upstream's message: split into its envelope, the payload left as it is.
 
-use gatelodge_json::{JsonError, Limits, Part, SegmentedText, read, split, split_text};
+use gatelodge_json::{JsonError, JsonLimits, Part, SegmentedText, read, split, split_text};
 
 use crate::error::{WireError, code, shown};
 use crate::id::{Id, SCALAR, plain};
@@ -134,7 +134,7 @@ pub struct ServerNotification<'a> {
 ///
 /// # Errors
 /// The envelope is not sound. What the payload holds is not looked at, but its brackets and strings are balanced.
-pub fn read_upstream<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Upstream<'a>, WireError> {
+pub fn read_upstream<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<Upstream<'a>, WireError> {
     let of_fault = |fault: JsonError| WireError::of_fault(bytes, &fault);
     let (text, parts) = match str::from_utf8(bytes) {
         Ok(text) => (text, split_text(text, limits).map_err(of_fault)?),
@@ -196,8 +196,8 @@ pub fn read_upstream<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Upstream<'a
 
 /// Reads a result whose middle stands apart: the id it answers, and where its parts stand in the whole text. None for
 /// anything else, and where only the whole text tells.
-pub fn read_folded_result<'a>(folded: &'a SegmentedText, limits: &Limits) -> Option<(Id<'a>, ReplyPlaces)> {
-    let short = Some(folded.outer_text()).filter(|_| folded.len() <= limits.bytes)?;
+pub fn read_folded_result<'a>(folded: &'a SegmentedText, limits: &JsonLimits) -> Option<(Id<'a>, ReplyPlaces)> {
+    let short = Some(folded.outer_text()).filter(|_| folded.len() <= limits.max_bytes)?;
     let Ok(Upstream::Reply(reply)) = read_upstream(short.as_bytes(), limits) else { return None };
     let places = reply.places();
     if places.is_error || !folded.is_split_in_string_value(places.longest) {
@@ -280,7 +280,7 @@ impl<'a> Reply<'a> {
     /// The error's members; none for a result, or if the error is not an object with a code and a message.
     pub fn error(&self) -> Option<ErrorObject<'a>> {
         let Payload::Error(raw) = self.payload else { return None };
-        let parts = split_text(raw, &Limits::REPLY).ok()?;
+        let parts = split_text(raw, &JsonLimits::REPLY).ok()?;
         let find = |key: &str| parts.iter().find(|part| part.key == key).map(|part| part.value);
         let code = find("code").filter(|code| Id::read(code).is_some_and(|id| id.as_str().is_none()))?;
         Some(ErrorObject { code, message: string(find("message")?)?, data: find("data") })
@@ -313,7 +313,7 @@ impl<'a> Reply<'a> {
     pub fn with_code(&self, id: &Id<'_>, code: i64) -> String {
         let mut edits = vec![self.id_edit(id)];
         if let Payload::Error(raw) = self.payload {
-            let parts = split_text(raw, &Limits::REPLY).unwrap_or_default();
+            let parts = split_text(raw, &JsonLimits::REPLY).unwrap_or_default();
             let place = parts.iter().find(|part| part.key == "code").map(span_of);
             let offset = self.payload_span.0;
             edits.extend(
@@ -388,7 +388,7 @@ impl<'a> ServerNotification<'a> {
 
     /// How far it has come, as it is written.
     pub fn progress(&self) -> Option<&'a str> {
-        let parts = split_text(self.params()?, &Limits::REPLY).ok()?;
+        let parts = split_text(self.params()?, &JsonLimits::REPLY).ok()?;
         parts.into_iter().find(|part| part.key == "progress").map(|part| part.value)
     }
 
@@ -414,7 +414,7 @@ impl<'a> ServerNotification<'a> {
 
     fn reference_part(&self) -> Option<Part<'a>> {
         let member = reference_member(&self.method)?;
-        let parts = split_text(self.params()?, &Limits::REPLY).ok()?;
+        let parts = split_text(self.params()?, &JsonLimits::REPLY).ok()?;
         parts.into_iter().find(|part| part.key == member)
     }
 }

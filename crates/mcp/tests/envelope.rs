@@ -2,19 +2,19 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-use gatelodge_json::Limits;
+use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{Id, Message, Method, Request, WireError, code, read_message};
 
 fn refusal(text: impl AsRef<[u8]>) -> WireError {
     let text = text.as_ref();
-    match read_message(text, &Limits::REQUEST) {
+    match read_message(text, &JsonLimits::REQUEST) {
         Err(error) => error,
         Ok(_) => panic!("taken: {}", String::from_utf8_lossy(text)),
     }
 }
 
 fn request(text: &str) -> Request<'_> {
-    match read_message(text.as_bytes(), &Limits::REQUEST) {
+    match read_message(text.as_bytes(), &JsonLimits::REQUEST) {
         Ok(Message::Request(request)) => request,
         other => panic!("{text}: {other:?}"),
     }
@@ -140,7 +140,9 @@ fn callers_send_four_notifications_and_no_other() {
     let taken: Vec<_> = Method::KNOWN
         .iter()
         .map(Method::name)
-        .filter(|name| matches!(read_message(text(name).as_bytes(), &Limits::REQUEST), Ok(Message::Notification(_))))
+        .filter(|name| {
+            matches!(read_message(text(name).as_bytes(), &JsonLimits::REQUEST), Ok(Message::Notification(_)))
+        })
         .collect();
     assert_eq!(
         taken,
@@ -282,7 +284,7 @@ fn what_is_too_deep_too_wide_or_too_large_is_refused_without_harm() {
     let flat = format!("[{}1]", "1,".repeat(32 << 20));
     let error = refusal(flat);
     assert_eq!((error.code, error.status), (code::INVALID_REQUEST, 413));
-    let limits = Limits { bytes: 40, ..Limits::REQUEST };
+    let limits = JsonLimits { max_bytes: 40, ..JsonLimits::REQUEST };
     let error = read_message(call("{}").as_bytes(), &limits).expect_err("refused");
     assert_eq!((error.status, error.id), (413, None));
 }

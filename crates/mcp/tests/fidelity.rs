@@ -2,21 +2,21 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-use gatelodge_json::Limits;
+use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{
     Era, Id, Message, Method, Payload, Reply, Request, Rewrite, RewriteError, TraceParent, Upstream, code, error,
     one_line, read_message, read_upstream, result, tool_refusal,
 };
 
 fn request(text: &str) -> Request<'_> {
-    match read_message(text.as_bytes(), &Limits::REQUEST) {
+    match read_message(text.as_bytes(), &JsonLimits::REQUEST) {
         Ok(Message::Request(request)) => request,
         other => panic!("{text}: {other:?}"),
     }
 }
 
 fn reply(text: &str) -> Reply<'_> {
-    match read_upstream(text.as_bytes(), &Limits::REPLY) {
+    match read_upstream(text.as_bytes(), &JsonLimits::REPLY) {
         Ok(Upstream::Reply(reply)) => reply,
         other => panic!("{text}: {other:?}"),
     }
@@ -150,17 +150,19 @@ fn the_line_form_has_no_line_break_and_the_same_meaning() {
 #[test]
 fn cancellations_and_answers_are_sent_on_under_another_id() {
     let text = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"x":1.0,"requestId":"7"}}"#;
-    let Ok(Message::Notification(cancelled)) = read_message(text.as_bytes(), &Limits::REQUEST) else {
+    let Ok(Message::Notification(cancelled)) = read_message(text.as_bytes(), &JsonLimits::REQUEST) else {
         panic!("a notification")
     };
     assert_eq!(cancelled.referring_to(&Id::number(9)), Ok(text.replace("\"7\"", "9")));
     let text = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-    let Ok(Message::Notification(bare)) = read_message(text.as_bytes(), &Limits::REQUEST) else {
+    let Ok(Message::Notification(bare)) = read_message(text.as_bytes(), &JsonLimits::REQUEST) else {
         panic!("a notification")
     };
     assert_eq!(bare.referring_to(&Id::number(9)), Err(RewriteError::NoReference));
     let text = r#"{"result":{"roots":[1e2]},"id":3,"jsonrpc":"2.0"}"#;
-    let Ok(Message::Response(answer)) = read_message(text.as_bytes(), &Limits::REQUEST) else { panic!("an answer") };
+    let Ok(Message::Response(answer)) = read_message(text.as_bytes(), &JsonLimits::REQUEST) else {
+        panic!("an answer")
+    };
     assert_eq!(answer.with_id(&Id::string("s")), text.replace(":3", ":\"s\""));
 }
 
@@ -213,18 +215,18 @@ fn an_error_without_an_id_is_accepted_and_can_be_given_one() {
 #[test]
 fn requests_and_notifications_of_an_upstream_keep_their_raw_params() {
     let text = r#"{"jsonrpc":"2.0","id":0,"method":"elicitation/create","params":{"a":1.0}}"#;
-    let Ok(Upstream::Request(asked)) = read_upstream(text.as_bytes(), &Limits::REPLY) else { panic!("a request") };
+    let Ok(Upstream::Request(asked)) = read_upstream(text.as_bytes(), &JsonLimits::REPLY) else { panic!("a request") };
     assert_eq!((asked.method(), asked.params()), (&Method::Elicit, Some(r#"{"a":1.0}"#)));
     assert_eq!(asked.with_id(&Id::string("g")), text.replace(":0,", ":\"g\","));
     let text =
         r#"{"jsonrpc":"2.0","method":"notifications/progress", "params" : {"progress":1,"progressToken":"u-1"}}"#;
-    let Ok(Upstream::Notification(told)) = read_upstream(text.as_bytes(), &Limits::REPLY) else {
+    let Ok(Upstream::Notification(told)) = read_upstream(text.as_bytes(), &JsonLimits::REPLY) else {
         panic!("a notification")
     };
     assert_eq!(told.reference(), Some(Id::string("u-1")));
     assert_eq!(told.referring_to(&Id::number(7)).as_deref(), Some(text.replace("\"u-1\"", "7").as_str()));
     let text = r#"{"jsonrpc":"2.0","method":"notifications/vendor"}"#;
-    let Ok(Upstream::Notification(told)) = read_upstream(text.as_bytes(), &Limits::REPLY) else {
+    let Ok(Upstream::Notification(told)) = read_upstream(text.as_bytes(), &JsonLimits::REPLY) else {
         panic!("a notification")
     };
     assert_eq!((told.method().name(), told.params(), told.reference()), ("notifications/vendor", None, None));
@@ -252,7 +254,7 @@ fn an_upstream_message_that_could_be_two_things_is_refused() {
         r#"{"jsonrpc":"2.0","id":1,"result":{}} {"#,
         "",
     ] {
-        assert!(read_upstream(text.as_bytes(), &Limits::REPLY).is_err(), "{text}");
+        assert!(read_upstream(text.as_bytes(), &JsonLimits::REPLY).is_err(), "{text}");
     }
 }
 
@@ -283,7 +285,7 @@ fn our_own_messages_are_json_and_say_no_more_than_they_should() {
 #[test]
 fn an_error_under_another_code_and_a_notification_with_other_parameters_keep_all_else() {
     let text = r#"{"x":1.10, "error":{"message":"no \u00e9" ,"code": -32002,"y":{"code":1}},"jsonrpc":"2.0"}"#;
-    let Ok(Upstream::Reply(reply)) = read_upstream(text.as_bytes(), &Limits::REPLY) else { panic!("a reply") };
+    let Ok(Upstream::Reply(reply)) = read_upstream(text.as_bytes(), &JsonLimits::REPLY) else { panic!("a reply") };
     let wanted = text.replace("-32002", "-32602").replacen('{', r#"{"id":7,"#, 1);
     assert_eq!(reply.with_code(&Id::number(7), -32602), wanted);
     for (text, wanted) in [
@@ -294,7 +296,9 @@ fn an_error_under_another_code_and_a_notification_with_other_parameters_keep_all
         (r#"{"method":"m","x":{} } "#, r#"{"method":"m","x":{} ,"params":{}} "#),
     ] {
         let text = text.replacen('{', r#"{"jsonrpc":"2.0","#, 1);
-        let Ok(Upstream::Notification(told)) = read_upstream(text.as_bytes(), &Limits::REPLY) else { panic!("{text}") };
+        let Ok(Upstream::Notification(told)) = read_upstream(text.as_bytes(), &JsonLimits::REPLY) else {
+            panic!("{text}")
+        };
         assert_eq!(told.with_params("{}"), wanted.replacen('{', r#"{"jsonrpc":"2.0","#, 1));
     }
 }

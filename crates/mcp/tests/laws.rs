@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-use gatelodge_json::{JsonKind, JsonValue, Limits, quote, read};
+use gatelodge_json::{JsonKind, JsonLimits, JsonValue, quote, read};
 use gatelodge_mcp::{Id, Message, Payload, Rewrite, Upstream, one_line, read_message, read_upstream};
 use proptest::prelude::*;
 
@@ -26,7 +26,7 @@ fn leaves(value: JsonValue<'_>, path: &str, out: &mut Vec<(String, String)>) {
 }
 
 fn tree(text: &str) -> Vec<(String, String)> {
-    let document = read(text.as_bytes(), &Limits::REQUEST).expect(text);
+    let document = read(text.as_bytes(), &JsonLimits::REQUEST).expect(text);
     let mut out = Vec::new();
     leaves(document.root(), "", &mut out);
     out
@@ -80,7 +80,7 @@ proptest! {
             "{gap}{{\"vendor 1\":{extra},{gap}\"id\"{gap}:{own},\"params\":{{\"_meta\":{{\"k/1\":{extra},\"progressToken\":\
             {token}{gap}}},\"arguments\":{{\"a\":{argument}}},\"name\":{gap}{name}}},\"jsonrpc\":\"2.0\",\"method\":\"tools/call\"}}{gap}"
         );
-        let Ok(Message::Request(request)) = read_message(text.as_bytes(), &Limits::REQUEST) else { panic!("{text}") };
+        let Ok(Message::Request(request)) = read_message(text.as_bytes(), &JsonLimits::REQUEST) else { panic!("{text}") };
         let id = Id::read(&other).expect("an id");
         let rewrite = Rewrite { id: &id, target: Some(&renamed), progress_token: Some(&id), trace: None };
         let sent = request.rewritten(&rewrite).expect("written");
@@ -89,7 +89,7 @@ proptest! {
         );
         let kept = |text: &str| tree(text).into_iter().filter(|(path, _)| !is_replaced(path)).collect::<Vec<_>>();
         prop_assert_eq!(kept(&text), kept(&sent));
-        let Ok(Message::Request(again)) = read_message(sent.as_bytes(), &Limits::REQUEST) else { panic!("{sent}") };
+        let Ok(Message::Request(again)) = read_message(sent.as_bytes(), &JsonLimits::REQUEST) else { panic!("{sent}") };
         prop_assert_eq!(again.id(), &id);
         prop_assert_eq!(again.meta().progress_token(), Some(id.clone()));
         if renamed.len() <= 256 {
@@ -100,7 +100,7 @@ proptest! {
         let back = Rewrite { id: request.id(), target: None, progress_token: Some(&own_token), trace: None };
         let there = Rewrite { id: &id, target: None, progress_token: Some(&id), trace: None };
         let sent = request.rewritten(&there).expect("written");
-        let Ok(Message::Request(again)) = read_message(sent.as_bytes(), &Limits::REQUEST) else { panic!("{sent}") };
+        let Ok(Message::Request(again)) = read_message(sent.as_bytes(), &JsonLimits::REQUEST) else { panic!("{sent}") };
         prop_assert_eq!(again.rewritten(&back).expect("written"), text);
     }
 
@@ -116,10 +116,10 @@ proptest! {
     #[test]
     fn an_answer_is_split_and_put_together_without_a_change(own in id(), other in id(), payload in json(), gap in space()) {
         let text = format!("{gap}{{\"jsonrpc\":\"2.0\",\"result\"{gap}:{payload},{gap}\"id\":{own}}}");
-        let Ok(Upstream::Reply(reply)) = read_upstream(text.as_bytes(), &Limits::REPLY) else { panic!("{text}") };
+        let Ok(Upstream::Reply(reply)) = read_upstream(text.as_bytes(), &JsonLimits::REPLY) else { panic!("{text}") };
         prop_assert_eq!(reply.payload(), Payload::Result(&payload));
         let sent = reply.with_id(&Id::read(&other).expect("an id"));
-        let Ok(Upstream::Reply(again)) = read_upstream(sent.as_bytes(), &Limits::REPLY) else { panic!("{sent}") };
+        let Ok(Upstream::Reply(again)) = read_upstream(sent.as_bytes(), &JsonLimits::REPLY) else { panic!("{sent}") };
         prop_assert_eq!(again.payload(), Payload::Result(&payload));
         prop_assert_eq!(again.with_id(reply.id().expect("an id")), text);
     }

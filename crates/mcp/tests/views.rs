@@ -4,11 +4,11 @@
 
 use std::collections::HashSet;
 
-use gatelodge_json::Limits;
+use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{Direction, Era, Form, Id, Message, Method, Outcome, Reference, Request, Revision, read_message};
 
 fn request(text: &str) -> Request<'_> {
-    match read_message(text.as_bytes(), &Limits::REQUEST) {
+    match read_message(text.as_bytes(), &JsonLimits::REQUEST) {
         Ok(Message::Request(request)) => request,
         other => panic!("{text}: {other:?}"),
     }
@@ -138,7 +138,7 @@ fn a_completion_refers_to_one_thing() {
 
 #[test]
 fn notifications_and_answers_say_what_they_refer_to() {
-    let read = |text: &'static str| read_message(text.as_bytes(), &Limits::REQUEST).expect("taken");
+    let read = |text: &'static str| read_message(text.as_bytes(), &JsonLimits::REQUEST).expect("taken");
     let Message::Notification(cancelled) =
         read(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"7","reason":"x"}}"#)
     else {

@@ -12,7 +12,7 @@ use ::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, 
 use ::http::{Method as Verb, Request, Response, StatusCode};
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use gatelodge_json::Limits;
+use gatelodge_json::JsonLimits;
 use gatelodge_mcp::head::{self, Guard, Misfit, check_post, check_stateless, fault_status, says_stateless};
 use gatelodge_mcp::{Era, Message, Method, Request as Asked, Revision, code, error, event};
 use gatelodge_mutants::mutant;
@@ -112,7 +112,9 @@ async fn post(pharo: Arc<Pharo>, headers: HeaderMap, incoming: Incoming) -> Resp
     if let Err((status, what)) = check_post(&headers) {
         return refuse(status, what);
     }
-    let body = match tokio::time::timeout(REQUEST_TIME, Limited::new(incoming, Limits::REQUEST.bytes).collect()).await {
+    let body = match tokio::time::timeout(REQUEST_TIME, Limited::new(incoming, JsonLimits::REQUEST.max_bytes).collect())
+        .await
+    {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             return refuse(StatusCode::PAYLOAD_TOO_LARGE, "the message is too large");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gatelodge_json::Limits;
+use gatelodge_json::JsonLimits;
 use gatelodge_mcp::head::{Misfit, check_meta, names_stateless};
 use gatelodge_mcp::{Era, Message, Method, Notification, Request, Revision, code, error, one_line};
 use gatelodge_mutants::mutant;
@@ -60,7 +60,7 @@ async fn take_all(
         match line {
             None => break,
             Some(Line::TooLong) => {
-                let what = format!("a message has more than {} bytes", Limits::REQUEST.bytes);
+                let what = format!("a message has more than {} bytes", JsonLimits::REQUEST.max_bytes);
                 let _ = texts.send(error(None, code::INVALID_REQUEST, &what, None)).await;
             }
             Some(Line::Whole(line)) if line.iter().all(u8::is_ascii_whitespace) => {}
@@ -147,7 +147,7 @@ enum Line {
 
 /// The next line; none at the end. Of one that is too long the rest is read and dropped.
 async fn next_line(input: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<Option<Line>> {
-    let max = Limits::REQUEST.bytes;
+    let max = JsonLimits::REQUEST.max_bytes;
     let mut line = Vec::new();
     let mut is_too_long = false;
     loop {

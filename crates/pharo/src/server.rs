@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use data_encoding::BASE64;
-use gatelodge_json::{Limits, quote};
+use gatelodge_json::{JsonLimits, quote};
 use gatelodge_mcp::head::{Misfit, fault_status};
 use gatelodge_mcp::{
     Era, Id, Message, Method, Request, Revision, ToolCall, WireError, code, error, read_message, result,
@@ -264,7 +264,7 @@ pub(crate) fn is_of_later_revision(fault: &WireError) -> bool {
 
 /// Reads a message of a client.
 pub(crate) fn read(text: &[u8]) -> Result<Message<'_>, WireError> {
-    read_message(text, &Limits::REQUEST)
+    read_message(text, &JsonLimits::REQUEST)
 }
 
 /// What is said to a text that is no message.

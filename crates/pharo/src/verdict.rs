@@ -1,6 +1,6 @@
 //! What the image answered, as the result of a tool: what it gives, or what went wrong and what to do.
 
-use gatelodge_json::{Limits, Part, quote, split};
+use gatelodge_json::{JsonLimits, Part, quote, split};
 use gatelodge_mcp::Era;
 use gatelodge_mutants::mutant;
 use serde::de::IgnoredAny;
@@ -99,7 +99,7 @@ pub(crate) fn read<'a>(image: &Image, answer: &'a Result<Answer, ImageError>) ->
     if has_half_pair(text) {
         return Err(unreadable("a string in it has half of a surrogate pair, which is no text"));
     }
-    let limits = Limits { bytes: text.len(), depth: MAX_DEPTH, ..Limits::REPLY };
+    let limits = JsonLimits { max_bytes: text.len(), max_depth: MAX_DEPTH, ..JsonLimits::REPLY };
     let parts = split(text.as_bytes(), &limits)
         .map_err(|fault| unreadable(&format!("not with a JSON object that can be taken: {fault}")))?;
     match find(&parts, "success") {
@@ -223,7 +223,9 @@ fn smalltalk(parts: &[Part<'_>]) -> String {
 
 /// The members of an object as lines of text, description and stack first; what is no object as it is.
 fn members(raw: &str) -> String {
-    let Ok(parts) = split(raw.as_bytes(), &Limits { bytes: raw.len(), ..Limits::REPLY }) else { return as_text(raw) };
+    let Ok(parts) = split(raw.as_bytes(), &JsonLimits { max_bytes: raw.len(), ..JsonLimits::REPLY }) else {
+        return as_text(raw);
+    };
     let mut out = find(&parts, "description").map(as_text).unwrap_or_else(|| "no description".to_owned());
     for part in parts.iter().filter(|part| part.key != "description") {
         out.push_str(&format!("\n\n{}:\n{}", part.key, as_text(part.value)));

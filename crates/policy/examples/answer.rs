@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::io::{BufRead, Write as _};
 
-use gatelodge_json::{JsonValue, Limits, quote, read};
+use gatelodge_json::{JsonLimits, JsonValue, quote, read};
 use gatelodge_policy::{CallFile, Decision, Format, Policy, decide, parse};
 
 const REFUSED: &str = r#"{"load":"refused"}"#;
@@ -16,7 +16,7 @@ fn main() {
     for line in input.split(b'\n') {
         let line = line.expect("standard input is readable");
         // Faults that the reader itself refuses, such as a repeated key, are planted in the policy.
-        let mut out = match read(&line, &Limits::REPLY) {
+        let mut out = match read(&line, &JsonLimits::REPLY) {
             Ok(document) => answer(document.root()),
             Err(_) => REFUSED.into(),
         };

@@ -4,7 +4,7 @@ mod expect;
 
 use std::ops::Range;
 
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 use jiff::Timestamp;
 
 use crate::call_file::CallFile;
@@ -162,7 +162,8 @@ fn judge(policy: &Policy, call: &Node) -> Result<Explanation, Vec<Fault>> {
         let span = places.iter().find(holds).map_or_else(|| head(call), |(_, place)| place.clone());
         Fault { span, other: None, ..fault }
     };
-    let document = read(json.as_bytes(), &Limits::REQUEST).map_err(|fault| vec![in_file(Fault::of_call(&fault))])?;
+    let document =
+        read(json.as_bytes(), &JsonLimits::REQUEST).map_err(|fault| vec![in_file(Fault::of_call(&fault))])?;
     let file =
         CallFile::new(document.root()).map_err(|faults| faults.into_iter().map(in_file).collect::<Vec<Fault>>())?;
     let at = file.at().or_else(|| DEFAULT_TIME.parse::<Timestamp>().ok()).unwrap_or_default();

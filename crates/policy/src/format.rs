@@ -8,7 +8,7 @@ mod yaml_comment;
 
 use std::ops::Range;
 
-use gatelodge_json::{Limits, read_commented};
+use gatelodge_json::{JsonLimits, read_with_comments};
 
 use crate::fault::{Code, Fault, told};
 use crate::written::{self, Format};
@@ -46,10 +46,11 @@ fn lay_out(text: &[u8], format: Format) -> Result<Formatted, Vec<Fault>> {
 }
 
 fn format_json(text: &[u8]) -> Result<String, Vec<Fault>> {
-    let (document, repeats) = read_commented(text, &Limits::DOCUMENT).map_err(|fault| vec![written::syntax(&fault)])?;
+    let (document, repeats) =
+        read_with_comments(text, &JsonLimits::DOCUMENT).map_err(|fault| vec![written::syntax(&fault)])?;
     refuse(repeats.iter().map(written::syntax).collect())?;
     let laid_out = layout::lay_out(&remark::attach(&document));
-    if laid_out.len() > Limits::DOCUMENT.bytes {
+    if laid_out.len() > JsonLimits::DOCUMENT.max_bytes {
         let message = "laid out, the text would be larger than a policy may be";
         return Err(vec![Fault::error(Code::TooLarge, 0..text.len(), message)]);
     }

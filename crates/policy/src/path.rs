@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 
 /// Where a condition looks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -159,7 +159,7 @@ fn bracket(text: &str) -> Result<(Segment, &str), BadPath> {
         let end = string_end(inner).ok_or_else(|| bad("a key in brackets is not closed"))?;
         let (key, rest) = inner.split_at(end);
         let document =
-            read(key.as_bytes(), &Limits::REQUEST).map_err(|_| bad("a key in brackets is not a JSON string"))?;
+            read(key.as_bytes(), &JsonLimits::REQUEST).map_err(|_| bad("a key in brackets is not a JSON string"))?;
         let key = document.root().as_str().unwrap_or_default().into_owned();
         let rest = rest.strip_prefix(']').ok_or_else(|| bad("a bracket is not closed"))?;
         return Ok((Segment::Name(key.into()), rest));

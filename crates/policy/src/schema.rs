@@ -5,7 +5,7 @@
 mod cost;
 mod number;
 
-use gatelodge_json::{JsonKind, JsonValue, Limits, read};
+use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use jsonschema::{Draft, PatternOptions, Validator};
 
 /// The compiled size a pattern of a schema may reach, in bytes.
@@ -48,7 +48,7 @@ impl Schema {
     /// # Errors
     /// Whatever cannot be used; a rule with `validate_arguments` then denies.
     pub fn compile(text: &[u8]) -> Result<Self, SchemaError> {
-        let document = read(text, &Limits::REPLY).map_err(SchemaError::NotJson)?;
+        let document = read(text, &JsonLimits::REPLY).map_err(SchemaError::NotJson)?;
         Self::of_value(document.root())
     }
 

@@ -4,7 +4,7 @@ mod yaml;
 
 use std::ops::Range;
 
-use gatelodge_json::{JsonKind, JsonValue, Limits, quote, read_commented};
+use gatelodge_json::{JsonKind, JsonLimits, JsonValue, quote, read_with_comments};
 
 use crate::fault::{Code, Fault};
 
@@ -130,7 +130,7 @@ pub(crate) fn read(text: &[u8], format: Format) -> Result<(Node, Vec<Fault>), Fa
 }
 
 fn read_json(text: &[u8]) -> Result<(Node, Vec<Fault>), Fault> {
-    let (document, repeats) = read_commented(text, &Limits::DOCUMENT).map_err(|fault| syntax(&fault))?;
+    let (document, repeats) = read_with_comments(text, &JsonLimits::DOCUMENT).map_err(|fault| syntax(&fault))?;
     let repeats = repeats.iter().map(syntax).collect();
     Ok((of_json(document.root()), repeats))
 }

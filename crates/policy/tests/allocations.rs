@@ -1,7 +1,7 @@
 //! How often a decision asks the heap for memory: a count, the same on every machine.
 #![allow(clippy::expect_used, reason = "a broken test should stop")]
 
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{CallFile, Decision, Format, decide, parse};
 
 #[test]
@@ -40,7 +40,7 @@ fn allocations(block: &str) -> u64 {
     let policy = format!(r#"{{"version": "1", "default": "deny", "tools": {{"pay": {block}}}}}"#);
     let policy = parse(policy.as_bytes(), Format::Json).expect("a policy");
     let call = br#"{"tool": "pay", "arguments": {"amount": 1999, "currency": "eur"}}"#;
-    let document = read(call, &Limits::REQUEST).expect("JSON");
+    let document = read(call, &JsonLimits::REQUEST).expect("JSON");
     let file = CallFile::new(document.root()).expect("a call");
     let (call, at) = (file.call(), "2026-11-15T12:00:00Z".parse().expect("a time"));
     let judge = || decide(&policy, &call, at);

@@ -4,7 +4,7 @@
 
 mod support;
 
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{CallFile, CaseFile, DiagnosticCode, Format, explain, parse};
 use support::place;
 
@@ -148,7 +148,7 @@ fn judged(rule: &str, list: &str) -> (&'static str, Option<&'static str>) {
     let policy = format!(r#"{HEAD}"tools":{{"a":{{{rule}}}}}}}"#);
     let policy = parse(policy.as_bytes(), Format::Json).expect("a policy");
     let text = format!(r#"{{"tool":"a","arguments":{{"v":{list}}}}}"#);
-    let document = read(text.as_bytes(), &Limits::REQUEST).expect("a call");
+    let document = read(text.as_bytes(), &JsonLimits::REQUEST).expect("a call");
     let file = CallFile::new(document.root()).expect("a call");
     let explanation = explain(&policy, &file.call(), "2026-01-01T00:00:00Z".parse().expect("a time"));
     (explanation.decision, explanation.code)

@@ -16,7 +16,7 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
     CallFile, CaseReport, Code, DiagnosticCode, Explanation, Fault, Format, Operator, Severity, check, explain, parse,
 };
@@ -98,7 +98,7 @@ fn policies(blocks: &[Block]) -> BTreeMap<&str, &Block> {
 }
 
 fn judged(block: &Block, policy: &Block) -> Explanation {
-    let document = read(block.text.as_bytes(), &Limits::REQUEST).unwrap();
+    let document = read(block.text.as_bytes(), &JsonLimits::REQUEST).unwrap();
     let file = CallFile::new(document.root()).unwrap_or_else(|faults| panic!("{}", told(&block.text, &faults)));
     explain(&policy.load().unwrap(), &file.call(), file.at().expect("a time"))
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
     Call, Caller, Category, Decision, Deed, Definition, Draft, Drafted, Format, Policy, Reference, Subject, Tool,
     decide, format, parse,
@@ -35,7 +35,7 @@ fn done(method: &'static str, target: &str, at: i64, arguments: &str) -> Done {
 fn draft(all: &[Done]) -> Drafted {
     let mut draft = Draft::default();
     for done in all {
-        let document = read(done.arguments.as_bytes(), &Limits::REQUEST).expect("JSON");
+        let document = read(done.arguments.as_bytes(), &JsonLimits::REQUEST).expect("JSON");
         let names: Vec<String> =
             document.root().members().filter_map(|(key, _)| key.as_str().map(|key| key.into_owned())).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -56,7 +56,7 @@ fn load(text: &str) -> Policy {
 }
 
 fn judge(policy: &Policy, done: &Done) -> Decision {
-    let document = read(done.arguments.as_bytes(), &Limits::REQUEST).expect("JSON");
+    let document = read(done.arguments.as_bytes(), &JsonLimits::REQUEST).expect("JSON");
     let target = done.target.as_deref().unwrap_or_default();
     let subject = match done.method {
         "tools/call" => Subject::Tool(Tool {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use gatelodge_json::{JsonDocument, JsonKind, JsonValue, Limits, read_commented};
+use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, read_with_comments};
 use gatelodge_policy::{DiagnosticCode, Format, format};
 use insta::assert_snapshot;
 use proptest::prelude::*;
@@ -281,8 +281,8 @@ proptest! {
     #[test]
     fn neither_a_value_nor_a_comment_is_lost_or_changed(text in texts()) {
         let laid_out = json(&text);
-        let (before, _) = read_commented(text.as_bytes(), &Limits::DOCUMENT).expect("the text");
-        let (after, _) = read_commented(laid_out.as_bytes(), &Limits::DOCUMENT).expect("the layout");
+        let (before, _) = read_with_comments(text.as_bytes(), &JsonLimits::DOCUMENT).expect("the text");
+        let (after, _) = read_with_comments(laid_out.as_bytes(), &JsonLimits::DOCUMENT).expect("the layout");
         let (mut bones_before, mut bones_after) = (String::new(), String::new());
         bones(before.root(), &mut bones_before);
         bones(after.root(), &mut bones_after);

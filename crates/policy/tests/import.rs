@@ -9,7 +9,7 @@ mod sources;
 
 use std::collections::BTreeMap;
 
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
     Call, Caller, Category, Decision, Definition, DiagnosticCode, Fault, Format, Imported, Policy, Subject, Tool,
     decide, import, parse,
@@ -55,7 +55,7 @@ fn passes(policy: &Policy, counters: &mut Counters, tool: &str, arguments: &Valu
 
 /// As [`passes`], with all digits of the arguments.
 fn passes_text(policy: &Policy, counters: &mut Counters, tool: &str, arguments: &str) -> bool {
-    let document = read(arguments.as_bytes(), &Limits::REQUEST).expect("arguments");
+    let document = read(arguments.as_bytes(), &JsonLimits::REQUEST).expect("arguments");
     let tool = Tool { name: tool, category: Category::Unknown, definition: Definition::Accepted, schema: None };
     let call = Call {
         subject: Subject::Tool(tool),

@@ -5,13 +5,13 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
-use gatelodge_json::Limits;
+use gatelodge_json::JsonLimits;
 
 use crate::exit::Usage;
 
 /// Reads a file, or standard input for `-`. A file that is larger than a reply of a server may be is refused.
 pub fn read(path: &Path) -> Result<Vec<u8>, Usage> {
-    let max_bytes = Limits::REPLY.bytes;
+    let max_bytes = JsonLimits::REPLY.max_bytes;
     let shown = if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() };
     let bytes = read_up_to(path, max_bytes + 1).map_err(|error| Usage(format!("cannot read `{shown}`: {error}")))?;
     match bytes.len() > max_bytes {

@@ -1,7 +1,7 @@
 //! What is known of an indexed tool, as if its definition were at hand: the category that the index keeps, with reasons
 //! from what it keeps. Descriptions are not among that.
 
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 use serde_json::{Map, Value as Json, json};
 
 use super::facts::ToolFacts;
@@ -40,7 +40,7 @@ impl Known {
     /// Gives each tool with its classification to `work`.
     pub fn with<T>(&self, work: impl FnOnce(&[(Tool<'_>, Classification)]) -> T) -> T {
         let documents: Vec<_> =
-            self.definitions.iter().map(|text| read(text.as_bytes(), &Limits::REPLY).ok()).collect();
+            self.definitions.iter().map(|text| read(text.as_bytes(), &JsonLimits::REPLY).ok()).collect();
         let known = documents.iter().zip(&self.tools).map(|(document, facts)| {
             let tool = document.as_ref().and_then(|document| Tool::of(document.root()).ok());
             let tool = tool.unwrap_or_else(|| Tool::named(&facts.name));

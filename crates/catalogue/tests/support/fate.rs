@@ -1,7 +1,7 @@
 //! What becomes of a call under a ready policy, and what should.
 
 use gatelodge_catalogue::Posture;
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
     Call, Caller, Category, Code, Decision, Definition, Policy, Scope, Subject, Tool, Window, decide,
 };
@@ -27,7 +27,7 @@ pub fn judge(policy: &Policy, tool: &str) -> Fate {
 
 /// Judges anything.
 pub fn of(policy: &Policy, subject: Subject<'_>) -> Fate {
-    let document = read(b"{}", &Limits::REQUEST).expect("JSON");
+    let document = read(b"{}", &JsonLimits::REQUEST).expect("JSON");
     let call =
         Call { subject, arguments: Some(document.root()), server: None, caller: Caller::default(), session: None };
     match decide(policy, &call, Timestamp::UNIX_EPOCH) {

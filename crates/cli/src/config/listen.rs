@@ -43,8 +43,8 @@ pub fn listen(gateway: RawGateway, admin: &RawAdmin, reader: &mut Reader) -> Lis
     let callers = address(gateway.listen.as_ref(), CALLERS, has_hosts, reader);
     let admin = address(admin.listen.as_ref(), ADMIN, has_hosts, reader);
     let mut settings = Settings { hosts, origins, ..Settings::default() };
-    set(&mut settings.request.bytes, gateway.max_request_bytes.as_ref(), reader);
-    set(&mut settings.reply.bytes, gateway.max_reply_bytes.as_ref(), reader);
+    set(&mut settings.request.max_bytes, gateway.max_request_bytes.as_ref(), reader);
+    set(&mut settings.reply.max_bytes, gateway.max_reply_bytes.as_ref(), reader);
     set(&mut settings.connections, gateway.connections.as_ref(), reader);
     set(&mut settings.in_flight_per_grant, gateway.in_flight_per_grant.as_ref(), reader);
     set(&mut settings.in_flight_per_upstream, gateway.in_flight_per_server.as_ref(), reader);
@@ -138,8 +138,8 @@ mod tests {
         };
         assert_eq!(of("listen"), [CALLERS.to_string(), ADMIN.to_string()]);
         for (name, number) in [
-            ("max_request_bytes", settings.request.bytes),
-            ("max_reply_bytes", settings.reply.bytes),
+            ("max_request_bytes", settings.request.max_bytes),
+            ("max_reply_bytes", settings.reply.max_bytes),
             ("connections", settings.connections),
             ("in_flight_per_grant", settings.in_flight_per_grant),
             ("in_flight_per_server", settings.in_flight_per_upstream),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_json::{JsonDocument, JsonKind, JsonValue, Limits, read};
+use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::merged::{Past, name_of, union};
 use gatelodge_mcp::{Message, Method, Request, Upstream as Said, code, read_message, read_upstream};
 use gatelodge_mutants::mutant;
@@ -274,8 +274,9 @@ async fn acknowledged(
         }
     }
     let own = format!("{{{}}}", wanted.flags().join(","));
-    let documents: Vec<JsonDocument<'_>> = texts.iter().filter_map(|text| read(text, &Limits::REPLY).ok()).collect();
-    let own = read(own.as_bytes(), &Limits::REPLY).ok();
+    let documents: Vec<JsonDocument<'_>> =
+        texts.iter().filter_map(|text| read(text, &JsonLimits::REPLY).ok()).collect();
+    let own = read(own.as_bytes(), &JsonLimits::REPLY).ok();
     let said = documents.iter().filter_map(|document| document.root().get("params")?.get("notifications"));
     let said = said.filter(|said| said.kind() == JsonKind::Object);
     let said: Vec<JsonValue<'_>> = own.as_ref().map(|own| own.root()).into_iter().chain(said).collect();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_json::{JsonDocument, JsonKind, JsonValue, Limits, read};
+use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::bridge::{quoted, shared_capabilities, with_members};
 use gatelodge_mcp::merged::union;
 use gatelodge_mcp::{Era, Message, Request, Revision, read_message};
@@ -141,7 +141,7 @@ impl Words {
             let (welcome, is_crossed) = came.unzip();
             let welcome = welcome.and_then(|welcome| String::from_utf8(welcome.into()).ok());
             let welcome = welcome.map(|welcome| visit.upstream.secrets().cut_json(welcome));
-            let document = welcome.as_ref().and_then(|welcome| read(welcome.as_bytes(), &Limits::REPLY).ok());
+            let document = welcome.as_ref().and_then(|welcome| read(welcome.as_bytes(), &JsonLimits::REPLY).ok());
             let member = |name: &str| document.as_ref().and_then(|document| document.root().get(name));
             let own = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
             // One that has not answered may have all of it.
@@ -155,7 +155,7 @@ impl Words {
             }
         }
         let able: Vec<JsonDocument<'_>> =
-            able.iter().filter_map(|own| read(own.as_bytes(), &Limits::REPLY).ok()).collect();
+            able.iter().filter_map(|own| read(own.as_bytes(), &JsonLimits::REPLY).ok()).collect();
         let able: Vec<JsonValue<'_>> = able.iter().map(|own| own.root()).collect();
         let instructions = match instructions.as_slice() {
             [] => String::new(),

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_json::{JsonText, Limits, read, split_text};
+use gatelodge_json::{JsonLimits, JsonText, read, split_text};
 use gatelodge_mcp::bridge::with_members;
 use gatelodge_mcp::{
     Id, Method, Payload, Reply, ReplyPlaces, Request, Rewrite, Upstream as Said, code, read_folded_result,
@@ -355,7 +355,7 @@ fn cut(visit: &Visit, text: String) -> String {
 }
 
 /// An answer as the caller gets it, and what the log says of it.
-pub(crate) fn answer(visit: &Visit, message: &Bytes, id: &Id<'_>, limits: &Limits) -> Option<(Bytes, Outcome)> {
+pub(crate) fn answer(visit: &Visit, message: &Bytes, id: &Id<'_>, limits: &JsonLimits) -> Option<(Bytes, Outcome)> {
     let Ok(Said::Reply(reply)) = read_upstream(message, limits) else { return None };
     let (text, outcome) = whole_answer_of(visit, message, &reply.places(), id)?;
     Some((text.whole(), outcome))
@@ -437,7 +437,7 @@ fn as_in_session(reply: &Reply<'_>, id: &Id<'_>) -> String {
 /// something that is known nowhere else.
 pub(crate) fn without_complete(result: &str) -> Option<String> {
     memmem::find(result.as_bytes(), b"resultType")?;
-    let limits = Limits { bytes: result.len(), ..Limits::REPLY };
+    let limits = JsonLimits { max_bytes: result.len(), ..JsonLimits::REPLY };
     let parts = split_text(result, &limits).ok()?;
     let own = parts.iter().find(|part| part.key == "resultType" && part.value == "\"complete\"")?;
     let (before, after) = (result.get(..own.start)?, result.get(own.start + own.value.len()..)?);
@@ -454,7 +454,7 @@ pub(crate) const COMPLETE: (&str, &str) = ("resultType", "\"complete\"");
 
 /// Whether a result is that of reading a resource, which says how long it holds.
 fn has_contents(result: &str) -> bool {
-    let parts = split_text(result, &Limits::REPLY).unwrap_or_default();
+    let parts = split_text(result, &JsonLimits::REPLY).unwrap_or_default();
     parts.iter().any(|part| part.key == "contents")
 }
 
@@ -466,7 +466,7 @@ pub(crate) fn says_error(result: &str) -> bool {
     if IS_ERROR.find(result.as_bytes()).is_none() {
         return false;
     }
-    let parts = split_text(result, &Limits::REPLY).unwrap_or_default();
+    let parts = split_text(result, &JsonLimits::REPLY).unwrap_or_default();
     parts.iter().any(|part| part.key == "isError" && part.value == "true")
 }
 
@@ -491,7 +491,7 @@ pub(crate) async fn own_answer(
 ///
 /// # Errors
 /// It cannot be read: nobody can say what is in it, so it goes nowhere.
-pub(crate) fn result_text(message: &Bytes, limits: &Limits) -> Result<Option<Bytes>, SendError> {
+pub(crate) fn result_text(message: &Bytes, limits: &JsonLimits) -> Result<Option<Bytes>, SendError> {
     let unreadable = || SendError::Unusable("the server's answer cannot be read".to_owned());
     let Ok(Said::Reply(reply)) = read_upstream(message, limits) else { return Err(unreadable()) };
     let Payload::Result(result) = reply.payload() else { return Ok(None) };

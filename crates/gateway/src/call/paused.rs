@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
-use gatelodge_json::{JsonKind, Limits, read};
+use gatelodge_json::{JsonKind, JsonLimits, read};
 use gatelodge_mcp::bridge::{quoted, without_members};
 use gatelodge_mcp::{Id, Method, Request, ServerRequest};
 use gatelodge_store::{CallId, GrantId, ServerName};
@@ -210,7 +210,7 @@ fn has_room(calls: &HashMap<String, (Paused, Instant)>, grant: &GrantId) -> bool
 
 /// How the server calls a question. What would have to be escaped is no name.
 fn said_key(asked: &ServerRequest<'_>) -> Option<String> {
-    let params = read(asked.params()?.as_bytes(), &Limits::REPLY).ok()?;
+    let params = read(asked.params()?.as_bytes(), &JsonLimits::REPLY).ok()?;
     let key = params.root().get("_meta")?.get(INPUT_KEY)?.as_str()?.into_owned();
     let is_plain = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
     // Ours are told from theirs, so that no two are the same.
@@ -222,7 +222,7 @@ fn as_input(asked: &ServerRequest<'_>) -> String {
     let method = quoted(asked.method().name());
     // A page has an id only in a session.
     let page = asked.params().filter(|_| *asked.method() == Method::Elicit);
-    let page = page.and_then(|params| read(params.as_bytes(), &Limits::REPLY).ok());
+    let page = page.and_then(|params| read(params.as_bytes(), &JsonLimits::REPLY).ok());
     let page = page.as_ref().filter(|page| page.root().get("elicitationId").is_some());
     let plain = page.map(|page| without_members(page.root(), &["elicitationId"]));
     match plain.as_deref().or(asked.params()) {

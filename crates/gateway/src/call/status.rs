@@ -1,7 +1,7 @@
 //! The HTTP status of an answer. A stateless client tells by it whether the request or the server is at fault, so what
 //! the upstream said in its head is said again.
 
-use gatelodge_json::Limits;
+use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{Era, Id, Upstream as Said, code, read_upstream};
 use gatelodge_store::CallId;
 use http::StatusCode;
@@ -9,7 +9,7 @@ use http::StatusCode;
 use crate::gathered::Taken;
 
 /// The status for an upstream's answer under our id of the call; `said` is the upstream's own.
-pub(crate) fn status_of(era: Era, message: &Taken, call: CallId, said: StatusCode, limits: &Limits) -> StatusCode {
+pub(crate) fn status_of(era: Era, message: &Taken, call: CallId, said: StatusCode, limits: &JsonLimits) -> StatusCode {
     if era == Era::Legacy {
         return StatusCode::OK;
     }
@@ -39,7 +39,7 @@ mod tests {
         let status = |era, id: &str, code: i64, said: u16| {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"m"}}}}"#);
             let said = StatusCode::from_u16(said).expect("a status");
-            status_of(era, &text.into(), call, said, &Limits::REPLY).as_u16()
+            status_of(era, &text.into(), call, said, &JsonLimits::REPLY).as_u16()
         };
         let own = format!("\"{call}\"");
         for (code, said, want) in [

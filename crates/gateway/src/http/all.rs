@@ -44,7 +44,7 @@ async fn post(gw: &Arc<Gateway>, all: All, headers: HeaderMap, incoming: Incomin
     if let Err((status, what)) = check_post(&headers) {
         return away(status, what.to_owned()).await;
     }
-    let body = match body::read(incoming, gw.settings.request.bytes, gw.settings.body_time).await {
+    let body = match body::read(incoming, gw.settings.request.max_bytes, gw.settings.body_time).await {
         Ok(body) => body,
         Err((status, what)) => return away(status, what).await,
     };

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use gatelodge_json::Limits;
+use gatelodge_json::JsonLimits;
 use gatelodge_mcp::merged::{answer_of, message_of};
 use gatelodge_mcp::{Era, Id, KEEP_ALIVE, Method, WireError, event, head};
 use gatelodge_mutants::mutant;
@@ -48,7 +48,7 @@ pub(crate) struct Line {
 struct Speaker {
     server: ServerName,
     method: Method<'static>,
-    limits: Limits,
+    limits: JsonLimits,
 }
 
 #[derive(Debug)]
@@ -153,7 +153,7 @@ impl Line {
     }
 
     /// What is said from now on is said by one of many servers: the client gets it under the names that it knows.
-    pub fn speak_for(&mut self, server: &ServerName, method: &Method<'_>, limits: Limits) {
+    pub fn speak_for(&mut self, server: &ServerName, method: &Method<'_>, limits: JsonLimits) {
         let method = Method::of(method.name().to_owned().into());
         self.speaker = Some(Box::new(Speaker { server: server.clone(), method, limits }));
     }

@@ -196,7 +196,7 @@ pub(crate) async fn post(
     let Ok(place) = Arc::clone(&connection.waiting).try_acquire_owned() else {
         return reply::http_error(StatusCode::TOO_MANY_REQUESTS, "too many messages of this connection wait");
     };
-    let text = match body::read(incoming, gw.settings.request.bytes, gw.settings.body_time).await {
+    let text = match body::read(incoming, gw.settings.request.max_bytes, gw.settings.body_time).await {
         Ok(text) => text.whole(),
         Err((status, what)) => return away(status, what).await,
     };

@@ -1,6 +1,6 @@
 //! What is answered here because the upstream speaks the other era, and has no such method.
 
-use gatelodge_json::{JsonKind, Limits, read};
+use gatelodge_json::{JsonKind, JsonLimits, read};
 use gatelodge_mcp::bridge::{quoted, shared_capabilities};
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{Era, Method, Request, code, error, result};
@@ -54,7 +54,7 @@ pub(crate) fn carried(visit: &Visit, request: &Request<'_>) -> Result<(), Refusa
 
 /// What a session's server said of itself, as `server/discover` says it.
 fn discovered(visit: &Visit, session: &Session) -> String {
-    let welcome = read(&session.welcome, &Limits::REPLY).ok();
+    let welcome = read(&session.welcome, &JsonLimits::REPLY).ok();
     let member = |name: &str| welcome.as_ref().and_then(|welcome| welcome.root().get(name));
     let capabilities = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
     let capabilities = capabilities.map_or_else(|| "{}".to_owned(), shared_capabilities);

@@ -1,7 +1,7 @@
 //! Which era an upstream speaks: asked once, by us, when a stateless client first comes.
 
 use bytes::Bytes;
-use gatelodge_json::{JsonKind, JsonValue, Limits, read};
+use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::{Era, Id, Method, Revision, Upstream, code, has_tasks, read_upstream};
 
 use crate::Gateway;
@@ -150,7 +150,7 @@ async fn asked(gw: &Gateway, visit: &Visit) -> Result<Option<Bytes>, SendError> 
 
 /// Whether an answer is an error that only the stateless revision has; then the revisions that it names, if it is
 /// about those.
-fn refused(message: &Bytes, limits: &Limits) -> Option<Option<Vec<Revision>>> {
+fn refused(message: &Bytes, limits: &JsonLimits) -> Option<Option<Vec<Revision>>> {
     let Ok(Upstream::Reply(reply)) = read_upstream(message, limits) else { return None };
     let error = reply.error()?;
     match error.code.parse() {

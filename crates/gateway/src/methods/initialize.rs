@@ -171,7 +171,7 @@ async fn welcomed(
 
 /// What `server/discover` said, as a handshake says it.
 fn as_handshake(visit: &Visit, welcome: &[u8], revision: Revision) -> String {
-    let document = read(welcome, &gatelodge_json::Limits::REPLY).ok();
+    let document = read(welcome, &gatelodge_json::JsonLimits::REPLY).ok();
     let member = |name: &str| document.as_ref().and_then(|document| document.root().get(name));
     let capabilities = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
     let capabilities = capabilities.map_or_else(|| "{}".to_owned(), shared_capabilities);
@@ -187,7 +187,7 @@ fn as_handshake(visit: &Visit, welcome: &[u8], revision: Revision) -> String {
 }
 
 fn revision_of(result: &[u8]) -> Option<Revision> {
-    let document = read(result, &gatelodge_json::Limits::REPLY).ok()?;
+    let document = read(result, &gatelodge_json::JsonLimits::REPLY).ok()?;
     document.root().get("protocolVersion")?.as_str()?.parse().ok()
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_json::{JsonKind, JsonValue, Limits, read};
+use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::bridge::{Retry, quoted, with_members, without_members};
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{
@@ -217,7 +217,7 @@ pub(crate) async fn answered(
 ///
 /// # Errors
 /// It wants something and does not say what: sending the same again would only repeat the call.
-pub(crate) fn wanted(visit: &Visit, message: &Taken, limits: &Limits) -> Result<Option<String>, SendError> {
+pub(crate) fn wanted(visit: &Visit, message: &Taken, limits: &JsonLimits) -> Result<Option<String>, SendError> {
     if visit.crossing() != Crossing::ToStateless {
         return Ok(None);
     }
@@ -255,7 +255,7 @@ pub(crate) async fn pages(gw: &Gateway, visit: &Visit, message: &Taken) -> Resul
 }
 
 /// The pages that an error names, as a result asks for them.
-fn pages_of(message: &[u8], limits: &Limits) -> Option<String> {
+fn pages_of(message: &[u8], limits: &JsonLimits) -> Option<String> {
     let Ok(Said::Reply(reply)) = read_upstream(message, limits) else { return None };
     let fault = reply.error().filter(|fault| fault.code == code::URL_ELICITATION_REQUIRED.to_string())?;
     let document = read(fault.data?.as_bytes(), limits).ok()?;

@@ -247,7 +247,7 @@ async fn fetch_pages(
     let mut cursor: Option<String> = None;
     let mut total = 0;
     let known = visit.offers().current().filter(|_| *wanted.method == Method::ToolsList);
-    let max_bytes = gw.settings.reply.bytes;
+    let max_bytes = gw.settings.reply.max_bytes;
     while pages.len() < MAX_PAGES && total < max_bytes {
         let call = gw.new_call();
         let method = wanted.method.name();

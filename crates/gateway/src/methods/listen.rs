@@ -6,7 +6,7 @@ mod session;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_json::{JsonValue, Limits, read};
+use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{Id, Message, Method, Request, Upstream as Said, code, error, read_message, read_upstream, result};
 use gatelodge_mutants::mutant;
@@ -270,7 +270,7 @@ async fn pump(
 
 /// Passes on what a server says, under the client's own id.
 async fn pass_on(visit: &Visit, request: &Request<'_>, text: String, line: &mut Line) {
-    let text = retagged(&text, request.id(), &Limits::REPLY).unwrap_or(text);
+    let text = retagged(&text, request.id(), &JsonLimits::REPLY).unwrap_or(text);
     line.send(&visit.upstream.secrets().cut_json(text)).await;
 }
 
@@ -325,7 +325,7 @@ impl Listener {
 }
 
 /// A notification, or the answer, tagged with the caller's own id of the request; the upstream's tag is our id.
-fn retagged(text: &str, id: &Id<'_>, limits: &Limits) -> Option<String> {
+fn retagged(text: &str, id: &Id<'_>, limits: &JsonLimits) -> Option<String> {
     let document = read(text.as_bytes(), limits).ok()?;
     let said = document.root().get("params").or_else(|| document.root().get("result"))?;
     let tag: JsonValue<'_> = said.get("_meta")?.get(SUBSCRIPTION)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 use gatelodge_mcp::bridge::without_members;
 use gatelodge_mcp::{Id, Method, ServerNotification, ServerRequest, result};
 use gatelodge_mutants::mutant;
@@ -70,7 +70,7 @@ pub(crate) async fn unaddressed(gw: &Gateway, visit: &Visit, said: &ServerNotifi
 }
 
 /// The notification without the id that a server without sessions puts to it: the request to listen was ours.
-fn untagged(text: &str, limits: &Limits) -> Option<String> {
+fn untagged(text: &str, limits: &JsonLimits) -> Option<String> {
     let document = read(text.as_bytes(), limits).ok()?;
     let meta = document.root().get("params")?.get("_meta")?;
     meta.get(SUBSCRIPTION)?;

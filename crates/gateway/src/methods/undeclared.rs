@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use gatelodge_json::{JsonValue, Limits, read};
+use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{
@@ -39,7 +39,7 @@ impl Visit {
 /// # Errors
 /// It has not.
 pub(super) fn may_ask(visit: &Visit, asked: &ServerRequest<'_>) -> Result<(), Refusal> {
-    let document = asked.params().and_then(|params| read(params.as_bytes(), &Limits::REPLY).ok());
+    let document = asked.params().and_then(|params| read(params.as_bytes(), &JsonLimits::REPLY).ok());
     let params = document.as_ref().map(|document| document.root());
     let lacking = visit.declared().lacks(asked.method().name(), params);
     let lacking = lacking.filter(|_| !mutant!("undeclared-question-forwarded"));

@@ -2,14 +2,14 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use gatelodge_json::{JsonKind, JsonValue, Limits, read};
+use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::Declared;
 use gatelodge_mcp::bridge::{ClientWords, Retry, shared_capabilities, to_stateless};
 use gatelodge_mutants::mutant;
 
 /// What a client declared in its handshake that it can be asked.
 pub(super) fn declared_in(handshake: &[u8]) -> Declared {
-    let document = read(handshake, &Limits::REQUEST).ok();
+    let document = read(handshake, &JsonLimits::REQUEST).ok();
     Declared::of(document.as_ref().and_then(|own| own.root().get("params")?.get("capabilities")))
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct OwnWords {
 impl OwnWords {
     /// Takes them from the text of a handshake.
     pub fn of(handshake: &[u8]) -> Self {
-        let document = read(handshake, &Limits::REQUEST).ok();
+        let document = read(handshake, &JsonLimits::REQUEST).ok();
         let member = |name: &str| document.as_ref()?.root().get("params")?.get(name);
         let capabilities = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
         let shared = |own: JsonValue<'_>| {

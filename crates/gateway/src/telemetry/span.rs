@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use bytes::Bytes;
-use gatelodge_json::Limits;
+use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{Era, Payload, TraceParent, Upstream as Said, read_upstream};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{CallId, Clock, Kind as RowKind, Outcome, Record};
@@ -91,7 +91,7 @@ impl Span {
 
     /// What a message says of how it went.
     fn answered(&mut self, message: &[u8]) {
-        let Ok(Said::Reply(reply)) = read_upstream(message, &Limits::REPLY) else { return };
+        let Ok(Said::Reply(reply)) = read_upstream(message, &JsonLimits::REPLY) else { return };
         match reply.payload() {
             Payload::Result(result) if says_error(result) => self.fail(names::TOOL_ERROR),
             Payload::Result(_) => {}

@@ -44,12 +44,12 @@ fn feed(value: JsonValue<'_>, digest: &mut Sha256) {
 
 #[cfg(test)]
 mod tests {
-    use gatelodge_json::{Limits, read};
+    use gatelodge_json::{JsonLimits, read};
 
     use super::*;
 
     fn of(text: &str) -> Arc<str> {
-        fingerprint(read(text.as_bytes(), &Limits::REPLY).expect("json").root())
+        fingerprint(read(text.as_bytes(), &JsonLimits::REPLY).expect("json").root())
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use gatelodge_json::{Limits, read, split};
+use gatelodge_json::{JsonLimits, read, split};
 use gatelodge_mcp::{Id, Method, Reply, ServerNotification, Upstream as Said, code, read_upstream};
 use gatelodge_mutants::mutant;
 use prometheus_client::metrics::counter::Counter;
@@ -49,7 +49,7 @@ pub(crate) struct Inbox {
     room: Arc<Semaphore>,
     whose: Whose,
     offers: Arc<Offers>,
-    limits: Limits,
+    limits: JsonLimits,
     dropped: Counter,
     has_answered: AtomicBool,
     never_started: AtomicBool,
@@ -82,7 +82,7 @@ struct Waiting {
 
 impl Inbox {
     pub fn new(offers: Arc<Offers>, max_bytes: usize, dropped: Counter, whose: Whose) -> Self {
-        let limits = Limits { bytes: max_bytes, ..Limits::REPLY };
+        let limits = JsonLimits { max_bytes, ..JsonLimits::REPLY };
         Self {
             table: Mutex::default(),
             room: Arc::new(Semaphore::new(pieces(max_bytes).min(Semaphore::MAX_PERMITS))),
@@ -101,7 +101,7 @@ impl Inbox {
     }
 
     pub fn max_bytes(&self) -> usize {
-        self.limits.bytes
+        self.limits.max_bytes
     }
 
     pub fn count_dropped(&self) {
@@ -268,7 +268,7 @@ impl Inbox {
 
 /// Which call a message answers that cannot be read, if that much of it can: it may be too deep, say.
 fn answers(message: &[u8]) -> Option<String> {
-    let limits = Limits { bytes: message.len(), depth: usize::MAX, members: usize::MAX };
+    let limits = JsonLimits { max_bytes: message.len(), max_depth: usize::MAX, max_members: usize::MAX };
     let parts = split(message, &limits).ok()?;
     let find = |key: &str| parts.iter().find(|part| part.key == key);
     // Only an answer has neither a method nor a doubt whose it is.

@@ -9,7 +9,7 @@ use std::time::Instant;
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use foldhash::HashMap;
-use gatelodge_json::{JsonValue, Limits, read};
+use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::head::{Mirror, MirrorError};
 use gatelodge_mcp::{Id, ReplyPlaces};
 use gatelodge_mutants::mutant;
@@ -136,7 +136,7 @@ pub(crate) struct OfferedTool {
 impl Offer {
     /// Takes the definitions of all pages of a list, as they are written. Of two with one name the first counts.
     /// Nothing is accepted yet.
-    pub fn of_pages(pages: &[Bytes], limits: &Limits) -> Self {
+    pub fn of_pages(pages: &[Bytes], limits: &JsonLimits) -> Self {
         let mut tools = HashMap::default();
         for document in pages.iter().filter_map(|page| read(page, limits).ok()) {
             for definition in document.root().get("tools").iter().flat_map(|list| list.elements()) {
@@ -244,7 +244,7 @@ impl OfferedTool {
     /// The input schema, if it can be used.
     pub fn schema(&self) -> Option<&Schema> {
         let compile = || {
-            let document = read(self.definition.as_bytes(), &Limits::REPLY).ok()?;
+            let document = read(self.definition.as_bytes(), &JsonLimits::REPLY).ok()?;
             Schema::of_value(document.root().get("inputSchema")?).ok()
         };
         self.schema.get_or_init(compile).as_ref()
@@ -334,7 +334,7 @@ mod tests {
     }
 
     fn offer(definitions: &[String]) -> Offer {
-        Offer::of_pages(&[format!(r#"{{"tools":[{}]}}"#, definitions.join(",")).into()], &Limits::REPLY)
+        Offer::of_pages(&[format!(r#"{{"tools":[{}]}}"#, definitions.join(",")).into()], &JsonLimits::REPLY)
     }
 
     #[test]
@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn an_offer_asked_for_before_a_change_is_not_kept() {
         let offers = Offers::default();
-        let offer = || Arc::new(Offer::of_pages(&[], &Limits::REPLY));
+        let offer = || Arc::new(Offer::of_pages(&[], &JsonLimits::REPLY));
         let before = offers.changes();
         offers.forget();
         offers.keep(offer(), before);

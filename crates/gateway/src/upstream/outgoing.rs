@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_json::Limits;
+use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{Message, Method, Revision, read_message};
 use gatelodge_mutants::mutant;
 use gatelodge_store::Outcome;
@@ -285,7 +285,7 @@ impl Outgoing {
     pub fn is_handshake(&self) -> bool {
         let may_be = self.verb == Verb::Post && self.call.is_some() && self.modern.is_none();
         may_be
-            && matches!(read_message(&self.body.clone().whole(), &Limits::REQUEST),
+            && matches!(read_message(&self.body.clone().whole(), &JsonLimits::REQUEST),
                 Ok(Message::Request(request)) if *request.method() == Method::Initialize)
     }
 

@@ -229,7 +229,7 @@ async fn t10_a_message_beyond_the_bound_ends_that_call_and_the_next_one_works() 
             let words = vec![("tools/call large", said(&large)), ("tools/call small", said(&small))];
             let server = Server::start(kind, json!([tool("large"), tool("small")]), words).await;
             let mut settings = Settings { call_time: Duration::from_secs(5), ..Settings::default() };
-            settings.reply.bytes = 64 << 10;
+            settings.reply.max_bytes = 64 << 10;
             let gw = server.before(TestGateway::builder().policy(ALL).settings(settings)).await;
             let mut client = Client::open(&gw, way).await;
             let case = format!("{way:?} before {kind:?}");

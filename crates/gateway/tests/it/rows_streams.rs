@@ -178,7 +178,7 @@ async fn t10_a_result_of_twelve_megabytes_comes_whole_and_byte_for_byte() {
 async fn t10_a_request_beyond_the_configured_bound_is_413_on_every_transport() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
     let mut settings = Settings::default();
-    settings.request.bytes = 2_000;
+    settings.request.max_bytes = 2_000;
     let gw = TestGateway::builder().policy(ALL).settings(settings).start(&upstream).await;
     gw.initialize().await;
     let filled = |length: usize| {

@@ -64,7 +64,7 @@ const TOOLS: &[&str] = &["read", "progress", "asks", "slow", "breaks", "huge", "
 
 fn quick() -> Settings {
     let mut settings = Settings { connect_time: Duration::from_millis(500), ..Settings::default() };
-    settings.reply.bytes = 64 << 10;
+    settings.reply.max_bytes = 64 << 10;
     settings
 }
 

@@ -116,14 +116,14 @@ impl Response<'_> {
 
 #[cfg(test)]
 mod tests {
-    use gatelodge_json::Limits;
+    use gatelodge_json::JsonLimits;
 
     use super::Past;
     use crate::message::{Message, Request, read_message};
 
     fn with_request<T>(method: &str, params: &str, look: impl Fn(&Request<'_>) -> T) -> T {
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
-        let Ok(Message::Request(request)) = read_message(text.as_bytes(), &Limits::REQUEST) else {
+        let Ok(Message::Request(request)) = read_message(text.as_bytes(), &JsonLimits::REQUEST) else {
             panic!("a request")
         };
         look(&request)

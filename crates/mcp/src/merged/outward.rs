@@ -1,7 +1,7 @@
 //! What one of many servers says, as a client of all of them gets it: names, URIs and task ids in the places that the
 //! protocol has for them. What a tool makes of them in its texts and its structured content is its own.
 
-use gatelodge_json::{JsonKind, JsonValue, Limits, read};
+use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 
 use super::{name_of, uri_of};
 use crate::bridge::quoted;
@@ -12,7 +12,7 @@ use crate::rewrite::{Edit, splice};
 pub(super) const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 /// An answer of a server to a request of `method`, as it was sent to that server.
-pub fn answer_of(server: &str, method: &Method<'_>, text: &str, limits: &Limits) -> String {
+pub fn answer_of(server: &str, method: &Method<'_>, text: &str, limits: &JsonLimits) -> String {
     // Most results are large and have none of them.
     let has_any = ["\"name\"", "\"uri\"", "\"uriTemplate\"", "\"taskId\""].iter().any(|key| text.contains(key));
     edited(server, text, limits, has_any, |places, root| {
@@ -26,7 +26,7 @@ pub fn answer_of(server: &str, method: &Method<'_>, text: &str, limits: &Limits)
 }
 
 /// A notification or a question of a server.
-pub fn message_of(server: &str, text: &str, limits: &Limits) -> String {
+pub fn message_of(server: &str, text: &str, limits: &JsonLimits) -> String {
     edited(server, text, limits, true, |places, root| {
         let Some(method) = root.get("method").and_then(|method| method.as_str()) else { return };
         let Some(params) = root.get("params") else { return };
@@ -38,7 +38,7 @@ pub fn message_of(server: &str, text: &str, limits: &Limits) -> String {
 fn edited(
     server: &str,
     text: &str,
-    limits: &Limits,
+    limits: &JsonLimits,
     has_any: bool,
     find: impl FnOnce(&mut Places<'_>, JsonValue<'_>),
 ) -> String {
@@ -162,7 +162,7 @@ mod tests {
 
     fn answer(method: Method<'_>, result: &str) -> String {
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
-        let mapped = answer_of("a", &method, &text, &Limits::REPLY);
+        let mapped = answer_of("a", &method, &text, &JsonLimits::REPLY);
         mapped
             .strip_prefix(r#"{"jsonrpc":"2.0","id":1,"result":"#)
             .and_then(|rest| rest.strip_suffix('}'))
@@ -251,7 +251,7 @@ mod tests {
             ),
             ("not json", "not json"),
         ] {
-            assert_eq!(message_of("a", given, &Limits::REPLY), want);
+            assert_eq!(message_of("a", given, &JsonLimits::REPLY), want);
         }
     }
 }

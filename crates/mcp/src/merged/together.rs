@@ -51,7 +51,7 @@ pub fn marked(object: JsonValue<'_>, member: &str, json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use gatelodge_json::{Limits, read};
+    use gatelodge_json::{JsonLimits, read};
 
     use super::*;
 
@@ -62,7 +62,8 @@ mod tests {
             r#"{"tools":{"listChanged":true,"x":1},"experimental":{"a":{}}}"#,
             r#"{"experimental":{"b":1},"tools":{},"list":["b"]}"#,
         ];
-        let documents: Vec<_> = texts.iter().map(|text| read(text.as_bytes(), &Limits::REPLY).expect("json")).collect();
+        let documents: Vec<_> =
+            texts.iter().map(|text| read(text.as_bytes(), &JsonLimits::REPLY).expect("json")).collect();
         let all: Vec<JsonValue<'_>> = documents.iter().map(|document| document.root()).collect();
         assert_eq!(
             union(&all),
@@ -81,7 +82,7 @@ mod tests {
             (r#"{"_meta":1}"#, r#"{"_meta":1}"#),
         ] {
             let whole = format!(" [{given}]");
-            let document = read(whole.as_bytes(), &Limits::REPLY).expect("json");
+            let document = read(whole.as_bytes(), &JsonLimits::REPLY).expect("json");
             let object = document.root().elements().next().expect("an object");
             assert_eq!(marked(object, "m", "1"), want);
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
-use gatelodge_json::{Limits, quote, read};
+use gatelodge_json::{JsonLimits, quote, read};
 
 use super::compare::{self, Finding};
 use super::declared::{Declared, Found};
@@ -123,7 +123,7 @@ impl<'p, 't> Held<'p, 't> {
         if self.looks.is_empty() {
             return;
         }
-        let document = tool.schema.as_deref().and_then(|text| read(text.as_bytes(), &Limits::REPLY).ok());
+        let document = tool.schema.as_deref().and_then(|text| read(text.as_bytes(), &JsonLimits::REPLY).ok());
         let mut declared = document.as_ref().map(|document| Declared::new(document.root()));
         for look in &mut self.looks {
             if effort.parts_left == 0 {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gatelodge_json::{JsonKind, JsonValue, Limits, read};
+use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 
 use crate::fault::{Code, Fault, MOST_LOOKED_FOR, told};
 
@@ -30,7 +30,7 @@ impl Tools {
     /// # Errors
     /// All faults, with their places in the text.
     pub fn read(bytes: &[u8]) -> Result<Self, Vec<Fault>> {
-        let document = read(bytes, &Limits::REPLY).map_err(|fault| {
+        let document = read(bytes, &JsonLimits::REPLY).map_err(|fault| {
             let fault = Fault::of_reader(&fault);
             vec![if fault.code == Code::Syntax { fault.help(HELP) } else { fault.with_way_out() }]
         })?;

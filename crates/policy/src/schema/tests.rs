@@ -2,7 +2,7 @@ use super::*;
 
 fn violation(schema: &str, arguments: &str) -> Option<String> {
     let schema = Schema::compile(schema.as_bytes()).expect("a schema");
-    let document = read(arguments.as_bytes(), &Limits::REQUEST).expect("arguments");
+    let document = read(arguments.as_bytes(), &JsonLimits::REQUEST).expect("arguments");
     schema.violation(Some(document.root()))
 }
 

@@ -5,14 +5,14 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use gatelodge_json::{Decimal, Limits};
+use gatelodge_json::{Decimal, JsonLimits};
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
 use super::{EMPTY, Entry, Node, Written};
 use crate::fault::{Code, Fault, keep};
 
 pub(super) fn read(text: &[u8]) -> Result<(Node, Vec<Fault>), Fault> {
-    let limit = Limits::DOCUMENT.bytes;
+    let limit = JsonLimits::DOCUMENT.max_bytes;
     if text.len() > limit {
         let message = format!("the text is larger than {limit} bytes");
         return Err(Fault::error(Code::TooLarge, limit..text.len(), message));
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
                 self.refuse_properties(anchor, tag.as_deref(), &span);
                 Ok(Some(Node { value: self.scalar(text, style, &span), span }))
             }
-            Event::SequenceStart(..) | Event::MappingStart(..) if depth >= Limits::DOCUMENT.depth => {
+            Event::SequenceStart(..) | Event::MappingStart(..) if depth >= JsonLimits::DOCUMENT.max_depth => {
                 Err(too_deep(span))
             }
             Event::SequenceStart(anchor, tag) => {
@@ -146,8 +146,8 @@ impl<'a> Reader<'a> {
                 let fault = Fault::error(Code::RepeatedKey, key_span.clone(), format!("the key `{key}` is repeated"));
                 keep(&mut self.faults, fault.help("keep one of the two; neither wins"));
             }
-            if entries.len() >= Limits::DOCUMENT.members {
-                let message = format!("an object has more than {} members", Limits::DOCUMENT.members);
+            if entries.len() >= JsonLimits::DOCUMENT.max_members {
+                let message = format!("an object has more than {} members", JsonLimits::DOCUMENT.max_members);
                 return Err(Fault::error(Code::TooLarge, key_span, message));
             }
             entries.push(Entry { key, key_span, value });
@@ -222,7 +222,7 @@ fn directive(text: &str) -> Option<usize> {
 }
 
 fn too_deep(span: Range<usize>) -> Fault {
-    Fault::error(Code::TooLarge, span, format!("nested deeper than {} levels", Limits::DOCUMENT.depth))
+    Fault::error(Code::TooLarge, span, format!("nested deeper than {} levels", JsonLimits::DOCUMENT.max_depth))
 }
 
 /// Whether YAML's core schema takes the text for a number although [`Decimal`] does not.

@@ -1,6 +1,6 @@
 //! What a policy answers to a call, in a form that can be compared.
 
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{CallFile, Decision, Format, Policy, decide, parse};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -84,7 +84,7 @@ pub fn load_text(text: &str, format: Format) -> Policy {
 /// Judges a call as users do: from the text of a call file.
 pub fn judge(policy: &Policy, call: &Value) -> Outcome {
     let text = call.to_string();
-    let document = read(text.as_bytes(), &Limits::REQUEST).expect("JSON");
+    let document = read(text.as_bytes(), &JsonLimits::REQUEST).expect("JSON");
     let file = CallFile::new(document.root()).expect("a call");
     Outcome::of(&decide(policy, &file.call(), file.at().unwrap_or(Timestamp::UNIX_EPOCH)))
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use gatelodge_catalogue::{Classification, Item, ReadError, Server, Tool};
-use gatelodge_json::Limits;
+use gatelodge_json::JsonLimits;
 use serde_json::{Value, json};
 
 use crate::exit::Usage;
@@ -15,7 +15,7 @@ use crate::report::{say, shown};
 /// Reads what is to be classified.
 pub fn read(path: &Path) -> Result<Source> {
     let source = file::try_read_reply(path).map_err(|error| Usage(format!("{}; {}", error.message, error.help)))?;
-    if source.text.len() > Limits::REPLY.bytes {
+    if source.text.len() > JsonLimits::REPLY.max_bytes {
         return Err(Usage(format!("`{}` is larger than 64 MiB; give it in parts", shown(&source.name))).into());
     }
     Ok(source)

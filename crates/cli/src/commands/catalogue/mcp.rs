@@ -7,7 +7,7 @@ mod tools;
 use std::io::{BufRead, Read, Write};
 
 use anyhow::{Context, Result};
-use gatelodge_json::Limits;
+use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{code, error, one_line};
 
 use super::open;
@@ -23,7 +23,7 @@ pub fn run(args: &CatalogueMcpArgs) -> Result<Exit> {
     });
     let desk = Desk { index: open::index(&args.from)?, changes, is_named: args.from.index.is_some() };
     let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
-    let max = Limits::REQUEST.bytes as u64;
+    let max = JsonLimits::REQUEST.max_bytes as u64;
     let mut line = Vec::new();
     let mut is_rest = false;
     loop {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{CallFile, Explanation, Fault, Policy, explain};
 
 use super::findings::{Findings, refuse_two_inputs};
@@ -44,7 +44,7 @@ fn call_source(call: &str, findings: &mut Findings) -> Option<Source> {
 
 /// Judges a call, if there is a policy to judge it by.
 fn judge(policy: Option<&Policy>, source: &Source) -> Result<Option<Explanation>, Vec<Fault>> {
-    let document = read(&source.text, &Limits::REQUEST).map_err(|fault| vec![Fault::of_call(&fault)])?;
+    let document = read(&source.text, &JsonLimits::REQUEST).map_err(|fault| vec![Fault::of_call(&fault)])?;
     let call = CallFile::new(document.root())?;
     let at = call.at().unwrap_or_else(|| crate::wire::system_clock().now());
     Ok(policy.map(|policy| explain(policy, &call.call(), at)))

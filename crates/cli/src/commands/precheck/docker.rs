@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_json::Limits;
+use gatelodge_json::JsonLimits;
 use serde_json::Value;
 
 use super::{Asked, named};
@@ -23,7 +23,7 @@ const REMOTE: &str = "an address says nothing of the tools behind it; what is to
 pub fn asked(path: &Path) -> Result<Vec<Asked>> {
     let source = file::read(path)?;
     let refused = |why: &str| Usage(format!("`{}` {why}", shown(&source.name)));
-    if source.text.len() > Limits::DOCUMENT.bytes {
+    if source.text.len() > JsonLimits::DOCUMENT.max_bytes {
         return Err(refused("is larger than 8 MiB").into());
     }
     let text = str::from_utf8(&source.text).map_err(|_| refused("is not UTF-8"))?;

@@ -1,6 +1,6 @@
 //! What a listener hears of: what it asked for, the policy lets it hear, and the server says it tells of.
 
-use gatelodge_json::{JsonKind, JsonValue, Limits, read};
+use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::{Id, Method, Request, ServerNotification};
 
@@ -52,7 +52,7 @@ impl Filter {
 
     /// Of that, what a server says that it tells of.
     pub fn acknowledged(self, params: &str) -> Self {
-        let document = read(params.as_bytes(), &Limits::REPLY).ok();
+        let document = read(params.as_bytes(), &JsonLimits::REPLY).ok();
         let said = Self::named(document.as_ref().and_then(|document| document.root().get("notifications")));
         let both = |asked: Vec<String>, said: &[String]| asked.into_iter().filter(|own| said.contains(own)).collect();
         Self {
@@ -67,7 +67,7 @@ impl Filter {
     /// Whether a notification is for this listener.
     pub fn lets(&self, said: &ServerNotification<'_>) -> bool {
         let is_of = |member: &str, fits: &dyn Fn(&str) -> bool| {
-            let document = said.params().and_then(|params| read(params.as_bytes(), &Limits::REPLY).ok());
+            let document = said.params().and_then(|params| read(params.as_bytes(), &JsonLimits::REPLY).ok());
             let value = document.as_ref().and_then(|document| document.root().get(member)?.as_str());
             value.is_some_and(|value| fits(&value))
         };
@@ -106,7 +106,7 @@ impl Filter {
 
     /// What a server says that it tells of, without what was not asked for. None if it cannot be read.
     pub fn only_asked(&self, text: &str) -> Option<String> {
-        let document = read(text.as_bytes(), &Limits::REPLY).ok()?;
+        let document = read(text.as_bytes(), &JsonLimits::REPLY).ok()?;
         let named = document.root().get("params")?.get("notifications").filter(|own| own.kind() == JsonKind::Object)?;
         let members = named.members().filter_map(|(key, value)| {
             let own = match key.as_str()?.as_ref() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 use gatelodge_mcp::{Id, Method, Request, Upstream as Said, read_upstream};
 use gatelodge_mutants::mutant;
 use tokio::sync::broadcast::error::RecvError;
@@ -28,7 +28,7 @@ const SETTLE_TIME: Duration = Duration::from_secs(20);
 
 /// Of what is asked for, what the server has and the grant may hear of.
 fn filter(request: &Request<'_>, session: &Session, heard: &[MayHear]) -> Filter {
-    let welcome = read(&session.welcome, &Limits::REPLY).ok();
+    let welcome = read(&session.welcome, &JsonLimits::REPLY).ok();
     let resources = welcome.as_ref().and_then(|welcome| welcome.root().get("capabilities")?.get("resources"));
     let subscribe = resources.and_then(|own| own.get("subscribe"));
     let tells_of_one = subscribe.is_some_and(|subscribe| subscribe.as_bool() == Some(true));
@@ -40,11 +40,11 @@ fn filter(request: &Request<'_>, session: &Session, heard: &[MayHear]) -> Filter
 
 /// A notification as a listener gets it; none if it is not for them.
 fn tagged(filter: &Filter, message: &Bytes, id: &Id<'_>) -> Option<String> {
-    let Ok(Said::Notification(said)) = read_upstream(message, &Limits::REPLY) else { return None };
+    let Ok(Said::Notification(said)) = read_upstream(message, &JsonLimits::REPLY) else { return None };
     if !filter.lets(&said) {
         return None;
     }
-    let document = said.params().and_then(|params| read(params.as_bytes(), &Limits::REPLY).ok());
+    let document = said.params().and_then(|params| read(params.as_bytes(), &JsonLimits::REPLY).ok());
     let members =
         document.iter().flat_map(|document| document.root().members()).filter(|(key, _)| !key.is_str("_meta"));
     let mut members: Vec<String> = members.map(|(key, value)| format!("{}:{}", key.raw(), value.raw())).collect();

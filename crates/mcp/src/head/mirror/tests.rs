@@ -1,10 +1,10 @@
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 
 use super::*;
 
 fn mirror(properties: &str) -> Result<Mirror, MirrorError> {
     let schema = format!(r#"{{"type":"object","properties":{properties}}}"#);
-    let document = read(schema.as_bytes(), &Limits::REPLY).expect("json");
+    let document = read(schema.as_bytes(), &JsonLimits::REPLY).expect("json");
     Mirror::of_schema(document.root())
 }
 
@@ -20,7 +20,7 @@ const FIELDS: &str = r#"{"region":{"type":"string","x-mcp-header":"Region"},"cou
     "plain":{"type":"string"},"x-mcp-header":{"type":"string","default":{"x-mcp-header":""}}}"#;
 
 fn agrees(said: &[(&str, &str)], arguments: &str) -> bool {
-    let document = read(arguments.as_bytes(), &Limits::REQUEST).expect("json");
+    let document = read(arguments.as_bytes(), &JsonLimits::REQUEST).expect("json");
     mirror(FIELDS).expect("annotations").check(&headers(said), Some(document.root())).is_ok()
 }
 
@@ -50,7 +50,7 @@ fn what_a_client_mirrors_is_what_the_arguments_say() {
 #[test]
 fn what_is_sent_on_is_made_from_the_arguments() {
     let document =
-        read(br#"{"region":" p\u00e4d ","count":1.10,"dry":null,"deep":7}"#, &Limits::REQUEST).expect("json");
+        read(br#"{"region":" p\u00e4d ","count":1.10,"dry":null,"deep":7}"#, &JsonLimits::REQUEST).expect("json");
     let said = headers(&[("mcp-param-region", "forged"), ("mcp-param-dry", "true"), ("mcp-param-other", "kept")]);
     let sent = mirror(FIELDS).expect("annotations").onto(said, Some(document.root()));
     let want = [("mcp-param-count", "1.10"), ("mcp-param-other", "kept"), ("mcp-param-region", "=?base64?IHDDpGQg?=")];
@@ -80,7 +80,7 @@ fn annotations_that_cannot_be_followed_are_faults() {
     ] {
         assert!(mirror(properties).is_err(), "{properties}");
     }
-    let root = read(br#"{"type":"string","x-mcp-header":"A"}"#, &Limits::REPLY).expect("json");
+    let root = read(br#"{"type":"string","x-mcp-header":"A"}"#, &JsonLimits::REPLY).expect("json");
     assert!(Mirror::of_schema(root.root()).is_err());
     let many: Vec<String> =
         (0..=MAX_HEADERS).map(|at| format!(r#""p{at}":{{"type":"string","x-mcp-header":"P{at}"}}"#)).collect();

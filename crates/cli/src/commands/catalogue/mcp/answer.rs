@@ -1,6 +1,6 @@
 //! What is answered to a message, in the form of its era.
 
-use gatelodge_json::{Limits, quote};
+use gatelodge_json::{JsonLimits, quote};
 use gatelodge_mcp::head::{check_meta, names_stateless};
 use gatelodge_mcp::{Era, Message, Method, Request, Revision, code, error, read_message, result};
 use serde_json::Value;
@@ -20,7 +20,7 @@ pub fn answer(desk: &Desk, line: &[u8]) -> Option<String> {
     if line.is_empty() {
         return None;
     }
-    match read_message(line, &Limits::REQUEST) {
+    match read_message(line, &JsonLimits::REQUEST) {
         // A notification of some later revision wants no answer.
         Err(fault) if fault.id.is_none() && fault.code == code::METHOD_NOT_FOUND => None,
         Err(fault) => Some(error(fault.id.as_ref(), fault.code, &fault.message, None)),

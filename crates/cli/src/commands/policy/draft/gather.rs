@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use anyhow::Result;
-use gatelodge_json::{Limits, read};
+use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{ClientRequest, Deed, Draft, is_always_allowed};
 use gatelodge_store::{CallId, Filter, Kind, Ledger, Outcome, Record, Row};
 use jiff::Timestamp;
@@ -141,7 +141,7 @@ impl Found {
         }
         let names: Vec<&str> = record.argument_keys.iter().map(AsRef::as_ref).collect();
         // What was too long for the log is cut, and no JSON any more.
-        let document = record.arguments.as_ref().and_then(|text| read(text.as_bytes(), &Limits::REQUEST).ok());
+        let document = record.arguments.as_ref().and_then(|text| read(text.as_bytes(), &JsonLimits::REQUEST).ok());
         self.draft.add(&Deed {
             method,
             target: record.target.as_deref(),

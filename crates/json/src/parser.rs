@@ -7,42 +7,42 @@ use crate::text::unescape;
 
 /// How much of a text is read before it is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct JsonLimits {
     /// Bytes of the whole text.
-    pub bytes: usize,
+    pub max_bytes: usize,
     /// Levels of lists and objects.
-    pub depth: usize,
+    pub max_depth: usize,
     /// Members of one object.
-    pub members: usize,
+    pub max_members: usize,
 }
 
-impl Limits {
+impl JsonLimits {
     /// For what a caller sends: tool calls are small, and every byte is looked at.
-    pub const REQUEST: Self = Self { bytes: 4 << 20, depth: 64, members: 10_000 };
+    pub const REQUEST: Self = Self { max_bytes: 4 << 20, max_depth: 64, max_members: 10_000 };
     /// For what an upstream answers: lists and file contents are large.
-    pub const REPLY: Self = Self { bytes: 64 << 20, depth: 64, members: 100_000 };
+    pub const REPLY: Self = Self { max_bytes: 64 << 20, max_depth: 64, max_members: 100_000 };
     /// For what people write: a thousand tools with ten conditions each take about one megabyte.
-    pub const DOCUMENT: Self = Self { bytes: 8 << 20, depth: 64, members: 100_000 };
+    pub const DOCUMENT: Self = Self { max_bytes: 8 << 20, max_depth: 64, max_members: 100_000 };
 }
 
 /// A dense text has about one value in so many bytes; room for them at once saves small requests from growing.
 const BYTES_PER_VALUE: usize = 8;
 /// Room made at once; a long text may hold few values.
-const FIRST_ROOM: usize = 512;
+const MAX_INITIAL_NODES: usize = 512;
 /// More faults of one document than this are not collected; nobody reads them.
-const MOST_FAULTS: usize = 1_000;
+const MAX_COLLECTED_ERRORS: usize = 1_000;
 /// Below this many members, comparing each key with each is cheaper than sorting.
-const FEW_MEMBERS: usize = 8;
+const MAX_LINEAR_KEY_CHECK: usize = 8;
 
 /// Reads one JSON value and nothing else.
 ///
 /// # Errors
 /// The first fault: whatever is no JSON, what two readers could understand differently, what is beyond the limits.
-pub fn read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<JsonDocument<'a>, JsonError> {
-    let mut reader = Reader::new(bytes, limits, Comments::Refused)?;
-    reader.value()?;
-    let first = reader.faults.drain(..).min_by_key(|fault| fault.start);
-    first.map_or_else(|| Ok(reader.document()), Err)
+pub fn read<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<JsonDocument<'a>, JsonError> {
+    let mut reader = DocumentParser::new(bytes, limits, Comments::Refused)?;
+    reader.parse_document()?;
+    let first = reader.errors.drain(..).min_by_key(|fault| fault.start);
+    first.map_or_else(|| Ok(reader.into_document()), Err)
 }
 
 /// Reads one JSON value that may hold comments. Repeated keys and numbers out of bounds are given beside it, so that
@@ -50,36 +50,39 @@ pub fn read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<JsonDocument<'a>, Js
 ///
 /// # Errors
 /// The first fault of any other kind.
-pub fn read_commented<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(JsonDocument<'a>, Vec<JsonError>), JsonError> {
-    let mut reader = Reader::new(bytes, limits, Comments::Allowed)?;
-    reader.keeps_faults = true;
-    reader.value()?;
-    let mut faults = std::mem::take(&mut reader.faults);
+pub fn read_with_comments<'a>(
+    bytes: &'a [u8],
+    limits: &JsonLimits,
+) -> Result<(JsonDocument<'a>, Vec<JsonError>), JsonError> {
+    let mut reader = DocumentParser::new(bytes, limits, Comments::Allowed)?;
+    reader.collects_errors = true;
+    reader.parse_document()?;
+    let mut faults = std::mem::take(&mut reader.errors);
     faults.sort_by_key(|fault| fault.start);
-    Ok((reader.document(), faults))
+    Ok((reader.into_document(), faults))
 }
 
-struct Reader<'a> {
+struct DocumentParser<'a> {
     text: &'a str,
     cursor: Cursor<'a>,
-    limits: Limits,
+    limits: JsonLimits,
     nodes: Vec<DocumentNode>,
     /// The containers that are open, outermost first.
-    open: Vec<Open>,
-    keeps_faults: bool,
-    faults: Vec<JsonError>,
+    open_containers: Vec<OpenContainer>,
+    collects_errors: bool,
+    errors: Vec<JsonError>,
 }
 
 /// A list or object whose end has not been reached.
 #[derive(Clone, Copy)]
-struct Open {
+struct OpenContainer {
     node: usize,
     is_object: bool,
-    members: usize,
+    member_count: usize,
 }
 
 /// What the grammar wants next.
-enum Due {
+enum ParserState {
     Value,
     /// The first key of an object, or its end.
     FirstKey,
@@ -92,10 +95,10 @@ enum Due {
     Separator,
 }
 
-impl<'a> Reader<'a> {
-    fn new(bytes: &'a [u8], limits: &Limits, comments: Comments) -> Result<Self, JsonError> {
+impl<'a> DocumentParser<'a> {
+    fn new(bytes: &'a [u8], limits: &JsonLimits, comments: Comments) -> Result<Self, JsonError> {
         // Offsets are kept in 31 bits.
-        let limit = limits.bytes.min(i32::MAX as usize);
+        let limit = limits.max_bytes.min(i32::MAX as usize);
         if bytes.len() > limit {
             return Err(JsonError::new(JsonErrorKind::TooLarge { limit }, limit, bytes.len()));
         }
@@ -109,54 +112,54 @@ impl<'a> Reader<'a> {
             text,
             cursor: Cursor::new(bytes, comments),
             limits: *limits,
-            nodes: Vec::with_capacity((bytes.len() / BYTES_PER_VALUE + 1).min(FIRST_ROOM)),
-            open: Vec::with_capacity(8),
-            keeps_faults: false,
-            faults: Vec::new(),
+            nodes: Vec::with_capacity((bytes.len() / BYTES_PER_VALUE + 1).min(MAX_INITIAL_NODES)),
+            open_containers: Vec::with_capacity(8),
+            collects_errors: false,
+            errors: Vec::new(),
         })
     }
 
-    fn document(self) -> JsonDocument<'a> {
+    fn into_document(self) -> JsonDocument<'a> {
         JsonDocument::new(self.text, self.nodes, self.cursor.comment_spans)
     }
 
     /// Reads the whole text.
-    fn value(&mut self) -> Result<(), JsonError> {
+    fn parse_document(&mut self) -> Result<(), JsonError> {
         if self.cursor.next_token()?.is_none() {
             return Err(JsonError::new(JsonErrorKind::Empty, 0, self.text.len()));
         }
-        let mut due = Due::Value;
+        let mut due = ParserState::Value;
         loop {
             due = match due {
-                Due::Value => self.any_value()?,
-                Due::FirstKey => match self.cursor.next_token()? {
-                    Some(b'}') => self.close(),
-                    _ => self.key()?,
+                ParserState::Value => self.parse_value()?,
+                ParserState::FirstKey => match self.cursor.next_token()? {
+                    Some(b'}') => self.close_container(),
+                    _ => self.parse_key()?,
                 },
-                Due::Key => self.key()?,
-                Due::FirstElement => match self.cursor.next_token()? {
-                    Some(b']') => self.close(),
-                    _ => Due::Value,
+                ParserState::Key => self.parse_key()?,
+                ParserState::FirstElement => match self.cursor.next_token()? {
+                    Some(b']') => self.close_container(),
+                    _ => ParserState::Value,
                 },
-                Due::Element => match self.cursor.next_token()? {
+                ParserState::Element => match self.cursor.next_token()? {
                     Some(b']') => {
                         return Err(JsonError::new(JsonErrorKind::TrailingComma, self.cursor.at, self.cursor.at + 1));
                     }
-                    _ => Due::Value,
+                    _ => ParserState::Value,
                 },
-                Due::Separator => match self.open.last() {
-                    Some(open) => self.separator(open.is_object)?,
-                    None => return self.end(),
+                ParserState::Separator => match self.open_containers.last() {
+                    Some(open) => self.parse_separator(open.is_object)?,
+                    None => return self.expect_end(),
                 },
             };
-            if !self.keeps_faults && !self.faults.is_empty() {
+            if !self.collects_errors && !self.errors.is_empty() {
                 return Ok(());
             }
         }
     }
 
     #[inline]
-    fn any_value(&mut self) -> Result<Due, JsonError> {
+    fn parse_value(&mut self) -> Result<ParserState, JsonError> {
         let next = self.cursor.next_token()?;
         let start = self.cursor.at;
         match next {
@@ -164,37 +167,37 @@ impl<'a> Reader<'a> {
                 let escapes = self.cursor.string()?;
                 self.push_string(start, escapes);
             }
-            Some(b'{') => return self.open(start, true),
-            Some(b'[') => return self.open(start, false),
+            Some(b'{') => return self.open_container(start, true),
+            Some(b'[') => return self.open_container(start, false),
             Some(b'-' | b'0'..=b'9') => {
-                self.number()?;
+                self.parse_number()?;
                 self.push_scalar(start);
             }
-            Some(b't') => self.word(start, "true")?,
-            Some(b'f') => self.word(start, "false")?,
-            Some(b'n') => self.word(start, "null")?,
+            Some(b't') => self.parse_literal(start, "true")?,
+            Some(b'f') => self.parse_literal(start, "false")?,
+            Some(b'n') => self.parse_literal(start, "null")?,
             other => return Err(self.unexpected(other, "a value")),
         }
-        Ok(Due::Separator)
+        Ok(ParserState::Separator)
     }
 
     /// A number out of bounds is still one number: whoever collects faults can read on behind it.
     #[inline]
-    fn number(&mut self) -> Result<(), JsonError> {
+    fn parse_number(&mut self) -> Result<(), JsonError> {
         match self.cursor.number() {
             Err(fault)
-                if self.keeps_faults
+                if self.collects_errors
                     && fault.kind != JsonErrorKind::InvalidNumber
-                    && self.faults.len() < MOST_FAULTS =>
+                    && self.errors.len() < MAX_COLLECTED_ERRORS =>
             {
-                self.faults.push(fault);
+                self.errors.push(fault);
             }
             other => return other,
         }
         Ok(())
     }
 
-    fn word(&mut self, start: usize, word: &'static str) -> Result<(), JsonError> {
+    fn parse_literal(&mut self, start: usize, word: &'static str) -> Result<(), JsonError> {
         self.cursor.word(word)?;
         self.push_scalar(start);
         Ok(())
@@ -210,17 +213,17 @@ impl<'a> Reader<'a> {
         self.nodes.push(DocumentNode::new(start, self.cursor.at, next));
     }
 
-    fn open(&mut self, start: usize, is_object: bool) -> Result<Due, JsonError> {
-        if self.open.len() >= self.limits.depth {
-            return Err(JsonError::new(JsonErrorKind::TooDeep { limit: self.limits.depth }, start, start + 1));
+    fn open_container(&mut self, start: usize, is_object: bool) -> Result<ParserState, JsonError> {
+        if self.open_containers.len() >= self.limits.max_depth {
+            return Err(JsonError::new(JsonErrorKind::TooDeep { limit: self.limits.max_depth }, start, start + 1));
         }
         self.cursor.at += 1;
-        self.open.push(Open { node: self.nodes.len(), is_object, members: 0 });
+        self.open_containers.push(OpenContainer { node: self.nodes.len(), is_object, member_count: 0 });
         self.nodes.push(DocumentNode::new(start, start, 0));
-        Ok(if is_object { Due::FirstKey } else { Due::FirstElement })
+        Ok(if is_object { ParserState::FirstKey } else { ParserState::FirstElement })
     }
 
-    fn key(&mut self) -> Result<Due, JsonError> {
+    fn parse_key(&mut self) -> Result<ParserState, JsonError> {
         let next = self.cursor.next_token()?;
         let start = self.cursor.at;
         match next {
@@ -228,11 +231,11 @@ impl<'a> Reader<'a> {
             Some(b'}') => return Err(JsonError::new(JsonErrorKind::TrailingComma, start, start + 1)),
             other => return Err(self.unexpected(other, "a key in double quotes")),
         }
-        if let Some(open) = self.open.last_mut() {
-            open.members += 1;
-            if open.members > self.limits.members {
+        if let Some(open) = self.open_containers.last_mut() {
+            open.member_count += 1;
+            if open.member_count > self.limits.max_members {
                 return Err(JsonError::new(
-                    JsonErrorKind::TooManyMembers { limit: self.limits.members },
+                    JsonErrorKind::TooManyMembers { limit: self.limits.max_members },
                     start,
                     start + 1,
                 ));
@@ -244,38 +247,38 @@ impl<'a> Reader<'a> {
             Some(b':') => self.cursor.at += 1,
             other => return Err(self.unexpected(other, "a colon")),
         }
-        Ok(Due::Value)
+        Ok(ParserState::Value)
     }
 
     #[inline]
-    fn separator(&mut self, is_object: bool) -> Result<Due, JsonError> {
+    fn parse_separator(&mut self, is_object: bool) -> Result<ParserState, JsonError> {
         match self.cursor.next_token()? {
             Some(b',') => {
                 self.cursor.at += 1;
-                Ok(if is_object { Due::Key } else { Due::Element })
+                Ok(if is_object { ParserState::Key } else { ParserState::Element })
             }
-            Some(b'}') if is_object => Ok(self.close()),
-            Some(b']') if !is_object => Ok(self.close()),
+            Some(b'}') if is_object => Ok(self.close_container()),
+            Some(b']') if !is_object => Ok(self.close_container()),
             other if is_object => Err(self.unexpected(other, "a comma or `}`")),
             other => Err(self.unexpected(other, "a comma or `]`")),
         }
     }
 
-    fn close(&mut self) -> Due {
+    fn close_container(&mut self) -> ParserState {
         self.cursor.at += 1;
-        if let Some(open) = self.open.pop() {
+        if let Some(open) = self.open_containers.pop() {
             let next = self.nodes.len();
             if let Some(node) = self.nodes.get_mut(open.node) {
                 node.close(self.cursor.at, next);
             }
-            if open.members > 1 {
-                self.find_repeats(open);
+            if open.member_count > 1 {
+                self.check_duplicate_keys(open);
             }
         }
-        Due::Separator
+        ParserState::Separator
     }
 
-    fn end(&mut self) -> Result<(), JsonError> {
+    fn expect_end(&mut self) -> Result<(), JsonError> {
         match self.cursor.next_token()? {
             None => Ok(()),
             Some(_) => Err(JsonError::new(JsonErrorKind::TrailingText, self.cursor.at, self.cursor.at + 1)),
@@ -295,20 +298,20 @@ impl<'a> Reader<'a> {
 
     /// Compares the keys of an object that was just closed, as what they stand for.
     #[inline]
-    fn find_repeats(&mut self, open: Open) {
+    fn check_duplicate_keys(&mut self, open: OpenContainer) {
         let mut at = open.node + 1;
-        let mut keys = [""; FEW_MEMBERS];
-        if open.members > FEW_MEMBERS {
-            return self.find_repeats_of_many(open);
+        let mut keys = [""; MAX_LINEAR_KEY_CHECK];
+        if open.member_count > MAX_LINEAR_KEY_CHECK {
+            return self.check_duplicate_keys_sorted(open);
         }
-        for count in 0..open.members {
+        for count in 0..open.member_count {
             let Some(node) = self.nodes.get(at) else { return };
             if node.has_escapes() {
-                return self.find_repeats_of_many(open);
+                return self.check_duplicate_keys_sorted(open);
             }
             let key = self.text.get(node.start()..node.end()).unwrap_or_default();
             if keys.iter().take(count).any(|earlier| *earlier == key) {
-                return self.find_repeats_of_many(open);
+                return self.check_duplicate_keys_sorted(open);
             }
             if let Some(slot) = keys.get_mut(count) {
                 *slot = key;
@@ -318,10 +321,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Sorts the keys, so that hostile names cost no more than harmless ones.
-    fn find_repeats_of_many(&mut self, open: Open) {
-        let mut keys = Vec::with_capacity(open.members);
+    fn check_duplicate_keys_sorted(&mut self, open: OpenContainer) {
+        let mut keys = Vec::with_capacity(open.member_count);
         let mut at = open.node + 1;
-        for _ in 0..open.members {
+        for _ in 0..open.member_count {
             let Some(node) = self.nodes.get(at) else { return };
             keys.push((unescape(node.inner(JsonText::Contiguous(self.text))), node));
             at = self.nodes.get(at + 1).map_or(at, DocumentNode::next);
@@ -329,9 +332,9 @@ impl<'a> Reader<'a> {
         keys.sort_by(|(a, first), (b, second)| a.cmp(b).then(first.start().cmp(&second.start())));
         let mut earlier: Option<&str> = None;
         for (key, node) in &keys {
-            if earlier == Some(key.as_ref()) && self.faults.len() < MOST_FAULTS {
+            if earlier == Some(key.as_ref()) && self.errors.len() < MAX_COLLECTED_ERRORS {
                 let kind = JsonErrorKind::DuplicateKey(key.to_string());
-                self.faults.push(JsonError::new(kind, node.start(), node.end()));
+                self.errors.push(JsonError::new(kind, node.start(), node.end()));
             }
             earlier = Some(key.as_ref());
         }
