@@ -9,7 +9,7 @@ mod hidden;
 mod number;
 mod parser;
 mod plain;
-mod scan;
+mod scanner;
 mod segmented_text;
 mod split;
 mod text;

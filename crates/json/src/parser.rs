@@ -2,7 +2,7 @@
 
 use crate::document::{DocumentNode, JsonDocument, JsonText};
 use crate::error::{JsonError, JsonErrorKind};
-use crate::scan::{Comments, Cursor};
+use crate::scanner::{CommentMode, Scanner};
 use crate::text::unescape;
 
 /// How much of a text is read before it is refused.
@@ -39,7 +39,7 @@ const MAX_LINEAR_KEY_CHECK: usize = 8;
 /// # Errors
 /// The first fault: whatever is no JSON, what two readers could understand differently, what is beyond the limits.
 pub fn read<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<JsonDocument<'a>, JsonError> {
-    let mut reader = DocumentParser::new(bytes, limits, Comments::Refused)?;
+    let mut reader = DocumentParser::new(bytes, limits, CommentMode::Refused)?;
     reader.parse_document()?;
     let first = reader.errors.drain(..).min_by_key(|fault| fault.start);
     first.map_or_else(|| Ok(reader.into_document()), Err)
@@ -54,7 +54,7 @@ pub fn read_with_comments<'a>(
     bytes: &'a [u8],
     limits: &JsonLimits,
 ) -> Result<(JsonDocument<'a>, Vec<JsonError>), JsonError> {
-    let mut reader = DocumentParser::new(bytes, limits, Comments::Allowed)?;
+    let mut reader = DocumentParser::new(bytes, limits, CommentMode::Allowed)?;
     reader.collects_errors = true;
     reader.parse_document()?;
     let mut faults = std::mem::take(&mut reader.errors);
@@ -64,7 +64,7 @@ pub fn read_with_comments<'a>(
 
 struct DocumentParser<'a> {
     text: &'a str,
-    cursor: Cursor<'a>,
+    cursor: Scanner<'a>,
     limits: JsonLimits,
     nodes: Vec<DocumentNode>,
     /// The containers that are open, outermost first.
@@ -96,7 +96,7 @@ enum ParserState {
 }
 
 impl<'a> DocumentParser<'a> {
-    fn new(bytes: &'a [u8], limits: &JsonLimits, comments: Comments) -> Result<Self, JsonError> {
+    fn new(bytes: &'a [u8], limits: &JsonLimits, comments: CommentMode) -> Result<Self, JsonError> {
         // Offsets are kept in 31 bits.
         let limit = limits.max_bytes.min(i32::MAX as usize);
         if bytes.len() > limit {
@@ -110,7 +110,7 @@ impl<'a> DocumentParser<'a> {
         }
         Ok(Self {
             text,
-            cursor: Cursor::new(bytes, comments),
+            cursor: Scanner::new(bytes, comments),
             limits: *limits,
             nodes: Vec::with_capacity((bytes.len() / BYTES_PER_VALUE + 1).min(MAX_INITIAL_NODES)),
             open_containers: Vec::with_capacity(8),
@@ -143,7 +143,11 @@ impl<'a> DocumentParser<'a> {
                 },
                 ParserState::Element => match self.cursor.next_token()? {
                     Some(b']') => {
-                        return Err(JsonError::new(JsonErrorKind::TrailingComma, self.cursor.at, self.cursor.at + 1));
+                        return Err(JsonError::new(
+                            JsonErrorKind::TrailingComma,
+                            self.cursor.position,
+                            self.cursor.position + 1,
+                        ));
                     }
                     _ => ParserState::Value,
                 },
@@ -161,10 +165,10 @@ impl<'a> DocumentParser<'a> {
     #[inline]
     fn parse_value(&mut self) -> Result<ParserState, JsonError> {
         let next = self.cursor.next_token()?;
-        let start = self.cursor.at;
+        let start = self.cursor.position;
         match next {
             Some(b'"') => {
-                let escapes = self.cursor.string()?;
+                let escapes = self.cursor.scan_string()?;
                 self.push_string(start, escapes);
             }
             Some(b'{') => return self.open_container(start, true),
@@ -184,7 +188,7 @@ impl<'a> DocumentParser<'a> {
     /// A number out of bounds is still one number: whoever collects faults can read on behind it.
     #[inline]
     fn parse_number(&mut self) -> Result<(), JsonError> {
-        match self.cursor.number() {
+        match self.cursor.scan_number() {
             Err(fault)
                 if self.collects_errors
                     && fault.kind != JsonErrorKind::InvalidNumber
@@ -198,26 +202,26 @@ impl<'a> DocumentParser<'a> {
     }
 
     fn parse_literal(&mut self, start: usize, word: &'static str) -> Result<(), JsonError> {
-        self.cursor.word(word)?;
+        self.cursor.scan_literal(word)?;
         self.push_scalar(start);
         Ok(())
     }
 
     fn push_string(&mut self, start: usize, escapes: bool) {
         let next = self.nodes.len() + 1;
-        self.nodes.push(DocumentNode::new(start, self.cursor.at, next).with_escapes(escapes));
+        self.nodes.push(DocumentNode::new(start, self.cursor.position, next).with_escapes(escapes));
     }
 
     fn push_scalar(&mut self, start: usize) {
         let next = self.nodes.len() + 1;
-        self.nodes.push(DocumentNode::new(start, self.cursor.at, next));
+        self.nodes.push(DocumentNode::new(start, self.cursor.position, next));
     }
 
     fn open_container(&mut self, start: usize, is_object: bool) -> Result<ParserState, JsonError> {
         if self.open_containers.len() >= self.limits.max_depth {
             return Err(JsonError::new(JsonErrorKind::TooDeep { limit: self.limits.max_depth }, start, start + 1));
         }
-        self.cursor.at += 1;
+        self.cursor.position += 1;
         self.open_containers.push(OpenContainer { node: self.nodes.len(), is_object, member_count: 0 });
         self.nodes.push(DocumentNode::new(start, start, 0));
         Ok(if is_object { ParserState::FirstKey } else { ParserState::FirstElement })
@@ -225,7 +229,7 @@ impl<'a> DocumentParser<'a> {
 
     fn parse_key(&mut self) -> Result<ParserState, JsonError> {
         let next = self.cursor.next_token()?;
-        let start = self.cursor.at;
+        let start = self.cursor.position;
         match next {
             Some(b'"') => {}
             Some(b'}') => return Err(JsonError::new(JsonErrorKind::TrailingComma, start, start + 1)),
@@ -241,10 +245,10 @@ impl<'a> DocumentParser<'a> {
                 ));
             }
         }
-        let escapes = self.cursor.string()?;
+        let escapes = self.cursor.scan_string()?;
         self.push_string(start, escapes);
         match self.cursor.next_token()? {
-            Some(b':') => self.cursor.at += 1,
+            Some(b':') => self.cursor.position += 1,
             other => return Err(self.unexpected(other, "a colon")),
         }
         Ok(ParserState::Value)
@@ -254,7 +258,7 @@ impl<'a> DocumentParser<'a> {
     fn parse_separator(&mut self, is_object: bool) -> Result<ParserState, JsonError> {
         match self.cursor.next_token()? {
             Some(b',') => {
-                self.cursor.at += 1;
+                self.cursor.position += 1;
                 Ok(if is_object { ParserState::Key } else { ParserState::Element })
             }
             Some(b'}') if is_object => Ok(self.close_container()),
@@ -265,11 +269,11 @@ impl<'a> DocumentParser<'a> {
     }
 
     fn close_container(&mut self) -> ParserState {
-        self.cursor.at += 1;
+        self.cursor.position += 1;
         if let Some(open) = self.open_containers.pop() {
             let next = self.nodes.len();
             if let Some(node) = self.nodes.get_mut(open.node) {
-                node.close(self.cursor.at, next);
+                node.close(self.cursor.position, next);
             }
             if open.member_count > 1 {
                 self.check_duplicate_keys(open);
@@ -281,7 +285,7 @@ impl<'a> DocumentParser<'a> {
     fn expect_end(&mut self) -> Result<(), JsonError> {
         match self.cursor.next_token()? {
             None => Ok(()),
-            Some(_) => Err(JsonError::new(JsonErrorKind::TrailingText, self.cursor.at, self.cursor.at + 1)),
+            Some(_) => Err(JsonError::new(JsonErrorKind::TrailingText, self.cursor.position, self.cursor.position + 1)),
         }
     }
 
@@ -289,9 +293,9 @@ impl<'a> DocumentParser<'a> {
         match found {
             None => JsonError::new(JsonErrorKind::UnexpectedEnd(due), self.text.len(), self.text.len()),
             Some(_) => {
-                let rest = self.text.get(self.cursor.at..).unwrap_or_default();
+                let rest = self.text.get(self.cursor.position..).unwrap_or_default();
                 let length = rest.chars().next().map_or(1, char::len_utf8);
-                JsonError::new(JsonErrorKind::Expected(due), self.cursor.at, self.cursor.at + length)
+                JsonError::new(JsonErrorKind::Expected(due), self.cursor.position, self.cursor.position + length)
             }
         }
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::document::JsonDocument;
 use crate::error::JsonError;
 use crate::parser::{JsonLimits, read};
-use crate::scan::{Comments, Cursor};
+use crate::scanner::{CommentMode, Scanner};
 
 /// Pieces of the inside of a string.
 ///
@@ -61,7 +61,7 @@ fn scan_string_content(bytes: &[u8]) -> Option<bool> {
     let plain = bytes.chunks(SCAN_BLOCK_BYTES).take_while(|block| is_plain_ascii(block)).map(<[u8]>::len).sum();
     let rest = bytes.get(plain..).unwrap_or_default();
     // In this order: most that does not fit has a quote near its beginning.
-    let has_escapes = Cursor::new(rest, Comments::Refused).inside().ok()?;
+    let has_escapes = Scanner::new(rest, CommentMode::Refused).scan_string_content().ok()?;
     // Most is ASCII, which is found out in half the time.
     (rest.is_ascii() || str::from_utf8(rest).is_ok()).then_some(has_escapes)
 }

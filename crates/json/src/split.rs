@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use crate::error::{JsonError, JsonErrorKind};
 use crate::parser::JsonLimits;
-use crate::scan::{Comments, Cursor};
+use crate::scanner::{CommentMode, Scanner};
 use crate::text::unescape;
 
 /// The most members an object may be split into. An envelope has four; each key is compared with each.
@@ -49,14 +49,14 @@ fn check_length(bytes: &[u8], limits: &JsonLimits) -> Result<(), JsonError> {
 /// As for [`split`].
 pub fn split_text<'a>(text: &'a str, limits: &JsonLimits) -> Result<Vec<Part<'a>>, JsonError> {
     check_length(text.as_bytes(), limits)?;
-    let cursor = Cursor::new(text.as_bytes(), Comments::Refused);
+    let cursor = Scanner::new(text.as_bytes(), CommentMode::Refused);
     let mut splitter = Splitter { text, cursor, limits: *limits, open: Vec::new() };
     splitter.object()
 }
 
 struct Splitter<'a> {
     text: &'a str,
-    cursor: Cursor<'a>,
+    cursor: Scanner<'a>,
     limits: JsonLimits,
     /// What closes the lists and objects that are open inside a value, outermost first.
     open: Vec<u8>,
@@ -68,12 +68,12 @@ impl<'a> Splitter<'a> {
         let mut parts: Vec<Part<'a>> = Vec::with_capacity(4);
         self.take(b'{', "an object")?;
         if self.cursor.next_token()? == Some(b'}') {
-            self.cursor.at += 1;
+            self.cursor.position += 1;
             return self.end(parts);
         }
         loop {
             let (key, start) = self.key()?;
-            let end = self.cursor.at;
+            let end = self.cursor.position;
             if parts.iter().any(|earlier| earlier.key == key) {
                 return Err(JsonError::new(JsonErrorKind::DuplicateKey(key.into_owned()), start, end));
             }
@@ -82,9 +82,9 @@ impl<'a> Splitter<'a> {
             }
             parts.push(self.part(key)?);
             match self.cursor.next_token()? {
-                Some(b',') => self.cursor.at += 1,
+                Some(b',') => self.cursor.position += 1,
                 Some(b'}') => {
-                    self.cursor.at += 1;
+                    self.cursor.position += 1;
                     return self.end(parts);
                 }
                 found => return Err(self.unexpected(found, "a comma or `}`")),
@@ -98,17 +98,17 @@ impl<'a> Splitter<'a> {
         if found != Some(b'"') {
             return Err(self.unexpected(found, "a key in double quotes"));
         }
-        let start = self.cursor.at;
-        self.cursor.string()?;
-        Ok((unescape(self.text.get(start + 1..self.cursor.at - 1).unwrap_or_default()), start))
+        let start = self.cursor.position;
+        self.cursor.scan_string()?;
+        Ok((unescape(self.text.get(start + 1..self.cursor.position - 1).unwrap_or_default()), start))
     }
 
     fn part(&mut self, key: Cow<'a, str>) -> Result<Part<'a>, JsonError> {
         self.take(b':', "a colon")?;
         self.cursor.next_token()?;
-        let start = self.cursor.at;
+        let start = self.cursor.position;
         let longest = self.skip_value()?;
-        let value = self.text.get(start..self.cursor.at).unwrap_or_default();
+        let value = self.text.get(start..self.cursor.position).unwrap_or_default();
         Ok(Part { key, value, start, longest })
     }
 
@@ -116,29 +116,29 @@ impl<'a> Splitter<'a> {
     /// string stands.
     fn skip_value(&mut self) -> Result<(usize, usize), JsonError> {
         self.open.clear();
-        let mut longest = (self.cursor.at, self.cursor.at);
+        let mut longest = (self.cursor.position, self.cursor.position);
         loop {
             let found = self.cursor.next_token()?;
             let closes = self.open.last().copied();
             match found {
                 None => return Err(self.unexpected(None, "the value ends")),
                 Some(b'"') => {
-                    let start = self.cursor.at;
+                    let start = self.cursor.position;
                     self.cursor.skip_string()?;
-                    if self.cursor.at - start > longest.1 - longest.0 {
-                        longest = (start, self.cursor.at);
+                    if self.cursor.position - start > longest.1 - longest.0 {
+                        longest = (start, self.cursor.position);
                     }
                 }
                 Some(b'{') => self.open(b'}')?,
                 Some(b'[') => self.open(b']')?,
                 Some(bracket) if Some(bracket) == closes => {
                     self.open.pop();
-                    self.cursor.at += 1;
+                    self.cursor.position += 1;
                 }
-                Some(b',' | b':') if closes.is_some() => self.cursor.at += 1,
-                Some(b't') => self.cursor.word("true")?,
-                Some(b'f') => self.cursor.word("false")?,
-                Some(b'n') => self.cursor.word("null")?,
+                Some(b',' | b':') if closes.is_some() => self.cursor.position += 1,
+                Some(b't') => self.cursor.scan_literal("true")?,
+                Some(b'f') => self.cursor.scan_literal("false")?,
+                Some(b'n') => self.cursor.scan_literal("null")?,
                 Some(b'-' | b'0'..=b'9') => self.cursor.skip_number(),
                 found => return Err(self.unexpected(found, "a value")),
             }
@@ -153,9 +153,9 @@ impl<'a> Splitter<'a> {
         // The envelope itself is one level.
         if self.open.len() >= self.limits.max_depth {
             let kind = JsonErrorKind::TooDeep { limit: self.limits.max_depth };
-            return Err(JsonError::new(kind, self.cursor.at, self.cursor.at + 1));
+            return Err(JsonError::new(kind, self.cursor.position, self.cursor.position + 1));
         }
-        self.cursor.at += 1;
+        self.cursor.position += 1;
         Ok(())
     }
 
@@ -164,19 +164,19 @@ impl<'a> Splitter<'a> {
         if found != Some(byte) {
             return Err(self.unexpected(found, due));
         }
-        self.cursor.at += 1;
+        self.cursor.position += 1;
         Ok(())
     }
 
     fn end(&mut self, parts: Vec<Part<'a>>) -> Result<Vec<Part<'a>>, JsonError> {
         match self.cursor.next_token()? {
             None => Ok(parts),
-            Some(_) => Err(JsonError::new(JsonErrorKind::TrailingText, self.cursor.at, self.cursor.at + 1)),
+            Some(_) => Err(JsonError::new(JsonErrorKind::TrailingText, self.cursor.position, self.cursor.position + 1)),
         }
     }
 
     fn unexpected(&self, found: Option<u8>, due: &'static str) -> JsonError {
         let kind = if found.is_none() { JsonErrorKind::UnexpectedEnd(due) } else { JsonErrorKind::Expected(due) };
-        JsonError::new(kind, self.cursor.at, self.cursor.at + usize::from(found.is_some()))
+        JsonError::new(kind, self.cursor.position, self.cursor.position + usize::from(found.is_some()))
     }
 }

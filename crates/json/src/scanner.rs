@@ -6,30 +6,30 @@ use crate::plain::first_odd;
 
 /// Whether `//` and `/* */` may stand between values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Comments {
+pub(crate) enum CommentMode {
     Refused,
     Allowed,
 }
 
 /// How many bytes of a string are looked at before a vector search pays.
-const SHORT_STRING: usize = 24;
+const SHORT_STRING_BYTES: usize = 24;
 
-pub(crate) struct Cursor<'a> {
+pub(crate) struct Scanner<'a> {
     pub bytes: &'a [u8],
-    pub at: usize,
-    comments: Comments,
+    pub position: usize,
+    comment_mode: CommentMode,
     /// Where comments stand, for whoever writes the text out again.
     pub comment_spans: Vec<(usize, usize)>,
 }
 
-impl<'a> Cursor<'a> {
-    pub fn new(bytes: &'a [u8], comments: Comments) -> Self {
-        Self { bytes, at: 0, comments, comment_spans: Vec::new() }
+impl<'a> Scanner<'a> {
+    pub fn new(bytes: &'a [u8], comment_mode: CommentMode) -> Self {
+        Self { bytes, position: 0, comment_mode, comment_spans: Vec::new() }
     }
 
     #[inline]
     pub fn peek(&self) -> Option<u8> {
-        self.bytes.get(self.at).copied()
+        self.bytes.get(self.position).copied()
     }
 
     /// Skips white space, and comments where they are allowed; gives the next byte.
@@ -37,7 +37,7 @@ impl<'a> Cursor<'a> {
     pub fn next_token(&mut self) -> Result<Option<u8>, JsonError> {
         loop {
             match self.peek() {
-                Some(b' ' | b'\n' | b'\r' | b'\t') => self.at += 1,
+                Some(b' ' | b'\n' | b'\r' | b'\t') => self.position += 1,
                 Some(b'/') => self.skip_comment()?,
                 other => return Ok(other),
             }
@@ -46,7 +46,7 @@ impl<'a> Cursor<'a> {
 
     #[cold]
     fn skip_comment(&mut self) -> Result<(), JsonError> {
-        let start = self.at;
+        let start = self.position;
         let rest = self.bytes.get(start + 1..).unwrap_or_default();
         let length = match rest.first() {
             Some(b'/') => memchr::memchr(b'\n', rest).unwrap_or(rest.len()),
@@ -56,28 +56,28 @@ impl<'a> Cursor<'a> {
             },
             _ => return Err(JsonError::new(JsonErrorKind::Expected("a value"), start, start + 1)),
         };
-        self.at = start + 1 + length;
-        if self.comments == Comments::Refused {
-            return Err(JsonError::new(JsonErrorKind::Comment, start, self.at));
+        self.position = start + 1 + length;
+        if self.comment_mode == CommentMode::Refused {
+            return Err(JsonError::new(JsonErrorKind::Comment, start, self.position));
         }
-        self.comment_spans.push((start, self.at));
+        self.comment_spans.push((start, self.position));
         Ok(())
     }
 
     /// Reads a string from its opening quote to behind its closing one. Says whether it holds escapes.
     #[inline(always)]
-    pub fn string(&mut self) -> Result<bool, JsonError> {
-        self.at += 1;
+    pub fn scan_string(&mut self) -> Result<bool, JsonError> {
+        self.position += 1;
         let mut escapes = false;
         loop {
-            match self.plain_run()? {
+            match self.skip_plain_bytes()? {
                 b'"' => {
-                    self.at += 1;
+                    self.position += 1;
                     return Ok(escapes);
                 }
                 _ => {
                     escapes = true;
-                    self.escape()?;
+                    self.scan_escape()?;
                 }
             }
         }
@@ -86,18 +86,20 @@ impl<'a> Cursor<'a> {
     /// Reads to the end what stands inside a string, of whole escapes only. Says whether there are any.
     ///
     /// # Errors
-    /// A quote, or whatever [`Self::string`] refuses.
-    pub fn inside(&mut self) -> Result<bool, JsonError> {
+    /// A quote, or whatever [`Self::scan_string`] refuses.
+    pub fn scan_string_content(&mut self) -> Result<bool, JsonError> {
         let mut escapes = false;
         loop {
-            let rest = self.bytes.get(self.at..).unwrap_or_default();
+            let rest = self.bytes.get(self.position..).unwrap_or_default();
             let offset = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
-            self.hold_plain(rest.get(..offset).unwrap_or_default())?;
-            self.at += offset;
+            self.check_no_control(rest.get(..offset).unwrap_or_default())?;
+            self.position += offset;
             match rest.get(offset) {
                 None => return Ok(escapes),
-                Some(b'\\') => self.escape()?,
-                Some(_) => return Err(JsonError::new(JsonErrorKind::Expected("an escape"), self.at, self.at + 1)),
+                Some(b'\\') => self.scan_escape()?,
+                Some(_) => {
+                    return Err(JsonError::new(JsonErrorKind::Expected("an escape"), self.position, self.position + 1));
+                }
             }
             escapes = true;
         }
@@ -105,38 +107,38 @@ impl<'a> Cursor<'a> {
 
     /// Moves behind a string without judging its escapes.
     pub fn skip_string(&mut self) -> Result<(), JsonError> {
-        self.at += 1;
-        while self.plain_run()? == b'\\' {
+        self.position += 1;
+        while self.skip_plain_bytes()? == b'\\' {
             // A line break behind a backslash would leave the string when it is sent on as one line.
-            let behind = self.at + 1;
+            let behind = self.position + 1;
             if self.bytes.get(behind).is_some_and(|&byte| byte < 0x20) {
                 return Err(JsonError::new(JsonErrorKind::ControlCharacter, behind, behind + 1));
             }
-            self.at += 2;
+            self.position += 2;
         }
-        self.at += 1;
+        self.position += 1;
         Ok(())
     }
 
     /// Moves to the next quote or backslash; what lies between holds no control character.
     #[inline]
-    fn plain_run(&mut self) -> Result<u8, JsonError> {
-        let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let beginning = rest.get(..SHORT_STRING).unwrap_or(rest);
+    fn skip_plain_bytes(&mut self) -> Result<u8, JsonError> {
+        let rest = self.bytes.get(self.position..).unwrap_or_default();
+        let beginning = rest.get(..SHORT_STRING_BYTES).unwrap_or(rest);
         if let Some(offset) = first_odd(beginning)
             && let Some(&byte) = beginning.get(offset)
         {
             if byte < 0x20 {
-                let at = self.at + offset;
+                let at = self.position + offset;
                 return Err(JsonError::new(JsonErrorKind::ControlCharacter, at, at + 1));
             }
-            self.at += offset;
+            self.position += offset;
             return Ok(byte);
         }
-        self.long_run(rest)
+        self.skip_long_plain_run(rest)
     }
 
-    fn long_run(&mut self, rest: &[u8]) -> Result<u8, JsonError> {
+    fn skip_long_plain_run(&mut self, rest: &[u8]) -> Result<u8, JsonError> {
         let Some(offset) = memchr::memchr2(b'"', b'\\', rest) else {
             return Err(JsonError::new(
                 JsonErrorKind::UnexpectedEnd("the string is closed"),
@@ -144,47 +146,47 @@ impl<'a> Cursor<'a> {
                 self.bytes.len(),
             ));
         };
-        self.hold_plain(rest.get(..offset).unwrap_or_default())?;
-        self.at += offset;
+        self.check_no_control(rest.get(..offset).unwrap_or_default())?;
+        self.position += offset;
         Ok(rest.get(offset).copied().unwrap_or(b'"'))
     }
 
     /// Holds that a run of bytes at the cursor has no control character.
     #[inline]
-    fn hold_plain(&self, run: &[u8]) -> Result<(), JsonError> {
+    fn check_no_control(&self, run: &[u8]) -> Result<(), JsonError> {
         // No early exit, so that the compiler makes it a vector loop.
         if run.iter().fold(false, |found, &byte| found | (byte < 0x20)) {
-            let at = self.at + run.iter().position(|&byte| byte < 0x20).unwrap_or(0);
+            let at = self.position + run.iter().position(|&byte| byte < 0x20).unwrap_or(0);
             return Err(JsonError::new(JsonErrorKind::ControlCharacter, at, at + 1));
         }
         Ok(())
     }
 
     #[cold]
-    fn escape(&mut self) -> Result<(), JsonError> {
-        let start = self.at;
-        self.at += 1;
+    fn scan_escape(&mut self) -> Result<(), JsonError> {
+        let start = self.position;
+        self.position += 1;
         match self.peek() {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
-                self.at += 1;
+                self.position += 1;
                 Ok(())
             }
-            Some(b'u') => self.unicode_escape(start),
+            Some(b'u') => self.scan_unicode_escape(start),
             Some(_) => Err(JsonError::new(JsonErrorKind::InvalidEscape, start, start + 2)),
             None => Err(JsonError::new(JsonErrorKind::UnexpectedEnd("the escape is whole"), start, start + 1)),
         }
     }
 
-    fn unicode_escape(&mut self, start: usize) -> Result<(), JsonError> {
+    fn scan_unicode_escape(&mut self, start: usize) -> Result<(), JsonError> {
         let lone = JsonError::new(JsonErrorKind::LoneSurrogate, start, start + 6);
-        match self.hex(start)? {
+        match self.scan_hex4(start)? {
             0xD800..=0xDBFF => {
-                if self.bytes.get(self.at..self.at + 2) != Some(b"\\u") {
+                if self.bytes.get(self.position..self.position + 2) != Some(b"\\u") {
                     return Err(lone);
                 }
-                let second = self.at;
-                self.at += 1;
-                match self.hex(second)? {
+                let second = self.position;
+                self.position += 1;
+                match self.scan_hex4(second)? {
                     0xDC00..=0xDFFF => Ok(()),
                     _ => Err(lone),
                 }
@@ -195,43 +197,43 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads the four digits behind the `u` at the cursor.
-    fn hex(&mut self, start: usize) -> Result<u32, JsonError> {
-        let digits = self.bytes.get(self.at + 1..self.at + 5);
+    fn scan_hex4(&mut self, start: usize) -> Result<u32, JsonError> {
+        let digits = self.bytes.get(self.position + 1..self.position + 5);
         let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
         let unit = digits
             .and_then(|digits| str::from_utf8(digits).ok())
             .and_then(|digits| u32::from_str_radix(digits, 16).ok())
             .ok_or_else(|| JsonError::new(JsonErrorKind::InvalidEscape, start, start + 2))?;
-        self.at += 5;
+        self.position += 5;
         Ok(unit)
     }
 
     /// Reads a number in JSON's grammar, within the bounds of what is compared.
     #[inline]
-    pub fn number(&mut self) -> Result<(), JsonError> {
-        let start = self.at;
+    pub fn scan_number(&mut self) -> Result<(), JsonError> {
+        let start = self.position;
         let rest = self.bytes.get(start..).unwrap_or_default();
         let shape = number::shape(rest);
-        self.at += shape.length;
+        self.position += shape.length;
         match shape.fault(rest) {
             None => Ok(()),
-            Some(kind) => Err(JsonError::new(kind, start, self.at.max(start + 1))),
+            Some(kind) => Err(JsonError::new(kind, start, self.position.max(start + 1))),
         }
     }
 
     /// Moves behind a number without judging its size.
     pub fn skip_number(&mut self) {
-        self.at += number::shape(self.bytes.get(self.at..).unwrap_or_default()).length;
+        self.position += number::shape(self.bytes.get(self.position..).unwrap_or_default()).length;
     }
 
     /// Reads one of the words `true`, `false`, `null`.
     #[inline]
-    pub fn word(&mut self, word: &'static str) -> Result<(), JsonError> {
-        let end = self.at + word.len();
-        if self.bytes.get(self.at..end) == Some(word.as_bytes()) {
-            self.at = end;
+    pub fn scan_literal(&mut self, word: &'static str) -> Result<(), JsonError> {
+        let end = self.position + word.len();
+        if self.bytes.get(self.position..end) == Some(word.as_bytes()) {
+            self.position = end;
             return Ok(());
         }
-        Err(JsonError::new(JsonErrorKind::Expected("a value"), self.at, self.at + 1))
+        Err(JsonError::new(JsonErrorKind::Expected("a value"), self.position, self.position + 1))
     }
 }
