@@ -8,9 +8,9 @@ mod error;
 mod hidden;
 mod number;
 mod parser;
-mod plain;
 mod scanner;
 mod segmented_text;
+mod special_bytes;
 mod split;
 mod text;
 

@@ -2,7 +2,7 @@
 
 use crate::error::{JsonError, JsonErrorKind};
 use crate::number;
-use crate::plain::first_odd;
+use crate::special_bytes::find_special_byte;
 
 /// Whether `//` and `/* */` may stand between values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,7 +125,7 @@ impl<'a> Scanner<'a> {
     fn skip_plain_bytes(&mut self) -> Result<u8, JsonError> {
         let rest = self.bytes.get(self.position..).unwrap_or_default();
         let beginning = rest.get(..SHORT_STRING_BYTES).unwrap_or(rest);
-        if let Some(offset) = first_odd(beginning)
+        if let Some(offset) = find_special_byte(beginning)
             && let Some(&byte) = beginning.get(offset)
         {
             if byte < 0x20 {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use crate::plain::first_odd;
+use crate::special_bytes::find_special_byte;
 
 /// Gives what a string stands for; `inner` is the text between its quotes. In one that was not checked, half of a pair is no
 /// character, and a letter that needs no escape stands for itself, as careless readers have it.
@@ -65,7 +65,7 @@ fn unit_at(text: &str) -> Option<(u16, &str)> {
 /// Writes a text as a JSON string, with its quotes.
 pub fn quote(text: &str, out: &mut String) {
     out.push('"');
-    let plain = first_odd(text.as_bytes()).unwrap_or(text.len());
+    let plain = find_special_byte(text.as_bytes()).unwrap_or(text.len());
     // INVARIANT: what is odd is one byte long, so it begins at the border of a character.
     let (plain, rest) = text.split_at_checked(plain).unwrap_or(("", text));
     out.push_str(plain);

@@ -1,32 +1,32 @@
 //! Bytes that stand in a string as they are, looked at eight at a time: most strings are short and wholly of that kind.
 
-const ONES: u64 = u64::from_le_bytes([1; 8]);
-const HIGHEST: u64 = u64::from_le_bytes([0x80; 8]);
+const LOW_BITS: u64 = u64::from_le_bytes([1; 8]);
+const HIGH_BITS: u64 = u64::from_le_bytes([0x80; 8]);
 
 /// Marks bytes by their highest bit that are a quote, a backslash or a control character. What is marked first is one;
 /// behind that a mark may be wrong.
-fn marked(eight: [u8; 8]) -> u64 {
+fn mark_special_bytes(eight: [u8; 8]) -> u64 {
     let word = u64::from_le_bytes(eight);
     // Taking one from a zero borrows from the bit above, which is how a zero is found.
-    let zero = |word: u64| word.wrapping_sub(ONES) & !word;
-    let control = word.wrapping_sub(ONES * 0x20) & !word;
-    (zero(word ^ (ONES * 0x22)) | zero(word ^ (ONES * 0x5c)) | control) & HIGHEST
+    let zero = |word: u64| word.wrapping_sub(LOW_BITS) & !word;
+    let control = word.wrapping_sub(LOW_BITS * 0x20) & !word;
+    (zero(word ^ (LOW_BITS * 0x22)) | zero(word ^ (LOW_BITS * 0x5c)) | control) & HIGH_BITS
 }
 
 /// Where the first quote, backslash or control character is.
 #[inline]
-pub(crate) fn first_odd(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn find_special_byte(bytes: &[u8]) -> Option<usize> {
     let (eights, rest) = bytes.as_chunks::<8>();
     for (at, eight) in eights.iter().enumerate() {
-        let marks = marked(*eight);
+        let marks = mark_special_bytes(*eight);
         if marks != 0 {
             return Some(at * 8 + marks.trailing_zeros() as usize / 8);
         }
     }
-    rest.iter().position(|&byte| is_odd(byte)).map(|at| bytes.len() - rest.len() + at)
+    rest.iter().position(|&byte| is_special(byte)).map(|at| bytes.len() - rest.len() + at)
 }
 
-fn is_odd(byte: u8) -> bool {
+fn is_special(byte: u8) -> bool {
     matches!(byte, b'"' | b'\\' | ..b' ')
 }
 
@@ -41,11 +41,11 @@ mod tests {
                 for at in 0..length {
                     let mut bytes = vec![b'x'; length];
                     bytes[at] = byte;
-                    let expected = is_odd(byte).then_some(at);
-                    assert_eq!(first_odd(&bytes), expected, "{byte} at {at} of {length}");
+                    let expected = is_special(byte).then_some(at);
+                    assert_eq!(find_special_byte(&bytes), expected, "{byte} at {at} of {length}");
                     // What follows does not hide it.
                     bytes[at..].fill(byte);
-                    assert_eq!(first_odd(&bytes), expected, "{byte} from {at} of {length}");
+                    assert_eq!(find_special_byte(&bytes), expected, "{byte} from {at} of {length}");
                 }
             }
         }
@@ -55,7 +55,7 @@ mod tests {
     fn neighbours_of_an_odd_byte_are_not_taken_for_it() {
         for (first, second) in (0..=u8::MAX).flat_map(|first| (0..=u8::MAX).map(move |second| (first, second))) {
             let bytes = [b'a', first, second, b'z', first, second, second, b'!'];
-            assert_eq!(first_odd(&bytes), bytes.iter().position(|&byte| is_odd(byte)), "{first} {second}");
+            assert_eq!(find_special_byte(&bytes), bytes.iter().position(|&byte| is_special(byte)), "{first} {second}");
         }
     }
 }
