@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::number::Decimal;
+use crate::decimal::Decimal;
 use crate::segmented_text::SegmentedText;
 use crate::text::unescape;
 
@@ -296,7 +296,7 @@ impl<'d> JsonValue<'d> {
     /// A number by its text; none for other kinds.
     pub fn as_number(&self) -> Option<Decimal<'d>> {
         match self.kind() {
-            JsonKind::Number => Decimal::of_bytes(self.raw().as_bytes()),
+            JsonKind::Number => Decimal::from_bytes(self.raw().as_bytes()),
             _ => None,
         }
     }

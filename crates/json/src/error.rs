@@ -74,7 +74,7 @@ pub enum JsonErrorKind {
     /// A number not written as JSON writes numbers.
     #[error("a number is not written as JSON writes numbers")]
     InvalidNumber,
-    /// A number of more digits than [`crate::MAX_DIGITS`], or an exponent beyond reason.
+    /// A number of more digits than [`crate::MAX_NUMBER_DIGITS`], or an exponent beyond reason.
     #[error("a number has more digits than can be compared")]
     NumberTooLong,
     /// A number beyond 10^308 in magnitude.

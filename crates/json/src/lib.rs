@@ -3,10 +3,10 @@
 //! It scans a text whole, once, and notes where each value stands; it copies nothing and builds no tree.
 //! Whatever two parsers could read differently is refused with its place. Nothing here knows of MCP or of policies.
 
+mod decimal;
 mod document;
 mod error;
 mod hidden;
-mod number;
 mod parser;
 mod scanner;
 mod segmented_text;
@@ -14,10 +14,10 @@ mod special_bytes;
 mod split;
 mod text;
 
+pub use decimal::{Decimal, MAX_NUMBER_DIGITS};
 pub use document::{ArrayElements, JsonDocument, JsonKind, JsonText, JsonValue, NodeIndex, ObjectMembers};
 pub use error::{JsonError, JsonErrorKind, LineColumn};
 pub use hidden::{is_hidden, is_invisible, one_line, quoted};
-pub use number::{Decimal, MAX_DIGITS};
 pub use parser::{JsonLimits, read, read_with_comments};
 pub use segmented_text::{SegmentedText, StringSegments, read_segmented};
 pub use split::{Part, split, split_text};

@@ -1,7 +1,7 @@
 //! A cursor over a text: white space, comments, strings, numbers and words, each checked in full.
 
+use crate::decimal;
 use crate::error::{JsonError, JsonErrorKind};
-use crate::number;
 use crate::special_bytes::find_special_byte;
 
 /// Whether `//` and `/* */` may stand between values.
@@ -213,9 +213,9 @@ impl<'a> Scanner<'a> {
     pub fn scan_number(&mut self) -> Result<(), JsonError> {
         let start = self.position;
         let rest = self.bytes.get(start..).unwrap_or_default();
-        let shape = number::shape(rest);
+        let shape = decimal::number_parts(rest);
         self.position += shape.length;
-        match shape.fault(rest) {
+        match shape.error(rest) {
             None => Ok(()),
             Some(kind) => Err(JsonError::new(kind, start, self.position.max(start + 1))),
         }
@@ -223,7 +223,7 @@ impl<'a> Scanner<'a> {
 
     /// Moves behind a number without judging its size.
     pub fn skip_number(&mut self) {
-        self.position += number::shape(self.bytes.get(self.position..).unwrap_or_default()).length;
+        self.position += decimal::number_parts(self.bytes.get(self.position..).unwrap_or_default()).length;
     }
 
     /// Reads one of the words `true`, `false`, `null`.

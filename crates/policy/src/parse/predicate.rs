@@ -184,7 +184,7 @@ fn scalars(value: &Node, operator: Operator, parser: &mut Parser) -> Option<Scal
 fn length(value: &Node, parser: &mut Parser) -> Option<u64> {
     let number = number(value, Operator::LengthLte, parser)?;
     let decimal = number.value();
-    if decimal.is_negative() || !decimal.is_whole() {
+    if decimal.is_negative() || !decimal.is_integer() {
         let message = "the value of `length_lte` must be a whole number, not negative";
         parser.fault(Fault::error(Code::BadValue, value.span.clone(), message).help("write a number such as 200"));
         return None;

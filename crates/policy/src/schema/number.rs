@@ -23,7 +23,7 @@ pub(super) struct Bounds {
 pub(super) fn of_schema(text: &str) -> Option<Number> {
     let (number, decimal) = (nearest(text)?, Decimal::new(text)?);
     let float = number.as_f64()?;
-    let is_whole_alike = (float.fract() == 0.0) == decimal.is_whole();
+    let is_whole_alike = (float.fract() == 0.0) == decimal.is_integer();
     let is_zero_alike = (float == 0.0) == (decimal == Decimal::ZERO);
     (!number.is_f64() || (is_whole_alike && is_zero_alike)).then_some(number)
 }
@@ -37,7 +37,7 @@ pub(super) fn nearest(text: &str) -> Option<Number> {
     if let Ok(whole) = text.parse::<u64>() {
         return Some(whole.into());
     }
-    if decimal.is_whole()
+    if decimal.is_integer()
         && let Some(billionths) = decimal.billionths()
     {
         return i64::try_from(billionths / 1_000_000_000).ok().map(Into::into);
@@ -82,7 +82,7 @@ impl Bounds {
 
     fn is_faithful(&self, candidate: f64, decimal: Decimal<'_>) -> bool {
         let asks = self.asks_whole || self.asks_multiple;
-        let is_whole_alike = !asks || (candidate.fract() == 0.0) == decimal.is_whole();
+        let is_whole_alike = !asks || (candidate.fract() == 0.0) == decimal.is_integer();
         let compares_alike = |(text, bound): &(Box<str>, Number)| {
             let wanted = Decimal::new(text).map(|bound| decimal.cmp(&bound));
             wanted.is_some() && wanted == compare(candidate, bound)

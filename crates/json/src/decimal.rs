@@ -7,22 +7,22 @@ use gatelodge_mutants::mutant;
 use crate::error::JsonErrorKind;
 
 /// The most digits a number may be written with, not counting its exponent.
-pub const MAX_DIGITS: usize = 1_000;
+pub const MAX_NUMBER_DIGITS: usize = 1_000;
 /// Numbers beyond ten to this power are refused.
-const MAX_POWER: i64 = 308;
+const MAX_EXPONENT: i64 = 308;
 
 /// The lengths of the parts of a written number.
-pub(crate) struct Shape {
+pub(crate) struct NumberParts {
     /// How much of the text belongs to the number, faulty or not.
     pub length: usize,
-    digits: usize,
+    digit_count: usize,
     has_exponent: bool,
-    well_formed: bool,
+    is_well_formed: bool,
 }
 
 /// Finds out how far a number reaches and whether it is written as JSON writes numbers.
 #[inline]
-pub(crate) fn shape(text: &[u8]) -> Shape {
+pub(crate) fn number_parts(text: &[u8]) -> NumberParts {
     let count = |from: usize| {
         let rest = text.get(from..).unwrap_or_default();
         rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
@@ -50,24 +50,24 @@ pub(crate) fn shape(text: &[u8]) -> Shape {
         well_formed = false;
         length += 1;
     }
-    Shape { length, digits: integer + fraction, has_exponent, well_formed }
+    NumberParts { length, digit_count: integer + fraction, has_exponent, is_well_formed: well_formed }
 }
 
-impl Shape {
+impl NumberParts {
     /// Says what is wrong with the number that `text` begins with.
     #[inline]
-    pub fn fault(&self, text: &[u8]) -> Option<JsonErrorKind> {
-        if !self.well_formed {
+    pub fn error(&self, text: &[u8]) -> Option<JsonErrorKind> {
+        if !self.is_well_formed {
             return Some(JsonErrorKind::InvalidNumber);
         }
-        if !self.has_exponent && self.digits <= 300 {
+        if !self.has_exponent && self.digit_count <= 300 {
             return None;
         }
-        if self.digits > MAX_DIGITS {
+        if self.digit_count > MAX_NUMBER_DIGITS {
             return Some(JsonErrorKind::NumberTooLong);
         }
         let text = text.get(..self.length).unwrap_or_default();
-        match Decimal::of_bytes(text) {
+        match Decimal::from_bytes(text) {
             None => Some(JsonErrorKind::NumberTooLong),
             Some(number) if number.is_too_large() => Some(JsonErrorKind::NumberTooLarge),
             Some(_) => None,
@@ -91,20 +91,20 @@ impl<'a> Decimal<'a> {
     /// Reads a number written as JSON writes numbers, within the reader's bounds.
     pub fn new(text: &'a str) -> Option<Self> {
         let bytes = text.as_bytes();
-        let shape = shape(bytes);
+        let shape = number_parts(bytes);
         let is_whole_text = shape.length == bytes.len();
-        if !is_whole_text || shape.fault(bytes).is_some() {
+        if !is_whole_text || shape.error(bytes).is_some() {
             return None;
         }
-        Self::of_bytes(bytes)
+        Self::from_bytes(bytes)
     }
 
     /// Takes apart a number whose grammar has been checked; none if its exponent is beyond reason.
-    pub(crate) fn of_bytes(text: &'a [u8]) -> Option<Self> {
+    pub(crate) fn from_bytes(text: &'a [u8]) -> Option<Self> {
         let negative = text.first() == Some(&b'-');
         let text = text.strip_prefix(b"-").unwrap_or(text);
         let (mantissa, exponent) = match memchr::memchr2(b'e', b'E', text) {
-            Some(at) => (text.get(..at)?, exponent(text.get(at + 1..)?)?),
+            Some(at) => (text.get(..at)?, parse_exponent(text.get(at + 1..)?)?),
             None => (text, 0),
         };
         let (integer, fraction) = match memchr::memchr(b'.', mantissa) {
@@ -121,7 +121,7 @@ impl<'a> Decimal<'a> {
     }
 
     /// The power of ten of the first significant digit; none for zero.
-    fn power(&self) -> Option<i64> {
+    fn leading_exponent(&self) -> Option<i64> {
         let all = self.integer.iter().chain(self.fraction);
         let zeros = all.take_while(|digit| **digit == b'0').count();
         if zeros == self.integer.len() + self.fraction.len() {
@@ -132,9 +132,9 @@ impl<'a> Decimal<'a> {
     }
 
     fn is_too_large(&self) -> bool {
-        match self.power() {
+        match self.leading_exponent() {
             None => false,
-            Some(power) if power != MAX_POWER => power > MAX_POWER,
+            Some(power) if power != MAX_EXPONENT => power > MAX_EXPONENT,
             Some(_) => {
                 let mut digits = self.digits();
                 digits.next() != Some(b'1') || digits.any(|digit| digit != b'0')
@@ -144,26 +144,26 @@ impl<'a> Decimal<'a> {
 
     /// Whether the value is below zero; `-0` is not.
     pub fn is_negative(&self) -> bool {
-        self.negative && self.power().is_some()
+        self.negative && self.leading_exponent().is_some()
     }
 
     /// Whether the value has no fraction, however it is written.
-    pub fn is_whole(&self) -> bool {
-        self.last_power().is_none_or(|power| power >= 0)
+    pub fn is_integer(&self) -> bool {
+        self.trailing_exponent().is_none_or(|power| power >= 0)
     }
 
     /// The power of ten of the last digit that is not zero; none for zero.
-    fn last_power(&self) -> Option<i64> {
+    fn trailing_exponent(&self) -> Option<i64> {
         let all = self.integer.iter().chain(self.fraction);
         let zeros = all.rev().take_while(|digit| **digit == b'0').count() as i64;
-        self.power()?;
+        self.leading_exponent()?;
         Some((zeros - self.fraction.len() as i64).saturating_add(self.exponent))
     }
 
     /// The value in billionths, if it is not negative and has at most 18 digits before and 9 after the point.
     pub fn billionths(&self) -> Option<i128> {
-        let Some(power) = self.power() else { return Some(0) };
-        let last = self.last_power()?;
+        let Some(power) = self.leading_exponent() else { return Some(0) };
+        let last = self.trailing_exponent()?;
         if self.negative || power > 17 || last < -9 {
             return None;
         }
@@ -174,16 +174,16 @@ impl<'a> Decimal<'a> {
     }
 
     /// Whether it is written in digits alone.
-    fn is_plain(&self) -> bool {
+    fn is_integer_notation(&self) -> bool {
         self.fraction.is_empty() && self.exponent == 0
     }
 
     fn compare_magnitude(&self, other: &Self) -> Ordering {
-        if self.is_plain() && other.is_plain() {
+        if self.is_integer_notation() && other.is_integer_notation() {
             // JSON writes no leading zeros, so the longer is the larger.
             return self.integer.len().cmp(&other.integer.len()).then_with(|| self.integer.cmp(other.integer));
         }
-        match (self.power(), other.power()) {
+        match (self.leading_exponent(), other.leading_exponent()) {
             (None, None) => Ordering::Equal,
             (None, Some(_)) => Ordering::Less,
             (Some(_), None) => Ordering::Greater,
@@ -200,7 +200,7 @@ impl<'a> Decimal<'a> {
 }
 
 /// Reads the digits behind the `e`; none if they do not fit.
-fn exponent(text: &[u8]) -> Option<i64> {
+fn parse_exponent(text: &[u8]) -> Option<i64> {
     let text = str::from_utf8(text).ok()?;
     text.strip_prefix('+').unwrap_or(text).parse().ok()
 }
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn whole_is_a_matter_of_value() {
-        assert!(decimal("5.0").is_whole() && decimal("1e3").is_whole() && decimal("10e-1").is_whole());
-        assert!(!decimal("5.5").is_whole() && !decimal("1e-1").is_whole());
+        assert!(decimal("5.0").is_integer() && decimal("1e3").is_integer() && decimal("10e-1").is_integer());
+        assert!(!decimal("5.5").is_integer() && !decimal("1e-1").is_integer());
     }
 }
