@@ -11,7 +11,7 @@ mod parser;
 mod scanner;
 mod segmented_text;
 mod special_bytes;
-mod split;
+mod split_object;
 mod text;
 
 pub use decimal::{Decimal, MAX_NUMBER_DIGITS};
@@ -20,5 +20,5 @@ pub use error::{JsonError, JsonErrorKind, LineColumn};
 pub use hidden::{is_hidden, is_invisible, one_line, quoted};
 pub use parser::{JsonLimits, read, read_with_comments};
 pub use segmented_text::{SegmentedText, StringSegments, read_segmented};
-pub use split::{Part, split, split_text};
+pub use split_object::{RawMember, split_object, split_object_str};
 pub use text::{quote, unescape};

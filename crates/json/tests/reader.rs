@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
-use gatelodge_json::{JsonErrorKind, JsonKind, JsonLimits, LineColumn, read, read_with_comments, split};
+use gatelodge_json::{JsonErrorKind, JsonKind, JsonLimits, LineColumn, read, read_with_comments, split_object};
 
 fn refusal(text: impl AsRef<[u8]>) -> (JsonErrorKind, usize) {
     let fault = read(text.as_ref(), &JsonLimits::REQUEST).expect_err("refused");
@@ -130,7 +130,7 @@ fn comments_are_read_where_they_are_allowed_and_repeats_all_given() {
 #[test]
 fn a_reply_is_split_and_its_payload_left_alone() {
     let text = r#" {"jsonrpc":"2.0", "id":7,"result":{"x":[1e999,"\ud800",{"a":1,"a":2}]} , "extra":-1.50}"#;
-    let parts = split(text.as_bytes(), &JsonLimits::REPLY).expect("splits");
+    let parts = split_object(text.as_bytes(), &JsonLimits::REPLY).expect("splits");
     let pairs: Vec<_> = parts.iter().map(|part| (part.key.as_ref(), part.value)).collect();
     assert_eq!(
         pairs,
@@ -160,11 +160,11 @@ fn a_reply_that_does_not_close_or_repeats_an_envelope_key_is_refused() {
         r#"{"id":}"#,
         r#"{"id":1,}"#,
     ] {
-        assert!(split(text.as_bytes(), &JsonLimits::REPLY).is_err(), "{text}");
+        assert!(split_object(text.as_bytes(), &JsonLimits::REPLY).is_err(), "{text}");
     }
     let deep = format!("{{\"result\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
     assert_eq!(
-        split(deep.as_bytes(), &JsonLimits::REPLY).expect_err("refused").kind,
+        split_object(deep.as_bytes(), &JsonLimits::REPLY).expect_err("refused").kind,
         JsonErrorKind::TooDeep { limit: 64 }
     );
 }
@@ -172,17 +172,17 @@ fn a_reply_that_does_not_close_or_repeats_an_envelope_key_is_refused() {
 #[test]
 fn an_envelope_of_very_many_members_is_refused_before_it_costs() {
     let many: String = (0..200_000).map(|n| format!("\"k{n}\":{n},")).collect();
-    let fault = split(format!("{{{many}\"id\":1}}").as_bytes(), &JsonLimits::REPLY).expect_err("refused");
+    let fault = split_object(format!("{{{many}\"id\":1}}").as_bytes(), &JsonLimits::REPLY).expect_err("refused");
     assert_eq!(fault.kind, JsonErrorKind::TooManyMembers { limit: 256 });
 }
 
 #[test]
 fn the_parts_of_a_reply_know_where_they_stand() {
     let text = r#"{"id" : 7, "\u0072esult":{"a":[1]}}"#;
-    for part in split(text.as_bytes(), &JsonLimits::REPLY).expect("splits") {
+    for part in split_object(text.as_bytes(), &JsonLimits::REPLY).expect("splits") {
         assert!(text[part.start..].starts_with(part.value));
     }
-    let repeated = split(br#"{"id":1,"id":2}"#, &JsonLimits::REPLY).expect_err("refused");
+    let repeated = split_object(br#"{"id":1,"id":2}"#, &JsonLimits::REPLY).expect_err("refused");
     assert_eq!((repeated.start, repeated.end), (8, 12));
 }
 

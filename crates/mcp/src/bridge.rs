@@ -1,6 +1,6 @@
 //! A message of one era as the other era writes it. What both have passes as it is written.
 
-use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, quote, read, split};
+use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, quote, read, split_object};
 
 use crate::meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION};
 use crate::revision::Revision;
@@ -88,7 +88,8 @@ pub fn to_stateless(text: &str, client: &ClientWords<'_>, retry: Option<&Retry<'
 
 /// The result with members that it does not have yet; each value is JSON. What is no object stays what it is.
 pub fn with_members(result: &str, members: &[(&str, &str)]) -> String {
-    let Ok(parts) = split(result.as_bytes(), &JsonLimits { max_bytes: result.len(), ..JsonLimits::REPLY }) else {
+    let Ok(parts) = split_object(result.as_bytes(), &JsonLimits { max_bytes: result.len(), ..JsonLimits::REPLY })
+    else {
         return result.to_owned();
     };
     let missing = members.iter().filter(|(name, _)| !parts.iter().any(|part| part.key == *name));

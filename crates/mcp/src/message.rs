@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use gatelodge_json::{
     JsonDocument, JsonError, JsonKind, JsonLimits, JsonText, JsonValue, NodeIndex, SegmentedText, read, read_segmented,
-    split,
+    split_object,
 };
 
 use crate::error::{WireError, code, shown};
@@ -105,7 +105,7 @@ fn refuse_text(bytes: &[u8], limits: &JsonLimits, fault: &JsonError) -> WireErro
     if error.code != code::INVALID_REQUEST {
         return error;
     }
-    let parts = split(bytes, limits).unwrap_or_default();
+    let parts = split_object(bytes, limits).unwrap_or_default();
     let id = parts.iter().find(|part| part.key == "id").and_then(|part| Id::read(part.value));
     error.with_id(id)
 }

@@ -1,6 +1,6 @@
 //! Tasks: what a call gives in place of its result when the work goes on without it.
 
-use gatelodge_json::{JsonLimits, Part, read, split};
+use gatelodge_json::{JsonLimits, RawMember, read, split_object};
 
 use crate::id::SCALAR;
 use crate::revision::Era;
@@ -43,11 +43,11 @@ pub fn has_tasks(result: &str, era: Era) -> bool {
     tasks.is_some()
 }
 
-fn members(object: &str) -> Option<Vec<Part<'_>>> {
-    split(object.as_bytes(), &JsonLimits::REPLY).ok()
+fn members(object: &str) -> Option<Vec<RawMember<'_>>> {
+    split_object(object.as_bytes(), &JsonLimits::REPLY).ok()
 }
 
-fn find<'a>(parts: &[Part<'a>], key: &str) -> Option<&'a str> {
+fn find<'a>(parts: &[RawMember<'a>], key: &str) -> Option<&'a str> {
     parts.iter().find(|part| part.key == key).map(|part| part.value)
 }
 

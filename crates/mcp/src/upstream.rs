@@ -1,6 +1,6 @@
 //! An upstream's message: split into its envelope, the payload left as it is.
 
-use gatelodge_json::{JsonError, JsonLimits, Part, SegmentedText, read, split, split_text};
+use gatelodge_json::{JsonError, JsonLimits, RawMember, SegmentedText, read, split_object, split_object_str};
 
 use crate::error::{WireError, code, shown};
 use crate::id::{Id, SCALAR, plain};
@@ -127,7 +127,7 @@ pub struct ServerRequest<'a> {
 pub struct ServerNotification<'a> {
     text: &'a str,
     method: Method<'a>,
-    params: Option<Part<'a>>,
+    params: Option<RawMember<'a>>,
 }
 
 /// Splits one message of an upstream.
@@ -137,11 +137,11 @@ pub struct ServerNotification<'a> {
 pub fn read_upstream<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<Upstream<'a>, WireError> {
     let of_fault = |fault: JsonError| WireError::of_fault(bytes, &fault);
     let (text, parts) = match str::from_utf8(bytes) {
-        Ok(text) => (text, split_text(text, limits).map_err(of_fault)?),
+        Ok(text) => (text, split_object_str(text, limits).map_err(of_fault)?),
         // What is wrong with it, `split` says.
-        Err(_) => ("", split(bytes, limits).map_err(of_fault)?),
+        Err(_) => ("", split_object(bytes, limits).map_err(of_fault)?),
     };
-    let invalid = |part: Option<&Part<'_>>, what: &str| {
+    let invalid = |part: Option<&RawMember<'_>>, what: &str| {
         let span = part.map_or((0, 0), span_of);
         Err(WireError::new(code::INVALID_REQUEST, bytes, span, what))
     };
@@ -175,7 +175,7 @@ pub fn read_upstream<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<Upstrea
                 id_span,
                 payload,
                 payload_span: span_of(result),
-                longest: result.longest,
+                longest: result.longest_string,
             }))
         }
         (None, None, Some(error)) => {
@@ -186,7 +186,7 @@ pub fn read_upstream<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<Upstrea
                 id_span,
                 payload,
                 payload_span: span_of(error),
-                longest: error.longest,
+                longest: error.longest_string,
             }))
         }
         (None, None, None) => invalid(None, "a message has a method, a result or an error"),
@@ -216,7 +216,7 @@ fn asked<'a>(
     text: &'a str,
     id: Option<(Id<'a>, (usize, usize))>,
     method: Method<'a>,
-    params: Option<&Part<'a>>,
+    params: Option<&RawMember<'a>>,
 ) -> Upstream<'a> {
     match id {
         Some((id, id_span)) => {
@@ -226,7 +226,7 @@ fn asked<'a>(
     }
 }
 
-fn span_of(part: &Part<'_>) -> (usize, usize) {
+fn span_of(part: &RawMember<'_>) -> (usize, usize) {
     (part.start, part.start + part.value.len())
 }
 
@@ -280,7 +280,7 @@ impl<'a> Reply<'a> {
     /// The error's members; none for a result, or if the error is not an object with a code and a message.
     pub fn error(&self) -> Option<ErrorObject<'a>> {
         let Payload::Error(raw) = self.payload else { return None };
-        let parts = split_text(raw, &JsonLimits::REPLY).ok()?;
+        let parts = split_object_str(raw, &JsonLimits::REPLY).ok()?;
         let find = |key: &str| parts.iter().find(|part| part.key == key).map(|part| part.value);
         let code = find("code").filter(|code| Id::read(code).is_some_and(|id| id.as_str().is_none()))?;
         Some(ErrorObject { code, message: string(find("message")?)?, data: find("data") })
@@ -313,7 +313,7 @@ impl<'a> Reply<'a> {
     pub fn with_code(&self, id: &Id<'_>, code: i64) -> String {
         let mut edits = vec![self.id_edit(id)];
         if let Payload::Error(raw) = self.payload {
-            let parts = split_text(raw, &JsonLimits::REPLY).unwrap_or_default();
+            let parts = split_object_str(raw, &JsonLimits::REPLY).unwrap_or_default();
             let place = parts.iter().find(|part| part.key == "code").map(span_of);
             let offset = self.payload_span.0;
             edits.extend(
@@ -388,7 +388,7 @@ impl<'a> ServerNotification<'a> {
 
     /// How far it has come, as it is written.
     pub fn progress(&self) -> Option<&'a str> {
-        let parts = split_text(self.params()?, &JsonLimits::REPLY).ok()?;
+        let parts = split_object_str(self.params()?, &JsonLimits::REPLY).ok()?;
         parts.into_iter().find(|part| part.key == "progress").map(|part| part.value)
     }
 
@@ -412,9 +412,9 @@ impl<'a> ServerNotification<'a> {
         splice(self.text, vec![edit])
     }
 
-    fn reference_part(&self) -> Option<Part<'a>> {
+    fn reference_part(&self) -> Option<RawMember<'a>> {
         let member = reference_member(&self.method)?;
-        let parts = split_text(self.params()?, &JsonLimits::REPLY).ok()?;
+        let parts = split_object_str(self.params()?, &JsonLimits::REPLY).ok()?;
         parts.into_iter().find(|part| part.key == member)
     }
 }

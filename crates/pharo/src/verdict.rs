@@ -1,6 +1,6 @@
 //! What the image answered, as the result of a tool: what it gives, or what went wrong and what to do.
 
-use gatelodge_json::{JsonLimits, Part, quote, split};
+use gatelodge_json::{JsonLimits, RawMember, quote, split_object};
 use gatelodge_mcp::Era;
 use gatelodge_mutants::mutant;
 use serde::de::IgnoredAny;
@@ -100,7 +100,7 @@ pub(crate) fn read<'a>(image: &Image, answer: &'a Result<Answer, ImageError>) ->
         return Err(unreadable("a string in it has half of a surrogate pair, which is no text"));
     }
     let limits = JsonLimits { max_bytes: text.len(), max_depth: MAX_DEPTH, ..JsonLimits::REPLY };
-    let parts = split(text.as_bytes(), &limits)
+    let parts = split_object(text.as_bytes(), &limits)
         .map_err(|fault| unreadable(&format!("not with a JSON object that can be taken: {fault}")))?;
     match find(&parts, "success") {
         Some("true") => Ok(Success { object: text, value: find(&parts, "result"), error: find(&parts, "error") }),
@@ -153,7 +153,7 @@ fn has_half_pair(json: &str) -> bool {
     false
 }
 
-fn find<'a>(parts: &[Part<'a>], key: &str) -> Option<&'a str> {
+fn find<'a>(parts: &[RawMember<'a>], key: &str) -> Option<&'a str> {
     parts.iter().find(|part| part.key == key).map(|part| part.value)
 }
 
@@ -210,7 +210,7 @@ fn refused(image: &Image, answer: &Answer) -> String {
 }
 
 /// The error of the image: what is known of it by name first, then whatever else it says.
-fn smalltalk(parts: &[Part<'_>]) -> String {
+fn smalltalk(parts: &[RawMember<'_>]) -> String {
     let mut out = match find(parts, "error") {
         None => "The image says that it failed, and not why. Look at its transcript.".to_owned(),
         Some(error) => format!("Smalltalk error: {}", members(error)),
@@ -223,7 +223,7 @@ fn smalltalk(parts: &[Part<'_>]) -> String {
 
 /// The members of an object as lines of text, description and stack first; what is no object as it is.
 fn members(raw: &str) -> String {
-    let Ok(parts) = split(raw.as_bytes(), &JsonLimits { max_bytes: raw.len(), ..JsonLimits::REPLY }) else {
+    let Ok(parts) = split_object(raw.as_bytes(), &JsonLimits { max_bytes: raw.len(), ..JsonLimits::REPLY }) else {
         return as_text(raw);
     };
     let mut out = find(&parts, "description").map(as_text).unwrap_or_else(|| "no description".to_owned());

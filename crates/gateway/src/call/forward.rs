@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_json::{JsonLimits, JsonText, read, split_text};
+use gatelodge_json::{JsonLimits, JsonText, read, split_object_str};
 use gatelodge_mcp::bridge::with_members;
 use gatelodge_mcp::{
     Id, Method, Payload, Reply, ReplyPlaces, Request, Rewrite, Upstream as Said, code, read_folded_result,
@@ -438,7 +438,7 @@ fn as_in_session(reply: &Reply<'_>, id: &Id<'_>) -> String {
 pub(crate) fn without_complete(result: &str) -> Option<String> {
     memmem::find(result.as_bytes(), b"resultType")?;
     let limits = JsonLimits { max_bytes: result.len(), ..JsonLimits::REPLY };
-    let parts = split_text(result, &limits).ok()?;
+    let parts = split_object_str(result, &limits).ok()?;
     let own = parts.iter().find(|part| part.key == "resultType" && part.value == "\"complete\"")?;
     let (before, after) = (result.get(..own.start)?, result.get(own.start + own.value.len()..)?);
     let before = before.get(..before.rfind('"').and_then(|end| before.get(..end)?.rfind('"'))?)?;
@@ -454,7 +454,7 @@ pub(crate) const COMPLETE: (&str, &str) = ("resultType", "\"complete\"");
 
 /// Whether a result is that of reading a resource, which says how long it holds.
 fn has_contents(result: &str) -> bool {
-    let parts = split_text(result, &JsonLimits::REPLY).unwrap_or_default();
+    let parts = split_object_str(result, &JsonLimits::REPLY).unwrap_or_default();
     parts.iter().any(|part| part.key == "contents")
 }
 
@@ -466,7 +466,7 @@ pub(crate) fn says_error(result: &str) -> bool {
     if IS_ERROR.find(result.as_bytes()).is_none() {
         return false;
     }
-    let parts = split_text(result, &JsonLimits::REPLY).unwrap_or_default();
+    let parts = split_object_str(result, &JsonLimits::REPLY).unwrap_or_default();
     parts.iter().any(|part| part.key == "isError" && part.value == "true")
 }
 

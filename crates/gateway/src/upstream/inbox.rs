@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use gatelodge_json::{JsonLimits, read, split};
+use gatelodge_json::{JsonLimits, read, split_object};
 use gatelodge_mcp::{Id, Method, Reply, ServerNotification, Upstream as Said, code, read_upstream};
 use gatelodge_mutants::mutant;
 use prometheus_client::metrics::counter::Counter;
@@ -269,7 +269,7 @@ impl Inbox {
 /// Which call a message answers that cannot be read, if that much of it can: it may be too deep, say.
 fn answers(message: &[u8]) -> Option<String> {
     let limits = JsonLimits { max_bytes: message.len(), max_depth: usize::MAX, max_members: usize::MAX };
-    let parts = split(message, &limits).ok()?;
+    let parts = split_object(message, &limits).ok()?;
     let find = |key: &str| parts.iter().find(|part| part.key == key);
     // Only an answer has neither a method nor a doubt whose it is.
     let id = find("id").filter(|_| find("method").is_none())?;

@@ -10,11 +10,11 @@ use crate::scanner::{CommentMode, Scanner};
 use crate::text::unescape;
 
 /// The most members an object may be split into. An envelope has four; each key is compared with each.
-const MAX_PARTS: usize = 256;
+const MAX_MEMBERS: usize = 256;
 
 /// One member of a split object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part<'a> {
+pub struct RawMember<'a> {
     /// What the key stands for.
     pub key: Cow<'a, str>,
     /// The value as it is written; brackets and strings are balanced, the rest is not looked at.
@@ -22,18 +22,18 @@ pub struct Part<'a> {
     /// Offset of the value's first byte in the text.
     pub start: usize,
     /// Where the longest string inside the value stands in the text, with its quotes; of equals the first.
-    pub longest: (usize, usize),
+    pub longest_string: (usize, usize),
 }
 
 /// Gives the members of the one object in the text.
 ///
 /// # Errors
 /// Not UTF-8, not an object, a repeated key, brackets or strings that do not close, anything beyond the limits.
-pub fn split<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<Vec<Part<'a>>, JsonError> {
+pub fn split_object<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<Vec<RawMember<'a>>, JsonError> {
     check_length(bytes, limits)?;
     let text = str::from_utf8(bytes)
         .map_err(|error| JsonError::new(JsonErrorKind::InvalidUtf8, error.valid_up_to(), error.valid_up_to() + 1))?;
-    split_text(text, limits)
+    split_object_str(text, limits)
 }
 
 fn check_length(bytes: &[u8], limits: &JsonLimits) -> Result<(), JsonError> {
@@ -46,33 +46,33 @@ fn check_length(bytes: &[u8], limits: &JsonLimits) -> Result<(), JsonError> {
 /// The same for what is known to be UTF-8: a long text is not looked through for that again.
 ///
 /// # Errors
-/// As for [`split`].
-pub fn split_text<'a>(text: &'a str, limits: &JsonLimits) -> Result<Vec<Part<'a>>, JsonError> {
+/// As for [`split_object`].
+pub fn split_object_str<'a>(text: &'a str, limits: &JsonLimits) -> Result<Vec<RawMember<'a>>, JsonError> {
     check_length(text.as_bytes(), limits)?;
     let cursor = Scanner::new(text.as_bytes(), CommentMode::Refused);
-    let mut splitter = Splitter { text, cursor, limits: *limits, open: Vec::new() };
-    splitter.object()
+    let mut splitter = ObjectSplitter { text, cursor, limits: *limits, closers: Vec::new() };
+    splitter.read_object()
 }
 
-struct Splitter<'a> {
+struct ObjectSplitter<'a> {
     text: &'a str,
     cursor: Scanner<'a>,
     limits: JsonLimits,
     /// What closes the lists and objects that are open inside a value, outermost first.
-    open: Vec<u8>,
+    closers: Vec<u8>,
 }
 
-impl<'a> Splitter<'a> {
-    fn object(&mut self) -> Result<Vec<Part<'a>>, JsonError> {
-        let limit = self.limits.max_members.min(MAX_PARTS);
-        let mut parts: Vec<Part<'a>> = Vec::with_capacity(4);
-        self.take(b'{', "an object")?;
+impl<'a> ObjectSplitter<'a> {
+    fn read_object(&mut self) -> Result<Vec<RawMember<'a>>, JsonError> {
+        let limit = self.limits.max_members.min(MAX_MEMBERS);
+        let mut parts: Vec<RawMember<'a>> = Vec::with_capacity(4);
+        self.expect_byte(b'{', "an object")?;
         if self.cursor.next_token()? == Some(b'}') {
             self.cursor.position += 1;
-            return self.end(parts);
+            return self.expect_end(parts);
         }
         loop {
-            let (key, start) = self.key()?;
+            let (key, start) = self.read_key()?;
             let end = self.cursor.position;
             if parts.iter().any(|earlier| earlier.key == key) {
                 return Err(JsonError::new(JsonErrorKind::DuplicateKey(key.into_owned()), start, end));
@@ -80,12 +80,12 @@ impl<'a> Splitter<'a> {
             if parts.len() >= limit {
                 return Err(JsonError::new(JsonErrorKind::TooManyMembers { limit }, start, end));
             }
-            parts.push(self.part(key)?);
+            parts.push(self.read_member(key)?);
             match self.cursor.next_token()? {
                 Some(b',') => self.cursor.position += 1,
                 Some(b'}') => {
                     self.cursor.position += 1;
-                    return self.end(parts);
+                    return self.expect_end(parts);
                 }
                 found => return Err(self.unexpected(found, "a comma or `}`")),
             }
@@ -93,7 +93,7 @@ impl<'a> Splitter<'a> {
     }
 
     /// Reads a key; gives what it stands for and where it begins.
-    fn key(&mut self) -> Result<(Cow<'a, str>, usize), JsonError> {
+    fn read_key(&mut self) -> Result<(Cow<'a, str>, usize), JsonError> {
         let found = self.cursor.next_token()?;
         if found != Some(b'"') {
             return Err(self.unexpected(found, "a key in double quotes"));
@@ -103,23 +103,23 @@ impl<'a> Splitter<'a> {
         Ok((unescape(self.text.get(start + 1..self.cursor.position - 1).unwrap_or_default()), start))
     }
 
-    fn part(&mut self, key: Cow<'a, str>) -> Result<Part<'a>, JsonError> {
-        self.take(b':', "a colon")?;
+    fn read_member(&mut self, key: Cow<'a, str>) -> Result<RawMember<'a>, JsonError> {
+        self.expect_byte(b':', "a colon")?;
         self.cursor.next_token()?;
         let start = self.cursor.position;
         let longest = self.skip_value()?;
         let value = self.text.get(start..self.cursor.position).unwrap_or_default();
-        Ok(Part { key, value, start, longest })
+        Ok(RawMember { key, value, start, longest_string: longest })
     }
 
     /// Moves behind one value: strings are read, brackets are matched, all else is passed over. Gives where the longest
     /// string stands.
     fn skip_value(&mut self) -> Result<(usize, usize), JsonError> {
-        self.open.clear();
+        self.closers.clear();
         let mut longest = (self.cursor.position, self.cursor.position);
         loop {
             let found = self.cursor.next_token()?;
-            let closes = self.open.last().copied();
+            let closes = self.closers.last().copied();
             match found {
                 None => return Err(self.unexpected(None, "the value ends")),
                 Some(b'"') => {
@@ -129,10 +129,10 @@ impl<'a> Splitter<'a> {
                         longest = (start, self.cursor.position);
                     }
                 }
-                Some(b'{') => self.open(b'}')?,
-                Some(b'[') => self.open(b']')?,
+                Some(b'{') => self.open_container(b'}')?,
+                Some(b'[') => self.open_container(b']')?,
                 Some(bracket) if Some(bracket) == closes => {
-                    self.open.pop();
+                    self.closers.pop();
                     self.cursor.position += 1;
                 }
                 Some(b',' | b':') if closes.is_some() => self.cursor.position += 1,
@@ -142,16 +142,16 @@ impl<'a> Splitter<'a> {
                 Some(b'-' | b'0'..=b'9') => self.cursor.skip_number(),
                 found => return Err(self.unexpected(found, "a value")),
             }
-            if self.open.is_empty() {
+            if self.closers.is_empty() {
                 return Ok(longest);
             }
         }
     }
 
-    fn open(&mut self, closes: u8) -> Result<(), JsonError> {
-        self.open.push(closes);
+    fn open_container(&mut self, closes: u8) -> Result<(), JsonError> {
+        self.closers.push(closes);
         // The envelope itself is one level.
-        if self.open.len() >= self.limits.max_depth {
+        if self.closers.len() >= self.limits.max_depth {
             let kind = JsonErrorKind::TooDeep { limit: self.limits.max_depth };
             return Err(JsonError::new(kind, self.cursor.position, self.cursor.position + 1));
         }
@@ -159,7 +159,7 @@ impl<'a> Splitter<'a> {
         Ok(())
     }
 
-    fn take(&mut self, byte: u8, due: &'static str) -> Result<(), JsonError> {
+    fn expect_byte(&mut self, byte: u8, due: &'static str) -> Result<(), JsonError> {
         let found = self.cursor.next_token()?;
         if found != Some(byte) {
             return Err(self.unexpected(found, due));
@@ -168,7 +168,7 @@ impl<'a> Splitter<'a> {
         Ok(())
     }
 
-    fn end(&mut self, parts: Vec<Part<'a>>) -> Result<Vec<Part<'a>>, JsonError> {
+    fn expect_end(&mut self, parts: Vec<RawMember<'a>>) -> Result<Vec<RawMember<'a>>, JsonError> {
         match self.cursor.next_token()? {
             None => Ok(parts),
             Some(_) => Err(JsonError::new(JsonErrorKind::TrailingText, self.cursor.position, self.cursor.position + 1)),
