@@ -1,6 +1,6 @@
 //! Argument values for the log: what looks like a secret by its name is not written down.
 
-use gatelodge_json::{JsonKind, JsonValue, quote};
+use gatelodge_json::{JsonKind, JsonValue, quote_into};
 use gatelodge_store::Token;
 
 use crate::upstream::Secrets;
@@ -57,7 +57,7 @@ fn write(value: JsonValue<'_>, out: &mut String) {
                     out.push(',');
                 }
                 let name = key.as_str().unwrap_or_default();
-                quote(&name, out);
+                quote_into(&name, out);
                 out.push(':');
                 let folded = name.to_ascii_lowercase();
                 if TELLING.iter().any(|part| folded.contains(part)) {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::decimal::Decimal;
 use crate::segmented_text::SegmentedText;
-use crate::text::unescape;
+use crate::string_escape::unescape;
 
 /// Marks a string that holds escapes, in [`DocumentNode::next`]: texts stay below 2^31 bytes, and so do indices.
 const ESCAPED_FLAG: u32 = 1 << 31;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::text::quote;
+use crate::string_escape::quote_into;
 
 /// Makes the sign before it a picture; what it does is seen.
 const PICTURE: char = '\u{fe0f}';
@@ -41,7 +41,7 @@ pub fn one_line(text: &str) -> String {
 /// A text as a JSON string, with its quotes, in which nothing is hidden from whoever reads it.
 pub fn quoted(text: &str) -> String {
     let mut raw = String::new();
-    quote(text, &mut raw);
+    quote_into(text, &mut raw);
     one_line(&raw)
 }
 

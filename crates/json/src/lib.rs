@@ -12,7 +12,7 @@ mod scanner;
 mod segmented_text;
 mod special_bytes;
 mod split_object;
-mod text;
+mod string_escape;
 
 pub use decimal::{Decimal, MAX_NUMBER_DIGITS};
 pub use document::{ArrayElements, JsonDocument, JsonKind, JsonText, JsonValue, NodeIndex, ObjectMembers};
@@ -21,4 +21,4 @@ pub use hidden::{is_hidden, is_invisible, one_line, quoted};
 pub use parser::{JsonLimits, read, read_with_comments};
 pub use segmented_text::{SegmentedText, StringSegments, read_segmented};
 pub use split_object::{RawMember, split_object, split_object_str};
-pub use text::{quote, unescape};
+pub use string_escape::{quote_into, unescape};

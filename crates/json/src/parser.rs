@@ -3,7 +3,7 @@
 use crate::document::{DocumentNode, JsonDocument, JsonText};
 use crate::error::{JsonError, JsonErrorKind};
 use crate::scanner::{CommentMode, Scanner};
-use crate::text::unescape;
+use crate::string_escape::unescape;
 
 /// How much of a text is read before it is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use crate::error::{JsonError, JsonErrorKind};
 use crate::parser::JsonLimits;
 use crate::scanner::{CommentMode, Scanner};
-use crate::text::unescape;
+use crate::string_escape::unescape;
 
 /// The most members an object may be split into. An envelope has four; each key is compared with each.
 const MAX_MEMBERS: usize = 256;

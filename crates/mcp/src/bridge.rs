@@ -1,6 +1,6 @@
 //! A message of one era as the other era writes it. What both have passes as it is written.
 
-use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, quote, read, split_object};
+use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, quote_into, read, split_object};
 
 use crate::meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION};
 use crate::revision::Revision;
@@ -129,7 +129,7 @@ pub fn shared_capabilities(capabilities: JsonValue<'_>) -> String {
 /// A text as a JSON string.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
-    quote(text, &mut out);
+    quote_into(text, &mut out);
     out
 }
 

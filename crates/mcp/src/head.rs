@@ -5,7 +5,7 @@ mod guard;
 mod mirror;
 mod names;
 
-use gatelodge_json::quote;
+use gatelodge_json::quote_into;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, UPGRADE};
 use http::{HeaderName, StatusCode};
 
@@ -48,7 +48,7 @@ impl Misfit {
     pub fn revision(requested: &str, spoken: &[Revision]) -> Self {
         let supported: Vec<String> = spoken.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
         let mut data = String::from("{\"requested\":");
-        quote(requested.get(..requested.floor_char_boundary(MAX_REQUESTED)).unwrap_or_default(), &mut data);
+        quote_into(requested.get(..requested.floor_char_boundary(MAX_REQUESTED)).unwrap_or_default(), &mut data);
         data.push_str(&format!(",\"supported\":[{}]}}", supported.join(",")));
         let message = format!("the revision {} is not spoken here", shown(requested));
         Self { status: StatusCode::BAD_REQUEST, code: code::UNSUPPORTED_REVISION, message, data: Some(data) }

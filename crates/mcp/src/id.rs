@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use gatelodge_json::{JsonKind, JsonLimits, JsonText, JsonValue, quote, read};
+use gatelodge_json::{JsonKind, JsonLimits, JsonText, JsonValue, quote_into, read};
 
 /// For what must be a string or a number: whatever else stands there is not worth reading.
 pub(crate) const SCALAR: JsonLimits = JsonLimits { max_bytes: 64 << 10, max_depth: 0, max_members: 0 };
@@ -42,7 +42,7 @@ impl<'a> Id<'a> {
     /// Makes an id of a string.
     pub fn string(text: &str) -> Id<'static> {
         let mut raw = String::with_capacity(text.len() + 2);
-        quote(text, &mut raw);
+        quote_into(text, &mut raw);
         Id { raw: Cow::Owned(raw), string: Some(Cow::Owned(text.to_owned())) }
     }
 

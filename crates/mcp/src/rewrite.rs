@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use gatelodge_json::{JsonText, JsonValue, SegmentedText, quote};
+use gatelodge_json::{JsonText, JsonValue, SegmentedText, quote_into};
 
 use crate::id::Id;
 use crate::message::{Notification, Request, Response};
@@ -115,7 +115,7 @@ fn replace<'r>(place: Option<JsonValue<'_>>, with: &'r str) -> Edit<'r> {
 
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
-    quote(text, &mut out);
+    quote_into(text, &mut out);
     out
 }
 

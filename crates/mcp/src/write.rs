@@ -1,6 +1,6 @@
 //! Messages of our own: envelopes, and the tool result that says no.
 
-use gatelodge_json::quote;
+use gatelodge_json::quote_into;
 
 use crate::id::Id;
 use crate::revision::Era;
@@ -9,7 +9,7 @@ use crate::revision::Era;
 pub fn error(id: Option<&Id<'_>>, code: i64, message: &str, data: Option<&str>) -> String {
     let id = id.map_or("null", |id| id.raw());
     let mut out = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{code},\"message\":");
-    quote(message, &mut out);
+    quote_into(message, &mut out);
     push_member(&mut out, "data", data);
     out.push_str("}}");
     out
@@ -25,7 +25,7 @@ pub fn result(id: &Id<'_>, result: &str) -> String {
 /// There is no `structuredContent`: strict clients hold even an error's against the tool's schema. `meta` is JSON.
 pub fn tool_refusal(text: &str, meta: Option<&str>, era: Era) -> String {
     let mut out = String::from("{\"content\":[{\"type\":\"text\",\"text\":");
-    quote(text, &mut out);
+    quote_into(text, &mut out);
     out.push_str("}],\"isError\":true");
     match era {
         Era::Legacy => {}

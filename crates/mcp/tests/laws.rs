@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-use gatelodge_json::{JsonKind, JsonLimits, JsonValue, quote, read};
+use gatelodge_json::{JsonKind, JsonLimits, JsonValue, quote_into, read};
 use gatelodge_mcp::{Id, Message, Payload, Rewrite, Upstream, one_line, read_message, read_upstream};
 use proptest::prelude::*;
 
@@ -35,7 +35,7 @@ fn tree(text: &str) -> Vec<(String, String)> {
 fn json_string() -> impl Strategy<Value = String> {
     any::<String>().prop_map(|text| {
         let mut out = String::new();
-        quote(&text, &mut out);
+        quote_into(&text, &mut out);
         out
     })
 }

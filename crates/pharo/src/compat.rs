@@ -5,7 +5,7 @@ mod python;
 
 use std::str::Utf8Error;
 
-use gatelodge_json::quote;
+use gatelodge_json::quote_into;
 use python::{Fault, Python, Style};
 
 use crate::arguments::{Argument, Arguments};
@@ -53,7 +53,7 @@ pub(crate) fn shaped(tool: &Tool, answer: Result<Answer, ImageError>) -> ToolRes
 /// A fault as an ordinary result.
 fn told(error: &str) -> ToolResult {
     let mut object = String::from(r#"{"success":false,"error":"#);
-    quote(error, &mut object);
+    quote_into(error, &mut object);
     object.push('}');
     // INVARIANT: what was written above can be read.
     python::read(&object).map_or_else(|_| ToolResult::failed(error), |object| given(&object))

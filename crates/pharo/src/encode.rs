@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use gatelodge_json::quote;
+use gatelodge_json::quote_into;
 
 use crate::arguments::Argument;
 
@@ -28,10 +28,10 @@ pub(crate) fn body(arguments: &[(&str, Argument)]) -> String {
         if at > 0 {
             out.push(',');
         }
-        quote(name, &mut out);
+        quote_into(name, &mut out);
         out.push(':');
         match argument {
-            Argument::Text(text) => quote(text, &mut out),
+            Argument::Text(text) => quote_into(text, &mut out),
             Argument::Flag(flag) => out.push_str(if *flag { "true" } else { "false" }),
             Argument::Object(raw) => out.push_str(raw),
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use data_encoding::BASE64;
-use gatelodge_json::{JsonLimits, quote};
+use gatelodge_json::{JsonLimits, quote_into};
 use gatelodge_mcp::head::{Misfit, fault_status};
 use gatelodge_mcp::{
     Era, Id, Message, Method, Request, Revision, ToolCall, WireError, code, error, read_message, result,
@@ -278,7 +278,7 @@ fn initialized(request: &Request<'_>) -> String {
     let spoken = spoken.unwrap_or(Revision::R2025_11_25);
     let mut out = format!(r#"{{"protocolVersion":"{spoken}","capabilities":{{"tools":{{}}}},"serverInfo":{SERVER},"#);
     out.push_str(r#""instructions":"#);
-    quote(INSTRUCTIONS, &mut out);
+    quote_into(INSTRUCTIONS, &mut out);
     out.push('}');
     out
 }
@@ -287,7 +287,7 @@ fn discovered() -> String {
     let versions: Vec<String> = Revision::ALL.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
     let mut out = format!(r#"{{"supportedVersions":[{}],"capabilities":{{"tools":{{}}}},"#, versions.join(","));
     out.push_str(r#""instructions":"#);
-    quote(INSTRUCTIONS, &mut out);
+    quote_into(INSTRUCTIONS, &mut out);
     out.push_str(&format!(r#","resultType":"complete",{}}}"#, caching()));
     out
 }

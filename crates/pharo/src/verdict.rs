@@ -1,6 +1,6 @@
 //! What the image answered, as the result of a tool: what it gives, or what went wrong and what to do.
 
-use gatelodge_json::{JsonLimits, RawMember, quote, split_object};
+use gatelodge_json::{JsonLimits, RawMember, quote_into, split_object};
 use gatelodge_mcp::Era;
 use gatelodge_mutants::mutant;
 use serde::de::IgnoredAny;
@@ -37,7 +37,7 @@ impl ToolResult {
 
     pub fn with_text(mut self, text: &str) -> Self {
         let mut block = String::from(r#"{"type":"text","text":"#);
-        quote(text, &mut block);
+        quote_into(text, &mut block);
         block.push('}');
         self.blocks.push(block);
         self

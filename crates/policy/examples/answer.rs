@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::io::{BufRead, Write as _};
 
-use gatelodge_json::{JsonLimits, JsonValue, quote, read};
+use gatelodge_json::{JsonLimits, JsonValue, quote_into, read};
 use gatelodge_policy::{CallFile, Decision, Format, Policy, decide, parse};
 
 const REFUSED: &str = r#"{"load":"refused"}"#;
@@ -69,7 +69,7 @@ fn text(text: Option<&str>) -> String {
     let mut out = String::new();
     match text {
         None => out.push_str("null"),
-        Some(text) => quote(text, &mut out),
+        Some(text) => quote_into(text, &mut out),
     }
     out
 }

@@ -3,7 +3,7 @@
 mod found;
 mod trace;
 
-use gatelodge_json::quote;
+use gatelodge_json::quote_into;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -58,7 +58,7 @@ impl ChargeLine {
     pub(crate) fn field(&self, name: &str) -> Option<String> {
         let text = |own: &str| {
             let mut out = String::new();
-            quote(own, &mut out);
+            quote_into(own, &mut out);
             out
         };
         match name {

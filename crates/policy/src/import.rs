@@ -14,7 +14,7 @@ mod rule;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use gatelodge_json::quote;
+use gatelodge_json::quote_into;
 
 use crate::fault::{Code, Fault, keep, told};
 use crate::format::{comments_of_yaml, format};
@@ -274,7 +274,7 @@ fn key_span(fields: &[Entry], name: &str, value: &Node) -> Range<usize> {
 
 fn quoted(text: &str) -> String {
     let mut out = String::new();
-    quote(text, &mut out);
+    quote_into(text, &mut out);
     out
 }
 

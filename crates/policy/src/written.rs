@@ -4,7 +4,7 @@ mod yaml;
 
 use std::ops::Range;
 
-use gatelodge_json::{JsonKind, JsonLimits, JsonValue, quote, read_with_comments};
+use gatelodge_json::{JsonKind, JsonLimits, JsonValue, quote_into, read_with_comments};
 
 use crate::fault::{Code, Fault};
 
@@ -86,7 +86,7 @@ impl Node {
             Written::Null => out.push_str("null"),
             Written::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
             Written::Number(text) => out.push_str(text),
-            Written::Text(text) => quote(text, out),
+            Written::Text(text) => quote_into(text, out),
             Written::List(items) => {
                 out.push('[');
                 for (at, item) in items.iter().enumerate() {
@@ -100,7 +100,7 @@ impl Node {
                 for (at, entry) in entries.iter().enumerate() {
                     out.push_str(if at > 0 { "," } else { "" });
                     let start = out.len();
-                    quote(&entry.key, out);
+                    quote_into(&entry.key, out);
                     placed(start..out.len(), &entry.key_span);
                     out.push(':');
                     entry.value.write_json(out, placed);

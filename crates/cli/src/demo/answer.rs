@@ -1,6 +1,6 @@
 //! What the demo server answers: the same to clients of either era, each in its own form.
 
-use gatelodge_json::quote;
+use gatelodge_json::quote_into;
 use gatelodge_mcp::{Id, Method, Request, Revision, code, error, result};
 use http::StatusCode;
 
@@ -77,7 +77,7 @@ fn called(notes: &Notes, request: &Request<'_>) -> Result<String, String> {
         Err(text) => (text, true),
     };
     let mut out = r#"{"content":[{"type":"text","text":"#.to_owned();
-    quote(&text, &mut out);
+    quote_into(&text, &mut out);
     out.push_str(&format!(r#"}}],"isError":{is_error}}}"#));
     Ok(out)
 }

@@ -1,7 +1,7 @@
 //! What the caller sees: responses, and refusals in the form that each kind of request wants.
 
 use bytes::Bytes;
-use gatelodge_json::quote;
+use gatelodge_json::quote_into;
 use gatelodge_mcp::head::fault_status;
 use gatelodge_mcp::{Era, Id, WireError, code, error, result, shown, tool_refusal};
 use gatelodge_store::CallId;
@@ -170,7 +170,7 @@ fn about(refusal: &Refusal, call: CallId, policy: Option<&LivePolicy>) -> String
             out.push_str(",\"");
             out.push_str(name);
             out.push_str("\":");
-            quote(value, &mut out);
+            quote_into(value, &mut out);
         }
     };
     put("rule", refusal.rule());

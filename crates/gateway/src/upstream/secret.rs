@@ -3,7 +3,7 @@
 use aho_corasick::AhoCorasick;
 use bytes::Bytes;
 use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL_NOPAD, HEXLOWER, HEXUPPER};
-use gatelodge_json::{quote, unescape};
+use gatelodge_json::{quote_into, unescape};
 use gatelodge_mutants::mutant;
 
 /// What stands in place of a secret.
@@ -87,7 +87,7 @@ impl Secrets {
             let cut = self.cut_text(&said);
             if cut != said {
                 out.push_str(text.get(written..start)?);
-                quote(&cut, &mut out);
+                quote_into(&cut, &mut out);
                 written = end;
             }
         }
@@ -125,7 +125,7 @@ fn strings(text: &str) -> Vec<(usize, usize)> {
 /// The secret as it is, inside a JSON string, in a URL, in hexadecimal and in Base64 at each offset.
 fn forms(secret: &str) -> Vec<Vec<u8>> {
     let mut json = String::new();
-    quote(secret, &mut json);
+    quote_into(secret, &mut json);
     let json = json.get(1..json.len() - 1).unwrap_or_default().to_owned();
     let bytes = secret.as_bytes();
     let mut forms = vec![
@@ -202,7 +202,7 @@ mod tests {
         let secret = "s3cr/t\"k e?y+1".to_owned();
         let secrets = Secrets::new([&secret]);
         let mut quoted = String::new();
-        quote(&secret, &mut quoted);
+        quote_into(&secret, &mut quoted);
         let echoes = [
             format!("key {secret} end"),
             format!("{{\"a\":{quoted}}}"),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
-use gatelodge_json::{JsonLimits, quote, read};
+use gatelodge_json::{JsonLimits, quote_into, read};
 
 use super::compare::{self, Finding};
 use super::declared::{Declared, Found};
@@ -278,7 +278,7 @@ fn shown_segment(segment: &Segment) -> String {
     match segment {
         Segment::Name(name) if name.is_empty() || name.contains(['.', '[', ']', '"']) => {
             let mut quoted = String::new();
-            quote(name, &mut quoted);
+            quote_into(name, &mut quoted);
             format!("[{quoted}]")
         }
         Segment::Name(name) => format!(".{name}"),

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use gatelodge_json::quote;
+use gatelodge_json::quote_into;
 
 use super::nearest::Offers;
 use super::section::{Clause, Field, Part, Rule, Section};
@@ -124,7 +124,7 @@ fn absence_passes(clause: Clause<'_>) -> Option<Fault> {
     let message = format!("without `{path}` this does not hold, and the call passes");
     let warning = Fault::warning(Code::AbsencePasses, clause.path_place(), message);
     let mut quoted = String::new();
-    quote(&path.to_string(), &mut quoted);
+    quote_into(&path.to_string(), &mut quoted);
     Some(warning.help(format!(r#"add {{"path": {quoted}, "op": "exists", "value": true}} to `require`"#)))
 }
 

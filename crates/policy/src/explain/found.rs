@@ -1,6 +1,6 @@
 //! The values that a path finds in a call, for people.
 
-use gatelodge_json::{JsonKind, JsonValue, quote};
+use gatelodge_json::{JsonKind, JsonValue, quote_into};
 
 use crate::call::{Call, Subject};
 use crate::condition::{Moment, fact};
@@ -57,7 +57,7 @@ fn written(operand: &Operand<'_>, moment: Moment<'_>) -> String {
 
 fn text(own: &str) -> String {
     let mut out = String::new();
-    quote(own, &mut out);
+    quote_into(own, &mut out);
     cut(&out)
 }
 

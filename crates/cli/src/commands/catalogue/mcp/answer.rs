@@ -1,6 +1,6 @@
 //! What is answered to a message, in the form of its era.
 
-use gatelodge_json::{JsonLimits, quote};
+use gatelodge_json::{JsonLimits, quote_into};
 use gatelodge_mcp::head::{check_meta, names_stateless};
 use gatelodge_mcp::{Era, Message, Method, Request, Revision, code, error, read_message, result};
 use serde_json::Value;
@@ -83,7 +83,7 @@ fn called(desk: &Desk, request: &Request<'_>, era: Era) -> String {
 
 fn content(text: &str) -> String {
     let mut block = String::from(r#"{"type":"text","text":"#);
-    quote(text, &mut block);
+    quote_into(text, &mut block);
     block.push('}');
     block
 }
@@ -105,7 +105,7 @@ fn initialized(request: &Request<'_>) -> String {
     let spoken = spoken.unwrap_or(Revision::R2025_11_25);
     let mut out = format!(r#"{{"protocolVersion":"{spoken}","capabilities":{{"tools":{{}}}},"serverInfo":{SERVER},"#);
     out.push_str(r#""instructions":"#);
-    quote(INSTRUCTIONS, &mut out);
+    quote_into(INSTRUCTIONS, &mut out);
     out.push('}');
     out
 }
@@ -114,7 +114,7 @@ fn discovered() -> String {
     let versions: Vec<String> = Revision::ALL.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
     let mut out = format!(r#"{{"supportedVersions":[{}],"capabilities":{{"tools":{{}}}},"#, versions.join(","));
     out.push_str(r#""instructions":"#);
-    quote(INSTRUCTIONS, &mut out);
+    quote_into(INSTRUCTIONS, &mut out);
     out.push_str(&format!("{}}}", caching(Era::Modern)));
     out
 }

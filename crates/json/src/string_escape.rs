@@ -31,7 +31,7 @@ fn push_escape<'a>(text: &'a str, out: &mut String) -> &'a str {
         Some('n') => '\n',
         Some('r') => '\r',
         Some('t') => '\t',
-        Some('u') => return push_unicode(chars.as_str(), out),
+        Some('u') => return push_unicode_escape(chars.as_str(), out),
         Some(other) => other,
         None => return "",
     };
@@ -39,12 +39,12 @@ fn push_escape<'a>(text: &'a str, out: &mut String) -> &'a str {
     chars.as_str()
 }
 
-fn push_unicode<'a>(text: &'a str, out: &mut String) -> &'a str {
-    let Some((first, rest)) = unit_at(text) else {
+fn push_unicode_escape<'a>(text: &'a str, out: &mut String) -> &'a str {
+    let Some((first, rest)) = parse_utf16_unit(text) else {
         out.push('u');
         return text;
     };
-    let second = rest.strip_prefix("\\u").and_then(unit_at);
+    let second = rest.strip_prefix("\\u").and_then(parse_utf16_unit);
     let pair = second.and_then(|(second, rest)| {
         let both = char::decode_utf16([first, second]).next()?.ok()?;
         (both > '\u{ffff}').then_some((both, rest))
@@ -56,14 +56,14 @@ fn push_unicode<'a>(text: &'a str, out: &mut String) -> &'a str {
 }
 
 /// The number that four digits stand for, and what stands behind them.
-fn unit_at(text: &str) -> Option<(u16, &str)> {
+fn parse_utf16_unit(text: &str) -> Option<(u16, &str)> {
     let (digits, rest) = text.split_at_checked(4)?;
     let are_digits = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     u16::from_str_radix(digits, 16).ok().filter(|_| are_digits).map(|unit| (unit, rest))
 }
 
 /// Writes a text as a JSON string, with its quotes.
-pub fn quote(text: &str, out: &mut String) {
+pub fn quote_into(text: &str, out: &mut String) {
     out.push('"');
     let plain = find_special_byte(text.as_bytes()).unwrap_or(text.len());
     // INVARIANT: what is odd is one byte long, so it begins at the border of a character.
