@@ -2,7 +2,7 @@
 
 use crate::letters::fold;
 use crate::lexicon::{Group, Lexicon, Word, WordId};
-use crate::shown::is_hidden;
+use crate::shown::is_unprintable;
 
 /// More words of a name are not looked at.
 const MOST_WORDS: usize = 24;
@@ -83,7 +83,7 @@ pub(crate) fn split(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut word = String::new();
     let name = fold(name);
-    let mut letters = name.chars().filter(|letter| !is_hidden(*letter)).peekable();
+    let mut letters = name.chars().filter(|letter| !is_unprintable(*letter)).peekable();
     let mut before = ' ';
     while let Some(letter) = letters.next() {
         let next_is_small = letters.peek().is_some_and(|next| next.is_lowercase());

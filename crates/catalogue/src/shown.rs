@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-pub(crate) use gatelodge_json::is_hidden;
+pub(crate) use gatelodge_json::is_unprintable;
 
 /// Longer pieces are cut; whoever wants all of it has the definition.
 const MOST_LETTERS: usize = 120;
@@ -15,7 +15,7 @@ pub fn shown(text: &str) -> String {
             out.push('…');
             break;
         }
-        if is_hidden(letter) {
+        if is_unprintable(letter) {
             let _ = write!(out, "\\u{{{:x}}}", u32::from(letter));
         } else {
             out.push(letter);
@@ -26,7 +26,7 @@ pub fn shown(text: &str) -> String {
 
 /// What is hidden without line ends and tabs, which text may have.
 pub(crate) fn is_invisible(letter: char) -> bool {
-    is_hidden(letter) && !letter.is_control()
+    is_unprintable(letter) && !letter.is_control()
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ fn both<E>(doc: &Doc, footer: &str, put: &mut impl FnMut(Page) -> Result<(), E>)
 fn laid_out(policy: &serde_json::Value) -> String {
     let text = serde_json::to_string_pretty(policy).unwrap_or_default();
     // Line ends of the layout alone are not in a string.
-    text.lines().map(gatelodge_json::one_line).collect::<Vec<_>>().join("\n")
+    text.lines().map(gatelodge_json::escape_unprintable).collect::<Vec<_>>().join("\n")
 }
 
 /// So many of something.

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::{Result, anyhow};
-use gatelodge_json::one_line;
+use gatelodge_json::escape_unprintable;
 
 use crate::exit::Exit;
 use crate::report;
@@ -17,12 +17,12 @@ pub fn json(value: &impl serde::Serialize) -> Result<()> {
 pub fn json_text(value: &impl serde::Serialize) -> Result<String> {
     let text = serde_json::to_string_pretty(value)?;
     // Line ends of the layout alone are not in a string.
-    Ok(text.split('\n').flat_map(|line| [one_line(line), "\n".to_owned()]).collect())
+    Ok(text.split('\n').flat_map(|line| [escape_unprintable(line), "\n".to_owned()]).collect())
 }
 
 /// A value as JSON on one line. What a terminal would act on or not show is escaped, which stands for the same.
 pub fn json_line(value: &impl serde::Serialize) -> Result<String> {
-    Ok(format!("{}\n", one_line(&serde_json::to_string(value)?)))
+    Ok(format!("{}\n", escape_unprintable(&serde_json::to_string(value)?)))
 }
 
 /// Prints an error that ended a command, for programs.

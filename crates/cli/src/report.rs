@@ -4,7 +4,7 @@ use std::io::Write;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use gatelodge_json::{LineColumn, is_hidden};
+use gatelodge_json::{LineColumn, is_unprintable};
 use gatelodge_policy::{DiagnosticCode, Fault, Severity};
 use serde::Serialize;
 
@@ -134,7 +134,7 @@ pub fn counted(count: usize, noun: &str) -> String {
 pub fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
-        if is_hidden(character) {
+        if is_unprintable(character) {
             out.extend(character.escape_unicode());
         } else {
             out.push(character);

@@ -48,7 +48,7 @@ fn run(house: &House, args: &[&str]) -> Run {
     let run = house.run(args);
     assert!(start.elapsed() < BOUND, "{args:?}: {:?}", start.elapsed());
     for text in [&run.stdout, &run.stderr] {
-        let hidden = text.chars().find(|letter| *letter != '\n' && gatelodge_json::is_hidden(*letter));
+        let hidden = text.chars().find(|letter| *letter != '\n' && gatelodge_json::is_unprintable(*letter));
         assert_eq!(hidden, None, "{args:?}: {text}");
     }
     run

@@ -6,7 +6,7 @@
 mod decimal;
 mod document;
 mod error;
-mod hidden;
+mod invisible_chars;
 mod parser;
 mod scanner;
 mod segmented_text;
@@ -17,7 +17,7 @@ mod string_escape;
 pub use decimal::{Decimal, MAX_NUMBER_DIGITS};
 pub use document::{ArrayElements, JsonDocument, JsonKind, JsonText, JsonValue, NodeIndex, ObjectMembers};
 pub use error::{JsonError, JsonErrorKind, LineColumn};
-pub use hidden::{is_hidden, is_invisible, one_line, quoted};
+pub use invisible_chars::{escape_unprintable, is_invisible, is_unprintable, quote_for_display};
 pub use parser::{JsonLimits, read, read_with_comments};
 pub use segmented_text::{SegmentedText, StringSegments, read_segmented};
 pub use split_object::{RawMember, split_object, split_object_str};

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::{Result, anyhow};
-use gatelodge_json::{is_hidden, one_line};
+use gatelodge_json::{escape_unprintable, is_unprintable};
 use serde::Serialize;
 
 /// A wider cell does not widen its column.
@@ -18,7 +18,7 @@ pub fn say(text: &str) {
 pub fn json(value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value)?;
     // A line end in the text is one of the indentation: those in strings are escaped.
-    print(&text.split('\n').flat_map(|line| [one_line(line), "\n".to_owned()]).collect::<String>())
+    print(&text.split('\n').flat_map(|line| [escape_unprintable(line), "\n".to_owned()]).collect::<String>())
 }
 
 /// Prints to standard output. A closed pipe is no error: its reader wanted no more.
@@ -62,7 +62,7 @@ pub fn counted(count: usize, noun: &str) -> String {
 pub fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
-        match is_hidden(character) {
+        match is_unprintable(character) {
             true => out.extend(character.escape_unicode()),
             false => out.push(character),
         }

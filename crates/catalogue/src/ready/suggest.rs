@@ -1,6 +1,6 @@
 //! Rules on arguments that a signal calls for. Nobody but the operator knows the value, so they are suggestions.
 
-use gatelodge_json::quoted;
+use gatelodge_json::quote_for_display;
 use gatelodge_policy::Category;
 
 use crate::classify::Classification;
@@ -66,14 +66,14 @@ fn rule(parameter: &Parameter<'_>, known: &Classification) -> Option<String> {
     } else {
         return None;
     };
-    Some(format!("{{\"path\": {}, \"op\": \"{op}\", \"value\": {value}}}", quoted(&place)))
+    Some(format!("{{\"path\": {}, \"op\": \"{op}\", \"value\": {value}}}", quote_for_display(&place)))
 }
 
 /// The path of an argument.
 fn path(name: &str) -> String {
     let is_plain =
         !name.is_empty() && !name.contains(['.', '[', ']', '"', '\\']) && !name.chars().any(char::is_control);
-    if is_plain { format!("args.{name}") } else { format!("args[{}]", quoted(name)) }
+    if is_plain { format!("args.{name}") } else { format!("args[{}]", quote_for_display(name)) }
 }
 
 /// The parameters of a tool in a line.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use gatelodge_json::{one_line, quoted};
+use gatelodge_json::{escape_unprintable, quote_for_display};
 use gatelodge_policy::{Format, format, parse};
 
 use super::suggest::{Suggestion, parameters, suggestions};
@@ -81,7 +81,7 @@ fn hide(hidden: &[Entry<'_>], detail: Detail, out: &mut String) {
     for (at, (tool, known)) in hidden.iter().enumerate() {
         out.push_str(if at > 0 { ",\n" } else { "\n" });
         remarks(tool, known, detail, out);
-        out.push_str(&quoted(&tool.name));
+        out.push_str(&quote_for_display(&tool.name));
     }
     out.push_str("\n]");
 }
@@ -95,7 +95,7 @@ fn blocks(mut listed: Vec<Entry<'_>>, posture: Posture, detail: Detail, out: &mu
     for (at, (tool, known)) in listed.iter().enumerate() {
         out.push_str(if at > 0 { ",\n" } else { "\n" });
         remarks(tool, known, detail, out);
-        let _ = write!(out, "{}: ", quoted(&tool.name));
+        let _ = write!(out, "{}: ", quote_for_display(&tool.name));
         block(tool, known, posture, out);
     }
     out.push_str("\n}");
@@ -111,16 +111,17 @@ fn block(tool: &Tool<'_>, known: &Classification, posture: Posture, out: &mut St
     let count = suggestions.len();
     for (at, Suggestion { says, rule }) in suggestions.into_iter().enumerate() {
         let comma = if at + 1 < count || !inner.is_empty() { "," } else { "" };
-        let _ = write!(out, "\n// suggestion: {}\n// {}{comma}\n", one_line(&says), one_line(&rule));
+        let _ =
+            write!(out, "\n// suggestion: {}\n// {}{comma}\n", escape_unprintable(&says), escape_unprintable(&rule));
     }
-    let _ = write!(out, "{}}}", one_line(inner));
+    let _ = write!(out, "{}}}", escape_unprintable(inner));
 }
 
 fn remarks(tool: &Tool<'_>, known: &Classification, detail: Detail, out: &mut String) {
     let (category, level) = (word(known.category), Level::as_str(known.level));
-    let why: Vec<String> = known.evidence.iter().take(2).map(|fact| one_line(fact)).collect();
+    let why: Vec<String> = known.evidence.iter().take(2).map(|fact| escape_unprintable(fact)).collect();
     let _ = writeln!(out, "// {category}, {level}, {:.2}: {}.", known.confidence, why.join("; "));
     if detail == Detail::Parameters {
-        let _ = writeln!(out, "// {}", one_line(&parameters(tool)));
+        let _ = writeln!(out, "// {}", escape_unprintable(&parameters(tool)));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gatelodge_json::{JsonKind, JsonValue, quoted};
+use gatelodge_json::{JsonKind, JsonValue, quote_for_display};
 
 /// More different values than this are no list that somebody chose from.
 const MOST_VALUES: usize = 5;
@@ -58,7 +58,7 @@ fn literal(value: JsonValue<'_>) -> Option<String> {
         JsonKind::String => {
             let text = value.as_str()?;
             let is_fit = !text.contains(MASK) && text.chars().count() <= LONGEST_TEXT;
-            is_fit.then(|| quoted(&text))
+            is_fit.then(|| quote_for_display(&text))
         }
         JsonKind::Number | JsonKind::Bool => Some(value.raw().to_owned()),
         JsonKind::Null | JsonKind::Array | JsonKind::Object => None,
@@ -79,7 +79,7 @@ pub(super) fn offers(values: &BTreeMap<Box<str>, Values>, calls: u64) -> Vec<Str
         let Some(written) = values.written.as_ref().filter(|_| values.calls == calls) else { continue };
         if calls >= LEAST_EACH * written.len() as u64 {
             let list: Vec<&str> = written.iter().map(AsRef::as_ref).collect();
-            let path = quoted(&path(name));
+            let path = quote_for_display(&path(name));
             offers.push(format!(r#"{{ "path": {path}, "op": "in", "value": [{}] }}"#, list.join(", ")));
         }
     }
@@ -91,5 +91,5 @@ fn path(name: &str) -> String {
     if !name.is_empty() && name.chars().all(is_plain) {
         return format!("args.{name}");
     }
-    format!("args[{}]", quoted(name))
+    format!("args[{}]", quote_for_display(name))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use gatelodge_json::{one_line, quoted};
+use gatelodge_json::{escape_unprintable, quote_for_display};
 use jiff::Timestamp;
 
 use super::{Part, Used};
@@ -16,7 +16,7 @@ pub(super) fn write(origin: &str, used: &[Used]) -> Result<String, Vec<Fault>> {
     let calls: u64 = used.iter().map(|used| used.calls).sum();
     let span = used.iter().map(|used| used.first).min().zip(used.iter().map(|used| used.last).max());
     let span = span.map(|(first, last)| format!(", {}", between(first, last))).unwrap_or_default();
-    let _ = writeln!(out, "// Drafted from {}: {}{span}.", one_line(origin), times(calls));
+    let _ = writeln!(out, "// Drafted from {}: {}{span}.", escape_unprintable(origin), times(calls));
     out.push_str("// It allows what was done and nothing else. Each rate is twice the busiest hour, rounded up.\n");
     out.push_str("{\"version\": \"1\", \"default\": \"deny\"");
     let mut part = None;
@@ -37,7 +37,7 @@ pub(super) fn write(origin: &str, used: &[Used]) -> Result<String, Vec<Fault>> {
 }
 
 fn part_of(block: &Used, before: &str, out: &mut String) {
-    let _ = write!(out, "{before}\n{}: {{", quoted(block.part.as_str()));
+    let _ = write!(out, "{before}\n{}: {{", quote_for_display(block.part.as_str()));
 }
 
 fn entry(block: &Used, out: &mut String) {
@@ -56,11 +56,11 @@ fn entry(block: &Used, out: &mut String) {
         let _ = writeln!(out, "// Arguments: {}.", names.collect::<Vec<_>>().join(", "));
     }
     if !block.objections.is_empty() {
-        let codes = block.objections.iter().map(|(code, calls)| format!("{} ({calls})", one_line(code)));
+        let codes = block.objections.iter().map(|(code, calls)| format!("{} ({calls})", escape_unprintable(code)));
         let _ =
             writeln!(out, "// The policy in force then would have refused: {}.", codes.collect::<Vec<_>>().join(", "));
     }
-    let _ = write!(out, "{}: ", quoted(&block.name));
+    let _ = write!(out, "{}: ", quote_for_display(&block.name));
     match block.part {
         Part::Methods | Part::ClientRequests => out.push_str("\"allow\""),
         Part::Tools | Part::Resources | Part::Prompts => body(block, out),
@@ -77,7 +77,7 @@ fn body(block: &Used, out: &mut String) {
         let _ = writeln!(out, "// \"require\": [{offers}]{comma}");
     }
     if let Some(rate) = &block.rate_limit {
-        let _ = write!(out, "\"rate_limit\": {}", quoted(rate));
+        let _ = write!(out, "\"rate_limit\": {}", quote_for_display(rate));
     }
     out.push('}');
 }
@@ -97,5 +97,5 @@ fn between(first: Timestamp, last: Timestamp) -> String {
 
 fn plain_or_quoted(name: &str) -> String {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.');
-    if !name.is_empty() && name.chars().all(is_plain) { name.to_owned() } else { quoted(name) }
+    if !name.is_empty() && name.chars().all(is_plain) { name.to_owned() } else { quote_for_display(name) }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::string_escape::quote_into;
 
 /// Makes the sign before it a picture; what it does is seen.
-const PICTURE: char = '\u{fe0f}';
+const EMOJI_VARIATION_SELECTOR: char = '\u{fe0f}';
 
 /// Whether a letter leaves no mark of its own: format characters, and those that Unicode lets a display ignore.
 /// Controls and white space are not among them.
@@ -19,15 +19,15 @@ pub fn is_invisible(letter: char) -> bool {
 }
 
 /// Whether a letter steers a terminal, is not seen, or changes how others are seen: for people it is written out.
-pub fn is_hidden(letter: char) -> bool {
-    letter.is_control() || (letter != PICTURE && is_invisible(letter))
+pub fn is_unprintable(letter: char) -> bool {
+    letter.is_control() || (letter != EMOJI_VARIATION_SELECTOR && is_invisible(letter))
 }
 
 /// Foreign text on one line, in which nothing is hidden: as JSON writes it.
-pub fn one_line(text: &str) -> String {
+pub fn escape_unprintable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
-        if is_hidden(letter) {
+        if is_unprintable(letter) {
             for unit in letter.encode_utf16(&mut [0; 2]) {
                 let _ = write!(out, "\\u{unit:04x}");
             }
@@ -39,10 +39,10 @@ pub fn one_line(text: &str) -> String {
 }
 
 /// A text as a JSON string, with its quotes, in which nothing is hidden from whoever reads it.
-pub fn quoted(text: &str) -> String {
+pub fn quote_for_display(text: &str) -> String {
     let mut raw = String::new();
     quote_into(text, &mut raw);
-    one_line(&raw)
+    escape_unprintable(&raw)
 }
 
 #[cfg(test)]
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn what_is_hidden_is_written_out_and_stands_for_the_same() {
         let text = "a\u{202e}b\u{200b}\u{e0041}\n\u{1b}[1m\"\u{9b}c ❤\u{fe0f}é";
-        let written = quoted(text);
+        let written = quote_for_display(text);
         assert_eq!(written, r#""a\u202eb\u200b\udb40\udc41\n\u001b[1m\"\u009bc ❤️é""#);
         let limits = crate::JsonLimits::REQUEST;
         let read = crate::read(written.as_bytes(), &limits).expect("JSON");
@@ -62,7 +62,11 @@ mod tests {
     #[test]
     fn every_letter_that_is_written_out_is_hidden_and_no_other() {
         for letter in '\0'..=char::MAX {
-            assert_eq!(one_line(&letter.to_string()) != letter.to_string(), is_hidden(letter), "{letter:?}");
+            assert_eq!(
+                escape_unprintable(&letter.to_string()) != letter.to_string(),
+                is_unprintable(letter),
+                "{letter:?}"
+            );
         }
     }
 }
