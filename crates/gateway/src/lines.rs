@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_mcp::Era;
+use gatelodge_mcp::ProtocolGeneration;
 use gatelodge_store::{ServerName, TokenHash};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
@@ -37,7 +37,8 @@ impl Gateway {
         let slot = Slot::default();
         let (ended, end) = oneshot::channel();
         let reading = async {
-            let seat = Seat::new(texts, Arc::clone(&slot), &[Era::Legacy, Era::Modern]);
+            let seat =
+                Seat::new(texts, Arc::clone(&slot), &[ProtocolGeneration::Stateful, ProtocolGeneration::Stateless]);
             let read = tokio::select! {
                 read = self.read_lines(grant, server, input, seat) => read,
                 () = self.tidy() => Ok(()),

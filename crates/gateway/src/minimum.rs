@@ -1,7 +1,7 @@
 //! The oldest revision of the protocol that a grant lets its bearer speak.
 
 use gatelodge_mcp::head::Misfit;
-use gatelodge_mcp::{Era, Method, Request, Revision, code};
+use gatelodge_mcp::{Method, ProtocolGeneration, Request, Revision, code};
 use gatelodge_mutants::mutant;
 use http::StatusCode;
 
@@ -57,7 +57,8 @@ impl LiveGrant {
     /// # Errors
     /// Nothing that has a handshake is new enough.
     pub(crate) fn may_open_stream(&self) -> Result<(), Misfit> {
-        let has_handshake = self.new_enough(&Revision::ALL).iter().any(|own| own.era() == Era::Legacy);
+        let has_handshake =
+            self.new_enough(&Revision::ALL).iter().any(|own| own.generation() == ProtocolGeneration::Stateful);
         let Some(minimum) = self.config.minimum_revision.filter(|_| !has_handshake) else { return Ok(()) };
         let message = format!(
             "this grant wants the revision {minimum} or a newer one, which has no GET and no handshake; \

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use gatelodge_mcp::head::{Misfit, check_meta, names_stateless};
-use gatelodge_mcp::{Declared, Era, Message, Method, code, error, read_message};
+use gatelodge_mcp::{Declared, Message, Method, ProtocolGeneration, code, error, read_message};
 use gatelodge_store::Outcome;
 use http::StatusCode;
 use tokio::sync::{mpsc, oneshot};
@@ -26,14 +26,14 @@ pub(crate) struct Seat {
     /// One message each. Whoever writes them to the client has the other end; closed means that the client has gone.
     texts: mpsc::Sender<Bytes>,
     slot: Slot,
-    eras: &'static [Era],
+    eras: &'static [ProtocolGeneration],
     /// Requests under way that stand alone.
     calls: Arc<Calls>,
 }
 
 impl Seat {
     /// For a client that may speak as in these eras.
-    pub fn new(texts: mpsc::Sender<Bytes>, slot: Slot, eras: &'static [Era]) -> Self {
+    pub fn new(texts: mpsc::Sender<Bytes>, slot: Slot, eras: &'static [ProtocolGeneration]) -> Self {
         Self { texts, slot, eras, calls: Arc::default() }
     }
 
@@ -64,7 +64,7 @@ impl Seat {
         let message = match read_message(&text, &gw.settings.request) {
             Ok(message) => message,
             Err(fault) => {
-                line.reject(&fault, Era::Legacy).await;
+                line.reject(&fault, ProtocolGeneration::Stateful).await;
                 gw.reject(&visit, fault.code, &fault.message).await;
                 return None;
             }
@@ -93,8 +93,9 @@ impl Seat {
         }
         match message {
             Message::Request(request) => {
-                let is_handshake = *request.method() == Method::Initialize && visit.era() == Era::Legacy;
-                if visit.era() == Era::Modern {
+                let is_handshake =
+                    *request.method() == Method::Initialize && visit.era() == ProtocolGeneration::Stateful;
+                if visit.era() == ProtocolGeneration::Stateless {
                     // From now on it can be cancelled, whatever has to be done before it is sent.
                     line.enter(&self.calls, request.id(), None);
                 }
@@ -141,14 +142,17 @@ impl Seat {
         let begin = || Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "begin with `initialize`");
         let session = || {
             let session = self.session(gw, visit).ok_or_else(begin)?;
-            visit.grant.may_go_on(&session, || visit.spoken(Era::Legacy)).map(|()| Side::Legacy(Some(session)))
+            visit
+                .grant
+                .may_go_on(&session, || visit.spoken(ProtocolGeneration::Stateful))
+                .map(|()| Side::Legacy(Some(session)))
         };
         let Message::Request(request) = message else { return session() };
         if names_stateless(request) {
-            if !self.eras.contains(&Era::Modern) {
+            if !self.eras.contains(&ProtocolGeneration::Stateless) {
                 return Err(begin());
             }
-            let revision = check_meta(request, &visit.spoken(Era::Modern))?;
+            let revision = check_meta(request, &visit.spoken(ProtocolGeneration::Stateless))?;
             visit.may_speak(revision)?;
             let client = ClientInfo::of(request.meta().client_info());
             let declared = Declared::of(request.meta().client_capabilities());
@@ -157,7 +161,10 @@ impl Seat {
             return Ok(Side::Modern(Box::new(modern)));
         }
         if *request.method() == Method::Initialize {
-            return visit.grant.may_begin(request, || visit.spoken(Era::Legacy)).map(|()| Side::Legacy(None));
+            return visit
+                .grant
+                .may_begin(request, || visit.spoken(ProtocolGeneration::Stateful))
+                .map(|()| Side::Legacy(None));
         }
         session()
     }

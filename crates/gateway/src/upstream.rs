@@ -23,7 +23,7 @@ use ::http::Uri;
 use ::http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use ::http::uri::Scheme;
 use arc_swap::ArcSwapOption;
-use gatelodge_mcp::{Era, Revision};
+use gatelodge_mcp::{ProtocolGeneration, Revision};
 use gatelodge_store::{Known, ServerName};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Mutex, Semaphore};
@@ -312,12 +312,12 @@ impl Upstream {
     /// The revisions that are spoken through us, as a client of an era is told. We carry between the eras, so one of each
     /// is spoken whatever the server speaks; of those with a handshake, the ones that it names, and any where it names
     /// none. To requests that stand alone the server itself says which there are, and so do we.
-    pub(crate) fn spoken(&self, era: Era) -> Vec<Revision> {
+    pub(crate) fn spoken(&self, era: ProtocolGeneration) -> Vec<Revision> {
         let named = self.spoken.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if era == Era::Modern && named.contains(&Revision::R2026_07_28) {
+        if era == ProtocolGeneration::Stateless && named.contains(&Revision::R2026_07_28) {
             return named.clone();
         }
-        let has_handshake = |own: &Revision| own.era() == Era::Legacy;
+        let has_handshake = |own: &Revision| own.generation() == ProtocolGeneration::Stateful;
         let names_any = named.iter().any(has_handshake);
         let is_spoken = |own: &Revision| !has_handshake(own) || !names_any || named.contains(own);
         Revision::ALL.into_iter().filter(is_spoken).collect()

@@ -12,7 +12,7 @@ use crate::trace::{Hop, Trace};
 use crate::upstream::{ModernHead, Offer, OfferedTool, Offers, Outgoing, Upstream};
 use gatelodge_mcp::bridge::to_session;
 use gatelodge_mcp::head::Misfit;
-use gatelodge_mcp::{Declared, Era, Revision};
+use gatelodge_mcp::{Declared, ProtocolGeneration, Revision};
 use http::HeaderMap;
 
 /// Where a client is that came over standard streams.
@@ -75,10 +75,10 @@ pub(crate) enum Crossing {
 }
 
 impl Side {
-    pub fn era(&self) -> Era {
+    pub fn era(&self) -> ProtocolGeneration {
         match self {
-            Self::Legacy(_) => Era::Legacy,
-            Self::Modern(_) => Era::Modern,
+            Self::Legacy(_) => ProtocolGeneration::Stateful,
+            Self::Modern(_) => ProtocolGeneration::Stateless,
         }
     }
 
@@ -116,7 +116,7 @@ impl Visit {
         Self { side: Side::Legacy(Some(session)), ..self.clone() }
     }
 
-    pub fn era(&self) -> Era {
+    pub fn era(&self) -> ProtocolGeneration {
         self.side.era()
     }
 
@@ -182,13 +182,13 @@ impl Visit {
 
     /// A tool of an offer. One whose arguments cannot be mirrored as its server wants it is none for whoever has to.
     pub fn tool<'o>(&self, offer: Option<&'o Offer>, name: &str) -> Option<&'o OfferedTool> {
-        let is_stateless = self.era() == Era::Modern || self.crossing() == Crossing::ToStateless;
+        let is_stateless = self.era() == ProtocolGeneration::Stateless || self.crossing() == Crossing::ToStateless;
         let has_to_mirror = is_stateless && !self.upstream.is_child();
         offer?.tool(name).filter(|tool| !has_to_mirror || tool.mirror.is_ok())
     }
 
     /// The revisions that a caller of an era may speak: those that are spoken there, without what the grant finds too old.
-    pub fn spoken(&self, era: Era) -> Vec<Revision> {
+    pub fn spoken(&self, era: ProtocolGeneration) -> Vec<Revision> {
         self.grant.new_enough(&self.upstream.spoken(era))
     }
 
@@ -197,7 +197,7 @@ impl Visit {
     /// # Errors
     /// It wants a newer one.
     pub fn may_speak(&self, revision: Revision) -> Result<(), Misfit> {
-        self.grant.may_speak(revision, || self.spoken(revision.era()))
+        self.grant.may_speak(revision, || self.spoken(revision.generation()))
     }
 
     /// Addresses a message as the upstream is spoken to.

@@ -17,7 +17,7 @@ pub use names::{LAST_EVENT, METHOD, NAME, PROTOCOL_VERSION, SESSION, decode, enc
 use crate::error::{WireError, code, shown};
 use crate::message::Request;
 use crate::method::Method;
-use crate::revision::{Era, Revision};
+use crate::revision::{ProtocolGeneration, Revision};
 
 /// The most of a revision that is given back to whoever asked for it.
 const MAX_REQUESTED: usize = 64;
@@ -90,7 +90,9 @@ pub fn says_stateless(headers: &HeaderMap) -> bool {
 /// The same by the body alone: it names a revision, and not one that has a handshake.
 pub fn names_stateless(request: &Request<'_>) -> bool {
     let named = request.meta().protocol_version();
-    named.is_some_and(|named| named.parse().map_or(true, |revision: Revision| revision.era() == Era::Modern))
+    named.is_some_and(|named| {
+        named.parse().map_or(true, |revision: Revision| revision.generation() == ProtocolGeneration::Stateless)
+    })
 }
 
 /// Checks that head and body of a stateless request say the same, and gives the revision.
@@ -152,13 +154,15 @@ pub fn check_meta(request: &Request<'_>, spoken: &[Revision]) -> Result<Revision
 }
 
 /// The status to answer with to a message that cannot be taken.
-pub fn fault_status(fault: &WireError, era: Era) -> StatusCode {
+pub fn fault_status(fault: &WireError, era: ProtocolGeneration) -> StatusCode {
     match (era, fault.code) {
         // A stateless client tells by the status that the method, not the server, is missing.
-        (Era::Modern, code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        (ProtocolGeneration::Stateless, code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
         // What wants no answer gets none. In a session 404 would say that the session is over.
-        (Era::Legacy, code::METHOD_NOT_FOUND) if fault.id.is_none() => StatusCode::ACCEPTED,
-        (Era::Legacy, code::METHOD_NOT_FOUND | code::INVALID_PARAMS) if fault.id.is_some() => StatusCode::OK,
+        (ProtocolGeneration::Stateful, code::METHOD_NOT_FOUND) if fault.id.is_none() => StatusCode::ACCEPTED,
+        (ProtocolGeneration::Stateful, code::METHOD_NOT_FOUND | code::INVALID_PARAMS) if fault.id.is_some() => {
+            StatusCode::OK
+        }
         _ => StatusCode::from_u16(fault.status).unwrap_or(StatusCode::BAD_REQUEST),
     }
 }

@@ -34,7 +34,7 @@ pub use message::{Message, Notification, Outcome, Request, Response, read_folded
 pub use meta::Meta;
 pub use method::{Direction, Form, Method};
 pub use params::{Completion, MAX_NAME, Prompt, Reference, ToolCall};
-pub use revision::{Era, ParseRevisionError, Revision};
+pub use revision::{ParseRevisionError, ProtocolGeneration, Revision};
 pub use rewrite::{Rewrite, RewriteError, one_line};
 pub use task::{MadeTask, REQUIRED_FOR_TASKS, has_tasks, made_task};
 pub use trace::{BAGGAGE, TRACEPARENT, TRACESTATE, TraceContext, TraceParent};

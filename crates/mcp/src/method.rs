@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::revision::Era;
+use crate::revision::ProtocolGeneration;
 
 /// The longest name of a method that is not known here. The longest known one has 40 bytes.
 const MAX_METHOD: usize = 256;
@@ -114,7 +114,7 @@ methods! {
 
 impl Method<'_> {
     /// Whether an era does not have the method: it was taken away, or came later.
-    pub fn is_gone_in(&self, era: Era) -> bool {
+    pub fn is_absent_in(&self, era: ProtocolGeneration) -> bool {
         let is_of_sessions = matches!(
             self,
             Self::Initialize
@@ -128,8 +128,8 @@ impl Method<'_> {
                 | Self::TasksList
         );
         match era {
-            Era::Legacy => *self == Self::Listen,
-            Era::Modern => is_of_sessions,
+            ProtocolGeneration::Stateful => *self == Self::Listen,
+            ProtocolGeneration::Stateless => is_of_sessions,
         }
     }
 

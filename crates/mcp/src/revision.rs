@@ -22,11 +22,11 @@ pub enum Revision {
 
 /// How two sides speak, whatever the revision in detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Era {
+pub enum ProtocolGeneration {
     /// With a handshake, sessions and requests from the server.
-    Legacy,
+    Stateful,
     /// Each request stands alone.
-    Modern,
+    Stateless,
 }
 
 /// A text that names no released revision.
@@ -51,8 +51,8 @@ impl Revision {
     }
 
     /// The era of the revision.
-    pub fn era(self) -> Era {
-        if self < Self::R2026_07_28 { Era::Legacy } else { Era::Modern }
+    pub fn generation(self) -> ProtocolGeneration {
+        if self < Self::R2026_07_28 { ProtocolGeneration::Stateful } else { ProtocolGeneration::Stateless }
     }
 }
 

@@ -3,7 +3,7 @@
 use gatelodge_json::{JsonLimits, RawMember, read, split_object};
 
 use crate::id::SCALAR;
-use crate::revision::Era;
+use crate::revision::ProtocolGeneration;
 
 /// What the stateless revision calls the extension that tasks are.
 pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -21,24 +21,24 @@ pub struct MadeTask {
 }
 
 /// The task in the result of a call; none if the result is one itself.
-pub fn made_task(result: &str, era: Era) -> Option<MadeTask> {
+pub fn made_task(result: &str, era: ProtocolGeneration) -> Option<MadeTask> {
     let parts = members(result)?;
     let (parts, ttl) = match era {
-        Era::Legacy => (members(find(&parts, "task")?)?, "ttl"),
-        Era::Modern if string(find(&parts, "resultType")?)? == "task" => (parts, "ttlMs"),
-        Era::Modern => return None,
+        ProtocolGeneration::Stateful => (members(find(&parts, "task")?)?, "ttl"),
+        ProtocolGeneration::Stateless if string(find(&parts, "resultType")?)? == "task" => (parts, "ttlMs"),
+        ProtocolGeneration::Stateless => return None,
     };
     let id = string(find(&parts, "taskId")?)?;
     Some(MadeTask { id, ttl: find(&parts, ttl).and_then(|ttl| ttl.parse().ok()) })
 }
 
 /// Whether a server says in its handshake, or where it is discovered, that it has tasks.
-pub fn has_tasks(result: &str, era: Era) -> bool {
+pub fn has_tasks(result: &str, era: ProtocolGeneration) -> bool {
     let Ok(document) = read(result.as_bytes(), &JsonLimits::REPLY) else { return false };
     let capabilities = document.root().get("capabilities");
     let tasks = capabilities.and_then(|capabilities| match era {
-        Era::Legacy => capabilities.get("tasks"),
-        Era::Modern => capabilities.get("extensions")?.get(EXTENSION),
+        ProtocolGeneration::Stateful => capabilities.get("tasks"),
+        ProtocolGeneration::Stateless => capabilities.get("extensions")?.get(EXTENSION),
     });
     tasks.is_some()
 }
@@ -68,10 +68,10 @@ mod tests {
     fn a_task_is_told_from_a_result_in_the_words_of_each_era() {
         let legacy = r#"{"task":{"taskId":"a\u0062","status":"working","ttl":60000},"_meta":{}}"#;
         let modern = r#"{"resultType":"task","taskId":"ab","status":"working","ttlMs":null}"#;
-        assert_eq!(made_task(legacy, Era::Legacy), task("ab", Some(60_000)));
-        assert_eq!(made_task(modern, Era::Modern), task("ab", None));
-        assert_eq!(made_task(legacy, Era::Modern), None);
-        assert_eq!(made_task(modern, Era::Legacy), None);
+        assert_eq!(made_task(legacy, ProtocolGeneration::Stateful), task("ab", Some(60_000)));
+        assert_eq!(made_task(modern, ProtocolGeneration::Stateless), task("ab", None));
+        assert_eq!(made_task(legacy, ProtocolGeneration::Stateless), None);
+        assert_eq!(made_task(modern, ProtocolGeneration::Stateful), None);
         for other in [
             r#"{"content":[{"type":"text","text":"\"taskId\""}]}"#,
             r#"{"resultType":"complete","taskId":"ab"}"#,
@@ -79,7 +79,11 @@ mod tests {
             r#"{"task":"taskId","structuredContent":{"taskId":"x"}}"#,
             r#"["taskId"]"#,
         ] {
-            assert_eq!((made_task(other, Era::Legacy), made_task(other, Era::Modern)), (None, None), "{other}");
+            assert_eq!(
+                (made_task(other, ProtocolGeneration::Stateful), made_task(other, ProtocolGeneration::Stateless)),
+                (None, None),
+                "{other}"
+            );
         }
     }
 
@@ -87,8 +91,8 @@ mod tests {
     fn a_server_says_whether_it_has_tasks() {
         let legacy = r#"{"capabilities":{"tasks":{"list":{}}}}"#;
         let modern = r#"{"capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#;
-        assert!(has_tasks(legacy, Era::Legacy) && !has_tasks(legacy, Era::Modern));
-        assert!(has_tasks(modern, Era::Modern) && !has_tasks(modern, Era::Legacy));
-        assert!(!has_tasks("{}", Era::Legacy) && !has_tasks("", Era::Modern));
+        assert!(has_tasks(legacy, ProtocolGeneration::Stateful) && !has_tasks(legacy, ProtocolGeneration::Stateless));
+        assert!(has_tasks(modern, ProtocolGeneration::Stateless) && !has_tasks(modern, ProtocolGeneration::Stateful));
+        assert!(!has_tasks("{}", ProtocolGeneration::Stateful) && !has_tasks("", ProtocolGeneration::Stateless));
     }
 }

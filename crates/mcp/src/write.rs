@@ -3,7 +3,7 @@
 use gatelodge_json::quote_into;
 
 use crate::id::Id;
-use crate::revision::Era;
+use crate::revision::ProtocolGeneration;
 
 /// Writes an error. Without an id the answer says `null`, as JSON-RPC wants it. `data` is JSON.
 pub fn error(id: Option<&Id<'_>>, code: i64, message: &str, data: Option<&str>) -> String {
@@ -23,13 +23,13 @@ pub fn result(id: &Id<'_>, result: &str) -> String {
 /// Writes the result of a tool call that was refused or failed: text for the model, facts for programs.
 ///
 /// There is no `structuredContent`: strict clients hold even an error's against the tool's schema. `meta` is JSON.
-pub fn tool_refusal(text: &str, meta: Option<&str>, era: Era) -> String {
+pub fn tool_refusal(text: &str, meta: Option<&str>, era: ProtocolGeneration) -> String {
     let mut out = String::from("{\"content\":[{\"type\":\"text\",\"text\":");
     quote_into(text, &mut out);
     out.push_str("}],\"isError\":true");
     match era {
-        Era::Legacy => {}
-        Era::Modern => push_member(&mut out, "resultType", Some("\"complete\"")),
+        ProtocolGeneration::Stateful => {}
+        ProtocolGeneration::Stateless => push_member(&mut out, "resultType", Some("\"complete\"")),
     }
     push_member(&mut out, "_meta", meta);
     out.push('}');

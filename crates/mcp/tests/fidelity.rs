@@ -4,8 +4,8 @@
 
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{
-    Era, Id, Message, Method, Payload, Reply, Request, Rewrite, RewriteError, TraceParent, Upstream, code, error,
-    one_line, read_message, read_upstream, result, tool_refusal,
+    Id, Message, Method, Payload, ProtocolGeneration, Reply, Request, Rewrite, RewriteError, TraceParent, Upstream,
+    code, error, one_line, read_message, read_upstream, result, tool_refusal,
 };
 
 fn request(text: &str) -> Request<'_> {
@@ -269,12 +269,12 @@ fn our_own_messages_are_json_and_say_no_more_than_they_should() {
         error(None, code::PARSE_ERROR, "no", None),
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}"#
     );
-    let refused = tool_refusal("[POLICY DENIED] no", Some("{\"code\":\"limit\"}"), Era::Legacy);
+    let refused = tool_refusal("[POLICY DENIED] no", Some("{\"code\":\"limit\"}"), ProtocolGeneration::Stateful);
     assert_eq!(
         refused,
         r#"{"content":[{"type":"text","text":"[POLICY DENIED] no"}],"isError":true,"_meta":{"code":"limit"}}"#
     );
-    let modern = tool_refusal("x\n", None, Era::Modern);
+    let modern = tool_refusal("x\n", None, ProtocolGeneration::Stateless);
     assert_eq!(modern, r#"{"content":[{"type":"text","text":"x\n"}],"isError":true,"resultType":"complete"}"#);
     for text in [result(&id, &refused), result(&id, &modern)] {
         assert_eq!(reply(&text).id(), Some(&id));

@@ -5,7 +5,9 @@
 use std::collections::HashSet;
 
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::{Direction, Era, Form, Id, Message, Method, Outcome, Reference, Request, Revision, read_message};
+use gatelodge_mcp::{
+    Direction, Form, Id, Message, Method, Outcome, ProtocolGeneration, Reference, Request, Revision, read_message,
+};
 
 fn request(text: &str) -> Request<'_> {
     match read_message(text.as_bytes(), &JsonLimits::REQUEST) {
@@ -37,7 +39,8 @@ fn ids_are_equal_by_type_and_value() {
 #[test]
 fn revisions_are_ordered_and_fall_into_two_eras() {
     assert!(Revision::ALL.is_sorted());
-    let modern: Vec<_> = Revision::ALL.into_iter().filter(|revision| revision.era() == Era::Modern).collect();
+    let modern: Vec<_> =
+        Revision::ALL.into_iter().filter(|revision| revision.generation() == ProtocolGeneration::Stateless).collect();
     assert_eq!(modern, [Revision::R2026_07_28]);
     for revision in Revision::ALL {
         assert_eq!(revision.as_str().parse(), Ok(revision));

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::head::{self, Guard, Misfit, check_post, check_stateless, fault_status, says_stateless};
-use gatelodge_mcp::{Era, Message, Method, Request as Asked, Revision, code, error, event};
+use gatelodge_mcp::{Message, Method, ProtocolGeneration, Request as Asked, Revision, code, error, event};
 use gatelodge_mutants::mutant;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -125,7 +125,8 @@ async fn post(pharo: Arc<Pharo>, headers: HeaderMap, incoming: Incoming) -> Resp
     match read(&body) {
         Err(fault) if is_of_later_revision(&fault) => accept(&headers, || ()),
         Err(fault) => {
-            let era = if says_stateless(&headers) { Era::Modern } else { Era::Legacy };
+            let era =
+                if says_stateless(&headers) { ProtocolGeneration::Stateless } else { ProtocolGeneration::Stateful };
             json(fault_status(&fault, era), unreadable(&fault))
         }
         Ok(Message::Response(_)) => accept(&headers, || ()),
@@ -154,9 +155,15 @@ fn accept(headers: &HeaderMap, done: impl FnOnce()) -> Response<Body> {
     }
 }
 
-async fn take(pharo: Arc<Pharo>, request: &Asked<'_>, era: Era, headers: &HeaderMap, body: &Bytes) -> Response<Body> {
+async fn take(
+    pharo: Arc<Pharo>,
+    request: &Asked<'_>,
+    era: ProtocolGeneration,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Response<Body> {
     // Stateless requests are cancelled by hanging up, not by a message.
-    let session = if era == Era::Modern { None } else { session(headers) };
+    let session = if era == ProtocolGeneration::Stateless { None } else { session(headers) };
     let (deed, entry) = match pharo.begin(request, era, session) {
         Err((status, answer)) => return json(status, answer),
         Ok(begun) => begun,
@@ -168,11 +175,11 @@ async fn take(pharo: Arc<Pharo>, request: &Asked<'_>, era: Era, headers: &Header
 }
 
 /// How the client speaks, by this request alone.
-fn era(headers: &HeaderMap, request: &Asked<'_>) -> Result<Era, Misfit> {
+fn era(headers: &HeaderMap, request: &Asked<'_>) -> Result<ProtocolGeneration, Misfit> {
     if head::is_stateless(headers, request) {
-        check_stateless(headers, request, &Revision::ALL).map(Revision::era)
+        check_stateless(headers, request, &Revision::ALL).map(Revision::generation)
     } else {
-        head::revision(headers, || Revision::ALL.to_vec()).map(|_| Era::Legacy)
+        head::revision(headers, || Revision::ALL.to_vec()).map(|_| ProtocolGeneration::Stateful)
     }
 }
 
@@ -181,7 +188,7 @@ struct Ask {
     pharo: Arc<Pharo>,
     body: Bytes,
     deed: Deed,
-    era: Era,
+    era: ProtocolGeneration,
     entry: Entry,
 }
 
@@ -197,10 +204,10 @@ impl Ask {
         let room = Arc::clone(&self.entry.room);
         let (events, _) = mpsc::channel(1);
         let answer = match self.era {
-            Era::Legacy if !mutant!("legacy-call-cancelled-by-disconnect") => {
+            ProtocolGeneration::Stateful if !mutant!("legacy-call-cancelled-by-disconnect") => {
                 tokio::spawn(async move { self.answer(&events).await }).await.unwrap_or_default()
             }
-            Era::Legacy | Era::Modern => self.answer(&events).await,
+            ProtocolGeneration::Stateful | ProtocolGeneration::Stateless => self.answer(&events).await,
         };
         match answer {
             Some(text) => json(StatusCode::OK, text).map(|body| body.holding(room)),
@@ -215,7 +222,7 @@ impl Ask {
         let hung_up = events.clone();
         let room = Arc::clone(&self.entry.room);
         tokio::spawn(async move {
-            let is_modern = self.era == Era::Modern;
+            let is_modern = self.era == ProtocolGeneration::Stateless;
             let asking = async move {
                 if let Some(answer) = self.answer(&texts).await {
                     let _ = texts.send(answer).await;

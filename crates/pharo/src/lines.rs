@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::head::{Misfit, check_meta, names_stateless};
-use gatelodge_mcp::{Era, Message, Method, Notification, Request, Revision, code, error, one_line};
+use gatelodge_mcp::{Message, Method, Notification, ProtocolGeneration, Request, Revision, code, error, one_line};
 use gatelodge_mutants::mutant;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
@@ -116,7 +116,13 @@ async fn take(
 }
 
 /// Mutant of [`take`]: the request begins in its own task, so that the next line may come first.
-fn begin_late(pharo: &Arc<Pharo>, line: &[u8], era: Era, texts: &mpsc::Sender<String>, calls: &mut JoinSet<()>) {
+fn begin_late(
+    pharo: &Arc<Pharo>,
+    line: &[u8],
+    era: ProtocolGeneration,
+    texts: &mpsc::Sender<String>,
+    calls: &mut JoinSet<()>,
+) {
     let (pharo, texts, line) = (Arc::clone(pharo), texts.clone(), line.to_vec());
     calls.spawn(async move {
         let Ok(Message::Request(request)) = read(&line) else { return };
@@ -128,8 +134,12 @@ fn begin_late(pharo: &Arc<Pharo>, line: &[u8], era: Era, texts: &mpsc::Sender<St
 }
 
 /// How the client speaks, by this request alone.
-fn era(request: &Request<'_>) -> Result<Era, Misfit> {
-    if names_stateless(request) { check_meta(request, &Revision::ALL).map(Revision::era) } else { Ok(Era::Legacy) }
+fn era(request: &Request<'_>) -> Result<ProtocolGeneration, Misfit> {
+    if names_stateless(request) {
+        check_meta(request, &Revision::ALL).map(Revision::generation)
+    } else {
+        Ok(ProtocolGeneration::Stateful)
+    }
 }
 
 fn cancel(pharo: &Pharo, said: &Notification<'_>) {

@@ -7,7 +7,7 @@ use data_encoding::BASE64;
 use gatelodge_json::{JsonLimits, quote_into};
 use gatelodge_mcp::head::{Misfit, fault_status};
 use gatelodge_mcp::{
-    Era, Id, Message, Method, Request, Revision, ToolCall, WireError, code, error, read_message, result,
+    Id, Message, Method, ProtocolGeneration, Request, Revision, ToolCall, WireError, code, error, read_message, result,
 };
 use http::StatusCode;
 use tokio::sync::mpsc;
@@ -92,13 +92,13 @@ impl Pharo {
     pub(crate) fn begin(
         &self,
         request: &Request<'_>,
-        era: Era,
+        era: ProtocolGeneration,
         session: Option<&str>,
     ) -> Result<(Deed, Entry), (StatusCode, String)> {
         let refused = |status, code, why: &str| Err((status, error(Some(request.id()), code, why, None)));
         let Some(deed) = Deed::of(request.method(), era) else {
             // A stateless client tells by the status that the method, not the server, is missing.
-            let status = if era == Era::Modern { StatusCode::NOT_FOUND } else { StatusCode::OK };
+            let status = if era == ProtocolGeneration::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
             let why = format!("this server does not know {}", gatelodge_mcp::shown(request.method().name()));
             return refused(status, code::METHOD_NOT_FOUND, &why);
         };
@@ -121,7 +121,7 @@ impl Pharo {
     pub(crate) async fn answer(
         &self,
         request: &Request<'_>,
-        (deed, era): (Deed, Era),
+        (deed, era): (Deed, ProtocolGeneration),
         entry: &Entry,
         outlet: &Outlet,
     ) -> Option<String> {
@@ -132,14 +132,14 @@ impl Pharo {
         }
     }
 
-    async fn handle(&self, request: &Request<'_>, deed: Deed, era: Era, outlet: &Outlet) -> String {
+    async fn handle(&self, request: &Request<'_>, deed: Deed, era: ProtocolGeneration, outlet: &Outlet) -> String {
         let answered = |text: &str| result(request.id(), text);
         match deed {
             Deed::Greet => answered(&initialized(request)),
             Deed::Ping => answered("{}"),
             Deed::Discover => answered(&discovered()),
             Deed::ListTools => {
-                let more = if era == Era::Modern {
+                let more = if era == ProtocolGeneration::Stateless {
                     format!(r#","resultType":"complete",{}"#, caching())
                 } else {
                     String::new()
@@ -156,7 +156,7 @@ impl Pharo {
         }
     }
 
-    async fn call(&self, request: &Request<'_>, era: Era, outlet: &Outlet) -> String {
+    async fn call(&self, request: &Request<'_>, era: ProtocolGeneration, outlet: &Outlet) -> String {
         let call = match request.tool_call() {
             Ok(call) => call,
             Err(fault) => return error(Some(request.id()), fault.code, &fault.message, None),
@@ -235,18 +235,18 @@ impl Pharo {
 
 impl Deed {
     /// What a method asks for; none if its era or this server does not know it.
-    fn of(method: &Method<'_>, era: Era) -> Option<Self> {
+    fn of(method: &Method<'_>, era: ProtocolGeneration) -> Option<Self> {
         Some(match (method, era) {
-            (Method::Initialize, Era::Legacy) => Self::Greet,
-            (Method::Ping, Era::Legacy) => Self::Ping,
-            (Method::Discover, Era::Modern) => Self::Discover,
+            (Method::Initialize, ProtocolGeneration::Stateful) => Self::Greet,
+            (Method::Ping, ProtocolGeneration::Stateful) => Self::Ping,
+            (Method::Discover, ProtocolGeneration::Stateless) => Self::Discover,
             (Method::ToolsList, _) => Self::ListTools,
             // Cursor asks for these whatever a server says it can do, and shows an error as one of the server.
-            (Method::ResourcesList, Era::Legacy) => Self::ListNothing("resources"),
-            (Method::ResourceTemplatesList, Era::Legacy) => Self::ListNothing("resourceTemplates"),
-            (Method::PromptsList, Era::Legacy) => Self::ListNothing("prompts"),
+            (Method::ResourcesList, ProtocolGeneration::Stateful) => Self::ListNothing("resources"),
+            (Method::ResourceTemplatesList, ProtocolGeneration::Stateful) => Self::ListNothing("resourceTemplates"),
+            (Method::PromptsList, ProtocolGeneration::Stateful) => Self::ListNothing("prompts"),
             (Method::ToolsCall, _) => Self::Call,
-            (Method::Listen, Era::Modern) => Self::Listen,
+            (Method::Listen, ProtocolGeneration::Stateless) => Self::Listen,
             _ => return None,
         })
     }
@@ -274,7 +274,9 @@ pub(crate) fn unreadable(fault: &WireError) -> String {
 
 fn initialized(request: &Request<'_>) -> String {
     let asked = request.params().and_then(|params| params.get("protocolVersion")?.as_str());
-    let spoken = asked.and_then(|asked| asked.parse().ok()).filter(|revision: &Revision| revision.era() == Era::Legacy);
+    let spoken = asked
+        .and_then(|asked| asked.parse().ok())
+        .filter(|revision: &Revision| revision.generation() == ProtocolGeneration::Stateful);
     let spoken = spoken.unwrap_or(Revision::R2025_11_25);
     let mut out = format!(r#"{{"protocolVersion":"{spoken}","capabilities":{{"tools":{{}}}},"serverInfo":{SERVER},"#);
     out.push_str(r#""instructions":"#);

@@ -1,7 +1,7 @@
 //! What the image answered, as the result of a tool: what it gives, or what went wrong and what to do.
 
 use gatelodge_json::{JsonLimits, RawMember, quote_into, split_object};
-use gatelodge_mcp::Era;
+use gatelodge_mcp::ProtocolGeneration;
 use gatelodge_mutants::mutant;
 use serde::de::IgnoredAny;
 
@@ -50,7 +50,7 @@ impl ToolResult {
     }
 
     /// As it goes over the wire.
-    pub fn write(&self, era: Era) -> String {
+    pub fn write(&self, era: ProtocolGeneration) -> String {
         let mut out = format!(r#"{{"content":[{}]"#, self.blocks.join(","));
         if let Some(structured) = &self.structured {
             out.push_str(r#","structuredContent":"#);
@@ -59,7 +59,7 @@ impl ToolResult {
         if let Some(is_error) = self.is_error {
             out.push_str(if is_error { r#","isError":true"# } else { r#","isError":false"# });
         }
-        if era == Era::Modern {
+        if era == ProtocolGeneration::Stateless {
             out.push_str(r#","resultType":"complete""#);
         }
         out.push('}');

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gatelodge_json::{JsonKind, read};
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::merged::{answer_of, marked};
-use gatelodge_mcp::{Era, Method, Request, code};
+use gatelodge_mcp::{Method, ProtocolGeneration, Request, code};
 use gatelodge_store::Outcome;
 use tokio::sync::mpsc;
 
@@ -145,8 +145,8 @@ fn together(all: &All, method: &Method<'_>, shares: &[Share]) -> String {
     let (member, _) = shape(method);
     let entries: Vec<&str> = shares.iter().flat_map(|share| &share.entries).map(String::as_str).collect();
     let mut out = match all.side.era() {
-        Era::Legacy => "{".to_owned(),
-        Era::Modern => r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","#.to_owned(),
+        ProtocolGeneration::Stateful => "{".to_owned(),
+        ProtocolGeneration::Stateless => r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","#.to_owned(),
     };
     out.push_str(&format!("\"{member}\":[{}]", entries.join(",")));
     let missing = shares.iter().filter_map(|share| Some((share.visit.upstream.name(), share.why.as_ref()?)));

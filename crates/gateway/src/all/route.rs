@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gatelodge_mcp::{Era, Message, Method, Request, WireError, read_message};
+use gatelodge_mcp::{Message, Method, ProtocolGeneration, Request, WireError, read_message};
 use gatelodge_store::Outcome;
 use http::StatusCode;
 
@@ -22,7 +22,7 @@ use crate::visit::{Side, Visit};
 pub(crate) async fn request(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, line: Line) {
     let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
     trail.request(request);
-    if request.method().is_gone_in(all.side.era()) {
+    if request.method().is_absent_in(all.side.era()) {
         return gone::refuse(gw, all.side.era(), Some(request.id()), request.method(), trail, line).await;
     }
     match (request.method(), &all.side) {
@@ -54,9 +54,9 @@ pub(crate) async fn end(gw: &Gateway, all: &All) {
 }
 
 /// What a request names that is of one server.
-fn about<'r>(request: &'r Request<'_>, era: Era) -> Result<Facts<'r>, WireError> {
+fn about<'r>(request: &'r Request<'_>, era: ProtocolGeneration) -> Result<Facts<'r>, WireError> {
     match (request.method(), era) {
-        (Method::TasksUpdate, Era::Legacy) => Ok(Facts::Method { name: request.method().name() }),
+        (Method::TasksUpdate, ProtocolGeneration::Stateful) => Ok(Facts::Method { name: request.method().name() }),
         (Method::TasksGet | Method::TasksResult | Method::TasksCancel | Method::TasksUpdate, _) => {
             Ok(Facts::Task { id: request.task_id()?, tool: String::new() })
         }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::bridge::{quoted, shared_capabilities, with_members};
 use gatelodge_mcp::merged::union;
-use gatelodge_mcp::{Era, Message, Request, Revision, read_message};
+use gatelodge_mcp::{Message, ProtocolGeneration, Request, Revision, read_message};
 
 use super::each::each;
 use super::route::told;
@@ -64,7 +64,9 @@ async fn opened(gw: &Gateway, all: &All, request: &Request<'_>) -> Result<Arc<Se
     let room = gw.place_for_session(&all.grant).await.ok_or(Refusal::Busy("sessions"))?;
     let params = request.params();
     let wanted = params.and_then(|params| params.get("protocolVersion")?.as_str()?.parse().ok());
-    let revision = wanted.filter(|revision: &Revision| revision.era() == Era::Legacy).unwrap_or(Revision::R2025_11_25);
+    let revision = wanted
+        .filter(|revision: &Revision| revision.generation() == ProtocolGeneration::Stateful)
+        .unwrap_or(Revision::R2025_11_25);
     all.grant.may_speak(revision, || all.grant.new_enough(&Revision::ALL)).map_err(Refusal::Misfit)?;
     let opening = Opening {
         grant: all.grant.config.id.clone(),

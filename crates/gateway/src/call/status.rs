@@ -2,15 +2,21 @@
 //! the upstream said in its head is said again.
 
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::{Era, Id, Upstream as Said, code, read_upstream};
+use gatelodge_mcp::{Id, ProtocolGeneration, Upstream as Said, code, read_upstream};
 use gatelodge_store::CallId;
 use http::StatusCode;
 
 use crate::gathered::Taken;
 
 /// The status for an upstream's answer under our id of the call; `said` is the upstream's own.
-pub(crate) fn status_of(era: Era, message: &Taken, call: CallId, said: StatusCode, limits: &JsonLimits) -> StatusCode {
-    if era == Era::Legacy {
+pub(crate) fn status_of(
+    era: ProtocolGeneration,
+    message: &Taken,
+    call: CallId,
+    said: StatusCode,
+    limits: &JsonLimits,
+) -> StatusCode {
+    if era == ProtocolGeneration::Stateful {
         return StatusCode::OK;
     }
     let Ok(Said::Reply(reply)) = read_upstream(message.outline(), limits) else { return StatusCode::OK };
@@ -54,9 +60,9 @@ mod tests {
             (-32000, 401, 200),
             (-32000, 403, 200),
         ] {
-            assert_eq!(status(Era::Modern, &own, code, said), want, "{code} with {said}");
-            assert_eq!(status(Era::Legacy, &own, code, said), 200, "{code} with {said}");
+            assert_eq!(status(ProtocolGeneration::Stateless, &own, code, said), want, "{code} with {said}");
+            assert_eq!(status(ProtocolGeneration::Stateful, &own, code, said), 200, "{code} with {said}");
         }
-        assert_eq!(status(Era::Modern, "null", -32000, 400), 200, "nobody knows what it answers");
+        assert_eq!(status(ProtocolGeneration::Stateless, "null", -32000, 400), 200, "nobody knows what it answers");
     }
 }

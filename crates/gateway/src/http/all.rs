@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_mcp::head::{self, Misfit, accepts, check_post, says_stateless};
-use gatelodge_mcp::{Era, Message, Method, Revision, error, read_message};
+use gatelodge_mcp::{Message, Method, ProtocolGeneration, Revision, error, read_message};
 use gatelodge_store::Outcome;
 use http::header::HeaderMap;
 use http::request::Parts;
@@ -55,7 +55,8 @@ pub(super) async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, 
     let message = match read_message(&body, &gw.settings.request) {
         Ok(message) => message,
         Err(fault) => {
-            let era = if says_stateless(&headers) { Era::Modern } else { Era::Legacy };
+            let era =
+                if says_stateless(&headers) { ProtocolGeneration::Stateless } else { ProtocolGeneration::Stateful };
             line.reject(&fault, era).await;
             return reject(gw, &all, fault.code, &fault.message).await;
         }
@@ -80,7 +81,7 @@ pub(super) async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, 
     }
     match &message {
         Message::Request(request) => route::request(gw, &all, request, line).await,
-        Message::Notification(said) if said.method().is_gone_in(all.side.era()) => {
+        Message::Notification(said) if said.method().is_absent_in(all.side.era()) => {
             let trail = Trail::of_all(&all, gw.new_call(), gw.clock.now());
             gone::refuse(gw, all.side.era(), None, said.method(), trail, line).await;
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::merged::{answer_of, message_of};
-use gatelodge_mcp::{Era, Id, KEEP_ALIVE, Method, WireError, event, head};
+use gatelodge_mcp::{Id, KEEP_ALIVE, Method, ProtocolGeneration, WireError, event, head};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{CallId, ServerName};
 use http::header::HeaderValue;
@@ -265,7 +265,7 @@ impl Line {
     }
 
     /// Ends with why a message is not taken. One that is only unknown, and wants no answer, gets none.
-    pub async fn reject(self, fault: &WireError, era: Era) {
+    pub async fn reject(self, fault: &WireError, era: ProtocolGeneration) {
         match reply::wire_error(fault, era) {
             (StatusCode::ACCEPTED, _) => self.accept(),
             (status, text) => self.finish_with(status, text.into()).await,

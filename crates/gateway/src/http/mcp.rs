@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gatelodge_mcp::head::{
     self, Misfit, Refused, accepts, check_post, check_stateless, param_headers, revision, says_stateless,
 };
-use gatelodge_mcp::{Declared, Era, Message, Method, Request as Asked, Revision, code, error};
+use gatelodge_mcp::{Declared, Message, Method, ProtocolGeneration, Request as Asked, Revision, code, error};
 use gatelodge_policy::is_always_allowed;
 use gatelodge_store::{Outcome, ServerName};
 use http::header::{HeaderMap, HeaderValue, WWW_AUTHENTICATE};
@@ -142,7 +142,8 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: T
     let message = match body.read(&gw.settings.request) {
         Ok(message) => message,
         Err(fault) => {
-            let era = if says_stateless(&headers) { Era::Modern } else { Era::Legacy };
+            let era =
+                if says_stateless(&headers) { ProtocolGeneration::Stateless } else { ProtocolGeneration::Stateful };
             line.reject(&fault, era).await;
             return gw.reject(&visit, fault.code, &fault.message).await;
         }
@@ -170,7 +171,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: T
     }
     match &message {
         Message::Request(request) => answer(gw, visit, request, line).await,
-        Message::Notification(said) if said.method().is_gone_in(visit.era()) => {
+        Message::Notification(said) if said.method().is_absent_in(visit.era()) => {
             let trail = Trail::of_visit(&visit, gw.new_call(), gw.clock.now());
             gone::refuse(gw, visit.era(), None, said.method(), trail, line).await;
         }
@@ -227,7 +228,7 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, m
         let call = Some(trail.call()).filter(|_| !is_list(request.method()));
         line.enter(session.calls(), request.id(), call);
     }
-    if request.method().is_gone_in(visit.era()) {
+    if request.method().is_absent_in(visit.era()) {
         return Box::pin(gone::refuse(gw, visit.era(), Some(request.id()), request.method(), trail, line)).await;
     }
     if is_about_tasks(request.method()) {
@@ -290,16 +291,16 @@ pub(super) async fn side_of(
     whose: Whose<'_>,
     headers: &HeaderMap,
     message: &Message<'_>,
-    spoken: impl Fn(Era) -> Vec<Revision>,
+    spoken: impl Fn(ProtocolGeneration) -> Vec<Revision>,
 ) -> Result<Side, Misfit> {
     let is_modern = match message {
         Message::Request(request) => head::is_stateless(headers, request),
         Message::Notification(_) | Message::Response(_) => says_stateless(headers),
     };
     if !is_modern {
-        return legacy_side(gw, whose, headers, message, || spoken(Era::Legacy)).await;
+        return legacy_side(gw, whose, headers, message, || spoken(ProtocolGeneration::Stateful)).await;
     }
-    let spoken = spoken(Era::Modern);
+    let spoken = spoken(ProtocolGeneration::Stateless);
     let side = modern_side(headers, message, &spoken)?;
     whose.grant.may_speak(side.revision, || spoken)?;
     Ok(Side::Modern(Box::new(side)))
@@ -398,7 +399,7 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
         }
         return sse::open(gw, visit).await;
     }
-    let spoken = || visit.spoken(Era::Legacy);
+    let spoken = || visit.spoken(ProtocolGeneration::Stateful);
     let found = find_session(gw, Whose::of(&visit), headers, spoken).await;
     match found.and_then(|session| visit.grant.may_go_on(&session, spoken).map(|()| session)) {
         Err(misfit) => gw.turn_away(trail, misfit.status, misfit.message).await,
@@ -418,7 +419,7 @@ async fn delete(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Res
     if says_stateless(headers) {
         return reply::not_allowed("POST", "the stateless revision has no DELETE");
     }
-    match find_session(gw, Whose::of(&visit), headers, || visit.spoken(Era::Legacy)).await {
+    match find_session(gw, Whose::of(&visit), headers, || visit.spoken(ProtocolGeneration::Stateful)).await {
         Err(misfit) => gw.turn_away(gw.trail_of(&visit, "DELETE"), misfit.status, misfit.message).await,
         Ok(session) => {
             gw.end_session(&session);

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use gatelodge_json::quote_into;
 use gatelodge_mcp::head::fault_status;
-use gatelodge_mcp::{Era, Id, WireError, code, error, result, shown, tool_refusal};
+use gatelodge_mcp::{Id, ProtocolGeneration, WireError, code, error, result, shown, tool_refusal};
 use gatelodge_store::CallId;
 use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -68,7 +68,7 @@ pub(crate) fn ambiguous_length() -> Response<Body> {
 }
 
 /// The answer to a message that cannot be taken.
-pub(crate) fn wire_error(fault: &WireError, era: Era) -> (StatusCode, String) {
+pub(crate) fn wire_error(fault: &WireError, era: ProtocolGeneration) -> (StatusCode, String) {
     (fault_status(fault, era), error(fault.id.as_ref(), fault.code, &fault.message, None))
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn refusal(
     if let Refusal::Misfit(misfit) = refusal {
         return (misfit.status, error(Some(id), misfit.code, &misfit.message, misfit.data.as_deref()));
     }
-    if let (Refusal::Upstream(SendError::Undeclared { required, .. }), Era::Modern) = (refusal, era) {
+    if let (Refusal::Upstream(SendError::Undeclared { required, .. }), ProtocolGeneration::Stateless) = (refusal, era) {
         let data = format!(r#"{{"requiredCapabilities":{required}}}"#);
         let text = error(Some(id), code::MISSING_CLIENT_CAPABILITY, &refusal.text(call.as_str()), Some(&data));
         return (StatusCode::BAD_REQUEST, text);
@@ -115,7 +115,7 @@ pub(crate) fn refusal(
         }
         Facts::Completion { .. } if refusal.is_invisible() => not_there(era, &known, id),
         Facts::Method { .. } if matches!(refusal, Refusal::Denied(_)) => {
-            let status = if era == Era::Modern { StatusCode::NOT_FOUND } else { StatusCode::OK };
+            let status = if era == ProtocolGeneration::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
             return (status, not_there(era, &known, id));
         }
         Facts::Task { .. }
@@ -128,14 +128,14 @@ pub(crate) fn refusal(
 }
 
 /// What is said of something that is not there for whoever asks, under the name that they know.
-pub(crate) fn not_there(era: Era, facts: &Facts<'_>, id: &Id<'_>) -> String {
+pub(crate) fn not_there(era: ProtocolGeneration, facts: &Facts<'_>, id: &Id<'_>) -> String {
     let (code, what) = match facts {
         Facts::Tool { name, .. } => (code::INVALID_PARAMS, unknown_tool(name)),
         Facts::Task { id: task, .. } => return unknown_task(id, task),
         Facts::Resource { uri } => {
             let code = match era {
-                Era::Legacy => code::RESOURCE_NOT_FOUND,
-                Era::Modern => code::INVALID_PARAMS,
+                ProtocolGeneration::Stateful => code::RESOURCE_NOT_FOUND,
+                ProtocolGeneration::Stateless => code::INVALID_PARAMS,
             };
             (code, format!("Resource not found: {}", shown(uri)))
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use gatelodge_mcp::head::{check_body, revision};
-use gatelodge_mcp::{Era, KEEP_ALIVE, endpoint_event, event};
+use gatelodge_mcp::{KEEP_ALIVE, ProtocolGeneration, endpoint_event, event};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{GrantId, ServerName};
 use http::header::HeaderMap;
@@ -95,7 +95,7 @@ pub(crate) async fn open(gw: &Arc<Gateway>, visit: Visit) -> Response<Body> {
         grant: visit.grant.config.id.clone(),
         server: visit.upstream.name().clone(),
         // The stateless revision knows no such streams: its clients begin with the handshake here.
-        seat: Seat::new(texts, Arc::clone(&slot), &[Era::Legacy]),
+        seat: Seat::new(texts, Arc::clone(&slot), &[ProtocolGeneration::Stateful]),
         turn: Arc::default(),
         waiting: Arc::new(Semaphore::new(WAITING_POSTS)),
     };
@@ -224,7 +224,7 @@ pub(crate) async fn post(
 
 /// Whether the head names the revision that was agreed, if it names one.
 fn check_revision(gw: &Gateway, visit: &Visit, connection: &Connection, headers: &HeaderMap) -> Result<(), String> {
-    let named = revision(headers, || visit.spoken(Era::Legacy)).map_err(|misfit| misfit.message)?;
+    let named = revision(headers, || visit.spoken(ProtocolGeneration::Stateful)).map_err(|misfit| misfit.message)?;
     let session = connection.seat.session(gw, visit);
     match session.map(|session| session.revision()).zip(named) {
         Some((agreed, named)) if agreed != named => Err(format!("the session speaks {agreed}")),

@@ -3,7 +3,7 @@
 use gatelodge_json::{JsonKind, JsonLimits, read};
 use gatelodge_mcp::bridge::{quoted, shared_capabilities};
 use gatelodge_mcp::head::Misfit;
-use gatelodge_mcp::{Era, Method, Request, code, error, result};
+use gatelodge_mcp::{Method, ProtocolGeneration, Request, code, error, result};
 use gatelodge_store::Outcome;
 use http::StatusCode;
 
@@ -48,7 +48,7 @@ pub(crate) fn carried(visit: &Visit, request: &Request<'_>) -> Result<(), Refusa
         return Ok(());
     }
     let what = "tasks are not carried between revisions with sessions and those without; the server has no such task";
-    let status = if visit.era() == Era::Modern { StatusCode::NOT_FOUND } else { StatusCode::OK };
+    let status = if visit.era() == ProtocolGeneration::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
     Err(Refusal::Misfit(Misfit::new(status, code::METHOD_NOT_FOUND, what)))
 }
 
@@ -58,7 +58,7 @@ fn discovered(visit: &Visit, session: &Session) -> String {
     let member = |name: &str| welcome.as_ref().and_then(|welcome| welcome.root().get(name));
     let capabilities = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
     let capabilities = capabilities.map_or_else(|| "{}".to_owned(), shared_capabilities);
-    let spoken = visit.spoken(Era::Modern);
+    let spoken = visit.spoken(ProtocolGeneration::Stateless);
     let versions: Vec<String> = spoken.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
     let mut out = format!(
         r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{capabilities}"#,

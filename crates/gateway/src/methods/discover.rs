@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
-use gatelodge_mcp::{Era, Id, Method, Revision, Upstream, code, has_tasks, read_upstream};
+use gatelodge_mcp::{Id, Method, ProtocolGeneration, Revision, Upstream, code, has_tasks, read_upstream};
 
 use crate::Gateway;
 use crate::call::{Permit, own_answer, result_text};
@@ -81,7 +81,7 @@ async fn probed(gw: &Gateway, visit: &Visit) -> Result<Said, SendError> {
 /// The upstream answers like one that does not know how it is spoken to. So it is asked anew, and a session that rests on
 /// what does not hold any more is over.
 pub(crate) async fn doubt(gw: &Gateway, visit: &Visit) {
-    if visit.era() == Era::Modern || visit.crossing() != Crossing::None {
+    if visit.era() == ProtocolGeneration::Stateless || visit.crossing() != Crossing::None {
         ask_anew(gw, visit).await;
     }
 }
@@ -170,7 +170,7 @@ fn said(gw: &Gateway, visit: &Visit, message: Option<Bytes>) -> Said {
         return if refused(&message, limits).is_some() { Said::Refused } else { Said::NotStateless };
     };
     let Ok(document) = read(&result, limits) else { return Said::NotStateless };
-    if str::from_utf8(&result).is_ok_and(|result| has_tasks(result, Era::Modern)) {
+    if str::from_utf8(&result).is_ok_and(|result| has_tasks(result, ProtocolGeneration::Stateless)) {
         visit.upstream.note_tasks();
     }
     let spoken = revisions(document.root().get("supportedVersions"));

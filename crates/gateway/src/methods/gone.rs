@@ -1,6 +1,6 @@
 //! Methods that the client's era has taken away: unknown, whatever their parameters say.
 
-use gatelodge_mcp::{Era, Id, Method, code, error, shown};
+use gatelodge_mcp::{Id, Method, ProtocolGeneration, code, error, shown};
 use gatelodge_mutants::mutant;
 use http::StatusCode;
 
@@ -11,13 +11,13 @@ use crate::http::line::Line;
 /// Answers that there is no such method. In a session the status 404 would say that the session is over.
 pub(crate) async fn refuse(
     gw: &Gateway,
-    era: Era,
+    era: ProtocolGeneration,
     id: Option<&Id<'_>>,
     method: &Method<'_>,
     mut trail: Trail,
     line: Line,
 ) {
-    let status = if era == Era::Modern || mutant!("unknown-method-ends-session") {
+    let status = if era == ProtocolGeneration::Stateless || mutant!("unknown-method-ends-session") {
         StatusCode::NOT_FOUND
     } else {
         StatusCode::OK

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_json::{JsonKind, read};
 use gatelodge_mcp::bridge::{quoted, shared_capabilities};
-use gatelodge_mcp::{Era, Id, Message, Method, Request, Revision, read_message};
+use gatelodge_mcp::{Id, Message, Method, ProtocolGeneration, Request, Revision, read_message};
 use gatelodge_mutants::mutant;
 use gatelodge_store::Outcome;
 use tokio::sync::OwnedSemaphorePermit;
@@ -91,7 +91,7 @@ async fn opened(
     let (text, outcome) =
         answer(visit, &message, request.id(), &gw.settings.reply).ok_or_else(|| gone("the answer cannot be read"))?;
     let Some(result) = result_text(&message, &gw.settings.reply)? else { return Ok((text, outcome)) };
-    let revision = revision_of(&result).filter(|revision| revision.era() == Era::Legacy);
+    let revision = revision_of(&result).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);
     let revision =
         revision.ok_or_else(|| gone("the server agrees on a revision that has no handshake, or is not known"))?;
     if let Err(misfit) = visit.may_speak(revision) {
@@ -146,7 +146,9 @@ async fn welcomed(
 ) -> Result<(Bytes, Outcome), Refusal> {
     let params = request.params();
     let wanted = params.and_then(|params| params.get("protocolVersion")?.as_str()?.parse().ok());
-    let revision = wanted.filter(|revision: &Revision| revision.era() == Era::Legacy).unwrap_or(Revision::R2025_11_25);
+    let revision = wanted
+        .filter(|revision: &Revision| revision.generation() == ProtocolGeneration::Stateful)
+        .unwrap_or(Revision::R2025_11_25);
     visit.may_speak(revision).map_err(Refusal::Misfit)?;
     let text = as_handshake(visit, &welcome, revision);
     let opening = Opening {
@@ -192,7 +194,7 @@ fn revision_of(result: &[u8]) -> Option<Revision> {
 }
 
 pub(crate) fn has_tasks(result: &[u8]) -> bool {
-    str::from_utf8(result).is_ok_and(|result| gatelodge_mcp::has_tasks(result, Era::Legacy))
+    str::from_utf8(result).is_ok_and(|result| gatelodge_mcp::has_tasks(result, ProtocolGeneration::Stateful))
 }
 
 /// Does the handshake again with an upstream that has forgotten the session, if it was opened just `openings` times
@@ -338,7 +340,7 @@ pub(crate) async fn shaken(gw: &Gateway, visit: &Visit, handshake: &Bytes) -> Re
     let answer = own_answer(gw, &mut exchange, call).await?;
     let welcome = answer.map(|answer| result_text(&answer, &gw.settings.reply)).transpose()?.flatten();
     let welcome = welcome.ok_or_else(|| unusable("the server refuses the handshake"))?;
-    let revision = revision_of(&welcome).filter(|revision| revision.era() == Era::Legacy);
+    let revision = revision_of(&welcome).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);
     let revision = revision.ok_or_else(|| unusable("the server speaks a revision that is not known here"))?;
     let link = exchange.link.clone().of_handshake(&visit.upstream);
     Ok(Shaken { link, revision, welcome: Bytes::copy_from_slice(&welcome) })

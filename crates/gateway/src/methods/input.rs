@@ -7,7 +7,8 @@ use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::bridge::{Retry, quoted, with_members, without_members};
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{
-    Era, Id, Message, Method, Outcome, Request, Upstream as Said, code, error, read_message, read_upstream, result,
+    Id, Message, Method, Outcome, ProtocolGeneration, Request, Upstream as Said, code, error, read_message,
+    read_upstream, result,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_store::CallId;
@@ -108,7 +109,7 @@ pub(crate) fn judge_answers(
         request.method(),
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::TasksUpdate
     );
-    if !brings_answers || visit.era() != Era::Modern || visit.crossing() != Crossing::None {
+    if !brings_answers || visit.era() != ProtocolGeneration::Stateless || visit.crossing() != Crossing::None {
         return Ok(());
     }
     let answers = request.params().and_then(|params| params.get("inputResponses"));
@@ -135,7 +136,7 @@ fn asked_by(answer: JsonValue<'_>) -> Vec<&'static str> {
 
 /// Whether an answer of an upstream without sessions asks its client only what the policy lets it ask.
 pub(crate) async fn may_all_be_asked(gw: &Gateway, visit: &Visit, message: &Taken) -> bool {
-    if visit.era() != Era::Modern || mutant!("stateless-server-question-skips-policy") {
+    if visit.era() != ProtocolGeneration::Stateless || mutant!("stateless-server-question-skips-policy") {
         return true;
     }
     // Most answers do not have the word in them at all.

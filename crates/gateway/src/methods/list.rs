@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_json::{JsonValue, read};
 use gatelodge_mcp::bridge::with_members;
-use gatelodge_mcp::{Caching, Era, Id, Method, Reply, ReplyPlaces, Request, TraceParent, code, edit_list, error};
+use gatelodge_mcp::{
+    Caching, Id, Method, ProtocolGeneration, Reply, ReplyPlaces, Request, TraceParent, code, edit_list, error,
+};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Category, Definition, Tool};
 use gatelodge_store::{Mode, Outcome};
@@ -95,7 +97,7 @@ pub(crate) const FOREIGN_CURSOR: &str =
 pub(crate) async fn from_the_beginning(
     gw: &Gateway,
     request: &Request<'_>,
-    era: Era,
+    era: ProtocolGeneration,
     trail: &mut Trail,
     line: Line,
 ) -> Option<Line> {
@@ -345,8 +347,8 @@ fn filtered(
         }
     }
     let caching = match visit.era() {
-        Era::Legacy => Caching::Unsaid,
-        Era::Modern => Caching::Private,
+        ProtocolGeneration::Stateful => Caching::Unsaid,
+        ProtocolGeneration::Stateless => Caching::Private,
     };
     let list = edit_list(documents.first()?.root(), member, &entries, caching)?;
     Some(match visit.crossing() {

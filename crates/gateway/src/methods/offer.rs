@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::{Era, Id, Method, Upstream as Said, code, read_upstream};
+use gatelodge_mcp::{Id, Method, ProtocolGeneration, Upstream as Said, code, read_upstream};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{AdminEntry, Known, ServerName, StoreError, ToolDefinition};
 use tracing::warn;
@@ -227,8 +227,8 @@ fn says_unknown_method(message: &[u8]) -> bool {
 fn own_request(visit: &Visit, id: &Id<'_>, cursor: Option<&str>) -> String {
     let cursor = cursor.map(|cursor| format!("\"cursor\":{cursor}"));
     let meta = match visit.era() {
-        Era::Legacy => None,
-        Era::Modern => Some(format!("\"_meta\":{}", super::discover::OWN_META)),
+        ProtocolGeneration::Stateful => None,
+        ProtocolGeneration::Stateless => Some(format!("\"_meta\":{}", super::discover::OWN_META)),
     };
     let params: Vec<String> = cursor.into_iter().chain(meta).collect();
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list","params":{{{}}}}}"#, params.join(","))

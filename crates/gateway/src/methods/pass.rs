@@ -2,7 +2,9 @@
 //! pass; everything else is judged like a call.
 
 use bytes::Bytes;
-use gatelodge_mcp::{Era, Id, Message, Method, Notification, Outcome as Answer, Request, Response, made_task};
+use gatelodge_mcp::{
+    Id, Message, Method, Notification, Outcome as Answer, ProtocolGeneration, Request, Response, made_task,
+};
 use gatelodge_store::Outcome;
 use http::StatusCode;
 
@@ -225,7 +227,7 @@ fn response(
                 return Err(Box::new((refusal, permit)));
             }
             if let Answer::Result(result) = said.outcome()
-                && let Some(task) = made_task(result.raw(), Era::Legacy)
+                && let Some(task) = made_task(result.raw(), ProtocolGeneration::Stateful)
             {
                 session.tasks.note_own(task.id, method);
             }

@@ -7,8 +7,8 @@ use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{
-    Declared, Era, MadeTask, Method, Payload, REQUIRED_FOR_TASKS, ReplyPlaces, Request, Revision, ServerRequest,
-    Upstream as Said, code, made_task, read_upstream,
+    Declared, MadeTask, Method, Payload, ProtocolGeneration, REQUIRED_FOR_TASKS, ReplyPlaces, Request, Revision,
+    ServerRequest, Upstream as Said, code, made_task, read_upstream,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::Terms;
@@ -75,7 +75,7 @@ pub(super) fn check(
     let Ok(Said::Reply(reply)) = read_upstream(message.text(), &gw.settings.reply) else { return Ok(()) };
     let Payload::Result(result) = reply.payload() else { return Ok(()) };
     if let Some((era, task)) = task_of(visit, request, result).filter(|(era, _)| !takes_task(visit, request, *era)) {
-        let is_known_there = (era == Era::Legacy) == visit.far_session().is_some();
+        let is_known_there = (era == ProtocolGeneration::Stateful) == visit.far_session().is_some();
         if is_known_there {
             gw.cancel_task(visit, &task.id);
         }
@@ -87,7 +87,7 @@ pub(super) fn check(
             required: REQUIRED_FOR_TASKS,
         });
     }
-    if visit.era() == Era::Legacy && visit.crossing() == Crossing::None {
+    if visit.era() == ProtocolGeneration::Stateful && visit.crossing() == Crossing::None {
         // It asks by requests of its own.
         return Ok(());
     }
@@ -105,12 +105,14 @@ const NOT_CARRIED: &str =
 
 /// The task that a call of a tool has made, and of which era it is. Results of other methods may call anything so, and
 /// so may sessions of before there were tasks.
-fn task_of(visit: &Visit, request: &Request<'_>, result: &str) -> Option<(Era, MadeTask)> {
+fn task_of(visit: &Visit, request: &Request<'_>, result: &str) -> Option<(ProtocolGeneration, MadeTask)> {
     if *request.method() != Method::ToolsCall && !mutant!("any-result-creates-task") {
         return None;
     }
     let is_before = visit.far_session().is_some_and(|session| session.revision() < Revision::R2025_11_25);
-    let eras = [Era::Legacy, Era::Modern].into_iter().filter(|era| *era == Era::Modern || !is_before);
+    let eras = [ProtocolGeneration::Stateful, ProtocolGeneration::Stateless]
+        .into_iter()
+        .filter(|era| *era == ProtocolGeneration::Stateless || !is_before);
     eras.into_iter().find_map(|era| Some((era, made_task(result, era)?)))
 }
 
@@ -152,10 +154,10 @@ impl Words {
 
 /// Whether the client takes a task as an era has them: in a session it says so with the call, and tasks of one era are
 /// none in the other.
-fn takes_task(visit: &Visit, request: &Request<'_>, era: Era) -> bool {
+fn takes_task(visit: &Visit, request: &Request<'_>, era: ProtocolGeneration) -> bool {
     let has_asked = match era {
-        Era::Legacy => request.params().and_then(|params| params.get("task")).is_some(),
-        Era::Modern => visit.declared().has_tasks(),
+        ProtocolGeneration::Stateful => request.params().and_then(|params| params.get("task")).is_some(),
+        ProtocolGeneration::Stateless => visit.declared().has_tasks(),
     };
     (has_asked || mutant!("undeclared-task-forwarded")) && era == visit.era() && visit.crossing() == Crossing::None
 }

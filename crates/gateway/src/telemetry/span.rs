@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::{Era, Payload, TraceParent, Upstream as Said, read_upstream};
+use gatelodge_mcp::{Payload, ProtocolGeneration, TraceParent, Upstream as Said, read_upstream};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{CallId, Clock, Kind as RowKind, Outcome, Record};
 use jiff::Timestamp;
@@ -133,7 +133,10 @@ impl ServerSpan {
             own: trace.own,
             parent: trace.parent,
             link: trace.link,
-            session: visit.session().filter(|_| visit.era() == Era::Legacy).map(|session| session.id().to_owned()),
+            session: visit
+                .session()
+                .filter(|_| visit.era() == ProtocolGeneration::Stateful)
+                .map(|session| session.id().to_owned()),
             is_http: visit.is_over_http(),
             answer: AnswerSlot::default(),
         })

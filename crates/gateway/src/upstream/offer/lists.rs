@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use gatelodge_mcp::{Era, Id};
+use gatelodge_mcp::{Id, ProtocolGeneration};
 use gatelodge_mutants::mutant;
 
 use crate::live::Door;
@@ -18,7 +18,7 @@ const MOST: usize = 8;
 #[derive(Debug)]
 struct For {
     door: Door,
-    era: Era,
+    era: ProtocolGeneration,
     crossing: Crossing,
     /// What was cut from it.
     secrets: Arc<Secrets>,

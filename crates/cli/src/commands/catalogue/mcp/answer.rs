@@ -2,7 +2,7 @@
 
 use gatelodge_json::{JsonLimits, quote_into};
 use gatelodge_mcp::head::{check_meta, names_stateless};
-use gatelodge_mcp::{Era, Message, Method, Request, Revision, code, error, read_message, result};
+use gatelodge_mcp::{Message, Method, ProtocolGeneration, Request, Revision, code, error, read_message, result};
 use serde_json::Value;
 
 use super::tools::{self, Desk};
@@ -32,21 +32,21 @@ pub fn answer(desk: &Desk, line: &[u8]) -> Option<String> {
 fn to_request(desk: &Desk, request: &Request<'_>) -> String {
     let era = if names_stateless(request) {
         match check_meta(request, &Revision::ALL) {
-            Ok(revision) => revision.era(),
+            Ok(revision) => revision.generation(),
             Err(misfit) => return error(Some(request.id()), misfit.code, &misfit.message, misfit.data.as_deref()),
         }
     } else {
-        Era::Legacy
+        ProtocolGeneration::Stateful
     };
     let answered = |text: &str| result(request.id(), &finished(text, era));
     match (request.method(), era) {
-        (Method::Initialize, Era::Legacy) => answered(&initialized(request)),
-        (Method::Ping, Era::Legacy) => answered("{}"),
-        (Method::Discover, Era::Modern) => answered(&discovered()),
+        (Method::Initialize, ProtocolGeneration::Stateful) => answered(&initialized(request)),
+        (Method::Ping, ProtocolGeneration::Stateful) => answered("{}"),
+        (Method::Discover, ProtocolGeneration::Stateless) => answered(&discovered()),
         (Method::ToolsList, _) => answered(&format!(r#"{{"tools":{}{}}}"#, tools::LIST, caching(era))),
-        (Method::ResourcesList, Era::Legacy) => answered(r#"{"resources":[]}"#),
-        (Method::ResourceTemplatesList, Era::Legacy) => answered(r#"{"resourceTemplates":[]}"#),
-        (Method::PromptsList, Era::Legacy) => answered(r#"{"prompts":[]}"#),
+        (Method::ResourcesList, ProtocolGeneration::Stateful) => answered(r#"{"resources":[]}"#),
+        (Method::ResourceTemplatesList, ProtocolGeneration::Stateful) => answered(r#"{"resourceTemplates":[]}"#),
+        (Method::PromptsList, ProtocolGeneration::Stateful) => answered(r#"{"prompts":[]}"#),
         (Method::ToolsCall, _) => called(desk, request, era),
         (method, _) => {
             let what = format!("this server does not know {}", gatelodge_mcp::shown(method.name()));
@@ -55,7 +55,7 @@ fn to_request(desk: &Desk, request: &Request<'_>) -> String {
     }
 }
 
-fn called(desk: &Desk, request: &Request<'_>, era: Era) -> String {
+fn called(desk: &Desk, request: &Request<'_>, era: ProtocolGeneration) -> String {
     let call = match request.tool_call() {
         Ok(call) => call,
         Err(fault) => return error(Some(request.id()), fault.code, &fault.message, None),
@@ -89,19 +89,23 @@ fn content(text: &str) -> String {
 }
 
 /// What a stateless result has to say beside what it is about.
-fn finished(text: &str, era: Era) -> String {
-    let Some(members) = text.strip_suffix('}').filter(|_| era == Era::Modern) else { return text.to_owned() };
+fn finished(text: &str, era: ProtocolGeneration) -> String {
+    let Some(members) = text.strip_suffix('}').filter(|_| era == ProtocolGeneration::Stateless) else {
+        return text.to_owned();
+    };
     let comma = if members.ends_with('{') { "" } else { "," };
     format!(r#"{members}{comma}"resultType":"complete","_meta":{{"io.modelcontextprotocol/serverInfo":{SERVER}}}}}"#)
 }
 
-fn caching(era: Era) -> &'static str {
-    if era == Era::Modern { r#","ttlMs":3600000,"cacheScope":"public""# } else { "" }
+fn caching(era: ProtocolGeneration) -> &'static str {
+    if era == ProtocolGeneration::Stateless { r#","ttlMs":3600000,"cacheScope":"public""# } else { "" }
 }
 
 fn initialized(request: &Request<'_>) -> String {
     let asked = request.params().and_then(|params| params.get("protocolVersion")?.as_str());
-    let spoken = asked.and_then(|asked| asked.parse().ok()).filter(|revision: &Revision| revision.era() == Era::Legacy);
+    let spoken = asked
+        .and_then(|asked| asked.parse().ok())
+        .filter(|revision: &Revision| revision.generation() == ProtocolGeneration::Stateful);
     let spoken = spoken.unwrap_or(Revision::R2025_11_25);
     let mut out = format!(r#"{{"protocolVersion":"{spoken}","capabilities":{{"tools":{{}}}},"serverInfo":{SERVER},"#);
     out.push_str(r#""instructions":"#);
@@ -115,6 +119,6 @@ fn discovered() -> String {
     let mut out = format!(r#"{{"supportedVersions":[{}],"capabilities":{{"tools":{{}}}},"#, versions.join(","));
     out.push_str(r#""instructions":"#);
     quote_into(INSTRUCTIONS, &mut out);
-    out.push_str(&format!("{}}}", caching(Era::Modern)));
+    out.push_str(&format!("{}}}", caching(ProtocolGeneration::Stateless)));
     out
 }
