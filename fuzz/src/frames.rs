@@ -2,8 +2,8 @@
 
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{
-    Id, Message, Notification, Payload, Reply, Request, Response, Rewrite, ServerNotification, Upstream, WireError,
-    code, one_line, read_message, read_upstream, shown,
+    Message, Notification, Payload, Reply, Request, RequestId, Response, Rewrite, ServerNotification, Upstream,
+    WireError, code, one_line, read_message, read_upstream, shown,
 };
 
 use crate::tree::{Leaf, same_as_serde, tree};
@@ -41,7 +41,7 @@ fn check_error(bytes: &[u8], error: &WireError) {
     let codes = [code::PARSE_ERROR, code::INVALID_REQUEST, code::INVALID_PARAMS, code::METHOD_NOT_FOUND];
     assert!(codes.contains(&error.code) && [400, 413].contains(&error.status), "{error:?}");
     if let Some(id) = &error.id {
-        assert_eq!(Id::read(id.raw()).as_ref(), Some(id));
+        assert_eq!(RequestId::read(id.raw()).as_ref(), Some(id));
     }
 }
 
@@ -68,7 +68,7 @@ fn check_request(text: &str, request: &Request<'_>) {
     assert_eq!(request.text(), text);
     check_views(text, request);
     let token = request.meta().progress_token();
-    let id = Id::string("g-\u{1}\"1");
+    let id = RequestId::string("g-\u{1}\"1");
     let there = Rewrite { id: &id, target: None, progress_token: token.as_ref().map(|_| &id), trace: None };
     let sent = request.rewritten(&there).expect("nothing is asked that is not there");
     let Ok(Message::Request(again)) = read_message(sent.as_bytes(), &JsonLimits::REPLY) else {
@@ -88,7 +88,7 @@ fn check_request(text: &str, request: &Request<'_>) {
 }
 
 /// Another name takes the place of the one that was judged, and nothing else changes.
-fn check_renaming(text: &str, request: &Request<'_>, id: &Id<'_>) {
+fn check_renaming(text: &str, request: &Request<'_>, id: &RequestId<'_>) {
     let name = "other\"\u{2028}name";
     let Ok(sent) = request.rewritten(&Rewrite { id, target: Some(name), progress_token: None, trace: None }) else {
         return;
@@ -124,7 +124,7 @@ fn check_views(text: &str, request: &Request<'_>) {
 fn check_notification(text: &str, notification: &Notification<'_>) {
     assert_eq!(notification.text(), text);
     let Ok(Some(own)) = notification.reference() else { return };
-    let other = Id::number(42);
+    let other = RequestId::number(42);
     let sent = notification.referring_to(&other).expect("it refers to something");
     let Ok(Message::Notification(again)) = read_message(sent.as_bytes(), &JsonLimits::REPLY) else {
         panic!("what is sent cannot be read: {sent:?}")
@@ -134,7 +134,7 @@ fn check_notification(text: &str, notification: &Notification<'_>) {
 }
 
 fn check_response(text: &str, response: &Response<'_>) {
-    let other = Id::number(42);
+    let other = RequestId::number(42);
     let sent = response.with_id(&other);
     let Ok(Message::Response(again)) = read_message(sent.as_bytes(), &JsonLimits::REPLY) else {
         panic!("what is sent cannot be read: {sent:?}")
@@ -172,7 +172,7 @@ fn check_upstream(bytes: &[u8], message: &Upstream<'_>) {
         Upstream::Reply(reply) => check_reply(text, reply),
         Upstream::Request(request) => {
             check_part(text, request.params());
-            let sent = request.with_id(&Id::number(42));
+            let sent = request.with_id(&RequestId::number(42));
             let Ok(Upstream::Request(again)) = read_upstream(sent.as_bytes(), &JsonLimits::REPLY) else {
                 panic!("what is sent cannot be read: {sent:?}")
             };
@@ -186,7 +186,7 @@ fn check_upstream(bytes: &[u8], message: &Upstream<'_>) {
 fn check_reply(text: &str, reply: &Reply<'_>) {
     let (Payload::Result(payload) | Payload::Error(payload)) = reply.payload();
     check_part(text, Some(payload));
-    let other = Id::string("c");
+    let other = RequestId::string("c");
     let sent = reply.with_id(&other);
     let Ok(Upstream::Reply(again)) = read_upstream(sent.as_bytes(), &JsonLimits::REPLY) else {
         panic!("what is sent cannot be read: {sent:?}")
@@ -204,7 +204,7 @@ fn check_reply(text: &str, reply: &Reply<'_>) {
 fn check_told(text: &str, notification: &ServerNotification<'_>) {
     check_part(text, notification.params());
     let Some(own) = notification.reference() else { return };
-    let other = Id::number(42);
+    let other = RequestId::number(42);
     let sent = notification.referring_to(&other).expect("it refers to something");
     let Ok(Upstream::Notification(again)) = read_upstream(sent.as_bytes(), &JsonLimits::REPLY) else {
         panic!("what is sent cannot be read: {sent:?}")

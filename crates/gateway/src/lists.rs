@@ -1,7 +1,7 @@
 //! Which lists a client is told of when they are others than before: never of one that it was not promised.
 
 use gatelodge_json::{JsonLimits, JsonValue, read};
-use gatelodge_mcp::{Id, Method};
+use gatelodge_mcp::{Method, RequestId};
 use gatelodge_mutants::mutant;
 
 /// Where a notification names the request that listens for it.
@@ -75,7 +75,7 @@ pub(crate) fn changed(method: &Method<'_>) -> String {
 }
 
 /// The same for a client that listens by a request of this id.
-pub(crate) fn changed_for(method: &Method<'_>, id: &Id<'_>) -> String {
+pub(crate) fn changed_for(method: &Method<'_>, id: &RequestId<'_>) -> String {
     let params = format!(r#"{{"_meta":{{"{SUBSCRIPTION}":{id}}}}}"#);
     format!(r#"{{"jsonrpc":"2.0","method":"{}","params":{params}}}"#, method.name())
 }

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_mcp::bridge::{Retry, quoted};
-use gatelodge_mcp::{Declared, Id, Revision};
+use gatelodge_mcp::{Declared, RequestId, Revision};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{GrantId, IdHash, ServerName, SessionRow};
 use http::HeaderValue;
@@ -367,12 +367,12 @@ impl Session {
     }
 
     /// Finds a request of the client by the id it gave it.
-    pub fn find(&self, id: &Id<'_>) -> Option<UnderWay> {
+    pub fn find(&self, id: &RequestId<'_>) -> Option<UnderWay> {
         self.under_way.find(id)
     }
 
     /// Has a request of the client cancelled; false if there is none of this id.
-    pub fn cancel(&self, id: &Id<'_>) -> bool {
+    pub fn cancel(&self, id: &RequestId<'_>) -> bool {
         self.find(id).inspect(|under_way| under_way.cancelled.notify_one()).is_some()
     }
 

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead, Write, stdin, stdout};
 
 use gatelodge_json::{JsonErrorKind, JsonKind, JsonLimits, JsonValue, read};
-use gatelodge_mcp::{Id, Message, Rewrite, one_line, read_message};
+use gatelodge_mcp::{Message, RequestId, Rewrite, one_line, read_message};
 
 fn main() {
     let mut out = std::io::BufWriter::new(stdout().lock());
@@ -28,7 +28,7 @@ fn answer(bytes: &[u8]) -> String {
     write_tree(document.root(), &mut out);
     match read_message(bytes, &JsonLimits::REQUEST) {
         Ok(Message::Request(request)) => {
-            let id = Id::string("gate");
+            let id = RequestId::string("gate");
             let rewrite = Rewrite { id: &id, target: None, progress_token: None, trace: None };
             let sent = request.rewritten(&rewrite).expect("an id can always be replaced");
             out.push('\t');
@@ -60,7 +60,7 @@ fn write_tree(value: JsonValue<'_>, out: &mut String) {
 }
 
 /// Writes an object; with another id, if one is given.
-fn write_members(object: JsonValue<'_>, id: Option<&Id<'_>>, out: &mut String) {
+fn write_members(object: JsonValue<'_>, id: Option<&RequestId<'_>>, out: &mut String) {
     out.push_str("{\"o\":[");
     for (index, (key, value)) in object.members().enumerate() {
         out.push_str(if index > 0 { ",[" } else { "[" });

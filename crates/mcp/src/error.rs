@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use gatelodge_json::{JsonError, JsonErrorKind, JsonText, JsonValue, LineColumn};
 
-use crate::id::Id;
 use crate::lookalike::is_hidden;
+use crate::request_id::RequestId;
 
 /// JSON-RPC error codes, by what they mean on this wire.
 pub mod code {
@@ -45,7 +45,7 @@ pub struct WireError {
     /// What is wrong and where, fit to be shown to the caller.
     pub message: String,
     /// The id to answer under, if the message had one that could be read.
-    pub id: Option<Id<'static>>,
+    pub id: Option<RequestId<'static>>,
     /// Byte offsets of what is wrong.
     pub span: (usize, usize),
     /// The HTTP status to answer with: 400, or 413 for a text that is too large.
@@ -76,8 +76,8 @@ impl WireError {
     }
 
     /// Answers under an id, if there is one.
-    pub(crate) fn with_id(self, id: Option<Id<'_>>) -> Self {
-        Self { id: id.map(Id::into_owned), ..self }
+    pub(crate) fn with_id(self, id: Option<RequestId<'_>>) -> Self {
+        Self { id: id.map(RequestId::into_owned), ..self }
     }
 }
 

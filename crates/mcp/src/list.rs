@@ -2,15 +2,15 @@
 
 use gatelodge_json::{JsonKind, JsonValue};
 
-use crate::id::Id;
 use crate::message::Request;
+use crate::request_id::RequestId;
 use crate::rewrite::{Edit, removed, splice};
 use crate::trace::TraceParent;
 
 impl Request<'_> {
     /// Writes the request for one page of a list: under another id and progress token, in a span of ours if the caller
     /// names one, from a cursor on. The cursor is JSON, as the page before gave it.
-    pub fn paged(&self, id: &Id<'_>, cursor: Option<&str>, trace: Option<&TraceParent>) -> String {
+    pub fn paged(&self, id: &RequestId<'_>, cursor: Option<&str>, trace: Option<&TraceParent>) -> String {
         let mut edits = self.trace_edits(trace);
         edits.push(Edit { span: span_of(self.root().get("id")), with: id.raw().into() });
         if let Some(token) = self.meta().get("progressToken") {
@@ -85,7 +85,7 @@ mod tests {
         let Ok(Message::Request(request)) = read_message(text.as_bytes(), &JsonLimits::REQUEST) else {
             panic!("a request")
         };
-        request.paged(&Id::string("n"), cursor, None)
+        request.paged(&RequestId::string("n"), cursor, None)
     }
 
     #[test]

@@ -8,10 +8,10 @@ use gatelodge_json::{
 };
 
 use crate::error::{WireError, code, shown};
-use crate::id::{Id, string_in};
 use crate::lookalike::{ENVELOPE, PARAMS, REFERENCE, is_look_alike};
 use crate::meta::{self, Meta};
 use crate::method::{Form, Method};
+use crate::request_id::{RequestId, string_value};
 
 /// What a caller says.
 #[derive(Debug, Clone)]
@@ -28,7 +28,7 @@ pub enum Message<'a> {
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
     document: JsonDocument<'a>,
-    id: Id<'a>,
+    id: RequestId<'a>,
     method: Method<'a>,
     places: Places,
 }
@@ -51,7 +51,7 @@ pub struct Notification<'a> {
 #[derive(Debug, Clone)]
 pub struct Response<'a> {
     document: JsonDocument<'a>,
-    id: Id<'a>,
+    id: RequestId<'a>,
 }
 
 /// What a [`Response`] says.
@@ -86,7 +86,7 @@ fn identified(document: JsonDocument<'_>) -> Result<Message<'_>, WireError> {
         Ok(Envelope::Notification(method)) => Ok(Message::Notification(Notification { document, method })),
         Ok(Envelope::Response(id)) => Ok(Message::Response(Response { document, id })),
         Err(error) => {
-            let id = document.root().get("id").and_then(|value| Id::of(value, document.source()));
+            let id = document.root().get("id").and_then(|value| RequestId::of(value, document.source()));
             Err(error.with_id(id))
         }
     }
@@ -94,9 +94,9 @@ fn identified(document: JsonDocument<'_>) -> Result<Message<'_>, WireError> {
 
 /// What a message is.
 enum Envelope<'a> {
-    Request(Id<'a>, Method<'a>, Places),
+    Request(RequestId<'a>, Method<'a>, Places),
     Notification(Method<'a>),
-    Response(Id<'a>),
+    Response(RequestId<'a>),
 }
 
 /// Where the envelope itself is sound, the answer can still carry the id.
@@ -106,7 +106,7 @@ fn refuse_text(bytes: &[u8], limits: &JsonLimits, fault: &JsonError) -> WireErro
         return error;
     }
     let parts = split_object(bytes, limits).unwrap_or_default();
-    let id = parts.iter().find(|part| part.key == "id").and_then(|part| Id::read(part.value));
+    let id = parts.iter().find(|part| part.key == "id").and_then(|part| RequestId::read(part.value));
     error.with_id(id)
 }
 
@@ -130,7 +130,7 @@ fn envelope<'a>(document: &JsonDocument<'a>) -> Result<Envelope<'a>, WireError> 
     }
     let id = match id {
         None => None,
-        Some(value) => match Id::of(value, text) {
+        Some(value) => match RequestId::of(value, text) {
             None => return invalid(value, "`id` must be a string or an integer"),
             id => id,
         },
@@ -147,7 +147,7 @@ fn envelope<'a>(document: &JsonDocument<'a>) -> Result<Envelope<'a>, WireError> 
                 _ => Ok(Envelope::Response(id)),
             }
         }
-        (Some(method), None) => match string_in(text, method) {
+        (Some(method), None) => match string_value(text, method) {
             None => invalid(method, "`method` must be a string"),
             Some(name) => request_or_notification(document, id, name, params),
         },
@@ -156,7 +156,7 @@ fn envelope<'a>(document: &JsonDocument<'a>) -> Result<Envelope<'a>, WireError> 
 
 fn request_or_notification<'a>(
     document: &JsonDocument<'a>,
-    id: Option<Id<'a>>,
+    id: Option<RequestId<'a>>,
     name: Cow<'a, str>,
     params: Option<JsonValue<'_>>,
 ) -> Result<Envelope<'a>, WireError> {
@@ -225,7 +225,7 @@ pub(crate) fn refuse_look_alike_members(
 
 impl<'a> Request<'a> {
     /// The id as the caller wrote it.
-    pub fn id(&self) -> &Id<'a> {
+    pub fn id(&self) -> &RequestId<'a> {
         &self.id
     }
 
@@ -282,7 +282,7 @@ impl<'a> Notification<'a> {
 
 impl<'a> Response<'a> {
     /// The id of what is answered.
-    pub fn id(&self) -> &Id<'a> {
+    pub fn id(&self) -> &RequestId<'a> {
         &self.id
     }
 

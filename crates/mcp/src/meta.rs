@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use gatelodge_json::{JsonKind, JsonText, JsonValue};
 
 use crate::error::{WireError, code};
-use crate::id::Id;
 use crate::lookalike::META;
 use crate::message::refuse_look_alike_members;
+use crate::request_id::RequestId;
 
 pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 pub(crate) const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
@@ -35,8 +35,8 @@ impl<'d> Meta<'d> {
     }
 
     /// The token under which the caller wants to hear of progress.
-    pub fn progress_token(&self) -> Option<Id<'d>> {
-        Id::of(self.get("progressToken")?, self.text)
+    pub fn progress_token(&self) -> Option<RequestId<'d>> {
+        RequestId::of(self.get("progressToken")?, self.text)
     }
 
     /// The revision the caller speaks, as it is written.
@@ -78,7 +78,7 @@ pub(crate) fn check(text: JsonText<'_>, meta: JsonValue<'_>) -> Result<(), WireE
     for (key, value) in meta.members() {
         let kind = value.kind();
         match key.as_str().as_deref() {
-            Some("progressToken") if Id::of(value, text).is_none() => {
+            Some("progressToken") if RequestId::of(value, text).is_none() => {
                 return wrong(value, "`params._meta.progressToken` must be a string or an integer");
             }
             Some(name @ (PROTOCOL_VERSION | LOG_LEVEL)) if kind != JsonKind::String => {

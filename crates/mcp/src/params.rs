@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use gatelodge_json::{JsonKind, JsonValue};
 
 use crate::error::{WireError, code};
-use crate::id::Id;
 use crate::message::{Notification, Request};
 use crate::meta::Meta;
 use crate::method::Method;
+use crate::request_id::RequestId;
 
 /// The most bytes of the name of a tool or prompt. The protocol advises 128.
 pub const MAX_NAME: usize = 256;
@@ -171,11 +171,11 @@ impl Notification<'_> {
     ///
     /// # Errors
     /// It is neither a string nor an integer.
-    pub fn reference(&self) -> Result<Option<Id<'_>>, WireError> {
+    pub fn reference(&self) -> Result<Option<RequestId<'_>>, WireError> {
         let Some(value) = self.reference_value() else { return Ok(None) };
         let what = "the id or token must be a string or an integer";
         let fault = || WireError::at(code::INVALID_PARAMS, self.source(), value, what);
-        Id::of(value, self.source()).map(Some).ok_or_else(fault)
+        RequestId::of(value, self.source()).map(Some).ok_or_else(fault)
     }
 
     pub(crate) fn reference_value(&self) -> Option<JsonValue<'_>> {

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 
 use gatelodge_json::{JsonText, JsonValue, SegmentedText, quote_into};
 
-use crate::id::Id;
 use crate::message::{Notification, Request, Response};
+use crate::request_id::RequestId;
 use crate::trace::TraceParent;
 
 /// A shorter rest of a text is copied: that costs less than another piece.
@@ -17,11 +17,11 @@ pub(crate) const SHORT_REST: usize = 16 << 10;
 #[derive(Debug, Clone, Copy)]
 pub struct Rewrite<'r> {
     /// The id towards the upstream.
-    pub id: &'r Id<'r>,
+    pub id: &'r RequestId<'r>,
     /// The name of the tool or prompt, the URI or the task there, if it is another one.
     pub target: Option<&'r str>,
     /// The progress token there, if the caller gave one.
-    pub progress_token: Option<&'r Id<'r>>,
+    pub progress_token: Option<&'r RequestId<'r>>,
     /// Our span, which takes the place of the caller's if it names one. Without one, theirs is left out.
     pub trace: Option<&'r TraceParent>,
 }
@@ -95,7 +95,7 @@ impl Notification<'_> {
     ///
     /// # Errors
     /// It refers to nothing.
-    pub fn referring_to(&self, id: &Id<'_>) -> Result<String, RewriteError> {
+    pub fn referring_to(&self, id: &RequestId<'_>) -> Result<String, RewriteError> {
         let place = self.reference_value().ok_or(RewriteError::NoReference)?;
         Ok(splice(self.text(), vec![replace(Some(place), id.raw())]))
     }
@@ -103,7 +103,7 @@ impl Notification<'_> {
 
 impl Response<'_> {
     /// Writes the answer under another id.
-    pub fn with_id(&self, id: &Id<'_>) -> String {
+    pub fn with_id(&self, id: &RequestId<'_>) -> String {
         splice(self.text(), vec![replace(self.root().get("id"), id.raw())])
     }
 }

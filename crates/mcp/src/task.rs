@@ -2,7 +2,7 @@
 
 use gatelodge_json::{JsonLimits, RawMember, read, split_object};
 
-use crate::id::SCALAR;
+use crate::request_id::SCALAR_LIMITS;
 use crate::revision::ProtocolGeneration;
 
 /// What the stateless revision calls the extension that tasks are.
@@ -52,7 +52,7 @@ fn find<'a>(parts: &[RawMember<'a>], key: &str) -> Option<&'a str> {
 }
 
 fn string(raw: &str) -> Option<String> {
-    let document = read(raw.as_bytes(), &SCALAR).ok()?;
+    let document = read(raw.as_bytes(), &SCALAR_LIMITS).ok()?;
     document.root().as_str().map(|text| text.into_owned())
 }
 

@@ -3,10 +3,10 @@
 use gatelodge_json::{JsonError, JsonLimits, RawMember, SegmentedText, read, split_object, split_object_str};
 
 use crate::error::{WireError, code, shown};
-use crate::id::{Id, SCALAR, plain};
 use crate::lookalike::{ENVELOPE, is_look_alike};
 use crate::method::Method;
 use crate::params::reference_member;
+use crate::request_id::{RequestId, SCALAR_LIMITS, plain_string};
 use crate::rewrite::{Edit, SHORT_REST, splice, splice_around};
 
 /// A longer string is no name, and no word of the protocol, however it is written.
@@ -27,7 +27,7 @@ pub enum Upstream<'a> {
 #[derive(Debug, Clone)]
 pub struct Reply<'a> {
     text: &'a str,
-    id: Option<Id<'a>>,
+    id: Option<RequestId<'a>>,
     id_span: Option<(usize, usize)>,
     payload: Payload<'a>,
     payload_span: (usize, usize),
@@ -59,7 +59,7 @@ impl ReplyPlaces {
 
     /// Writes a text that has these places under another id, as far as it changes, and gives where it goes on as it is.
     /// None from a text that has no such places.
-    pub fn with_id_head(&self, text: &[u8], id: &Id<'_>) -> Option<(String, usize)> {
+    pub fn with_id_head(&self, text: &[u8], id: &RequestId<'_>) -> Option<(String, usize)> {
         let end = self.id.map_or_else(|| memchr::memchr(b'{', text).map_or(0, |at| at + 1), |(_, end)| end);
         let is_short = text.len().saturating_sub(end) < SHORT_REST;
         let head = str::from_utf8(if is_short { text } else { text.get(..end)? }).ok()?;
@@ -68,7 +68,7 @@ impl ReplyPlaces {
 
     /// Writes a text that has these places, and whose middle stands apart, under another id: what stands before the middle,
     /// and what behind it. None from a text that has no such places.
-    pub fn with_id_around(&self, folded: &SegmentedText, id: &Id<'_>) -> Option<(String, String)> {
+    pub fn with_id_around(&self, folded: &SegmentedText, id: &RequestId<'_>) -> Option<(String, String)> {
         splice_around(folded, vec![Edit { span: self.id?, with: id.raw().into() }])
     }
 
@@ -116,7 +116,7 @@ pub struct ErrorObject<'a> {
 #[derive(Debug, Clone)]
 pub struct ServerRequest<'a> {
     text: &'a str,
-    id: Id<'a>,
+    id: RequestId<'a>,
     id_span: (usize, usize),
     method: Method<'a>,
     params: Option<&'a str>,
@@ -154,7 +154,7 @@ pub fn read_upstream<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<Upstrea
         return invalid(find("jsonrpc"), "`jsonrpc` must be \"2.0\"");
     }
     let id_part = find("id");
-    let id = id_part.and_then(|part| Id::read(part.value));
+    let id = id_part.and_then(|part| RequestId::read(part.value));
     let id_span = id_part.map(span_of);
     // Null is for errors only: the upstream could not read what it answers.
     let may_be_null = find("error").is_some();
@@ -196,7 +196,7 @@ pub fn read_upstream<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<Upstrea
 
 /// Reads a result whose middle stands apart: the id it answers, and where its parts stand in the whole text. None for
 /// anything else, and where only the whole text tells.
-pub fn read_folded_result<'a>(folded: &'a SegmentedText, limits: &JsonLimits) -> Option<(Id<'a>, ReplyPlaces)> {
+pub fn read_folded_result<'a>(folded: &'a SegmentedText, limits: &JsonLimits) -> Option<(RequestId<'a>, ReplyPlaces)> {
     let short = Some(folded.outer_text()).filter(|_| folded.len() <= limits.max_bytes)?;
     let Ok(Upstream::Reply(reply)) = read_upstream(short.as_bytes(), limits) else { return None };
     let places = reply.places();
@@ -214,7 +214,7 @@ pub fn read_folded_result<'a>(folded: &'a SegmentedText, limits: &JsonLimits) ->
 
 fn asked<'a>(
     text: &'a str,
-    id: Option<(Id<'a>, (usize, usize))>,
+    id: Option<(RequestId<'a>, (usize, usize))>,
     method: Method<'a>,
     params: Option<&RawMember<'a>>,
 ) -> Upstream<'a> {
@@ -232,15 +232,15 @@ fn span_of(part: &RawMember<'_>) -> (usize, usize) {
 
 /// What a raw string stands for; none for what is no string.
 fn string(raw: &str) -> Option<String> {
-    if let Some(text) = plain(raw) {
+    if let Some(text) = plain_string(raw) {
         return Some(text.to_owned());
     }
-    let document = read(raw.as_bytes(), &SCALAR).ok()?;
+    let document = read(raw.as_bytes(), &SCALAR_LIMITS).ok()?;
     document.root().as_str().map(|text| text.into_owned())
 }
 
 fn is_string(raw: &str, text: &str) -> bool {
-    plain(raw) == Some(text) || string(raw).is_some_and(|own| own == text)
+    plain_string(raw) == Some(text) || string(raw).is_some_and(|own| own == text)
 }
 
 impl<'a> Reply<'a> {
@@ -255,7 +255,7 @@ impl<'a> Reply<'a> {
         let text = str::from_utf8(text).ok()?;
         let payload = text.get(places.payload.0..places.payload.1)?;
         let id = match places.id {
-            Some((start, end)) => Id::read(text.get(start..end)?),
+            Some((start, end)) => RequestId::read(text.get(start..end)?),
             None => None,
         };
         let payload = if places.is_error { Payload::Error(payload) } else { Payload::Result(payload) };
@@ -263,7 +263,7 @@ impl<'a> Reply<'a> {
     }
 
     /// The id of what is answered; none for an error of which the upstream did not know.
-    pub fn id(&self) -> Option<&Id<'a>> {
+    pub fn id(&self) -> Option<&RequestId<'a>> {
         self.id.as_ref()
     }
 
@@ -282,17 +282,17 @@ impl<'a> Reply<'a> {
         let Payload::Error(raw) = self.payload else { return None };
         let parts = split_object_str(raw, &JsonLimits::REPLY).ok()?;
         let find = |key: &str| parts.iter().find(|part| part.key == key).map(|part| part.value);
-        let code = find("code").filter(|code| Id::read(code).is_some_and(|id| id.as_str().is_none()))?;
+        let code = find("code").filter(|code| RequestId::read(code).is_some_and(|id| id.as_str().is_none()))?;
         Some(ErrorObject { code, message: string(find("message")?)?, data: find("data") })
     }
 
     /// Writes the answer under another id.
-    pub fn with_id(&self, id: &Id<'_>) -> String {
+    pub fn with_id(&self, id: &RequestId<'_>) -> String {
         splice(self.text, vec![self.id_edit(id)])
     }
 
     /// Writes the answer under another id and with another payload.
-    pub fn with_payload(&self, id: &Id<'_>, payload: &str) -> String {
+    pub fn with_payload(&self, id: &RequestId<'_>, payload: &str) -> String {
         splice(self.text, vec![self.id_edit(id), Edit { span: self.payload_span, with: payload.into() }])
     }
 
@@ -310,7 +310,7 @@ impl<'a> Reply<'a> {
     }
 
     /// Writes an error under another id and with another code.
-    pub fn with_code(&self, id: &Id<'_>, code: i64) -> String {
+    pub fn with_code(&self, id: &RequestId<'_>, code: i64) -> String {
         let mut edits = vec![self.id_edit(id)];
         if let Payload::Error(raw) = self.payload {
             let parts = split_object_str(raw, &JsonLimits::REPLY).unwrap_or_default();
@@ -323,12 +323,12 @@ impl<'a> Reply<'a> {
         splice(self.text, edits)
     }
 
-    fn id_edit<'r>(&self, id: &'r Id<'_>) -> Edit<'r> {
+    fn id_edit<'r>(&self, id: &'r RequestId<'_>) -> Edit<'r> {
         id_edit(self.text, self.id_span, id)
     }
 }
 
-fn id_edit<'r>(text: &str, place: Option<(usize, usize)>, id: &'r Id<'_>) -> Edit<'r> {
+fn id_edit<'r>(text: &str, place: Option<(usize, usize)>, id: &'r RequestId<'_>) -> Edit<'r> {
     if let Some(span) = place {
         return Edit { span, with: id.raw().into() };
     }
@@ -339,7 +339,7 @@ fn id_edit<'r>(text: &str, place: Option<(usize, usize)>, id: &'r Id<'_>) -> Edi
 
 impl<'a> ServerRequest<'a> {
     /// The upstream's id.
-    pub fn id(&self) -> &Id<'a> {
+    pub fn id(&self) -> &RequestId<'a> {
         &self.id
     }
 
@@ -359,7 +359,7 @@ impl<'a> ServerRequest<'a> {
     }
 
     /// Writes the request under another id.
-    pub fn with_id(&self, id: &Id<'_>) -> String {
+    pub fn with_id(&self, id: &RequestId<'_>) -> String {
         splice(self.text, vec![Edit { span: self.id_span, with: id.raw().into() }])
     }
 }
@@ -381,9 +381,9 @@ impl<'a> ServerNotification<'a> {
     }
 
     /// The request that is cancelled, or the token whose progress is told.
-    pub fn reference(&self) -> Option<Id<'a>> {
+    pub fn reference(&self) -> Option<RequestId<'a>> {
         let part = self.reference_part()?;
-        Id::read(part.value)
+        RequestId::read(part.value)
     }
 
     /// How far it has come, as it is written.
@@ -393,7 +393,7 @@ impl<'a> ServerNotification<'a> {
     }
 
     /// Writes the notification with another request id or token to refer to; none if it refers to nothing.
-    pub fn referring_to(&self, id: &Id<'_>) -> Option<String> {
+    pub fn referring_to(&self, id: &RequestId<'_>) -> Option<String> {
         let part = self.reference_part()?;
         let (start, end) = span_of(&part);
         let offset = self.params.as_ref()?.start;

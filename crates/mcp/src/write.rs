@@ -2,11 +2,11 @@
 
 use gatelodge_json::quote_into;
 
-use crate::id::Id;
+use crate::request_id::RequestId;
 use crate::revision::ProtocolGeneration;
 
 /// Writes an error. Without an id the answer says `null`, as JSON-RPC wants it. `data` is JSON.
-pub fn error(id: Option<&Id<'_>>, code: i64, message: &str, data: Option<&str>) -> String {
+pub fn error(id: Option<&RequestId<'_>>, code: i64, message: &str, data: Option<&str>) -> String {
     let id = id.map_or("null", |id| id.raw());
     let mut out = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{code},\"message\":");
     quote_into(message, &mut out);
@@ -16,7 +16,7 @@ pub fn error(id: Option<&Id<'_>>, code: i64, message: &str, data: Option<&str>) 
 }
 
 /// Writes an answer. `result` is JSON.
-pub fn result(id: &Id<'_>, result: &str) -> String {
+pub fn result(id: &RequestId<'_>, result: &str) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}")
 }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::{Id, Message, Method, Request, WireError, code, read_message};
+use gatelodge_mcp::{Message, Method, Request, RequestId, WireError, code, read_message};
 
 fn refusal(text: impl AsRef<[u8]>) -> WireError {
     let text = text.as_ref();
@@ -36,7 +36,7 @@ fn assert_refused(code: i64, texts: &[&str]) {
 #[test]
 fn a_repeated_name_is_refused_under_the_id_of_the_call() {
     let error = refusal(call(r#"{"name":"read_note","name":"wipe"}"#));
-    assert_eq!((error.code, error.id), (code::INVALID_REQUEST, Some(Id::number(7))));
+    assert_eq!((error.code, error.id), (code::INVALID_REQUEST, Some(RequestId::number(7))));
     assert_eq!(error.message, "the key `name` is repeated, at line 1, column 76");
 }
 
@@ -175,7 +175,7 @@ fn an_id_is_a_string_or_an_integer() {
 fn params_are_an_object() {
     for params in [r#"["wipe",{}]"#, "\"x\"", "1", "null", "true"] {
         let error = refusal(call(params));
-        assert_eq!((error.code, error.id), (code::INVALID_PARAMS, Some(Id::number(7))), "{params}");
+        assert_eq!((error.code, error.id), (code::INVALID_PARAMS, Some(RequestId::number(7))), "{params}");
     }
 }
 
@@ -184,7 +184,7 @@ fn arguments_are_an_object_or_nothing() {
     for arguments in ["[1]", "[]", "\"{}\"", "1", "true"] {
         let text = call(&format!(r#"{{"name":"pay","arguments":{arguments}}}"#));
         let error = request(&text).tool_call().expect_err("refused");
-        assert_eq!((error.code, error.id), (code::INVALID_PARAMS, Some(Id::number(7))), "{arguments}");
+        assert_eq!((error.code, error.id), (code::INVALID_PARAMS, Some(RequestId::number(7))), "{arguments}");
     }
     for params in [r#"{"name":"pay"}"#, r#"{"name":"pay","arguments":null}"#] {
         let text = call(params);
@@ -214,7 +214,7 @@ fn a_method_that_is_not_exactly_a_known_one_is_unknown() {
         "notifications/message",
     ] {
         let error = refusal(format!(r#"{{"jsonrpc":"2.0","id":7,"method":"{method}","params":{{"name":"wipe"}}}}"#));
-        assert_eq!((error.code, error.id), (code::METHOD_NOT_FOUND, Some(Id::number(7))), "{method}");
+        assert_eq!((error.code, error.id), (code::METHOD_NOT_FOUND, Some(RequestId::number(7))), "{method}");
     }
     let vendor = request(r#"{"jsonrpc":"2.0","id":1,"method":"vendor.example/do-it"}"#);
     assert_eq!(vendor.method(), &Method::Other("vendor.example/do-it".into()));
@@ -270,7 +270,7 @@ fn a_tool_name_stays_what_it_is_and_equals_no_other() {
 fn numbers_beyond_all_bounds_are_refused_under_the_id_of_the_call() {
     for number in ["1e400", "-1e400", "1e999999999999999999999"] {
         let error = refusal(call(&format!(r#"{{"name":"pay","arguments":{{"amount":{number}}}}}"#)));
-        assert_eq!((error.code, error.id), (code::INVALID_REQUEST, Some(Id::number(7))), "{number}");
+        assert_eq!((error.code, error.id), (code::INVALID_REQUEST, Some(RequestId::number(7))), "{number}");
     }
     assert_eq!(refusal(call(r#"{"name":"pay","arguments":{"amount":NaN}}"#)).code, code::PARSE_ERROR);
 }
@@ -292,7 +292,7 @@ fn what_is_too_deep_too_wide_or_too_large_is_refused_without_harm() {
 #[test]
 fn what_is_not_text_in_utf_8_is_refused() {
     let surrogate = refusal(call(r#"{"name":"\ud800"}"#));
-    assert_eq!((surrogate.code, surrogate.id), (code::INVALID_REQUEST, Some(Id::number(7))));
+    assert_eq!((surrogate.code, surrogate.id), (code::INVALID_REQUEST, Some(RequestId::number(7))));
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     let utf_16: Vec<u8> = ping.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let marked = format!("\u{feff}{ping}");

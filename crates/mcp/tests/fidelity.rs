@@ -4,8 +4,8 @@
 
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{
-    Id, Message, Method, Payload, ProtocolGeneration, Reply, Request, Rewrite, RewriteError, TraceParent, Upstream,
-    code, error, one_line, read_message, read_upstream, result, tool_refusal,
+    Message, Method, Payload, ProtocolGeneration, Reply, Request, RequestId, Rewrite, RewriteError, TraceParent,
+    Upstream, code, error, one_line, read_message, read_upstream, result, tool_refusal,
 };
 
 fn request(text: &str) -> Request<'_> {
@@ -30,7 +30,7 @@ const CALL: &str = "{ \"x-vendor\" : [1.10, 1e2, -0],\r\n \"params\":{\"task\":{
 
 #[test]
 fn a_request_under_another_id_is_the_same_text_but_for_the_id() {
-    let id = Id::number(42);
+    let id = RequestId::number(42);
     let rewrite = Rewrite { id: &id, target: None, progress_token: None, trace: None };
     let sent = request(CALL).rewritten(&rewrite).expect("written");
     assert_eq!(sent, CALL.replace("\"c-1\"", "42"));
@@ -38,7 +38,7 @@ fn a_request_under_another_id_is_the_same_text_but_for_the_id() {
 
 #[test]
 fn name_and_progress_token_change_where_they_stand_and_nothing_else_does() {
-    let (id, token) = (Id::string("u\"1"), Id::string("t"));
+    let (id, token) = (RequestId::string("u\"1"), RequestId::string("t"));
     let rewrite = Rewrite { id: &id, target: Some("pay\"now"), progress_token: Some(&token), trace: None };
     let sent = request(CALL).rewritten(&rewrite).expect("written");
     let expected = CALL
@@ -50,7 +50,7 @@ fn name_and_progress_token_change_where_they_stand_and_nothing_else_does() {
 
 #[test]
 fn nothing_is_added_that_the_caller_did_not_send() {
-    let (id, token) = (Id::number(1), Id::number(2));
+    let (id, token) = (RequestId::number(1), RequestId::number(2));
     let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"name":"x"}}"#;
     let named = Rewrite { id: &id, target: Some("y"), progress_token: None, trace: None };
     assert_eq!(request(text).rewritten(&named), Err(RewriteError::NoTarget));
@@ -63,7 +63,7 @@ const SPAN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa01c902b7-01";
 /// The `_meta` of a call as it is sent on in a span of ours, or in none.
 fn meta_sent(meta: &str, own: Option<&TraceParent>) -> String {
     let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"x","_meta":{meta}}}}}"#);
-    let id = Id::number(1);
+    let id = RequestId::number(1);
     let rewrite = Rewrite { id: &id, target: None, progress_token: None, trace: own };
     let sent = request(&text).rewritten(&rewrite).expect("written");
     let paged = request(&text).paged(&id, None, own);
@@ -107,7 +107,7 @@ fn what_is_no_trace_context_is_not_passed_on_as_one() {
 
 #[test]
 fn each_method_has_its_own_target() {
-    let id = Id::number(2);
+    let id = RequestId::number(2);
     let rewrite = Rewrite { id: &id, target: Some("NEW"), progress_token: None, trace: None };
     for (method, params) in [
         ("prompts/get", r#"{"name":"OLD"}"#),
@@ -125,7 +125,7 @@ fn each_method_has_its_own_target() {
 
 #[test]
 fn absent_stays_absent_and_null_stays_null() {
-    let id = Id::number(2);
+    let id = RequestId::number(2);
     let rewrite = Rewrite { id: &id, target: None, progress_token: None, trace: None };
     for params in [r#"{"name":"a"}"#, r#"{"name":"a","arguments":null}"#, r#"{"name":"a","_meta":{}}"#] {
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
@@ -153,17 +153,17 @@ fn cancellations_and_answers_are_sent_on_under_another_id() {
     let Ok(Message::Notification(cancelled)) = read_message(text.as_bytes(), &JsonLimits::REQUEST) else {
         panic!("a notification")
     };
-    assert_eq!(cancelled.referring_to(&Id::number(9)), Ok(text.replace("\"7\"", "9")));
+    assert_eq!(cancelled.referring_to(&RequestId::number(9)), Ok(text.replace("\"7\"", "9")));
     let text = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
     let Ok(Message::Notification(bare)) = read_message(text.as_bytes(), &JsonLimits::REQUEST) else {
         panic!("a notification")
     };
-    assert_eq!(bare.referring_to(&Id::number(9)), Err(RewriteError::NoReference));
+    assert_eq!(bare.referring_to(&RequestId::number(9)), Err(RewriteError::NoReference));
     let text = r#"{"result":{"roots":[1e2]},"id":3,"jsonrpc":"2.0"}"#;
     let Ok(Message::Response(answer)) = read_message(text.as_bytes(), &JsonLimits::REQUEST) else {
         panic!("an answer")
     };
-    assert_eq!(answer.with_id(&Id::string("s")), text.replace(":3", ":\"s\""));
+    assert_eq!(answer.with_id(&RequestId::string("s")), text.replace(":3", ":\"s\""));
 }
 
 #[test]
@@ -172,9 +172,9 @@ fn an_answer_comes_back_under_the_callers_id_and_otherwise_untouched() {
     let text = "{\"result\": {\"structuredContent\":{\"b\":1.10,\"a\":1e999,\"a\":\"\\ud800\"},\"resultType\":\"x\",\n\
         \"content\":[{\"type\":\"unknown\",\"v\":12345678901234567890123}]}, \"id\" : 42,\"vendor\":true,\"jsonrpc\":\"2.0\"}";
     let reply = reply(text);
-    assert_eq!(reply.id(), Some(&Id::number(42)));
+    assert_eq!(reply.id(), Some(&RequestId::number(42)));
     assert!(matches!(reply.payload(), Payload::Result(raw) if raw.starts_with("{\"structuredContent\"")));
-    assert_eq!(reply.with_id(&Id::string("1")), text.replace("42", "\"1\""));
+    assert_eq!(reply.with_id(&RequestId::string("1")), text.replace("42", "\"1\""));
     assert!(reply.error().is_none());
 }
 
@@ -204,12 +204,12 @@ fn an_error_without_an_id_is_accepted_and_can_be_given_one() {
     let bare = r#" {"jsonrpc":"2.0","error":{"code":-32700,"message":"x"}}"#;
     assert_eq!(reply(bare).id(), None);
     assert_eq!(
-        reply(bare).with_id(&Id::number(5)),
+        reply(bare).with_id(&RequestId::number(5)),
         r#" {"id":5,"jsonrpc":"2.0","error":{"code":-32700,"message":"x"}}"#
     );
     let null = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x"}}"#;
     assert_eq!(reply(null).id(), None);
-    assert_eq!(reply(null).with_id(&Id::number(5)), null.replace("null", "5"));
+    assert_eq!(reply(null).with_id(&RequestId::number(5)), null.replace("null", "5"));
 }
 
 #[test]
@@ -217,14 +217,14 @@ fn requests_and_notifications_of_an_upstream_keep_their_raw_params() {
     let text = r#"{"jsonrpc":"2.0","id":0,"method":"elicitation/create","params":{"a":1.0}}"#;
     let Ok(Upstream::Request(asked)) = read_upstream(text.as_bytes(), &JsonLimits::REPLY) else { panic!("a request") };
     assert_eq!((asked.method(), asked.params()), (&Method::Elicit, Some(r#"{"a":1.0}"#)));
-    assert_eq!(asked.with_id(&Id::string("g")), text.replace(":0,", ":\"g\","));
+    assert_eq!(asked.with_id(&RequestId::string("g")), text.replace(":0,", ":\"g\","));
     let text =
         r#"{"jsonrpc":"2.0","method":"notifications/progress", "params" : {"progress":1,"progressToken":"u-1"}}"#;
     let Ok(Upstream::Notification(told)) = read_upstream(text.as_bytes(), &JsonLimits::REPLY) else {
         panic!("a notification")
     };
-    assert_eq!(told.reference(), Some(Id::string("u-1")));
-    assert_eq!(told.referring_to(&Id::number(7)).as_deref(), Some(text.replace("\"u-1\"", "7").as_str()));
+    assert_eq!(told.reference(), Some(RequestId::string("u-1")));
+    assert_eq!(told.referring_to(&RequestId::number(7)).as_deref(), Some(text.replace("\"u-1\"", "7").as_str()));
     let text = r#"{"jsonrpc":"2.0","method":"notifications/vendor"}"#;
     let Ok(Upstream::Notification(told)) = read_upstream(text.as_bytes(), &JsonLimits::REPLY) else {
         panic!("a notification")
@@ -260,7 +260,7 @@ fn an_upstream_message_that_could_be_two_things_is_refused() {
 
 #[test]
 fn our_own_messages_are_json_and_say_no_more_than_they_should() {
-    let id = Id::string("c\u{1}");
+    let id = RequestId::string("c\u{1}");
     assert_eq!(
         error(Some(&id), code::INVALID_PARAMS, "unknown tool `a\"b`", Some("{\"x\":1.10}")),
         r#"{"jsonrpc":"2.0","id":"c\u0001","error":{"code":-32602,"message":"unknown tool `a\"b`","data":{"x":1.10}}}"#
@@ -287,7 +287,7 @@ fn an_error_under_another_code_and_a_notification_with_other_parameters_keep_all
     let text = r#"{"x":1.10, "error":{"message":"no \u00e9" ,"code": -32002,"y":{"code":1}},"jsonrpc":"2.0"}"#;
     let Ok(Upstream::Reply(reply)) = read_upstream(text.as_bytes(), &JsonLimits::REPLY) else { panic!("a reply") };
     let wanted = text.replace("-32002", "-32602").replacen('{', r#"{"id":7,"#, 1);
-    assert_eq!(reply.with_code(&Id::number(7), -32602), wanted);
+    assert_eq!(reply.with_code(&RequestId::number(7), -32602), wanted);
     for (text, wanted) in [
         (
             r#"{"x":1.10,"method":"m", "params" : {"a":1} ,"y":1e2}"#,
@@ -313,7 +313,7 @@ fn a_reply_is_found_again_by_its_places_and_in_no_other_text() {
         let own = reply(text);
         let again = Reply::at(text.as_bytes(), &own.places()).expect("the same reply");
         assert_eq!((again.id(), again.payload()), (own.id(), own.payload()));
-        let other = Id::string("b");
+        let other = RequestId::string("b");
         assert_eq!(again.with_id(&other), own.with_id(&other));
         assert!(Reply::at(b"{}", &own.places()).is_none());
         assert!(Reply::at(&[0xff; 100], &own.places()).is_none());
@@ -323,7 +323,7 @@ fn a_reply_is_found_again_by_its_places_and_in_no_other_text() {
 #[test]
 fn a_long_text_is_written_as_far_as_it_changes_and_goes_on_as_it_was() {
     let long = "é".repeat(20_000);
-    let (id, token) = (Id::string("ours"), Id::string("t"));
+    let (id, token) = (RequestId::string("ours"), RequestId::string("t"));
     let meta = r#""_meta":{"progressToken":7}"#;
     for text in [
         format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"a",{meta},"b":"{long}"}}}}"#),

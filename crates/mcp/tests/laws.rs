@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, quote_into, read};
-use gatelodge_mcp::{Id, Message, Payload, Rewrite, Upstream, one_line, read_message, read_upstream};
+use gatelodge_mcp::{Message, Payload, RequestId, Rewrite, Upstream, one_line, read_message, read_upstream};
 use proptest::prelude::*;
 
 /// The values of a text in order, each with its path; numbers by their spelling, strings by what they stand for.
@@ -75,13 +75,13 @@ proptest! {
         argument in json(), extra in json(), gap in space(),
     ) {
         let name = name.chars().take(200).collect::<String>();
-        prop_assume!(Id::read(&name).is_some());
+        prop_assume!(RequestId::read(&name).is_some());
         let text = format!(
             "{gap}{{\"vendor 1\":{extra},{gap}\"id\"{gap}:{own},\"params\":{{\"_meta\":{{\"k/1\":{extra},\"progressToken\":\
             {token}{gap}}},\"arguments\":{{\"a\":{argument}}},\"name\":{gap}{name}}},\"jsonrpc\":\"2.0\",\"method\":\"tools/call\"}}{gap}"
         );
         let Ok(Message::Request(request)) = read_message(text.as_bytes(), &JsonLimits::REQUEST) else { panic!("{text}") };
-        let id = Id::read(&other).expect("an id");
+        let id = RequestId::read(&other).expect("an id");
         let rewrite = Rewrite { id: &id, target: Some(&renamed), progress_token: Some(&id), trace: None };
         let sent = request.rewritten(&rewrite).expect("written");
         let is_replaced = |path: &str| matches!(
@@ -118,7 +118,7 @@ proptest! {
         let text = format!("{gap}{{\"jsonrpc\":\"2.0\",\"result\"{gap}:{payload},{gap}\"id\":{own}}}");
         let Ok(Upstream::Reply(reply)) = read_upstream(text.as_bytes(), &JsonLimits::REPLY) else { panic!("{text}") };
         prop_assert_eq!(reply.payload(), Payload::Result(&payload));
-        let sent = reply.with_id(&Id::read(&other).expect("an id"));
+        let sent = reply.with_id(&RequestId::read(&other).expect("an id"));
         let Ok(Upstream::Reply(again)) = read_upstream(sent.as_bytes(), &JsonLimits::REPLY) else { panic!("{sent}") };
         prop_assert_eq!(again.payload(), Payload::Result(&payload));
         prop_assert_eq!(again.with_id(reply.id().expect("an id")), text);
@@ -126,7 +126,7 @@ proptest! {
 
     #[test]
     fn ids_keep_their_text_and_are_equal_to_themselves(raw in id()) {
-        let id = Id::read(&raw).expect("an id");
+        let id = RequestId::read(&raw).expect("an id");
         prop_assert_eq!(id.raw(), &raw);
         prop_assert_eq!(&id.clone().into_owned(), &id);
     }

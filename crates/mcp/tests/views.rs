@@ -6,7 +6,8 @@ use std::collections::HashSet;
 
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{
-    Direction, Form, Id, Message, Method, Outcome, ProtocolGeneration, Reference, Request, Revision, read_message,
+    Direction, Form, Message, Method, Outcome, ProtocolGeneration, Reference, Request, RequestId, Revision,
+    read_message,
 };
 
 fn request(text: &str) -> Request<'_> {
@@ -22,18 +23,19 @@ fn with_params(method: &str, params: &str) -> String {
 
 #[test]
 fn ids_are_equal_by_type_and_value() {
-    let id = |raw| Id::read(raw).unwrap_or_else(|| panic!("{raw}"));
+    let id = |raw| RequestId::read(raw).unwrap_or_else(|| panic!("{raw}"));
     assert_ne!(id("1"), id("\"1\""));
     assert_eq!(id(r#""\u0031""#), id("\"1\""));
     assert_eq!(id("-0"), id("0"));
     assert_ne!(id("9007199254740993"), id("9007199254740992"));
     assert_eq!(id(r#""\u0031""#).raw(), r#""\u0031""#, "the spelling stays");
-    let set: HashSet<Id<'static>> = [r#""a""#, r#""\u0061""#, "1", "\"1\""].map(|raw| id(raw).into_owned()).into();
+    let set: HashSet<RequestId<'static>> =
+        [r#""a""#, r#""\u0061""#, "1", "\"1\""].map(|raw| id(raw).into_owned()).into();
     assert_eq!(set.len(), 3);
     for raw in ["null", "1.0", "1e0", "true", "{}", "[]", "", "01", "1 2", "\"\\ud800\""] {
-        assert!(Id::read(raw).is_none(), "{raw}");
+        assert!(RequestId::read(raw).is_none(), "{raw}");
     }
-    assert_eq!(Id::string("a\"b"), id(r#""a\"b""#));
+    assert_eq!(RequestId::string("a\"b"), id(r#""a\"b""#));
 }
 
 #[test]
@@ -78,7 +80,7 @@ fn a_tool_call_is_seen_with_its_order_and_spelling() {
     let call = request.tool_call().expect("a call");
     assert_eq!(call.name, "pay");
     assert_eq!(call.arguments.expect("arguments").raw(), arguments);
-    assert_eq!(call.meta.progress_token(), Some(Id::string("t")));
+    assert_eq!(call.meta.progress_token(), Some(RequestId::string("t")));
     assert_eq!(call.meta.protocol_version().as_deref(), Some("2026-07-28"));
     assert_eq!(call.meta.client_info().map(|info| info.raw()), Some(r#"{"name":"c"}"#));
     assert_eq!(call.meta.client_capabilities().map(|value| value.raw()), Some("{}"));
@@ -147,7 +149,7 @@ fn notifications_and_answers_say_what_they_refer_to() {
     else {
         panic!("a notification")
     };
-    assert_eq!(cancelled.reference(), Ok(Some(Id::string("7"))));
+    assert_eq!(cancelled.reference(), Ok(Some(RequestId::string("7"))));
     let Message::Notification(bad) =
         read(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":null}}"#)
     else {
@@ -157,7 +159,7 @@ fn notifications_and_answers_say_what_they_refer_to() {
     let Message::Response(answer) = read(r#"{"jsonrpc":"2.0","id":"s-1","result":{"action":"accept"}}"#) else {
         panic!("an answer")
     };
-    assert_eq!(answer.id(), &Id::string("s-1"));
+    assert_eq!(answer.id(), &RequestId::string("s-1"));
     assert!(matches!(answer.outcome(), Outcome::Result(result) if result.raw() == r#"{"action":"accept"}"#));
     let Message::Response(answer) = read(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}"#) else {
         panic!("an answer")

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gatelodge_mcp::Id;
+use gatelodge_mcp::RequestId;
 use gatelodge_mutants::mutant;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
@@ -12,7 +12,7 @@ const CALLS: usize = 64;
 /// Open for as long as their clients are there, at no cost to the image; they must not keep calls out.
 const STREAMS: usize = 64;
 
-type Key = (String, Id<'static>);
+type Key = (String, RequestId<'static>);
 
 /// The requests under way.
 #[derive(Debug)]
@@ -62,7 +62,12 @@ impl Running {
     }
 
     /// Begins a request.
-    pub fn begin(self: &Arc<Self>, place: Place, session: Option<&str>, id: &Id<'_>) -> Result<Entry, BeginError> {
+    pub fn begin(
+        self: &Arc<Self>,
+        place: Place,
+        session: Option<&str>,
+        id: &RequestId<'_>,
+    ) -> Result<Entry, BeginError> {
         let places = match place {
             Place::Call => &self.calls,
             Place::Stream => &self.streams,
@@ -81,7 +86,7 @@ impl Running {
     }
 
     /// Cancels a request; one that has ended is left alone.
-    pub fn cancel(&self, session: &str, id: &Id<'_>) {
+    pub fn cancel(&self, session: &str, id: &RequestId<'_>) {
         let running = self.lock();
         let found = if mutant!("cancel-from-any-session") {
             running.iter().find(|((_, own), _)| own == id).map(|(_, request)| request)
@@ -107,7 +112,7 @@ impl Running {
     }
 }
 
-fn key(session: &str, id: &Id<'_>) -> Key {
+fn key(session: &str, id: &RequestId<'_>) -> Key {
     (session.to_owned(), id.clone().into_owned())
 }
 

@@ -7,7 +7,8 @@ use data_encoding::BASE64;
 use gatelodge_json::{JsonLimits, quote_into};
 use gatelodge_mcp::head::{Misfit, fault_status};
 use gatelodge_mcp::{
-    Id, Message, Method, ProtocolGeneration, Request, Revision, ToolCall, WireError, code, error, read_message, result,
+    Message, Method, ProtocolGeneration, Request, RequestId, Revision, ToolCall, WireError, code, error, read_message,
+    result,
 };
 use http::StatusCode;
 use tokio::sync::mpsc;
@@ -210,7 +211,7 @@ impl Pharo {
         &self,
         tool: &Tool,
         question: Question,
-        token: Option<Id<'_>>,
+        token: Option<RequestId<'_>>,
         outlet: &Outlet,
     ) -> Result<Answer, ImageError> {
         let is_long = tool.is_long && !self.settings.is_compat;
@@ -253,7 +254,7 @@ impl Deed {
 }
 
 /// What is said to a request that does not fit the way in which its client speaks.
-pub(crate) fn misfit(id: Option<&Id<'_>>, misfit: &Misfit) -> String {
+pub(crate) fn misfit(id: Option<&RequestId<'_>>, misfit: &Misfit) -> String {
     error(id, misfit.code, &misfit.message, misfit.data.as_deref())
 }
 
@@ -300,13 +301,13 @@ fn caching() -> String {
     format!(r#""ttlMs":{LIST_TTL_MS},"cacheScope":"public",{info}{SERVER}}}"#)
 }
 
-fn acknowledged(id: &Id<'_>) -> String {
+fn acknowledged(id: &RequestId<'_>) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"notifications":{{}},"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}}}"#
     )
 }
 
-fn progress(token: &Id<'_>, count: u64, tool: &Tool, elapsed: Duration) -> String {
+fn progress(token: &RequestId<'_>, count: u64, tool: &Tool, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs();
     format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{count},"message":"{} has been running in the image for {seconds} s"}}}}"#,

@@ -1,7 +1,7 @@
 //! What the demo server answers: the same to clients of either era, each in its own form.
 
 use gatelodge_json::quote_into;
-use gatelodge_mcp::{Id, Method, Request, Revision, code, error, result};
+use gatelodge_mcp::{Method, Request, RequestId, Revision, code, error, result};
 use http::StatusCode;
 
 use super::notes::Notes;
@@ -46,7 +46,7 @@ pub fn answer(notes: &Notes, request: &Request<'_>) -> (StatusCode, String) {
     }
 }
 
-fn unknown(id: &Id<'_>, is_stateless: bool) -> (StatusCode, String) {
+fn unknown(id: &RequestId<'_>, is_stateless: bool) -> (StatusCode, String) {
     let status = if is_stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
     (status, error(Some(id), code::METHOD_NOT_FOUND, "the demo server does not know this method", None))
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use gatelodge_json::{JsonLimits, JsonText, read, split_object_str};
 use gatelodge_mcp::bridge::with_members;
 use gatelodge_mcp::{
-    Id, Method, Payload, Reply, ReplyPlaces, Request, Rewrite, Upstream as Said, code, read_folded_result,
+    Method, Payload, Reply, ReplyPlaces, Request, RequestId, Rewrite, Upstream as Said, code, read_folded_result,
     read_upstream,
 };
 use gatelodge_mutants::mutant;
@@ -37,7 +37,7 @@ pub(crate) const MOST_AT_ONCE: usize = 16;
 
 /// The message that was judged, under our id, with our progress token in place of the caller's.
 pub(crate) fn under_our_id(visit: &Visit, request: &Request<'_>, call: CallId, about: Option<&str>) -> Outgoing {
-    let id = Id::string(call.as_str());
+    let id = RequestId::string(call.as_str());
     let method = request.method().name();
     let hop = visit.hop(method, about);
     let has_token = request.meta().progress_token().is_some();
@@ -69,7 +69,7 @@ pub(crate) fn may_ask(method: &Method<'_>) -> bool {
 }
 
 /// Whether an id is ours for a call.
-fn is_of(id: &Id<'_>, call: CallId) -> bool {
+fn is_of(id: &RequestId<'_>, call: CallId) -> bool {
     id.as_str() == Some(call.as_str())
 }
 
@@ -248,7 +248,7 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
     let Errand { gw, visit, .. } = errand;
     let mut resumption = Resumption::default();
     let mut accepted = Accepted { errand, link: Link::None, questions: Vec::new() };
-    let own_id = || Id::string(errand.call.as_str());
+    let own_id = || RequestId::string(errand.call.as_str());
     if let Some(before) = errand.before {
         let again = attend(errand, line, pin!(exchange.is_again(before, &own_id()))).await;
         let Some(again) = again else { return left(gw) };
@@ -355,14 +355,24 @@ fn cut(visit: &Visit, text: String) -> String {
 }
 
 /// An answer as the caller gets it, and what the log says of it.
-pub(crate) fn answer(visit: &Visit, message: &Bytes, id: &Id<'_>, limits: &JsonLimits) -> Option<(Bytes, Outcome)> {
+pub(crate) fn answer(
+    visit: &Visit,
+    message: &Bytes,
+    id: &RequestId<'_>,
+    limits: &JsonLimits,
+) -> Option<(Bytes, Outcome)> {
     let Ok(Said::Reply(reply)) = read_upstream(message, limits) else { return None };
     let (text, outcome) = whole_answer_of(visit, message, &reply.places(), id)?;
     Some((text.whole(), outcome))
 }
 
 /// The same of an answer that was read, and whose parts are known. A long one is not gone through once more.
-pub(crate) fn answer_of(visit: &Visit, message: &Taken, places: &ReplyPlaces, id: &Id<'_>) -> Option<(Text, Outcome)> {
+pub(crate) fn answer_of(
+    visit: &Visit,
+    message: &Taken,
+    places: &ReplyPlaces,
+    id: &RequestId<'_>,
+) -> Option<(Text, Outcome)> {
     let folded = match message {
         Taken::Whole(message) => return whole_answer_of(visit, message, places, id),
         Taken::Folded(folded, _) => folded,
@@ -382,7 +392,12 @@ fn folded_places(errand: &Errand<'_>, message: &Taken) -> Option<ReplyPlaces> {
     (!is_changed && errand.before.is_none() && is_of(&id, errand.call)).then_some(places)
 }
 
-fn whole_answer_of(visit: &Visit, message: &Bytes, places: &ReplyPlaces, id: &Id<'_>) -> Option<(Text, Outcome)> {
+fn whole_answer_of(
+    visit: &Visit,
+    message: &Bytes,
+    places: &ReplyPlaces,
+    id: &RequestId<'_>,
+) -> Option<(Text, Outcome)> {
     let may_say_error = places.short_of(message).iter().any(|part| IS_ERROR.find(part).is_some());
     let outcome = match places.result() {
         None => Outcome::Error,
@@ -408,7 +423,7 @@ fn whole_answer_of(visit: &Visit, message: &Bytes, places: &ReplyPlaces, id: &Id
 }
 
 /// An answer of a session as one to a request that stands alone.
-fn as_stateless(reply: &Reply<'_>, id: &Id<'_>) -> String {
+fn as_stateless(reply: &Reply<'_>, id: &RequestId<'_>) -> String {
     match reply.payload() {
         Payload::Result(result) if has_contents(result) => {
             let members = [COMPLETE, ("ttlMs", "0"), ("cacheScope", "\"private\"")];
@@ -426,7 +441,7 @@ fn as_stateless(reply: &Reply<'_>, id: &Id<'_>) -> String {
 }
 
 /// An answer to a request that stands alone as one of a session.
-fn as_in_session(reply: &Reply<'_>, id: &Id<'_>) -> String {
+fn as_in_session(reply: &Reply<'_>, id: &RequestId<'_>) -> String {
     match reply.payload() {
         Payload::Result(result) if let Some(plain) = without_complete(result) => reply.with_payload(id, &plain),
         _ => reply.with_id(id),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use data_encoding::HEXLOWER;
 use gatelodge_json::{JsonKind, JsonLimits, read};
 use gatelodge_mcp::bridge::{quoted, without_members};
-use gatelodge_mcp::{Id, Method, Request, ServerRequest};
+use gatelodge_mcp::{Method, Request, RequestId, ServerRequest};
 use gatelodge_store::{CallId, GrantId, ServerName};
 use sha2::{Digest, Sha256};
 
@@ -66,7 +66,7 @@ pub(crate) struct Question {
     /// unless the server says one.
     key: String,
     /// The upstream's id of it.
-    pub id: Id<'static>,
+    pub id: RequestId<'static>,
     /// By which method it asks.
     pub method: String,
     /// Method and parameters, as JSON.

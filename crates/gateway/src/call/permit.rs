@@ -1,6 +1,6 @@
 //! Leave to send one message upstream. Sending takes one and uses it up.
 
-use gatelodge_mcp::{Id, Method, code, error};
+use gatelodge_mcp::{Method, RequestId, code, error};
 use gatelodge_policy::is_always_allowed;
 
 use http::HeaderValue;
@@ -46,12 +46,12 @@ impl Permit {
     }
 
     /// For the client's answer to what the upstream asked under `_asked`, which the policy allowed when it was asked.
-    pub fn of_answer(_asked: &Id<'_>, outgoing: Outgoing) -> Self {
+    pub fn of_answer(_asked: &RequestId<'_>, outgoing: Outgoing) -> Self {
         Self::to_send(outgoing)
     }
 
     /// For telling an upstream that the client is not asked.
-    pub fn to_decline(visit: &Visit, asked: &Id<'_>, why: &Refusal) -> Self {
+    pub fn to_decline(visit: &Visit, asked: &RequestId<'_>, why: &Refusal) -> Self {
         let (code, words) = match why {
             // It would take the request, but not now, or not so.
             Refusal::Full(words) => (code::INTERNAL_ERROR, *words),

@@ -3,12 +3,12 @@
 use std::sync::{Mutex, PoisonError};
 
 use gatelodge_json::Decimal;
-use gatelodge_mcp::{Id, Request, ServerNotification};
+use gatelodge_mcp::{Request, RequestId, ServerNotification};
 
 /// The caller's token, and what was told under it. Of one request we may make several.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    token: Id<'static>,
+    token: RequestId<'static>,
     told: Mutex<String>,
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::merged::{answer_of, message_of};
-use gatelodge_mcp::{Id, KEEP_ALIVE, Method, ProtocolGeneration, WireError, event, head};
+use gatelodge_mcp::{KEEP_ALIVE, Method, ProtocolGeneration, RequestId, WireError, event, head};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{CallId, ServerName};
 use http::header::HeaderValue;
@@ -128,7 +128,7 @@ impl Line {
 
     /// Enters the request among those that its client can cancel, until it is answered. `call` is what the server knows
     /// it by, if it does. It may be entered in several places, and is cancelled in whichever.
-    pub fn enter(&mut self, calls: &Arc<Calls>, id: &Id<'_>, call: Option<CallId>) {
+    pub fn enter(&mut self, calls: &Arc<Calls>, id: &RequestId<'_>, call: Option<CallId>) {
         let cancelled = self.cancelled.clone().unwrap_or_default();
         if let Some(entry) = calls.begin(id, UnderWay { call, cancelled: Arc::clone(&cancelled) }) {
             self.other_entries.extend(self.entry.replace(entry));

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use gatelodge_json::quote_into;
 use gatelodge_mcp::head::fault_status;
-use gatelodge_mcp::{Id, ProtocolGeneration, WireError, code, error, result, shown, tool_refusal};
+use gatelodge_mcp::{ProtocolGeneration, RequestId, WireError, code, error, result, shown, tool_refusal};
 use gatelodge_store::CallId;
 use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -73,7 +73,7 @@ pub(crate) fn wire_error(fault: &WireError, era: ProtocolGeneration) -> (StatusC
 }
 
 /// The answer to a request that no rule speaks of, and that did not go through.
-pub(crate) fn fault(id: &Id<'_>, call: CallId, refusal: &Refusal) -> Bytes {
+pub(crate) fn fault(id: &RequestId<'_>, call: CallId, refusal: &Refusal) -> Bytes {
     if let Refusal::Misfit(misfit) = refusal {
         return error(Some(id), misfit.code, &misfit.message, misfit.data.as_deref()).into();
     }
@@ -85,7 +85,7 @@ pub(crate) fn refusal(
     visit: &Visit,
     facts: &Facts<'_>,
     line: &Line,
-    (id, call): (&Id<'_>, CallId),
+    (id, call): (&RequestId<'_>, CallId),
     refusal: &Refusal,
 ) -> (StatusCode, String) {
     let era = visit.era();
@@ -128,7 +128,7 @@ pub(crate) fn refusal(
 }
 
 /// What is said of something that is not there for whoever asks, under the name that they know.
-pub(crate) fn not_there(era: ProtocolGeneration, facts: &Facts<'_>, id: &Id<'_>) -> String {
+pub(crate) fn not_there(era: ProtocolGeneration, facts: &Facts<'_>, id: &RequestId<'_>) -> String {
     let (code, what) = match facts {
         Facts::Tool { name, .. } => (code::INVALID_PARAMS, unknown_tool(name)),
         Facts::Task { id: task, .. } => return unknown_task(id, task),
@@ -154,7 +154,7 @@ fn unknown_tool(name: &str) -> String {
 }
 
 /// The same bytes whether a task is another grant's, of a tool that the grant does not see, or not there.
-pub(crate) fn unknown_task(id: &Id<'_>, task: &str) -> String {
+pub(crate) fn unknown_task(id: &RequestId<'_>, task: &str) -> String {
     error(Some(id), code::INVALID_PARAMS, &format!("Unknown task: {}", shown(task)), None)
 }
 

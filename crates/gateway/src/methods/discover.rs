@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
-use gatelodge_mcp::{Id, Method, ProtocolGeneration, Revision, Upstream, code, has_tasks, read_upstream};
+use gatelodge_mcp::{Method, ProtocolGeneration, RequestId, Revision, Upstream, code, has_tasks, read_upstream};
 
 use crate::Gateway;
 use crate::call::{Permit, own_answer, result_text};
@@ -133,7 +133,7 @@ async fn ask_at_leisure(gw: &Gateway, visit: &Visit) -> Result<Said, SendError> 
 
 async fn asked(gw: &Gateway, visit: &Visit) -> Result<Option<Bytes>, SendError> {
     let call = gw.new_call();
-    let id = Id::string(call.as_str());
+    let id = RequestId::string(call.as_str());
     let method = Method::Discover.name();
     let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"_meta":{OWN_META}}}}}"#);
     let mut outgoing = Outgoing::request(text, call);

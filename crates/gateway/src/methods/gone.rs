@@ -1,6 +1,6 @@
 //! Methods that the client's era has taken away: unknown, whatever their parameters say.
 
-use gatelodge_mcp::{Id, Method, ProtocolGeneration, code, error, shown};
+use gatelodge_mcp::{Method, ProtocolGeneration, RequestId, code, error, shown};
 use gatelodge_mutants::mutant;
 use http::StatusCode;
 
@@ -12,7 +12,7 @@ use crate::http::line::Line;
 pub(crate) async fn refuse(
     gw: &Gateway,
     era: ProtocolGeneration,
-    id: Option<&Id<'_>>,
+    id: Option<&RequestId<'_>>,
     method: &Method<'_>,
     mut trail: Trail,
     line: Line,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_json::{JsonKind, read};
 use gatelodge_mcp::bridge::{quoted, shared_capabilities};
-use gatelodge_mcp::{Id, Message, Method, ProtocolGeneration, Request, Revision, read_message};
+use gatelodge_mcp::{Message, Method, ProtocolGeneration, Request, RequestId, Revision, read_message};
 use gatelodge_mutants::mutant;
 use gatelodge_store::Outcome;
 use tokio::sync::OwnedSemaphorePermit;
@@ -333,7 +333,7 @@ pub(crate) async fn shaken(gw: &Gateway, visit: &Visit, handshake: &Bytes) -> Re
         return Err(unusable("the handshake cannot be read"));
     };
     let call = gw.new_call();
-    let text = request.paged(&Id::string(call.as_str()), None, None);
+    let text = request.paged(&RequestId::string(call.as_str()), None, None);
     let permit = Permit::of_always_allowed(Method::Initialize.name(), Outgoing::request(text, call))
         .ok_or_else(|| unusable("the handshake has to be judged"))?;
     let mut exchange = gw.client.send(&visit.upstream, permit).await?;

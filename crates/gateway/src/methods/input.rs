@@ -7,7 +7,7 @@ use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::bridge::{Retry, quoted, with_members, without_members};
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{
-    Id, Message, Method, Outcome, ProtocolGeneration, Request, Upstream as Said, code, error, read_message,
+    Message, Method, Outcome, ProtocolGeneration, Request, RequestId, Upstream as Said, code, error, read_message,
     read_upstream, result,
 };
 use gatelodge_mutants::mutant;
@@ -75,7 +75,7 @@ pub(crate) fn unasked(errand: &Errand<'_>, link: &Link, asked: &[Bytes]) {
         Ok(Said::Request(question)) => Some(question.id().clone().into_owned()),
         _ => None,
     };
-    let ids: Vec<Id<'static>> = asked.iter().filter_map(id).collect();
+    let ids: Vec<RequestId<'static>> = asked.iter().filter_map(id).collect();
     let (task, link, visit) = (Arc::clone(&gw), link.clone(), (*visit).clone());
     // With the visit its turn is kept until then.
     gw.spawn(async move { task.decline(&visit.upstream, &session, &link, ids).await });
@@ -408,7 +408,7 @@ impl Gateway {
 
     /// Tells an upstream that nobody answers what it asked, where it asked it. One that does not heed that its call was
     /// cancelled would wait for ever, and where all share a line, others are asked for in the same place.
-    async fn decline(&self, upstream: &Upstream, session: &Session, link: &Link, ids: Vec<Id<'static>>) {
+    async fn decline(&self, upstream: &Upstream, session: &Session, link: &Link, ids: Vec<RequestId<'static>>) {
         if !matches!(link, Link::Child(_) | Link::Sse(_)) {
             return;
         }

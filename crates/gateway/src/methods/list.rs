@@ -7,7 +7,7 @@ use bytes::Bytes;
 use gatelodge_json::{JsonValue, read};
 use gatelodge_mcp::bridge::with_members;
 use gatelodge_mcp::{
-    Caching, Id, Method, ProtocolGeneration, Reply, ReplyPlaces, Request, TraceParent, code, edit_list, error,
+    Caching, Method, ProtocolGeneration, Reply, ReplyPlaces, Request, RequestId, TraceParent, code, edit_list, error,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Category, Definition, Tool};
@@ -177,7 +177,7 @@ pub(crate) async fn fetch(
     visit: &Visit,
     wanted: &Wanted<'_>,
     line: &mut Line,
-    make: impl Fn(&Id<'_>, Option<&str>, Option<&TraceParent>) -> String,
+    make: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
 ) -> Result<Pages, SendError> {
     fetch_within(LIST_TIME.min(gw.settings.call_time), gw, visit, wanted, line, make).await
 }
@@ -190,7 +190,7 @@ pub(crate) async fn fetch_within(
     visit: &Visit,
     wanted: &Wanted<'_>,
     line: &mut Line,
-    make: impl Fn(&Id<'_>, Option<&str>, Option<&TraceParent>) -> String,
+    make: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
 ) -> Result<Pages, SendError> {
     let fetching = async {
         match fetch_pages(gw, visit, wanted, line, &make).await {
@@ -240,7 +240,7 @@ async fn fetch_pages(
     visit: &Visit,
     wanted: &Wanted<'_>,
     line: &mut Line,
-    make: impl Fn(&Id<'_>, Option<&str>, Option<&TraceParent>) -> String,
+    make: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
 ) -> Result<Pages, SendError> {
     let member = wanted.member;
     let mut pages = Vec::new();
@@ -254,7 +254,7 @@ async fn fetch_pages(
         let call = gw.new_call();
         let method = wanted.method.name();
         let hop = visit.hop(method, None);
-        let text = make(&Id::string(call.as_str()), cursor.as_deref(), hop.as_ref().map(|hop| &hop.own));
+        let text = make(&RequestId::string(call.as_str()), cursor.as_deref(), hop.as_ref().map(|hop| &hop.own));
         let outgoing = visit.addressed_about(Outgoing::request(text, call), method, None).within(hop);
         let permit = Permit::of_list(wanted.method, outgoing)
             .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::head::Misfit;
-use gatelodge_mcp::{Id, Message, Method, Request, Upstream as Said, code, error, read_message, read_upstream, result};
+use gatelodge_mcp::{
+    Message, Method, Request, RequestId, Upstream as Said, code, error, read_message, read_upstream, result,
+};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::Reason;
 use gatelodge_store::{CallId, Outcome};
@@ -74,7 +76,7 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, m
     }
     let method = request.method().name();
     let hop = visit.hop(method, None);
-    let text = own.paged(&Id::string(trail.call().as_str()), None, hop.as_ref().map(|hop| &hop.own));
+    let text = own.paged(&RequestId::string(trail.call().as_str()), None, hop.as_ref().map(|hop| &hop.own));
     let outgoing = visit.addressed_about(Outgoing::request(text, trail.call()), method, None).within(hop);
     let end = match Permit::of_always_allowed(method, outgoing) {
         Some(permit) => {
@@ -112,7 +114,7 @@ async fn ended(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Tr
 }
 
 /// What a client is told that has to listen anew, or may not.
-fn last_word(gw: &Gateway, visit: &Visit, id: &Id<'_>) -> String {
+fn last_word(gw: &Gateway, visit: &Visit, id: &RequestId<'_>) -> String {
     match gw.now(visit) {
         Now::Over => {
             let what = "the grant, or its way to the server, is not in force any more";
@@ -325,7 +327,7 @@ impl Listener {
 }
 
 /// A notification, or the answer, tagged with the caller's own id of the request; the upstream's tag is our id.
-fn retagged(text: &str, id: &Id<'_>, limits: &JsonLimits) -> Option<String> {
+fn retagged(text: &str, id: &RequestId<'_>, limits: &JsonLimits) -> Option<String> {
     let document = read(text.as_bytes(), limits).ok()?;
     let said = document.root().get("params").or_else(|| document.root().get("result"))?;
     let tag: JsonValue<'_> = said.get("_meta")?.get(SUBSCRIPTION)?;

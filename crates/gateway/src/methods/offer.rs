@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::{Id, Method, ProtocolGeneration, Upstream as Said, code, read_upstream};
+use gatelodge_mcp::{Method, ProtocolGeneration, RequestId, Upstream as Said, code, read_upstream};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{AdminEntry, Known, ServerName, StoreError, ToolDefinition};
 use tracing::warn;
@@ -224,7 +224,7 @@ fn says_unknown_method(message: &[u8]) -> bool {
     reply.error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND.to_string())
 }
 
-fn own_request(visit: &Visit, id: &Id<'_>, cursor: Option<&str>) -> String {
+fn own_request(visit: &Visit, id: &RequestId<'_>, cursor: Option<&str>) -> String {
     let cursor = cursor.map(|cursor| format!("\"cursor\":{cursor}"));
     let meta = match visit.era() {
         ProtocolGeneration::Stateful => None,

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use gatelodge_mcp::{
-    Id, Message, Method, Notification, Outcome as Answer, ProtocolGeneration, Request, Response, made_task,
+    Message, Method, Notification, Outcome as Answer, ProtocolGeneration, Request, RequestId, Response, made_task,
 };
 use gatelodge_store::Outcome;
 use http::StatusCode;
@@ -44,13 +44,13 @@ async fn note_level(gw: &Gateway, visit: &Visit, request: &Request<'_>) {
 }
 
 /// Ends a request that is not judged, and to which the upstream gave no answer.
-pub(crate) async fn fail(gw: &Gateway, id: &Id<'_>, trail: &mut Trail, fault: SendError, line: Line) {
+pub(crate) async fn fail(gw: &Gateway, id: &RequestId<'_>, trail: &mut Trail, fault: SendError, line: Line) {
     let outcome = fault.outcome();
     fail_by(gw, id, trail, (Refusal::Unanswered(fault), outcome), line).await;
 }
 
 /// The same with the reason as it is to be said.
-pub(super) async fn fail_by(gw: &Gateway, id: &Id<'_>, trail: &mut Trail, why: (Refusal, Outcome), line: Line) {
+pub(super) async fn fail_by(gw: &Gateway, id: &RequestId<'_>, trail: &mut Trail, why: (Refusal, Outcome), line: Line) {
     let (refusal, outcome) = why;
     if outcome == Outcome::Cancelled {
         line.hang_up();
@@ -199,7 +199,7 @@ fn notification(visit: &Visit, said: &Notification<'_>) -> Option<Permit> {
         Method::Cancelled => {
             let under_way = session.find(&said.reference().ok()??)?;
             under_way.cancelled.notify_one();
-            said.referring_to(&Id::string(under_way.call?.as_str())).ok()?
+            said.referring_to(&RequestId::string(under_way.call?.as_str())).ok()?
         }
         // The client tells of progress on what the upstream asked it; the token is the upstream's own.
         _ => said.text().to_owned(),

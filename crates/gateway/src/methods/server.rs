@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_mcp::bridge::without_members;
-use gatelodge_mcp::{Id, Method, ServerNotification, ServerRequest, result};
+use gatelodge_mcp::{Method, RequestId, ServerNotification, ServerRequest, result};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Code, Decision, Reason, decide};
 use gatelodge_store::{Mode, Outcome};
@@ -20,7 +20,7 @@ use crate::visit::{Crossing, Side, Visit};
 
 /// What of a notification goes to the caller; none if it is not for them.
 pub(crate) async fn notification(errand: &Errand<'_>, said: &ServerNotification<'_>) -> Option<String> {
-    let is_own = said.reference().is_some_and(|token| token == Id::string(errand.call.as_str()));
+    let is_own = said.reference().is_some_and(|token| token == RequestId::string(errand.call.as_str()));
     if *said.method() == Method::Progress && is_own {
         return errand.progress.and_then(|progress| progress.told(said));
     }
@@ -95,7 +95,7 @@ async fn heard(gw: &Gateway, visit: &Visit, said: &ServerNotification<'_>) -> Op
         Method::Cancelled => {
             // The upstream takes back what it asked.
             let asked = visit.session()?.questions.taken_back(&said.reference()?)?;
-            said.referring_to(&Id::string(&asked))
+            said.referring_to(&RequestId::string(&asked))
         }
         Method::LogMessage if visit.far_session().is_some_and(|session| !session.takes_log) => None,
         // It answers what we asked, not the client.
@@ -140,7 +140,7 @@ pub(crate) async fn question(gw: &Gateway, visit: &Visit, asked: &ServerRequest<
         return None;
     }
     let id = settled(gw, visit, asked, || place(visit, asked)).await?;
-    Some(asked.with_id(&Id::string(&id)))
+    Some(asked.with_id(&RequestId::string(&id)))
 }
 
 /// What a server is told that asks a client without a session where it cannot be asked.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use gatelodge_mcp::Id;
+use gatelodge_mcp::RequestId;
 use gatelodge_mutants::mutant;
 use tokio::sync::oneshot;
 
@@ -30,7 +30,7 @@ struct Asked {
 #[derive(Debug)]
 pub(crate) enum AskedBy {
     /// The upstream, under its own id of it; and which method it asked by.
-    Upstream(Id<'static>, String),
+    Upstream(RequestId<'static>, String),
     /// A call of ours, which sends it on with the next request.
     Call(oneshot::Sender<Bytes>),
 }
@@ -51,7 +51,7 @@ impl Questions {
     }
 
     /// Takes what the client answers: who waits for it.
-    pub fn answered(&self, id: &Id<'_>) -> Option<AskedBy> {
+    pub fn answered(&self, id: &RequestId<'_>) -> Option<AskedBy> {
         lock(&self.0).remove(id.as_str()?).map(|question| question.to)
     }
 
@@ -63,12 +63,12 @@ impl Questions {
     }
 
     /// Whether the client was asked something under this id.
-    pub fn has(&self, id: &Id<'_>) -> bool {
+    pub fn has(&self, id: &RequestId<'_>) -> bool {
         id.as_str().is_some_and(|id| lock(&self.0).contains_key(id))
     }
 
     /// Forgets what the upstream asked under `id`, and gives the id under which the client was asked.
-    pub fn taken_back(&self, id: &Id<'_>) -> Option<String> {
+    pub fn taken_back(&self, id: &RequestId<'_>) -> Option<String> {
         let mut asked = lock(&self.0);
         let is_it = |question: &Asked| matches!(&question.to, AskedBy::Upstream(own, _) if own == id);
         let own = asked.iter().find(|(_, question)| is_it(question)).map(|(own, _)| own.clone())?;

@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry as Place;
 use std::sync::{Arc, Mutex};
 
 use foldhash::HashMap;
-use gatelodge_mcp::Id;
+use gatelodge_mcp::RequestId;
 use gatelodge_store::CallId;
 use tokio::sync::Notify;
 
@@ -21,13 +21,13 @@ pub(crate) struct UnderWay {
 
 /// Those of one client.
 #[derive(Debug, Default)]
-pub(crate) struct Calls(Mutex<HashMap<Id<'static>, UnderWay>>);
+pub(crate) struct Calls(Mutex<HashMap<RequestId<'static>, UnderWay>>);
 
 /// Keeps a request among those under way until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Entry {
     calls: Arc<Calls>,
-    id: Id<'static>,
+    id: RequestId<'static>,
 }
 
 impl Drop for Entry {
@@ -38,7 +38,7 @@ impl Drop for Entry {
 
 impl Calls {
     /// Notes one; none if there is one of the same id.
-    pub fn begin(self: &Arc<Self>, id: &Id<'_>, under_way: UnderWay) -> Option<Entry> {
+    pub fn begin(self: &Arc<Self>, id: &RequestId<'_>, under_way: UnderWay) -> Option<Entry> {
         let id = id.clone().into_owned();
         match lock(&self.0).entry(id.clone()) {
             Place::Occupied(_) => None,
@@ -49,7 +49,7 @@ impl Calls {
         }
     }
 
-    pub fn find(&self, id: &Id<'_>) -> Option<UnderWay> {
+    pub fn find(&self, id: &RequestId<'_>) -> Option<UnderWay> {
         lock(&self.0).get(&id.clone().into_owned()).cloned()
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use gatelodge_mcp::Id;
+use gatelodge_mcp::RequestId;
 use gatelodge_store::ServerName;
 
 use super::{Session, lock};
@@ -46,7 +46,7 @@ impl Parts {
     }
 
     /// Those in which a request of the client's is under way, be they over.
-    pub fn with_call(&self, id: &Id<'_>) -> Vec<(ServerName, Arc<Session>)> {
+    pub fn with_call(&self, id: &RequestId<'_>) -> Vec<(ServerName, Arc<Session>)> {
         let mut all = self.all();
         all.extend(lock(&self.over).iter().cloned());
         all.retain(|(_, part)| part.find(id).is_some());

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gatelodge_mcp::Id;
+use gatelodge_mcp::RequestId;
 
 use super::lock;
 use super::seldom::Seldom;
@@ -48,7 +48,7 @@ impl Tasks {
     }
 
     /// What the client hears of progress under a token of ours.
-    pub fn progress_of(&self, own: &Id<'_>) -> Option<Arc<Progress>> {
+    pub fn progress_of(&self, own: &RequestId<'_>) -> Option<Arc<Progress>> {
         let own = own.as_str()?;
         lock(&self.progress).iter().find(|(known, _)| *known == own).map(|(_, told)| Arc::clone(told))
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_mcp::Id;
+use gatelodge_mcp::RequestId;
 use http::{HeaderValue, StatusCode};
 
 use super::http::HttpAnswer;
@@ -73,7 +73,7 @@ impl Exchange {
 
     /// Whether the answer is that of an earlier request in the same words, under this id; then it is read. If it is another,
     /// or is not one text of a length that is known, it is still to be read.
-    pub async fn is_again(&mut self, earlier: &Earlier, id: &Id<'_>) -> Result<bool, SendError> {
+    pub async fn is_again(&mut self, earlier: &Earlier, id: &RequestId<'_>) -> Result<bool, SendError> {
         match &mut self.source {
             Source::Http(answer) if self.status.is_success() => answer.is_again(earlier, id).await,
             Source::Http(_) | Source::Peer(_) | Source::Nothing => Ok(false),

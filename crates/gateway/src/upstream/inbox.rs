@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use gatelodge_json::{JsonLimits, read, split_object};
-use gatelodge_mcp::{Id, Method, Reply, ServerNotification, Upstream as Said, code, read_upstream};
+use gatelodge_mcp::{Method, Reply, RequestId, ServerNotification, Upstream as Said, code, read_upstream};
 use gatelodge_mutants::mutant;
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -273,7 +273,7 @@ fn answers(message: &[u8]) -> Option<String> {
     let find = |key: &str| parts.iter().find(|part| part.key == key);
     // Only an answer has neither a method nor a doubt whose it is.
     let id = find("id").filter(|_| find("method").is_none())?;
-    Id::read(id.value)?.as_str().map(str::to_owned)
+    RequestId::read(id.value)?.as_str().map(str::to_owned)
 }
 
 /// Whether an error is about a message that could not be read. A notification, too, may be answered by an error that names

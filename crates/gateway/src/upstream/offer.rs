@@ -11,7 +11,7 @@ use bytes::Bytes;
 use foldhash::HashMap;
 use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::head::{Mirror, MirrorError};
-use gatelodge_mcp::{Id, ReplyPlaces};
+use gatelodge_mcp::{ReplyPlaces, RequestId};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Category, Definition, Schema};
 use gatelodge_store::{Known, ToolDefinition};
@@ -89,7 +89,7 @@ impl Earlier {
     }
 
     /// Whether a piece of another answer, from `at` on, stands there in the same words; all of it stands under this id.
-    pub fn has(&self, at: usize, piece: &[u8], id: &Id<'_>) -> bool {
+    pub fn has(&self, at: usize, piece: &[u8], id: &RequestId<'_>) -> bool {
         let mut from = 0;
         self.under(id).into_iter().all(|part| {
             let (start, end) = (at.max(from), (at + piece.len()).min(from + part.len()));
@@ -100,13 +100,13 @@ impl Earlier {
     }
 
     /// The answer under another id.
-    pub fn under<'t>(&'t self, id: &'t Id<'_>) -> [&'t [u8]; 3] {
+    pub fn under<'t>(&'t self, id: &'t RequestId<'_>) -> [&'t [u8]; 3] {
         let [before, behind] = self.places.around_id(&self.text);
         [before, id.raw().as_bytes(), behind]
     }
 
     /// Whether another answer, of which nothing was read, says the same under this id.
-    pub fn is_same_under(&self, id: &Id<'_>, other: &Bytes) -> bool {
+    pub fn is_same_under(&self, id: &RequestId<'_>, other: &Bytes) -> bool {
         let is_under_id = self.places.id_in(other) == Some(id.raw().as_bytes());
         let is_taken_anyway = mutant!("list-matched-under-any-id") && id.as_str().is_some();
         let is_of_same_length = mutant!("list-compared-by-length") && self.text.len() == other.len();

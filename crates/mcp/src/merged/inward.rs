@@ -5,9 +5,9 @@ use gatelodge_json::JsonValue;
 use super::outward::RELATED;
 use super::{of_name, of_uri};
 use crate::bridge::quoted;
-use crate::id::Id;
 use crate::message::{Notification, Outcome, Request, Response};
 use crate::method::Method;
+use crate::request_id::RequestId;
 use crate::rewrite::{Edit, splice};
 
 /// What a client wants to hear of that no server of it has.
@@ -92,7 +92,7 @@ impl Notification<'_> {
     pub fn progress_for_one(&self) -> Option<(String, String)> {
         let token = self.reference().ok()??;
         let (server, own) = of_name(token.as_str()?)?;
-        let text = self.referring_to(&Id::read(own)?).ok()?;
+        let text = self.referring_to(&RequestId::read(own)?).ok()?;
         Some((server.to_owned(), text))
     }
 }

@@ -2,7 +2,7 @@
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::bridge::quoted;
-use gatelodge_mcp::{Id, Method, Request, ServerNotification};
+use gatelodge_mcp::{Method, Request, RequestId, ServerNotification};
 
 use crate::Gateway;
 use crate::lists::{Lists, SUBSCRIPTION};
@@ -91,7 +91,7 @@ impl Filter {
     }
 
     /// As the client is told what it will hear of.
-    pub fn told(&self, id: &Id<'_>) -> String {
+    pub fn told(&self, id: &RequestId<'_>) -> String {
         let mut members = self.lists.flags();
         if !self.uris.is_empty() {
             let uris: Vec<String> = self.uris.iter().map(|uri| quoted(uri)).collect();

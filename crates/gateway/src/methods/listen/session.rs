@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::{JsonLimits, read};
-use gatelodge_mcp::{Id, Method, Request, Upstream as Said, read_upstream};
+use gatelodge_mcp::{Method, Request, RequestId, Upstream as Said, read_upstream};
 use gatelodge_mutants::mutant;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
@@ -39,7 +39,7 @@ fn filter(request: &Request<'_>, session: &Session, heard: &[MayHear]) -> Filter
 }
 
 /// A notification as a listener gets it; none if it is not for them.
-fn tagged(filter: &Filter, message: &Bytes, id: &Id<'_>) -> Option<String> {
+fn tagged(filter: &Filter, message: &Bytes, id: &RequestId<'_>) -> Option<String> {
     let Ok(Said::Notification(said)) = read_upstream(message, &JsonLimits::REPLY) else { return None };
     if !filter.lets(&said) {
         return None;

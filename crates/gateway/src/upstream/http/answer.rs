@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_mcp::{EventDecoder, Id, head};
+use gatelodge_mcp::{EventDecoder, RequestId, head};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
@@ -112,7 +112,7 @@ impl HttpAnswer {
 
     /// Whether the answer is one JSON text in the words of an earlier one, under this id. It is held against that as it
     /// comes, and nothing is put together; if it is another, it can be read as if nobody had looked.
-    pub async fn is_again(&mut self, earlier: &Earlier, id: &Id<'_>) -> Result<bool, SendError> {
+    pub async fn is_again(&mut self, earlier: &Earlier, id: &RequestId<'_>) -> Result<bool, SendError> {
         let length: usize = earlier.under(id).iter().map(|part| part.len()).sum();
         if !matches!(self.form, Form::Whole(_)) || self.body.size_hint().exact() != Some(length as u64) {
             return Ok(false);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use gatelodge_mcp::{Id, ProtocolGeneration};
+use gatelodge_mcp::{ProtocolGeneration, RequestId};
 use gatelodge_mutants::mutant;
 
 use crate::live::Door;
@@ -50,7 +50,7 @@ impl Listed {
         Self { before: secrets.cut_json(before).into(), behind: secrets.cut(behind.into()) }
     }
 
-    pub fn under(&self, id: &Id<'_>, secrets: &Secrets) -> Text {
+    pub fn under(&self, id: &RequestId<'_>, secrets: &Secrets) -> Text {
         let id = secrets.cut_json(id.raw().to_owned());
         Text::in_two(format!("{}{id}", self.before), self.behind.clone())
     }
