@@ -2,8 +2,8 @@
 
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{
-    Message, Notification, Payload, Reply, Request, RequestId, Response, Rewrite, ServerNotification, Upstream,
-    WireError, code, one_line, read_message, read_upstream, shown,
+    ClientMessage, ClientNotification, ClientRequest, ClientResponse, Payload, Reply, RequestId, Rewrite,
+    ServerNotification, Upstream, WireError, code, one_line, read_client_message, read_upstream, shown,
 };
 
 use crate::tree::{Leaf, same_as_serde, tree};
@@ -19,7 +19,7 @@ pub struct Seen {
 
 /// Reads the bytes as either side's message and holds them to the laws.
 pub fn check(bytes: &[u8]) -> Seen {
-    let caller = read_message(bytes, &JsonLimits::REQUEST);
+    let caller = read_client_message(bytes, &JsonLimits::REQUEST);
     let upstream = read_upstream(bytes, &JsonLimits::REPLY);
     for error in [caller.as_ref().err(), upstream.as_ref().err()].into_iter().flatten() {
         check_error(bytes, error);
@@ -45,14 +45,14 @@ fn check_error(bytes: &[u8], error: &WireError) {
     }
 }
 
-fn check_message(bytes: &[u8], message: &Message<'_>) {
+fn check_message(bytes: &[u8], message: &ClientMessage<'_>) {
     let text = str::from_utf8(bytes).expect("UTF-8");
     assert!(same_as_serde(text), "another reader finds something else in {text:?}");
     check_line(text);
     match message {
-        Message::Request(request) => check_request(text, request),
-        Message::Notification(notification) => check_notification(text, notification),
-        Message::Response(response) => check_response(text, response),
+        ClientMessage::Request(request) => check_request(text, request),
+        ClientMessage::Notification(notification) => check_notification(text, notification),
+        ClientMessage::Response(response) => check_response(text, response),
     }
 }
 
@@ -64,14 +64,14 @@ fn check_line(text: &str) {
     assert!(tree(&line) == tree(text), "the line form of {text:?} means something else");
 }
 
-fn check_request(text: &str, request: &Request<'_>) {
+fn check_request(text: &str, request: &ClientRequest<'_>) {
     assert_eq!(request.text(), text);
     check_views(text, request);
     let token = request.meta().progress_token();
     let id = RequestId::string("g-\u{1}\"1");
     let there = Rewrite { id: &id, target: None, progress_token: token.as_ref().map(|_| &id), trace: None };
     let sent = request.rewritten(&there).expect("nothing is asked that is not there");
-    let Ok(Message::Request(again)) = read_message(sent.as_bytes(), &JsonLimits::REPLY) else {
+    let Ok(ClientMessage::Request(again)) = read_client_message(sent.as_bytes(), &JsonLimits::REPLY) else {
         panic!("what is sent cannot be read: {sent:?}")
     };
     assert_eq!(again.id(), &id);
@@ -88,7 +88,7 @@ fn check_request(text: &str, request: &Request<'_>) {
 }
 
 /// Another name takes the place of the one that was judged, and nothing else changes.
-fn check_renaming(text: &str, request: &Request<'_>, id: &RequestId<'_>) {
+fn check_renaming(text: &str, request: &ClientRequest<'_>, id: &RequestId<'_>) {
     let name = "other\"\u{2028}name";
     let Ok(sent) = request.rewritten(&Rewrite { id, target: Some(name), progress_token: None, trace: None }) else {
         return;
@@ -102,7 +102,7 @@ fn check_renaming(text: &str, request: &Request<'_>, id: &RequestId<'_>) {
     }
 }
 
-fn check_views(text: &str, request: &Request<'_>) {
+fn check_views(text: &str, request: &ClientRequest<'_>) {
     let errors = [
         request.tool_call().err(),
         request.prompt().err(),
@@ -121,22 +121,22 @@ fn check_views(text: &str, request: &Request<'_>) {
     }
 }
 
-fn check_notification(text: &str, notification: &Notification<'_>) {
+fn check_notification(text: &str, notification: &ClientNotification<'_>) {
     assert_eq!(notification.text(), text);
     let Ok(Some(own)) = notification.reference() else { return };
     let other = RequestId::number(42);
     let sent = notification.referring_to(&other).expect("it refers to something");
-    let Ok(Message::Notification(again)) = read_message(sent.as_bytes(), &JsonLimits::REPLY) else {
+    let Ok(ClientMessage::Notification(again)) = read_client_message(sent.as_bytes(), &JsonLimits::REPLY) else {
         panic!("what is sent cannot be read: {sent:?}")
     };
     assert_eq!(again.reference(), Ok(Some(other)));
     assert_eq!(again.referring_to(&own).as_deref(), Ok(text));
 }
 
-fn check_response(text: &str, response: &Response<'_>) {
+fn check_response(text: &str, response: &ClientResponse<'_>) {
     let other = RequestId::number(42);
     let sent = response.with_id(&other);
-    let Ok(Message::Response(again)) = read_message(sent.as_bytes(), &JsonLimits::REPLY) else {
+    let Ok(ClientMessage::Response(again)) = read_client_message(sent.as_bytes(), &JsonLimits::REPLY) else {
         panic!("what is sent cannot be read: {sent:?}")
     };
     assert_eq!(again.id(), &other);
@@ -149,17 +149,17 @@ fn without(leaves: Vec<Leaf>, paths: &[&str]) -> Vec<Leaf> {
 }
 
 /// The reader that scans and the one that splits find the same message.
-fn check_agreement(message: &Message<'_>, split: &Upstream<'_>) {
+fn check_agreement(message: &ClientMessage<'_>, split: &Upstream<'_>) {
     match (message, split) {
-        (Message::Request(ours), Upstream::Request(split)) => {
+        (ClientMessage::Request(ours), Upstream::Request(split)) => {
             assert_eq!((ours.id(), ours.method().name()), (split.id(), split.method().name()));
             assert_eq!(ours.params().map(|params| params.raw()), split.params());
         }
-        (Message::Notification(ours), Upstream::Notification(split)) => {
+        (ClientMessage::Notification(ours), Upstream::Notification(split)) => {
             assert_eq!(ours.method().name(), split.method().name());
             assert_eq!(ours.params().map(|params| params.raw()), split.params());
         }
-        (Message::Response(ours), Upstream::Reply(split)) => assert_eq!(Some(ours.id()), split.id()),
+        (ClientMessage::Response(ours), Upstream::Reply(split)) => assert_eq!(Some(ours.id()), split.id()),
         other => panic!("the two readers differ: {other:?}"),
     }
 }

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use gatelodge_gateway::{Accepting, HttpConfig, InjectedHeader, UpstreamConfig, Way};
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::{Message, read_message};
+use gatelodge_mcp::{ClientMessage, read_client_message};
 use gatelodge_store::Token;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Uri};
@@ -85,12 +85,12 @@ async fn respond(notes: &Notes, key: &HeaderValue, request: Request<Incoming>) -
         return plain(StatusCode::PAYLOAD_TOO_LARGE);
     };
     let body = body.to_bytes();
-    match read_message(&body, &JsonLimits::REQUEST) {
-        Ok(Message::Request(request)) => {
+    match read_client_message(&body, &JsonLimits::REQUEST) {
+        Ok(ClientMessage::Request(request)) => {
             let (status, text) = answer::answer(notes, &request);
             json(status, text)
         }
-        Ok(Message::Notification(_) | Message::Response(_)) => plain(StatusCode::ACCEPTED),
+        Ok(ClientMessage::Notification(_) | ClientMessage::Response(_)) => plain(StatusCode::ACCEPTED),
         Err(fault) => {
             json(StatusCode::BAD_REQUEST, gatelodge_mcp::error(fault.id.as_ref(), fault.code, &fault.message, None))
         }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_mcp::Request;
+use gatelodge_mcp::ClientRequest;
 use gatelodge_store::ServerName;
 
 use crate::Gateway;
@@ -79,7 +79,7 @@ impl All {
     ///
     /// # Errors
     /// The server cannot be spoken to. Nothing of the request was sent.
-    async fn seated(&self, gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Result<Visit, Refusal> {
+    async fn seated(&self, gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>) -> Result<Visit, Refusal> {
         let seated = match &self.side {
             Side::Legacy(Some(session)) => part::of(gw, session, visit).await.map(|part| visit.in_session(part)),
             Side::Legacy(None) => Err(Refusal::Unaddressed),

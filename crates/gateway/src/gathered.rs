@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_json::{JsonLimits, SegmentedText, StringSegments};
-use gatelodge_mcp::{Message, WireError, read_folded_message, read_message};
+use gatelodge_mcp::{ClientMessage, WireError, read_client_message, read_segmented_client_message};
 
 use crate::digest::Begun;
 use crate::http::listener::MAX_READ_BYTES;
@@ -30,10 +30,10 @@ pub(crate) enum Taken {
 
 impl Taken {
     /// Reads it as a message of a caller.
-    pub fn read(&self, limits: &JsonLimits) -> Result<Message<'_>, WireError> {
+    pub fn read(&self, limits: &JsonLimits) -> Result<ClientMessage<'_>, WireError> {
         match self {
-            Self::Whole(bytes) => read_message(bytes, limits),
-            Self::Folded(folded, _) => read_folded_message(folded, limits),
+            Self::Whole(bytes) => read_client_message(bytes, limits),
+            Self::Folded(folded, _) => read_segmented_client_message(folded, limits),
         }
     }
 

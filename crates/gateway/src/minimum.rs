@@ -1,7 +1,7 @@
 //! The oldest revision of the protocol that a grant lets its bearer speak.
 
 use gatelodge_mcp::head::Misfit;
-use gatelodge_mcp::{Method, ProtocolGeneration, Request, Revision, code};
+use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, Revision, code};
 use gatelodge_mutants::mutant;
 use http::StatusCode;
 
@@ -37,7 +37,7 @@ impl LiveGrant {
     /// It asks for what is too old.
     pub(crate) fn may_begin(
         &self,
-        handshake: &Request<'_>,
+        handshake: &ClientRequest<'_>,
         spoken: impl FnOnce() -> Vec<Revision>,
     ) -> Result<(), Misfit> {
         if *handshake.method() != Method::Initialize {

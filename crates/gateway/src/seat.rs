@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use gatelodge_mcp::head::{Misfit, check_meta, names_stateless};
-use gatelodge_mcp::{Declared, Message, Method, ProtocolGeneration, code, error, read_message};
+use gatelodge_mcp::{ClientMessage, Declared, Method, ProtocolGeneration, code, error, read_client_message};
 use gatelodge_store::Outcome;
 use http::StatusCode;
 use tokio::sync::{mpsc, oneshot};
@@ -61,7 +61,7 @@ impl Seat {
     /// for a handshake is closed when it is over.
     pub async fn take(&self, gw: &Arc<Gateway>, mut visit: Visit, text: Bytes) -> Option<oneshot::Receiver<()>> {
         let mut line = Line::of_texts(self.texts.clone(), Arc::clone(&self.slot));
-        let message = match read_message(&text, &gw.settings.request) {
+        let message = match read_client_message(&text, &gw.settings.request) {
             Ok(message) => message,
             Err(fault) => {
                 line.reject(&fault, ProtocolGeneration::Stateful).await;
@@ -70,7 +70,7 @@ impl Seat {
             }
         };
         visit.trace = Trace::of(&message, None, &gw.telemetry).map(Box::new);
-        if let Message::Notification(said) = &message
+        if let ClientMessage::Notification(said) = &message
             && *said.method() == Method::Cancelled
             && let Some(under_way) = said.reference().ok().flatten().and_then(|id| self.calls.find(&id))
         {
@@ -84,7 +84,7 @@ impl Seat {
         match self.side(gw, &visit, &message) {
             Ok(side) => visit.side = side,
             Err(Misfit { code, message: what, data, .. }) => {
-                if let Message::Request(request) = &message {
+                if let ClientMessage::Request(request) = &message {
                     line.finish(error(Some(request.id()), code, &what, data.as_deref()).into()).await;
                 }
                 gw.reject(&visit, code, &what).await;
@@ -92,7 +92,7 @@ impl Seat {
             }
         }
         match message {
-            Message::Request(request) => {
+            ClientMessage::Request(request) => {
                 let is_handshake =
                     *request.method() == Method::Initialize && visit.era() == ProtocolGeneration::Stateful;
                 if visit.era() == ProtocolGeneration::Stateless {
@@ -102,7 +102,7 @@ impl Seat {
                 let over = self.run(gw, visit, text, line, is_handshake);
                 is_handshake.then_some(over)
             }
-            Message::Notification(_) | Message::Response(_) => {
+            ClientMessage::Notification(_) | ClientMessage::Response(_) => {
                 pass::one_way(gw, &visit, &message).await;
                 None
             }
@@ -126,7 +126,7 @@ impl Seat {
                 // A client that begins anew has done with what it had.
                 end_session(&gw, &visit, &slot).await;
             }
-            if let Ok(Message::Request(request)) = read_message(&text, &gw.settings.request) {
+            if let Ok(ClientMessage::Request(request)) = read_client_message(&text, &gw.settings.request) {
                 answer(&gw, visit.clone(), &request, line).await;
             }
             if is_handshake {
@@ -138,7 +138,7 @@ impl Seat {
     }
 
     /// How the client speaks, by this message alone.
-    fn side(&self, gw: &Gateway, visit: &Visit, message: &Message<'_>) -> Result<Side, Misfit> {
+    fn side(&self, gw: &Gateway, visit: &Visit, message: &ClientMessage<'_>) -> Result<Side, Misfit> {
         let begin = || Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "begin with `initialize`");
         let session = || {
             let session = self.session(gw, visit).ok_or_else(begin)?;
@@ -147,7 +147,7 @@ impl Seat {
                 .may_go_on(&session, || visit.spoken(ProtocolGeneration::Stateful))
                 .map(|()| Side::Legacy(Some(session)))
         };
-        let Message::Request(request) = message else { return session() };
+        let ClientMessage::Request(request) = message else { return session() };
         if names_stateless(request) {
             if !self.eras.contains(&ProtocolGeneration::Stateless) {
                 return Err(begin());

@@ -1,6 +1,6 @@
 //! Which trace a request belongs to, and our spans in it. A caller's trace is continued whether or not we record it.
 
-use gatelodge_mcp::{Message, TraceContext, TraceParent};
+use gatelodge_mcp::{ClientMessage, TraceContext, TraceParent};
 use gatelodge_mutants::mutant;
 use http::header::{HeaderMap, HeaderValue};
 
@@ -36,10 +36,10 @@ pub(crate) struct Hop {
 impl Trace {
     /// Finds the caller's span: in the message, else in the head. Where there is none, a trace begins here only if it
     /// is recorded. What the message names and nobody can read is not made up for by the head.
-    pub fn of(message: &Message<'_>, headers: Option<&HeaderMap>, telemetry: &Telemetry) -> Option<Self> {
+    pub fn of(message: &ClientMessage<'_>, headers: Option<&HeaderMap>, telemetry: &Telemetry) -> Option<Self> {
         let in_head = headers.and_then(TraceContext::of_head);
         let (context, link) = match message {
-            Message::Request(request)
+            ClientMessage::Request(request)
                 if request.meta().names_trace()
                     && !(mutant!("invalid-trace-replaced-by-header") && request.meta().trace().is_none()) =>
             {
@@ -47,7 +47,7 @@ impl Trace {
             }
             _ => (in_head, None),
         };
-        let is_request = matches!(message, Message::Request(_));
+        let is_request = matches!(message, ClientMessage::Request(_));
         let own = match &context {
             Some(context) => context.parent.with_span(random_span()?),
             None if telemetry.is_on() && is_request => TraceParent::root(random_trace()?, random_span()?),

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead, Write, stdin, stdout};
 
 use gatelodge_json::{JsonErrorKind, JsonKind, JsonLimits, JsonValue, read};
-use gatelodge_mcp::{Message, RequestId, Rewrite, one_line, read_message};
+use gatelodge_mcp::{ClientMessage, RequestId, Rewrite, one_line, read_client_message};
 
 fn main() {
     let mut out = std::io::BufWriter::new(stdout().lock());
@@ -26,8 +26,8 @@ fn answer(bytes: &[u8]) -> String {
     };
     let mut out = String::from("tree ");
     write_tree(document.root(), &mut out);
-    match read_message(bytes, &JsonLimits::REQUEST) {
-        Ok(Message::Request(request)) => {
+    match read_client_message(bytes, &JsonLimits::REQUEST) {
+        Ok(ClientMessage::Request(request)) => {
             let id = RequestId::string("gate");
             let rewrite = Rewrite { id: &id, target: None, progress_token: None, trace: None };
             let sent = request.rewritten(&rewrite).expect("an id can always be replaced");
@@ -36,7 +36,7 @@ fn answer(bytes: &[u8]) -> String {
             out.push('\t');
             write_members(document.root(), Some(&id), &mut out);
         }
-        Ok(Message::Notification(_) | Message::Response(_)) => {}
+        Ok(ClientMessage::Notification(_) | ClientMessage::Response(_)) => {}
         Err(error) => write!(out, "\t{}", error.code).expect("memory"),
     }
     out

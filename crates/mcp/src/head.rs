@@ -14,8 +14,8 @@ pub use guard::{Guard, Rejected};
 pub use mirror::{Mirror, MirrorError, param_headers};
 pub use names::{LAST_EVENT, METHOD, NAME, PROTOCOL_VERSION, SESSION, decode, encode};
 
+use crate::client_message::ClientRequest;
 use crate::error::{WireError, code, shown};
-use crate::message::Request;
 use crate::method::Method;
 use crate::revision::{ProtocolGeneration, Revision};
 
@@ -78,7 +78,7 @@ pub fn revision(headers: &HeaderMap, spoken: impl FnOnce() -> Vec<Revision>) -> 
 }
 
 /// Whether a request stands alone, by its head or by its body. What they say may yet disagree, or be unknown here.
-pub fn is_stateless(headers: &HeaderMap, request: &Request<'_>) -> bool {
+pub fn is_stateless(headers: &HeaderMap, request: &ClientRequest<'_>) -> bool {
     says_stateless(headers) || names_stateless(request)
 }
 
@@ -88,7 +88,7 @@ pub fn says_stateless(headers: &HeaderMap) -> bool {
 }
 
 /// The same by the body alone: it names a revision, and not one that has a handshake.
-pub fn names_stateless(request: &Request<'_>) -> bool {
+pub fn names_stateless(request: &ClientRequest<'_>) -> bool {
     let named = request.meta().protocol_version();
     named.is_some_and(|named| {
         named.parse().map_or(true, |revision: Revision| revision.generation() == ProtocolGeneration::Stateless)
@@ -100,7 +100,11 @@ pub fn names_stateless(request: &Request<'_>) -> bool {
 /// # Errors
 /// They do not, or one of them does not say what it must, or the revision is not known; whoever asks is told those
 /// `spoken`.
-pub fn check_stateless(headers: &HeaderMap, request: &Request<'_>, spoken: &[Revision]) -> Result<Revision, Misfit> {
+pub fn check_stateless(
+    headers: &HeaderMap,
+    request: &ClientRequest<'_>,
+    spoken: &[Revision],
+) -> Result<Revision, Misfit> {
     let Some(named) = request.meta().protocol_version() else {
         return Err(Misfit::missing(NO_REVISION));
     };
@@ -142,7 +146,7 @@ fn unlike(headers: &HeaderMap, name: &HeaderName, shown: &str, place: &str) -> M
 ///
 /// # Errors
 /// It does not say what it must, or the revision is not known; whoever asks is told those `spoken`.
-pub fn check_meta(request: &Request<'_>, spoken: &[Revision]) -> Result<Revision, Misfit> {
+pub fn check_meta(request: &ClientRequest<'_>, spoken: &[Revision]) -> Result<Revision, Misfit> {
     let Some(named) = request.meta().protocol_version() else {
         return Err(Misfit::missing(NO_REVISION));
     };

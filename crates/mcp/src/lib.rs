@@ -4,6 +4,7 @@
 //! what two readers could take for different things is refused. Nothing here knows of sockets or of policies.
 
 pub mod bridge;
+mod client_message;
 mod declared;
 mod error;
 mod events;
@@ -11,7 +12,6 @@ pub mod head;
 mod list;
 mod lookalike;
 pub mod merged;
-mod message;
 mod meta;
 mod method;
 mod params;
@@ -23,13 +23,16 @@ mod trace;
 mod upstream;
 mod write;
 
+pub use client_message::{
+    ClientMessage, ClientNotification, ClientRequest, ClientResponse, ClientResponsePayload, read_client_message,
+    read_segmented_client_message,
+};
 pub use declared::Declared;
 pub use error::{WireError, code, shown};
 pub use events::{
     EventDecoder, EventKind, EventTooLarge, KEEP_ALIVE, endpoint_event, event, event_under, priming_event,
 };
 pub use list::{Caching, edit_list};
-pub use message::{Message, Notification, Outcome, Request, Response, read_folded_message, read_message};
 pub use meta::Meta;
 pub use method::{Direction, Form, Method};
 pub use params::{Completion, MAX_NAME, Prompt, Reference, ToolCall};

@@ -2,12 +2,12 @@
 
 use gatelodge_json::{JsonKind, JsonValue};
 
-use crate::message::Request;
+use crate::client_message::ClientRequest;
 use crate::request_id::RequestId;
 use crate::rewrite::{Edit, removed, splice};
 use crate::trace::TraceParent;
 
-impl Request<'_> {
+impl ClientRequest<'_> {
     /// Writes the request for one page of a list: under another id and progress token, in a span of ours if the caller
     /// names one, from a cursor on. The cursor is JSON, as the page before gave it.
     pub fn paged(&self, id: &RequestId<'_>, cursor: Option<&str>, trace: Option<&TraceParent>) -> String {
@@ -79,10 +79,10 @@ mod tests {
     use gatelodge_json::{JsonLimits, read};
 
     use super::*;
-    use crate::message::{Message, read_message};
+    use crate::client_message::{ClientMessage, read_client_message};
 
     fn page(text: &str, cursor: Option<&str>) -> String {
-        let Ok(Message::Request(request)) = read_message(text.as_bytes(), &JsonLimits::REQUEST) else {
+        let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &JsonLimits::REQUEST) else {
             panic!("a request")
         };
         request.paged(&RequestId::string("n"), cursor, None)

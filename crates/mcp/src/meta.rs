@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use gatelodge_json::{JsonKind, JsonText, JsonValue};
 
+use crate::client_message::refuse_look_alike_members;
 use crate::error::{WireError, code};
 use crate::lookalike::META;
-use crate::message::refuse_look_alike_members;
 use crate::request_id::RequestId;
 
 pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";

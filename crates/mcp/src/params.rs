@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use gatelodge_json::{JsonKind, JsonValue};
 
+use crate::client_message::{ClientNotification, ClientRequest};
 use crate::error::{WireError, code};
-use crate::message::{Notification, Request};
 use crate::meta::Meta;
 use crate::method::Method;
 use crate::request_id::RequestId;
@@ -51,7 +51,7 @@ pub enum Reference<'d> {
     Resource(Cow<'d, str>),
 }
 
-impl Request<'_> {
+impl ClientRequest<'_> {
     /// The tool call.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Request<'_> {
     /// The prompt that is asked for.
     ///
     /// # Errors
-    /// As for [`Request::tool_call`].
+    /// As for [`ClientRequest::tool_call`].
     pub fn prompt(&self) -> Result<Prompt<'_>, WireError> {
         Ok(Prompt { name: self.name()?, arguments: self.arguments()? })
     }
@@ -166,7 +166,7 @@ impl Request<'_> {
     }
 }
 
-impl Notification<'_> {
+impl ClientNotification<'_> {
     /// The request that is cancelled, or the token whose progress is told; none if it is absent.
     ///
     /// # Errors

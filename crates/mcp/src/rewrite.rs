@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use gatelodge_json::{JsonText, JsonValue, SegmentedText, quote_into};
 
-use crate::message::{Notification, Request, Response};
+use crate::client_message::{ClientNotification, ClientRequest, ClientResponse};
 use crate::request_id::RequestId;
 use crate::trace::TraceParent;
 
@@ -46,7 +46,7 @@ pub(crate) struct Edit<'r> {
     pub with: Cow<'r, str>,
 }
 
-impl Request<'_> {
+impl ClientRequest<'_> {
     /// Writes the request for an upstream.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Request<'_> {
     }
 }
 
-impl Notification<'_> {
+impl ClientNotification<'_> {
     /// Writes the notification with another request id or progress token to refer to.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ impl Notification<'_> {
     }
 }
 
-impl Response<'_> {
+impl ClientResponse<'_> {
     /// Writes the answer under another id.
     pub fn with_id(&self, id: &RequestId<'_>) -> String {
         splice(self.text(), vec![replace(self.root().get("id"), id.raw())])

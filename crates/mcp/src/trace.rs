@@ -8,7 +8,7 @@ use std::fmt;
 use gatelodge_json::JsonValue;
 use http::header::{HeaderMap, HeaderName};
 
-use crate::message::Request;
+use crate::client_message::ClientRequest;
 use crate::meta::Meta;
 use crate::rewrite::{Edit, removed};
 
@@ -134,7 +134,7 @@ fn fit(value: JsonValue<'_>, max: usize) -> Option<Cow<'_, str>> {
     value.as_str().filter(|text| is_fit(text, max))
 }
 
-impl Request<'_> {
+impl ClientRequest<'_> {
     /// What changes in `_meta` when the request goes on in `own`, a span of ours: it takes the place of the caller's.
     /// Nothing is added, and what cannot be read is left out; without a span, `tracestate` means nothing.
     pub(crate) fn trace_edits(&self, own: Option<&TraceParent>) -> Vec<Edit<'static>> {

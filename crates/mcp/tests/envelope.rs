@@ -3,19 +3,19 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::{Message, Method, Request, RequestId, WireError, code, read_message};
+use gatelodge_mcp::{ClientMessage, ClientRequest, Method, RequestId, WireError, code, read_client_message};
 
 fn refusal(text: impl AsRef<[u8]>) -> WireError {
     let text = text.as_ref();
-    match read_message(text, &JsonLimits::REQUEST) {
+    match read_client_message(text, &JsonLimits::REQUEST) {
         Err(error) => error,
         Ok(_) => panic!("taken: {}", String::from_utf8_lossy(text)),
     }
 }
 
-fn request(text: &str) -> Request<'_> {
-    match read_message(text.as_bytes(), &JsonLimits::REQUEST) {
-        Ok(Message::Request(request)) => request,
+fn request(text: &str) -> ClientRequest<'_> {
+    match read_client_message(text.as_bytes(), &JsonLimits::REQUEST) {
+        Ok(ClientMessage::Request(request)) => request,
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -141,7 +141,10 @@ fn callers_send_four_notifications_and_no_other() {
         .iter()
         .map(Method::name)
         .filter(|name| {
-            matches!(read_message(text(name).as_bytes(), &JsonLimits::REQUEST), Ok(Message::Notification(_)))
+            matches!(
+                read_client_message(text(name).as_bytes(), &JsonLimits::REQUEST),
+                Ok(ClientMessage::Notification(_))
+            )
         })
         .collect();
     assert_eq!(
@@ -285,7 +288,7 @@ fn what_is_too_deep_too_wide_or_too_large_is_refused_without_harm() {
     let error = refusal(flat);
     assert_eq!((error.code, error.status), (code::INVALID_REQUEST, 413));
     let limits = JsonLimits { max_bytes: 40, ..JsonLimits::REQUEST };
-    let error = read_message(call("{}").as_bytes(), &limits).expect_err("refused");
+    let error = read_client_message(call("{}").as_bytes(), &limits).expect_err("refused");
     assert_eq!((error.status, error.id), (413, None));
 }
 

@@ -4,13 +4,13 @@
 
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{
-    Message, Method, Payload, ProtocolGeneration, Reply, Request, RequestId, Rewrite, RewriteError, TraceParent,
-    Upstream, code, error, one_line, read_message, read_upstream, result, tool_refusal,
+    ClientMessage, ClientRequest, Method, Payload, ProtocolGeneration, Reply, RequestId, Rewrite, RewriteError,
+    TraceParent, Upstream, code, error, one_line, read_client_message, read_upstream, result, tool_refusal,
 };
 
-fn request(text: &str) -> Request<'_> {
-    match read_message(text.as_bytes(), &JsonLimits::REQUEST) {
-        Ok(Message::Request(request)) => request,
+fn request(text: &str) -> ClientRequest<'_> {
+    match read_client_message(text.as_bytes(), &JsonLimits::REQUEST) {
+        Ok(ClientMessage::Request(request)) => request,
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -150,17 +150,17 @@ fn the_line_form_has_no_line_break_and_the_same_meaning() {
 #[test]
 fn cancellations_and_answers_are_sent_on_under_another_id() {
     let text = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"x":1.0,"requestId":"7"}}"#;
-    let Ok(Message::Notification(cancelled)) = read_message(text.as_bytes(), &JsonLimits::REQUEST) else {
+    let Ok(ClientMessage::Notification(cancelled)) = read_client_message(text.as_bytes(), &JsonLimits::REQUEST) else {
         panic!("a notification")
     };
     assert_eq!(cancelled.referring_to(&RequestId::number(9)), Ok(text.replace("\"7\"", "9")));
     let text = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-    let Ok(Message::Notification(bare)) = read_message(text.as_bytes(), &JsonLimits::REQUEST) else {
+    let Ok(ClientMessage::Notification(bare)) = read_client_message(text.as_bytes(), &JsonLimits::REQUEST) else {
         panic!("a notification")
     };
     assert_eq!(bare.referring_to(&RequestId::number(9)), Err(RewriteError::NoReference));
     let text = r#"{"result":{"roots":[1e2]},"id":3,"jsonrpc":"2.0"}"#;
-    let Ok(Message::Response(answer)) = read_message(text.as_bytes(), &JsonLimits::REQUEST) else {
+    let Ok(ClientMessage::Response(answer)) = read_client_message(text.as_bytes(), &JsonLimits::REQUEST) else {
         panic!("an answer")
     };
     assert_eq!(answer.with_id(&RequestId::string("s")), text.replace(":3", ":\"s\""));

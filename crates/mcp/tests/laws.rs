@@ -3,7 +3,9 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, quote_into, read};
-use gatelodge_mcp::{Message, Payload, RequestId, Rewrite, Upstream, one_line, read_message, read_upstream};
+use gatelodge_mcp::{
+    ClientMessage, Payload, RequestId, Rewrite, Upstream, one_line, read_client_message, read_upstream,
+};
 use proptest::prelude::*;
 
 /// The values of a text in order, each with its path; numbers by their spelling, strings by what they stand for.
@@ -80,7 +82,7 @@ proptest! {
             "{gap}{{\"vendor 1\":{extra},{gap}\"id\"{gap}:{own},\"params\":{{\"_meta\":{{\"k/1\":{extra},\"progressToken\":\
             {token}{gap}}},\"arguments\":{{\"a\":{argument}}},\"name\":{gap}{name}}},\"jsonrpc\":\"2.0\",\"method\":\"tools/call\"}}{gap}"
         );
-        let Ok(Message::Request(request)) = read_message(text.as_bytes(), &JsonLimits::REQUEST) else { panic!("{text}") };
+        let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &JsonLimits::REQUEST) else { panic!("{text}") };
         let id = RequestId::read(&other).expect("an id");
         let rewrite = Rewrite { id: &id, target: Some(&renamed), progress_token: Some(&id), trace: None };
         let sent = request.rewritten(&rewrite).expect("written");
@@ -89,7 +91,7 @@ proptest! {
         );
         let kept = |text: &str| tree(text).into_iter().filter(|(path, _)| !is_replaced(path)).collect::<Vec<_>>();
         prop_assert_eq!(kept(&text), kept(&sent));
-        let Ok(Message::Request(again)) = read_message(sent.as_bytes(), &JsonLimits::REQUEST) else { panic!("{sent}") };
+        let Ok(ClientMessage::Request(again)) = read_client_message(sent.as_bytes(), &JsonLimits::REQUEST) else { panic!("{sent}") };
         prop_assert_eq!(again.id(), &id);
         prop_assert_eq!(again.meta().progress_token(), Some(id.clone()));
         if renamed.len() <= 256 {
@@ -100,7 +102,7 @@ proptest! {
         let back = Rewrite { id: request.id(), target: None, progress_token: Some(&own_token), trace: None };
         let there = Rewrite { id: &id, target: None, progress_token: Some(&id), trace: None };
         let sent = request.rewritten(&there).expect("written");
-        let Ok(Message::Request(again)) = read_message(sent.as_bytes(), &JsonLimits::REQUEST) else { panic!("{sent}") };
+        let Ok(ClientMessage::Request(again)) = read_client_message(sent.as_bytes(), &JsonLimits::REQUEST) else { panic!("{sent}") };
         prop_assert_eq!(again.rewritten(&back).expect("written"), text);
     }
 

@@ -6,13 +6,13 @@ use std::collections::HashSet;
 
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{
-    Direction, Form, Message, Method, Outcome, ProtocolGeneration, Reference, Request, RequestId, Revision,
-    read_message,
+    ClientMessage, ClientRequest, ClientResponsePayload, Direction, Form, Method, ProtocolGeneration, Reference,
+    RequestId, Revision, read_client_message,
 };
 
-fn request(text: &str) -> Request<'_> {
-    match read_message(text.as_bytes(), &JsonLimits::REQUEST) {
-        Ok(Message::Request(request)) => request,
+fn request(text: &str) -> ClientRequest<'_> {
+    match read_client_message(text.as_bytes(), &JsonLimits::REQUEST) {
+        Ok(ClientMessage::Request(request)) => request,
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -143,26 +143,28 @@ fn a_completion_refers_to_one_thing() {
 
 #[test]
 fn notifications_and_answers_say_what_they_refer_to() {
-    let read = |text: &'static str| read_message(text.as_bytes(), &JsonLimits::REQUEST).expect("taken");
-    let Message::Notification(cancelled) =
+    let read = |text: &'static str| read_client_message(text.as_bytes(), &JsonLimits::REQUEST).expect("taken");
+    let ClientMessage::Notification(cancelled) =
         read(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"7","reason":"x"}}"#)
     else {
         panic!("a notification")
     };
     assert_eq!(cancelled.reference(), Ok(Some(RequestId::string("7"))));
-    let Message::Notification(bad) =
+    let ClientMessage::Notification(bad) =
         read(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":null}}"#)
     else {
         panic!("a notification")
     };
     assert!(bad.reference().is_err());
-    let Message::Response(answer) = read(r#"{"jsonrpc":"2.0","id":"s-1","result":{"action":"accept"}}"#) else {
+    let ClientMessage::Response(answer) = read(r#"{"jsonrpc":"2.0","id":"s-1","result":{"action":"accept"}}"#) else {
         panic!("an answer")
     };
     assert_eq!(answer.id(), &RequestId::string("s-1"));
-    assert!(matches!(answer.outcome(), Outcome::Result(result) if result.raw() == r#"{"action":"accept"}"#));
-    let Message::Response(answer) = read(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}"#) else {
+    assert!(
+        matches!(answer.payload(), ClientResponsePayload::Result(result) if result.raw() == r#"{"action":"accept"}"#)
+    );
+    let ClientMessage::Response(answer) = read(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}"#) else {
         panic!("an answer")
     };
-    assert!(matches!(answer.outcome(), Outcome::Error(error) if error.get("code").is_some()));
+    assert!(matches!(answer.payload(), ClientResponsePayload::Error(error) if error.get("code").is_some()));
 }

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::head::{self, Guard, Misfit, check_post, check_stateless, fault_status, says_stateless};
-use gatelodge_mcp::{Message, Method, ProtocolGeneration, Request as Asked, Revision, code, error, event};
+use gatelodge_mcp::{ClientMessage, ClientRequest as Asked, Method, ProtocolGeneration, Revision, code, error, event};
 use gatelodge_mutants::mutant;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -129,15 +129,15 @@ async fn post(pharo: Arc<Pharo>, headers: HeaderMap, incoming: Incoming) -> Resp
                 if says_stateless(&headers) { ProtocolGeneration::Stateless } else { ProtocolGeneration::Stateful };
             json(fault_status(&fault, era), unreadable(&fault))
         }
-        Ok(Message::Response(_)) => accept(&headers, || ()),
-        Ok(Message::Notification(said)) => accept(&headers, || {
+        Ok(ClientMessage::Response(_)) => accept(&headers, || ()),
+        Ok(ClientMessage::Notification(said)) => accept(&headers, || {
             if let (Method::Cancelled, Some(session), Ok(Some(id))) =
                 (said.method(), session(&headers), said.reference())
             {
                 pharo.running.cancel(session, &id);
             }
         }),
-        Ok(Message::Request(request)) => match era(&headers, &request) {
+        Ok(ClientMessage::Request(request)) => match era(&headers, &request) {
             Err(why) => json(why.status, misfit(Some(request.id()), &why)),
             Ok(era) => take(pharo, &request, era, &headers, &body).await,
         },
@@ -195,7 +195,7 @@ struct Ask {
 impl Ask {
     /// The answer. With it the id is free again; its place is not.
     async fn answer(self, events: &mpsc::Sender<String>) -> Option<String> {
-        let Ok(Message::Request(request)) = read(&self.body) else { return None };
+        let Ok(ClientMessage::Request(request)) = read(&self.body) else { return None };
         self.pharo.answer(&request, (self.deed, self.era), &self.entry, events).await
     }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::head::{Misfit, check_meta, names_stateless};
-use gatelodge_mcp::{Message, Method, Notification, ProtocolGeneration, Request, Revision, code, error, one_line};
+use gatelodge_mcp::{
+    ClientMessage, ClientNotification, ClientRequest, Method, ProtocolGeneration, Revision, code, error, one_line,
+};
 use gatelodge_mutants::mutant;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
@@ -83,10 +85,10 @@ async fn take(
     match read(&line) {
         Err(fault) if is_of_later_revision(&fault) => {}
         Err(fault) => drop(texts.send(unreadable(&fault)).await),
-        Ok(Message::Notification(said)) => cancel(pharo, &said),
+        Ok(ClientMessage::Notification(said)) => cancel(pharo, &said),
         // Nothing is ever asked of the client, so nothing of it is an answer.
-        Ok(Message::Response(_)) => {}
-        Ok(Message::Request(request)) => {
+        Ok(ClientMessage::Response(_)) => {}
+        Ok(ClientMessage::Request(request)) => {
             let era = match era(&request) {
                 Err(why) => return drop(texts.send(misfit(Some(request.id()), &why)).await),
                 Ok(era) => era,
@@ -102,7 +104,7 @@ async fn take(
             let (pharo, texts) = (Arc::clone(pharo), texts.clone());
             let tasks = if deed == Deed::Listen { streams } else { calls };
             tasks.spawn(async move {
-                let Ok(Message::Request(request)) = read(&line) else { return };
+                let Ok(ClientMessage::Request(request)) = read(&line) else { return };
                 let Some(answer) = pharo.answer(&request, (deed, era), &entry, &texts).await else { return };
                 let entry = (!mutant!("stdio-answer-frees-slot-unread")).then_some(entry);
                 if let Ok(place) = texts.reserve().await {
@@ -125,7 +127,7 @@ fn begin_late(
 ) {
     let (pharo, texts, line) = (Arc::clone(pharo), texts.clone(), line.to_vec());
     calls.spawn(async move {
-        let Ok(Message::Request(request)) = read(&line) else { return };
+        let Ok(ClientMessage::Request(request)) = read(&line) else { return };
         let Ok((deed, entry)) = pharo.begin(&request, era, Some(SESSION)) else { return };
         if let Some(answer) = pharo.answer(&request, (deed, era), &entry, &texts).await {
             let _ = texts.send(answer).await;
@@ -134,7 +136,7 @@ fn begin_late(
 }
 
 /// How the client speaks, by this request alone.
-fn era(request: &Request<'_>) -> Result<ProtocolGeneration, Misfit> {
+fn era(request: &ClientRequest<'_>) -> Result<ProtocolGeneration, Misfit> {
     if names_stateless(request) {
         check_meta(request, &Revision::ALL).map(Revision::generation)
     } else {
@@ -142,7 +144,7 @@ fn era(request: &Request<'_>) -> Result<ProtocolGeneration, Misfit> {
     }
 }
 
-fn cancel(pharo: &Pharo, said: &Notification<'_>) {
+fn cancel(pharo: &Pharo, said: &ClientNotification<'_>) {
     if *said.method() == Method::Cancelled
         && let Ok(Some(id)) = said.reference()
     {

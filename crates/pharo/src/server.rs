@@ -7,8 +7,8 @@ use data_encoding::BASE64;
 use gatelodge_json::{JsonLimits, quote_into};
 use gatelodge_mcp::head::{Misfit, fault_status};
 use gatelodge_mcp::{
-    Message, Method, ProtocolGeneration, Request, RequestId, Revision, ToolCall, WireError, code, error, read_message,
-    result,
+    ClientMessage, ClientRequest, Method, ProtocolGeneration, RequestId, Revision, ToolCall, WireError, code, error,
+    read_client_message, result,
 };
 use http::StatusCode;
 use tokio::sync::mpsc;
@@ -92,7 +92,7 @@ impl Pharo {
     /// It is not taken: the answer, and its status.
     pub(crate) fn begin(
         &self,
-        request: &Request<'_>,
+        request: &ClientRequest<'_>,
         era: ProtocolGeneration,
         session: Option<&str>,
     ) -> Result<(Deed, Entry), (StatusCode, String)> {
@@ -121,7 +121,7 @@ impl Pharo {
     /// Answers a request that was begun; none if it was cancelled.
     pub(crate) async fn answer(
         &self,
-        request: &Request<'_>,
+        request: &ClientRequest<'_>,
         (deed, era): (Deed, ProtocolGeneration),
         entry: &Entry,
         outlet: &Outlet,
@@ -133,7 +133,13 @@ impl Pharo {
         }
     }
 
-    async fn handle(&self, request: &Request<'_>, deed: Deed, era: ProtocolGeneration, outlet: &Outlet) -> String {
+    async fn handle(
+        &self,
+        request: &ClientRequest<'_>,
+        deed: Deed,
+        era: ProtocolGeneration,
+        outlet: &Outlet,
+    ) -> String {
         let answered = |text: &str| result(request.id(), text);
         match deed {
             Deed::Greet => answered(&initialized(request)),
@@ -157,7 +163,7 @@ impl Pharo {
         }
     }
 
-    async fn call(&self, request: &Request<'_>, era: ProtocolGeneration, outlet: &Outlet) -> String {
+    async fn call(&self, request: &ClientRequest<'_>, era: ProtocolGeneration, outlet: &Outlet) -> String {
         let call = match request.tool_call() {
             Ok(call) => call,
             Err(fault) => return error(Some(request.id()), fault.code, &fault.message, None),
@@ -264,8 +270,8 @@ pub(crate) fn is_of_later_revision(fault: &WireError) -> bool {
 }
 
 /// Reads a message of a client.
-pub(crate) fn read(text: &[u8]) -> Result<Message<'_>, WireError> {
-    read_message(text, &JsonLimits::REQUEST)
+pub(crate) fn read(text: &[u8]) -> Result<ClientMessage<'_>, WireError> {
+    read_client_message(text, &JsonLimits::REQUEST)
 }
 
 /// What is said to a text that is no message.
@@ -273,7 +279,7 @@ pub(crate) fn unreadable(fault: &WireError) -> String {
     error(fault.id.as_ref(), fault.code, &fault.message, None)
 }
 
-fn initialized(request: &Request<'_>) -> String {
+fn initialized(request: &ClientRequest<'_>) -> String {
     let asked = request.params().and_then(|params| params.get("protocolVersion")?.as_str());
     let spoken = asked
         .and_then(|asked| asked.parse().ok())

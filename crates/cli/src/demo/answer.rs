@@ -1,7 +1,7 @@
 //! What the demo server answers: the same to clients of either era, each in its own form.
 
 use gatelodge_json::quote_into;
-use gatelodge_mcp::{Method, Request, RequestId, Revision, code, error, result};
+use gatelodge_mcp::{ClientRequest, Method, RequestId, Revision, code, error, result};
 use http::StatusCode;
 
 use super::notes::Notes;
@@ -13,7 +13,7 @@ const GUIDE: &str = "note://guide";
 const GUIDE_TEXT: &str = "Notes are plain text. Payments are pretended.";
 
 /// Answers one request.
-pub fn answer(notes: &Notes, request: &Request<'_>) -> (StatusCode, String) {
+pub fn answer(notes: &Notes, request: &ClientRequest<'_>) -> (StatusCode, String) {
     let is_stateless = request.meta().protocol_version().is_some();
     let id = request.id();
     let answered = match request.method() {
@@ -62,14 +62,14 @@ fn caching(is_stateless: bool) -> &'static str {
     if is_stateless { r#","ttlMs":0,"cacheScope":"private""# } else { "" }
 }
 
-fn initialized(request: &Request<'_>) -> String {
+fn initialized(request: &ClientRequest<'_>) -> String {
     let asked = request.params().and_then(|params| params.get("protocolVersion")).and_then(|version| version.as_str());
     let asked = asked.and_then(|version| version.parse::<Revision>().ok());
     let spoken = asked.filter(|revision| *revision < Revision::R2026_07_28).unwrap_or(Revision::R2025_11_25);
     format!(r#"{{"protocolVersion":"{spoken}","capabilities":{CAPABILITIES},"serverInfo":{SERVER}}}"#)
 }
 
-fn called(notes: &Notes, request: &Request<'_>) -> Result<String, String> {
+fn called(notes: &Notes, request: &ClientRequest<'_>) -> Result<String, String> {
     let call = request.tool_call().map_err(|fault| fault.message)?;
     let done = tools::run(notes, &call.name, call.arguments).ok_or_else(|| format!("unknown tool `{}`", call.name))?;
     let (text, is_error) = match done {
@@ -82,7 +82,7 @@ fn called(notes: &Notes, request: &Request<'_>) -> Result<String, String> {
     Ok(out)
 }
 
-fn resource(request: &Request<'_>, is_stateless: bool) -> Result<String, String> {
+fn resource(request: &ClientRequest<'_>, is_stateless: bool) -> Result<String, String> {
     let uri = request.resource_uri().map_err(|fault| fault.message)?;
     if uri != GUIDE {
         return Err("there is no such resource".to_owned());
@@ -91,7 +91,7 @@ fn resource(request: &Request<'_>, is_stateless: bool) -> Result<String, String>
     Ok(format!(r#"{{"contents":{contents}{}}}"#, caching(is_stateless)))
 }
 
-fn prompt(request: &Request<'_>) -> Result<String, String> {
+fn prompt(request: &ClientRequest<'_>) -> Result<String, String> {
     let prompt = request.prompt().map_err(|fault| fault.message)?;
     if prompt.name != "tidy_up" {
         return Err("there is no such prompt".to_owned());

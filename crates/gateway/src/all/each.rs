@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_mcp::{Message, Method, Upstream as Said, read_message, read_upstream};
+use gatelodge_mcp::{ClientMessage, Method, Upstream as Said, read_client_message, read_upstream};
 use gatelodge_mutants::mutant;
 use gatelodge_store::Outcome;
 use tokio::sync::{mpsc, oneshot};
@@ -71,7 +71,7 @@ pub(super) async fn asked(
     text: &str,
     beside: mpsc::Sender<Bytes>,
 ) -> Result<Bytes, String> {
-    let Ok(Message::Request(request)) = read_message(text.as_bytes(), &gw.settings.request) else {
+    let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &gw.settings.request) else {
         return Err("the request cannot be read".to_owned());
     };
     let room = Room::for_one_of_all(visit).map_err(|refusal| refusal.message())?;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gatelodge_json::{JsonKind, read};
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::merged::{answer_of, marked};
-use gatelodge_mcp::{Method, ProtocolGeneration, Request, code};
+use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, code};
 use gatelodge_store::Outcome;
 use tokio::sync::mpsc;
 
@@ -28,7 +28,7 @@ struct Share {
 }
 
 /// Answers a list.
-pub(super) async fn list(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, mut trail: Trail, line: Line) {
+pub(super) async fn list(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, mut trail: Trail, line: Line) {
     let era = all.side.era();
     let Some(mut line) = from_the_beginning(gw, request, era, &mut trail, line).await else { return };
     match Room::for_all(&all.grant) {
@@ -44,7 +44,7 @@ pub(super) async fn list(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, mu
     gw.write(trail.outcome(Outcome::Ok, None)).await;
 }
 
-async fn shares(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, line: &mut Line) -> Vec<Share> {
+async fn shares(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, line: &mut Line) -> Vec<Share> {
     let (beside, mut said) = mpsc::channel::<Bytes>(1);
     let text: Arc<str> = request.text().into();
     let asking = async {

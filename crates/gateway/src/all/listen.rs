@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::merged::{Past, name_of, union};
-use gatelodge_mcp::{Message, Method, Request, Upstream as Said, code, read_message, read_upstream};
+use gatelodge_mcp::{ClientMessage, ClientRequest, Method, Upstream as Said, code, read_client_message, read_upstream};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{Outcome, ServerName};
 use tokio::sync::mpsc;
@@ -52,7 +52,13 @@ enum Ended {
 }
 
 /// Holds the stream open until the client ends it.
-pub(super) async fn listen(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, mut trail: Trail, mut line: Line) {
+pub(super) async fn listen(
+    gw: &Arc<Gateway>,
+    all: &All,
+    request: &ClientRequest<'_>,
+    mut trail: Trail,
+    mut line: Line,
+) {
     if let Err(refusal) = bounded(request) {
         return tasks::refuse(gw, request, trail, line, &refusal).await;
     }
@@ -65,7 +71,9 @@ pub(super) async fn listen(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, 
     }
     for visit in &all.visits {
         let text = request.listening_to(visit.upstream.name().as_str());
-        let Ok(Message::Request(own)) = read_message(text.as_bytes(), &gw.settings.request) else { continue };
+        let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request) else {
+            continue;
+        };
         let as_asked = Visit { side: all.side.clone(), ..visit.clone() };
         // Whether it may be heard of, its server's part says; it may be slow.
         match tasks::not_there(gw, &as_asked, &own).await {
@@ -108,7 +116,7 @@ pub(super) async fn listen(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, 
 }
 
 /// What the client names that is of no server of the grant.
-fn past(all: &All, request: &Request<'_>) -> Vec<Past> {
+fn past(all: &All, request: &ClientRequest<'_>) -> Vec<Past> {
     request.listens_past(|server| all.visit(server).is_some())
 }
 
@@ -122,17 +130,19 @@ struct Share {
 
 impl Share {
     /// Writes of what the client is not told though it asked.
-    async fn record(&self, gw: &Gateway, all: &All, request: &Request<'_>) {
+    async fn record(&self, gw: &Gateway, all: &All, request: &ClientRequest<'_>) {
         let as_asked = Visit { side: all.side.clone(), ..self.visit.clone() };
         record(gw, &as_asked, request, &self.honoured).await;
     }
 }
 
 /// What is listened for at each server.
-fn shares(gw: &Gateway, all: &All, request: &Request<'_>) -> Vec<Share> {
+fn shares(gw: &Gateway, all: &All, request: &ClientRequest<'_>) -> Vec<Share> {
     let share = |visit: &Visit| {
         let text = request.listening_to(visit.upstream.name().as_str());
-        let Ok(Message::Request(own)) = read_message(text.as_bytes(), &gw.settings.request) else { return None };
+        let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request) else {
+            return None;
+        };
         let as_asked = Visit { side: all.side.clone(), ..visit.clone() };
         let honoured = honoured(gw, &as_asked, &own);
         Some(Share { visit: visit.clone(), text: honoured.only_heard(&own).into(), honoured })
@@ -148,7 +158,7 @@ fn named_by(shares: &[Share]) -> Vec<(ServerName, Vec<String>)> {
 }
 
 /// Writes that a client asked to hear of what no server of the grant has.
-async fn unheard(gw: &Gateway, all: &All, request: &Request<'_>, uri: &str) {
+async fn unheard(gw: &Gateway, all: &All, request: &ClientRequest<'_>, uri: &str) {
     let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
     trail.request(request);
     trail.target(uri);
@@ -176,7 +186,7 @@ fn begin(gw: &Arc<Gateway>, all: &All, shares: Vec<Share>) -> mpsc::Receiver<(Se
 async fn listened(
     gw: &Arc<Gateway>,
     all: &All,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     begun: Vec<Share>,
     line: &mut Line,
 ) -> Option<Bytes> {
@@ -240,12 +250,12 @@ async fn listened(
 }
 
 /// The lists that the client wants to hear of. Whatever its servers tell, we do: which they are may change.
-fn wanted(request: &Request<'_>) -> Lists {
+fn wanted(request: &ClientRequest<'_>) -> Lists {
     Lists::named(request.params().and_then(|params| params.get("notifications")))
 }
 
 /// Tells the client that its lists are others now.
-async fn tell(lists: Lists, request: &Request<'_>, line: &mut Line) {
+async fn tell(lists: Lists, request: &ClientRequest<'_>, line: &mut Line) {
     for method in lists.methods() {
         line.send(&changed_for(&method, request.id())).await;
     }
@@ -314,7 +324,7 @@ async fn hear_once(
     text: &str,
     said: &mpsc::Sender<(ServerName, Heard)>,
 ) -> Ended {
-    let Ok(Message::Request(request)) = read_message(text.as_bytes(), &gw.settings.request) else {
+    let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &gw.settings.request) else {
         return Ended::ForGood;
     };
     let server = visit.upstream.name();

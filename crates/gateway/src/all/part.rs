@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gatelodge_mcp::{Message, Method, Notification, Response, read_message};
+use gatelodge_mcp::{ClientMessage, ClientNotification, ClientResponse, Method, read_client_message};
 use gatelodge_store::{Outcome, ServerName};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
@@ -131,12 +131,12 @@ pub(super) async fn set_level(gw: &Gateway, visit: &Visit, part: &Session, level
 }
 
 /// Passes on a message that wants no answer, to whom it concerns.
-pub(super) async fn one_way(gw: &Gateway, all: &All, message: &Message<'_>) {
+pub(super) async fn one_way(gw: &Gateway, all: &All, message: &ClientMessage<'_>) {
     let Some(session) = all.side.session() else { return dropped(gw, all, message).await };
     let to = match message {
         // Each server was told when its session was opened.
-        Message::Notification(said) if *said.method() == Method::Initialized => return,
-        Message::Notification(said) if *said.method() == Method::Cancelled => {
+        ClientMessage::Notification(said) if *said.method() == Method::Initialized => return,
+        ClientMessage::Notification(said) if *said.method() == Method::Cancelled => {
             let id = said.reference().ok().flatten();
             let parts = id.as_ref().map(|id| session.parts.with_call(id)).unwrap_or_default();
             if parts.is_empty() && id.is_some_and(|id| session.cancel(&id)) {
@@ -146,9 +146,9 @@ pub(super) async fn one_way(gw: &Gateway, all: &All, message: &Message<'_>) {
             }
             parts.into_iter().map(|(server, part)| (server.to_string(), part, said.text().to_owned())).collect()
         }
-        Message::Notification(said) => notified(open(gw, session), said),
-        Message::Response(said) => answered(open(gw, session), said),
-        Message::Request(_) => Vec::new(),
+        ClientMessage::Notification(said) => notified(open(gw, session), said),
+        ClientMessage::Response(said) => answered(open(gw, session), said),
+        ClientMessage::Request(_) => Vec::new(),
     };
     let to: Vec<(Visit, String)> =
         to.into_iter().filter_map(|(server, part, text)| Some((all.visit(&server)?.in_session(part), text))).collect();
@@ -161,7 +161,7 @@ pub(super) async fn one_way(gw: &Gateway, all: &All, message: &Message<'_>) {
     for (visit, text) in to {
         let gw = Arc::clone(&own);
         telling.spawn(async move {
-            if let Ok(message) = read_message(text.as_bytes(), &gw.settings.request) {
+            if let Ok(message) = read_client_message(text.as_bytes(), &gw.settings.request) {
                 pass::one_way(&gw, &visit, &message).await;
             }
         });
@@ -172,7 +172,7 @@ pub(super) async fn one_way(gw: &Gateway, all: &All, message: &Message<'_>) {
 /// A server, the session there, and the text that it gets.
 type To = (String, Arc<Session>, String);
 
-fn notified(parts: Vec<(ServerName, Arc<Session>)>, said: &Notification<'_>) -> Vec<To> {
+fn notified(parts: Vec<(ServerName, Arc<Session>)>, said: &ClientNotification<'_>) -> Vec<To> {
     let parts = parts.into_iter();
     let whole = |(server, part): (ServerName, Arc<Session>)| (server.to_string(), part, said.text().to_owned());
     match said.method() {
@@ -185,7 +185,7 @@ fn notified(parts: Vec<(ServerName, Arc<Session>)>, said: &Notification<'_>) -> 
     }
 }
 
-fn answered(parts: Vec<(ServerName, Arc<Session>)>, said: &Response<'_>) -> Vec<To> {
+fn answered(parts: Vec<(ServerName, Arc<Session>)>, said: &ClientResponse<'_>) -> Vec<To> {
     let mut parts = parts.into_iter().filter(|(_, part)| part.questions.has(said.id()));
     parts
         .next()
@@ -197,12 +197,12 @@ fn answered(parts: Vec<(ServerName, Arc<Session>)>, said: &Response<'_>) -> Vec<
         .collect()
 }
 
-async fn dropped(gw: &Gateway, all: &All, message: &Message<'_>) {
+async fn dropped(gw: &Gateway, all: &All, message: &ClientMessage<'_>) {
     let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
     match message {
-        Message::Notification(said) => trail.method(said.method().name()),
-        Message::Response(_) => trail.method("response"),
-        Message::Request(request) => trail.request(request),
+        ClientMessage::Notification(said) => trail.method(said.method().name()),
+        ClientMessage::Response(_) => trail.method("response"),
+        ClientMessage::Request(request) => trail.request(request),
     }
     gw.metrics.dropped();
     gw.write(trail.refused(&Refusal::Unaddressed)).await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gatelodge_mcp::{Message, Method, ProtocolGeneration, Request, WireError, read_message};
+use gatelodge_mcp::{ClientMessage, ClientRequest, Method, ProtocolGeneration, WireError, read_client_message};
 use gatelodge_store::Outcome;
 use http::StatusCode;
 
@@ -19,7 +19,7 @@ use crate::upstream::SendError;
 use crate::visit::{Side, Visit};
 
 /// Answers a request.
-pub(crate) async fn request(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, line: Line) {
+pub(crate) async fn request(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, line: Line) {
     let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
     trail.request(request);
     if request.method().is_absent_in(all.side.era()) {
@@ -44,7 +44,7 @@ pub(crate) async fn request(gw: &Arc<Gateway>, all: &All, request: &Request<'_>,
 }
 
 /// Passes on a message that wants no answer.
-pub(crate) async fn one_way(gw: &Gateway, all: &All, message: &Message<'_>) {
+pub(crate) async fn one_way(gw: &Gateway, all: &All, message: &ClientMessage<'_>) {
     part::one_way(gw, all, message).await;
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn end(gw: &Gateway, all: &All) {
 }
 
 /// What a request names that is of one server.
-fn about<'r>(request: &'r Request<'_>, era: ProtocolGeneration) -> Result<Facts<'r>, WireError> {
+fn about<'r>(request: &'r ClientRequest<'_>, era: ProtocolGeneration) -> Result<Facts<'r>, WireError> {
     match (request.method(), era) {
         (Method::TasksUpdate, ProtocolGeneration::Stateful) => Ok(Facts::Method { name: request.method().name() }),
         (Method::TasksGet | Method::TasksResult | Method::TasksCancel | Method::TasksUpdate, _) => {
@@ -65,13 +65,13 @@ fn about<'r>(request: &'r Request<'_>, era: ProtocolGeneration) -> Result<Facts<
 }
 
 /// Sends a request to the server that it names, as if it had come there. What no server of the grant has is not there.
-async fn one(gw: &Gateway, all: &All, request: &Request<'_>, facts: &Facts<'_>, trail: Trail, mut line: Line) {
+async fn one(gw: &Gateway, all: &All, request: &ClientRequest<'_>, facts: &Facts<'_>, trail: Trail, mut line: Line) {
     let own = request.for_one();
     let found = own.as_ref().and_then(|(server, text)| Some((all.visit(server)?, text)));
     let Some((visit, text)) = found else { return nowhere(gw, all, request, facts, trail, line).await };
     // Read anew: what is judged is what is sent.
-    let own = match read_message(text.as_bytes(), &gw.settings.request) {
-        Ok(Message::Request(own)) => own,
+    let own = match read_client_message(text.as_bytes(), &gw.settings.request) {
+        Ok(ClientMessage::Request(own)) => own,
         Ok(_) => return nowhere(gw, all, request, facts, trail, line).await,
         Err(fault) => return reject(gw, all, trail, line, &fault).await,
     };
@@ -98,7 +98,14 @@ async fn one(gw: &Gateway, all: &All, request: &Request<'_>, facts: &Facts<'_>, 
     }
 }
 
-async fn nowhere(gw: &Gateway, all: &All, request: &Request<'_>, facts: &Facts<'_>, mut trail: Trail, line: Line) {
+async fn nowhere(
+    gw: &Gateway,
+    all: &All,
+    request: &ClientRequest<'_>,
+    facts: &Facts<'_>,
+    mut trail: Trail,
+    line: Line,
+) {
     let target = match facts {
         Facts::Task { id, .. } => Some(id.as_ref()),
         facts => facts.target(),
@@ -115,13 +122,13 @@ async fn reject(gw: &Gateway, all: &All, mut trail: Trail, line: Line, fault: &W
 }
 
 /// Ends with an answer of our own. `result` is JSON.
-pub(super) async fn told(gw: &Gateway, request: &Request<'_>, result: &str, mut trail: Trail, line: Line) {
+pub(super) async fn told(gw: &Gateway, request: &ClientRequest<'_>, result: &str, mut trail: Trail, line: Line) {
     line.finish_with(StatusCode::OK, gatelodge_mcp::result(request.id(), result).into()).await;
     gw.write(trail.outcome(Outcome::Ok, None)).await;
 }
 
 /// Tells all servers which log messages the client wants: those of now, and those that are spoken to later.
-async fn level(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, mut trail: Trail, line: Line) {
+async fn level(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, mut trail: Trail, line: Line) {
     let level = request.params().and_then(|params| params.get("level")?.as_str());
     let (Some(level), Some(session)) = (level, all.side.session()) else {
         let (code, what) = (gatelodge_mcp::code::INVALID_PARAMS, "`params.level` must be a string");

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::bridge::{quoted, shared_capabilities, with_members};
 use gatelodge_mcp::merged::union;
-use gatelodge_mcp::{Message, ProtocolGeneration, Request, Revision, read_message};
+use gatelodge_mcp::{ClientMessage, ClientRequest, ProtocolGeneration, Revision, read_client_message};
 
 use super::each::each;
 use super::route::told;
@@ -28,7 +28,13 @@ const OURS: &str = r#"{"tools":{"listChanged":true},"prompts":{"listChanged":tru
 const PERHAPS: &str = r#"{"resources":{"subscribe":true}}"#;
 
 /// Opens a session for all servers. Those at each of them are opened with it, and are waited for a little.
-pub(super) async fn initialize(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, mut trail: Trail, mut line: Line) {
+pub(super) async fn initialize(
+    gw: &Arc<Gateway>,
+    all: &All,
+    request: &ClientRequest<'_>,
+    mut trail: Trail,
+    mut line: Line,
+) {
     let session = match opened(gw, all, request).await {
         Ok(session) => session,
         Err(refusal) => {
@@ -57,7 +63,7 @@ pub(super) async fn initialize(gw: &Arc<Gateway>, all: &All, request: &Request<'
     told(gw, request, &result, trail, line).await;
 }
 
-async fn opened(gw: &Gateway, all: &All, request: &Request<'_>) -> Result<Arc<Session>, Refusal> {
+async fn opened(gw: &Gateway, all: &All, request: &ClientRequest<'_>) -> Result<Arc<Session>, Refusal> {
     if request.text().len() > MAX_HANDSHAKE {
         return Err(Refusal::TooLarge("the handshake", MAX_HANDSHAKE));
     }
@@ -84,7 +90,7 @@ async fn opened(gw: &Gateway, all: &All, request: &Request<'_>) -> Result<Arc<Se
 }
 
 /// The client's handshake as each server gets it: it asks for what was agreed on here, whatever the client asked for.
-fn asking_for(request: &Request<'_>, revision: Revision) -> String {
+fn asking_for(request: &ClientRequest<'_>, revision: Revision) -> String {
     let (text, quoted) = (request.text(), format!("\"{revision}\""));
     let put =
         |(start, end): (usize, usize), with: &str| Some(format!("{}{with}{}", text.get(..start)?, text.get(end..)?));
@@ -98,7 +104,7 @@ fn asking_for(request: &Request<'_>, revision: Revision) -> String {
 }
 
 /// Says what there is, to a client whose requests stand alone.
-pub(super) async fn discover(gw: &Arc<Gateway>, all: &All, request: &Request<'_>, trail: Trail, line: Line) {
+pub(super) async fn discover(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, trail: Trail, line: Line) {
     let text: Arc<str> = request.text().into();
     let came = each(gw, all, |gw, visit| {
         let (all, text) = (all.clone(), Arc::clone(&text));
@@ -118,7 +124,9 @@ pub(super) async fn discover(gw: &Arc<Gateway>, all: &All, request: &Request<'_>
 
 /// What one server says of itself, and whether it speaks the other era; none if it does not.
 async fn discovered(gw: &Gateway, all: &All, visit: &Visit, text: &str) -> Option<(Bytes, bool)> {
-    let Ok(Message::Request(request)) = read_message(text.as_bytes(), &gw.settings.request) else { return None };
+    let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &gw.settings.request) else {
+        return None;
+    };
     let seated = all.seated(gw, visit, &request).await.ok()?;
     match seated.far_session() {
         Some(session) => Some((session.welcome.clone(), true)),

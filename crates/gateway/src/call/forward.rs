@@ -8,7 +8,7 @@ use bytes::Bytes;
 use gatelodge_json::{JsonLimits, JsonText, read, split_object_str};
 use gatelodge_mcp::bridge::with_members;
 use gatelodge_mcp::{
-    Method, Payload, Reply, ReplyPlaces, Request, RequestId, Rewrite, Upstream as Said, code, read_folded_result,
+    ClientRequest, Method, Payload, Reply, ReplyPlaces, RequestId, Rewrite, Upstream as Said, code, read_folded_result,
     read_upstream,
 };
 use gatelodge_mutants::mutant;
@@ -36,7 +36,7 @@ const TOGETHER: Duration = Duration::from_millis(50);
 pub(crate) const MOST_AT_ONCE: usize = 16;
 
 /// The message that was judged, under our id, with our progress token in place of the caller's.
-pub(crate) fn under_our_id(visit: &Visit, request: &Request<'_>, call: CallId, about: Option<&str>) -> Outgoing {
+pub(crate) fn under_our_id(visit: &Visit, request: &ClientRequest<'_>, call: CallId, about: Option<&str>) -> Outgoing {
     let id = RequestId::string(call.as_str());
     let method = request.method().name();
     let hop = visit.hop(method, about);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use data_encoding::HEXLOWER;
 use gatelodge_json::{JsonKind, JsonLimits, read};
 use gatelodge_mcp::bridge::{quoted, without_members};
-use gatelodge_mcp::{Method, Request, RequestId, ServerRequest};
+use gatelodge_mcp::{ClientRequest, Method, RequestId, ServerRequest};
 use gatelodge_store::{CallId, GrantId, ServerName};
 use sha2::{Digest, Sha256};
 
@@ -86,7 +86,7 @@ impl Question {
     }
 
     /// The client's answer among those that it brings, as JSON. What is no object is none.
-    pub fn answer<'r>(&self, request: &'r Request<'_>) -> Option<&'r str> {
+    pub fn answer<'r>(&self, request: &'r ClientRequest<'_>) -> Option<&'r str> {
         let answer = request.params()?.get("inputResponses")?.get(&self.key)?;
         (answer.kind() == JsonKind::Object).then(|| answer.raw())
     }
@@ -102,7 +102,7 @@ pub(crate) struct Bond {
 
 impl Bond {
     /// The same for a request that is sent again, whatever its id and what it answers.
-    pub fn of(visit: &Visit, request: &Request<'_>, facts: &Facts<'_>) -> Self {
+    pub fn of(visit: &Visit, request: &ClientRequest<'_>, facts: &Facts<'_>) -> Self {
         let mut hash = Sha256::new();
         let arguments = facts.arguments().map(|arguments| arguments.raw()).unwrap_or_default();
         for part in [request.method().name(), facts.target().unwrap_or_default(), arguments] {

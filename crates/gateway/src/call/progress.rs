@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use gatelodge_json::Decimal;
-use gatelodge_mcp::{Request, RequestId, ServerNotification};
+use gatelodge_mcp::{ClientRequest, RequestId, ServerNotification};
 
 /// The caller's token, and what was told under it. Of one request we may make several.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// None for a caller that does not want to hear of it.
-    pub fn of(request: &Request<'_>) -> Option<Self> {
+    pub fn of(request: &ClientRequest<'_>) -> Option<Self> {
         let token = request.meta().progress_token()?.into_owned();
         Some(Self { token, told: Mutex::default() })
     }

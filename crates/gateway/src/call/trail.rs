@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gatelodge_json::JsonValue;
-use gatelodge_mcp::Request;
+use gatelodge_mcp::ClientRequest;
 use gatelodge_mutants::mutant;
 use gatelodge_policy::Category;
 use gatelodge_store::{CallId, Kind, Outcome, Record, Timings};
@@ -38,7 +38,7 @@ pub(crate) struct Trail {
 
 impl Trail {
     /// Begins with who asks and for what.
-    pub fn begin(visit: &Visit, request: &Request<'_>, call: CallId, at: Timestamp) -> Self {
+    pub fn begin(visit: &Visit, request: &ClientRequest<'_>, call: CallId, at: Timestamp) -> Self {
         let mut trail = Self::of_visit(visit, call, at);
         trail.request(request);
         trail.span = ServerSpan::begin(visit).map(Box::new);
@@ -76,7 +76,7 @@ impl Trail {
     }
 
     /// Which request it is.
-    pub fn request(&mut self, request: &Request<'_>) {
+    pub fn request(&mut self, request: &ClientRequest<'_>) {
         self.facts.method = Some(bounded(request.method().name()));
         self.facts.request = Some(bounded(request.id().raw()));
     }

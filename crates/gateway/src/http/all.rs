@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_mcp::head::{self, Misfit, accepts, check_post, says_stateless};
-use gatelodge_mcp::{Message, Method, ProtocolGeneration, Revision, error, read_message};
+use gatelodge_mcp::{ClientMessage, Method, ProtocolGeneration, Revision, error, read_client_message};
 use gatelodge_store::Outcome;
 use http::header::HeaderMap;
 use http::request::Parts;
@@ -52,7 +52,7 @@ async fn post(gw: &Arc<Gateway>, all: All, headers: HeaderMap, incoming: Incomin
 }
 
 pub(super) async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, body: Bytes, mut line: Line) {
-    let message = match read_message(&body, &gw.settings.request) {
+    let message = match read_client_message(&body, &gw.settings.request) {
         Ok(message) => message,
         Err(fault) => {
             let era =
@@ -67,12 +67,12 @@ pub(super) async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, 
         Ok(side) => all.side = side,
         Err(Misfit { status, code, message: what, data }) => {
             let id = match &message {
-                Message::Request(request) => Some(request.id()),
-                Message::Notification(_) | Message::Response(_) => None,
+                ClientMessage::Request(request) => Some(request.id()),
+                ClientMessage::Notification(_) | ClientMessage::Response(_) => None,
             };
             line.finish_with(status, error(id, code, &what, data.as_deref()).into()).await;
             // Clients find out in this way which revision is spoken; nothing was refused that they wanted.
-            let is_probe = matches!(&message, Message::Request(request) if *request.method() == Method::Discover);
+            let is_probe = matches!(&message, ClientMessage::Request(request) if *request.method() == Method::Discover);
             return if is_probe { note_probe(gw, &all).await } else { reject(gw, &all, code, &what).await };
         }
     }
@@ -80,12 +80,12 @@ pub(super) async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, 
         line.of_session(session);
     }
     match &message {
-        Message::Request(request) => route::request(gw, &all, request, line).await,
-        Message::Notification(said) if said.method().is_absent_in(all.side.era()) => {
+        ClientMessage::Request(request) => route::request(gw, &all, request, line).await,
+        ClientMessage::Notification(said) if said.method().is_absent_in(all.side.era()) => {
             let trail = Trail::of_all(&all, gw.new_call(), gw.clock.now());
             gone::refuse(gw, all.side.era(), None, said.method(), trail, line).await;
         }
-        Message::Notification(_) | Message::Response(_) => {
+        ClientMessage::Notification(_) | ClientMessage::Response(_) => {
             // Sent on first: what the client says next must not overtake it.
             route::one_way(gw, &all, &message).await;
             line.accept();

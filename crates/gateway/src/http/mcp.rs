@@ -6,7 +6,9 @@ use bytes::Bytes;
 use gatelodge_mcp::head::{
     self, Misfit, Refused, accepts, check_post, check_stateless, param_headers, revision, says_stateless,
 };
-use gatelodge_mcp::{Declared, Message, Method, ProtocolGeneration, Request as Asked, Revision, code, error};
+use gatelodge_mcp::{
+    ClientMessage, ClientRequest as Asked, Declared, Method, ProtocolGeneration, Revision, code, error,
+};
 use gatelodge_policy::is_always_allowed;
 use gatelodge_store::{Outcome, ServerName};
 use http::header::{HeaderMap, HeaderValue, WWW_AUTHENTICATE};
@@ -157,12 +159,12 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: T
         Ok(side) => visit.side = side,
         Err(Misfit { status, code, message: what, data }) => {
             let id = match &message {
-                Message::Request(request) => Some(request.id()),
-                Message::Notification(_) | Message::Response(_) => None,
+                ClientMessage::Request(request) => Some(request.id()),
+                ClientMessage::Notification(_) | ClientMessage::Response(_) => None,
             };
             line.finish_with(status, error(id, code, &what, data.as_deref()).into()).await;
             // Clients find out in this way which revision is spoken; nothing was refused that they wanted.
-            let is_probe = matches!(&message, Message::Request(request) if *request.method() == Method::Discover);
+            let is_probe = matches!(&message, ClientMessage::Request(request) if *request.method() == Method::Discover);
             return if is_probe { gw.note_probe(&visit).await } else { gw.reject(&visit, code, &what).await };
         }
     }
@@ -170,12 +172,12 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: T
         line.of_session(session);
     }
     match &message {
-        Message::Request(request) => answer(gw, visit, request, line).await,
-        Message::Notification(said) if said.method().is_absent_in(visit.era()) => {
+        ClientMessage::Request(request) => answer(gw, visit, request, line).await,
+        ClientMessage::Notification(said) if said.method().is_absent_in(visit.era()) => {
             let trail = Trail::of_visit(&visit, gw.new_call(), gw.clock.now());
             gone::refuse(gw, visit.era(), None, said.method(), trail, line).await;
         }
-        Message::Notification(_) | Message::Response(_) => {
+        ClientMessage::Notification(_) | ClientMessage::Response(_) => {
             // Sent on first: what the client says next must not overtake it.
             Box::pin(pass::one_way(gw, &visit, &message)).await;
             line.accept();
@@ -290,12 +292,12 @@ pub(super) async fn side_of(
     gw: &Gateway,
     whose: Whose<'_>,
     headers: &HeaderMap,
-    message: &Message<'_>,
+    message: &ClientMessage<'_>,
     spoken: impl Fn(ProtocolGeneration) -> Vec<Revision>,
 ) -> Result<Side, Misfit> {
     let is_modern = match message {
-        Message::Request(request) => head::is_stateless(headers, request),
-        Message::Notification(_) | Message::Response(_) => says_stateless(headers),
+        ClientMessage::Request(request) => head::is_stateless(headers, request),
+        ClientMessage::Notification(_) | ClientMessage::Response(_) => says_stateless(headers),
     };
     if !is_modern {
         return legacy_side(gw, whose, headers, message, || spoken(ProtocolGeneration::Stateful)).await;
@@ -310,10 +312,10 @@ async fn legacy_side(
     gw: &Gateway,
     whose: Whose<'_>,
     headers: &HeaderMap,
-    message: &Message<'_>,
+    message: &ClientMessage<'_>,
     spoken: impl Fn() -> Vec<Revision>,
 ) -> Result<Side, Misfit> {
-    if let Message::Request(request) = message
+    if let ClientMessage::Request(request) = message
         && *request.method() == Method::Initialize
     {
         revision(headers, &spoken)?;
@@ -360,8 +362,8 @@ async fn named_session(gw: &Gateway, whose: Whose<'_>, headers: &HeaderMap) -> R
     })
 }
 
-fn modern_side(headers: &HeaderMap, message: &Message<'_>, spoken: &[Revision]) -> Result<Modern, Misfit> {
-    let Message::Request(request) = message else {
+fn modern_side(headers: &HeaderMap, message: &ClientMessage<'_>, spoken: &[Revision]) -> Result<Modern, Misfit> {
+    let ClientMessage::Request(request) = message else {
         return Ok(Modern {
             revision: Revision::R2026_07_28,
             client: ClientInfo::default(),

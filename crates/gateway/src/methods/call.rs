@@ -6,7 +6,7 @@ mod judge;
 use std::sync::Arc;
 
 use gatelodge_mcp::head::Misfit;
-use gatelodge_mcp::{Request, code};
+use gatelodge_mcp::{ClientRequest, code};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::Terms;
 use gatelodge_store::{Mode, Outcome};
@@ -39,7 +39,7 @@ enum Carried {
 pub(crate) async fn carry(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     facts: &Facts<'_>,
     mut trail: Trail,
     mut line: Line,
@@ -77,7 +77,7 @@ pub(crate) async fn carry(
 async fn stopped(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     facts: &Facts<'_>,
     mut trail: Trail,
     line: Line,
@@ -101,7 +101,7 @@ async fn stopped(
 pub(crate) async fn unreachable(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     facts: &Facts<'_>,
     refusal: Refusal,
     line: Line,
@@ -143,7 +143,7 @@ impl From<Refusal> for Stop {
 async fn walk(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     facts: &Facts<'_>,
     trail: &mut Trail,
     line: &mut Line,
@@ -225,7 +225,7 @@ async fn walk(
 async fn send_refused(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     facts: &Facts<'_>,
     trail: &mut Trail,
     line: &mut Line,
@@ -237,7 +237,7 @@ async fn send_refused(
 }
 
 /// The visit by the session in which a call waits with which the request goes on, in that call's place in flight.
-fn back(gw: &Gateway, visit: &Visit, request: &Request<'_>, facts: &Facts<'_>, line: &mut Line) -> Option<Visit> {
+fn back(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>, facts: &Facts<'_>, line: &mut Line) -> Option<Visit> {
     let back = gw.paused.back(&state_of(visit, request)?, &Bond::of(visit, request, facts))?;
     if let Some(room) = back.room {
         line.hold(room);
@@ -252,7 +252,7 @@ const LEFT: &str = "the caller left before it was the call's turn; the call was 
 async fn apart(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     trail: &Trail,
     line: &mut Line,
 ) -> Result<Visit, Refusal> {
@@ -275,7 +275,7 @@ async fn apart(
 }
 
 /// What a client brings back that was asked in the middle of a call.
-fn state_of(visit: &Visit, request: &Request<'_>) -> Option<String> {
+fn state_of(visit: &Visit, request: &ClientRequest<'_>) -> Option<String> {
     // An upstream that takes requests which stand alone gave its own state, and knows it.
     if visit.crossing() != Crossing::ToSession {
         return None;
@@ -305,7 +305,7 @@ async fn paid(
 async fn note(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     journey: &Journey<'_>,
     trail: &Trail,
     carried: &Carried,
@@ -325,7 +325,7 @@ async fn note(
 fn resumed(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     facts: &Facts<'_>,
 ) -> Result<Option<Box<Paused>>, Refusal> {
     let Some(state) = state_of(visit, request) else { return Ok(None) };
@@ -341,7 +341,7 @@ fn resumed(
 fn judged_anew(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     facts: &Facts<'_>,
     trail: &mut Trail,
 ) -> Result<Option<Box<Paused>>, Refusal> {

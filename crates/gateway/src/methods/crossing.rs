@@ -3,7 +3,7 @@
 use gatelodge_json::{JsonKind, JsonLimits, read};
 use gatelodge_mcp::bridge::{quoted, shared_capabilities};
 use gatelodge_mcp::head::Misfit;
-use gatelodge_mcp::{Method, ProtocolGeneration, Request, code, error, result};
+use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, code, error, result};
 use gatelodge_store::Outcome;
 use http::StatusCode;
 
@@ -17,7 +17,7 @@ use crate::visit::{Crossing, Visit};
 pub(crate) async fn own_answer(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     mut trail: Trail,
     line: Line,
 ) -> Option<(Trail, Line)> {
@@ -39,7 +39,7 @@ pub(crate) async fn own_answer(
 ///
 /// # Errors
 /// The request is one of those.
-pub(crate) fn carried(visit: &Visit, request: &Request<'_>) -> Result<(), Refusal> {
+pub(crate) fn carried(visit: &Visit, request: &ClientRequest<'_>) -> Result<(), Refusal> {
     let is_of_tasks = matches!(
         request.method(),
         Method::TasksGet | Method::TasksResult | Method::TasksList | Method::TasksCancel | Method::TasksUpdate
@@ -75,7 +75,7 @@ fn discovered(visit: &Visit, session: &Session) -> String {
     visit.upstream.secrets().cut_json(out)
 }
 
-async fn level_set(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> String {
+async fn level_set(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>) -> String {
     let level = request.params().and_then(|params| params.get("level")?.as_str());
     match (level, visit.session()) {
         (Some(level), Some(session)) => {

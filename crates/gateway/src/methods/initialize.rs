@@ -7,7 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_json::{JsonKind, read};
 use gatelodge_mcp::bridge::{quoted, shared_capabilities};
-use gatelodge_mcp::{Message, Method, ProtocolGeneration, Request, RequestId, Revision, read_message};
+use gatelodge_mcp::{
+    ClientMessage, ClientRequest, Method, ProtocolGeneration, RequestId, Revision, read_client_message,
+};
 use gatelodge_mutants::mutant;
 use gatelodge_store::Outcome;
 use tokio::sync::OwnedSemaphorePermit;
@@ -32,7 +34,13 @@ const START_TIME: Duration = Duration::from_secs(25);
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 /// Opens a session.
-pub(crate) async fn initialize(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
+pub(crate) async fn initialize(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &ClientRequest<'_>,
+    mut trail: Trail,
+    mut line: Line,
+) {
     let patience = handshake_time(gw, visit);
     let opening = async {
         let room = place(gw, visit, request.text().len()).await?;
@@ -68,7 +76,7 @@ pub(crate) async fn place(gw: &Gateway, visit: &Visit, handshake: usize) -> Resu
 async fn opened(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     trail: &Trail,
     room: OwnedSemaphorePermit,
     line: &mut Line,
@@ -139,7 +147,7 @@ fn is_refused(exchanged: &Result<(Bytes, Exchange), SendError>, gw: &Gateway) ->
 async fn welcomed(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     welcome: Bytes,
     room: OwnedSemaphorePermit,
     line: &mut Line,
@@ -329,7 +337,7 @@ pub(crate) async fn ask_for_log(
 /// Does a handshake with the upstream.
 pub(crate) async fn shaken(gw: &Gateway, visit: &Visit, handshake: &Bytes) -> Result<Shaken, SendError> {
     let unusable = |what: &str| SendError::Unusable(what.to_owned());
-    let Ok(Message::Request(request)) = read_message(handshake, &gw.settings.request) else {
+    let Ok(ClientMessage::Request(request)) = read_client_message(handshake, &gw.settings.request) else {
         return Err(unusable("the handshake cannot be read"));
     };
     let call = gw.new_call();

@@ -7,8 +7,8 @@ use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::bridge::{Retry, quoted, with_members, without_members};
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{
-    Message, Method, Outcome, ProtocolGeneration, Request, RequestId, Upstream as Said, code, error, read_message,
-    read_upstream, result,
+    ClientMessage, ClientRequest, ClientResponsePayload, Method, ProtocolGeneration, RequestId, Upstream as Said, code,
+    error, read_client_message, read_upstream, result,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_store::CallId;
@@ -82,7 +82,7 @@ pub(crate) fn unasked(errand: &Errand<'_>, link: &Link, asked: &[Bytes]) {
 }
 
 /// Whether a client answers before it is asked.
-pub(crate) fn brings_answers(request: &Request<'_>) -> bool {
+pub(crate) fn brings_answers(request: &ClientRequest<'_>) -> bool {
     request.params().and_then(|params| params.get("inputResponses")).is_some_and(|said| said.kind() == JsonKind::Object)
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn brings_answers(request: &Request<'_>) -> bool {
 pub(crate) fn judge_answers(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     paused: Option<&Paused>,
     trail: &mut Trail,
 ) -> Result<(), Refusal> {
@@ -180,7 +180,7 @@ pub(super) async fn may_be_asked_by(gw: &Gateway, visit: &Visit, said: &[u8]) ->
 pub(crate) async fn answered(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     mut paused: Paused,
     line: &mut Line,
 ) -> Result<Result<Exchange, String>, SendError> {
@@ -333,13 +333,15 @@ async fn ask(
     line.send(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}"{params}}}"#)).await;
     let Some(answer) = attend(errand, line, std::pin::pin!(answer)).await else { return Ok(None) };
     let answer = answer.map_err(|_| unusable("the client did not answer"))?;
-    let read = read_message(&answer, &errand.gw.settings.request);
+    let read = read_client_message(&answer, &errand.gw.settings.request);
     match read {
-        Ok(Message::Response(said)) => match said.outcome() {
-            Outcome::Result(result) => Ok(Some(result.raw().to_owned())),
+        Ok(ClientMessage::Response(said)) => match said.payload() {
+            ClientResponsePayload::Result(result) => Ok(Some(result.raw().to_owned())),
             // What a client says that will not be asked.
-            Outcome::Error(_) if method == "elicitation/create" => Ok(Some(r#"{"action":"cancel"}"#.to_owned())),
-            Outcome::Error(_) => Err(unusable("the client will not be asked")),
+            ClientResponsePayload::Error(_) if method == "elicitation/create" => {
+                Ok(Some(r#"{"action":"cancel"}"#.to_owned()))
+            }
+            ClientResponsePayload::Error(_) => Err(unusable("the client will not be asked")),
         },
         _ => Err(unusable("the client's answer cannot be read")),
     }
@@ -354,7 +356,7 @@ fn in_session(params: JsonValue<'_>, id: &str) -> String {
 /// The request once more, with what the client answers.
 pub(crate) fn again(
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     call: CallId,
     about: Option<&str>,
     answers: &Answers,

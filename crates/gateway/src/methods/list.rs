@@ -7,7 +7,8 @@ use bytes::Bytes;
 use gatelodge_json::{JsonValue, read};
 use gatelodge_mcp::bridge::with_members;
 use gatelodge_mcp::{
-    Caching, Method, ProtocolGeneration, Reply, ReplyPlaces, Request, RequestId, TraceParent, code, edit_list, error,
+    Caching, ClientRequest, Method, ProtocolGeneration, Reply, ReplyPlaces, RequestId, TraceParent, code, edit_list,
+    error,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Category, Definition, Tool};
@@ -64,7 +65,7 @@ pub(crate) fn shape(method: &Method<'_>) -> (&'static str, &'static str) {
 }
 
 /// Answers a list.
-pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, line: Line) {
+pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>, mut trail: Trail, line: Line) {
     let id = request.id();
     let Some(mut line) = from_the_beginning(gw, request, visit.era(), &mut trail, line).await else { return };
     let (member, _) = shape(request.method());
@@ -96,7 +97,7 @@ pub(crate) const FOREIGN_CURSOR: &str =
 /// Refuses a cursor: lists come whole, so nobody has one of ours. Gives the line back where there is none.
 pub(crate) async fn from_the_beginning(
     gw: &Gateway,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     era: ProtocolGeneration,
     trail: &mut Trail,
     line: Line,
@@ -122,7 +123,7 @@ pub(crate) async fn from_the_beginning(
 async fn edited(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     pages: &Pages,
     changes: u64,
 ) -> Result<(StatusCode, Text, Outcome), Refusal> {

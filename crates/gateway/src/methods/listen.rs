@@ -9,7 +9,8 @@ use bytes::Bytes;
 use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{
-    Message, Method, Request, RequestId, Upstream as Said, code, error, read_message, read_upstream, result,
+    ClientMessage, ClientRequest, Method, RequestId, Upstream as Said, code, error, read_client_message, read_upstream,
+    result,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::Reason;
@@ -46,7 +47,7 @@ enum End {
 }
 
 /// Holds the stream open until either side ends it.
-pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
+pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>, mut trail: Trail, mut line: Line) {
     if let Err(refusal) = bounded(request) {
         return tasks::refuse(gw, request, trail, line, &refusal).await;
     }
@@ -55,7 +56,7 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, m
     // Read anew: what was judged is what is sent.
     let text = honoured.only_heard(request);
     let heard = honoured.heard;
-    let Ok(Message::Request(own)) = read_message(text.as_bytes(), &gw.settings.request) else {
+    let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request) else {
         return fail(gw, request.id(), &mut trail, SendError::NotSent("it cannot be read".to_owned()), line).await;
     };
     if visit.crossing() == Crossing::ToSession {
@@ -95,7 +96,7 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &Request<'_>, m
     }
 }
 
-async fn ended(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, line: Line, end: End) {
+async fn ended(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>, mut trail: Trail, line: Line, end: End) {
     let outcome = match end {
         End::Answered(status, text, outcome) => {
             line.finish_with(status, text).await;
@@ -143,7 +144,7 @@ pub(crate) struct Honoured {
 
 impl Honoured {
     /// The request, with just those of the resources that may be heard of.
-    pub fn only_heard(&self, request: &Request<'_>) -> String {
+    pub fn only_heard(&self, request: &ClientRequest<'_>) -> String {
         request.listening_only(|uri| self.heard.iter().any(|heard| heard.uri() == uri))
     }
 }
@@ -157,7 +158,7 @@ pub(crate) fn uris(heard: &[MayHear]) -> Vec<String> {
 ///
 /// # Errors
 /// It names more.
-pub(crate) fn bounded(request: &Request<'_>) -> Result<(), Refusal> {
+pub(crate) fn bounded(request: &ClientRequest<'_>) -> Result<(), Refusal> {
     if named(request).iter().flat_map(|named| named.elements()).count() <= MOST_NAMED
         || mutant!("subscription-count-unlimited")
     {
@@ -167,12 +168,12 @@ pub(crate) fn bounded(request: &Request<'_>) -> Result<(), Refusal> {
     Err(Refusal::Misfit(Misfit::new(StatusCode::OK, code::INVALID_PARAMS, &what)))
 }
 
-fn named<'r>(request: &'r Request<'_>) -> Option<JsonValue<'r>> {
+fn named<'r>(request: &'r ClientRequest<'_>) -> Option<JsonValue<'r>> {
     request.params()?.get("notifications")?.get("resourceSubscriptions")
 }
 
 /// What of the resources that a request names the grant may hear of. Of the others the server does not learn.
-pub(crate) fn honoured(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Honoured {
+pub(crate) fn honoured(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>) -> Honoured {
     let (mut heard, mut denied) = (Vec::new(), Vec::new());
     for uri in named(request).iter().flat_map(|named| named.elements()).filter_map(|uri| uri.as_str()) {
         match may_hear_of(gw, visit, &uri) {
@@ -187,7 +188,7 @@ pub(crate) fn honoured(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Ho
 }
 
 /// Writes of what a client is not told though it asked.
-pub(crate) async fn record(gw: &Gateway, visit: &Visit, request: &Request<'_>, honoured: &Honoured) {
+pub(crate) async fn record(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>, honoured: &Honoured) {
     for (uri, reason) in &honoured.denied {
         let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
         trail.about(visit, Some(uri), None);
@@ -198,7 +199,7 @@ pub(crate) async fn record(gw: &Gateway, visit: &Visit, request: &Request<'_>, h
 async fn opened(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     (call, permit): (CallId, Permit),
     heard: &[MayHear],
     line: &mut Line,
@@ -211,7 +212,7 @@ async fn opened(
 async fn pump(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     (call, heard): (CallId, &[MayHear]),
     exchange: &mut Exchange,
     line: &mut Line,
@@ -271,7 +272,7 @@ async fn pump(
 }
 
 /// Passes on what a server says, under the client's own id.
-async fn pass_on(visit: &Visit, request: &Request<'_>, text: String, line: &mut Line) {
+async fn pass_on(visit: &Visit, request: &ClientRequest<'_>, text: String, line: &mut Line) {
     let text = retagged(&text, request.id(), &JsonLimits::REPLY).unwrap_or(text);
     line.send(&visit.upstream.secrets().cut_json(text)).await;
 }
@@ -295,7 +296,7 @@ impl Listener {
     /// Looks whether something else is in force, tells the client, and goes on by that. False where the stream has to
     /// end: where the server is another one, or the grant may hear of other things that the client named than before, the
     /// client listens anew, and is told.
-    async fn look(&mut self, gw: &Gateway, request: &Request<'_>, line: &mut Line) -> bool {
+    async fn look(&mut self, gw: &Gateway, request: &ClientRequest<'_>, line: &mut Line) -> bool {
         let next = match gw.now(&self.visit) {
             Now::Same => return true,
             Now::Over => return false,
@@ -313,12 +314,12 @@ impl Listener {
 
     /// Whether the client may hear of all tasks that it named. With what is in force, what the server offers is to be
     /// asked for anew, and without that nothing is said of a task.
-    async fn hears_of_tasks(&self, gw: &Gateway, request: &Request<'_>, line: &mut Line) -> bool {
+    async fn hears_of_tasks(&self, gw: &Gateway, request: &ClientRequest<'_>, line: &mut Line) -> bool {
         self.visit.crossing() != Crossing::None || matches!(not_to_hear(gw, &self.visit, request, line).await, Ok(None))
     }
 
     /// Tells the client that its lists are others now, if that is to be said.
-    async fn tell(&mut self, request: &Request<'_>, line: &mut Line) {
+    async fn tell(&mut self, request: &ClientRequest<'_>, line: &mut Line) {
         let Some(promised) = self.promised.filter(|_| std::mem::take(&mut self.is_due)) else { return };
         for method in promised.methods() {
             line.send(&changed_for(&method, request.id())).await;

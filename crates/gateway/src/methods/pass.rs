@@ -3,7 +3,8 @@
 
 use bytes::Bytes;
 use gatelodge_mcp::{
-    Message, Method, Notification, Outcome as Answer, ProtocolGeneration, Request, RequestId, Response, made_task,
+    ClientMessage, ClientNotification, ClientRequest, ClientResponse, ClientResponsePayload as Answer, Method,
+    ProtocolGeneration, RequestId, made_task,
 };
 use gatelodge_store::Outcome;
 use http::StatusCode;
@@ -20,7 +21,13 @@ use crate::upstream::{Exchange, Outgoing, SendError};
 use crate::visit::{Crossing, Visit};
 
 /// Sends a request on that passes under every policy, and gives the answer back.
-pub(crate) async fn request(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
+pub(crate) async fn request(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &ClientRequest<'_>,
+    mut trail: Trail,
+    mut line: Line,
+) {
     match sent(gw, visit, request, &trail, &mut line).await {
         Ok((status, text, outcome, mut exchange)) => {
             if outcome == Outcome::Ok {
@@ -35,7 +42,7 @@ pub(crate) async fn request(gw: &Gateway, visit: &Visit, request: &Request<'_>, 
 }
 
 /// Notes which log messages the client wants, for a server that forgets the session.
-async fn note_level(gw: &Gateway, visit: &Visit, request: &Request<'_>) {
+async fn note_level(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>) {
     let level = request.params().filter(|_| *request.method() == Method::SetLevel);
     let level = level.and_then(|params| params.get("level")?.as_str());
     if let Some((session, level)) = visit.session().zip(level) {
@@ -64,7 +71,7 @@ pub(super) async fn fail_by(gw: &Gateway, id: &RequestId<'_>, trail: &mut Trail,
 async fn sent(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     trail: &Trail,
     line: &mut Line,
 ) -> Result<(StatusCode, Bytes, Outcome, Exchange), SendError> {
@@ -83,7 +90,7 @@ async fn sent(
 pub(crate) async fn exchanged(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     trail: &Trail,
     line: &mut Line,
 ) -> Result<(Bytes, Exchange), SendError> {
@@ -112,7 +119,7 @@ pub(crate) async fn exchanged(
 }
 
 /// Sends a message on that wants no answer, with ids of ours turned into those of the other side.
-pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) {
+pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &ClientMessage<'_>) {
     if visit.crossing() == Crossing::ToStateless {
         return kept_here(gw, visit, message).await;
     }
@@ -123,11 +130,11 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) 
     }
     reopen_if_elsewhere(gw, visit).await;
     let permit = match message {
-        Message::Notification(said) => {
+        ClientMessage::Notification(said) => {
             trail.method(said.method().name());
             notification(visit, said)
         }
-        Message::Response(said) => {
+        ClientMessage::Response(said) => {
             trail.method("response");
             match response(gw, visit, said, &mut trail) {
                 Ok(permit) => permit,
@@ -140,13 +147,13 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) 
                 }
             }
         }
-        Message::Request(_) => None,
+        ClientMessage::Request(_) => None,
     };
     let Some(permit) = permit else {
         gw.metrics.dropped();
         return gw.write(trail.refused(&Refusal::Unaddressed)).await;
     };
-    let is_progress = matches!(message, Message::Notification(said) if *said.method() == Method::Progress);
+    let is_progress = matches!(message, ClientMessage::Notification(said) if *said.method() == Method::Progress);
     match tell(gw, visit, permit).await {
         // There may be thousands of these, and they decide nothing.
         Ok(_) if is_progress => {}
@@ -160,15 +167,15 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &Message<'_>) 
 
 /// What the upstream has no ear for: a cancelled request hangs up, an answer goes with the next request, and the rest
 /// is of no use there.
-async fn kept_here(gw: &Gateway, visit: &Visit, message: &Message<'_>) {
+async fn kept_here(gw: &Gateway, visit: &Visit, message: &ClientMessage<'_>) {
     let Some(session) = visit.session() else { return };
     let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
     let is_taken = match message {
-        Message::Notification(said) if *said.method() == Method::Cancelled => {
+        ClientMessage::Notification(said) if *said.method() == Method::Cancelled => {
             trail.method(said.method().name());
             said.reference().ok().flatten().is_some_and(|id| session.cancel(&id))
         }
-        Message::Response(said) => {
+        ClientMessage::Response(said) => {
             trail.method("response");
             match session.questions.answered(said.id()) {
                 Some(AskedBy::Call(waiting)) => waiting.send(Bytes::copy_from_slice(said.text().as_bytes())).is_ok(),
@@ -176,7 +183,7 @@ async fn kept_here(gw: &Gateway, visit: &Visit, message: &Message<'_>) {
             }
         }
         // They decide nothing, and nobody hears of them.
-        Message::Notification(_) | Message::Request(_) => return,
+        ClientMessage::Notification(_) | ClientMessage::Request(_) => return,
     };
     if is_taken {
         return gw.write(trail.outcome(Outcome::Ok, None)).await;
@@ -186,14 +193,14 @@ async fn kept_here(gw: &Gateway, visit: &Visit, message: &Message<'_>) {
 }
 
 /// Cancels a request that the server knows by ids of which the client cannot speak: whoever carries it tells the server.
-fn is_cancelled_here(visit: &Visit, message: &Message<'_>) -> bool {
-    let Message::Notification(said) = message else { return false };
+fn is_cancelled_here(visit: &Visit, message: &ClientMessage<'_>) -> bool {
+    let ClientMessage::Notification(said) = message else { return false };
     let named = said.reference().ok().flatten().filter(|_| *said.method() == Method::Cancelled);
     let under_way = visit.session().zip(named).and_then(|(session, id)| session.find(&id));
     under_way.filter(|own| own.call.is_none()).inspect(|own| own.cancelled.notify_one()).is_some()
 }
 
-fn notification(visit: &Visit, said: &Notification<'_>) -> Option<Permit> {
+fn notification(visit: &Visit, said: &ClientNotification<'_>) -> Option<Permit> {
     let session = visit.session()?;
     let text = match said.method() {
         Method::Cancelled => {
@@ -214,7 +221,7 @@ fn notification(visit: &Visit, said: &Notification<'_>) -> Option<Permit> {
 fn response(
     gw: &Gateway,
     visit: &Visit,
-    said: &Response<'_>,
+    said: &ClientResponse<'_>,
     trail: &mut Trail,
 ) -> Result<Option<Permit>, Box<(Refusal, Permit)>> {
     let asked = visit.session().and_then(|session| Some((session, session.questions.answered(said.id())?)));
@@ -226,7 +233,7 @@ fn response(
                 let permit = Permit::to_decline(visit, &asked, &refusal);
                 return Err(Box::new((refusal, permit)));
             }
-            if let Answer::Result(result) = said.outcome()
+            if let Answer::Result(result) = said.payload()
                 && let Some(task) = made_task(result.raw(), ProtocolGeneration::Stateful)
             {
                 session.tasks.note_own(task.id, method);

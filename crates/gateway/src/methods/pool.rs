@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_json::JsonValue;
 use gatelodge_mcp::bridge::shared_capabilities;
-use gatelodge_mcp::{Declared, Request, Revision};
+use gatelodge_mcp::{ClientRequest, Declared, Revision};
 use gatelodge_store::{GrantId, ServerName};
 use sha2::{Digest, Sha256};
 
@@ -47,7 +47,7 @@ struct Words<'r> {
 }
 
 impl<'r> Words<'r> {
-    fn of(visit: &Visit, request: &'r Request<'_>) -> Self {
+    fn of(visit: &Visit, request: &'r ClientRequest<'_>) -> Self {
         let meta = request.meta();
         let capabilities = meta.client_capabilities().map_or_else(|| "{}".to_owned(), shared_capabilities);
         let level = meta.log_level().map(|level| level.to_string());
@@ -108,7 +108,7 @@ impl Gateway {
 pub(crate) async fn joined(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     side: Box<Modern>,
 ) -> Result<Box<Modern>, Refusal> {
     let joining = async {
@@ -128,7 +128,7 @@ pub(crate) async fn joined(
 
 /// Whether a call needs a session to itself: the upstream may ask something in its middle, and nothing else would tell
 /// that it asks for this one. Over HTTP each call has a stream of its own.
-pub(crate) fn has_turns(visit: &Visit, request: &Request<'_>) -> bool {
+pub(crate) fn has_turns(visit: &Visit, request: &ClientRequest<'_>) -> bool {
     let Side::Modern(side) = &visit.side else { return false };
     let is_one_stream = |far: &Arc<Session>| matches!(far.link(), Link::Child(_) | Link::Sse(_));
     may_ask(request.method()) && side.declared.can_be_asked() && side.far.as_ref().is_some_and(is_one_stream)
@@ -138,7 +138,7 @@ pub(crate) fn has_turns(visit: &Visit, request: &Request<'_>) -> bool {
 ///
 /// # Errors
 /// As many as may have one.
-pub(crate) async fn apart(gw: &Gateway, visit: &Visit, request: &Request<'_>) -> Result<Visit, Refusal> {
+pub(crate) async fn apart(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>) -> Result<Visit, Refusal> {
     let words = Words::of(visit, request);
     let row = gw.pool.row(&words.key);
     let make_room = || gw.give_way(|paused| paused.turn.as_ref().is_some_and(|turn| turn.is_of(&row)));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::head::Misfit;
-use gatelodge_mcp::{Method, Request, code};
+use gatelodge_mcp::{ClientRequest, Method, code};
 use gatelodge_mutants::mutant;
 use http::StatusCode;
 
@@ -20,7 +20,7 @@ use crate::visit::Visit;
 ///
 /// # Errors
 /// It would be more.
-pub(super) fn has_room(visit: &Visit, request: &Request<'_>, facts: &Facts<'_>) -> Result<(), Refusal> {
+pub(super) fn has_room(visit: &Visit, request: &ClientRequest<'_>, facts: &Facts<'_>) -> Result<(), Refusal> {
     let Some((session, uri)) = visit.session().zip(facts.target()) else { return Ok(()) };
     if *request.method() != Method::ResourcesSubscribe || session.watched.has_room_for(uri) {
         return Ok(());
@@ -30,7 +30,12 @@ pub(super) fn has_room(visit: &Visit, request: &Request<'_>, facts: &Facts<'_>) 
 }
 
 /// Answers what an upstream without sessions cannot keep.
-pub(super) async fn kept_here(gw: &Gateway, visit: &Visit, request: &Request<'_>, facts: &Facts<'_>) -> Option<String> {
+pub(super) async fn kept_here(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &ClientRequest<'_>,
+    facts: &Facts<'_>,
+) -> Option<String> {
     visit.session().filter(|session| session.is_far_stateless())?;
     if !matches!(request.method(), Method::ResourcesSubscribe | Method::ResourcesUnsubscribe) {
         return None;
@@ -40,7 +45,7 @@ pub(super) async fn kept_here(gw: &Gateway, visit: &Visit, request: &Request<'_>
 }
 
 /// Notes what a session listens for, now that the server has taken it.
-pub(super) async fn begun(gw: &Gateway, visit: &Visit, request: &Request<'_>, facts: &Facts<'_>) {
+pub(super) async fn begun(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>, facts: &Facts<'_>) {
     let Some((session, uri)) = visit.session().zip(facts.target()) else { return };
     if *request.method() == Method::ResourcesSubscribe && session.watched.add(uri) {
         gw.keep_watched(&session.watched).await;
@@ -48,7 +53,7 @@ pub(super) async fn begun(gw: &Gateway, visit: &Visit, request: &Request<'_>, fa
 }
 
 /// Notes what a session does not want to hear of any more, whatever becomes of the request.
-pub(super) async fn ended(gw: &Gateway, visit: &Visit, request: &Request<'_>, facts: &Facts<'_>) {
+pub(super) async fn ended(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>, facts: &Facts<'_>) {
     let Some((session, uri)) = visit.session().zip(facts.target()) else { return };
     // Where its server cannot be spoken to, a session for all servers has no part there.
     let part = session.server().is_none().then(|| session.watched.part(visit.upstream.name()));

@@ -5,7 +5,7 @@
 mod list;
 mod owner;
 
-use gatelodge_mcp::{Method, REQUIRED_FOR_TASKS, Request, WireError, code, error};
+use gatelodge_mcp::{ClientRequest, Method, REQUIRED_FOR_TASKS, WireError, code, error};
 use http::StatusCode;
 
 use self::list::list;
@@ -19,7 +19,13 @@ use crate::http::reply;
 use crate::visit::{Crossing, Side, Visit};
 
 /// Answers a request about tasks.
-pub(crate) async fn request(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
+pub(crate) async fn request(
+    gw: &Gateway,
+    visit: &Visit,
+    request: &ClientRequest<'_>,
+    mut trail: Trail,
+    mut line: Line,
+) {
     if let Err(refusal) = line.take_room(visit, request.method()) {
         return refuse(gw, request, trail, line, &refusal).await;
     }
@@ -75,7 +81,7 @@ fn is_known(visit: &Visit, method: &Method<'_>) -> bool {
     }
 }
 
-pub(crate) async fn refuse(gw: &Gateway, request: &Request<'_>, mut trail: Trail, line: Line, refusal: &Refusal) {
+pub(crate) async fn refuse(gw: &Gateway, request: &ClientRequest<'_>, mut trail: Trail, line: Line, refusal: &Refusal) {
     line.finish(reply::fault(request.id(), trail.call(), refusal)).await;
     gw.refuse(&mut trail, refusal).await;
 }

@@ -7,7 +7,7 @@ use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{
-    Declared, MadeTask, Method, Payload, ProtocolGeneration, REQUIRED_FOR_TASKS, ReplyPlaces, Request, Revision,
+    ClientRequest, Declared, MadeTask, Method, Payload, ProtocolGeneration, REQUIRED_FOR_TASKS, ReplyPlaces, Revision,
     ServerRequest, Upstream as Said, code, made_task, read_upstream,
 };
 use gatelodge_mutants::mutant;
@@ -60,7 +60,7 @@ pub(super) fn undeclared(required: &str) -> Refusal {
 pub(super) fn check(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     message: &Taken,
     places: &ReplyPlaces,
 ) -> Result<(), SendError> {
@@ -105,7 +105,7 @@ const NOT_CARRIED: &str =
 
 /// The task that a call of a tool has made, and of which era it is. Results of other methods may call anything so, and
 /// so may sessions of before there were tasks.
-fn task_of(visit: &Visit, request: &Request<'_>, result: &str) -> Option<(ProtocolGeneration, MadeTask)> {
+fn task_of(visit: &Visit, request: &ClientRequest<'_>, result: &str) -> Option<(ProtocolGeneration, MadeTask)> {
     if *request.method() != Method::ToolsCall && !mutant!("any-result-creates-task") {
         return None;
     }
@@ -154,7 +154,7 @@ impl Words {
 
 /// Whether the client takes a task as an era has them: in a session it says so with the call, and tasks of one era are
 /// none in the other.
-fn takes_task(visit: &Visit, request: &Request<'_>, era: ProtocolGeneration) -> bool {
+fn takes_task(visit: &Visit, request: &ClientRequest<'_>, era: ProtocolGeneration) -> bool {
     let has_asked = match era {
         ProtocolGeneration::Stateful => request.params().and_then(|params| params.get("task")).is_some(),
         ProtocolGeneration::Stateless => visit.declared().has_tasks(),

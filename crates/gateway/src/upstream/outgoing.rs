@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::{Message, Method, Revision, read_message};
+use gatelodge_mcp::{ClientMessage, Method, Revision, read_client_message};
 use gatelodge_mutants::mutant;
 use gatelodge_store::Outcome;
 use http::Uri;
@@ -285,8 +285,8 @@ impl Outgoing {
     pub fn is_handshake(&self) -> bool {
         let may_be = self.verb == Verb::Post && self.call.is_some() && self.modern.is_none();
         may_be
-            && matches!(read_message(&self.body.clone().whole(), &JsonLimits::REQUEST),
-                Ok(Message::Request(request)) if *request.method() == Method::Initialize)
+            && matches!(read_client_message(&self.body.clone().whole(), &JsonLimits::REQUEST),
+                Ok(ClientMessage::Request(request)) if *request.method() == Method::Initialize)
     }
 
     pub fn empty(verb: Verb) -> Self {

@@ -5,7 +5,7 @@ use gatelodge_json::JsonValue;
 use super::outward::RELATED;
 use super::{of_name, of_uri};
 use crate::bridge::quoted;
-use crate::message::{Notification, Outcome, Request, Response};
+use crate::client_message::{ClientNotification, ClientRequest, ClientResponse, ClientResponsePayload};
 use crate::method::Method;
 use crate::request_id::RequestId;
 use crate::rewrite::{Edit, splice};
@@ -19,7 +19,7 @@ pub enum Past {
     Task(String),
 }
 
-impl Request<'_> {
+impl ClientRequest<'_> {
     /// The server that the request is for, and the request as that server gets it. None if it names nothing of one.
     pub fn for_one(&self) -> Option<(String, String)> {
         let place = self.target()?;
@@ -87,7 +87,7 @@ impl Request<'_> {
     }
 }
 
-impl Notification<'_> {
+impl ClientNotification<'_> {
     /// The server whose question it tells the progress of, and the text as that server gets it.
     pub fn progress_for_one(&self) -> Option<(String, String)> {
         let token = self.reference().ok()??;
@@ -97,12 +97,12 @@ impl Notification<'_> {
     }
 }
 
-impl Response<'_> {
+impl ClientResponse<'_> {
     /// The answer as the server gets it that asked: what it says of a task of the server has the server's own id.
     pub fn for_one(&self, server: &str) -> String {
-        let result = match self.outcome() {
-            Outcome::Result(result) => result,
-            Outcome::Error(_) => return self.text().to_owned(),
+        let result = match self.payload() {
+            ClientResponsePayload::Result(result) => result,
+            ClientResponsePayload::Error(_) => return self.text().to_owned(),
         };
         let task = result.get("_meta").and_then(|meta| meta.get(RELATED)?.get("taskId"));
         let own = task.and_then(|task| task.as_str()).and_then(|task| {
@@ -119,11 +119,11 @@ mod tests {
     use gatelodge_json::JsonLimits;
 
     use super::Past;
-    use crate::message::{Message, Request, read_message};
+    use crate::client_message::{ClientMessage, ClientRequest, read_client_message};
 
-    fn with_request<T>(method: &str, params: &str, look: impl Fn(&Request<'_>) -> T) -> T {
+    fn with_request<T>(method: &str, params: &str, look: impl Fn(&ClientRequest<'_>) -> T) -> T {
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
-        let Ok(Message::Request(request)) = read_message(text.as_bytes(), &JsonLimits::REQUEST) else {
+        let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &JsonLimits::REQUEST) else {
             panic!("a request")
         };
         look(&request)

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_mcp::Request;
+use gatelodge_mcp::ClientRequest;
 use gatelodge_mutants::mutant;
 use gatelodge_store::CallId;
 use http::{HeaderMap, StatusCode};
@@ -28,7 +28,7 @@ const MAX_ROUNDS: usize = 16;
 pub(super) struct Journey<'a> {
     pub gw: &'a Gateway,
     pub visit: &'a Visit,
-    pub request: &'a Request<'a>,
+    pub request: &'a ClientRequest<'a>,
     pub facts: &'a Facts<'a>,
     pub progress: Option<Arc<Progress>>,
     /// What of its arguments stands in the head as well.

@@ -2,7 +2,7 @@
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::bridge::quoted;
-use gatelodge_mcp::{Method, Request, RequestId, ServerNotification};
+use gatelodge_mcp::{ClientRequest, Method, RequestId, ServerNotification};
 
 use crate::Gateway;
 use crate::lists::{Lists, SUBSCRIPTION};
@@ -31,7 +31,7 @@ impl Filter {
     }
 
     /// What a client asks for, as far as the grant may hear of it.
-    pub fn asked(request: &Request<'_>, heard: &[MayHear]) -> Self {
+    pub fn asked(request: &ClientRequest<'_>, heard: &[MayHear]) -> Self {
         let named = request.params().and_then(|params| params.get("notifications"));
         let uris = heard.iter().map(|heard| heard.uri().to_owned()).collect();
         Self { uris, log: request.meta().log_level().is_some(), ..Self::named(named) }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::{JsonLimits, read};
-use gatelodge_mcp::{Method, Request, RequestId, Upstream as Said, read_upstream};
+use gatelodge_mcp::{ClientRequest, Method, RequestId, Upstream as Said, read_upstream};
 use gatelodge_mutants::mutant;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
@@ -27,7 +27,7 @@ use crate::visit::Visit;
 const SETTLE_TIME: Duration = Duration::from_secs(20);
 
 /// Of what is asked for, what the server has and the grant may hear of.
-fn filter(request: &Request<'_>, session: &Session, heard: &[MayHear]) -> Filter {
+fn filter(request: &ClientRequest<'_>, session: &Session, heard: &[MayHear]) -> Filter {
     let welcome = read(&session.welcome, &JsonLimits::REPLY).ok();
     let resources = welcome.as_ref().and_then(|welcome| welcome.root().get("capabilities")?.get("resources"));
     let subscribe = resources.and_then(|own| own.get("subscribe"));
@@ -60,7 +60,7 @@ fn tagged(filter: &Filter, message: &Bytes, id: &RequestId<'_>) -> Option<String
 pub(super) async fn listen(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     named: Vec<MayHear>,
     line: &mut Line,
 ) -> Result<End, SendError> {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use gatelodge_json::read;
-use gatelodge_mcp::{Caching, Reply, Request, code, edit_list, error};
+use gatelodge_mcp::{Caching, ClientRequest, Reply, code, edit_list, error};
 use gatelodge_store::Outcome;
 use http::StatusCode;
 
@@ -17,7 +17,7 @@ use crate::upstream::SendError;
 use crate::visit::Visit;
 
 /// Answers the list.
-pub(super) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut trail: Trail, mut line: Line) {
+pub(super) async fn list(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>, mut trail: Trail, mut line: Line) {
     match request.cursor() {
         Ok(None) => {}
         Ok(Some(_)) => {
@@ -40,7 +40,7 @@ pub(super) async fn list(gw: &Gateway, visit: &Visit, request: &Request<'_>, mut
 async fn listed(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     line: &mut Line,
 ) -> Result<(StatusCode, Bytes, Outcome), Refusal> {
     let unreadable = || Refusal::Upstream(SendError::Unusable("the list cannot be read".to_owned()));

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use gatelodge_json::{JsonValue, read};
-use gatelodge_mcp::{Method, Payload, Request, ServerRequest, Upstream as Said, made_task, read_upstream};
+use gatelodge_mcp::{ClientRequest, Method, Payload, ServerRequest, Upstream as Said, made_task, read_upstream};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Decision, decide};
 use gatelodge_store::{IdHash, Mode, StoreError, TaskRow};
@@ -132,11 +132,11 @@ pub(crate) fn of_client(gw: &Gateway, visit: &Visit, asked: &ServerRequest<'_>) 
 }
 
 /// Whether a request wants to listen to tasks.
-pub(crate) fn are_named(request: &Request<'_>) -> bool {
+pub(crate) fn are_named(request: &ClientRequest<'_>) -> bool {
     named(request).is_some_and(|named| named.elements().next().is_some())
 }
 
-fn named<'r>(request: &'r Request<'_>) -> Option<JsonValue<'r>> {
+fn named<'r>(request: &'r ClientRequest<'_>) -> Option<JsonValue<'r>> {
     request.params()?.get("notifications")?.get("taskIds")
 }
 
@@ -147,7 +147,7 @@ fn named<'r>(request: &'r Request<'_>) -> Option<JsonValue<'r>> {
 pub(crate) async fn not_to_hear(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
     line: &mut Line,
 ) -> Result<Option<String>, StoreError> {
     for value in named(request).iter().flat_map(|named| named.elements()) {
@@ -173,7 +173,7 @@ pub(crate) async fn not_to_hear(
 pub(crate) async fn not_there(
     gw: &Gateway,
     visit: &Visit,
-    request: &Request<'_>,
+    request: &ClientRequest<'_>,
 ) -> Result<Option<String>, StoreError> {
     for id in named(request).iter().flat_map(|named| named.elements()).filter_map(|id| id.as_str()) {
         if gw.own_task(visit, &id).await?.is_none() && !is_passed_over(gw, visit, &id).await? {

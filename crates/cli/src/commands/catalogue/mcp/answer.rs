@@ -2,7 +2,9 @@
 
 use gatelodge_json::{JsonLimits, quote_into};
 use gatelodge_mcp::head::{check_meta, names_stateless};
-use gatelodge_mcp::{Message, Method, ProtocolGeneration, Request, Revision, code, error, read_message, result};
+use gatelodge_mcp::{
+    ClientMessage, ClientRequest, Method, ProtocolGeneration, Revision, code, error, read_client_message, result,
+};
 use serde_json::Value;
 
 use super::tools::{self, Desk};
@@ -20,16 +22,16 @@ pub fn answer(desk: &Desk, line: &[u8]) -> Option<String> {
     if line.is_empty() {
         return None;
     }
-    match read_message(line, &JsonLimits::REQUEST) {
+    match read_client_message(line, &JsonLimits::REQUEST) {
         // A notification of some later revision wants no answer.
         Err(fault) if fault.id.is_none() && fault.code == code::METHOD_NOT_FOUND => None,
         Err(fault) => Some(error(fault.id.as_ref(), fault.code, &fault.message, None)),
-        Ok(Message::Notification(_) | Message::Response(_)) => None,
-        Ok(Message::Request(request)) => Some(to_request(desk, &request)),
+        Ok(ClientMessage::Notification(_) | ClientMessage::Response(_)) => None,
+        Ok(ClientMessage::Request(request)) => Some(to_request(desk, &request)),
     }
 }
 
-fn to_request(desk: &Desk, request: &Request<'_>) -> String {
+fn to_request(desk: &Desk, request: &ClientRequest<'_>) -> String {
     let era = if names_stateless(request) {
         match check_meta(request, &Revision::ALL) {
             Ok(revision) => revision.generation(),
@@ -55,7 +57,7 @@ fn to_request(desk: &Desk, request: &Request<'_>) -> String {
     }
 }
 
-fn called(desk: &Desk, request: &Request<'_>, era: ProtocolGeneration) -> String {
+fn called(desk: &Desk, request: &ClientRequest<'_>, era: ProtocolGeneration) -> String {
     let call = match request.tool_call() {
         Ok(call) => call,
         Err(fault) => return error(Some(request.id()), fault.code, &fault.message, None),
@@ -101,7 +103,7 @@ fn caching(era: ProtocolGeneration) -> &'static str {
     if era == ProtocolGeneration::Stateless { r#","ttlMs":3600000,"cacheScope":"public""# } else { "" }
 }
 
-fn initialized(request: &Request<'_>) -> String {
+fn initialized(request: &ClientRequest<'_>) -> String {
     let asked = request.params().and_then(|params| params.get("protocolVersion")?.as_str());
     let spoken = asked
         .and_then(|asked| asked.parse().ok())

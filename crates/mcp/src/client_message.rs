@@ -15,48 +15,48 @@ use crate::request_id::{RequestId, string_value};
 
 /// What a caller says.
 #[derive(Debug, Clone)]
-pub enum Message<'a> {
+pub enum ClientMessage<'a> {
     /// Asks for an answer.
-    Request(Request<'a>),
+    Request(ClientRequest<'a>),
     /// Asks for none; one of the four that callers may send.
-    Notification(Notification<'a>),
+    Notification(ClientNotification<'a>),
     /// Answers what an upstream asked; legacy only.
-    Response(Response<'a>),
+    Response(ClientResponse<'a>),
 }
 
 /// A message with an id and a method. The method may be unknown, but it is one that a caller may send.
 #[derive(Debug, Clone)]
-pub struct Request<'a> {
+pub struct ClientRequest<'a> {
     document: JsonDocument<'a>,
     id: RequestId<'a>,
     method: Method<'a>,
-    places: Places,
+    nodes: ParamsNodes,
 }
 
 /// Where a message has what is asked for again and again.
 #[derive(Debug, Clone, Copy)]
-struct Places {
-    params: Option<NodeIndex>,
-    meta: Option<NodeIndex>,
+struct ParamsNodes {
+    params_node: Option<NodeIndex>,
+    meta_node: Option<NodeIndex>,
 }
 
 /// A message with a method and no id.
 #[derive(Debug, Clone)]
-pub struct Notification<'a> {
+pub struct ClientNotification<'a> {
     document: JsonDocument<'a>,
     method: Method<'a>,
 }
 
 /// A message with an id and either a result or an error, an object each.
 #[derive(Debug, Clone)]
-pub struct Response<'a> {
+pub struct ClientResponse<'a> {
     document: JsonDocument<'a>,
     id: RequestId<'a>,
 }
 
-/// What a [`Response`] says.
+/// What a [`ClientResponse`] says.
 #[derive(Debug, Clone, Copy)]
-pub enum Outcome<'d> {
+pub enum ClientResponsePayload<'d> {
     /// The result.
     Result(JsonValue<'d>),
     /// The error.
@@ -67,24 +67,31 @@ pub enum Outcome<'d> {
 ///
 /// # Errors
 /// Whatever is not a message, could be read as another one, or is not for callers to send.
-pub fn read_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<Message<'a>, WireError> {
-    identified(read(bytes, limits).map_err(|fault| refuse_text(bytes, limits, &fault))?)
+pub fn read_client_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<ClientMessage<'a>, WireError> {
+    classify(read(bytes, limits).map_err(|fault| to_message_error(bytes, limits, &fault))?)
 }
 
 /// The same of a message whose middle stands apart.
 ///
 /// # Errors
-/// As for [`read_message`].
-pub fn read_folded_message<'a>(folded: &'a SegmentedText, limits: &JsonLimits) -> Result<Message<'a>, WireError> {
-    let refuse = |fault: JsonError| refuse_text(folded.as_str().as_bytes(), limits, &fault);
-    identified(read_segmented(folded, limits).map_err(refuse)?)
+/// As for [`read_client_message`].
+pub fn read_segmented_client_message<'a>(
+    folded: &'a SegmentedText,
+    limits: &JsonLimits,
+) -> Result<ClientMessage<'a>, WireError> {
+    let refuse = |fault: JsonError| to_message_error(folded.as_str().as_bytes(), limits, &fault);
+    classify(read_segmented(folded, limits).map_err(refuse)?)
 }
 
-fn identified(document: JsonDocument<'_>) -> Result<Message<'_>, WireError> {
-    match envelope(&document) {
-        Ok(Envelope::Request(id, method, places)) => Ok(Message::Request(Request { document, id, method, places })),
-        Ok(Envelope::Notification(method)) => Ok(Message::Notification(Notification { document, method })),
-        Ok(Envelope::Response(id)) => Ok(Message::Response(Response { document, id })),
+fn classify(document: JsonDocument<'_>) -> Result<ClientMessage<'_>, WireError> {
+    match read_envelope(&document) {
+        Ok(ClientEnvelope::Request(id, method, places)) => {
+            Ok(ClientMessage::Request(ClientRequest { document, id, method, nodes: places }))
+        }
+        Ok(ClientEnvelope::Notification(method)) => {
+            Ok(ClientMessage::Notification(ClientNotification { document, method }))
+        }
+        Ok(ClientEnvelope::Response(id)) => Ok(ClientMessage::Response(ClientResponse { document, id })),
         Err(error) => {
             let id = document.root().get("id").and_then(|value| RequestId::of(value, document.source()));
             Err(error.with_id(id))
@@ -93,14 +100,14 @@ fn identified(document: JsonDocument<'_>) -> Result<Message<'_>, WireError> {
 }
 
 /// What a message is.
-enum Envelope<'a> {
-    Request(RequestId<'a>, Method<'a>, Places),
+enum ClientEnvelope<'a> {
+    Request(RequestId<'a>, Method<'a>, ParamsNodes),
     Notification(Method<'a>),
     Response(RequestId<'a>),
 }
 
 /// Where the envelope itself is sound, the answer can still carry the id.
-fn refuse_text(bytes: &[u8], limits: &JsonLimits, fault: &JsonError) -> WireError {
+fn to_message_error(bytes: &[u8], limits: &JsonLimits, fault: &JsonError) -> WireError {
     let error = WireError::of_fault(bytes, fault);
     if error.code != code::INVALID_REQUEST {
         return error;
@@ -110,7 +117,7 @@ fn refuse_text(bytes: &[u8], limits: &JsonLimits, fault: &JsonError) -> WireErro
     error.with_id(id)
 }
 
-fn envelope<'a>(document: &JsonDocument<'a>) -> Result<Envelope<'a>, WireError> {
+fn read_envelope<'a>(document: &JsonDocument<'a>) -> Result<ClientEnvelope<'a>, WireError> {
     let text = document.source();
     let root = document.root();
     let invalid = |value, what: &str| Err(WireError::at(code::INVALID_REQUEST, text, value, what));
@@ -144,7 +151,7 @@ fn envelope<'a>(document: &JsonDocument<'a>) -> Result<Envelope<'a>, WireError> 
                 (Some(params), ..) => invalid(params, "an answer has no `params`"),
                 (_, Some(_), Some(error)) => invalid(error, "an answer has either a result or an error, not both"),
                 _ if answer.kind() != JsonKind::Object => invalid(answer, "a result or an error must be an object"),
-                _ => Ok(Envelope::Response(id)),
+                _ => Ok(ClientEnvelope::Response(id)),
             }
         }
         (Some(method), None) => match string_value(text, method) {
@@ -159,15 +166,16 @@ fn request_or_notification<'a>(
     id: Option<RequestId<'a>>,
     name: Cow<'a, str>,
     params: Option<JsonValue<'_>>,
-) -> Result<Envelope<'a>, WireError> {
+) -> Result<ClientEnvelope<'a>, WireError> {
     let method = Method::of(name);
     let form = if id.is_some() { Form::Request } else { Form::Notification };
     check_method(document, &method, form)?;
     let meta = params.map_or(Ok(None), |params| check_params(document.source(), params))?;
-    let places = Places { params: params.map(|params| params.index()), meta: meta.map(|meta| meta.index()) };
+    let places =
+        ParamsNodes { params_node: params.map(|params| params.index()), meta_node: meta.map(|meta| meta.index()) };
     Ok(match id {
-        Some(id) => Envelope::Request(id, method, places),
-        None => Envelope::Notification(method),
+        Some(id) => ClientEnvelope::Request(id, method, places),
+        None => ClientEnvelope::Notification(method),
     })
 }
 
@@ -223,7 +231,7 @@ pub(crate) fn refuse_look_alike_members(
     Ok(())
 }
 
-impl<'a> Request<'a> {
+impl<'a> ClientRequest<'a> {
     /// The id as the caller wrote it.
     pub fn id(&self) -> &RequestId<'a> {
         &self.id
@@ -236,12 +244,12 @@ impl<'a> Request<'a> {
 
     /// The parameters, always an object.
     pub fn params(&self) -> Option<JsonValue<'_>> {
-        self.places.params.map(|params| self.document.value_at(params))
+        self.nodes.params_node.map(|params| self.document.value_at(params))
     }
 
     /// The `_meta` of the parameters.
     pub fn meta(&self) -> Meta<'_> {
-        Meta::new(self.places.meta.map(|meta| self.document.value_at(meta)), self.source())
+        Meta::new(self.nodes.meta_node.map(|meta| self.document.value_at(meta)), self.source())
     }
 
     /// The whole message as it was read, in one piece.
@@ -259,7 +267,7 @@ impl<'a> Request<'a> {
     }
 }
 
-impl<'a> Notification<'a> {
+impl<'a> ClientNotification<'a> {
     /// The method.
     pub fn method(&self) -> &Method<'a> {
         &self.method
@@ -280,19 +288,19 @@ impl<'a> Notification<'a> {
     }
 }
 
-impl<'a> Response<'a> {
+impl<'a> ClientResponse<'a> {
     /// The id of what is answered.
     pub fn id(&self) -> &RequestId<'a> {
         &self.id
     }
 
     /// The result or the error.
-    pub fn outcome(&self) -> Outcome<'_> {
+    pub fn payload(&self) -> ClientResponsePayload<'_> {
         let root = self.document.root();
         match root.get("result") {
-            Some(result) => Outcome::Result(result),
+            Some(result) => ClientResponsePayload::Result(result),
             // INVARIANT: `response` has found one of the two.
-            None => Outcome::Error(root.get("error").unwrap_or(root)),
+            None => ClientResponsePayload::Error(root.get("error").unwrap_or(root)),
         }
     }
 
