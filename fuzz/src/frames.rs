@@ -2,8 +2,9 @@
 
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{
-    ClientMessage, ClientNotification, ClientRequest, ClientResponse, Payload, Reply, RequestId, Rewrite,
-    ServerNotification, Upstream, WireError, code, one_line, read_client_message, read_upstream, shown,
+    ClientMessage, ClientNotification, ClientRequest, ClientResponse, RequestId, Rewrite, ServerMessage,
+    ServerNotification, ServerResponse, ServerResponsePayload, WireError, code, one_line, read_client_message,
+    read_server_message, shown,
 };
 
 use crate::tree::{Leaf, same_as_serde, tree};
@@ -20,7 +21,7 @@ pub struct Seen {
 /// Reads the bytes as either side's message and holds them to the laws.
 pub fn check(bytes: &[u8]) -> Seen {
     let caller = read_client_message(bytes, &JsonLimits::REQUEST);
-    let upstream = read_upstream(bytes, &JsonLimits::REPLY);
+    let upstream = read_server_message(bytes, &JsonLimits::REPLY);
     for error in [caller.as_ref().err(), upstream.as_ref().err()].into_iter().flatten() {
         check_error(bytes, error);
     }
@@ -149,46 +150,49 @@ fn without(leaves: Vec<Leaf>, paths: &[&str]) -> Vec<Leaf> {
 }
 
 /// The reader that scans and the one that splits find the same message.
-fn check_agreement(message: &ClientMessage<'_>, split: &Upstream<'_>) {
+fn check_agreement(message: &ClientMessage<'_>, split: &ServerMessage<'_>) {
     match (message, split) {
-        (ClientMessage::Request(ours), Upstream::Request(split)) => {
+        (ClientMessage::Request(ours), ServerMessage::Request(split)) => {
             assert_eq!((ours.id(), ours.method().name()), (split.id(), split.method().name()));
             assert_eq!(ours.params().map(|params| params.raw()), split.params());
         }
-        (ClientMessage::Notification(ours), Upstream::Notification(split)) => {
+        (ClientMessage::Notification(ours), ServerMessage::Notification(split)) => {
             assert_eq!(ours.method().name(), split.method().name());
             assert_eq!(ours.params().map(|params| params.raw()), split.params());
         }
-        (ClientMessage::Response(ours), Upstream::Reply(split)) => assert_eq!(Some(ours.id()), split.id()),
+        (ClientMessage::Response(ours), ServerMessage::Response(split)) => assert_eq!(Some(ours.id()), split.id()),
         other => panic!("the two readers differ: {other:?}"),
     }
 }
 
-fn check_upstream(bytes: &[u8], message: &Upstream<'_>) {
+fn check_upstream(bytes: &[u8], message: &ServerMessage<'_>) {
     let text = str::from_utf8(bytes).expect("UTF-8");
     let line = one_line(text);
-    assert!(read_upstream(line.as_bytes(), &JsonLimits::REPLY).is_ok(), "the line form cannot be split: {line:?}");
+    assert!(
+        read_server_message(line.as_bytes(), &JsonLimits::REPLY).is_ok(),
+        "the line form cannot be split: {line:?}"
+    );
     match message {
-        Upstream::Reply(reply) => check_reply(text, reply),
-        Upstream::Request(request) => {
+        ServerMessage::Response(reply) => check_reply(text, reply),
+        ServerMessage::Request(request) => {
             check_part(text, request.params());
             let sent = request.with_id(&RequestId::number(42));
-            let Ok(Upstream::Request(again)) = read_upstream(sent.as_bytes(), &JsonLimits::REPLY) else {
+            let Ok(ServerMessage::Request(again)) = read_server_message(sent.as_bytes(), &JsonLimits::REPLY) else {
                 panic!("what is sent cannot be read: {sent:?}")
             };
             assert_eq!((again.params(), again.method().name()), (request.params(), request.method().name()));
             assert_eq!(again.with_id(request.id()), text);
         }
-        Upstream::Notification(notification) => check_told(text, notification),
+        ServerMessage::Notification(notification) => check_told(text, notification),
     }
 }
 
-fn check_reply(text: &str, reply: &Reply<'_>) {
-    let (Payload::Result(payload) | Payload::Error(payload)) = reply.payload();
+fn check_reply(text: &str, reply: &ServerResponse<'_>) {
+    let (ServerResponsePayload::Result(payload) | ServerResponsePayload::Error(payload)) = reply.payload();
     check_part(text, Some(payload));
     let other = RequestId::string("c");
     let sent = reply.with_id(&other);
-    let Ok(Upstream::Reply(again)) = read_upstream(sent.as_bytes(), &JsonLimits::REPLY) else {
+    let Ok(ServerMessage::Response(again)) = read_server_message(sent.as_bytes(), &JsonLimits::REPLY) else {
         panic!("what is sent cannot be read: {sent:?}")
     };
     assert_eq!((again.id(), again.payload()), (Some(&other), reply.payload()));
@@ -205,12 +209,12 @@ fn check_told(text: &str, notification: &ServerNotification<'_>) {
     check_part(text, notification.params());
     let Some(own) = notification.reference() else { return };
     let other = RequestId::number(42);
-    let sent = notification.referring_to(&other).expect("it refers to something");
-    let Ok(Upstream::Notification(again)) = read_upstream(sent.as_bytes(), &JsonLimits::REPLY) else {
+    let sent = notification.with_reference(&other).expect("it refers to something");
+    let Ok(ServerMessage::Notification(again)) = read_server_message(sent.as_bytes(), &JsonLimits::REPLY) else {
         panic!("what is sent cannot be read: {sent:?}")
     };
     assert_eq!(again.reference(), Some(other));
-    assert_eq!(again.referring_to(&own).as_deref(), Some(text));
+    assert_eq!(again.with_reference(&own).as_deref(), Some(text));
 }
 
 /// A part of a split message lies inside it and can stand in another envelope.

@@ -18,9 +18,9 @@ mod params;
 mod request_id;
 mod revision;
 mod rewrite;
+mod server_message;
 mod task;
 mod trace;
-mod upstream;
 mod write;
 
 pub use client_message::{
@@ -39,10 +39,10 @@ pub use params::{Completion, MAX_NAME, Prompt, Reference, ToolCall};
 pub use request_id::RequestId;
 pub use revision::{ParseRevisionError, ProtocolGeneration, Revision};
 pub use rewrite::{Rewrite, RewriteError, one_line};
+pub use server_message::{
+    RpcErrorObject, ServerMessage, ServerNotification, ServerRequest, ServerResponse, ServerResponsePayload,
+    ServerResponseSpans, read_segmented_result, read_server_message,
+};
 pub use task::{MadeTask, REQUIRED_FOR_TASKS, has_tasks, made_task};
 pub use trace::{BAGGAGE, TRACEPARENT, TRACESTATE, TraceContext, TraceParent};
-pub use upstream::{
-    ErrorObject, Payload, Reply, ReplyPlaces, ServerNotification, ServerRequest, Upstream, read_folded_result,
-    read_upstream,
-};
 pub use write::{error, result, tool_refusal};

@@ -4,8 +4,9 @@
 
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{
-    ClientMessage, ClientRequest, Method, Payload, ProtocolGeneration, Reply, RequestId, Rewrite, RewriteError,
-    TraceParent, Upstream, code, error, one_line, read_client_message, read_upstream, result, tool_refusal,
+    ClientMessage, ClientRequest, Method, ProtocolGeneration, RequestId, Rewrite, RewriteError, ServerMessage,
+    ServerResponse, ServerResponsePayload, TraceParent, code, error, one_line, read_client_message,
+    read_server_message, result, tool_refusal,
 };
 
 fn request(text: &str) -> ClientRequest<'_> {
@@ -15,9 +16,9 @@ fn request(text: &str) -> ClientRequest<'_> {
     }
 }
 
-fn reply(text: &str) -> Reply<'_> {
-    match read_upstream(text.as_bytes(), &JsonLimits::REPLY) {
-        Ok(Upstream::Reply(reply)) => reply,
+fn reply(text: &str) -> ServerResponse<'_> {
+    match read_server_message(text.as_bytes(), &JsonLimits::REPLY) {
+        Ok(ServerMessage::Response(reply)) => reply,
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -173,7 +174,7 @@ fn an_answer_comes_back_under_the_callers_id_and_otherwise_untouched() {
         \"content\":[{\"type\":\"unknown\",\"v\":12345678901234567890123}]}, \"id\" : 42,\"vendor\":true,\"jsonrpc\":\"2.0\"}";
     let reply = reply(text);
     assert_eq!(reply.id(), Some(&RequestId::number(42)));
-    assert!(matches!(reply.payload(), Payload::Result(raw) if raw.starts_with("{\"structuredContent\"")));
+    assert!(matches!(reply.payload(), ServerResponsePayload::Result(raw) if raw.starts_with("{\"structuredContent\"")));
     assert_eq!(reply.with_id(&RequestId::string("1")), text.replace("42", "\"1\""));
     assert!(reply.error().is_none());
 }
@@ -195,7 +196,7 @@ fn an_error_keeps_code_message_and_data() {
     for odd in ["{}", "1", r#"{"code":"1","message":"x"}"#, r#"{"code":1.5,"message":"x"}"#, r#"{"code":1}"#] {
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{odd}}}"#);
         assert_eq!(reply(&text).error(), None, "{odd}");
-        assert_eq!(reply(&text).payload(), Payload::Error(odd), "and yet it can be passed on");
+        assert_eq!(reply(&text).payload(), ServerResponsePayload::Error(odd), "and yet it can be passed on");
     }
 }
 
@@ -215,18 +216,20 @@ fn an_error_without_an_id_is_accepted_and_can_be_given_one() {
 #[test]
 fn requests_and_notifications_of_an_upstream_keep_their_raw_params() {
     let text = r#"{"jsonrpc":"2.0","id":0,"method":"elicitation/create","params":{"a":1.0}}"#;
-    let Ok(Upstream::Request(asked)) = read_upstream(text.as_bytes(), &JsonLimits::REPLY) else { panic!("a request") };
+    let Ok(ServerMessage::Request(asked)) = read_server_message(text.as_bytes(), &JsonLimits::REPLY) else {
+        panic!("a request")
+    };
     assert_eq!((asked.method(), asked.params()), (&Method::Elicit, Some(r#"{"a":1.0}"#)));
     assert_eq!(asked.with_id(&RequestId::string("g")), text.replace(":0,", ":\"g\","));
     let text =
         r#"{"jsonrpc":"2.0","method":"notifications/progress", "params" : {"progress":1,"progressToken":"u-1"}}"#;
-    let Ok(Upstream::Notification(told)) = read_upstream(text.as_bytes(), &JsonLimits::REPLY) else {
+    let Ok(ServerMessage::Notification(told)) = read_server_message(text.as_bytes(), &JsonLimits::REPLY) else {
         panic!("a notification")
     };
     assert_eq!(told.reference(), Some(RequestId::string("u-1")));
-    assert_eq!(told.referring_to(&RequestId::number(7)).as_deref(), Some(text.replace("\"u-1\"", "7").as_str()));
+    assert_eq!(told.with_reference(&RequestId::number(7)).as_deref(), Some(text.replace("\"u-1\"", "7").as_str()));
     let text = r#"{"jsonrpc":"2.0","method":"notifications/vendor"}"#;
-    let Ok(Upstream::Notification(told)) = read_upstream(text.as_bytes(), &JsonLimits::REPLY) else {
+    let Ok(ServerMessage::Notification(told)) = read_server_message(text.as_bytes(), &JsonLimits::REPLY) else {
         panic!("a notification")
     };
     assert_eq!((told.method().name(), told.params(), told.reference()), ("notifications/vendor", None, None));
@@ -254,7 +257,7 @@ fn an_upstream_message_that_could_be_two_things_is_refused() {
         r#"{"jsonrpc":"2.0","id":1,"result":{}} {"#,
         "",
     ] {
-        assert!(read_upstream(text.as_bytes(), &JsonLimits::REPLY).is_err(), "{text}");
+        assert!(read_server_message(text.as_bytes(), &JsonLimits::REPLY).is_err(), "{text}");
     }
 }
 
@@ -285,7 +288,9 @@ fn our_own_messages_are_json_and_say_no_more_than_they_should() {
 #[test]
 fn an_error_under_another_code_and_a_notification_with_other_parameters_keep_all_else() {
     let text = r#"{"x":1.10, "error":{"message":"no \u00e9" ,"code": -32002,"y":{"code":1}},"jsonrpc":"2.0"}"#;
-    let Ok(Upstream::Reply(reply)) = read_upstream(text.as_bytes(), &JsonLimits::REPLY) else { panic!("a reply") };
+    let Ok(ServerMessage::Response(reply)) = read_server_message(text.as_bytes(), &JsonLimits::REPLY) else {
+        panic!("a reply")
+    };
     let wanted = text.replace("-32002", "-32602").replacen('{', r#"{"id":7,"#, 1);
     assert_eq!(reply.with_code(&RequestId::number(7), -32602), wanted);
     for (text, wanted) in [
@@ -296,7 +301,7 @@ fn an_error_under_another_code_and_a_notification_with_other_parameters_keep_all
         (r#"{"method":"m","x":{} } "#, r#"{"method":"m","x":{} ,"params":{}} "#),
     ] {
         let text = text.replacen('{', r#"{"jsonrpc":"2.0","#, 1);
-        let Ok(Upstream::Notification(told)) = read_upstream(text.as_bytes(), &JsonLimits::REPLY) else {
+        let Ok(ServerMessage::Notification(told)) = read_server_message(text.as_bytes(), &JsonLimits::REPLY) else {
             panic!("{text}")
         };
         assert_eq!(told.with_params("{}"), wanted.replacen('{', r#"{"jsonrpc":"2.0","#, 1));
@@ -311,12 +316,12 @@ fn a_reply_is_found_again_by_its_places_and_in_no_other_text() {
         r#"{"jsonrpc":"2.0","error":{"code":-1,"message":"m"}}"#,
     ] {
         let own = reply(text);
-        let again = Reply::at(text.as_bytes(), &own.places()).expect("the same reply");
+        let again = ServerResponse::from_spans(text.as_bytes(), &own.spans()).expect("the same reply");
         assert_eq!((again.id(), again.payload()), (own.id(), own.payload()));
         let other = RequestId::string("b");
         assert_eq!(again.with_id(&other), own.with_id(&other));
-        assert!(Reply::at(b"{}", &own.places()).is_none());
-        assert!(Reply::at(&[0xff; 100], &own.places()).is_none());
+        assert!(ServerResponse::from_spans(b"{}", &own.spans()).is_none());
+        assert!(ServerResponse::from_spans(&[0xff; 100], &own.spans()).is_none());
     }
 }
 
@@ -345,11 +350,11 @@ fn a_long_text_is_written_as_far_as_it_changes_and_goes_on_as_it_was() {
         r#"{"jsonrpc":"2.0","id":"c-1","result":{}}"#.to_owned(),
     ] {
         let reply = reply(&text);
-        let (head, rest) = reply.places().with_id_head(text.as_bytes(), &id).expect("its places");
+        let (head, rest) = reply.spans().with_id_prefix(text.as_bytes(), &id).expect("its places");
         assert_eq!(head + text.get(rest..).expect("a place"), reply.with_id(&id));
     }
     let early = format!(r#"{{"jsonrpc":"2.0","id":"c-1","result":{{"a":"{long}"}}}}"#);
-    let (head, rest) = reply(&early).places().with_id_head(early.as_bytes(), &id).expect("its places");
+    let (head, rest) = reply(&early).spans().with_id_prefix(early.as_bytes(), &id).expect("its places");
     assert_eq!((head.as_str(), rest), (r#"{"jsonrpc":"2.0","id":"ours""#, r#"{"jsonrpc":"2.0","id":"c-1""#.len()));
 }
 
@@ -357,27 +362,27 @@ fn a_long_text_is_written_as_far_as_it_changes_and_goes_on_as_it_was() {
 fn a_long_string_is_left_out_where_short_words_are_looked_for() {
     let long = "taskId".repeat(2_000);
     let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"isError":true,"a":["{long}"],"taskId":"t"}}}}"#);
-    let [before, behind] = reply(&text).places().short_of(text.as_bytes());
+    let [before, behind] = reply(&text).spans().without_longest_string(text.as_bytes());
     assert_eq!(before, br#"{"jsonrpc":"2.0","id":1,"result":{"isError":true,"a":["#);
     assert_eq!(behind, br#"],"taskId":"t"}}"#);
     let short = r#"{"jsonrpc":"2.0","id":1,"result":{"a":["taskId"]}}"#;
-    assert_eq!(reply(short).places().short_of(short.as_bytes()), [short.as_bytes(), b""]);
+    assert_eq!(reply(short).spans().without_longest_string(short.as_bytes()), [short.as_bytes(), b""]);
 }
 
 #[test]
 fn an_answer_in_the_same_words_under_another_id_has_the_same_places() {
     let text = |id: &str, word: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"a":"{word}"}}}}"#);
     let first = text(r#""c-1""#, "x");
-    let places = reply(&first).places();
-    let same = |other: &str| places.are_in_both(first.as_bytes(), other.as_bytes());
+    let places = reply(&first).spans();
+    let same = |other: &str| places.is_same_except_id(first.as_bytes(), other.as_bytes());
     assert!(same(&text(r#""c-2""#, "x")));
     assert!(!same(&text(r#""c-2""#, "y")), "another word");
     assert!(!same(&text(r#""c-22""#, "x")), "a longer id");
     assert!(!same(&text(r#""c-2""#, "x").replace("2.0", "2.1")), "another word before the id");
-    assert_eq!(places.id_in(text(r#""c-2""#, "x").as_bytes()), Some(&br#""c-2""#[..]));
-    let (before, behind) = reply(&first).around_id("[]").expect("an id");
+    assert_eq!(places.id_bytes(text(r#""c-2""#, "x").as_bytes()), Some(&br#""c-2""#[..]));
+    let (before, behind) = reply(&first).template_around_id("[]").expect("an id");
     assert_eq!((before.as_str(), behind.as_str()), (r#"{"jsonrpc":"2.0","id":"#, r#","result":[]}"#));
     let last = r#"{"result":{"a":1},"id":"c-1","jsonrpc":"2.0"}"#;
-    let (before, behind) = reply(last).around_id("[]").expect("an id");
+    let (before, behind) = reply(last).template_around_id("[]").expect("an id");
     assert_eq!((before.as_str(), behind.as_str()), (r#"{"result":[],"id":"#, r#","jsonrpc":"2.0"}"#));
 }

@@ -4,7 +4,8 @@
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, quote_into, read};
 use gatelodge_mcp::{
-    ClientMessage, Payload, RequestId, Rewrite, Upstream, one_line, read_client_message, read_upstream,
+    ClientMessage, RequestId, Rewrite, ServerMessage, ServerResponsePayload, one_line, read_client_message,
+    read_server_message,
 };
 use proptest::prelude::*;
 
@@ -118,11 +119,11 @@ proptest! {
     #[test]
     fn an_answer_is_split_and_put_together_without_a_change(own in id(), other in id(), payload in json(), gap in space()) {
         let text = format!("{gap}{{\"jsonrpc\":\"2.0\",\"result\"{gap}:{payload},{gap}\"id\":{own}}}");
-        let Ok(Upstream::Reply(reply)) = read_upstream(text.as_bytes(), &JsonLimits::REPLY) else { panic!("{text}") };
-        prop_assert_eq!(reply.payload(), Payload::Result(&payload));
+        let Ok(ServerMessage::Response(reply)) = read_server_message(text.as_bytes(), &JsonLimits::REPLY) else { panic!("{text}") };
+        prop_assert_eq!(reply.payload(), ServerResponsePayload::Result(&payload));
         let sent = reply.with_id(&RequestId::read(&other).expect("an id"));
-        let Ok(Upstream::Reply(again)) = read_upstream(sent.as_bytes(), &JsonLimits::REPLY) else { panic!("{sent}") };
-        prop_assert_eq!(again.payload(), Payload::Result(&payload));
+        let Ok(ServerMessage::Response(again)) = read_server_message(sent.as_bytes(), &JsonLimits::REPLY) else { panic!("{sent}") };
+        prop_assert_eq!(again.payload(), ServerResponsePayload::Result(&payload));
         prop_assert_eq!(again.with_id(reply.id().expect("an id")), text);
     }
 

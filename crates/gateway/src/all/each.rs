@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_mcp::{ClientMessage, Method, Upstream as Said, read_client_message, read_upstream};
+use gatelodge_mcp::{ClientMessage, Method, ServerMessage as Said, read_client_message, read_server_message};
 use gatelodge_mutants::mutant;
 use gatelodge_store::Outcome;
 use tokio::sync::{mpsc, oneshot};
@@ -94,8 +94,8 @@ pub(super) async fn asked(
         let mut answer = None;
         // With the queue goes the line: the server is told, and it is written down.
         while let Ok(Some(text)) = tokio::time::timeout_at(until, queue.recv()).await {
-            match read_upstream(&text, &gw.settings.reply) {
-                Ok(Said::Reply(_)) => answer = Some(text),
+            match read_server_message(&text, &gw.settings.reply) {
+                Ok(Said::Response(_)) => answer = Some(text),
                 // Of the progress of many, nobody could make one.
                 Ok(Said::Notification(said)) if *said.method() == Method::Progress => {}
                 // Whoever does not wait for the answer any more does not hear it.

@@ -7,7 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::merged::{Past, name_of, union};
-use gatelodge_mcp::{ClientMessage, ClientRequest, Method, Upstream as Said, code, read_client_message, read_upstream};
+use gatelodge_mcp::{
+    ClientMessage, ClientRequest, Method, ServerMessage as Said, code, read_client_message, read_server_message,
+};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{Outcome, ServerName};
 use tokio::sync::mpsc;
@@ -346,8 +348,8 @@ async fn hear_once(
                 () = said.closed() => None,
             };
             let Some(text) = text else { return ended };
-            let heard = match read_upstream(&text, &gw.settings.reply) {
-                Ok(Said::Reply(reply)) => {
+            let heard = match read_server_message(&text, &gw.settings.reply) {
+                Ok(Said::Response(reply)) => {
                     let fault = reply.error().and_then(|fault| fault.code.parse().ok());
                     ended = match fault {
                         None | Some(code::INTERNAL_ERROR) => Ended::ForNow,

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use gatelodge_json::{JsonLimits, JsonText, read, split_object_str};
 use gatelodge_mcp::bridge::with_members;
 use gatelodge_mcp::{
-    ClientRequest, Method, Payload, Reply, ReplyPlaces, RequestId, Rewrite, Upstream as Said, code, read_folded_result,
-    read_upstream,
+    ClientRequest, Method, RequestId, Rewrite, ServerMessage as Said, ServerResponse, ServerResponsePayload,
+    ServerResponseSpans, code, read_segmented_result, read_server_message,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_store::{CallId, Outcome};
@@ -77,7 +77,7 @@ fn is_of(id: &RequestId<'_>, call: CallId) -> bool {
 #[derive(Debug)]
 pub(crate) enum Ended {
     /// With an answer, and where its parts are. One that says what was said before stands under the id of then.
-    Answer(Taken, ReplyPlaces),
+    Answer(Taken, ServerResponseSpans),
     /// The upstream asks the client something, and the client is asked by the answer to its request.
     Asked(Vec<Bytes>),
     /// The caller does not want one any more.
@@ -190,7 +190,7 @@ enum Heard {
 
 fn heard(errand: &Errand<'_>, ended: &Result<(Ended, Option<Exchange>), SendError>) -> Heard {
     let Ok((Ended::Answer(message, _), _)) = ended else { return Heard::Nothing };
-    let Ok(Said::Reply(reply)) = read_upstream(message.outline(), &errand.gw.settings.reply) else {
+    let Ok(Said::Response(reply)) = read_server_message(message.outline(), &errand.gw.settings.reply) else {
         return Heard::Nothing;
     };
     if reply.id().is_none_or(|id| !is_of(id, errand.call)) {
@@ -287,13 +287,13 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
         {
             return Ok(Ended::Answer(Taken::Whole(before.text.clone()), before.places));
         }
-        match read_upstream(&message, &gw.settings.reply) {
+        match read_server_message(&message, &gw.settings.reply) {
             Err(_) if is_stream => gw.metrics.dropped(),
             Err(error) => return Err(SendError::Unusable(format!("the answer cannot be read: {error}"))),
-            Ok(Said::Reply(reply)) => {
+            Ok(Said::Response(reply)) => {
                 // One without an id is an error, and on this answer nobody else waits: see `Inbox`.
                 if reply.id().is_none_or(|id| is_of(id, errand.call)) {
-                    return Ok(Ended::Answer(Taken::Whole(message.clone()), reply.places()));
+                    return Ok(Ended::Answer(Taken::Whole(message.clone()), reply.spans()));
                 }
                 gw.metrics.dropped();
                 if !is_stream {
@@ -361,8 +361,8 @@ pub(crate) fn answer(
     id: &RequestId<'_>,
     limits: &JsonLimits,
 ) -> Option<(Bytes, Outcome)> {
-    let Ok(Said::Reply(reply)) = read_upstream(message, limits) else { return None };
-    let (text, outcome) = whole_answer_of(visit, message, &reply.places(), id)?;
+    let Ok(Said::Response(reply)) = read_server_message(message, limits) else { return None };
+    let (text, outcome) = whole_answer_of(visit, message, &reply.spans(), id)?;
     Some((text.whole(), outcome))
 }
 
@@ -370,35 +370,35 @@ pub(crate) fn answer(
 pub(crate) fn answer_of(
     visit: &Visit,
     message: &Taken,
-    places: &ReplyPlaces,
+    places: &ServerResponseSpans,
     id: &RequestId<'_>,
 ) -> Option<(Text, Outcome)> {
     let folded = match message {
         Taken::Whole(message) => return whole_answer_of(visit, message, places, id),
         Taken::Folded(folded, _) => folded,
     };
-    let (before, behind) = places.with_id_around(folded, id)?;
+    let (before, behind) = places.with_id_segmented(folded, id)?;
     let outcome = if says_error(folded.outer_span_text(places.result()?)?) { Outcome::ToolError } else { Outcome::Ok };
     Some((Text::around(before, folded.parts().1, behind), outcome))
 }
 
 /// Where the parts stand of an answer that goes on as it came, with its middle apart. None for any other answer.
-fn folded_places(errand: &Errand<'_>, message: &Taken) -> Option<ReplyPlaces> {
+fn folded_places(errand: &Errand<'_>, message: &Taken) -> Option<ServerResponseSpans> {
     let Taken::Folded(folded, _) = message else { return None };
     let visit = errand.visit;
     // A secret may begin in one piece and end in the next, and what crosses the eras is written anew.
     let is_changed = visit.crossing() != Crossing::None || !visit.upstream.secrets().is_empty();
-    let (id, places) = read_folded_result(folded, &errand.gw.settings.reply)?;
+    let (id, places) = read_segmented_result(folded, &errand.gw.settings.reply)?;
     (!is_changed && errand.before.is_none() && is_of(&id, errand.call)).then_some(places)
 }
 
 fn whole_answer_of(
     visit: &Visit,
     message: &Bytes,
-    places: &ReplyPlaces,
+    places: &ServerResponseSpans,
     id: &RequestId<'_>,
 ) -> Option<(Text, Outcome)> {
-    let may_say_error = places.short_of(message).iter().any(|part| IS_ERROR.find(part).is_some());
+    let may_say_error = places.without_longest_string(message).iter().any(|part| IS_ERROR.find(part).is_some());
     let outcome = match places.result() {
         None => Outcome::Error,
         Some(result) => {
@@ -407,10 +407,10 @@ fn whole_answer_of(
         }
     };
     let text = match visit.crossing() {
-        Crossing::ToSession => as_stateless(&Reply::at(message, places)?, id).into(),
-        Crossing::ToStateless => as_in_session(&Reply::at(message, places)?, id).into(),
+        Crossing::ToSession => as_stateless(&ServerResponse::from_spans(message, places)?, id).into(),
+        Crossing::ToStateless => as_in_session(&ServerResponse::from_spans(message, places)?, id).into(),
         Crossing::None => {
-            let (head, rest) = places.with_id_head(message, id)?;
+            let (head, rest) = places.with_id_prefix(message, id)?;
             Text::in_two(head, message.slice(rest..))
         }
     };
@@ -423,14 +423,14 @@ fn whole_answer_of(
 }
 
 /// An answer of a session as one to a request that stands alone.
-fn as_stateless(reply: &Reply<'_>, id: &RequestId<'_>) -> String {
+fn as_stateless(reply: &ServerResponse<'_>, id: &RequestId<'_>) -> String {
     match reply.payload() {
-        Payload::Result(result) if has_contents(result) => {
+        ServerResponsePayload::Result(result) if has_contents(result) => {
             let members = [COMPLETE, ("ttlMs", "0"), ("cacheScope", "\"private\"")];
             reply.with_payload(id, &with_members(result, &members))
         }
-        Payload::Result(result) => reply.with_payload(id, &with_members(result, &[COMPLETE])),
-        Payload::Error(_) => match reply.error() {
+        ServerResponsePayload::Result(result) => reply.with_payload(id, &with_members(result, &[COMPLETE])),
+        ServerResponsePayload::Error(_) => match reply.error() {
             // The code for a resource that is not there is another one.
             Some(fault) if fault.code == code::RESOURCE_NOT_FOUND.to_string() => {
                 reply.with_code(id, code::INVALID_PARAMS)
@@ -441,9 +441,11 @@ fn as_stateless(reply: &Reply<'_>, id: &RequestId<'_>) -> String {
 }
 
 /// An answer to a request that stands alone as one of a session.
-fn as_in_session(reply: &Reply<'_>, id: &RequestId<'_>) -> String {
+fn as_in_session(reply: &ServerResponse<'_>, id: &RequestId<'_>) -> String {
     match reply.payload() {
-        Payload::Result(result) if let Some(plain) = without_complete(result) => reply.with_payload(id, &plain),
+        ServerResponsePayload::Result(result) if let Some(plain) = without_complete(result) => {
+            reply.with_payload(id, &plain)
+        }
         _ => reply.with_id(id),
     }
 }
@@ -493,8 +495,10 @@ pub(crate) async fn own_answer(
 ) -> Result<Option<Bytes>, SendError> {
     while let Some(message) = exchange.next().await? {
         let is_stream = exchange.is_stream();
-        match read_upstream(&message, &gw.settings.reply) {
-            Ok(Said::Reply(reply)) if reply.id().is_none_or(|id| is_of(id, call)) => return Ok(Some(message.clone())),
+        match read_server_message(&message, &gw.settings.reply) {
+            Ok(Said::Response(reply)) if reply.id().is_none_or(|id| is_of(id, call)) => {
+                return Ok(Some(message.clone()));
+            }
             _ if is_stream => gw.metrics.dropped(),
             _ => return Ok(None),
         }
@@ -508,8 +512,8 @@ pub(crate) async fn own_answer(
 /// It cannot be read: nobody can say what is in it, so it goes nowhere.
 pub(crate) fn result_text(message: &Bytes, limits: &JsonLimits) -> Result<Option<Bytes>, SendError> {
     let unreadable = || SendError::Unusable("the server's answer cannot be read".to_owned());
-    let Ok(Said::Reply(reply)) = read_upstream(message, limits) else { return Err(unreadable()) };
-    let Payload::Result(result) = reply.payload() else { return Ok(None) };
+    let Ok(Said::Response(reply)) = read_server_message(message, limits) else { return Err(unreadable()) };
+    let ServerResponsePayload::Result(result) = reply.payload() else { return Ok(None) };
     read(result.as_bytes(), limits).map_err(|_| unreadable())?;
     Ok(Some(message.slice_ref(result.as_bytes())))
 }

@@ -30,6 +30,6 @@ impl Progress {
             told.clear();
             told.push_str(value);
         }
-        said.referring_to(&self.token)
+        said.with_reference(&self.token)
     }
 }

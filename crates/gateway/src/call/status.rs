@@ -2,7 +2,7 @@
 //! the upstream said in its head is said again.
 
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::{ProtocolGeneration, RequestId, Upstream as Said, code, read_upstream};
+use gatelodge_mcp::{ProtocolGeneration, RequestId, ServerMessage as Said, code, read_server_message};
 use gatelodge_store::CallId;
 use http::StatusCode;
 
@@ -19,7 +19,7 @@ pub(crate) fn status_of(
     if era == ProtocolGeneration::Stateful {
         return StatusCode::OK;
     }
-    let Ok(Said::Reply(reply)) = read_upstream(message.outline(), limits) else { return StatusCode::OK };
+    let Ok(Said::Response(reply)) = read_server_message(message.outline(), limits) else { return StatusCode::OK };
     let Some(error) = reply.error() else { return StatusCode::OK };
     let is_own = reply.id().is_some_and(|id| *id == RequestId::string(call.as_str()));
     // Which credential the upstream wants is between it and us.

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
-use gatelodge_mcp::{Method, ProtocolGeneration, RequestId, Revision, Upstream, code, has_tasks, read_upstream};
+use gatelodge_mcp::{
+    Method, ProtocolGeneration, RequestId, Revision, ServerMessage, code, has_tasks, read_server_message,
+};
 
 use crate::Gateway;
 use crate::call::{Permit, own_answer, result_text};
@@ -151,7 +153,7 @@ async fn asked(gw: &Gateway, visit: &Visit) -> Result<Option<Bytes>, SendError> 
 /// Whether an answer is an error that only the stateless revision has; then the revisions that it names, if it is
 /// about those.
 fn refused(message: &Bytes, limits: &JsonLimits) -> Option<Option<Vec<Revision>>> {
-    let Ok(Upstream::Reply(reply)) = read_upstream(message, limits) else { return None };
+    let Ok(ServerMessage::Response(reply)) = read_server_message(message, limits) else { return None };
     let error = reply.error()?;
     match error.code.parse() {
         Ok(code::UNSUPPORTED_REVISION) => {

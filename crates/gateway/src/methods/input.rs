@@ -7,8 +7,8 @@ use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::bridge::{Retry, quoted, with_members, without_members};
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{
-    ClientMessage, ClientRequest, ClientResponsePayload, Method, ProtocolGeneration, RequestId, Upstream as Said, code,
-    error, read_client_message, read_upstream, result,
+    ClientMessage, ClientRequest, ClientResponsePayload, Method, ProtocolGeneration, RequestId, ServerMessage as Said,
+    code, error, read_client_message, read_server_message, result,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_store::CallId;
@@ -38,7 +38,7 @@ pub(crate) fn paused(
     let Errand { gw, visit, call, .. } = errand;
     let mut questions = Vec::new();
     for message in asked {
-        let Ok(Said::Request(question)) = read_upstream(message, &gw.settings.reply) else { return None };
+        let Ok(Said::Request(question)) = read_server_message(message, &gw.settings.reply) else { return None };
         questions.push(Question::new(&questions, &question, visit.upstream.secrets()));
     }
     Some(Paused {
@@ -71,7 +71,7 @@ pub(crate) fn kept(gw: &Gateway, paused: Paused) -> Result<String, SendError> {
 pub(crate) fn unasked(errand: &Errand<'_>, link: &Link, asked: &[Bytes]) {
     let Errand { gw, visit, .. } = errand;
     let (Some(gw), Some(session)) = (gw.own(), visit.far_session().cloned()) else { return };
-    let id = |message: &Bytes| match read_upstream(message, &gw.settings.reply) {
+    let id = |message: &Bytes| match read_server_message(message, &gw.settings.reply) {
         Ok(Said::Request(question)) => Some(question.id().clone().into_owned()),
         _ => None,
     };
@@ -257,7 +257,7 @@ pub(crate) async fn pages(gw: &Gateway, visit: &Visit, message: &Taken) -> Resul
 
 /// The pages that an error names, as a result asks for them.
 fn pages_of(message: &[u8], limits: &JsonLimits) -> Option<String> {
-    let Ok(Said::Reply(reply)) = read_upstream(message, limits) else { return None };
+    let Ok(Said::Response(reply)) = read_server_message(message, limits) else { return None };
     let fault = reply.error().filter(|fault| fault.code == code::URL_ELICITATION_REQUIRED.to_string())?;
     let document = read(fault.data?.as_bytes(), limits).ok()?;
     let pages = document.root().get("elicitations")?;

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use gatelodge_json::{JsonValue, read};
 use gatelodge_mcp::bridge::with_members;
 use gatelodge_mcp::{
-    Caching, ClientRequest, Method, ProtocolGeneration, Reply, ReplyPlaces, RequestId, TraceParent, code, edit_list,
-    error,
+    Caching, ClientRequest, Method, ProtocolGeneration, RequestId, ServerResponse, ServerResponseSpans, TraceParent,
+    code, edit_list, error,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Category, Definition, Tool};
@@ -141,7 +141,7 @@ async fn edited(
                 let (before, behind) = if mutant!("list-envelope-rewritten") {
                     (r#"{"jsonrpc":"2.0","id":"#.to_owned(), format!(r#","result":{list}}}"#))
                 } else {
-                    Reply::at(&first.text, &first.places)?.around_id(&list)?
+                    ServerResponse::from_spans(&first.text, &first.places)?.template_around_id(&list)?
                 };
                 Some(Listed::new(before, behind, secrets))
             };
@@ -314,7 +314,7 @@ async fn fetch_pages(
 
 /// The only page of a list of tools, if it is to the letter the one that the server's offer was read from: it is not read
 /// again.
-fn told_before(offer: &Offer, message: &Bytes, places: &ReplyPlaces) -> Option<Bytes> {
+fn told_before(offer: &Offer, message: &Bytes, places: &ServerResponseSpans) -> Option<Bytes> {
     let page = message.slice(places.result()?);
     offer.is_of(std::slice::from_ref(&page)).then_some(page)
 }

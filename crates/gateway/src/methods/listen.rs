@@ -9,8 +9,8 @@ use bytes::Bytes;
 use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{
-    ClientMessage, ClientRequest, Method, RequestId, Upstream as Said, code, error, read_client_message, read_upstream,
-    result,
+    ClientMessage, ClientRequest, Method, RequestId, ServerMessage as Said, code, error, read_client_message,
+    read_server_message, result,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::Reason;
@@ -241,8 +241,8 @@ async fn pump(
         };
         let Some(message) = message else { return Ok(End::Over) };
         let visit = &listener.visit;
-        match read_upstream(&message, &gw.settings.reply) {
-            Ok(Said::Reply(_)) => {
+        match read_server_message(&message, &gw.settings.reply) {
+            Ok(Said::Response(_)) => {
                 let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply)
                     .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
                 let status = status_of(visit.era(), &message.clone().into(), call, exchange.status, &gw.settings.reply);

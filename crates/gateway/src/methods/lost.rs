@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use gatelodge_mcp::{Method, Upstream as Said, code, read_upstream};
+use gatelodge_mcp::{Method, ServerMessage as Said, code, read_server_message};
 use http::StatusCode;
 
 use super::initialize::again;
@@ -68,7 +68,7 @@ async fn says_lost(gw: &Gateway, visit: &Visit) -> Option<bool> {
             let answer = own_answer(gw, &mut exchange, call).await.ok().flatten();
             // One that does not know the request has not looked at the session.
             Some(!answer.is_some_and(|answer| {
-                let Ok(Said::Reply(reply)) = read_upstream(&answer, &gw.settings.reply) else { return false };
+                let Ok(Said::Response(reply)) = read_server_message(&answer, &gw.settings.reply) else { return false };
                 reply.error().is_some_and(|fault| fault.code == code::METHOD_NOT_FOUND.to_string())
             }))
         }

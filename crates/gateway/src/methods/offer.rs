@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::{Method, ProtocolGeneration, RequestId, Upstream as Said, code, read_upstream};
+use gatelodge_mcp::{Method, ProtocolGeneration, RequestId, ServerMessage as Said, code, read_server_message};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{AdminEntry, Known, ServerName, StoreError, ToolDefinition};
 use tracing::warn;
@@ -220,7 +220,7 @@ fn entry(gw: &Gateway, server: &ServerName, tools: usize) -> AdminEntry {
 }
 
 fn says_unknown_method(message: &[u8]) -> bool {
-    let Ok(Said::Reply(reply)) = read_upstream(message, &JsonLimits::REPLY) else { return false };
+    let Ok(Said::Response(reply)) = read_server_message(message, &JsonLimits::REPLY) else { return false };
     reply.error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND.to_string())
 }
 

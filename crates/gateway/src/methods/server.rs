@@ -95,7 +95,7 @@ async fn heard(gw: &Gateway, visit: &Visit, said: &ServerNotification<'_>) -> Op
         Method::Cancelled => {
             // The upstream takes back what it asked.
             let asked = visit.session()?.questions.taken_back(&said.reference()?)?;
-            said.referring_to(&RequestId::string(&asked))
+            said.with_reference(&RequestId::string(&asked))
         }
         Method::LogMessage if visit.far_session().is_some_and(|session| !session.takes_log) => None,
         // It answers what we asked, not the client.

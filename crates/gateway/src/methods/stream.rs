@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gatelodge_mcp::bridge::quoted;
-use gatelodge_mcp::{KEEP_ALIVE, Method, Revision, Upstream as Said, read_upstream};
+use gatelodge_mcp::{KEEP_ALIVE, Method, Revision, ServerMessage as Said, read_server_message};
 use gatelodge_mutants::mutant;
 use gatelodge_store::Outcome;
 use http::{HeaderValue, Response, StatusCode};
@@ -369,7 +369,7 @@ async fn pump(
         if mutant!("event-acknowledged-before-delivery") {
             set_heard(visit, exchange.left_at().0, opening);
         }
-        let text = match read_upstream(&message, &gw.settings.reply) {
+        let text = match read_server_message(&message, &gw.settings.reply) {
             Ok(Said::Notification(said)) => match &mut filter {
                 Some(filter) if !mutant!("unrequested-notification-reaches-session") => {
                     if let Some(asked) = asked.take_if(|_| *said.method() == Method::SubscriptionsAcknowledged) {
@@ -380,7 +380,7 @@ async fn pump(
                 _ => unaddressed(gw, visit, &said).await,
             },
             Ok(Said::Request(asked)) => question(gw, visit, &asked).await,
-            Ok(Said::Reply(_)) | Err(_) => {
+            Ok(Said::Response(_)) | Err(_) => {
                 gw.metrics.dropped();
                 None
             }

@@ -7,8 +7,8 @@ use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{
-    ClientRequest, Declared, MadeTask, Method, Payload, ProtocolGeneration, REQUIRED_FOR_TASKS, ReplyPlaces, Revision,
-    ServerRequest, Upstream as Said, code, made_task, read_upstream,
+    ClientRequest, Declared, MadeTask, Method, ProtocolGeneration, REQUIRED_FOR_TASKS, Revision, ServerMessage as Said,
+    ServerRequest, ServerResponsePayload, ServerResponseSpans, code, made_task, read_server_message,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::Terms;
@@ -62,18 +62,18 @@ pub(super) fn check(
     visit: &Visit,
     request: &ClientRequest<'_>,
     message: &Taken,
-    places: &ReplyPlaces,
+    places: &ServerResponseSpans,
 ) -> Result<(), SendError> {
     // Most answers do not have the words in them at all.
     let has_words = match message {
-        Taken::Whole(text) => places.short_of(text).iter().any(|part| TASK_OR_INPUT.may_be_in(part)),
+        Taken::Whole(text) => places.without_longest_string(text).iter().any(|part| TASK_OR_INPUT.may_be_in(part)),
         Taken::Folded(..) => TASK_OR_INPUT.may_be_in(message.outline()),
     };
     if !has_words {
         return Ok(());
     }
-    let Ok(Said::Reply(reply)) = read_upstream(message.text(), &gw.settings.reply) else { return Ok(()) };
-    let Payload::Result(result) = reply.payload() else { return Ok(()) };
+    let Ok(Said::Response(reply)) = read_server_message(message.text(), &gw.settings.reply) else { return Ok(()) };
+    let ServerResponsePayload::Result(result) = reply.payload() else { return Ok(()) };
     if let Some((era, task)) = task_of(visit, request, result).filter(|(era, _)| !takes_task(visit, request, *era)) {
         let is_known_there = (era == ProtocolGeneration::Stateful) == visit.far_session().is_some();
         if is_known_there {

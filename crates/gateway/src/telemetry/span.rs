@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::{Payload, ProtocolGeneration, TraceParent, Upstream as Said, read_upstream};
+use gatelodge_mcp::{
+    ProtocolGeneration, ServerMessage as Said, ServerResponsePayload, TraceParent, read_server_message,
+};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{CallId, Clock, Kind as RowKind, Outcome, Record};
 use jiff::Timestamp;
@@ -91,11 +93,11 @@ impl Span {
 
     /// What a message says of how it went.
     fn answered(&mut self, message: &[u8]) {
-        let Ok(Said::Reply(reply)) = read_upstream(message, &JsonLimits::REPLY) else { return };
+        let Ok(Said::Response(reply)) = read_server_message(message, &JsonLimits::REPLY) else { return };
         match reply.payload() {
-            Payload::Result(result) if says_error(result) => self.fail(names::TOOL_ERROR),
-            Payload::Result(_) => {}
-            Payload::Error(_) => {
+            ServerResponsePayload::Result(result) if says_error(result) => self.fail(names::TOOL_ERROR),
+            ServerResponsePayload::Result(_) => {}
+            ServerResponsePayload::Error(_) => {
                 let code = reply.error().map_or("unknown", |error| error.code).to_owned();
                 self.say(names::STATUS_CODE, code.clone());
                 self.fail(code);

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use gatelodge_json::{JsonLimits, read, split_object};
-use gatelodge_mcp::{Method, Reply, RequestId, ServerNotification, Upstream as Said, code, read_upstream};
+use gatelodge_mcp::{
+    Method, RequestId, ServerMessage as Said, ServerNotification, ServerResponse, code, read_server_message,
+};
 use gatelodge_mutants::mutant;
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -172,10 +174,10 @@ impl Inbox {
 
     /// Hands a message out. False if it belongs to nobody.
     pub fn deliver(&self, message: Bytes) -> bool {
-        match read_upstream(&message, &self.limits) {
+        match read_server_message(&message, &self.limits) {
             // Whoever waits for it is told at once that it cannot be read, and not when its time is over.
             Err(_) => answers(&message).is_some_and(|call| self.answer(&call, message.clone())),
-            Ok(Said::Reply(reply)) => {
+            Ok(Said::Response(reply)) => {
                 self.has_answered.store(true, Ordering::Relaxed);
                 let waiting = match reply.id() {
                     Some(id) => id.as_str().and_then(|id| self.lock().take(id)),
@@ -278,7 +280,7 @@ fn answers(message: &[u8]) -> Option<String> {
 
 /// Whether an error is about a message that could not be read. A notification, too, may be answered by an error that names
 /// nobody, but not by such a one: we send none that cannot be read.
-fn speaks_of_a_message(reply: &Reply<'_>) -> bool {
+fn speaks_of_a_message(reply: &ServerResponse<'_>) -> bool {
     let about = [code::PARSE_ERROR, code::INVALID_REQUEST];
     reply.error().is_some_and(|error| about.iter().any(|code| error.code == code.to_string()))
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use foldhash::HashMap;
 use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::head::{Mirror, MirrorError};
-use gatelodge_mcp::{ReplyPlaces, RequestId};
+use gatelodge_mcp::{RequestId, ServerResponseSpans};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Category, Definition, Schema};
 use gatelodge_store::{Known, ToolDefinition};
@@ -79,13 +79,13 @@ pub(crate) struct Offer {
 #[derive(Debug, Clone)]
 pub(crate) struct Earlier {
     pub text: Bytes,
-    pub places: ReplyPlaces,
+    pub places: ServerResponseSpans,
 }
 
 impl Earlier {
     /// Whether another answer says the same under another id.
     pub fn is_same(&self, other: &Bytes) -> bool {
-        is_one(&self.text, other) || self.places.are_in_both(&self.text, other)
+        is_one(&self.text, other) || self.places.is_same_except_id(&self.text, other)
     }
 
     /// Whether a piece of another answer, from `at` on, stands there in the same words; all of it stands under this id.
@@ -101,16 +101,16 @@ impl Earlier {
 
     /// The answer under another id.
     pub fn under<'t>(&'t self, id: &'t RequestId<'_>) -> [&'t [u8]; 3] {
-        let [before, behind] = self.places.around_id(&self.text);
+        let [before, behind] = self.places.split_at_id(&self.text);
         [before, id.raw().as_bytes(), behind]
     }
 
     /// Whether another answer, of which nothing was read, says the same under this id.
     pub fn is_same_under(&self, id: &RequestId<'_>, other: &Bytes) -> bool {
-        let is_under_id = self.places.id_in(other) == Some(id.raw().as_bytes());
+        let is_under_id = self.places.id_bytes(other) == Some(id.raw().as_bytes());
         let is_taken_anyway = mutant!("list-matched-under-any-id") && id.as_str().is_some();
         let is_of_same_length = mutant!("list-compared-by-length") && self.text.len() == other.len();
-        (is_under_id || is_taken_anyway) && (is_of_same_length || self.places.are_in_both(&self.text, other))
+        (is_under_id || is_taken_anyway) && (is_of_same_length || self.places.is_same_except_id(&self.text, other))
     }
 }
 

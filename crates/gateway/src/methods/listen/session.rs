@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::{JsonLimits, read};
-use gatelodge_mcp::{ClientRequest, Method, RequestId, Upstream as Said, read_upstream};
+use gatelodge_mcp::{ClientRequest, Method, RequestId, ServerMessage as Said, read_server_message};
 use gatelodge_mutants::mutant;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
@@ -40,7 +40,7 @@ fn filter(request: &ClientRequest<'_>, session: &Session, heard: &[MayHear]) -> 
 
 /// A notification as a listener gets it; none if it is not for them.
 fn tagged(filter: &Filter, message: &Bytes, id: &RequestId<'_>) -> Option<String> {
-    let Ok(Said::Notification(said)) = read_upstream(message, &JsonLimits::REPLY) else { return None };
+    let Ok(Said::Notification(said)) = read_server_message(message, &JsonLimits::REPLY) else { return None };
     if !filter.lets(&said) {
         return None;
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use gatelodge_json::read;
-use gatelodge_mcp::{Caching, ClientRequest, Reply, code, edit_list, error};
+use gatelodge_mcp::{Caching, ClientRequest, ServerResponse, code, edit_list, error};
 use gatelodge_store::Outcome;
 use http::StatusCode;
 
@@ -74,6 +74,6 @@ async fn listed(
     }
     let page = documents.first().ok_or_else(unreadable)?;
     let result = edit_list(page.root(), "tasks", &entries, Caching::Unsaid).ok_or_else(unreadable)?;
-    let first = Reply::at(&first.text, &first.places).ok_or_else(unreadable)?;
+    let first = ServerResponse::from_spans(&first.text, &first.places).ok_or_else(unreadable)?;
     Ok((StatusCode::OK, first.with_payload(request.id(), &result).into(), Outcome::Ok))
 }

@@ -5,7 +5,9 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use gatelodge_json::{JsonValue, read};
-use gatelodge_mcp::{ClientRequest, Method, Payload, ServerRequest, Upstream as Said, made_task, read_upstream};
+use gatelodge_mcp::{
+    ClientRequest, Method, ServerMessage as Said, ServerRequest, ServerResponsePayload, made_task, read_server_message,
+};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Decision, decide};
 use gatelodge_store::{IdHash, Mode, StoreError, TaskRow};
@@ -74,8 +76,8 @@ pub(crate) async fn note(
         return;
     }
     let text = text.clone().whole();
-    let Ok(Said::Reply(reply)) = read_upstream(&text, &gw.settings.reply) else { return };
-    let Payload::Result(result) = reply.payload() else { return };
+    let Ok(Said::Response(reply)) = read_server_message(&text, &gw.settings.reply) else { return };
+    let ServerResponsePayload::Result(result) = reply.payload() else { return };
     let Some(task) = made_task(result, visit.era()) else { return };
     visit.upstream.note_tasks();
     if let Some(session) = visit.session() {
