@@ -2,9 +2,9 @@
 
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{
-    ClientMessage, ClientNotification, ClientRequest, ClientResponse, RequestId, Rewrite, ServerMessage,
-    ServerNotification, ServerResponse, ServerResponsePayload, WireError, code, one_line, read_client_message,
-    read_server_message, shown,
+    ClientMessage, ClientNotification, ClientRequest, ClientResponse, MessageError, RequestId, Rewrite, ServerMessage,
+    ServerNotification, ServerResponse, ServerResponsePayload, code, one_line, quote_excerpt, read_client_message,
+    read_server_message,
 };
 
 use crate::tree::{Leaf, same_as_serde, tree};
@@ -35,7 +35,7 @@ pub fn check(bytes: &[u8]) -> Seen {
     Seen { from_caller: caller.is_ok(), from_upstream: upstream.is_ok() }
 }
 
-fn check_error(bytes: &[u8], error: &WireError) {
+fn check_error(bytes: &[u8], error: &MessageError) {
     let (start, end) = error.span;
     assert!(start <= end && end <= bytes.len(), "the place of {error} lies outside the text");
     assert!(error.message.len() < 1200 && !error.message.contains(char::is_control), "{error}");
@@ -118,7 +118,7 @@ fn check_views(text: &str, request: &ClientRequest<'_>) {
     }
     if let Ok(call) = request.tool_call() {
         assert!(call.arguments.is_none_or(|arguments| text.contains(arguments.raw())));
-        assert!(shown(&call.name).len() < 1200);
+        assert!(quote_excerpt(&call.name).len() < 1200);
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_json::{JsonLimits, SegmentedText, StringSegments};
-use gatelodge_mcp::{ClientMessage, WireError, read_client_message, read_segmented_client_message};
+use gatelodge_mcp::{ClientMessage, MessageError, read_client_message, read_segmented_client_message};
 
 use crate::digest::Begun;
 use crate::http::listener::MAX_READ_BYTES;
@@ -30,7 +30,7 @@ pub(crate) enum Taken {
 
 impl Taken {
     /// Reads it as a message of a caller.
-    pub fn read(&self, limits: &JsonLimits) -> Result<ClientMessage<'_>, WireError> {
+    pub fn read(&self, limits: &JsonLimits) -> Result<ClientMessage<'_>, MessageError> {
         match self {
             Self::Whole(bytes) => read_client_message(bytes, limits),
             Self::Folded(folded, _) => read_segmented_client_message(folded, limits),

@@ -7,8 +7,8 @@ use gatelodge_json::{
     split_object,
 };
 
-use crate::error::{WireError, code, shown};
 use crate::lookalike::{ENVELOPE, PARAMS, REFERENCE, is_look_alike};
+use crate::message_error::{MessageError, code, quote_excerpt};
 use crate::meta::{self, Meta};
 use crate::method::{Form, Method};
 use crate::request_id::{RequestId, string_value};
@@ -67,7 +67,7 @@ pub enum ClientResponsePayload<'d> {
 ///
 /// # Errors
 /// Whatever is not a message, could be read as another one, or is not for callers to send.
-pub fn read_client_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<ClientMessage<'a>, WireError> {
+pub fn read_client_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<ClientMessage<'a>, MessageError> {
     classify(read(bytes, limits).map_err(|fault| to_message_error(bytes, limits, &fault))?)
 }
 
@@ -78,12 +78,12 @@ pub fn read_client_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<C
 pub fn read_segmented_client_message<'a>(
     folded: &'a SegmentedText,
     limits: &JsonLimits,
-) -> Result<ClientMessage<'a>, WireError> {
+) -> Result<ClientMessage<'a>, MessageError> {
     let refuse = |fault: JsonError| to_message_error(folded.as_str().as_bytes(), limits, &fault);
     classify(read_segmented(folded, limits).map_err(refuse)?)
 }
 
-fn classify(document: JsonDocument<'_>) -> Result<ClientMessage<'_>, WireError> {
+fn classify(document: JsonDocument<'_>) -> Result<ClientMessage<'_>, MessageError> {
     match read_envelope(&document) {
         Ok(ClientEnvelope::Request(id, method, places)) => {
             Ok(ClientMessage::Request(ClientRequest { document, id, method, nodes: places }))
@@ -107,8 +107,8 @@ enum ClientEnvelope<'a> {
 }
 
 /// Where the envelope itself is sound, the answer can still carry the id.
-fn to_message_error(bytes: &[u8], limits: &JsonLimits, fault: &JsonError) -> WireError {
-    let error = WireError::of_fault(bytes, fault);
+fn to_message_error(bytes: &[u8], limits: &JsonLimits, fault: &JsonError) -> MessageError {
+    let error = MessageError::from_json_error(bytes, fault);
     if error.code != code::INVALID_REQUEST {
         return error;
     }
@@ -117,10 +117,10 @@ fn to_message_error(bytes: &[u8], limits: &JsonLimits, fault: &JsonError) -> Wir
     error.with_id(id)
 }
 
-fn read_envelope<'a>(document: &JsonDocument<'a>) -> Result<ClientEnvelope<'a>, WireError> {
+fn read_envelope<'a>(document: &JsonDocument<'a>) -> Result<ClientEnvelope<'a>, MessageError> {
     let text = document.source();
     let root = document.root();
-    let invalid = |value, what: &str| Err(WireError::at(code::INVALID_REQUEST, text, value, what));
+    let invalid = |value, what: &str| Err(MessageError::at_value(code::INVALID_REQUEST, text, value, what));
     match root.kind() {
         JsonKind::Object => {}
         JsonKind::Array => return invalid(root, "a batch is not taken; send one message at a time"),
@@ -166,7 +166,7 @@ fn request_or_notification<'a>(
     id: Option<RequestId<'a>>,
     name: Cow<'a, str>,
     params: Option<JsonValue<'_>>,
-) -> Result<ClientEnvelope<'a>, WireError> {
+) -> Result<ClientEnvelope<'a>, MessageError> {
     let method = Method::of(name);
     let form = if id.is_some() { Form::Request } else { Form::Notification };
     check_method(document, &method, form)?;
@@ -179,12 +179,12 @@ fn request_or_notification<'a>(
     })
 }
 
-fn check_method(document: &JsonDocument<'_>, method: &Method<'_>, form: Form) -> Result<(), WireError> {
+fn check_method(document: &JsonDocument<'_>, method: &Method<'_>, form: Form) -> Result<(), MessageError> {
     if method.is_for_callers(form) {
         return Ok(());
     }
     let place = document.root().get("method").unwrap_or(document.root());
-    let name = shown(method.name());
+    let name = quote_excerpt(method.name());
     let (code, what) = match form {
         Form::Notification if method.is_for_callers(Form::Request) && method.traits().is_some() => {
             (code::INVALID_REQUEST, format!("{name} needs an id"))
@@ -195,14 +195,14 @@ fn check_method(document: &JsonDocument<'_>, method: &Method<'_>, form: Form) ->
         Form::Request => (code::METHOD_NOT_FOUND, format!("unknown method {name}")),
         Form::Notification => (code::METHOD_NOT_FOUND, format!("unknown notification {name}")),
     };
-    Err(WireError::at(code, document.source(), place, &what))
+    Err(MessageError::at_value(code, document.source(), place, &what))
 }
 
 /// Refuses parameters whose members a reader could mistake; gives their `_meta`.
-fn check_params<'d>(text: JsonText<'_>, params: JsonValue<'d>) -> Result<Option<JsonValue<'d>>, WireError> {
+fn check_params<'d>(text: JsonText<'_>, params: JsonValue<'d>) -> Result<Option<JsonValue<'d>>, MessageError> {
     if params.kind() != JsonKind::Object {
         let what = format!("`params` must be an object, not {}", params.kind().with_article());
-        return Err(WireError::at(code::INVALID_PARAMS, text, params, &what));
+        return Err(MessageError::at_value(code::INVALID_PARAMS, text, params, &what));
     }
     let ([meta, reference, ..], has_others) = params.pick(PARAMS);
     if has_others {
@@ -220,12 +220,12 @@ pub(crate) fn refuse_look_alike_members(
     text: JsonText<'_>,
     object: JsonValue<'_>,
     known: &[&str],
-) -> Result<(), WireError> {
+) -> Result<(), MessageError> {
     for (key, _) in object.members() {
         let name = key.as_str().unwrap_or_default();
         if is_look_alike(&name, known) {
-            let what = format!("the member {} could be taken for one of the protocol", shown(&name));
-            return Err(WireError::at(code::INVALID_REQUEST, text, key, &what));
+            let what = format!("the member {} could be taken for one of the protocol", quote_excerpt(&name));
+            return Err(MessageError::at_value(code::INVALID_REQUEST, text, key, &what));
         }
     }
     Ok(())

@@ -15,7 +15,7 @@ pub use mirror::{Mirror, MirrorError, param_headers};
 pub use names::{LAST_EVENT, METHOD, NAME, PROTOCOL_VERSION, SESSION, decode, encode};
 
 use crate::client_message::ClientRequest;
-use crate::error::{WireError, code, shown};
+use crate::message_error::{MessageError, code, quote_excerpt};
 use crate::method::Method;
 use crate::revision::{ProtocolGeneration, Revision};
 
@@ -50,7 +50,7 @@ impl Misfit {
         let mut data = String::from("{\"requested\":");
         quote_into(requested.get(..requested.floor_char_boundary(MAX_REQUESTED)).unwrap_or_default(), &mut data);
         data.push_str(&format!(",\"supported\":[{}]}}", supported.join(",")));
-        let message = format!("the revision {} is not spoken here", shown(requested));
+        let message = format!("the revision {} is not spoken here", quote_excerpt(requested));
         Self { status: StatusCode::BAD_REQUEST, code: code::UNSUPPORTED_REVISION, message, data: Some(data) }
     }
 
@@ -158,7 +158,7 @@ pub fn check_meta(request: &ClientRequest<'_>, spoken: &[Revision]) -> Result<Re
 }
 
 /// The status to answer with to a message that cannot be taken.
-pub fn fault_status(fault: &WireError, era: ProtocolGeneration) -> StatusCode {
+pub fn fault_status(fault: &MessageError, era: ProtocolGeneration) -> StatusCode {
     match (era, fault.code) {
         // A stateless client tells by the status that the method, not the server, is missing.
         (ProtocolGeneration::Stateless, code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,

@@ -6,12 +6,12 @@
 pub mod bridge;
 mod client_message;
 mod declared;
-mod error;
 mod events;
 pub mod head;
 mod list;
 mod lookalike;
 pub mod merged;
+mod message_error;
 mod meta;
 mod method;
 mod params;
@@ -28,11 +28,11 @@ pub use client_message::{
     read_segmented_client_message,
 };
 pub use declared::Declared;
-pub use error::{WireError, code, shown};
 pub use events::{
     EventDecoder, EventKind, EventTooLarge, KEEP_ALIVE, endpoint_event, event, event_under, priming_event,
 };
 pub use list::{Caching, edit_list};
+pub use message_error::{MessageError, code, quote_excerpt};
 pub use meta::Meta;
 pub use method::{Direction, Form, Method};
 pub use params::{Completion, MAX_NAME, Prompt, Reference, ToolCall};

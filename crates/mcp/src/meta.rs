@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use gatelodge_json::{JsonKind, JsonText, JsonValue};
 
 use crate::client_message::refuse_look_alike_members;
-use crate::error::{WireError, code};
 use crate::lookalike::META;
+use crate::message_error::{MessageError, code};
 use crate::request_id::RequestId;
 
 pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -65,14 +65,14 @@ impl<'d> Meta<'d> {
 }
 
 /// Refuses a `_meta` whose members a reader could mistake.
-pub(crate) fn check(text: JsonText<'_>, meta: JsonValue<'_>) -> Result<(), WireError> {
-    let wrong = |value, what: &str| Err(WireError::at(code::INVALID_PARAMS, text, value, what));
+pub(crate) fn check(text: JsonText<'_>, meta: JsonValue<'_>) -> Result<(), MessageError> {
+    let wrong = |value, what: &str| Err(MessageError::at_value(code::INVALID_PARAMS, text, value, what));
     if meta.kind() != JsonKind::Object {
         return wrong(meta, "`params._meta` must be an object");
     }
     if meta.raw().len() > MAX_BYTES {
         let what = format!("`params._meta` has more than {MAX_BYTES} bytes");
-        return Err(WireError::at(code::INVALID_REQUEST, text, meta, &what));
+        return Err(MessageError::at_value(code::INVALID_REQUEST, text, meta, &what));
     }
     refuse_look_alike_members(text, meta, META)?;
     for (key, value) in meta.members() {

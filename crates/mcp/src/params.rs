@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use gatelodge_json::{JsonKind, JsonValue};
 
 use crate::client_message::{ClientNotification, ClientRequest};
-use crate::error::{WireError, code};
+use crate::message_error::{MessageError, code};
 use crate::meta::Meta;
 use crate::method::Method;
 use crate::request_id::RequestId;
@@ -56,7 +56,7 @@ impl ClientRequest<'_> {
     ///
     /// # Errors
     /// `name` is not a string of a fair length, or `arguments` is something other than an object or null.
-    pub fn tool_call(&self) -> Result<ToolCall<'_>, WireError> {
+    pub fn tool_call(&self) -> Result<ToolCall<'_>, MessageError> {
         Ok(ToolCall { name: self.name()?, arguments: self.arguments()?, meta: self.meta() })
     }
 
@@ -64,7 +64,7 @@ impl ClientRequest<'_> {
     ///
     /// # Errors
     /// As for [`ClientRequest::tool_call`].
-    pub fn prompt(&self) -> Result<Prompt<'_>, WireError> {
+    pub fn prompt(&self) -> Result<Prompt<'_>, MessageError> {
         Ok(Prompt { name: self.name()?, arguments: self.arguments()? })
     }
 
@@ -72,7 +72,7 @@ impl ClientRequest<'_> {
     ///
     /// # Errors
     /// `uri` is not a string.
-    pub fn resource_uri(&self) -> Result<Cow<'_, str>, WireError> {
+    pub fn resource_uri(&self) -> Result<Cow<'_, str>, MessageError> {
         self.required_string("uri")
     }
 
@@ -80,7 +80,7 @@ impl ClientRequest<'_> {
     ///
     /// # Errors
     /// `taskId` is not a string.
-    pub fn task_id(&self) -> Result<Cow<'_, str>, WireError> {
+    pub fn task_id(&self) -> Result<Cow<'_, str>, MessageError> {
         self.required_string("taskId")
     }
 
@@ -88,7 +88,7 @@ impl ClientRequest<'_> {
     ///
     /// # Errors
     /// `cursor` is something other than a string or null.
-    pub fn cursor(&self) -> Result<Option<Cow<'_, str>>, WireError> {
+    pub fn cursor(&self) -> Result<Option<Cow<'_, str>>, MessageError> {
         match self.member("cursor") {
             None => Ok(None),
             Some(value) if value.kind() == JsonKind::Null => Ok(None),
@@ -100,7 +100,7 @@ impl ClientRequest<'_> {
     ///
     /// # Errors
     /// `ref` is neither of the two forms, or both at once; `argument` is not an object.
-    pub fn completion(&self) -> Result<Completion<'_>, WireError> {
+    pub fn completion(&self) -> Result<Completion<'_>, MessageError> {
         let argument = self.member("argument").filter(|value| value.kind() == JsonKind::Object);
         let argument = argument.ok_or_else(|| self.invalid("argument", "must be an object"))?;
         let fault = || self.invalid("ref", "must be `ref/prompt` with a name or `ref/resource` with a URI");
@@ -132,7 +132,7 @@ impl ClientRequest<'_> {
         self.params()?.get(name)
     }
 
-    fn name(&self) -> Result<Cow<'_, str>, WireError> {
+    fn name(&self) -> Result<Cow<'_, str>, MessageError> {
         let name = self.required_string("name")?;
         if name.len() > MAX_NAME {
             return Err(self.invalid("name", &format!("has more than {MAX_NAME} bytes")));
@@ -140,7 +140,7 @@ impl ClientRequest<'_> {
         Ok(name)
     }
 
-    fn arguments(&self) -> Result<Option<JsonValue<'_>>, WireError> {
+    fn arguments(&self) -> Result<Option<JsonValue<'_>>, MessageError> {
         match self.member("arguments") {
             None => Ok(None),
             Some(value) => match value.kind() {
@@ -151,7 +151,7 @@ impl ClientRequest<'_> {
         }
     }
 
-    fn required_string(&self, name: &str) -> Result<Cow<'_, str>, WireError> {
+    fn required_string(&self, name: &str) -> Result<Cow<'_, str>, MessageError> {
         match self.member(name) {
             None => Err(self.invalid(name, "is missing")),
             Some(value) => value.as_str().ok_or_else(|| self.invalid(name, "must be a string")),
@@ -159,10 +159,10 @@ impl ClientRequest<'_> {
     }
 
     /// Refuses the parameters for one of their members, which may be missing.
-    fn invalid(&self, member: &str, what: &str) -> WireError {
+    fn invalid(&self, member: &str, what: &str) -> MessageError {
         let place = self.member(member).or(self.params()).unwrap_or(self.root());
         let what = format!("`params.{member}` {what}");
-        WireError::at(code::INVALID_PARAMS, self.source(), place, &what).with_id(Some(self.id().clone()))
+        MessageError::at_value(code::INVALID_PARAMS, self.source(), place, &what).with_id(Some(self.id().clone()))
     }
 }
 
@@ -171,10 +171,10 @@ impl ClientNotification<'_> {
     ///
     /// # Errors
     /// It is neither a string nor an integer.
-    pub fn reference(&self) -> Result<Option<RequestId<'_>>, WireError> {
+    pub fn reference(&self) -> Result<Option<RequestId<'_>>, MessageError> {
         let Some(value) = self.reference_value() else { return Ok(None) };
         let what = "the id or token must be a string or an integer";
-        let fault = || WireError::at(code::INVALID_PARAMS, self.source(), value, what);
+        let fault = || MessageError::at_value(code::INVALID_PARAMS, self.source(), value, what);
         RequestId::of(value, self.source()).map(Some).ok_or_else(fault)
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::shown;
+use crate::message_error::quote_excerpt;
 
 /// A released revision, older before newer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,7 +31,7 @@ pub enum ProtocolGeneration {
 
 /// A text that names no released revision.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown protocol revision {}", shown(.0))]
+#[error("unknown protocol revision {}", quote_excerpt(.0))]
 pub struct ParseRevisionError(String);
 
 impl Revision {

@@ -2,8 +2,8 @@
 
 use gatelodge_json::{JsonError, JsonLimits, RawMember, SegmentedText, read, split_object, split_object_str};
 
-use crate::error::{WireError, code, shown};
 use crate::lookalike::{ENVELOPE, is_look_alike};
+use crate::message_error::{MessageError, code, quote_excerpt};
 use crate::method::Method;
 use crate::params::reference_member;
 use crate::request_id::{RequestId, SCALAR_LIMITS, plain_string};
@@ -134,8 +134,8 @@ pub struct ServerNotification<'a> {
 ///
 /// # Errors
 /// The envelope is not sound. What the payload holds is not looked at, but its brackets and strings are balanced.
-pub fn read_server_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<ServerMessage<'a>, WireError> {
-    let of_fault = |fault: JsonError| WireError::of_fault(bytes, &fault);
+pub fn read_server_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<ServerMessage<'a>, MessageError> {
+    let of_fault = |fault: JsonError| MessageError::from_json_error(bytes, &fault);
     let (text, parts) = match str::from_utf8(bytes) {
         Ok(text) => (text, split_object_str(text, limits).map_err(of_fault)?),
         // What is wrong with it, `split` says.
@@ -143,10 +143,10 @@ pub fn read_server_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<S
     };
     let invalid = |part: Option<&RawMember<'_>>, what: &str| {
         let span = part.map_or((0, 0), value_span);
-        Err(WireError::new(code::INVALID_REQUEST, bytes, span, what))
+        Err(MessageError::new(code::INVALID_REQUEST, bytes, span, what))
     };
     if let Some(part) = parts.iter().find(|part| is_look_alike(&part.key, ENVELOPE)) {
-        let what = format!("the member {} could be taken for one of the protocol", shown(&part.key));
+        let what = format!("the member {} could be taken for one of the protocol", quote_excerpt(&part.key));
         return invalid(Some(part), &what);
     }
     let find = |key: &str| parts.iter().find(|part| part.key == key);

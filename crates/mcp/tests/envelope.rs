@@ -3,9 +3,9 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::{ClientMessage, ClientRequest, Method, RequestId, WireError, code, read_client_message};
+use gatelodge_mcp::{ClientMessage, ClientRequest, MessageError, Method, RequestId, code, read_client_message};
 
-fn refusal(text: impl AsRef<[u8]>) -> WireError {
+fn refusal(text: impl AsRef<[u8]>) -> MessageError {
     let text = text.as_ref();
     match read_client_message(text, &JsonLimits::REQUEST) {
         Err(error) => error,

@@ -1,7 +1,7 @@
 //! The arguments of a call, held against the table: all that must be there, nothing else, each of its kind.
 
 use gatelodge_json::{JsonKind as Json, JsonValue};
-use gatelodge_mcp::shown;
+use gatelodge_mcp::quote_excerpt;
 
 use crate::tools::{Kind, Parameter, Tool};
 
@@ -38,7 +38,7 @@ pub(crate) fn read(tool: &Tool, given: Option<JsonValue<'_>>, is_lenient: bool) 
     for (key, _) in given.iter().flat_map(|given| given.members()) {
         let key = key.as_str().unwrap_or_default();
         if !tool.parameters.iter().any(|parameter| parameter.name == key) {
-            faults.push(format!("{} is not a parameter of this tool", shown(&key)));
+            faults.push(format!("{} is not a parameter of this tool", quote_excerpt(&key)));
         }
     }
     if faults.is_empty() { Ok(arguments) } else { Err(explain(tool, &faults)) }

@@ -7,7 +7,7 @@ use data_encoding::BASE64;
 use gatelodge_json::{JsonLimits, quote_into};
 use gatelodge_mcp::head::{Misfit, fault_status};
 use gatelodge_mcp::{
-    ClientMessage, ClientRequest, Method, ProtocolGeneration, RequestId, Revision, ToolCall, WireError, code, error,
+    ClientMessage, ClientRequest, MessageError, Method, ProtocolGeneration, RequestId, Revision, ToolCall, code, error,
     read_client_message, result,
 };
 use http::StatusCode;
@@ -100,7 +100,7 @@ impl Pharo {
         let Some(deed) = Deed::of(request.method(), era) else {
             // A stateless client tells by the status that the method, not the server, is missing.
             let status = if era == ProtocolGeneration::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
-            let why = format!("this server does not know {}", gatelodge_mcp::shown(request.method().name()));
+            let why = format!("this server does not know {}", gatelodge_mcp::quote_excerpt(request.method().name()));
             return refused(status, code::METHOD_NOT_FOUND, &why);
         };
         if deed == Deed::Call
@@ -172,7 +172,8 @@ impl Pharo {
             if self.settings.is_compat {
                 return result(request.id(), &compat::unknown_tool(&call.name).write(era));
             }
-            let what = format!("there is no tool {}; `tools/list` names them", gatelodge_mcp::shown(&call.name));
+            let what =
+                format!("there is no tool {}; `tools/list` names them", gatelodge_mcp::quote_excerpt(&call.name));
             return error(Some(request.id()), code::INVALID_PARAMS, &what, None);
         };
         let given = arguments::read(tool, call.arguments, self.settings.is_compat);
@@ -265,17 +266,17 @@ pub(crate) fn misfit(id: Option<&RequestId<'_>>, misfit: &Misfit) -> String {
 }
 
 /// Whether a text has neither id nor known method: a notification of some later revision, which wants no answer.
-pub(crate) fn is_of_later_revision(fault: &WireError) -> bool {
+pub(crate) fn is_of_later_revision(fault: &MessageError) -> bool {
     fault.id.is_none() && fault.code == code::METHOD_NOT_FOUND
 }
 
 /// Reads a message of a client.
-pub(crate) fn read(text: &[u8]) -> Result<ClientMessage<'_>, WireError> {
+pub(crate) fn read(text: &[u8]) -> Result<ClientMessage<'_>, MessageError> {
     read_client_message(text, &JsonLimits::REQUEST)
 }
 
 /// What is said to a text that is no message.
-pub(crate) fn unreadable(fault: &WireError) -> String {
+pub(crate) fn unreadable(fault: &MessageError) -> String {
     error(fault.id.as_ref(), fault.code, &fault.message, None)
 }
 

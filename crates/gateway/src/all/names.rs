@@ -35,7 +35,8 @@ impl Gateway {
         for name in names.filter(|name| !is_short(name)) {
             let mut told = self.told.0.lock().unwrap_or_else(PoisonError::into_inner);
             if told.len() < MAX_TOLD && told.insert(name.to_owned()) {
-                let (server, length, name) = (visit.upstream.name(), name.chars().count(), gatelodge_mcp::shown(name));
+                let (server, length, name) =
+                    (visit.upstream.name(), name.chars().count(), gatelodge_mcp::quote_excerpt(name));
                 warn!(server.name = %server, "the name {name} has {length} characters, and some clients have room for {FITTING}: give `{server}` a shorter name, or connect them to `/mcp/{server}`");
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gatelodge_mcp::{ClientMessage, ClientRequest, Method, ProtocolGeneration, WireError, read_client_message};
+use gatelodge_mcp::{ClientMessage, ClientRequest, MessageError, Method, ProtocolGeneration, read_client_message};
 use gatelodge_store::Outcome;
 use http::StatusCode;
 
@@ -54,7 +54,7 @@ pub(crate) async fn end(gw: &Gateway, all: &All) {
 }
 
 /// What a request names that is of one server.
-fn about<'r>(request: &'r ClientRequest<'_>, era: ProtocolGeneration) -> Result<Facts<'r>, WireError> {
+fn about<'r>(request: &'r ClientRequest<'_>, era: ProtocolGeneration) -> Result<Facts<'r>, MessageError> {
     match (request.method(), era) {
         (Method::TasksUpdate, ProtocolGeneration::Stateful) => Ok(Facts::Method { name: request.method().name() }),
         (Method::TasksGet | Method::TasksResult | Method::TasksCancel | Method::TasksUpdate, _) => {
@@ -115,7 +115,7 @@ async fn nowhere(
     gw.refuse(&mut trail, &Refusal::Unaddressed).await;
 }
 
-async fn reject(gw: &Gateway, all: &All, mut trail: Trail, line: Line, fault: &WireError) {
+async fn reject(gw: &Gateway, all: &All, mut trail: Trail, line: Line, fault: &MessageError) {
     line.reject(fault, all.side.era()).await;
     gw.metrics.refused("rejected");
     gw.write(trail.rejected(fault.code, &fault.message)).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gatelodge_json::JsonValue;
 use gatelodge_mcp::merged::{name_of, uri_of};
-use gatelodge_mcp::{ClientRequest, Completion, Method, Reference as WireReference, WireError};
+use gatelodge_mcp::{ClientRequest, Completion, MessageError, Method, Reference as WireReference};
 use gatelodge_policy::{Call, Caller, Category, Definition, Reference, Subject, Tool};
 
 use crate::upstream::Offer;
@@ -32,7 +32,7 @@ pub(crate) enum Facts<'r> {
 ///
 /// # Errors
 /// The parameters do not say, or say it in the wrong type.
-pub(crate) fn subject_of<'r>(request: &'r ClientRequest<'_>) -> Result<Facts<'r>, WireError> {
+pub(crate) fn subject_of<'r>(request: &'r ClientRequest<'_>) -> Result<Facts<'r>, MessageError> {
     Ok(match request.method() {
         Method::ToolsCall => {
             let call = request.tool_call()?;

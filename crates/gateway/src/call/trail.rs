@@ -261,7 +261,8 @@ impl Gateway {
 fn say(record: &Record) {
     let call = record.call;
     let server = record.server.as_ref().map(|server| server.as_str()).unwrap_or_default();
-    let target = record.target.as_deref().or(record.method.as_deref()).map(gatelodge_mcp::shown).unwrap_or_default();
+    let target =
+        record.target.as_deref().or(record.method.as_deref()).map(gatelodge_mcp::quote_excerpt).unwrap_or_default();
     let grant = record.label.as_deref().unwrap_or_default();
     let code = record.code.as_deref().unwrap_or_default();
     match (record.kind, code) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::merged::{answer_of, message_of};
-use gatelodge_mcp::{KEEP_ALIVE, Method, ProtocolGeneration, RequestId, WireError, event, head};
+use gatelodge_mcp::{KEEP_ALIVE, MessageError, Method, ProtocolGeneration, RequestId, event, head};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{CallId, ServerName};
 use http::header::HeaderValue;
@@ -265,7 +265,7 @@ impl Line {
     }
 
     /// Ends with why a message is not taken. One that is only unknown, and wants no answer, gets none.
-    pub async fn reject(self, fault: &WireError, era: ProtocolGeneration) {
+    pub async fn reject(self, fault: &MessageError, era: ProtocolGeneration) {
         match reply::wire_error(fault, era) {
             (StatusCode::ACCEPTED, _) => self.accept(),
             (status, text) => self.finish_with(status, text.into()).await,

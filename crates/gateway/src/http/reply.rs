@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use gatelodge_json::quote_into;
 use gatelodge_mcp::head::fault_status;
-use gatelodge_mcp::{ProtocolGeneration, RequestId, WireError, code, error, result, shown, tool_refusal};
+use gatelodge_mcp::{MessageError, ProtocolGeneration, RequestId, code, error, quote_excerpt, result, tool_refusal};
 use gatelodge_store::CallId;
 use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -68,7 +68,7 @@ pub(crate) fn ambiguous_length() -> Response<Body> {
 }
 
 /// The answer to a message that cannot be taken.
-pub(crate) fn wire_error(fault: &WireError, era: ProtocolGeneration) -> (StatusCode, String) {
+pub(crate) fn wire_error(fault: &MessageError, era: ProtocolGeneration) -> (StatusCode, String) {
     (fault_status(fault, era), error(fault.id.as_ref(), fault.code, &fault.message, None))
 }
 
@@ -137,13 +137,13 @@ pub(crate) fn not_there(era: ProtocolGeneration, facts: &Facts<'_>, id: &Request
                 ProtocolGeneration::Stateful => code::RESOURCE_NOT_FOUND,
                 ProtocolGeneration::Stateless => code::INVALID_PARAMS,
             };
-            (code, format!("Resource not found: {}", shown(uri)))
+            (code, format!("Resource not found: {}", quote_excerpt(uri)))
         }
-        Facts::Prompt { name, .. } => (code::INVALID_PARAMS, format!("Unknown prompt: {}", shown(name))),
+        Facts::Prompt { name, .. } => (code::INVALID_PARAMS, format!("Unknown prompt: {}", quote_excerpt(name))),
         Facts::Completion { .. } => {
             (code::INVALID_PARAMS, "the completion refers to something that is not there".to_owned())
         }
-        Facts::Method { name } => (code::METHOD_NOT_FOUND, format!("unknown method {}", shown(name))),
+        Facts::Method { name } => (code::METHOD_NOT_FOUND, format!("unknown method {}", quote_excerpt(name))),
     };
     error(Some(id), code, &what, None)
 }
@@ -155,7 +155,7 @@ fn unknown_tool(name: &str) -> String {
 
 /// The same bytes whether a task is another grant's, of a tool that the grant does not see, or not there.
 pub(crate) fn unknown_task(id: &RequestId<'_>, task: &str) -> String {
-    error(Some(id), code::INVALID_PARAMS, &format!("Unknown task: {}", shown(task)), None)
+    error(Some(id), code::INVALID_PARAMS, &format!("Unknown task: {}", quote_excerpt(task)), None)
 }
 
 fn is_visible(policy: Option<&LivePolicy>, lists: impl Fn(&LivePolicy) -> bool) -> bool {

@@ -1,6 +1,6 @@
 //! Methods that the client's era has taken away: unknown, whatever their parameters say.
 
-use gatelodge_mcp::{Method, ProtocolGeneration, RequestId, code, error, shown};
+use gatelodge_mcp::{Method, ProtocolGeneration, RequestId, code, error, quote_excerpt};
 use gatelodge_mutants::mutant;
 use http::StatusCode;
 
@@ -22,7 +22,7 @@ pub(crate) async fn refuse(
     } else {
         StatusCode::OK
     };
-    let what = format!("unknown method {}", shown(method.name()));
+    let what = format!("unknown method {}", quote_excerpt(method.name()));
     let text = error(id, code::METHOD_NOT_FOUND, &what, None);
     line.finish_with(status, text.into()).await;
     gw.metrics.refused("rejected");

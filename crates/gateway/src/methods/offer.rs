@@ -106,7 +106,7 @@ pub(crate) async fn offered(
     let mut offer = Offer::of_pages(pages, &gw.settings.reply).with_first(first.cloned());
     if upstream.speaks_modern() == Some(true) && !upstream.is_child() {
         for (tool, why) in offer.without_mirror() {
-            let (name, tool) = (upstream.name(), gatelodge_mcp::shown(&upstream.secrets().cut_text(tool)));
+            let (name, tool) = (upstream.name(), gatelodge_mcp::quote_excerpt(&upstream.secrets().cut_text(tool)));
             warn!(server.name = %name, "the tool {tool} of `{name}` is left out for clients of 2026-07-28: {why}");
         }
     }
@@ -128,7 +128,7 @@ pub(crate) async fn offered(
 fn tell_of_oddly_named(upstream: &Upstream, offer: &Offer) {
     for tool in offer.oddly_named() {
         // A name may be anything, our secret, too.
-        let (server, tool) = (upstream.name(), gatelodge_mcp::shown(&upstream.secrets().cut_text(tool)));
+        let (server, tool) = (upstream.name(), gatelodge_mcp::quote_excerpt(&upstream.secrets().cut_text(tool)));
         warn!(server.name = %server, "the tool {tool} of `{server}` is listed, but its name is not of 1 to 128 letters, digits, `_`, `-` and `.`, and some clients do not take it");
     }
 }
@@ -161,7 +161,7 @@ impl Gateway {
 fn tell_of_misnamed(visit: &Visit, offer: &Offer) {
     let Some(policy) = &visit.door.policy else { return };
     for name in policy.policy.names_tools().into_iter().filter(|name| offer.tool(name).is_none()) {
-        let (policy, server, tool) = (&policy.name, visit.upstream.name(), gatelodge_mcp::shown(name));
+        let (policy, server, tool) = (&policy.name, visit.upstream.name(), gatelodge_mcp::quote_excerpt(name));
         warn!(policy.name = %policy, server.name = %server, "`{policy}` names the tool {tool}, which `{server}` does not offer");
     }
 }
@@ -201,7 +201,7 @@ fn without_twins<'o>(upstream: &Upstream, offered: &'o [ToolDefinition]) -> Vec<
     let odd = twins(offered.iter().map(|tool| tool.name.as_str()));
     if let Some(tool) = odd.first() {
         // A name may be anything, our secret, too.
-        let (server, tool) = (upstream.name(), gatelodge_mcp::shown(&upstream.secrets().cut_text(tool)));
+        let (server, tool) = (upstream.name(), gatelodge_mcp::quote_excerpt(&upstream.secrets().cut_text(tool)));
         warn!(server.name = %server, "`{server}` has tools whose names look alike, which are not accepted: {tool} is one");
     }
     let is_plain =

@@ -5,7 +5,7 @@
 mod list;
 mod owner;
 
-use gatelodge_mcp::{ClientRequest, Method, REQUIRED_FOR_TASKS, WireError, code, error};
+use gatelodge_mcp::{ClientRequest, MessageError, Method, REQUIRED_FOR_TASKS, code, error};
 use http::StatusCode;
 
 use self::list::list;
@@ -86,7 +86,7 @@ pub(crate) async fn refuse(gw: &Gateway, request: &ClientRequest<'_>, mut trail:
     gw.refuse(&mut trail, refusal).await;
 }
 
-async fn reject(gw: &Gateway, visit: &Visit, mut trail: Trail, line: Line, fault: &WireError) {
+async fn reject(gw: &Gateway, visit: &Visit, mut trail: Trail, line: Line, fault: &MessageError) {
     line.reject(fault, visit.era()).await;
     gw.write(trail.rejected(fault.code, &fault.message)).await;
 }

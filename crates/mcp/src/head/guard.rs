@@ -9,7 +9,7 @@ use http::header::{HOST, HeaderMap, HeaderName, ORIGIN};
 use http::uri::Authority;
 use http::{Request, StatusCode};
 
-use crate::error::shown;
+use crate::message_error::quote_excerpt;
 
 /// The names under which a listener is reached.
 #[derive(Debug, Clone)]
@@ -60,7 +60,7 @@ impl Guard {
             Some(origin) if !self.trusts(origin) => {
                 let message = format!(
                     "a web page at {} may not call this server; name it under `origins` in the configuration if it may",
-                    shown(origin)
+                    quote_excerpt(origin)
                 );
                 Err(reject(StatusCode::FORBIDDEN, &message))
             }
@@ -84,7 +84,7 @@ impl Guard {
         if !self.knows(&authority) {
             let message = format!(
                 "the `Host` {} is not a name of this server; name it under `hosts` in the configuration if it is one",
-                shown(host)
+                quote_excerpt(host)
             );
             return Err(reject(StatusCode::MISDIRECTED_REQUEST, &message));
         }

@@ -4,7 +4,7 @@ use gatelodge_json::{Decimal, JsonKind, JsonValue};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{Misfit, decode, encode};
-use crate::error::shown;
+use crate::message_error::quote_excerpt;
 
 /// What a tool's author writes beside a property that is to be mirrored.
 const ANNOTATION: &str = "x-mcp-header";
@@ -83,7 +83,7 @@ impl Mirror {
         path: &[String],
         chain: Chain,
     ) -> Result<(), MirrorError> {
-        let wrong = |what| Err(MirrorError { at: shown(&path.join("/")), what });
+        let wrong = |what| Err(MirrorError { at: quote_excerpt(&path.join("/")), what });
         if chain == Chain::Broken || path.is_empty() {
             return wrong("is not at a property that is reached by properties alone");
         }
@@ -176,7 +176,7 @@ fn says(header: &HeaderValue, value: JsonValue<'_>) -> bool {
 pub fn param_headers(headers: &HeaderMap) -> Result<HeaderMap, Misfit> {
     let mut found = HeaderMap::new();
     for (name, value) in headers.iter().filter(|(name, _)| name.as_str().starts_with(PREFIX)) {
-        let wrong = |what: &str| Misfit::mismatch(&format!("the header {} {what}", shown(name.as_str())));
+        let wrong = |what: &str| Misfit::mismatch(&format!("the header {} {what}", quote_excerpt(name.as_str())));
         if name.as_str().len() > PREFIX.len() + MAX_NAME || value.len() > MAX_VALUE {
             return Err(wrong("is too long"));
         }

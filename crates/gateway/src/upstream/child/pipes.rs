@@ -69,7 +69,7 @@ pub(super) async fn keep_errors(errors: ChildStderr, ring: Arc<Ring>, secrets: A
             if is_cut {
                 text.truncate(text.floor_char_boundary(text.len().saturating_sub(secrets.longest())));
             }
-            debug!(server.name = name, "{name}: {}", gatelodge_mcp::shown(&text));
+            debug!(server.name = name, "{name}: {}", gatelodge_mcp::quote_excerpt(&text));
             ring.push(&text);
         }
         is_rest = is_cut;

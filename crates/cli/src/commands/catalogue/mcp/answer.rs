@@ -51,7 +51,7 @@ fn to_request(desk: &Desk, request: &ClientRequest<'_>) -> String {
         (Method::PromptsList, ProtocolGeneration::Stateful) => answered(r#"{"prompts":[]}"#),
         (Method::ToolsCall, _) => called(desk, request, era),
         (method, _) => {
-            let what = format!("this server does not know {}", gatelodge_mcp::shown(method.name()));
+            let what = format!("this server does not know {}", gatelodge_mcp::quote_excerpt(method.name()));
             error(Some(request.id()), code::METHOD_NOT_FOUND, &what, None)
         }
     }
@@ -69,7 +69,8 @@ fn called(desk: &Desk, request: &ClientRequest<'_>, era: ProtocolGeneration) -> 
     };
     match tools::call(desk, &call.name, &arguments) {
         None => {
-            let what = format!("there is no tool {}; `tools/list` names them", gatelodge_mcp::shown(&call.name));
+            let what =
+                format!("there is no tool {}; `tools/list` names them", gatelodge_mcp::quote_excerpt(&call.name));
             error(Some(request.id()), code::INVALID_PARAMS, &what, None)
         }
         Some(Ok(told)) => {

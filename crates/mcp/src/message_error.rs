@@ -34,12 +34,12 @@ pub mod code {
 }
 
 /// How many characters of a foreign text are shown.
-const MAX_SHOWN: usize = 80;
+const MAX_EXCERPT_CHARS: usize = 80;
 
 /// A message that is not taken: nothing of it may be sent on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct WireError {
+pub struct MessageError {
     /// The JSON-RPC code, one of [`code`].
     pub code: i64,
     /// What is wrong and where, fit to be shown to the caller.
@@ -52,7 +52,7 @@ pub struct WireError {
     pub status: u16,
 }
 
-impl WireError {
+impl MessageError {
     /// Refuses a text for what stands at `span`.
     pub(crate) fn new(code: i64, text: &[u8], span: (usize, usize), what: &str) -> Self {
         let message = format!("{what}, at {}", LineColumn::of(text, span.0));
@@ -60,17 +60,17 @@ impl WireError {
     }
 
     /// Refuses a text for one of its values.
-    pub(crate) fn at(code: i64, text: JsonText<'_>, value: JsonValue<'_>, what: &str) -> Self {
+    pub(crate) fn at_value(code: i64, text: JsonText<'_>, value: JsonValue<'_>, what: &str) -> Self {
         Self::new(code, text.as_str().as_bytes(), value.span(), what)
     }
 
     /// Refuses a text that the reader does not take.
-    pub(crate) fn of_fault(text: &[u8], fault: &JsonError) -> Self {
+    pub(crate) fn from_json_error(text: &[u8], fault: &JsonError) -> Self {
         let what = match &fault.kind {
-            JsonErrorKind::DuplicateKey(key) => format!("the key {} is repeated", shown(key)),
+            JsonErrorKind::DuplicateKey(key) => format!("the key {} is repeated", quote_excerpt(key)),
             kind => kind.to_string(),
         };
-        let error = Self::new(code_of(&fault.kind), text, (fault.start, fault.end), &what);
+        let error = Self::new(rpc_code(&fault.kind), text, (fault.start, fault.end), &what);
         let status = if matches!(fault.kind, JsonErrorKind::TooLarge { .. }) { 413 } else { 400 };
         Self { status, ..error }
     }
@@ -82,7 +82,7 @@ impl WireError {
 }
 
 /// What is JSON by its grammar and refused nevertheless is an invalid request; all else is a parse error.
-fn code_of(kind: &JsonErrorKind) -> i64 {
+fn rpc_code(kind: &JsonErrorKind) -> i64 {
     match kind {
         JsonErrorKind::DuplicateKey(_)
         | JsonErrorKind::LoneSurrogate
@@ -107,10 +107,10 @@ fn code_of(kind: &JsonErrorKind) -> i64 {
 }
 
 /// Writes foreign text in backticks, cut to a bounded length, with everything that does not show itself escaped.
-pub fn shown(text: &str) -> String {
+pub fn quote_excerpt(text: &str) -> String {
     let mut out = String::from("`");
     for (count, character) in text.chars().enumerate() {
-        if count == MAX_SHOWN {
+        if count == MAX_EXCERPT_CHARS {
             out.push('…');
             break;
         }
