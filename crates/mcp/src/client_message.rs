@@ -7,7 +7,7 @@ use gatelodge_json::{
     split_object,
 };
 
-use crate::lookalike::{ENVELOPE, PARAMS, REFERENCE, is_look_alike};
+use crate::confusable_members::{ENVELOPE_MEMBERS, PARAMS_MEMBERS, REFERENCE_MEMBERS, is_confusable};
 use crate::message_error::{MessageError, code, quote_excerpt};
 use crate::meta::{self, Meta};
 use crate::method::{Form, Method};
@@ -126,9 +126,9 @@ fn read_envelope<'a>(document: &JsonDocument<'a>) -> Result<ClientEnvelope<'a>, 
         JsonKind::Array => return invalid(root, "a batch is not taken; send one message at a time"),
         kind => return invalid(root, &format!("a message must be an object, not {}", kind.with_article())),
     }
-    let ([version, id, method, params, result, error], has_others) = root.pick(ENVELOPE);
+    let ([version, id, method, params, result, error], has_others) = root.pick(ENVELOPE_MEMBERS);
     if has_others {
-        refuse_look_alike_members(text, root, ENVELOPE)?;
+        reject_confusable_members(text, root, ENVELOPE_MEMBERS)?;
     }
     match version {
         Some(version) if version.is_str("2.0") => {}
@@ -204,26 +204,26 @@ fn check_params<'d>(text: JsonText<'_>, params: JsonValue<'d>) -> Result<Option<
         let what = format!("`params` must be an object, not {}", params.kind().with_article());
         return Err(MessageError::at_value(code::INVALID_PARAMS, text, params, &what));
     }
-    let ([meta, reference, ..], has_others) = params.pick(PARAMS);
+    let ([meta, reference, ..], has_others) = params.pick(PARAMS_MEMBERS);
     if has_others {
-        refuse_look_alike_members(text, params, PARAMS)?;
+        reject_confusable_members(text, params, PARAMS_MEMBERS)?;
     }
     if let Some(reference) = reference {
-        refuse_look_alike_members(text, reference, REFERENCE)?;
+        reject_confusable_members(text, reference, REFERENCE_MEMBERS)?;
     }
     meta.map_or(Ok(()), |meta| meta::check(text, meta))?;
     Ok(meta)
 }
 
 /// Refuses an object with a member that a lenient reader would take for one of the known.
-pub(crate) fn refuse_look_alike_members(
+pub(crate) fn reject_confusable_members(
     text: JsonText<'_>,
     object: JsonValue<'_>,
     known: &[&str],
 ) -> Result<(), MessageError> {
     for (key, _) in object.members() {
         let name = key.as_str().unwrap_or_default();
-        if is_look_alike(&name, known) {
+        if is_confusable(&name, known) {
             let what = format!("the member {} could be taken for one of the protocol", quote_excerpt(&name));
             return Err(MessageError::at_value(code::INVALID_REQUEST, text, key, &what));
         }

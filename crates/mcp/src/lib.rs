@@ -5,11 +5,11 @@
 
 pub mod bridge;
 mod client_message;
+mod confusable_members;
 mod declared;
 mod events;
 pub mod head;
 mod list;
-mod lookalike;
 pub mod merged;
 mod message_error;
 mod meta;

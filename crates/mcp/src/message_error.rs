@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use gatelodge_json::{JsonError, JsonErrorKind, JsonText, JsonValue, LineColumn};
 
-use crate::lookalike::is_hidden;
+use crate::confusable_members::is_blank_or_invisible;
 use crate::request_id::RequestId;
 
 /// JSON-RPC error codes, by what they mean on this wire.
@@ -114,7 +114,7 @@ pub fn quote_excerpt(text: &str) -> String {
             out.push('…');
             break;
         }
-        if character == '`' || (character != ' ' && is_hidden(character)) {
+        if character == '`' || (character != ' ' && is_blank_or_invisible(character)) {
             let _ = write!(out, "\\u{{{:04x}}}", u32::from(character));
         } else {
             out.push(character);

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use gatelodge_json::{JsonKind, JsonText, JsonValue};
 
-use crate::client_message::refuse_look_alike_members;
-use crate::lookalike::META;
+use crate::client_message::reject_confusable_members;
+use crate::confusable_members::META_MEMBERS;
 use crate::message_error::{MessageError, code};
 use crate::request_id::RequestId;
 
@@ -74,7 +74,7 @@ pub(crate) fn check(text: JsonText<'_>, meta: JsonValue<'_>) -> Result<(), Messa
         let what = format!("`params._meta` has more than {MAX_BYTES} bytes");
         return Err(MessageError::at_value(code::INVALID_REQUEST, text, meta, &what));
     }
-    refuse_look_alike_members(text, meta, META)?;
+    reject_confusable_members(text, meta, META_MEMBERS)?;
     for (key, value) in meta.members() {
         let kind = value.kind();
         match key.as_str().as_deref() {

@@ -2,7 +2,7 @@
 
 use gatelodge_json::{JsonError, JsonLimits, RawMember, SegmentedText, read, split_object, split_object_str};
 
-use crate::lookalike::{ENVELOPE, is_look_alike};
+use crate::confusable_members::{ENVELOPE_MEMBERS, is_confusable};
 use crate::message_error::{MessageError, code, quote_excerpt};
 use crate::method::Method;
 use crate::params::reference_member;
@@ -145,7 +145,7 @@ pub fn read_server_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<S
         let span = part.map_or((0, 0), value_span);
         Err(MessageError::new(code::INVALID_REQUEST, bytes, span, what))
     };
-    if let Some(part) = parts.iter().find(|part| is_look_alike(&part.key, ENVELOPE)) {
+    if let Some(part) = parts.iter().find(|part| is_confusable(&part.key, ENVELOPE_MEMBERS)) {
         let what = format!("the member {} could be taken for one of the protocol", quote_excerpt(&part.key));
         return invalid(Some(part), &what);
     }

@@ -7,10 +7,10 @@ use gatelodge_json::is_invisible;
 use unicode_normalization::UnicodeNormalization;
 
 /// The members of a message.
-pub(crate) const ENVELOPE: &[&str; 6] = &["jsonrpc", "id", "method", "params", "result", "error"];
+pub(crate) const ENVELOPE_MEMBERS: &[&str; 6] = &["jsonrpc", "id", "method", "params", "result", "error"];
 
 /// The members of `params`, of all methods that callers send. Who reads them takes the first two out.
-pub(crate) const PARAMS: &[&str; 23] = &[
+pub(crate) const PARAMS_MEMBERS: &[&str; 23] = &[
     "_meta",
     "ref",
     "name",
@@ -37,7 +37,7 @@ pub(crate) const PARAMS: &[&str; 23] = &[
 ];
 
 /// The members of `params._meta`.
-pub(crate) const META: &[&str] = &[
+pub(crate) const META_MEMBERS: &[&str] = &[
     "progressToken",
     "io.modelcontextprotocol/protocolVersion",
     "io.modelcontextprotocol/clientInfo",
@@ -47,14 +47,14 @@ pub(crate) const META: &[&str] = &[
 ];
 
 /// The members of `params.ref`.
-pub(crate) const REFERENCE: &[&str] = &["type", "name", "uri", "title"];
+pub(crate) const REFERENCE_MEMBERS: &[&str] = &["type", "name", "uri", "title"];
 
 /// Whether `key` is none of the known names, yet one of them to a lenient reader.
-pub(crate) fn is_look_alike(key: &str, known: &[&str]) -> bool {
+pub(crate) fn is_confusable(key: &str, known: &[&str]) -> bool {
     if known.contains(&key) {
         return false;
     }
-    let folded = fold(key);
+    let folded = normalize_key(key);
     let is_same = |name: &&str| {
         let plain = name.bytes().filter(|byte| !is_separator(char::from(*byte)));
         plain.map(|byte| byte.to_ascii_lowercase()).eq(folded.bytes())
@@ -63,13 +63,13 @@ pub(crate) fn is_look_alike(key: &str, known: &[&str]) -> bool {
 }
 
 /// Whether a character leaves no mark of its own: controls, white space and what is invisible.
-pub(crate) fn is_hidden(character: char) -> bool {
+pub(crate) fn is_blank_or_invisible(character: char) -> bool {
     character.is_control() || character.is_whitespace() || is_invisible(character)
 }
 
 /// Compatible letters made one, case folded, separators and what is not seen left out.
-fn fold(key: &str) -> String {
-    let shown = key.nfkd().filter(|&character| !is_hidden(character) && !is_separator(character));
+fn normalize_key(key: &str) -> String {
+    let shown = key.nfkd().filter(|&character| !is_blank_or_invisible(character) && !is_separator(character));
     // Upper case first: it brings together what lower case keeps apart, such as the dotless i and the long s.
     let upper = shown.flat_map(char::to_uppercase);
     // A dotted capital I becomes an i and a combining dot; some readers drop the dot.
@@ -86,9 +86,9 @@ mod tests {
 
     #[test]
     fn no_known_name_is_a_look_alike_of_another() {
-        for known in [&ENVELOPE[..], PARAMS, META, REFERENCE] {
-            assert!(known.iter().all(|name| !is_look_alike(name, known)));
-            assert!(known.iter().all(|name| is_look_alike(&name.to_uppercase(), known)));
+        for known in [&ENVELOPE_MEMBERS[..], PARAMS_MEMBERS, META_MEMBERS, REFERENCE_MEMBERS] {
+            assert!(known.iter().all(|name| !is_confusable(name, known)));
+            assert!(known.iter().all(|name| is_confusable(&name.to_uppercase(), known)));
         }
     }
 
@@ -99,7 +99,7 @@ mod tests {
             let compatible: String = text.nfkc().flat_map(char::to_lowercase).collect();
             let forms = [text.to_lowercase(), text.to_uppercase().to_lowercase(), compatible];
             for form in forms.iter().filter(|form| form.len() == 1 && form.bytes().all(|b| b.is_ascii_lowercase())) {
-                assert_eq!(&fold(&text), form, "U+{:04X}", u32::from(character));
+                assert_eq!(&normalize_key(&text), form, "U+{:04X}", u32::from(character));
             }
         }
     }
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn other_names_are_left_alone() {
         for key in ["names", "nom", "n", "", "x-name", "ñame", "名前", "args", "vendor/name"] {
-            assert!(!is_look_alike(key, PARAMS), "{key}");
+            assert!(!is_confusable(key, PARAMS_MEMBERS), "{key}");
         }
     }
 }
