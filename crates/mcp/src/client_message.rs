@@ -10,7 +10,7 @@ use gatelodge_json::{
 use crate::confusable_members::{ENVELOPE_MEMBERS, PARAMS_MEMBERS, REFERENCE_MEMBERS, is_confusable};
 use crate::message_error::{MessageError, code, quote_excerpt};
 use crate::meta::{self, Meta};
-use crate::method::{Form, Method};
+use crate::method::{Method, MethodKind};
 use crate::request_id::{RequestId, string_value};
 
 /// What a caller says.
@@ -168,7 +168,7 @@ fn request_or_notification<'a>(
     params: Option<JsonValue<'_>>,
 ) -> Result<ClientEnvelope<'a>, MessageError> {
     let method = Method::of(name);
-    let form = if id.is_some() { Form::Request } else { Form::Notification };
+    let form = if id.is_some() { MethodKind::Request } else { MethodKind::Notification };
     check_method(document, &method, form)?;
     let meta = params.map_or(Ok(None), |params| check_params(document.source(), params))?;
     let places =
@@ -179,21 +179,23 @@ fn request_or_notification<'a>(
     })
 }
 
-fn check_method(document: &JsonDocument<'_>, method: &Method<'_>, form: Form) -> Result<(), MessageError> {
-    if method.is_for_callers(form) {
+fn check_method(document: &JsonDocument<'_>, method: &Method<'_>, form: MethodKind) -> Result<(), MessageError> {
+    if method.can_client_send(form) {
         return Ok(());
     }
     let place = document.root().get("method").unwrap_or(document.root());
     let name = quote_excerpt(method.name());
     let (code, what) = match form {
-        Form::Notification if method.is_for_callers(Form::Request) && method.traits().is_some() => {
+        MethodKind::Notification
+            if method.can_client_send(MethodKind::Request) && method.kind_and_direction().is_some() =>
+        {
             (code::INVALID_REQUEST, format!("{name} needs an id"))
         }
-        Form::Request if method.is_for_callers(Form::Notification) => {
+        MethodKind::Request if method.can_client_send(MethodKind::Notification) => {
             (code::INVALID_REQUEST, format!("{name} is a notification and has no id"))
         }
-        Form::Request => (code::METHOD_NOT_FOUND, format!("unknown method {name}")),
-        Form::Notification => (code::METHOD_NOT_FOUND, format!("unknown notification {name}")),
+        MethodKind::Request => (code::METHOD_NOT_FOUND, format!("unknown method {name}")),
+        MethodKind::Notification => (code::METHOD_NOT_FOUND, format!("unknown notification {name}")),
     };
     Err(MessageError::at_value(code, document.source(), place, &what))
 }

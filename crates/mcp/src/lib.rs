@@ -34,7 +34,7 @@ pub use events::{
 pub use list::{Caching, edit_list};
 pub use message_error::{MessageError, code, quote_excerpt};
 pub use meta::Meta;
-pub use method::{Direction, Form, Method};
+pub use method::{Method, MethodDirection, MethodKind};
 pub use params::{Completion, MAX_NAME, Prompt, Reference, ToolCall};
 pub use request_id::RequestId;
 pub use revision::{ParseRevisionError, ProtocolGeneration, Revision};

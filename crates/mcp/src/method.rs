@@ -8,11 +8,11 @@ use std::fmt;
 use crate::revision::ProtocolGeneration;
 
 /// The longest name of a method that is not known here. The longest known one has 40 bytes.
-const MAX_METHOD: usize = 256;
+const MAX_METHOD_BYTES: usize = 256;
 
 /// Who sends a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Direction {
+pub enum MethodDirection {
     /// The client only.
     ToServer,
     /// The server only.
@@ -23,7 +23,7 @@ pub enum Direction {
 
 /// Whether an answer is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Form {
+pub enum MethodKind {
     /// Carries an id and is answered.
     Request,
     /// Carries no id and is not answered.
@@ -62,9 +62,9 @@ macro_rules! methods {
             }
 
             /// What is known of the method; none for another one.
-            pub fn traits(&self) -> Option<(Form, Direction)> {
+            pub fn kind_and_direction(&self) -> Option<(MethodKind, MethodDirection)> {
                 match self {
-                    $(Self::$variant => Some((Form::$form, Direction::$direction)),)*
+                    $(Self::$variant => Some((MethodKind::$form, MethodDirection::$direction)),)*
                     Self::Other(_) => None,
                 }
             }
@@ -137,21 +137,21 @@ impl Method<'_> {
     ///
     /// Of requests, every method but those of servers. Of notifications, the four that the protocol gives to clients:
     /// what is not understood is not relayed.
-    pub fn is_for_callers(&self, form: Form) -> bool {
-        match self.traits() {
-            Some((own, direction)) => own == form && direction != Direction::ToClient,
-            None => form == Form::Request && is_plain(self.name()),
+    pub fn can_client_send(&self, form: MethodKind) -> bool {
+        match self.kind_and_direction() {
+            Some((own, direction)) => own == form && direction != MethodDirection::ToClient,
+            None => form == MethodKind::Request && is_unambiguous_name(self.name()),
         }
     }
 }
 
 /// Whether a name that is not known here can be taken for nothing but itself: visible ASCII in non-empty segments,
 /// and no known name in other case. An upstream that folds case or trims must not find more than was judged.
-fn is_plain(name: &str) -> bool {
+fn is_unambiguous_name(name: &str) -> bool {
     let is_visible = name.bytes().all(|byte| byte.is_ascii_graphic());
     let has_empty_segment = name.split('/').any(str::is_empty);
     let is_known_in_other_case = Method::KNOWN.iter().any(|known| known.name().eq_ignore_ascii_case(name));
-    name.len() <= MAX_METHOD && is_visible && !has_empty_segment && !is_known_in_other_case
+    name.len() <= MAX_METHOD_BYTES && is_visible && !has_empty_segment && !is_known_in_other_case
 }
 
 impl fmt::Display for Method<'_> {

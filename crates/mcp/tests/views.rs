@@ -6,8 +6,8 @@ use std::collections::HashSet;
 
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{
-    ClientMessage, ClientRequest, ClientResponsePayload, Direction, Form, Method, ProtocolGeneration, Reference,
-    RequestId, Revision, read_client_message,
+    ClientMessage, ClientRequest, ClientResponsePayload, Method, MethodDirection, MethodKind, ProtocolGeneration,
+    Reference, RequestId, Revision, read_client_message,
 };
 
 fn request(text: &str) -> ClientRequest<'_> {
@@ -55,14 +55,14 @@ fn revisions_are_ordered_and_fall_into_two_eras() {
 fn every_known_method_is_found_by_its_name_alone() {
     for method in Method::KNOWN {
         assert_eq!(&Method::of(method.name().into()), method);
-        let (form, _) = method.traits().expect("known");
-        assert_eq!(form == Form::Notification, method.name().starts_with("notifications/"), "{method}");
+        let (form, _) = method.kind_and_direction().expect("known");
+        assert_eq!(form == MethodKind::Notification, method.name().starts_with("notifications/"), "{method}");
         assert!(matches!(Method::of(format!("{method} ").into()), Method::Other(_)));
         let shouted = method.name().to_uppercase();
         assert!(matches!(Method::of(shouted.as_str().into()), Method::Other(_)));
     }
-    assert_eq!(Method::Ping.traits(), Some((Form::Request, Direction::Both)));
-    assert_eq!(Method::Elicit.traits(), Some((Form::Request, Direction::ToClient)));
+    assert_eq!(Method::Ping.kind_and_direction(), Some((MethodKind::Request, MethodDirection::Both)));
+    assert_eq!(Method::Elicit.kind_and_direction(), Some((MethodKind::Request, MethodDirection::ToClient)));
 }
 
 #[test]
