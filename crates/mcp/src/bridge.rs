@@ -2,12 +2,12 @@
 
 use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, quote_into, read, split_object};
 
-use crate::meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION};
+use crate::request_meta::{CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY};
 use crate::revision::Revision;
 use crate::task::EXTENSION;
 
 /// What a stateless request carries of its client, and a session agrees on once.
-const OWN_META: [&str; 4] = [PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL];
+const OWN_META: [&str; 4] = [PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY];
 /// What a stateless client repeats a request with.
 const RETRY: [&str; 2] = ["inputResponses", "requestState"];
 
@@ -74,10 +74,10 @@ pub fn to_stateless(text: &str, client: &ClientWords<'_>, retry: Option<&Retry<'
         .filter(|(key, _)| !OWN_META.iter().any(|own| key.is_str(own)))
         .map(|(key, value)| format!("{}:{}", key.raw(), value.raw()))
         .collect();
-    kept.push(format!("\"{PROTOCOL_VERSION}\":\"{}\"", Revision::R2026_07_28));
-    kept.push(format!("\"{CLIENT_CAPABILITIES}\":{}", client.capabilities));
-    kept.extend(client.info.map(|info| format!("\"{CLIENT_INFO}\":{info}")));
-    kept.extend(client.log_level.map(|level| format!("\"{LOG_LEVEL}\":{level}")));
+    kept.push(format!("\"{PROTOCOL_VERSION_KEY}\":\"{}\"", Revision::R2026_07_28));
+    kept.push(format!("\"{CLIENT_CAPABILITIES_KEY}\":{}", client.capabilities));
+    kept.extend(client.info.map(|info| format!("\"{CLIENT_INFO_KEY}\":{info}")));
+    kept.extend(client.log_level.map(|level| format!("\"{LOG_LEVEL_KEY}\":{level}")));
     members.push(format!("\"_meta\":{{{}}}", kept.join(",")));
     if let Some(retry) = retry {
         members.push(format!("\"inputResponses\":{}", retry.responses));

@@ -9,9 +9,9 @@ use gatelodge_json::{
 
 use crate::confusable_members::{ENVELOPE_MEMBERS, PARAMS_MEMBERS, REFERENCE_MEMBERS, is_confusable};
 use crate::message_error::{MessageError, code, quote_excerpt};
-use crate::meta::{self, Meta};
 use crate::method::{Method, MethodKind};
 use crate::request_id::{RequestId, string_value};
+use crate::request_meta::{self, RequestMeta};
 
 /// What a caller says.
 #[derive(Debug, Clone)]
@@ -213,7 +213,7 @@ fn check_params<'d>(text: JsonText<'_>, params: JsonValue<'d>) -> Result<Option<
     if let Some(reference) = reference {
         reject_confusable_members(text, reference, REFERENCE_MEMBERS)?;
     }
-    meta.map_or(Ok(()), |meta| meta::check(text, meta))?;
+    meta.map_or(Ok(()), |meta| request_meta::check_meta_members(text, meta))?;
     Ok(meta)
 }
 
@@ -250,8 +250,8 @@ impl<'a> ClientRequest<'a> {
     }
 
     /// The `_meta` of the parameters.
-    pub fn meta(&self) -> Meta<'_> {
-        Meta::new(self.nodes.meta_node.map(|meta| self.document.value_at(meta)), self.source())
+    pub fn meta(&self) -> RequestMeta<'_> {
+        RequestMeta::new(self.nodes.meta_node.map(|meta| self.document.value_at(meta)), self.source())
     }
 
     /// The whole message as it was read, in one piece.

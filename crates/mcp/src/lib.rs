@@ -12,10 +12,10 @@ pub mod head;
 mod list;
 pub mod merged;
 mod message_error;
-mod meta;
 mod method;
 mod params;
 mod request_id;
+mod request_meta;
 mod revision;
 mod rewrite;
 mod server_message;
@@ -33,10 +33,10 @@ pub use events::{
 };
 pub use list::{Caching, edit_list};
 pub use message_error::{MessageError, code, quote_excerpt};
-pub use meta::Meta;
 pub use method::{Method, MethodDirection, MethodKind};
-pub use params::{Completion, MAX_NAME, Prompt, Reference, ToolCall};
+pub use params::{CompletionRequest, CompletionTarget, MAX_NAME_BYTES, PromptRequest, ToolCall};
 pub use request_id::RequestId;
+pub use request_meta::RequestMeta;
 pub use revision::{ParseRevisionError, ProtocolGeneration, Revision};
 pub use rewrite::{Rewrite, RewriteError, one_line};
 pub use server_message::{

@@ -6,12 +6,12 @@ use gatelodge_json::{JsonKind, JsonValue};
 
 use crate::client_message::{ClientNotification, ClientRequest};
 use crate::message_error::{MessageError, code};
-use crate::meta::Meta;
 use crate::method::Method;
 use crate::request_id::RequestId;
+use crate::request_meta::RequestMeta;
 
 /// The most bytes of the name of a tool or prompt. The protocol advises 128.
-pub const MAX_NAME: usize = 256;
+pub const MAX_NAME_BYTES: usize = 256;
 
 /// What `tools/call` asks for.
 #[derive(Debug, Clone)]
@@ -21,12 +21,12 @@ pub struct ToolCall<'d> {
     /// The arguments, an object; none if they are absent or null.
     pub arguments: Option<JsonValue<'d>>,
     /// The `_meta` of the call.
-    pub meta: Meta<'d>,
+    pub meta: RequestMeta<'d>,
 }
 
 /// What `prompts/get` asks for.
 #[derive(Debug, Clone)]
-pub struct Prompt<'d> {
+pub struct PromptRequest<'d> {
     /// The name of the prompt.
     pub name: Cow<'d, str>,
     /// The arguments, an object; none if they are absent or null.
@@ -35,16 +35,16 @@ pub struct Prompt<'d> {
 
 /// What `completion/complete` asks for.
 #[derive(Debug, Clone)]
-pub struct Completion<'d> {
+pub struct CompletionRequest<'d> {
     /// What is completed.
-    pub reference: Reference<'d>,
+    pub reference: CompletionTarget<'d>,
     /// The argument that is completed, an object.
     pub argument: JsonValue<'d>,
 }
 
 /// What a completion refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reference<'d> {
+pub enum CompletionTarget<'d> {
     /// A prompt, by its name.
     Prompt(Cow<'d, str>),
     /// A resource or template, by its URI.
@@ -57,15 +57,15 @@ impl ClientRequest<'_> {
     /// # Errors
     /// `name` is not a string of a fair length, or `arguments` is something other than an object or null.
     pub fn tool_call(&self) -> Result<ToolCall<'_>, MessageError> {
-        Ok(ToolCall { name: self.name()?, arguments: self.arguments()?, meta: self.meta() })
+        Ok(ToolCall { name: self.target_name()?, arguments: self.arguments()?, meta: self.meta() })
     }
 
     /// The prompt that is asked for.
     ///
     /// # Errors
     /// As for [`ClientRequest::tool_call`].
-    pub fn prompt(&self) -> Result<Prompt<'_>, MessageError> {
-        Ok(Prompt { name: self.name()?, arguments: self.arguments()? })
+    pub fn prompt(&self) -> Result<PromptRequest<'_>, MessageError> {
+        Ok(PromptRequest { name: self.target_name()?, arguments: self.arguments()? })
     }
 
     /// The URI of the resource that is read, subscribed to or unsubscribed from.
@@ -100,22 +100,22 @@ impl ClientRequest<'_> {
     ///
     /// # Errors
     /// `ref` is neither of the two forms, or both at once; `argument` is not an object.
-    pub fn completion(&self) -> Result<Completion<'_>, MessageError> {
+    pub fn completion(&self) -> Result<CompletionRequest<'_>, MessageError> {
         let argument = self.member("argument").filter(|value| value.kind() == JsonKind::Object);
         let argument = argument.ok_or_else(|| self.invalid("argument", "must be an object"))?;
         let fault = || self.invalid("ref", "must be `ref/prompt` with a name or `ref/resource` with a URI");
         let reference = self.member("ref").ok_or_else(fault)?;
         let string = |member: &str| reference.get(member).and_then(|value| value.as_str());
         let reference = match (string("type").as_deref(), reference.get("name"), reference.get("uri")) {
-            (Some("ref/prompt"), Some(_), None) => string("name").map(Reference::Prompt),
-            (Some("ref/resource"), None, Some(_)) => string("uri").map(Reference::Resource),
+            (Some("ref/prompt"), Some(_), None) => string("name").map(CompletionTarget::Prompt),
+            (Some("ref/resource"), None, Some(_)) => string("uri").map(CompletionTarget::Resource),
             _ => None,
         };
-        Ok(Completion { reference: reference.ok_or_else(fault)?, argument })
+        Ok(CompletionRequest { reference: reference.ok_or_else(fault)?, argument })
     }
 
     /// The one value that says what the method is about: a name, a URI or a task; none for other methods.
-    pub(crate) fn target(&self) -> Option<JsonValue<'_>> {
+    pub(crate) fn target_value(&self) -> Option<JsonValue<'_>> {
         match self.method() {
             Method::ToolsCall | Method::PromptsGet => self.member("name"),
             Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => self.member("uri"),
@@ -132,10 +132,10 @@ impl ClientRequest<'_> {
         self.params()?.get(name)
     }
 
-    fn name(&self) -> Result<Cow<'_, str>, MessageError> {
+    fn target_name(&self) -> Result<Cow<'_, str>, MessageError> {
         let name = self.required_string("name")?;
-        if name.len() > MAX_NAME {
-            return Err(self.invalid("name", &format!("has more than {MAX_NAME} bytes")));
+        if name.len() > MAX_NAME_BYTES {
+            return Err(self.invalid("name", &format!("has more than {MAX_NAME_BYTES} bytes")));
         }
         Ok(name)
     }

@@ -78,7 +78,7 @@ impl ClientRequest<'_> {
     fn edits<'r>(&self, rewrite: &Rewrite<'r>) -> Result<Vec<Edit<'r>>, RewriteError> {
         let mut edits = vec![replace(self.root().get("id"), rewrite.id.raw())];
         if let Some(target) = rewrite.target {
-            let place = self.target().ok_or(RewriteError::NoTarget)?;
+            let place = self.target_value().ok_or(RewriteError::NoTarget)?;
             edits.push(Edit { span: place.span(), with: quoted(target).into() });
         }
         if let Some(token) = rewrite.progress_token {

@@ -9,7 +9,7 @@ use gatelodge_json::JsonValue;
 use http::header::{HeaderMap, HeaderName};
 
 use crate::client_message::ClientRequest;
-use crate::meta::Meta;
+use crate::request_meta::RequestMeta;
 use crate::rewrite::{Edit, removed};
 
 /// The span that a request was sent in.
@@ -116,7 +116,7 @@ impl TraceContext {
     }
 }
 
-impl<'d> Meta<'d> {
+impl<'d> RequestMeta<'d> {
     /// Whether the caller names a span here, be it one that can be read or not.
     pub fn names_trace(&self) -> bool {
         self.get(TRACEPARENT.as_str()).is_some()

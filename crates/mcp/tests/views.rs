@@ -6,8 +6,8 @@ use std::collections::HashSet;
 
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{
-    ClientMessage, ClientRequest, ClientResponsePayload, Method, MethodDirection, MethodKind, ProtocolGeneration,
-    Reference, RequestId, Revision, read_client_message,
+    ClientMessage, ClientRequest, ClientResponsePayload, CompletionTarget, Method, MethodDirection, MethodKind,
+    ProtocolGeneration, RequestId, Revision, read_client_message,
 };
 
 fn request(text: &str) -> ClientRequest<'_> {
@@ -123,8 +123,8 @@ fn a_completion_refers_to_one_thing() {
     let reference = |reference: &str| {
         let text = with_params("completion/complete", &format!(r#"{{"ref":{reference},"argument":{{}}}}"#));
         request(&text).completion().ok().map(|completion| match completion.reference {
-            Reference::Prompt(name) => format!("prompt {name}"),
-            Reference::Resource(uri) => format!("resource {uri}"),
+            CompletionTarget::Prompt(name) => format!("prompt {name}"),
+            CompletionTarget::Resource(uri) => format!("resource {uri}"),
         })
     };
     assert_eq!(reference(r#"{"type":"ref/prompt","name":"p","title":"P"}"#).as_deref(), Some("prompt p"));

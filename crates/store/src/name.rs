@@ -50,7 +50,7 @@ macro_rules! names {
             fn from_str(text: &str) -> Result<Self, NameError> {
                 let is_allowed: fn(u8) -> bool = $allowed;
                 let begins_well = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
-                let is_name = begins_well && text.len() <= MAX_NAME && text.bytes().all(is_allowed);
+                let is_name = begins_well && text.len() <= MAX_NAME_BYTES && text.bytes().all(is_allowed);
                 if is_name { Ok(Self(text.into())) } else { Err(NameError::$error) }
             }
         }

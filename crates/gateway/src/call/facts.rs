@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gatelodge_json::JsonValue;
 use gatelodge_mcp::merged::{name_of, uri_of};
-use gatelodge_mcp::{ClientRequest, Completion, MessageError, Method, Reference as WireReference};
+use gatelodge_mcp::{ClientRequest, CompletionRequest, CompletionTarget as WireReference, MessageError, Method};
 use gatelodge_policy::{Call, Caller, Category, Definition, Reference, Subject, Tool};
 
 use crate::upstream::Offer;
@@ -46,7 +46,7 @@ pub(crate) fn subject_of<'r>(request: &'r ClientRequest<'_>) -> Result<Facts<'r>
             Facts::Prompt { name: prompt.name, arguments: prompt.arguments }
         }
         Method::Complete => {
-            let Completion { reference, .. } = request.completion()?;
+            let CompletionRequest { reference, .. } = request.completion()?;
             Facts::Completion { reference }
         }
         method => Facts::Method { name: method.name() },

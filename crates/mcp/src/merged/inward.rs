@@ -22,7 +22,7 @@ pub enum Past {
 impl ClientRequest<'_> {
     /// The server that the request is for, and the request as that server gets it. None if it names nothing of one.
     pub fn for_one(&self) -> Option<(String, String)> {
-        let place = self.target()?;
+        let place = self.target_value()?;
         let target = place.as_str()?;
         let is_uri = match self.method() {
             Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => true,

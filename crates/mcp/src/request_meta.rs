@@ -9,22 +9,22 @@ use crate::confusable_members::META_MEMBERS;
 use crate::message_error::{MessageError, code};
 use crate::request_id::RequestId;
 
-pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-pub(crate) const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-pub(crate) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-pub(crate) const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+pub(crate) const PROTOCOL_VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+pub(crate) const CLIENT_INFO_KEY: &str = "io.modelcontextprotocol/clientInfo";
+pub(crate) const CLIENT_CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+pub(crate) const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 
 /// The most bytes of a `_meta`: trace context and a client's capabilities take a few thousand at most.
-const MAX_BYTES: usize = 64 << 10;
+const MAX_META_BYTES: usize = 64 << 10;
 
 /// The `_meta` of a message, or nothing. What it says of the client is self-declared: no decision rests on it.
 #[derive(Debug, Clone, Copy)]
-pub struct Meta<'d> {
+pub struct RequestMeta<'d> {
     value: Option<JsonValue<'d>>,
     text: JsonText<'d>,
 }
 
-impl<'d> Meta<'d> {
+impl<'d> RequestMeta<'d> {
     pub(crate) fn new(value: Option<JsonValue<'d>>, text: JsonText<'d>) -> Self {
         Self { value, text }
     }
@@ -41,22 +41,22 @@ impl<'d> Meta<'d> {
 
     /// The revision the caller speaks, as it is written.
     pub fn protocol_version(&self) -> Option<Cow<'d, str>> {
-        self.get(PROTOCOL_VERSION)?.as_str()
+        self.get(PROTOCOL_VERSION_KEY)?.as_str()
     }
 
     /// Name and version of the client.
     pub fn client_info(&self) -> Option<JsonValue<'d>> {
-        self.get(CLIENT_INFO)
+        self.get(CLIENT_INFO_KEY)
     }
 
     /// What the client can do.
     pub fn client_capabilities(&self) -> Option<JsonValue<'d>> {
-        self.get(CLIENT_CAPABILITIES)
+        self.get(CLIENT_CAPABILITIES_KEY)
     }
 
     /// The least severe log message the caller wants.
     pub fn log_level(&self) -> Option<Cow<'d, str>> {
-        self.get(LOG_LEVEL)?.as_str()
+        self.get(LOG_LEVEL_KEY)?.as_str()
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<JsonValue<'d>> {
@@ -65,13 +65,13 @@ impl<'d> Meta<'d> {
 }
 
 /// Refuses a `_meta` whose members a reader could mistake.
-pub(crate) fn check(text: JsonText<'_>, meta: JsonValue<'_>) -> Result<(), MessageError> {
+pub(crate) fn check_meta_members(text: JsonText<'_>, meta: JsonValue<'_>) -> Result<(), MessageError> {
     let wrong = |value, what: &str| Err(MessageError::at_value(code::INVALID_PARAMS, text, value, what));
     if meta.kind() != JsonKind::Object {
         return wrong(meta, "`params._meta` must be an object");
     }
-    if meta.raw().len() > MAX_BYTES {
-        let what = format!("`params._meta` has more than {MAX_BYTES} bytes");
+    if meta.raw().len() > MAX_META_BYTES {
+        let what = format!("`params._meta` has more than {MAX_META_BYTES} bytes");
         return Err(MessageError::at_value(code::INVALID_REQUEST, text, meta, &what));
     }
     reject_confusable_members(text, meta, META_MEMBERS)?;
@@ -81,10 +81,10 @@ pub(crate) fn check(text: JsonText<'_>, meta: JsonValue<'_>) -> Result<(), Messa
             Some("progressToken") if RequestId::of(value, text).is_none() => {
                 return wrong(value, "`params._meta.progressToken` must be a string or an integer");
             }
-            Some(name @ (PROTOCOL_VERSION | LOG_LEVEL)) if kind != JsonKind::String => {
+            Some(name @ (PROTOCOL_VERSION_KEY | LOG_LEVEL_KEY)) if kind != JsonKind::String => {
                 return wrong(value, &format!("`{name}` in `params._meta` must be a string"));
             }
-            Some(name @ (CLIENT_INFO | CLIENT_CAPABILITIES)) if kind != JsonKind::Object => {
+            Some(name @ (CLIENT_INFO_KEY | CLIENT_CAPABILITIES_KEY)) if kind != JsonKind::Object => {
                 return wrong(value, &format!("`{name}` in `params._meta` must be an object"));
             }
             _ => {}
