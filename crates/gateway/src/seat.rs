@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use gatelodge_mcp::head::{Misfit, check_meta, names_stateless};
-use gatelodge_mcp::{ClientMessage, Declared, Method, ProtocolGeneration, code, error, read_client_message};
+use gatelodge_mcp::{ClientCapabilities, ClientMessage, Method, ProtocolGeneration, code, error, read_client_message};
 use gatelodge_store::Outcome;
 use http::StatusCode;
 use tokio::sync::{mpsc, oneshot};
@@ -155,7 +155,7 @@ impl Seat {
             let revision = check_meta(request, &visit.spoken(ProtocolGeneration::Stateless))?;
             visit.may_speak(revision)?;
             let client = ClientInfo::of(request.meta().client_info());
-            let declared = Declared::of(request.meta().client_capabilities());
+            let declared = ClientCapabilities::of(request.meta().client_capabilities());
             let wants_log = request.meta().log_level().is_some();
             let modern = Modern { revision, client, declared, wants_log, params: None, far: None, turn: None };
             return Ok(Side::Modern(Box::new(modern)));

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_mcp::bridge::{Retry, quoted};
-use gatelodge_mcp::{Declared, RequestId, Revision};
+use gatelodge_mcp::{ClientCapabilities, RequestId, Revision};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{GrantId, IdHash, ServerName, SessionRow};
 use http::HeaderValue;
@@ -69,7 +69,7 @@ pub(crate) struct Session {
     /// The client's handshake, for doing it again with an upstream that has forgotten us.
     handshake: Bytes,
     /// What the client declared there.
-    declared: Declared,
+    declared: ClientCapabilities,
     /// What the upstream said of itself: the result of its handshake, or of `server/discover`.
     pub welcome: Bytes,
     /// Of which lists the client was promised to hear when they change; none where that is not known any more.
@@ -285,7 +285,7 @@ impl Session {
     }
 
     /// What the client has declared that it can be asked.
-    pub fn declared(&self) -> Declared {
+    pub fn declared(&self) -> ClientCapabilities {
         self.declared
     }
 

@@ -12,7 +12,7 @@ use crate::trace::{Hop, Trace};
 use crate::upstream::{ModernHead, Offer, OfferedTool, Offers, Outgoing, Upstream};
 use gatelodge_mcp::bridge::to_session;
 use gatelodge_mcp::head::Misfit;
-use gatelodge_mcp::{Declared, ProtocolGeneration, Revision};
+use gatelodge_mcp::{ClientCapabilities, ProtocolGeneration, Revision};
 use http::HeaderMap;
 
 /// Where a client is that came over standard streams.
@@ -52,7 +52,7 @@ pub(crate) struct Modern {
     pub revision: Revision,
     pub client: ClientInfo,
     /// What it can be asked.
-    pub declared: Declared,
+    pub declared: ClientCapabilities,
     /// Whether it wants to hear log messages.
     pub wants_log: bool,
     /// The `Mcp-Param-*` headers of a call; none where there is no head.

@@ -4,9 +4,9 @@
 //! what two readers could take for different things is refused. Nothing here knows of sockets or of policies.
 
 pub mod bridge;
+mod client_capabilities;
 mod client_message;
 mod confusable_members;
-mod declared;
 mod events;
 pub mod head;
 mod list;
@@ -23,11 +23,11 @@ mod task;
 mod trace;
 mod write;
 
+pub use client_capabilities::ClientCapabilities;
 pub use client_message::{
     ClientMessage, ClientNotification, ClientRequest, ClientResponse, ClientResponsePayload, read_client_message,
     read_segmented_client_message,
 };
-pub use declared::Declared;
 pub use events::{
     EventDecoder, EventKind, EventTooLarge, KEEP_ALIVE, endpoint_event, event, event_under, priming_event,
 };

@@ -7,7 +7,7 @@ use gatelodge_mcp::head::{
     self, Misfit, Refused, accepts, check_post, check_stateless, param_headers, revision, says_stateless,
 };
 use gatelodge_mcp::{
-    ClientMessage, ClientRequest as Asked, Declared, Method, ProtocolGeneration, Revision, code, error,
+    ClientCapabilities, ClientMessage, ClientRequest as Asked, Method, ProtocolGeneration, Revision, code, error,
 };
 use gatelodge_policy::is_always_allowed;
 use gatelodge_store::{Outcome, ServerName};
@@ -367,7 +367,7 @@ fn modern_side(headers: &HeaderMap, message: &ClientMessage<'_>, spoken: &[Revis
         return Ok(Modern {
             revision: Revision::R2026_07_28,
             client: ClientInfo::default(),
-            declared: Declared::default(),
+            declared: ClientCapabilities::default(),
             wants_log: false,
             params: None,
             far: None,
@@ -380,7 +380,7 @@ fn modern_side(headers: &HeaderMap, message: &ClientMessage<'_>, spoken: &[Revis
         _ => None,
     };
     let (client, declared) =
-        (ClientInfo::of(request.meta().client_info()), Declared::of(request.meta().client_capabilities()));
+        (ClientInfo::of(request.meta().client_info()), ClientCapabilities::of(request.meta().client_capabilities()));
     let wants_log = request.meta().log_level().is_some();
     Ok(Modern { revision, client, declared, wants_log, params, far: None, turn: None })
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_json::JsonValue;
 use gatelodge_mcp::bridge::shared_capabilities;
-use gatelodge_mcp::{ClientRequest, Declared, Revision};
+use gatelodge_mcp::{ClientCapabilities, ClientRequest, Revision};
 use gatelodge_store::{GrantId, ServerName};
 use sha2::{Digest, Sha256};
 
@@ -131,7 +131,9 @@ pub(crate) async fn joined(
 pub(crate) fn has_turns(visit: &Visit, request: &ClientRequest<'_>) -> bool {
     let Side::Modern(side) = &visit.side else { return false };
     let is_one_stream = |far: &Arc<Session>| matches!(far.link(), Link::Child(_) | Link::Sse(_));
-    may_ask(request.method()) && side.declared.can_be_asked() && side.far.as_ref().is_some_and(is_one_stream)
+    may_ask(request.method())
+        && side.declared.can_answer_server_requests()
+        && side.far.as_ref().is_some_and(is_one_stream)
 }
 
 /// The same visit by a session that the call has to itself.
@@ -233,7 +235,7 @@ impl Visit {
         let side = Modern {
             revision: Revision::R2026_07_28,
             client: ClientInfo::default(),
-            declared: Declared::default(),
+            declared: ClientCapabilities::default(),
             wants_log: false,
             params: None,
             far: Some(session),

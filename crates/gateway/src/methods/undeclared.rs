@@ -7,8 +7,9 @@ use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{
-    ClientRequest, Declared, MadeTask, Method, ProtocolGeneration, REQUIRED_FOR_TASKS, Revision, ServerMessage as Said,
-    ServerRequest, ServerResponsePayload, ServerResponseSpans, code, made_task, read_server_message,
+    ClientCapabilities, ClientRequest, MadeTask, Method, ProtocolGeneration, REQUIRED_FOR_TASKS, Revision,
+    ServerMessage as Said, ServerRequest, ServerResponsePayload, ServerResponseSpans, code, made_task,
+    read_server_message,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::Terms;
@@ -26,7 +27,7 @@ use crate::visit::{Crossing, Side, Visit};
 
 impl Visit {
     /// What the client has declared.
-    fn declared(&self) -> Declared {
+    fn declared(&self) -> ClientCapabilities {
         match &self.side {
             Side::Legacy(session) => session.as_ref().map(|session| Session::declared(session)).unwrap_or_default(),
             Side::Modern(modern) => modern.declared,
@@ -41,7 +42,7 @@ impl Visit {
 pub(super) fn may_ask(visit: &Visit, asked: &ServerRequest<'_>) -> Result<(), Refusal> {
     let document = asked.params().and_then(|params| read(params.as_bytes(), &JsonLimits::REPLY).ok());
     let params = document.as_ref().map(|document| document.root());
-    let lacking = visit.declared().lacks(asked.method().name(), params);
+    let lacking = visit.declared().missing_capability(asked.method().name(), params);
     let lacking = lacking.filter(|_| !mutant!("undeclared-question-forwarded"));
     lacking.map_or(Ok(()), |required| Err(undeclared(required)))
 }
@@ -124,7 +125,7 @@ pub(super) fn lacks(visit: &Visit, said: JsonValue<'_>) -> Option<&'static str> 
     let wanted = said.get("inputRequests");
     wanted.iter().flat_map(|wanted| wanted.members()).find_map(|(_, question)| {
         let method = question.get("method").and_then(|method| method.as_str()).unwrap_or_default();
-        visit.declared().lacks(&method, question.get("params"))
+        visit.declared().missing_capability(&method, question.get("params"))
     })
 }
 

@@ -3,14 +3,14 @@
 use std::sync::{Mutex, PoisonError};
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
-use gatelodge_mcp::Declared;
+use gatelodge_mcp::ClientCapabilities;
 use gatelodge_mcp::bridge::{ClientWords, Retry, shared_capabilities, to_stateless};
 use gatelodge_mutants::mutant;
 
 /// What a client declared in its handshake that it can be asked.
-pub(super) fn declared_in(handshake: &[u8]) -> Declared {
+pub(super) fn declared_in(handshake: &[u8]) -> ClientCapabilities {
     let document = read(handshake, &JsonLimits::REQUEST).ok();
-    Declared::of(document.as_ref().and_then(|own| own.root().get("params")?.get("capabilities")))
+    ClientCapabilities::of(document.as_ref().and_then(|own| own.root().get("params")?.get("capabilities")))
 }
 
 /// What the client said of itself in its handshake, as JSON.

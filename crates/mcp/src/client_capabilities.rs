@@ -7,26 +7,26 @@ use crate::task::EXTENSION;
 
 /// What a client can be asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Declared {
-    forms: bool,
-    pages: bool,
+pub struct ClientCapabilities {
+    form_elicitation: bool,
+    url_elicitation: bool,
     sampling: bool,
     sampling_with_tools: bool,
     roots: bool,
     tasks: bool,
 }
 
-impl Declared {
+impl ClientCapabilities {
     /// Takes it from a client's capabilities, of whatever era. What is no object declares nothing.
     pub fn of(capabilities: Option<JsonValue<'_>>) -> Self {
-        let own = |name: &str| capabilities.and_then(|own| object(own, name));
+        let own = |name: &str| capabilities.and_then(|own| object_member(own, name));
         let elicitation = own("elicitation");
         let has_mode = |mode: &str| elicitation.is_some_and(|elicitation| elicitation.get(mode).is_some());
         let sampling = own("sampling");
         Self {
             // Before there were pages, all were forms.
-            forms: elicitation.is_some() && (has_mode("form") || !has_mode("url")),
-            pages: has_mode("url"),
+            form_elicitation: elicitation.is_some() && (has_mode("form") || !has_mode("url")),
+            url_elicitation: has_mode("url"),
             sampling: sampling.is_some(),
             sampling_with_tools: sampling.is_some_and(|sampling| sampling.get("tools").is_some()),
             roots: own("roots").is_some(),
@@ -35,8 +35,8 @@ impl Declared {
     }
 
     /// Whether the client can be asked anything.
-    pub fn can_be_asked(self) -> bool {
-        self.forms || self.pages || self.sampling || self.roots
+    pub fn can_answer_server_requests(self) -> bool {
+        self.form_elicitation || self.url_elicitation || self.sampling || self.roots
     }
 
     /// Whether the client knows tasks as the stateless revision has them.
@@ -46,13 +46,13 @@ impl Declared {
 
     /// What the client would have to declare to be asked this, as JSON; none if it can be, or if nothing is known of the
     /// method.
-    pub fn lacks(self, method: &str, params: Option<JsonValue<'_>>) -> Option<&'static str> {
+    pub fn missing_capability(self, method: &str, params: Option<JsonValue<'_>>) -> Option<&'static str> {
         let member = |name: &str| params.and_then(|params| params.get(name));
         let is_page = member("mode").is_some_and(|mode| mode.is_str("url"));
         let has_tools = member("tools").is_some() || member("toolChoice").is_some();
         let (has, required) = match method {
-            "elicitation/create" if is_page => (self.pages, r#"{"elicitation":{"url":{}}}"#),
-            "elicitation/create" => (self.forms, r#"{"elicitation":{"form":{}}}"#),
+            "elicitation/create" if is_page => (self.url_elicitation, r#"{"elicitation":{"url":{}}}"#),
+            "elicitation/create" => (self.form_elicitation, r#"{"elicitation":{"form":{}}}"#),
             "sampling/createMessage" if has_tools => (self.sampling_with_tools, r#"{"sampling":{"tools":{}}}"#),
             "sampling/createMessage" => (self.sampling, r#"{"sampling":{}}"#),
             "roots/list" => (self.roots, r#"{"roots":{}}"#),
@@ -62,7 +62,7 @@ impl Declared {
     }
 }
 
-fn object<'d>(value: JsonValue<'d>, name: &str) -> Option<JsonValue<'d>> {
+fn object_member<'d>(value: JsonValue<'d>, name: &str) -> Option<JsonValue<'d>> {
     value.get(name).filter(|own| own.kind() == JsonKind::Object)
 }
 
@@ -75,7 +75,7 @@ mod tests {
     fn lacks(capabilities: &str, method: &str, params: &str) -> Option<&'static str> {
         let capabilities = read(capabilities.as_bytes(), &JsonLimits::REQUEST).expect("JSON");
         let params = read(params.as_bytes(), &JsonLimits::REQUEST).expect("JSON");
-        Declared::of(Some(capabilities.root())).lacks(method, Some(params.root()))
+        ClientCapabilities::of(Some(capabilities.root())).missing_capability(method, Some(params.root()))
     }
 
     #[test]
@@ -108,9 +108,9 @@ mod tests {
     fn tasks_are_declared_as_an_extension() {
         let has_tasks = |text: &str| {
             let capabilities = read(text.as_bytes(), &JsonLimits::REQUEST).expect("JSON");
-            Declared::of(Some(capabilities.root())).has_tasks()
+            ClientCapabilities::of(Some(capabilities.root())).has_tasks()
         };
         assert!(has_tasks(r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#));
-        assert!(!has_tasks(r#"{"tasks":{}}"#) && !has_tasks("{}") && !Declared::of(None).has_tasks());
+        assert!(!has_tasks(r#"{"tasks":{}}"#) && !has_tasks("{}") && !ClientCapabilities::of(None).has_tasks());
     }
 }
