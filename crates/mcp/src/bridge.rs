@@ -2,9 +2,9 @@
 
 use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, quote_into, read, split_object};
 
+use crate::created_task::TASKS_EXTENSION;
 use crate::request_meta::{CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY};
 use crate::revision::Revision;
-use crate::task::EXTENSION;
 
 /// What a stateless request carries of its client, and a session agrees on once.
 const OWN_META: [&str; 4] = [PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY];
@@ -111,16 +111,16 @@ pub fn without_members(object: JsonValue<'_>, names: &[&str]) -> String {
 /// What a client or a server of one era says that it can do, as the other era is told: without tasks, as whichever era
 /// has them. Those of one are not those of the other.
 pub fn shared_capabilities(capabilities: JsonValue<'_>) -> String {
-    let has_extension = capabilities.get("extensions").is_some_and(|own| own.get(EXTENSION).is_some());
+    let has_extension = capabilities.get("extensions").is_some_and(|own| own.get(TASKS_EXTENSION).is_some());
     if !has_extension && capabilities.get("tasks").is_none() {
         return capabilities.raw().to_owned();
     }
     let own = capabilities.members().filter(|(key, _)| !key.is_str("tasks"));
     let shared = own.filter_map(|(key, value)| {
-        if !key.is_str("extensions") || value.get(EXTENSION).is_none() {
+        if !key.is_str("extensions") || value.get(TASKS_EXTENSION).is_none() {
             return Some(format!("{}:{}", key.raw(), value.raw()));
         }
-        let others = without_members(value, &[EXTENSION]);
+        let others = without_members(value, &[TASKS_EXTENSION]);
         (others != "{}").then(|| format!("{}:{others}", key.raw()))
     });
     format!("{{{}}}", shared.collect::<Vec<_>>().join(","))

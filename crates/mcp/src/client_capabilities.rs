@@ -3,7 +3,7 @@
 
 use gatelodge_json::{JsonKind, JsonValue};
 
-use crate::task::EXTENSION;
+use crate::created_task::TASKS_EXTENSION;
 
 /// What a client can be asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl ClientCapabilities {
             sampling: sampling.is_some(),
             sampling_with_tools: sampling.is_some_and(|sampling| sampling.get("tools").is_some()),
             roots: own("roots").is_some(),
-            tasks: own("extensions").is_some_and(|extensions| extensions.get(EXTENSION).is_some()),
+            tasks: own("extensions").is_some_and(|extensions| extensions.get(TASKS_EXTENSION).is_some()),
         }
     }
 

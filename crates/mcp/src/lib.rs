@@ -7,6 +7,7 @@ pub mod bridge;
 mod client_capabilities;
 mod client_message;
 mod confusable_members;
+mod created_task;
 mod events;
 pub mod head;
 mod list;
@@ -19,7 +20,6 @@ mod request_meta;
 mod revision;
 mod rewrite;
 mod server_message;
-mod task;
 mod trace;
 mod write;
 
@@ -28,6 +28,7 @@ pub use client_message::{
     ClientMessage, ClientNotification, ClientRequest, ClientResponse, ClientResponsePayload, read_client_message,
     read_segmented_client_message,
 };
+pub use created_task::{CreatedTask, TASKS_CAPABILITY_JSON, find_created_task, has_task_capability};
 pub use events::{
     EventDecoder, EventKind, EventTooLarge, KEEP_ALIVE, endpoint_event, event, event_under, priming_event,
 };
@@ -43,6 +44,5 @@ pub use server_message::{
     RpcErrorObject, ServerMessage, ServerNotification, ServerRequest, ServerResponse, ServerResponsePayload,
     ServerResponseSpans, read_segmented_result, read_server_message,
 };
-pub use task::{MadeTask, REQUIRED_FOR_TASKS, has_tasks, made_task};
 pub use trace::{BAGGAGE, TRACEPARENT, TRACESTATE, TraceContext, TraceParent};
 pub use write::{error, result, tool_refusal};

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::{
-    Method, ProtocolGeneration, RequestId, Revision, ServerMessage, code, has_tasks, read_server_message,
+    Method, ProtocolGeneration, RequestId, Revision, ServerMessage, code, has_task_capability, read_server_message,
 };
 
 use crate::Gateway;
@@ -172,7 +172,7 @@ fn said(gw: &Gateway, visit: &Visit, message: Option<Bytes>) -> Said {
         return if refused(&message, limits).is_some() { Said::Refused } else { Said::NotStateless };
     };
     let Ok(document) = read(&result, limits) else { return Said::NotStateless };
-    if str::from_utf8(&result).is_ok_and(|result| has_tasks(result, ProtocolGeneration::Stateless)) {
+    if str::from_utf8(&result).is_ok_and(|result| has_task_capability(result, ProtocolGeneration::Stateless)) {
         visit.upstream.note_tasks();
     }
     let spoken = revisions(document.root().get("supportedVersions"));

@@ -202,7 +202,7 @@ fn revision_of(result: &[u8]) -> Option<Revision> {
 }
 
 pub(crate) fn has_tasks(result: &[u8]) -> bool {
-    str::from_utf8(result).is_ok_and(|result| gatelodge_mcp::has_tasks(result, ProtocolGeneration::Stateful))
+    str::from_utf8(result).is_ok_and(|result| gatelodge_mcp::has_task_capability(result, ProtocolGeneration::Stateful))
 }
 
 /// Does the handshake again with an upstream that has forgotten the session, if it was opened just `openings` times

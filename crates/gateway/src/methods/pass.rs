@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use gatelodge_mcp::{
     ClientMessage, ClientNotification, ClientRequest, ClientResponse, ClientResponsePayload as Answer, Method,
-    ProtocolGeneration, RequestId, made_task,
+    ProtocolGeneration, RequestId, find_created_task,
 };
 use gatelodge_store::Outcome;
 use http::StatusCode;
@@ -234,7 +234,7 @@ fn response(
                 return Err(Box::new((refusal, permit)));
             }
             if let Answer::Result(result) = said.payload()
-                && let Some(task) = made_task(result.raw(), ProtocolGeneration::Stateful)
+                && let Some(task) = find_created_task(result.raw(), ProtocolGeneration::Stateful)
             {
                 session.tasks.note_own(task.id, method);
             }

@@ -7,8 +7,8 @@ use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{
-    ClientCapabilities, ClientRequest, MadeTask, Method, ProtocolGeneration, REQUIRED_FOR_TASKS, Revision,
-    ServerMessage as Said, ServerRequest, ServerResponsePayload, ServerResponseSpans, code, made_task,
+    ClientCapabilities, ClientRequest, CreatedTask, Method, ProtocolGeneration, Revision, ServerMessage as Said,
+    ServerRequest, ServerResponsePayload, ServerResponseSpans, TASKS_CAPABILITY_JSON, code, find_created_task,
     read_server_message,
 };
 use gatelodge_mutants::mutant;
@@ -85,7 +85,7 @@ pub(super) fn check(
         }
         return Err(SendError::Undeclared {
             what: "gives a task to a client that has not declared it",
-            required: REQUIRED_FOR_TASKS,
+            required: TASKS_CAPABILITY_JSON,
         });
     }
     if visit.era() == ProtocolGeneration::Stateful && visit.crossing() == Crossing::None {
@@ -106,7 +106,7 @@ const NOT_CARRIED: &str =
 
 /// The task that a call of a tool has made, and of which era it is. Results of other methods may call anything so, and
 /// so may sessions of before there were tasks.
-fn task_of(visit: &Visit, request: &ClientRequest<'_>, result: &str) -> Option<(ProtocolGeneration, MadeTask)> {
+fn task_of(visit: &Visit, request: &ClientRequest<'_>, result: &str) -> Option<(ProtocolGeneration, CreatedTask)> {
     if *request.method() != Method::ToolsCall && !mutant!("any-result-creates-task") {
         return None;
     }
@@ -114,7 +114,7 @@ fn task_of(visit: &Visit, request: &ClientRequest<'_>, result: &str) -> Option<(
     let eras = [ProtocolGeneration::Stateful, ProtocolGeneration::Stateless]
         .into_iter()
         .filter(|era| *era == ProtocolGeneration::Stateless || !is_before);
-    eras.into_iter().find_map(|era| Some((era, made_task(result, era)?)))
+    eras.into_iter().find_map(|era| Some((era, find_created_task(result, era)?)))
 }
 
 /// What such a server does, in words.

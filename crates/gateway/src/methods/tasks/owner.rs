@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use gatelodge_json::{JsonValue, read};
 use gatelodge_mcp::{
-    ClientRequest, Method, ServerMessage as Said, ServerRequest, ServerResponsePayload, made_task, read_server_message,
+    ClientRequest, Method, ServerMessage as Said, ServerRequest, ServerResponsePayload, find_created_task,
+    read_server_message,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Decision, decide};
@@ -78,7 +79,7 @@ pub(crate) async fn note(
     let text = text.clone().whole();
     let Ok(Said::Response(reply)) = read_server_message(&text, &gw.settings.reply) else { return };
     let ServerResponsePayload::Result(result) = reply.payload() else { return };
-    let Some(task) = made_task(result, visit.era()) else { return };
+    let Some(task) = find_created_task(result, visit.era()) else { return };
     visit.upstream.note_tasks();
     if let Some(session) = visit.session() {
         session.tasks.note();
