@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use gatelodge_json::{JsonLimits, read};
-use gatelodge_mcp::bridge::{Retry, quoted};
+use gatelodge_mcp::translate::{RetryInput, to_json_string};
 use gatelodge_mcp::{ClientCapabilities, RequestId, Revision};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{GrantId, IdHash, ServerName, SessionRow};
@@ -382,7 +382,7 @@ impl Session {
     }
 
     /// A request of the client as one that stands alone.
-    pub fn stateless(&self, text: &str, retry: Option<&Retry<'_>>) -> Option<String> {
+    pub fn stateless(&self, text: &str, retry: Option<&RetryInput<'_>>) -> Option<String> {
         self.words.as_ref()?.stateless(text, retry)
     }
 
@@ -395,7 +395,7 @@ impl Session {
     /// again, or for those that are opened at single servers.
     pub fn want_log(&self, level: &str) {
         match (&self.words, &self.server) {
-            (Some(words), _) => *lock(&words.level) = Some(quoted(level)),
+            (Some(words), _) => *lock(&words.level) = Some(to_json_string(level)),
             (None, Some(_)) => self.note_level(level),
             (None, None) => self.parts.set_level(level),
         }

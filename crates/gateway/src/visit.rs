@@ -10,8 +10,8 @@ use crate::methods::pool::Turn;
 use crate::session::{ClientInfo, Session};
 use crate::trace::{Hop, Trace};
 use crate::upstream::{ModernHead, Offer, OfferedTool, Offers, Outgoing, Upstream};
-use gatelodge_mcp::bridge::to_session;
 use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::translate::to_stateful;
 use gatelodge_mcp::{ClientCapabilities, ProtocolGeneration, Revision};
 use http::HeaderMap;
 
@@ -234,7 +234,7 @@ impl Visit {
         let text = || String::from_utf8(outgoing.body.clone().whole().into()).ok();
         let crossed = match self.crossing() {
             Crossing::None => None,
-            Crossing::ToSession => text().and_then(|text| to_session(&text)),
+            Crossing::ToSession => text().and_then(|text| to_stateful(&text)),
             Crossing::ToStateless => {
                 text().zip(self.session()).and_then(|(text, session)| session.stateless(&text, None))
             }

@@ -3,7 +3,6 @@
 //! A caller's message is scanned whole, once; an upstream's is only split. What is not known passes untouched,
 //! what two readers could take for different things is refused. Nothing here knows of sockets or of policies.
 
-pub mod bridge;
 mod client_capabilities;
 mod client_message;
 mod confusable_members;
@@ -21,6 +20,7 @@ mod revision;
 mod rewrite;
 mod server_message;
 mod trace;
+pub mod translate;
 mod write;
 
 pub use client_capabilities::ClientCapabilities;

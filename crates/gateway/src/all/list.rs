@@ -4,8 +4,8 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use gatelodge_json::{JsonKind, read};
-use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::merged::{answer_of, marked};
+use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, code};
 use gatelodge_store::Outcome;
 use tokio::sync::mpsc;
@@ -137,7 +137,7 @@ fn unavailable(gw: &Gateway, visit: &Visit, entry: &str, why: &str) -> Option<St
     let text = answer_of(visit.upstream.name().as_str(), &Method::ToolsList, &text, &gw.settings.reply);
     let document = read(text.as_bytes(), &gw.settings.reply).ok()?;
     let tool = document.root().get("result")?.get("tools")?.elements().next()?;
-    Some(visit.upstream.secrets().cut_json(marked(tool, UNAVAILABLE, &quoted(why))))
+    Some(visit.upstream.secrets().cut_json(marked(tool, UNAVAILABLE, &to_json_string(why))))
 }
 
 /// The list, and which servers it is not complete for.
@@ -150,7 +150,7 @@ fn together(all: &All, method: &Method<'_>, shares: &[Share]) -> String {
     };
     out.push_str(&format!("\"{member}\":[{}]", entries.join(",")));
     let missing = shares.iter().filter_map(|share| Some((share.visit.upstream.name(), share.why.as_ref()?)));
-    let missing: Vec<String> = missing.map(|(server, why)| format!("\"{server}\":{}", quoted(why))).collect();
+    let missing: Vec<String> = missing.map(|(server, why)| format!("\"{server}\":{}", to_json_string(why))).collect();
     if !missing.is_empty() {
         out.push_str(&format!(r#","_meta":{{"{UNAVAILABLE}":{{{}}}}}"#, missing.join(",")));
     }

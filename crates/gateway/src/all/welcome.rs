@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, read};
-use gatelodge_mcp::bridge::{quoted, shared_capabilities, with_members};
 use gatelodge_mcp::merged::union;
+use gatelodge_mcp::translate::{shared_capabilities, to_json_string, with_members};
 use gatelodge_mcp::{ClientMessage, ClientRequest, ProtocolGeneration, Revision, read_client_message};
 
 use super::each::each;
@@ -169,7 +169,7 @@ impl Words {
         let able: Vec<JsonValue<'_>> = able.iter().map(|own| own.root()).collect();
         let instructions = match instructions.as_slice() {
             [] => String::new(),
-            all => format!(r#","instructions":{}"#, quoted(&all.join("\n\n"))),
+            all => format!(r#","instructions":{}"#, to_json_string(&all.join("\n\n"))),
         };
         Self { capabilities: union(&able), instructions }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::{JsonLimits, JsonText, read, split_object_str};
-use gatelodge_mcp::bridge::with_members;
+use gatelodge_mcp::translate::with_members;
 use gatelodge_mcp::{
     ClientRequest, Method, RequestId, Rewrite, ServerMessage as Said, ServerResponse, ServerResponsePayload,
     ServerResponseSpans, code, read_segmented_result, read_server_message,

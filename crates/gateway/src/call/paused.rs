@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
 use gatelodge_json::{JsonKind, JsonLimits, read};
-use gatelodge_mcp::bridge::{quoted, without_members};
+use gatelodge_mcp::translate::{to_json_string, without_members};
 use gatelodge_mcp::{ClientRequest, Method, RequestId, ServerRequest};
 use gatelodge_store::{CallId, GrantId, ServerName};
 use sha2::{Digest, Sha256};
@@ -219,7 +219,7 @@ fn said_key(asked: &ServerRequest<'_>) -> Option<String> {
 
 /// What a client is asked, as JSON.
 fn as_input(asked: &ServerRequest<'_>) -> String {
-    let method = quoted(asked.method().name());
+    let method = to_json_string(asked.method().name());
     // A page has an id only in a session.
     let page = asked.params().filter(|_| *asked.method() == Method::Elicit);
     let page = page.and_then(|params| read(params.as_bytes(), &JsonLimits::REPLY).ok());

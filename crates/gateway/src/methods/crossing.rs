@@ -1,8 +1,8 @@
 //! What is answered here because the upstream speaks the other era, and has no such method.
 
 use gatelodge_json::{JsonKind, JsonLimits, read};
-use gatelodge_mcp::bridge::{quoted, shared_capabilities};
 use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::translate::{shared_capabilities, to_json_string};
 use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, code, error, result};
 use gatelodge_store::Outcome;
 use http::StatusCode;
@@ -65,7 +65,7 @@ fn discovered(visit: &Visit, session: &Session) -> String {
         versions.join(",")
     );
     if let Some(instructions) = member("instructions").and_then(|own| own.as_str()) {
-        out.push_str(&format!(r#","instructions":{}"#, quoted(&instructions)));
+        out.push_str(&format!(r#","instructions":{}"#, to_json_string(&instructions)));
     }
     out.push_str(r#","ttlMs":0,"cacheScope":"private""#);
     if let Some(info) = member("serverInfo").filter(|info| info.kind() == JsonKind::Object) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::{JsonKind, read};
-use gatelodge_mcp::bridge::{quoted, shared_capabilities};
+use gatelodge_mcp::translate::{shared_capabilities, to_json_string};
 use gatelodge_mcp::{
     ClientMessage, ClientRequest, Method, ProtocolGeneration, RequestId, Revision, read_client_message,
 };
@@ -326,7 +326,7 @@ pub(crate) async fn ask_for_log(
     level: &str,
     addressed: impl FnOnce(Outgoing) -> Outgoing,
 ) {
-    let (call, method, level) = (gw.new_call(), Method::SetLevel.name(), quoted(level));
+    let (call, method, level) = (gw.new_call(), Method::SetLevel.name(), to_json_string(level));
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"level":{level}}}}}"#);
     let Some(permit) = Permit::of_always_allowed(method, addressed(Outgoing::request(text, call))) else { return };
     if let Ok(mut exchange) = gw.client.send(&visit.upstream, permit).await {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
-use gatelodge_mcp::bridge::{Retry, quoted, with_members, without_members};
 use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::translate::{RetryInput, to_json_string, with_members, without_members};
 use gatelodge_mcp::{
     ClientMessage, ClientRequest, ClientResponsePayload, Method, ProtocolGeneration, RequestId, ServerMessage as Said,
     code, error, read_client_message, read_server_message, result,
@@ -350,7 +350,11 @@ async fn ask(
 /// A question as one with a session is asked: there, a page that the user has to visit has an id.
 fn in_session(params: JsonValue<'_>, id: &str) -> String {
     let is_page = params.get("mode").is_some_and(|mode| mode.is_str("url"));
-    if is_page { with_members(params.raw(), &[("elicitationId", &quoted(id))]) } else { params.raw().to_owned() }
+    if is_page {
+        with_members(params.raw(), &[("elicitationId", &to_json_string(id))])
+    } else {
+        params.raw().to_owned()
+    }
 }
 
 /// The request once more, with what the client answers.
@@ -361,7 +365,7 @@ pub(crate) fn again(
     about: Option<&str>,
     answers: &Answers,
 ) -> Option<Outgoing> {
-    let retry = Retry { responses: &answers.responses, state: answers.state.as_deref() };
+    let retry = RetryInput { input_responses: &answers.responses, request_state: answers.state.as_deref() };
     let mut outgoing = under_our_id(visit, request, call, about);
     let text = std::mem::take(&mut outgoing.body).whole();
     let text = visit.session()?.stateless(str::from_utf8(&text).ok()?, Some(&retry))?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::{JsonValue, read};
-use gatelodge_mcp::bridge::with_members;
+use gatelodge_mcp::translate::with_members;
 use gatelodge_mcp::{
     Caching, ClientRequest, Method, ProtocolGeneration, RequestId, ServerResponse, ServerResponseSpans, TraceParent,
     code, edit_list, error,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::JsonValue;
-use gatelodge_mcp::bridge::shared_capabilities;
+use gatelodge_mcp::translate::shared_capabilities;
 use gatelodge_mcp::{ClientCapabilities, ClientRequest, Revision};
 use gatelodge_store::{GrantId, ServerName};
 use sha2::{Digest, Sha256};

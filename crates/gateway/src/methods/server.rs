@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gatelodge_json::{JsonLimits, read};
-use gatelodge_mcp::bridge::without_members;
+use gatelodge_mcp::translate::without_members;
 use gatelodge_mcp::{Method, RequestId, ServerNotification, ServerRequest, result};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Code, Decision, Reason, decide};

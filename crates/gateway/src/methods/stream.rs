@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use gatelodge_mcp::bridge::quoted;
+use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mcp::{KEEP_ALIVE, Method, Revision, ServerMessage as Said, read_server_message};
 use gatelodge_mutants::mutant;
 use gatelodge_store::Outcome;
@@ -333,9 +333,9 @@ async fn to_hear(gw: &Gateway, visit: &Visit, last: Option<HeaderValue>) -> Opti
     let mut uris = Vec::new();
     for uri in session.watched.to_hear() {
         if let Some(heard) = subscribe::judged(gw, visit, session, &uri).await {
-            uris.push(quoted(heard.uri()));
+            uris.push(to_json_string(heard.uri()));
         } else if mutant!("denied-resource-still-subscribed") {
-            uris.push(quoted(&uri));
+            uris.push(to_json_string(&uri));
         }
     }
     let (call, method) = (gw.new_call(), Method::Listen.name());

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mcp::{ClientRequest, Method, code};
 use gatelodge_mutants::mutant;
 use http::StatusCode;
@@ -115,7 +115,7 @@ pub(super) async fn judged(gw: &Gateway, visit: &Visit, session: &Session, uri: 
 
 /// Subscribes at the upstream, or ends that, and gives whether it will have it. None if it does not answer.
 pub(super) async fn ask(gw: &Gateway, visit: &Visit, method: &Method<'_>, heard: &MayHear) -> Option<bool> {
-    let (call, uri) = (gw.new_call(), quoted(heard.uri()));
+    let (call, uri) = (gw.new_call(), to_json_string(heard.uri()));
     let name = method.name();
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{name}","params":{{"uri":{uri}}}}}"#);
     let permit = Permit::of_heard(heard, visit.addressed(Outgoing::request(text, call)));

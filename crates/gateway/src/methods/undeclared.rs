@@ -4,8 +4,8 @@
 use std::sync::LazyLock;
 
 use gatelodge_json::{JsonLimits, JsonValue, read};
-use gatelodge_mcp::bridge::quoted;
 use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mcp::{
     ClientCapabilities, ClientRequest, CreatedTask, Method, ProtocolGeneration, Revision, ServerMessage as Said,
     ServerRequest, ServerResponsePayload, ServerResponseSpans, TASKS_CAPABILITY_JSON, code, find_created_task,
@@ -197,7 +197,7 @@ impl Gateway {
 
 /// The request that cancels a task, in the words of the server's era. It is ours, so it says what we can do.
 fn cancellation(visit: &Visit, task: &str, call: gatelodge_store::CallId) -> Outgoing {
-    let (method, id) = (Method::TasksCancel.name(), quoted(task));
+    let (method, id) = (Method::TasksCancel.name(), to_json_string(task));
     let is_in_session = visit.far_session().is_some();
     let meta = if is_in_session { String::new() } else { format!(",\"_meta\":{OWN_META_WITH_TASKS}") };
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"taskId":{id}{meta}}}}}"#);

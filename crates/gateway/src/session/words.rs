@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::ClientCapabilities;
-use gatelodge_mcp::bridge::{ClientWords, Retry, shared_capabilities, to_stateless};
+use gatelodge_mcp::translate::{ClientMeta, RetryInput, shared_capabilities, to_stateless};
 use gatelodge_mutants::mutant;
 
 /// What a client declared in its handshake that it can be asked.
@@ -36,10 +36,10 @@ impl OwnWords {
         Self { capabilities, info, level: Mutex::default() }
     }
 
-    pub fn stateless(&self, text: &str, retry: Option<&Retry<'_>>) -> Option<String> {
+    pub fn stateless(&self, text: &str, retry: Option<&RetryInput<'_>>) -> Option<String> {
         let level = self.level.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let client =
-            ClientWords { capabilities: &self.capabilities, info: self.info.as_deref(), log_level: level.as_deref() };
+            ClientMeta { capabilities: &self.capabilities, info: self.info.as_deref(), log_level: level.as_deref() };
         to_stateless(text, &client, retry)
     }
 }

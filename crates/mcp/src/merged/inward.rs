@@ -4,11 +4,11 @@ use gatelodge_json::JsonValue;
 
 use super::outward::RELATED;
 use super::{of_name, of_uri};
-use crate::bridge::quoted;
 use crate::client_message::{ClientNotification, ClientRequest, ClientResponse, ClientResponsePayload};
 use crate::method::Method;
 use crate::request_id::RequestId;
 use crate::rewrite::{Edit, splice};
+use crate::translate::to_json_string;
 
 /// What a client wants to hear of that no server of it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl ClientRequest<'_> {
         } else {
             of_name(&target).map(|(server, own)| (server, own.to_owned()))?
         };
-        let edit = Edit { span: place.span(), with: quoted(&own).into() };
+        let edit = Edit { span: place.span(), with: to_json_string(&own).into() };
         Some((server.to_owned(), splice(self.text(), vec![edit])))
     }
 
@@ -65,11 +65,11 @@ impl ClientRequest<'_> {
     pub fn listening_to(&self, server: &str) -> String {
         let own_uri = |uri: JsonValue<'_>| {
             let uri = uri.as_str()?;
-            of_uri(&uri).filter(|(own, _)| *own == server).map(|(_, uri)| quoted(&uri))
+            of_uri(&uri).filter(|(own, _)| *own == server).map(|(_, uri)| to_json_string(&uri))
         };
         let own_task = |task: JsonValue<'_>| {
             let task = task.as_str()?;
-            of_name(&task).filter(|(own, _)| *own == server).map(|(_, task)| quoted(task))
+            of_name(&task).filter(|(own, _)| *own == server).map(|(_, task)| to_json_string(task))
         };
         let wanted = self.params().and_then(|params| params.get("notifications"));
         let list = |member: &str, own: &dyn Fn(JsonValue<'_>) -> Option<String>| {
@@ -107,7 +107,7 @@ impl ClientResponse<'_> {
         let task = result.get("_meta").and_then(|meta| meta.get(RELATED)?.get("taskId"));
         let own = task.and_then(|task| task.as_str()).and_then(|task| {
             // A task of the client's own may be called anything.
-            of_name(&task).filter(|(asked_by, _)| *asked_by == server).map(|(_, own)| quoted(own))
+            of_name(&task).filter(|(asked_by, _)| *asked_by == server).map(|(_, own)| to_json_string(own))
         });
         let edits = task.zip(own).map(|(task, own)| Edit { span: task.span(), with: own.into() });
         splice(self.text(), edits.into_iter().collect())

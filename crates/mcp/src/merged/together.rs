@@ -2,8 +2,8 @@
 
 use gatelodge_json::{JsonKind, JsonValue};
 
-use crate::bridge::quoted;
 use crate::rewrite::{Edit, splice};
+use crate::translate::to_json_string;
 
 /// What all servers together can do, or let their clients hear of: every member of any of them, and in lists every
 /// element. Where they disagree, a yes counts.
@@ -16,7 +16,7 @@ pub fn union(all: &[JsonValue<'_>]) -> String {
         }
     }
     let members: Vec<String> =
-        members.iter().map(|(key, values)| format!("{}:{}", quoted(key), agreed(values))).collect();
+        members.iter().map(|(key, values)| format!("{}:{}", to_json_string(key), agreed(values))).collect();
     format!("{{{}}}", members.join(","))
 }
 
@@ -38,7 +38,7 @@ pub fn marked(object: JsonValue<'_>, member: &str, json: &str) -> String {
     let offset = object.span().0;
     let at = |place: usize, with: String| Edit { span: (place - offset, place - offset), with: with.into() };
     let comma = |object: JsonValue<'_>| if object.members().next().is_some() { "," } else { "" };
-    let mark = format!("{}:{json}", quoted(member));
+    let mark = format!("{}:{json}", to_json_string(member));
     let meta = object.get("_meta");
     let edit = match meta.filter(|meta| meta.kind() == JsonKind::Object) {
         Some(meta) => at(meta.span().0 + 1, format!("{mark}{}", comma(meta))),

@@ -1,7 +1,7 @@
 //! What a listener hears of: what it asked for, the policy lets it hear, and the server says it tells of.
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
-use gatelodge_mcp::bridge::quoted;
+use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mcp::{ClientRequest, Method, RequestId, ServerNotification};
 
 use crate::Gateway;
@@ -94,7 +94,7 @@ impl Filter {
     pub fn told(&self, id: &RequestId<'_>) -> String {
         let mut members = self.lists.flags();
         if !self.uris.is_empty() {
-            let uris: Vec<String> = self.uris.iter().map(|uri| quoted(uri)).collect();
+            let uris: Vec<String> = self.uris.iter().map(|uri| to_json_string(uri)).collect();
             members.push(format!("\"resourceSubscriptions\":[{}]", uris.join(",")));
         }
         format!(
@@ -113,7 +113,7 @@ impl Filter {
                 "resourceSubscriptions" => only(value, &self.uris),
                 "taskIds" => only(value, &self.tasks),
                 name if KNOWN.contains(&name) => {
-                    let is_asked = self.lists.flags().iter().any(|own| own.contains(&quoted(name)));
+                    let is_asked = self.lists.flags().iter().any(|own| own.contains(&to_json_string(name)));
                     is_asked.then(|| value.raw().to_owned())?
                 }
                 name => self.others.iter().any(|own| own == name).then(|| value.raw().to_owned())?,

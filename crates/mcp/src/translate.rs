@@ -7,13 +7,13 @@ use crate::request_meta::{CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KE
 use crate::revision::Revision;
 
 /// What a stateless request carries of its client, and a session agrees on once.
-const OWN_META: [&str; 4] = [PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY];
+const CLIENT_META_KEYS: [&str; 4] = [PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY];
 /// What a stateless client repeats a request with.
-const RETRY: [&str; 2] = ["inputResponses", "requestState"];
+const RETRY_MEMBERS: [&str; 2] = ["inputResponses", "requestState"];
 
 /// What a stateless request says of its client, for a client that has said it in a handshake. Each is JSON.
 #[derive(Debug, Clone, Copy)]
-pub struct ClientWords<'a> {
+pub struct ClientMeta<'a> {
     /// What the client can do.
     pub capabilities: &'a str,
     /// Its name and version.
@@ -24,26 +24,26 @@ pub struct ClientWords<'a> {
 
 /// What a request is repeated with. Each is JSON.
 #[derive(Debug, Clone, Copy)]
-pub struct Retry<'a> {
+pub struct RetryInput<'a> {
     /// The answers to what was asked.
-    pub responses: &'a str,
+    pub input_responses: &'a str,
     /// What the server gave to be brought back.
-    pub state: Option<&'a str>,
+    pub request_state: Option<&'a str>,
 }
 
 /// Writes a stateless request as one of a session. None if the text is no request.
-pub fn to_session(text: &str) -> Option<String> {
+pub fn to_stateful(text: &str) -> Option<String> {
     let document = read_request(text)?;
     let Some(params) = document.root().get("params") else { return Some(text.to_owned()) };
     let mut members = Vec::new();
     for (key, value) in params.members() {
-        if RETRY.iter().any(|own| key.is_str(own)) {
+        if RETRY_MEMBERS.iter().any(|own| key.is_str(own)) {
             continue;
         }
         if key.is_str("_meta") {
             let kept: Vec<String> = value
                 .members()
-                .filter(|(key, _)| !OWN_META.iter().any(|own| key.is_str(own)))
+                .filter(|(key, _)| !CLIENT_META_KEYS.iter().any(|own| key.is_str(own)))
                 .map(|(key, value)| format!("{}:{}", key.raw(), value.raw()))
                 .collect();
             // A `_meta` of nothing else is one that this era would not have written.
@@ -54,24 +54,24 @@ pub fn to_session(text: &str) -> Option<String> {
         }
         members.push(format!("{}:{}", key.raw(), value.raw()));
     }
-    Some(with_params(text, &document, &format!("{{{}}}", members.join(","))))
+    Some(replace_params(text, &document, &format!("{{{}}}", members.join(","))))
 }
 
 /// Writes a request of a session as one that stands alone. None if the text is no request.
-pub fn to_stateless(text: &str, client: &ClientWords<'_>, retry: Option<&Retry<'_>>) -> Option<String> {
+pub fn to_stateless(text: &str, client: &ClientMeta<'_>, retry: Option<&RetryInput<'_>>) -> Option<String> {
     let document = read_request(text)?;
     let params = document.root().get("params");
     let meta = params.and_then(|params| params.get("_meta"));
     let mut members: Vec<String> = params
         .iter()
         .flat_map(|params| params.members())
-        .filter(|(key, _)| !key.is_str("_meta") && !RETRY.iter().any(|own| key.is_str(own)))
+        .filter(|(key, _)| !key.is_str("_meta") && !RETRY_MEMBERS.iter().any(|own| key.is_str(own)))
         .map(|(key, value)| format!("{}:{}", key.raw(), value.raw()))
         .collect();
     let mut kept: Vec<String> = meta
         .iter()
         .flat_map(|meta| meta.members())
-        .filter(|(key, _)| !OWN_META.iter().any(|own| key.is_str(own)))
+        .filter(|(key, _)| !CLIENT_META_KEYS.iter().any(|own| key.is_str(own)))
         .map(|(key, value)| format!("{}:{}", key.raw(), value.raw()))
         .collect();
     kept.push(format!("\"{PROTOCOL_VERSION_KEY}\":\"{}\"", Revision::R2026_07_28));
@@ -80,10 +80,10 @@ pub fn to_stateless(text: &str, client: &ClientWords<'_>, retry: Option<&Retry<'
     kept.extend(client.log_level.map(|level| format!("\"{LOG_LEVEL_KEY}\":{level}")));
     members.push(format!("\"_meta\":{{{}}}", kept.join(",")));
     if let Some(retry) = retry {
-        members.push(format!("\"inputResponses\":{}", retry.responses));
-        members.extend(retry.state.map(|state| format!("\"requestState\":{state}")));
+        members.push(format!("\"inputResponses\":{}", retry.input_responses));
+        members.extend(retry.request_state.map(|state| format!("\"requestState\":{state}")));
     }
-    Some(with_params(text, &document, &format!("{{{}}}", members.join(","))))
+    Some(replace_params(text, &document, &format!("{{{}}}", members.join(","))))
 }
 
 /// The result with members that it does not have yet; each value is JSON. What is no object stays what it is.
@@ -127,7 +127,7 @@ pub fn shared_capabilities(capabilities: JsonValue<'_>) -> String {
 }
 
 /// A text as a JSON string.
-pub fn quoted(text: &str) -> String {
+pub fn to_json_string(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     quote_into(text, &mut out);
     out
@@ -139,7 +139,7 @@ fn read_request(text: &str) -> Option<JsonDocument<'_>> {
     read(text.as_bytes(), &limits).ok().filter(|document| document.root().kind() == JsonKind::Object)
 }
 
-fn with_params(text: &str, document: &JsonDocument<'_>, params: &str) -> String {
+fn replace_params(text: &str, document: &JsonDocument<'_>, params: &str) -> String {
     let (start, end, before) = match document.root().get("params") {
         Some(old) => (old.span().0, old.span().1, ""),
         None => {
@@ -155,8 +155,8 @@ fn with_params(text: &str, document: &JsonDocument<'_>, params: &str) -> String 
 mod tests {
     use super::*;
 
-    const WORDS: ClientWords<'_> =
-        ClientWords { capabilities: r#"{"roots":{}}"#, info: Some(r#"{"name":"c"}"#), log_level: None };
+    const WORDS: ClientMeta<'_> =
+        ClientMeta { capabilities: r#"{"roots":{}}"#, info: Some(r#"{"name":"c"}"#), log_level: None };
 
     #[test]
     fn what_can_be_done_is_shared_without_the_tasks_of_either_era() {
@@ -178,13 +178,13 @@ mod tests {
     fn what_only_stateless_requests_have_is_left_out_and_all_else_stays_as_it_is_written() {
         let text = r#"{"jsonrpc":"2.0", "id":1,"method":"tools/call","params":{"name":"x","arguments":{"n":1.10, "b":1},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","v/x":1e2,"io.modelcontextprotocol/clientCapabilities":{}},"requestState":"s","inputResponses":{}}}"#;
         assert_eq!(
-            to_session(text).as_deref(),
+            to_stateful(text).as_deref(),
             Some(
                 r#"{"jsonrpc":"2.0", "id":1,"method":"tools/call","params":{"name":"x","arguments":{"n":1.10, "b":1},"_meta":{"v/x":1e2}}}"#
             )
         );
         let bare = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/logLevel":"info"}}}"#;
-        assert_eq!(to_session(bare).as_deref(), Some(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}"#));
+        assert_eq!(to_stateful(bare).as_deref(), Some(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}"#));
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
             to_stateless(text, &WORDS, None),
             Some(format!(r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{{"a":1.10,{want}}}}}"#))
         );
-        let retry = Retry { responses: r#"{"k":{}}"#, state: Some("\"s\"") };
+        let retry = RetryInput { input_responses: r#"{"k":{}}"#, request_state: Some("\"s\"") };
         let bare = to_stateless(r#"{"jsonrpc":"2.0","id":1,"method":"x"}"#, &WORDS, Some(&retry)).expect("a request");
         assert!(bare.starts_with(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"io."#), "{bare}");
         assert!(bare.ends_with(r#","inputResponses":{"k":{}},"requestState":"s"}}"#), "{bare}");
