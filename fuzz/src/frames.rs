@@ -2,9 +2,9 @@
 
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{
-    ClientMessage, ClientNotification, ClientRequest, ClientResponse, MessageError, RequestId, Rewrite, ServerMessage,
-    ServerNotification, ServerResponse, ServerResponsePayload, code, one_line, quote_excerpt, read_client_message,
-    read_server_message,
+    ClientMessage, ClientNotification, ClientRequest, ClientResponse, MessageError, RequestId, RequestRewrite,
+    ServerMessage, ServerNotification, ServerResponse, ServerResponsePayload, code, quote_excerpt, read_client_message,
+    read_server_message, to_single_line,
 };
 
 use crate::tree::{Leaf, same_as_serde, tree};
@@ -59,7 +59,7 @@ fn check_message(bytes: &[u8], message: &ClientMessage<'_>) {
 
 /// The line form is one line and means the same.
 fn check_line(text: &str) {
-    let line = one_line(text);
+    let line = to_single_line(text);
     let breaks = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
     assert!(!line.contains(breaks), "{line:?}");
     assert!(tree(&line) == tree(text), "the line form of {text:?} means something else");
@@ -70,8 +70,8 @@ fn check_request(text: &str, request: &ClientRequest<'_>) {
     check_views(text, request);
     let token = request.meta().progress_token();
     let id = RequestId::string("g-\u{1}\"1");
-    let there = Rewrite { id: &id, target: None, progress_token: token.as_ref().map(|_| &id), trace: None };
-    let sent = request.rewritten(&there).expect("nothing is asked that is not there");
+    let there = RequestRewrite { id: &id, target: None, progress_token: token.as_ref().map(|_| &id), trace: None };
+    let sent = request.rewrite(&there).expect("nothing is asked that is not there");
     let Ok(ClientMessage::Request(again)) = read_client_message(sent.as_bytes(), &JsonLimits::REPLY) else {
         panic!("what is sent cannot be read: {sent:?}")
     };
@@ -83,15 +83,16 @@ fn check_request(text: &str, request: &ClientRequest<'_>) {
     }
     let replaced = ["/\"id\"", "/\"params\"/\"_meta\"/\"progressToken\""];
     assert!(without(tree(text), &replaced) == without(tree(&sent), &replaced), "{sent:?} is not {text:?}");
-    let back = Rewrite { id: request.id(), target: None, progress_token: token.as_ref(), trace: None };
-    assert_eq!(again.rewritten(&back).as_deref(), Ok(text));
+    let back = RequestRewrite { id: request.id(), target: None, progress_token: token.as_ref(), trace: None };
+    assert_eq!(again.rewrite(&back).as_deref(), Ok(text));
     check_renaming(text, request, &id);
 }
 
 /// Another name takes the place of the one that was judged, and nothing else changes.
 fn check_renaming(text: &str, request: &ClientRequest<'_>, id: &RequestId<'_>) {
     let name = "other\"\u{2028}name";
-    let Ok(sent) = request.rewritten(&Rewrite { id, target: Some(name), progress_token: None, trace: None }) else {
+    let Ok(sent) = request.rewrite(&RequestRewrite { id, target: Some(name), progress_token: None, trace: None })
+    else {
         return;
     };
     let (before, after) = (tree(text), tree(&sent));
@@ -126,12 +127,12 @@ fn check_notification(text: &str, notification: &ClientNotification<'_>) {
     assert_eq!(notification.text(), text);
     let Ok(Some(own)) = notification.reference() else { return };
     let other = RequestId::number(42);
-    let sent = notification.referring_to(&other).expect("it refers to something");
+    let sent = notification.with_reference(&other).expect("it refers to something");
     let Ok(ClientMessage::Notification(again)) = read_client_message(sent.as_bytes(), &JsonLimits::REPLY) else {
         panic!("what is sent cannot be read: {sent:?}")
     };
     assert_eq!(again.reference(), Ok(Some(other)));
-    assert_eq!(again.referring_to(&own).as_deref(), Ok(text));
+    assert_eq!(again.with_reference(&own).as_deref(), Ok(text));
 }
 
 fn check_response(text: &str, response: &ClientResponse<'_>) {
@@ -167,7 +168,7 @@ fn check_agreement(message: &ClientMessage<'_>, split: &ServerMessage<'_>) {
 
 fn check_upstream(bytes: &[u8], message: &ServerMessage<'_>) {
     let text = str::from_utf8(bytes).expect("UTF-8");
-    let line = one_line(text);
+    let line = to_single_line(text);
     assert!(
         read_server_message(line.as_bytes(), &JsonLimits::REPLY).is_ok(),
         "the line form cannot be split: {line:?}"

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead, Write, stdin, stdout};
 
 use gatelodge_json::{JsonErrorKind, JsonKind, JsonLimits, JsonValue, read};
-use gatelodge_mcp::{ClientMessage, RequestId, Rewrite, one_line, read_client_message};
+use gatelodge_mcp::{ClientMessage, RequestId, RequestRewrite, read_client_message, to_single_line};
 
 fn main() {
     let mut out = std::io::BufWriter::new(stdout().lock());
@@ -29,10 +29,10 @@ fn answer(bytes: &[u8]) -> String {
     match read_client_message(bytes, &JsonLimits::REQUEST) {
         Ok(ClientMessage::Request(request)) => {
             let id = RequestId::string("gate");
-            let rewrite = Rewrite { id: &id, target: None, progress_token: None, trace: None };
-            let sent = request.rewritten(&rewrite).expect("an id can always be replaced");
+            let rewrite = RequestRewrite { id: &id, target: None, progress_token: None, trace: None };
+            let sent = request.rewrite(&rewrite).expect("an id can always be replaced");
             out.push('\t');
-            one_line(&sent).bytes().for_each(|byte| write!(out, "{byte:02x}").expect("memory"));
+            to_single_line(&sent).bytes().for_each(|byte| write!(out, "{byte:02x}").expect("memory"));
             out.push('\t');
             write_members(document.root(), Some(&id), &mut out);
         }

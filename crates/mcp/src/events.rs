@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::rewrite::one_line;
+use crate::message_rewrite::to_single_line;
 
 /// The most bytes of an event's id: it has to fit into a header.
 const MAX_ID: usize = 1 << 10;
@@ -193,12 +193,12 @@ impl EventDecoder {
 
 /// Writes a message as one event.
 pub fn event(text: &str) -> String {
-    format!("event: message\ndata: {}\n\n", one_line(text))
+    format!("event: message\ndata: {}\n\n", to_single_line(text))
 }
 
 /// Writes a message as one event that a client can come back to.
 pub fn event_under(id: &str, text: &str) -> String {
-    format!("id: {id}\nevent: message\ndata: {}\n\n", one_line(text))
+    format!("id: {id}\nevent: message\ndata: {}\n\n", to_single_line(text))
 }
 
 /// Writes the event without data that gives a client a place to come back to, and when.
@@ -208,7 +208,7 @@ pub fn priming_event(id: &str, retry: Duration) -> String {
 
 /// Writes the first event of a connection by the transport of 2024-11-05: where the client's messages go.
 pub fn endpoint_event(address: &str) -> String {
-    format!("event: endpoint\ndata: {}\n\n", one_line(address))
+    format!("event: endpoint\ndata: {}\n\n", to_single_line(address))
 }
 
 #[cfg(test)]

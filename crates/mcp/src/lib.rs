@@ -9,15 +9,15 @@ mod confusable_members;
 mod created_task;
 mod events;
 pub mod head;
-mod list;
+mod list_page;
 pub mod merged;
 mod message_error;
+mod message_rewrite;
 mod method;
 mod params;
 mod request_id;
 mod request_meta;
 mod revision;
-mod rewrite;
 mod server_message;
 mod trace;
 pub mod translate;
@@ -32,14 +32,14 @@ pub use created_task::{CreatedTask, TASKS_CAPABILITY_JSON, find_created_task, ha
 pub use events::{
     EventDecoder, EventKind, EventTooLarge, KEEP_ALIVE, endpoint_event, event, event_under, priming_event,
 };
-pub use list::{Caching, edit_list};
+pub use list_page::{ListCaching, replace_list_items};
 pub use message_error::{MessageError, code, quote_excerpt};
+pub use message_rewrite::{RequestRewrite, RequestRewriteError, to_single_line};
 pub use method::{Method, MethodDirection, MethodKind};
 pub use params::{CompletionRequest, CompletionTarget, MAX_NAME_BYTES, PromptRequest, ToolCall};
 pub use request_id::RequestId;
 pub use request_meta::RequestMeta;
 pub use revision::{ParseRevisionError, ProtocolGeneration, Revision};
-pub use rewrite::{Rewrite, RewriteError, one_line};
 pub use server_message::{
     RpcErrorObject, ServerMessage, ServerNotification, ServerRequest, ServerResponse, ServerResponsePayload,
     ServerResponseSpans, read_segmented_result, read_server_message,

@@ -4,10 +4,10 @@ use gatelodge_json::{JsonError, JsonLimits, RawMember, SegmentedText, read, spli
 
 use crate::confusable_members::{ENVELOPE_MEMBERS, is_confusable};
 use crate::message_error::{MessageError, code, quote_excerpt};
+use crate::message_rewrite::{MIN_SHARED_TAIL_BYTES, TextEdit, splice, splice_segmented};
 use crate::method::Method;
 use crate::params::reference_member;
 use crate::request_id::{RequestId, SCALAR_LIMITS, plain_string};
-use crate::rewrite::{Edit, SHORT_REST, splice, splice_around};
 
 /// A longer string is no name, and no word of the protocol, however it is written.
 const MIN_OPAQUE_STRING_BYTES: usize = 1 << 10;
@@ -61,7 +61,7 @@ impl ServerResponseSpans {
     /// None from a text that has no such places.
     pub fn with_id_prefix(&self, text: &[u8], id: &RequestId<'_>) -> Option<(String, usize)> {
         let end = self.id.map_or_else(|| memchr::memchr(b'{', text).map_or(0, |at| at + 1), |(_, end)| end);
-        let is_short = text.len().saturating_sub(end) < SHORT_REST;
+        let is_short = text.len().saturating_sub(end) < MIN_SHARED_TAIL_BYTES;
         let head = str::from_utf8(if is_short { text } else { text.get(..end)? }).ok()?;
         Some((splice(head, vec![id_edit(head, self.id, id)]), head.len()))
     }
@@ -69,7 +69,7 @@ impl ServerResponseSpans {
     /// Writes a text that has these places, and whose middle stands apart, under another id: what stands before the middle,
     /// and what behind it. None from a text that has no such places.
     pub fn with_id_segmented(&self, folded: &SegmentedText, id: &RequestId<'_>) -> Option<(String, String)> {
-        splice_around(folded, vec![Edit { span: self.id?, with: id.raw().into() }])
+        splice_segmented(folded, vec![TextEdit { span: self.id?, replacement: id.raw().into() }])
     }
 
     /// Whether two texts, the first of which has these places, differ in nothing but the id. It is as long in both, so the
@@ -312,7 +312,7 @@ impl<'a> ServerResponse<'a> {
 
     /// Writes the answer under another id and with another payload.
     pub fn with_payload(&self, id: &RequestId<'_>, payload: &str) -> String {
-        splice(self.text, vec![self.id_edit(id), Edit { span: self.payload_span, with: payload.into() }])
+        splice(self.text, vec![self.id_edit(id), TextEdit { span: self.payload_span, replacement: payload.into() }])
     }
 
     /// Writes the answer with another payload, for whichever id: what stands before it, and what behind. None if it has no
@@ -320,7 +320,7 @@ impl<'a> ServerResponse<'a> {
     pub fn template_around_id(&self, payload: &str) -> Option<(String, String)> {
         let (start, end) = self.id_span?;
         let (before, behind) = (self.text.get(..start)?, self.text.get(end..)?);
-        let with = |text, (from, to)| splice(text, vec![Edit { span: (from, to), with: payload.into() }]);
+        let with = |text, (from, to)| splice(text, vec![TextEdit { span: (from, to), replacement: payload.into() }]);
         let (from, to) = self.payload_span;
         Some(match from < start {
             true => (with(before, (from, to)), behind.to_owned()),
@@ -335,25 +335,26 @@ impl<'a> ServerResponse<'a> {
             let parts = split_object_str(raw, &JsonLimits::REPLY).unwrap_or_default();
             let place = parts.iter().find(|part| part.key == "code").map(value_span);
             let offset = self.payload_span.0;
-            edits.extend(
-                place.map(|(start, end)| Edit { span: (offset + start, offset + end), with: code.to_string().into() }),
-            );
+            edits.extend(place.map(|(start, end)| TextEdit {
+                span: (offset + start, offset + end),
+                replacement: code.to_string().into(),
+            }));
         }
         splice(self.text, edits)
     }
 
-    fn id_edit<'r>(&self, id: &'r RequestId<'_>) -> Edit<'r> {
+    fn id_edit<'r>(&self, id: &'r RequestId<'_>) -> TextEdit<'r> {
         id_edit(self.text, self.id_span, id)
     }
 }
 
-fn id_edit<'r>(text: &str, place: Option<(usize, usize)>, id: &'r RequestId<'_>) -> Edit<'r> {
+fn id_edit<'r>(text: &str, place: Option<(usize, usize)>, id: &'r RequestId<'_>) -> TextEdit<'r> {
     if let Some(span) = place {
-        return Edit { span, with: id.raw().into() };
+        return TextEdit { span, replacement: id.raw().into() };
     }
     // An error without an id: it has other members, so a comma belongs behind ours.
     let inside = text.find('{').map_or(0, |at| at + 1);
-    Edit { span: (inside, inside), with: format!("\"id\":{id},").into() }
+    TextEdit { span: (inside, inside), replacement: format!("\"id\":{id},").into() }
 }
 
 impl<'a> ServerRequest<'a> {
@@ -379,7 +380,7 @@ impl<'a> ServerRequest<'a> {
 
     /// Writes the request under another id.
     pub fn with_id(&self, id: &RequestId<'_>) -> String {
-        splice(self.text, vec![Edit { span: self.id_span, with: id.raw().into() }])
+        splice(self.text, vec![TextEdit { span: self.id_span, replacement: id.raw().into() }])
     }
 }
 
@@ -416,16 +417,16 @@ impl<'a> ServerNotification<'a> {
         let part = self.reference_member()?;
         let (start, end) = value_span(&part);
         let offset = self.params.as_ref()?.start;
-        Some(splice(self.text, vec![Edit { span: (offset + start, offset + end), with: id.raw().into() }]))
+        Some(splice(self.text, vec![TextEdit { span: (offset + start, offset + end), replacement: id.raw().into() }]))
     }
 
     /// Writes the notification with other parameters, which are JSON.
     pub fn with_params(&self, params: &str) -> String {
         let edit = match &self.params {
-            Some(part) => Edit { span: value_span(part), with: params.into() },
+            Some(part) => TextEdit { span: value_span(part), replacement: params.into() },
             None => {
                 let end = self.text.rfind('}').unwrap_or(self.text.len());
-                Edit { span: (end, end), with: format!(",\"params\":{params}").into() }
+                TextEdit { span: (end, end), replacement: format!(",\"params\":{params}").into() }
             }
         };
         splice(self.text, vec![edit])

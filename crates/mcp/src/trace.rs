@@ -9,8 +9,8 @@ use gatelodge_json::JsonValue;
 use http::header::{HeaderMap, HeaderName};
 
 use crate::client_message::ClientRequest;
+use crate::message_rewrite::{TextEdit, removal_edits};
 use crate::request_meta::RequestMeta;
-use crate::rewrite::{Edit, removed};
 
 /// The span that a request was sent in.
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -137,7 +137,7 @@ fn fit(value: JsonValue<'_>, max: usize) -> Option<Cow<'_, str>> {
 impl ClientRequest<'_> {
     /// What changes in `_meta` when the request goes on in `own`, a span of ours: it takes the place of the caller's.
     /// Nothing is added, and what cannot be read is left out; without a span, `tracestate` means nothing.
-    pub(crate) fn trace_edits(&self, own: Option<&TraceParent>) -> Vec<Edit<'static>> {
+    pub(crate) fn trace_edits(&self, own: Option<&TraceParent>) -> Vec<TextEdit<'static>> {
         let meta = self.meta();
         let Some(object) = meta.value() else { return Vec::new() };
         let place = meta.get(TRACEPARENT.as_str());
@@ -150,9 +150,9 @@ impl ClientRequest<'_> {
             "baggage" => is_unfit(name, MAX_BAGGAGE),
             _ => false,
         };
-        let mut edits = removed(object, gone);
+        let mut edits = removal_edits(object, gone);
         if let (Some(place), Some(own)) = (place, own) {
-            edits.push(Edit { span: place.span(), with: format!("\"{own}\"").into() });
+            edits.push(TextEdit { span: place.span(), replacement: format!("\"{own}\"").into() });
         }
         edits
     }

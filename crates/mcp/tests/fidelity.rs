@@ -4,9 +4,9 @@
 
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{
-    ClientMessage, ClientRequest, Method, ProtocolGeneration, RequestId, Rewrite, RewriteError, ServerMessage,
-    ServerResponse, ServerResponsePayload, TraceParent, code, error, one_line, read_client_message,
-    read_server_message, result, tool_refusal,
+    ClientMessage, ClientRequest, Method, ProtocolGeneration, RequestId, RequestRewrite, RequestRewriteError,
+    ServerMessage, ServerResponse, ServerResponsePayload, TraceParent, code, error, read_client_message,
+    read_server_message, result, to_single_line, tool_refusal,
 };
 
 fn request(text: &str) -> ClientRequest<'_> {
@@ -32,16 +32,16 @@ const CALL: &str = "{ \"x-vendor\" : [1.10, 1e2, -0],\r\n \"params\":{\"task\":{
 #[test]
 fn a_request_under_another_id_is_the_same_text_but_for_the_id() {
     let id = RequestId::number(42);
-    let rewrite = Rewrite { id: &id, target: None, progress_token: None, trace: None };
-    let sent = request(CALL).rewritten(&rewrite).expect("written");
+    let rewrite = RequestRewrite { id: &id, target: None, progress_token: None, trace: None };
+    let sent = request(CALL).rewrite(&rewrite).expect("written");
     assert_eq!(sent, CALL.replace("\"c-1\"", "42"));
 }
 
 #[test]
 fn name_and_progress_token_change_where_they_stand_and_nothing_else_does() {
     let (id, token) = (RequestId::string("u\"1"), RequestId::string("t"));
-    let rewrite = Rewrite { id: &id, target: Some("pay\"now"), progress_token: Some(&token), trace: None };
-    let sent = request(CALL).rewritten(&rewrite).expect("written");
+    let rewrite = RequestRewrite { id: &id, target: Some("pay\"now"), progress_token: Some(&token), trace: None };
+    let sent = request(CALL).rewrite(&rewrite).expect("written");
     let expected = CALL
         .replace("\"c-1\"", r#""u\"1""#)
         .replace("\"p\\u0061y\"", r#""pay\"now""#)
@@ -53,10 +53,10 @@ fn name_and_progress_token_change_where_they_stand_and_nothing_else_does() {
 fn nothing_is_added_that_the_caller_did_not_send() {
     let (id, token) = (RequestId::number(1), RequestId::number(2));
     let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"name":"x"}}"#;
-    let named = Rewrite { id: &id, target: Some("y"), progress_token: None, trace: None };
-    assert_eq!(request(text).rewritten(&named), Err(RewriteError::NoTarget));
-    let watched = Rewrite { id: &id, target: None, progress_token: Some(&token), trace: None };
-    assert_eq!(request(text).rewritten(&watched), Err(RewriteError::NoProgressToken));
+    let named = RequestRewrite { id: &id, target: Some("y"), progress_token: None, trace: None };
+    assert_eq!(request(text).rewrite(&named), Err(RequestRewriteError::NoTarget));
+    let watched = RequestRewrite { id: &id, target: None, progress_token: Some(&token), trace: None };
+    assert_eq!(request(text).rewrite(&watched), Err(RequestRewriteError::NoProgressToken));
 }
 
 const SPAN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa01c902b7-01";
@@ -65,9 +65,9 @@ const SPAN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa01c902b7-01";
 fn meta_sent(meta: &str, own: Option<&TraceParent>) -> String {
     let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"x","_meta":{meta}}}}}"#);
     let id = RequestId::number(1);
-    let rewrite = Rewrite { id: &id, target: None, progress_token: None, trace: own };
-    let sent = request(&text).rewritten(&rewrite).expect("written");
-    let paged = request(&text).paged(&id, None, own);
+    let rewrite = RequestRewrite { id: &id, target: None, progress_token: None, trace: own };
+    let sent = request(&text).rewrite(&rewrite).expect("written");
+    let paged = request(&text).page_request(&id, None, own);
     assert_eq!(sent, paged, "a list goes on in the same way");
     let (before, behind) = text.split_once(meta).expect("the meta");
     let sent = sent.strip_prefix(before).and_then(|sent| sent.strip_suffix(behind));
@@ -109,7 +109,7 @@ fn what_is_no_trace_context_is_not_passed_on_as_one() {
 #[test]
 fn each_method_has_its_own_target() {
     let id = RequestId::number(2);
-    let rewrite = Rewrite { id: &id, target: Some("NEW"), progress_token: None, trace: None };
+    let rewrite = RequestRewrite { id: &id, target: Some("NEW"), progress_token: None, trace: None };
     for (method, params) in [
         ("prompts/get", r#"{"name":"OLD"}"#),
         ("resources/read", r#"{"name":"x","uri":"OLD"}"#),
@@ -119,7 +119,7 @@ fn each_method_has_its_own_target() {
         ("completion/complete", r#"{"ref":{"type":"ref/resource","uri":"OLD"},"argument":{}}"#),
     ] {
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
-        let sent = request(&text).rewritten(&rewrite).expect("written");
+        let sent = request(&text).rewrite(&rewrite).expect("written");
         assert_eq!(sent, text.replace("OLD", "NEW").replace("\"id\":1", "\"id\":2"), "{method}");
     }
 }
@@ -127,10 +127,10 @@ fn each_method_has_its_own_target() {
 #[test]
 fn absent_stays_absent_and_null_stays_null() {
     let id = RequestId::number(2);
-    let rewrite = Rewrite { id: &id, target: None, progress_token: None, trace: None };
+    let rewrite = RequestRewrite { id: &id, target: None, progress_token: None, trace: None };
     for params in [r#"{"name":"a"}"#, r#"{"name":"a","arguments":null}"#, r#"{"name":"a","_meta":{}}"#] {
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
-        assert!(request(&text).rewritten(&rewrite).expect("written").ends_with(&format!("{params}}}")));
+        assert!(request(&text).rewrite(&rewrite).expect("written").ends_with(&format!("{params}}}")));
     }
 }
 
@@ -138,14 +138,14 @@ fn absent_stays_absent_and_null_stays_null() {
 fn the_line_form_has_no_line_break_and_the_same_meaning() {
     let text =
         "{\"jsonrpc\":\"2.0\",\r\n\"id\":1,\n\"method\":\"ping\",\"params\":{\"a\":\"\\n\u{2028}\u{85}\u{2029}b\"}}";
-    let line = one_line(text);
+    let line = to_single_line(text);
     assert_eq!(
         line,
         "{\"jsonrpc\":\"2.0\",  \"id\":1, \"method\":\"ping\",\"params\":{\"a\":\"\\n\\u2028\\u0085\\u2029b\"}}"
     );
     let value = |text: &str| request(text).params().and_then(|params| params.get("a")?.as_str().map(String::from));
     assert_eq!(value(&line), value(text));
-    assert!(matches!(one_line("{}"), std::borrow::Cow::Borrowed("{}")));
+    assert!(matches!(to_single_line("{}"), std::borrow::Cow::Borrowed("{}")));
 }
 
 #[test]
@@ -154,12 +154,12 @@ fn cancellations_and_answers_are_sent_on_under_another_id() {
     let Ok(ClientMessage::Notification(cancelled)) = read_client_message(text.as_bytes(), &JsonLimits::REQUEST) else {
         panic!("a notification")
     };
-    assert_eq!(cancelled.referring_to(&RequestId::number(9)), Ok(text.replace("\"7\"", "9")));
+    assert_eq!(cancelled.with_reference(&RequestId::number(9)), Ok(text.replace("\"7\"", "9")));
     let text = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
     let Ok(ClientMessage::Notification(bare)) = read_client_message(text.as_bytes(), &JsonLimits::REQUEST) else {
         panic!("a notification")
     };
-    assert_eq!(bare.referring_to(&RequestId::number(9)), Err(RewriteError::NoReference));
+    assert_eq!(bare.with_reference(&RequestId::number(9)), Err(RequestRewriteError::NoReference));
     let text = r#"{"result":{"roots":[1e2]},"id":3,"jsonrpc":"2.0"}"#;
     let Ok(ClientMessage::Response(answer)) = read_client_message(text.as_bytes(), &JsonLimits::REQUEST) else {
         panic!("an answer")
@@ -337,9 +337,9 @@ fn a_long_text_is_written_as_far_as_it_changes_and_goes_on_as_it_was() {
     ] {
         let request = request(&text);
         for progress_token in [None, Some(&token)] {
-            let rewrite = Rewrite { id: &id, target: None, progress_token, trace: None };
-            let (head, rest) = request.rewritten_head(&rewrite).expect("written");
-            let whole = request.rewritten(&rewrite).expect("written");
+            let rewrite = RequestRewrite { id: &id, target: None, progress_token, trace: None };
+            let (head, rest) = request.rewrite_prefix(&rewrite).expect("written");
+            let whole = request.rewrite(&rewrite).expect("written");
             assert_eq!(head + text.get(rest..).expect("a place"), whole);
         }
     }

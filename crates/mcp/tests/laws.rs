@@ -4,8 +4,8 @@
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, quote_into, read};
 use gatelodge_mcp::{
-    ClientMessage, RequestId, Rewrite, ServerMessage, ServerResponsePayload, one_line, read_client_message,
-    read_server_message,
+    ClientMessage, RequestId, RequestRewrite, ServerMessage, ServerResponsePayload, read_client_message,
+    read_server_message, to_single_line,
 };
 use proptest::prelude::*;
 
@@ -85,8 +85,8 @@ proptest! {
         );
         let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &JsonLimits::REQUEST) else { panic!("{text}") };
         let id = RequestId::read(&other).expect("an id");
-        let rewrite = Rewrite { id: &id, target: Some(&renamed), progress_token: Some(&id), trace: None };
-        let sent = request.rewritten(&rewrite).expect("written");
+        let rewrite = RequestRewrite { id: &id, target: Some(&renamed), progress_token: Some(&id), trace: None };
+        let sent = request.rewrite(&rewrite).expect("written");
         let is_replaced = |path: &str| matches!(
             path, "/Some(\"id\")" | "/Some(\"params\")/Some(\"name\")" | "/Some(\"params\")/Some(\"_meta\")/Some(\"progressToken\")"
         );
@@ -100,17 +100,17 @@ proptest! {
         }
         // And back again gives the text it was, byte for byte.
         let own_token = request.meta().progress_token().expect("a token");
-        let back = Rewrite { id: request.id(), target: None, progress_token: Some(&own_token), trace: None };
-        let there = Rewrite { id: &id, target: None, progress_token: Some(&id), trace: None };
-        let sent = request.rewritten(&there).expect("written");
+        let back = RequestRewrite { id: request.id(), target: None, progress_token: Some(&own_token), trace: None };
+        let there = RequestRewrite { id: &id, target: None, progress_token: Some(&id), trace: None };
+        let sent = request.rewrite(&there).expect("written");
         let Ok(ClientMessage::Request(again)) = read_client_message(sent.as_bytes(), &JsonLimits::REQUEST) else { panic!("{sent}") };
-        prop_assert_eq!(again.rewritten(&back).expect("written"), text);
+        prop_assert_eq!(again.rewrite(&back).expect("written"), text);
     }
 
     #[test]
     fn the_line_form_holds_the_same_tree(argument in json(), gap in space()) {
         let text = format!("{gap}{{{gap}\"a\":{argument}{gap}}}{gap}");
-        let line = one_line(&text);
+        let line = to_single_line(&text);
         let breaks = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
         prop_assert!(!line.contains(breaks));
         prop_assert_eq!(tree(&line), tree(&text));

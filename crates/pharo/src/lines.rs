@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::head::{Misfit, check_meta, names_stateless};
 use gatelodge_mcp::{
-    ClientMessage, ClientNotification, ClientRequest, Method, ProtocolGeneration, Revision, code, error, one_line,
+    ClientMessage, ClientNotification, ClientRequest, Method, ProtocolGeneration, Revision, code, error, to_single_line,
 };
 use gatelodge_mutants::mutant;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
@@ -179,7 +179,7 @@ async fn next_line(input: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<O
 
 async fn write(mut output: impl AsyncWrite + Unpin, mut texts: mpsc::Receiver<String>) -> std::io::Result<()> {
     while let Some(text) = texts.recv().await {
-        let mut line = one_line(&text).into_owned();
+        let mut line = to_single_line(&text).into_owned();
         line.push('\n');
         output.write_all(line.as_bytes()).await?;
         output.flush().await?;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use gatelodge_json::{JsonLimits, JsonText, read, split_object_str};
 use gatelodge_mcp::translate::with_members;
 use gatelodge_mcp::{
-    ClientRequest, Method, RequestId, Rewrite, ServerMessage as Said, ServerResponse, ServerResponsePayload,
+    ClientRequest, Method, RequestId, RequestRewrite, ServerMessage as Said, ServerResponse, ServerResponsePayload,
     ServerResponseSpans, code, read_segmented_result, read_server_message,
 };
 use gatelodge_mutants::mutant;
@@ -41,7 +41,7 @@ pub(crate) fn under_our_id(visit: &Visit, request: &ClientRequest<'_>, call: Cal
     let method = request.method().name();
     let hop = visit.hop(method, about);
     let has_token = request.meta().progress_token().is_some();
-    let rewrite = Rewrite {
+    let rewrite = RequestRewrite {
         id: &id,
         target: None,
         progress_token: has_token.then_some(&id),
@@ -49,11 +49,11 @@ pub(crate) fn under_our_id(visit: &Visit, request: &ClientRequest<'_>, call: Cal
     };
     // INVARIANT: only a token that is there is replaced, so the rewrite cannot fail.
     let text = match request.source() {
-        JsonText::Segmented(folded) if let Ok(Some((before, behind))) = request.rewritten_around(&rewrite) => {
+        JsonText::Segmented(folded) if let Ok(Some((before, behind))) = request.rewrite_segmented(&rewrite) => {
             Text::around(before, folded.parts().1, behind)
         }
         source => {
-            let (head, rest) = request.rewritten_head(&rewrite).unwrap_or_default();
+            let (head, rest) = request.rewrite_prefix(&rewrite).unwrap_or_default();
             Text::rebegun(head, source.as_str().get(rest..).unwrap_or_default(), &visit.body)
         }
     };

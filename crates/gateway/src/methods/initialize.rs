@@ -341,7 +341,7 @@ pub(crate) async fn shaken(gw: &Gateway, visit: &Visit, handshake: &Bytes) -> Re
         return Err(unusable("the handshake cannot be read"));
     };
     let call = gw.new_call();
-    let text = request.paged(&RequestId::string(call.as_str()), None, None);
+    let text = request.page_request(&RequestId::string(call.as_str()), None, None);
     let permit = Permit::of_always_allowed(Method::Initialize.name(), Outgoing::request(text, call))
         .ok_or_else(|| unusable("the handshake has to be judged"))?;
     let mut exchange = gw.client.send(&visit.upstream, permit).await?;

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use gatelodge_json::{JsonValue, read};
 use gatelodge_mcp::translate::with_members;
 use gatelodge_mcp::{
-    Caching, ClientRequest, Method, ProtocolGeneration, RequestId, ServerResponse, ServerResponseSpans, TraceParent,
-    code, edit_list, error,
+    ClientRequest, ListCaching, Method, ProtocolGeneration, RequestId, ServerResponse, ServerResponseSpans,
+    TraceParent, code, error, replace_list_items,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Category, Definition, Tool};
@@ -72,7 +72,7 @@ pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_
     let progress = Progress::of(request);
     let wanted = Wanted { method: request.method(), member, progress: progress.as_ref(), is_callers: true };
     let changes = visit.offers().changes();
-    let pages = fetch(gw, visit, &wanted, &mut line, |id, cursor, trace| request.paged(id, cursor, trace)).await;
+    let pages = fetch(gw, visit, &wanted, &mut line, |id, cursor, trace| request.page_request(id, cursor, trace)).await;
     let pages = match pages {
         Ok(pages) => pages,
         Err(fault) => return fail(gw, id, &mut trail, fault, line).await,
@@ -348,10 +348,10 @@ fn filtered(
         }
     }
     let caching = match visit.era() {
-        ProtocolGeneration::Stateful => Caching::Unsaid,
-        ProtocolGeneration::Stateless => Caching::Private,
+        ProtocolGeneration::Stateful => ListCaching::Unspecified,
+        ProtocolGeneration::Stateless => ListCaching::Private,
     };
-    let list = edit_list(documents.first()?.root(), member, &entries, caching)?;
+    let list = replace_list_items(documents.first()?.root(), member, &entries, caching)?;
     Some(match visit.crossing() {
         Crossing::ToSession => with_members(&list, &[COMPLETE]),
         Crossing::ToStateless => without_complete(&list).unwrap_or(list),

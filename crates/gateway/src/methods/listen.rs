@@ -77,7 +77,7 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &ClientRequest<
     }
     let method = request.method().name();
     let hop = visit.hop(method, None);
-    let text = own.paged(&RequestId::string(trail.call().as_str()), None, hop.as_ref().map(|hop| &hop.own));
+    let text = own.page_request(&RequestId::string(trail.call().as_str()), None, hop.as_ref().map(|hop| &hop.own));
     let outgoing = visit.addressed_about(Outgoing::request(text, trail.call()), method, None).within(hop);
     let end = match Permit::of_always_allowed(method, outgoing) {
         Some(permit) => {

@@ -206,7 +206,7 @@ fn notification(visit: &Visit, said: &ClientNotification<'_>) -> Option<Permit> 
         Method::Cancelled => {
             let under_way = session.find(&said.reference().ok()??)?;
             under_way.cancelled.notify_one();
-            said.referring_to(&RequestId::string(under_way.call?.as_str())).ok()?
+            said.with_reference(&RequestId::string(under_way.call?.as_str())).ok()?
         }
         // The client tells of progress on what the upstream asked it; the token is the upstream's own.
         _ => said.text().to_owned(),

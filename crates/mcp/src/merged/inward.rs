@@ -5,9 +5,9 @@ use gatelodge_json::JsonValue;
 use super::outward::RELATED;
 use super::{of_name, of_uri};
 use crate::client_message::{ClientNotification, ClientRequest, ClientResponse, ClientResponsePayload};
+use crate::message_rewrite::{TextEdit, splice};
 use crate::method::Method;
 use crate::request_id::RequestId;
-use crate::rewrite::{Edit, splice};
 use crate::translate::to_json_string;
 
 /// What a client wants to hear of that no server of it has.
@@ -34,7 +34,7 @@ impl ClientRequest<'_> {
         } else {
             of_name(&target).map(|(server, own)| (server, own.to_owned()))?
         };
-        let edit = Edit { span: place.span(), with: to_json_string(&own).into() };
+        let edit = TextEdit { span: place.span(), replacement: to_json_string(&own).into() };
         Some((server.to_owned(), splice(self.text(), vec![edit])))
     }
 
@@ -57,7 +57,7 @@ impl ClientRequest<'_> {
         let Some(named) = named else { return self.text().to_owned() };
         let is_heard = |uri: &JsonValue<'_>| uri.as_str().is_some_and(|uri| may_hear(&uri));
         let heard: Vec<&str> = named.elements().filter(is_heard).map(|uri| uri.raw()).collect();
-        let edit = Edit { span: named.span(), with: format!("[{}]", heard.join(",")).into() };
+        let edit = TextEdit { span: named.span(), replacement: format!("[{}]", heard.join(",")).into() };
         splice(self.text(), vec![edit])
     }
 
@@ -75,7 +75,7 @@ impl ClientRequest<'_> {
         let list = |member: &str, own: &dyn Fn(JsonValue<'_>) -> Option<String>| {
             let list = wanted.and_then(|wanted| wanted.get(member))?;
             let own: Vec<String> = list.elements().filter_map(own).collect();
-            Some(Edit { span: list.span(), with: format!("[{}]", own.join(",")).into() })
+            Some(TextEdit { span: list.span(), replacement: format!("[{}]", own.join(",")).into() })
         };
         let edits = [list("resourceSubscriptions", &own_uri), list("taskIds", &own_task)];
         splice(self.text(), edits.into_iter().flatten().collect())
@@ -92,7 +92,7 @@ impl ClientNotification<'_> {
     pub fn progress_for_one(&self) -> Option<(String, String)> {
         let token = self.reference().ok()??;
         let (server, own) = of_name(token.as_str()?)?;
-        let text = self.referring_to(&RequestId::read(own)?).ok()?;
+        let text = self.with_reference(&RequestId::read(own)?).ok()?;
         Some((server.to_owned(), text))
     }
 }
@@ -109,7 +109,7 @@ impl ClientResponse<'_> {
             // A task of the client's own may be called anything.
             of_name(&task).filter(|(asked_by, _)| *asked_by == server).map(|(_, own)| to_json_string(own))
         });
-        let edits = task.zip(own).map(|(task, own)| Edit { span: task.span(), with: own.into() });
+        let edits = task.zip(own).map(|(task, own)| TextEdit { span: task.span(), replacement: own.into() });
         splice(self.text(), edits.into_iter().collect())
     }
 }

@@ -4,8 +4,8 @@
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 
 use super::{name_of, uri_of};
+use crate::message_rewrite::{TextEdit, splice};
 use crate::method::Method;
-use crate::rewrite::{Edit, splice};
 use crate::translate::to_json_string;
 
 /// Where messages say to which task they belong.
@@ -51,7 +51,7 @@ fn edited(
 /// Where a text names things of a server.
 struct Places<'s> {
     server: &'s str,
-    edits: Vec<Edit<'static>>,
+    edits: Vec<TextEdit<'static>>,
 }
 
 impl Places<'_> {
@@ -147,12 +147,15 @@ impl Places<'_> {
     /// A token that the client tells its progress by: it is whatever the server chose, so it goes with its JSON.
     fn token(&mut self, place: Option<JsonValue<'_>>) {
         let Some(token) = place else { return };
-        self.edits.push(Edit { span: token.span(), with: to_json_string(&name_of(self.server, token.raw())).into() });
+        self.edits.push(TextEdit {
+            span: token.span(),
+            replacement: to_json_string(&name_of(self.server, token.raw())).into(),
+        });
     }
 
     fn put(&mut self, place: Option<JsonValue<'_>>, make: fn(&str, &str) -> String) {
         let Some((place, own)) = place.and_then(|place| Some((place, place.as_str()?))) else { return };
-        self.edits.push(Edit { span: place.span(), with: to_json_string(&make(self.server, &own)).into() });
+        self.edits.push(TextEdit { span: place.span(), replacement: to_json_string(&make(self.server, &own)).into() });
     }
 }
 

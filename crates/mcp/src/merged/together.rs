@@ -2,7 +2,7 @@
 
 use gatelodge_json::{JsonKind, JsonValue};
 
-use crate::rewrite::{Edit, splice};
+use crate::message_rewrite::{TextEdit, splice};
 use crate::translate::to_json_string;
 
 /// What all servers together can do, or let their clients hear of: every member of any of them, and in lists every
@@ -36,7 +36,7 @@ fn agreed(values: &[JsonValue<'_>]) -> String {
 /// An object with one more member of its `_meta`. `json` is its value.
 pub fn marked(object: JsonValue<'_>, member: &str, json: &str) -> String {
     let offset = object.span().0;
-    let at = |place: usize, with: String| Edit { span: (place - offset, place - offset), with: with.into() };
+    let at = |place: usize, with: String| TextEdit { span: (place - offset, place - offset), replacement: with.into() };
     let comma = |object: JsonValue<'_>| if object.members().next().is_some() { "," } else { "" };
     let mark = format!("{}:{json}", to_json_string(member));
     let meta = object.get("_meta");

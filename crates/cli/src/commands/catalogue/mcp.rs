@@ -8,7 +8,7 @@ use std::io::{BufRead, Read, Write};
 
 use anyhow::{Context, Result};
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::{code, error, one_line};
+use gatelodge_mcp::{code, error, to_single_line};
 
 use super::open;
 use crate::cli::CatalogueMcpArgs;
@@ -44,7 +44,7 @@ pub fn run(args: &CatalogueMcpArgs) -> Result<Exit> {
         };
         is_rest = !is_whole;
         if let Some(said) = said {
-            let written = writeln!(output, "{}", one_line(&said)).and_then(|()| output.flush());
+            let written = writeln!(output, "{}", to_single_line(&said)).and_then(|()| output.flush());
             if written.is_err() {
                 // The client has gone.
                 return Ok(Exit::Fine);

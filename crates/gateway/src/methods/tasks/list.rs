@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use gatelodge_json::read;
-use gatelodge_mcp::{Caching, ClientRequest, ServerResponse, code, edit_list, error};
+use gatelodge_mcp::{ClientRequest, ListCaching, ServerResponse, code, error, replace_list_items};
 use gatelodge_store::Outcome;
 use http::StatusCode;
 
@@ -46,15 +46,15 @@ async fn listed(
     let unreadable = || Refusal::Upstream(SendError::Unusable("the list cannot be read".to_owned()));
     let progress = Progress::of(request);
     let wanted = Wanted { method: request.method(), member: "tasks", progress: progress.as_ref(), is_callers: true };
-    let (pages, first) = match fetch(gw, visit, &wanted, line, |id, cursor, trace| request.paged(id, cursor, trace))
-        .await?
-    {
-        Pages::Whole(pages, first) => (pages, first),
-        Pages::Error(message, status) => {
-            let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply).ok_or_else(unreadable)?;
-            return Ok((status, text, outcome));
-        }
-    };
+    let (pages, first) =
+        match fetch(gw, visit, &wanted, line, |id, cursor, trace| request.page_request(id, cursor, trace)).await? {
+            Pages::Whole(pages, first) => (pages, first),
+            Pages::Error(message, status) => {
+                let (text, outcome) =
+                    answer(visit, &message, request.id(), &gw.settings.reply).ok_or_else(unreadable)?;
+                return Ok((status, text, outcome));
+            }
+        };
     let own = own_tasks(gw, visit).await.map_err(Refusal::Store)?;
     if let Some(tool) = own.values().next() {
         know_offer(gw, visit, tool, line).await;
@@ -73,7 +73,7 @@ async fn listed(
         }
     }
     let page = documents.first().ok_or_else(unreadable)?;
-    let result = edit_list(page.root(), "tasks", &entries, Caching::Unsaid).ok_or_else(unreadable)?;
+    let result = replace_list_items(page.root(), "tasks", &entries, ListCaching::Unspecified).ok_or_else(unreadable)?;
     let first = ServerResponse::from_spans(&first.text, &first.places).ok_or_else(unreadable)?;
     Ok((StatusCode::OK, first.with_payload(request.id(), &result).into(), Outcome::Ok))
 }

@@ -11,11 +11,11 @@ use crate::request_id::RequestId;
 use crate::trace::TraceParent;
 
 /// A shorter rest of a text is copied: that costs less than another piece.
-pub(crate) const SHORT_REST: usize = 16 << 10;
+pub(crate) const MIN_SHARED_TAIL_BYTES: usize = 16 << 10;
 
 /// What changes on a request's way to an upstream. All else stays byte for byte.
 #[derive(Debug, Clone, Copy)]
-pub struct Rewrite<'r> {
+pub struct RequestRewrite<'r> {
     /// The id towards the upstream.
     pub id: &'r RequestId<'r>,
     /// The name of the tool or prompt, the URI or the task there, if it is another one.
@@ -28,7 +28,7 @@ pub struct Rewrite<'r> {
 
 /// A value to be replaced is not in the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum RewriteError {
+pub enum RequestRewriteError {
     /// The method is about nothing that has a name.
     #[error("the message names nothing that could be renamed")]
     NoTarget,
@@ -41,9 +41,9 @@ pub enum RewriteError {
 }
 
 /// A piece of a text and what takes its place.
-pub(crate) struct Edit<'r> {
+pub(crate) struct TextEdit<'r> {
     pub span: (usize, usize),
-    pub with: Cow<'r, str>,
+    pub replacement: Cow<'r, str>,
 }
 
 impl ClientRequest<'_> {
@@ -51,39 +51,42 @@ impl ClientRequest<'_> {
     ///
     /// # Errors
     /// What is to be replaced is not there: nothing is ever added.
-    pub fn rewritten(&self, rewrite: &Rewrite<'_>) -> Result<String, RewriteError> {
+    pub fn rewrite(&self, rewrite: &RequestRewrite<'_>) -> Result<String, RequestRewriteError> {
         Ok(splice(self.text(), self.edits(rewrite)?))
     }
 
     /// The same up to the last change, and where the text goes on as it is from there.
     ///
     /// # Errors
-    /// As for [`Self::rewritten`].
-    pub fn rewritten_head(&self, rewrite: &Rewrite<'_>) -> Result<(String, usize), RewriteError> {
-        Ok(splice_head(self.source(), self.edits(rewrite)?))
+    /// As for [`Self::rewrite`].
+    pub fn rewrite_prefix(&self, rewrite: &RequestRewrite<'_>) -> Result<(String, usize), RequestRewriteError> {
+        Ok(splice_prefix(self.source(), self.edits(rewrite)?))
     }
 
     /// The same of a message whose middle stands apart: what stands before the middle, and what behind it. None of any
     /// other message, and where the middle itself changes.
     ///
     /// # Errors
-    /// As for [`Self::rewritten`].
-    pub fn rewritten_around(&self, rewrite: &Rewrite<'_>) -> Result<Option<(String, String)>, RewriteError> {
+    /// As for [`Self::rewrite`].
+    pub fn rewrite_segmented(
+        &self,
+        rewrite: &RequestRewrite<'_>,
+    ) -> Result<Option<(String, String)>, RequestRewriteError> {
         match self.source() {
             JsonText::Contiguous(_) => Ok(None),
-            JsonText::Segmented(folded) => Ok(splice_around(folded, self.edits(rewrite)?)),
+            JsonText::Segmented(folded) => Ok(splice_segmented(folded, self.edits(rewrite)?)),
         }
     }
 
-    fn edits<'r>(&self, rewrite: &Rewrite<'r>) -> Result<Vec<Edit<'r>>, RewriteError> {
-        let mut edits = vec![replace(self.root().get("id"), rewrite.id.raw())];
+    fn edits<'r>(&self, rewrite: &RequestRewrite<'r>) -> Result<Vec<TextEdit<'r>>, RequestRewriteError> {
+        let mut edits = vec![replace_value(self.root().get("id"), rewrite.id.raw())];
         if let Some(target) = rewrite.target {
-            let place = self.target_value().ok_or(RewriteError::NoTarget)?;
-            edits.push(Edit { span: place.span(), with: quoted(target).into() });
+            let place = self.target_value().ok_or(RequestRewriteError::NoTarget)?;
+            edits.push(TextEdit { span: place.span(), replacement: to_json_string(target).into() });
         }
         if let Some(token) = rewrite.progress_token {
-            let place = self.meta().get("progressToken").ok_or(RewriteError::NoProgressToken)?;
-            edits.push(replace(Some(place), token.raw()));
+            let place = self.meta().get("progressToken").ok_or(RequestRewriteError::NoProgressToken)?;
+            edits.push(replace_value(Some(place), token.raw()));
         }
         edits.extend(self.trace_edits(rewrite.trace));
         Ok(edits)
@@ -95,32 +98,32 @@ impl ClientNotification<'_> {
     ///
     /// # Errors
     /// It refers to nothing.
-    pub fn referring_to(&self, id: &RequestId<'_>) -> Result<String, RewriteError> {
-        let place = self.reference_value().ok_or(RewriteError::NoReference)?;
-        Ok(splice(self.text(), vec![replace(Some(place), id.raw())]))
+    pub fn with_reference(&self, id: &RequestId<'_>) -> Result<String, RequestRewriteError> {
+        let place = self.reference_value().ok_or(RequestRewriteError::NoReference)?;
+        Ok(splice(self.text(), vec![replace_value(Some(place), id.raw())]))
     }
 }
 
 impl ClientResponse<'_> {
     /// Writes the answer under another id.
     pub fn with_id(&self, id: &RequestId<'_>) -> String {
-        splice(self.text(), vec![replace(self.root().get("id"), id.raw())])
+        splice(self.text(), vec![replace_value(self.root().get("id"), id.raw())])
     }
 }
 
-fn replace<'r>(place: Option<JsonValue<'_>>, with: &'r str) -> Edit<'r> {
+fn replace_value<'r>(place: Option<JsonValue<'_>>, with: &'r str) -> TextEdit<'r> {
     // INVARIANT: a message that needs an id was not read without one.
-    Edit { span: place.map_or((0, 0), |value| value.span()), with: Cow::Borrowed(with) }
+    TextEdit { span: place.map_or((0, 0), |value| value.span()), replacement: Cow::Borrowed(with) }
 }
 
-fn quoted(text: &str) -> String {
+fn to_json_string(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     quote_into(text, &mut out);
     out
 }
 
 /// Takes members out of an object, each with the comma that separates it.
-pub(crate) fn removed(object: JsonValue<'_>, is_gone: impl Fn(&str) -> bool) -> Vec<Edit<'static>> {
+pub(crate) fn removal_edits(object: JsonValue<'_>, is_gone: impl Fn(&str) -> bool) -> Vec<TextEdit<'static>> {
     let mut edits = Vec::new();
     // The end of the member before, once one of those is kept: then the comma before goes, else the one behind.
     let (mut before, mut has_kept) = (0, false);
@@ -130,7 +133,7 @@ pub(crate) fn removed(object: JsonValue<'_>, is_gone: impl Fn(&str) -> bool) -> 
         if key.as_str().is_some_and(|name| is_gone(&name)) {
             let behind = members.peek().map_or(end, |(key, _)| key.span().0);
             let span = if has_kept { (before, end) } else { (key.span().0, behind) };
-            edits.push(Edit { span, with: "".into() });
+            edits.push(TextEdit { span, replacement: "".into() });
         } else {
             has_kept = true;
         }
@@ -140,8 +143,8 @@ pub(crate) fn removed(object: JsonValue<'_>, is_gone: impl Fn(&str) -> bool) -> 
 }
 
 /// Puts each edit in the place of its span. Spans do not overlap: they are values, none inside another.
-pub(crate) fn splice(text: &str, edits: Vec<Edit<'_>>) -> String {
-    let added: usize = edits.iter().map(|edit| edit.with.len()).sum();
+pub(crate) fn splice(text: &str, edits: Vec<TextEdit<'_>>) -> String {
+    let added: usize = edits.iter().map(|edit| edit.replacement.len()).sum();
     let mut out = String::with_capacity(text.len() + added);
     let at = splice_into(&mut out, JsonText::Contiguous(text), edits);
     out.push_str(text.get(at..).unwrap_or_default());
@@ -150,9 +153,9 @@ pub(crate) fn splice(text: &str, edits: Vec<Edit<'_>>) -> String {
 
 /// The same up to the end of the last edit, and where the text goes on as it is from there: who keeps it need not copy
 /// the rest. A short rest is no rest.
-pub(crate) fn splice_head(text: JsonText<'_>, edits: Vec<Edit<'_>>) -> (String, usize) {
+pub(crate) fn splice_prefix(text: JsonText<'_>, edits: Vec<TextEdit<'_>>) -> (String, usize) {
     let end = edits.iter().map(|edit| edit.span.1).max().unwrap_or(0);
-    if text.len().saturating_sub(end) < SHORT_REST {
+    if text.len().saturating_sub(end) < MIN_SHARED_TAIL_BYTES {
         return (splice(text.as_str(), edits), text.len());
     }
     let mut head = String::new();
@@ -162,23 +165,23 @@ pub(crate) fn splice_head(text: JsonText<'_>, edits: Vec<Edit<'_>>) -> (String, 
 
 /// The same in a text whose middle stands apart: what stands before the middle then, and what behind it. None if an edit
 /// goes over the middle.
-pub(crate) fn splice_around(folded: &SegmentedText, edits: Vec<Edit<'_>>) -> Option<(String, String)> {
+pub(crate) fn splice_segmented(folded: &SegmentedText, edits: Vec<TextEdit<'_>>) -> Option<(String, String)> {
     let (before, _, behind) = folded.parts();
     let offset = folded.len() - behind.len();
     let (first, mut second): (Vec<_>, Vec<_>) = edits.into_iter().partition(|edit| edit.span.1 <= before.len());
-    for Edit { span: (start, end), .. } in &mut second {
+    for TextEdit { span: (start, end), .. } in &mut second {
         (*start, *end) = (start.checked_sub(offset)?, end.checked_sub(offset)?);
     }
     Some((splice(before, first), splice(behind, second)))
 }
 
-fn splice_into(out: &mut String, text: JsonText<'_>, mut edits: Vec<Edit<'_>>) -> usize {
+fn splice_into(out: &mut String, text: JsonText<'_>, mut edits: Vec<TextEdit<'_>>) -> usize {
     edits.sort_by_key(|edit| edit.span);
     let mut at = 0;
     for edit in &edits {
         let (start, end) = edit.span;
         out.push_str(text.get(at, start).unwrap_or_default());
-        out.push_str(&edit.with);
+        out.push_str(&edit.replacement);
         at = end;
     }
     at
@@ -188,7 +191,7 @@ fn splice_into(out: &mut String, text: JsonText<'_>, mut edits: Vec<Edit<'_>>) -
 ///
 /// Line breaks stand between values only, where a space means the same. The three characters beyond ASCII that some
 /// line readers break at stand inside strings only, where their escape means the same.
-pub fn one_line(text: &str) -> Cow<'_, str> {
+pub fn to_single_line(text: &str) -> Cow<'_, str> {
     let breaks = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
     if !text.contains(breaks) {
         return Cow::Borrowed(text);

@@ -3,48 +3,48 @@
 use gatelodge_json::{JsonKind, JsonValue};
 
 use crate::client_message::ClientRequest;
+use crate::message_rewrite::{TextEdit, removal_edits, splice};
 use crate::request_id::RequestId;
-use crate::rewrite::{Edit, removed, splice};
 use crate::trace::TraceParent;
 
 impl ClientRequest<'_> {
     /// Writes the request for one page of a list: under another id and progress token, in a span of ours if the caller
     /// names one, from a cursor on. The cursor is JSON, as the page before gave it.
-    pub fn paged(&self, id: &RequestId<'_>, cursor: Option<&str>, trace: Option<&TraceParent>) -> String {
+    pub fn page_request(&self, id: &RequestId<'_>, cursor: Option<&str>, trace: Option<&TraceParent>) -> String {
         let mut edits = self.trace_edits(trace);
-        edits.push(Edit { span: span_of(self.root().get("id")), with: id.raw().into() });
+        edits.push(TextEdit { span: value_span(self.root().get("id")), replacement: id.raw().into() });
         if let Some(token) = self.meta().get("progressToken") {
-            edits.push(Edit { span: token.span(), with: id.raw().into() });
+            edits.push(TextEdit { span: token.span(), replacement: id.raw().into() });
         }
         if let Some(cursor) = cursor {
-            edits.push(self.with_cursor(cursor));
+            edits.push(self.cursor_edit(cursor));
         }
         splice(self.text(), edits)
     }
 
-    fn with_cursor(&self, cursor: &str) -> Edit<'static> {
-        let at = |place: usize, with: String| Edit { span: (place, place), with: with.into() };
+    fn cursor_edit(&self, cursor: &str) -> TextEdit<'static> {
+        let at = |place: usize, with: String| TextEdit { span: (place, place), replacement: with.into() };
         let Some(params) = self.params() else {
             let end = self.root().span().1 - 1;
             return at(end, format!(",\"params\":{{\"cursor\":{cursor}}}"));
         };
         if let Some(old) = params.get("cursor") {
-            return Edit { span: old.span(), with: cursor.to_owned().into() };
+            return TextEdit { span: old.span(), replacement: cursor.to_owned().into() };
         }
         let comma = if params.members().next().is_some() { "," } else { "" };
         at(params.span().0 + 1, format!("\"cursor\":{cursor}{comma}"))
     }
 }
 
-fn span_of(value: Option<JsonValue<'_>>) -> (usize, usize) {
+fn value_span(value: Option<JsonValue<'_>>) -> (usize, usize) {
     value.map_or((0, 0), |value| value.span())
 }
 
 /// How long a list may be kept by those who get it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Caching {
+pub enum ListCaching {
     /// The revision knows no such thing: nothing is said.
-    Unsaid,
+    Unspecified,
     /// It depends on who asks and may change at once.
     Private,
 }
@@ -52,24 +52,29 @@ pub enum Caching {
 /// Writes a list's result with other entries, each as it is written, and without a next page.
 ///
 /// None if `result` is no object with such a list.
-pub fn edit_list(result: JsonValue<'_>, member: &str, entries: &[&str], caching: Caching) -> Option<String> {
+pub fn replace_list_items(
+    result: JsonValue<'_>,
+    member: &str,
+    entries: &[&str],
+    caching: ListCaching,
+) -> Option<String> {
     let list = result.get(member).filter(|list| list.kind() == JsonKind::Array)?;
     // Spans count from the beginning of the text that was read; the result may begin later.
     let offset = result.span().0;
     let moved = |(start, end): (usize, usize)| (start - offset, end - offset);
-    let mut edits = vec![Edit { span: moved(list.span()), with: format!("[{}]", entries.join(",")).into() }];
-    let cursor = removed(result, |name| name == "nextCursor");
-    edits.extend(cursor.into_iter().map(|edit| Edit { span: moved(edit.span), ..edit }));
-    if caching == Caching::Private {
+    let mut edits = vec![TextEdit { span: moved(list.span()), replacement: format!("[{}]", entries.join(",")).into() }];
+    let cursor = removal_edits(result, |name| name == "nextCursor");
+    edits.extend(cursor.into_iter().map(|edit| TextEdit { span: moved(edit.span), ..edit }));
+    if caching == ListCaching::Private {
         let mut missing = String::new();
         for (name, json) in [("ttlMs", "0"), ("cacheScope", "\"private\"")] {
             match result.get(name) {
-                Some(old) => edits.push(Edit { span: moved(old.span()), with: json.into() }),
+                Some(old) => edits.push(TextEdit { span: moved(old.span()), replacement: json.into() }),
                 None => missing.push_str(&format!("\"{name}\":{json},")),
             }
         }
         // The list itself is a member, so something always follows.
-        edits.push(Edit { span: (1, 1), with: missing.into() });
+        edits.push(TextEdit { span: (1, 1), replacement: missing.into() });
     }
     Some(splice(result.raw(), edits))
 }
@@ -85,7 +90,7 @@ mod tests {
         let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &JsonLimits::REQUEST) else {
             panic!("a request")
         };
-        request.paged(&RequestId::string("n"), cursor, None)
+        request.page_request(&RequestId::string("n"), cursor, None)
     }
 
     #[test]
@@ -106,34 +111,34 @@ mod tests {
         assert!(page(meta, Some("\"c\"")).contains(r#"{"cursor":"c","_meta":{}}"#));
     }
 
-    fn edited(text: &str, caching: Caching) -> Option<String> {
+    fn edited(text: &str, caching: ListCaching) -> Option<String> {
         let whole = format!("  {{\"result\":{text}}}");
         let document = read(whole.as_bytes(), &JsonLimits::REPLY).expect("json");
-        edit_list(document.root().get("result")?, "tools", &["{\"n\":1.10}"], caching)
+        replace_list_items(document.root().get("result")?, "tools", &["{\"n\":1.10}"], caching)
     }
 
     #[test]
     fn a_list_keeps_everything_but_what_is_left_out() {
         let kept = r#"{"_meta": {"x":1}, "tools" : [{"n":1.10}]}"#;
-        assert_eq!(edited(r#"{"_meta": {"x":1}, "tools" : [1, 2]}"#, Caching::Unsaid).as_deref(), Some(kept));
+        assert_eq!(edited(r#"{"_meta": {"x":1}, "tools" : [1, 2]}"#, ListCaching::Unspecified).as_deref(), Some(kept));
         for text in [
             r#"{"nextCursor":"c", "_meta": {"x":1}, "tools" : [1]}"#,
             r#"{"_meta": {"x":1}, "nextCursor":"c", "tools" : [1]}"#,
             r#"{"_meta": {"x":1}, "tools" : [1], "nextCursor":"c"}"#,
         ] {
-            assert_eq!(edited(text, Caching::Unsaid).as_deref(), Some(kept), "{text}");
+            assert_eq!(edited(text, ListCaching::Unspecified).as_deref(), Some(kept), "{text}");
         }
-        assert_eq!(edited(r#"{"tools":{}}"#, Caching::Unsaid), None);
+        assert_eq!(edited(r#"{"tools":{}}"#, ListCaching::Unspecified), None);
     }
 
     #[test]
     fn a_list_for_one_grant_is_not_for_others() {
         assert_eq!(
-            edited(r#"{"tools":[],"ttlMs":60000,"cacheScope":"public"}"#, Caching::Private).as_deref(),
+            edited(r#"{"tools":[],"ttlMs":60000,"cacheScope":"public"}"#, ListCaching::Private).as_deref(),
             Some(r#"{"tools":[{"n":1.10}],"ttlMs":0,"cacheScope":"private"}"#)
         );
         assert_eq!(
-            edited(r#"{"tools":[]}"#, Caching::Private).as_deref(),
+            edited(r#"{"tools":[]}"#, ListCaching::Private).as_deref(),
             Some(r#"{"ttlMs":0,"cacheScope":"private","tools":[{"n":1.10}]}"#)
         );
     }
