@@ -91,9 +91,10 @@ async fn respond(notes: &Notes, key: &HeaderValue, request: Request<Incoming>) -
             json(status, text)
         }
         Ok(ClientMessage::Notification(_) | ClientMessage::Response(_)) => plain(StatusCode::ACCEPTED),
-        Err(fault) => {
-            json(StatusCode::BAD_REQUEST, gatelodge_mcp::error(fault.id.as_ref(), fault.code, &fault.message, None))
-        }
+        Err(fault) => json(
+            StatusCode::BAD_REQUEST,
+            gatelodge_mcp::error_response(fault.id.as_ref(), fault.code, &fault.message, None),
+        ),
     }
 }
 

@@ -5,7 +5,9 @@ use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use gatelodge_mcp::head::{Misfit, check_meta, names_stateless};
-use gatelodge_mcp::{ClientCapabilities, ClientMessage, Method, ProtocolGeneration, code, error, read_client_message};
+use gatelodge_mcp::{
+    ClientCapabilities, ClientMessage, Method, ProtocolGeneration, code, error_response, read_client_message,
+};
 use gatelodge_store::Outcome;
 use http::StatusCode;
 use tokio::sync::{mpsc, oneshot};
@@ -85,7 +87,7 @@ impl Seat {
             Ok(side) => visit.side = side,
             Err(Misfit { code, message: what, data, .. }) => {
                 if let ClientMessage::Request(request) = &message {
-                    line.finish(error(Some(request.id()), code, &what, data.as_deref()).into()).await;
+                    line.finish(error_response(Some(request.id()), code, &what, data.as_deref()).into()).await;
                 }
                 gw.reject(&visit, code, &what).await;
                 return None;

@@ -7,6 +7,7 @@ mod client_capabilities;
 mod client_message;
 mod confusable_members;
 mod created_task;
+mod encode_response;
 mod events;
 pub mod head;
 mod list_page;
@@ -21,7 +22,6 @@ mod revision;
 mod server_message;
 mod trace;
 pub mod translate;
-mod write;
 
 pub use client_capabilities::ClientCapabilities;
 pub use client_message::{
@@ -29,6 +29,7 @@ pub use client_message::{
     read_segmented_client_message,
 };
 pub use created_task::{CreatedTask, TASKS_CAPABILITY_JSON, find_created_task, has_task_capability};
+pub use encode_response::{error_response, result_response, tool_error_result};
 pub use events::{
     EventDecoder, EventKind, EventTooLarge, KEEP_ALIVE, endpoint_event, event, event_under, priming_event,
 };
@@ -45,4 +46,3 @@ pub use server_message::{
     ServerResponseSpans, read_segmented_result, read_server_message,
 };
 pub use trace::{BAGGAGE, TRACEPARENT, TRACESTATE, TraceContext, TraceParent};
-pub use write::{error, result, tool_refusal};

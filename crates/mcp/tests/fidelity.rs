@@ -5,8 +5,8 @@
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{
     ClientMessage, ClientRequest, Method, ProtocolGeneration, RequestId, RequestRewrite, RequestRewriteError,
-    ServerMessage, ServerResponse, ServerResponsePayload, TraceParent, code, error, read_client_message,
-    read_server_message, result, to_single_line, tool_refusal,
+    ServerMessage, ServerResponse, ServerResponsePayload, TraceParent, code, error_response, read_client_message,
+    read_server_message, result_response, to_single_line, tool_error_result,
 };
 
 fn request(text: &str) -> ClientRequest<'_> {
@@ -265,21 +265,21 @@ fn an_upstream_message_that_could_be_two_things_is_refused() {
 fn our_own_messages_are_json_and_say_no_more_than_they_should() {
     let id = RequestId::string("c\u{1}");
     assert_eq!(
-        error(Some(&id), code::INVALID_PARAMS, "unknown tool `a\"b`", Some("{\"x\":1.10}")),
+        error_response(Some(&id), code::INVALID_PARAMS, "unknown tool `a\"b`", Some("{\"x\":1.10}")),
         r#"{"jsonrpc":"2.0","id":"c\u0001","error":{"code":-32602,"message":"unknown tool `a\"b`","data":{"x":1.10}}}"#
     );
     assert_eq!(
-        error(None, code::PARSE_ERROR, "no", None),
+        error_response(None, code::PARSE_ERROR, "no", None),
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}"#
     );
-    let refused = tool_refusal("[POLICY DENIED] no", Some("{\"code\":\"limit\"}"), ProtocolGeneration::Stateful);
+    let refused = tool_error_result("[POLICY DENIED] no", Some("{\"code\":\"limit\"}"), ProtocolGeneration::Stateful);
     assert_eq!(
         refused,
         r#"{"content":[{"type":"text","text":"[POLICY DENIED] no"}],"isError":true,"_meta":{"code":"limit"}}"#
     );
-    let modern = tool_refusal("x\n", None, ProtocolGeneration::Stateless);
+    let modern = tool_error_result("x\n", None, ProtocolGeneration::Stateless);
     assert_eq!(modern, r#"{"content":[{"type":"text","text":"x\n"}],"isError":true,"resultType":"complete"}"#);
-    for text in [result(&id, &refused), result(&id, &modern)] {
+    for text in [result_response(&id, &refused), result_response(&id, &modern)] {
         assert_eq!(reply(&text).id(), Some(&id));
         serde_json::from_str::<serde_json::Value>(&text).expect("JSON");
     }

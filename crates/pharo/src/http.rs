@@ -14,7 +14,9 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::head::{self, Guard, Misfit, check_post, check_stateless, fault_status, says_stateless};
-use gatelodge_mcp::{ClientMessage, ClientRequest as Asked, Method, ProtocolGeneration, Revision, code, error, event};
+use gatelodge_mcp::{
+    ClientMessage, ClientRequest as Asked, Method, ProtocolGeneration, Revision, code, error_response, event,
+};
 use gatelodge_mutants::mutant;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -280,7 +282,7 @@ fn json(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
 }
 
 fn refuse(status: StatusCode, message: &str) -> Response<Body> {
-    json(status, error(None, code::INVALID_REQUEST, message, None))
+    json(status, error_response(None, code::INVALID_REQUEST, message, None))
 }
 
 fn empty(status: StatusCode) -> Response<Body> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::head::{Misfit, check_meta, names_stateless};
 use gatelodge_mcp::{
-    ClientMessage, ClientNotification, ClientRequest, Method, ProtocolGeneration, Revision, code, error, to_single_line,
+    ClientMessage, ClientNotification, ClientRequest, Method, ProtocolGeneration, Revision, code, error_response,
+    to_single_line,
 };
 use gatelodge_mutants::mutant;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
@@ -63,7 +64,7 @@ async fn take_all(
             None => break,
             Some(Line::TooLong) => {
                 let what = format!("a message has more than {} bytes", JsonLimits::REQUEST.max_bytes);
-                let _ = texts.send(error(None, code::INVALID_REQUEST, &what, None)).await;
+                let _ = texts.send(error_response(None, code::INVALID_REQUEST, &what, None)).await;
             }
             Some(Line::Whole(line)) if line.iter().all(u8::is_ascii_whitespace) => {}
             Some(Line::Whole(line)) => take(pharo, line, &texts, &mut calls, &mut streams).await,

@@ -7,8 +7,8 @@ use data_encoding::BASE64;
 use gatelodge_json::{JsonLimits, quote_into};
 use gatelodge_mcp::head::{Misfit, fault_status};
 use gatelodge_mcp::{
-    ClientMessage, ClientRequest, MessageError, Method, ProtocolGeneration, RequestId, Revision, ToolCall, code, error,
-    read_client_message, result,
+    ClientMessage, ClientRequest, MessageError, Method, ProtocolGeneration, RequestId, Revision, ToolCall, code,
+    error_response, read_client_message, result_response,
 };
 use http::StatusCode;
 use tokio::sync::mpsc;
@@ -96,7 +96,7 @@ impl Pharo {
         era: ProtocolGeneration,
         session: Option<&str>,
     ) -> Result<(Deed, Entry), (StatusCode, String)> {
-        let refused = |status, code, why: &str| Err((status, error(Some(request.id()), code, why, None)));
+        let refused = |status, code, why: &str| Err((status, error_response(Some(request.id()), code, why, None)));
         let Some(deed) = Deed::of(request.method(), era) else {
             // A stateless client tells by the status that the method, not the server, is missing.
             let status = if era == ProtocolGeneration::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
@@ -140,7 +140,7 @@ impl Pharo {
         era: ProtocolGeneration,
         outlet: &Outlet,
     ) -> String {
-        let answered = |text: &str| result(request.id(), text);
+        let answered = |text: &str| result_response(request.id(), text);
         match deed {
             Deed::Greet => answered(&initialized(request)),
             Deed::Ping => answered("{}"),
@@ -166,22 +166,22 @@ impl Pharo {
     async fn call(&self, request: &ClientRequest<'_>, era: ProtocolGeneration, outlet: &Outlet) -> String {
         let call = match request.tool_call() {
             Ok(call) => call,
-            Err(fault) => return error(Some(request.id()), fault.code, &fault.message, None),
+            Err(fault) => return error_response(Some(request.id()), fault.code, &fault.message, None),
         };
         let Some(tool) = Tool::find(&call.name) else {
             if self.settings.is_compat {
-                return result(request.id(), &compat::unknown_tool(&call.name).write(era));
+                return result_response(request.id(), &compat::unknown_tool(&call.name).write(era));
             }
             let what =
                 format!("there is no tool {}; `tools/list` names them", gatelodge_mcp::quote_excerpt(&call.name));
-            return error(Some(request.id()), code::INVALID_PARAMS, &what, None);
+            return error_response(Some(request.id()), code::INVALID_PARAMS, &what, None);
         };
         let given = arguments::read(tool, call.arguments, self.settings.is_compat);
         let outcome = match given {
             Err(why) => ToolResult::failed(&why),
             Ok(arguments) => self.carry(tool, arguments, &call, outlet).await,
         };
-        result(request.id(), &outcome.write(era))
+        result_response(request.id(), &outcome.write(era))
     }
 
     async fn carry(&self, tool: &Tool, arguments: Arguments, call: &ToolCall<'_>, outlet: &Outlet) -> ToolResult {
@@ -262,7 +262,7 @@ impl Deed {
 
 /// What is said to a request that does not fit the way in which its client speaks.
 pub(crate) fn misfit(id: Option<&RequestId<'_>>, misfit: &Misfit) -> String {
-    error(id, misfit.code, &misfit.message, misfit.data.as_deref())
+    error_response(id, misfit.code, &misfit.message, misfit.data.as_deref())
 }
 
 /// Whether a text has neither id nor known method: a notification of some later revision, which wants no answer.
@@ -277,7 +277,7 @@ pub(crate) fn read(text: &[u8]) -> Result<ClientMessage<'_>, MessageError> {
 
 /// What is said to a text that is no message.
 pub(crate) fn unreadable(fault: &MessageError) -> String {
-    error(fault.id.as_ref(), fault.code, &fault.message, None)
+    error_response(fault.id.as_ref(), fault.code, &fault.message, None)
 }
 
 fn initialized(request: &ClientRequest<'_>) -> String {

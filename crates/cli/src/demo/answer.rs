@@ -1,7 +1,7 @@
 //! What the demo server answers: the same to clients of either era, each in its own form.
 
 use gatelodge_json::quote_into;
-use gatelodge_mcp::{ClientRequest, Method, RequestId, Revision, code, error, result};
+use gatelodge_mcp::{ClientRequest, Method, RequestId, Revision, code, error_response, result_response};
 use http::StatusCode;
 
 use super::notes::Notes;
@@ -40,15 +40,15 @@ pub fn answer(notes: &Notes, request: &ClientRequest<'_>) -> (StatusCode, String
         _ => None,
     };
     match answered {
-        Some(Ok(text)) => (StatusCode::OK, result(id, &finished(text, is_stateless))),
-        Some(Err(why)) => (StatusCode::OK, error(Some(id), code::INVALID_PARAMS, &why, None)),
+        Some(Ok(text)) => (StatusCode::OK, result_response(id, &finished(text, is_stateless))),
+        Some(Err(why)) => (StatusCode::OK, error_response(Some(id), code::INVALID_PARAMS, &why, None)),
         None => unknown(id, is_stateless),
     }
 }
 
 fn unknown(id: &RequestId<'_>, is_stateless: bool) -> (StatusCode, String) {
     let status = if is_stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
-    (status, error(Some(id), code::METHOD_NOT_FOUND, "the demo server does not know this method", None))
+    (status, error_response(Some(id), code::METHOD_NOT_FOUND, "the demo server does not know this method", None))
 }
 
 /// What a stateless result has to say beside what it is about.

@@ -40,7 +40,7 @@ pub(super) async fn list(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'
     }
     let shares = shares(gw, all, request, &mut line).await;
     let result = together(all, request.method(), &shares);
-    line.finish(gatelodge_mcp::result(request.id(), &result).into()).await;
+    line.finish(gatelodge_mcp::result_response(request.id(), &result).into()).await;
     gw.write(trail.outcome(Outcome::Ok, None)).await;
 }
 

@@ -123,7 +123,7 @@ async fn reject(gw: &Gateway, all: &All, mut trail: Trail, line: Line, fault: &M
 
 /// Ends with an answer of our own. `result` is JSON.
 pub(super) async fn told(gw: &Gateway, request: &ClientRequest<'_>, result: &str, mut trail: Trail, line: Line) {
-    line.finish_with(StatusCode::OK, gatelodge_mcp::result(request.id(), result).into()).await;
+    line.finish_with(StatusCode::OK, gatelodge_mcp::result_response(request.id(), result).into()).await;
     gw.write(trail.outcome(Outcome::Ok, None)).await;
 }
 
@@ -132,7 +132,7 @@ async fn level(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, mut tr
     let level = request.params().and_then(|params| params.get("level")?.as_str());
     let (Some(level), Some(session)) = (level, all.side.session()) else {
         let (code, what) = (gatelodge_mcp::code::INVALID_PARAMS, "`params.level` must be a string");
-        line.finish(gatelodge_mcp::error(Some(request.id()), code, what, None).into()).await;
+        line.finish(gatelodge_mcp::error_response(Some(request.id()), code, what, None).into()).await;
         return gw.write(trail.rejected(code, what)).await;
     };
     gw.keep_level(session, &level).await;

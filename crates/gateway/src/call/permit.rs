@@ -1,6 +1,6 @@
 //! Leave to send one message upstream. Sending takes one and uses it up.
 
-use gatelodge_mcp::{Method, RequestId, code, error};
+use gatelodge_mcp::{Method, RequestId, code, error_response};
 use gatelodge_policy::is_always_allowed;
 
 use http::HeaderValue;
@@ -57,7 +57,7 @@ impl Permit {
             Refusal::Full(words) => (code::INTERNAL_ERROR, *words),
             _ => (code::METHOD_NOT_FOUND, "the client does not take this request"),
         };
-        let answer = error(Some(asked), code, words, None);
+        let answer = error_response(Some(asked), code, words, None);
         Self::to_send(visit.addressed(Outgoing::note(answer)))
     }
 

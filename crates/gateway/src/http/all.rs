@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_mcp::head::{self, Misfit, accepts, check_post, says_stateless};
-use gatelodge_mcp::{ClientMessage, Method, ProtocolGeneration, Revision, error, read_client_message};
+use gatelodge_mcp::{ClientMessage, Method, ProtocolGeneration, Revision, error_response, read_client_message};
 use gatelodge_store::Outcome;
 use http::header::HeaderMap;
 use http::request::Parts;
@@ -70,7 +70,7 @@ pub(super) async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, 
                 ClientMessage::Request(request) => Some(request.id()),
                 ClientMessage::Notification(_) | ClientMessage::Response(_) => None,
             };
-            line.finish_with(status, error(id, code, &what, data.as_deref()).into()).await;
+            line.finish_with(status, error_response(id, code, &what, data.as_deref()).into()).await;
             // Clients find out in this way which revision is spoken; nothing was refused that they wanted.
             let is_probe = matches!(&message, ClientMessage::Request(request) if *request.method() == Method::Discover);
             return if is_probe { note_probe(gw, &all).await } else { reject(gw, &all, code, &what).await };

@@ -7,7 +7,8 @@ use gatelodge_mcp::head::{
     self, Misfit, Refused, accepts, check_post, check_stateless, param_headers, revision, says_stateless,
 };
 use gatelodge_mcp::{
-    ClientCapabilities, ClientMessage, ClientRequest as Asked, Method, ProtocolGeneration, Revision, code, error,
+    ClientCapabilities, ClientMessage, ClientRequest as Asked, Method, ProtocolGeneration, Revision, code,
+    error_response,
 };
 use gatelodge_policy::is_always_allowed;
 use gatelodge_store::{Outcome, ServerName};
@@ -162,7 +163,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: T
                 ClientMessage::Request(request) => Some(request.id()),
                 ClientMessage::Notification(_) | ClientMessage::Response(_) => None,
             };
-            line.finish_with(status, error(id, code, &what, data.as_deref()).into()).await;
+            line.finish_with(status, error_response(id, code, &what, data.as_deref()).into()).await;
             // Clients find out in this way which revision is spoken; nothing was refused that they wanted.
             let is_probe = matches!(&message, ClientMessage::Request(request) if *request.method() == Method::Discover);
             return if is_probe { gw.note_probe(&visit).await } else { gw.reject(&visit, code, &what).await };

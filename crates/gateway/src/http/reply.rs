@@ -3,7 +3,10 @@
 use bytes::Bytes;
 use gatelodge_json::quote_into;
 use gatelodge_mcp::head::fault_status;
-use gatelodge_mcp::{MessageError, ProtocolGeneration, RequestId, code, error, quote_excerpt, result, tool_refusal};
+use gatelodge_mcp::{
+    MessageError, ProtocolGeneration, RequestId, code, error_response, quote_excerpt, result_response,
+    tool_error_result,
+};
 use gatelodge_store::CallId;
 use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -49,7 +52,7 @@ pub(crate) fn empty(status: StatusCode) -> Response<Body> {
 
 /// An error that concerns the HTTP request rather than a message in it.
 pub(crate) fn http_error(status: StatusCode, message: &str) -> Response<Body> {
-    json(status, error(None, code::INVALID_REQUEST, message, None))
+    json(status, error_response(None, code::INVALID_REQUEST, message, None))
 }
 
 /// The answer to a verb that an address does not take.
@@ -69,15 +72,15 @@ pub(crate) fn ambiguous_length() -> Response<Body> {
 
 /// The answer to a message that cannot be taken.
 pub(crate) fn wire_error(fault: &MessageError, era: ProtocolGeneration) -> (StatusCode, String) {
-    (fault_status(fault, era), error(fault.id.as_ref(), fault.code, &fault.message, None))
+    (fault_status(fault, era), error_response(fault.id.as_ref(), fault.code, &fault.message, None))
 }
 
 /// The answer to a request that no rule speaks of, and that did not go through.
 pub(crate) fn fault(id: &RequestId<'_>, call: CallId, refusal: &Refusal) -> Bytes {
     if let Refusal::Misfit(misfit) = refusal {
-        return error(Some(id), misfit.code, &misfit.message, misfit.data.as_deref()).into();
+        return error_response(Some(id), misfit.code, &misfit.message, misfit.data.as_deref()).into();
     }
-    error(Some(id), code::INTERNAL_ERROR, &refusal.text(call.as_str()), None).into()
+    error_response(Some(id), code::INTERNAL_ERROR, &refusal.text(call.as_str()), None).into()
 }
 
 /// The answer to a request that was refused.
@@ -92,20 +95,20 @@ pub(crate) fn refusal(
     let policy = visit.door.policy.as_deref();
     let known = line.as_known(facts);
     let meta = || about(refusal, call, policy);
-    let refused = |message: &str| error(Some(id), code::REFUSED_BY_POLICY, message, Some(&meta()));
+    let refused = |message: &str| error_response(Some(id), code::REFUSED_BY_POLICY, message, Some(&meta()));
     if let Refusal::Misfit(misfit) = refusal {
-        return (misfit.status, error(Some(id), misfit.code, &misfit.message, misfit.data.as_deref()));
+        return (misfit.status, error_response(Some(id), misfit.code, &misfit.message, misfit.data.as_deref()));
     }
     if let (Refusal::Upstream(SendError::Undeclared { required, .. }), ProtocolGeneration::Stateless) = (refusal, era) {
         let data = format!(r#"{{"requiredCapabilities":{required}}}"#);
-        let text = error(Some(id), code::MISSING_CLIENT_CAPABILITY, &refusal.text(call.as_str()), Some(&data));
+        let text = error_response(Some(id), code::MISSING_CLIENT_CAPABILITY, &refusal.text(call.as_str()), Some(&data));
         return (StatusCode::BAD_REQUEST, text);
     }
     let text = match facts {
         Facts::Tool { .. } | Facts::Task { .. } if refusal.is_invisible() => not_there(era, &known, id),
         Facts::Tool { .. } => {
             let meta = format!("{{\"gatelodge/refusal\":{}}}", meta());
-            result(id, &tool_refusal(&refusal.text(call.as_str()), Some(&meta), era))
+            result_response(id, &tool_error_result(&refusal.text(call.as_str()), Some(&meta), era))
         }
         Facts::Resource { uri } if !is_visible(policy, |policy| policy.policy.lists_resource(uri)) => {
             not_there(era, &known, id)
@@ -145,7 +148,7 @@ pub(crate) fn not_there(era: ProtocolGeneration, facts: &Facts<'_>, id: &Request
         }
         Facts::Method { name } => (code::METHOD_NOT_FOUND, format!("unknown method {}", quote_excerpt(name))),
     };
-    error(Some(id), code, &what, None)
+    error_response(Some(id), code, &what, None)
 }
 
 /// The same bytes whether a tool is hidden, not listed or not offered.
@@ -155,7 +158,7 @@ fn unknown_tool(name: &str) -> String {
 
 /// The same bytes whether a task is another grant's, of a tool that the grant does not see, or not there.
 pub(crate) fn unknown_task(id: &RequestId<'_>, task: &str) -> String {
-    error(Some(id), code::INVALID_PARAMS, &format!("Unknown task: {}", quote_excerpt(task)), None)
+    error_response(Some(id), code::INVALID_PARAMS, &format!("Unknown task: {}", quote_excerpt(task)), None)
 }
 
 fn is_visible(policy: Option<&LivePolicy>, lists: impl Fn(&LivePolicy) -> bool) -> bool {

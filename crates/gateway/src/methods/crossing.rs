@@ -3,7 +3,7 @@
 use gatelodge_json::{JsonKind, JsonLimits, read};
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::translate::{shared_capabilities, to_json_string};
-use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, code, error, result};
+use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, code, error_response, result_response};
 use gatelodge_store::Outcome;
 use http::StatusCode;
 
@@ -23,9 +23,9 @@ pub(crate) async fn own_answer(
 ) -> Option<(Trail, Line)> {
     let text = match (visit.crossing(), request.method()) {
         (Crossing::ToSession, Method::Discover) => {
-            visit.far_session().map(|session| result(request.id(), &discovered(visit, session)))
+            visit.far_session().map(|session| result_response(request.id(), &discovered(visit, session)))
         }
-        (Crossing::ToStateless, Method::Ping) => Some(result(request.id(), "{}")),
+        (Crossing::ToStateless, Method::Ping) => Some(result_response(request.id(), "{}")),
         (Crossing::ToStateless, Method::SetLevel) => Some(level_set(gw, visit, request).await),
         _ => None,
     };
@@ -80,8 +80,8 @@ async fn level_set(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>) -> 
     match (level, visit.session()) {
         (Some(level), Some(session)) => {
             gw.keep_level(session, &level).await;
-            result(request.id(), "{}")
+            result_response(request.id(), "{}")
         }
-        _ => error(Some(request.id()), code::INVALID_PARAMS, "`params.level` must be a string", None),
+        _ => error_response(Some(request.id()), code::INVALID_PARAMS, "`params.level` must be a string", None),
     }
 }

@@ -1,6 +1,6 @@
 //! Methods that the client's era has taken away: unknown, whatever their parameters say.
 
-use gatelodge_mcp::{Method, ProtocolGeneration, RequestId, code, error, quote_excerpt};
+use gatelodge_mcp::{Method, ProtocolGeneration, RequestId, code, error_response, quote_excerpt};
 use gatelodge_mutants::mutant;
 use http::StatusCode;
 
@@ -23,7 +23,7 @@ pub(crate) async fn refuse(
         StatusCode::OK
     };
     let what = format!("unknown method {}", quote_excerpt(method.name()));
-    let text = error(id, code::METHOD_NOT_FOUND, &what, None);
+    let text = error_response(id, code::METHOD_NOT_FOUND, &what, None);
     line.finish_with(status, text.into()).await;
     gw.metrics.refused("rejected");
     trail.method(method.name());

@@ -176,7 +176,7 @@ async fn welcomed(
     if line.open(&session) {
         gw.keep_session(&session).await;
     }
-    Ok((gatelodge_mcp::result(request.id(), &text).into(), Outcome::Ok))
+    Ok((gatelodge_mcp::result_response(request.id(), &text).into(), Outcome::Ok))
 }
 
 /// What `server/discover` said, as a handshake says it.

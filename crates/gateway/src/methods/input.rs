@@ -8,7 +8,7 @@ use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::translate::{RetryInput, to_json_string, with_members, without_members};
 use gatelodge_mcp::{
     ClientMessage, ClientRequest, ClientResponsePayload, Method, ProtocolGeneration, RequestId, ServerMessage as Said,
-    code, error, read_client_message, read_server_message, result,
+    code, error_response, read_client_message, read_server_message, result_response,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_store::CallId;
@@ -197,7 +197,7 @@ pub(crate) async fn answered(
             open.push(question);
             continue;
         };
-        let mut outgoing = visit.addressed(Outgoing::note(result(&question.id, said)));
+        let mut outgoing = visit.addressed(Outgoing::note(result_response(&question.id, said)));
         outgoing.link = link.clone();
         if let Err(fault) = tell(gw, visit, Permit::of_answer(&question.id, outgoing)).await {
             // Its server waits for what it cannot be told, and nobody can come again.
@@ -211,7 +211,7 @@ pub(crate) async fn answered(
     }
     paused.questions = open;
     paused.room = line.give_room();
-    Ok(Err(result(request.id(), &kept(gw, paused)?)))
+    Ok(Err(result_response(request.id(), &kept(gw, paused)?)))
 }
 
 /// What an upstream wants to know before it answers, where the client is asked by us; none for an answer.
@@ -420,7 +420,7 @@ impl Gateway {
         }
         for id in ids {
             let words = "nobody answers this any more; its call has ended";
-            let mut outgoing = Outgoing::note(error(Some(&id), code::INTERNAL_ERROR, words, None));
+            let mut outgoing = Outgoing::note(error_response(Some(&id), code::INTERNAL_ERROR, words, None));
             outgoing.link = link.clone();
             outgoing.revision = session.spoken_in_head();
             let sending = self.client.send(upstream, Permit::of_answer(&id, outgoing));

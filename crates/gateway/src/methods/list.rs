@@ -8,7 +8,7 @@ use gatelodge_json::{JsonValue, read};
 use gatelodge_mcp::translate::with_members;
 use gatelodge_mcp::{
     ClientRequest, ListCaching, Method, ProtocolGeneration, RequestId, ServerResponse, ServerResponseSpans,
-    TraceParent, code, error, replace_list_items,
+    TraceParent, code, error_response, replace_list_items,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Category, Definition, Tool};
@@ -106,7 +106,7 @@ pub(crate) async fn from_the_beginning(
         Ok(None) => return Some(line),
         Ok(Some(_)) => {
             let what = if mutant!("cursor-refusal-unexplained") { "unknown cursor" } else { FOREIGN_CURSOR }.to_owned();
-            let text = error(Some(request.id()), code::INVALID_PARAMS, &what, None);
+            let text = error_response(Some(request.id()), code::INVALID_PARAMS, &what, None);
             (StatusCode::OK, text, code::INVALID_PARAMS, what)
         }
         Err(fault) => {

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::head::Misfit;
 use gatelodge_mcp::{
-    ClientMessage, ClientRequest, Method, RequestId, ServerMessage as Said, code, error, read_client_message,
-    read_server_message, result,
+    ClientMessage, ClientRequest, Method, RequestId, ServerMessage as Said, code, error_response, read_client_message,
+    read_server_message, result_response,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::Reason;
@@ -119,10 +119,10 @@ fn last_word(gw: &Gateway, visit: &Visit, id: &RequestId<'_>) -> String {
     match gw.now(visit) {
         Now::Over => {
             let what = "the grant, or its way to the server, is not in force any more";
-            error(Some(id), code::INVALID_REQUEST, what, None)
+            error_response(Some(id), code::INVALID_REQUEST, what, None)
         }
         Now::Same | Now::Other(_) => {
-            result(id, &format!(r#"{{"resultType":"complete","_meta":{{"{SUBSCRIPTION}":{id}}}}}"#))
+            result_response(id, &format!(r#"{{"resultType":"complete","_meta":{{"{SUBSCRIPTION}":{id}}}}}"#))
         }
     }
 }

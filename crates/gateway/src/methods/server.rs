@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_mcp::translate::without_members;
-use gatelodge_mcp::{Method, RequestId, ServerNotification, ServerRequest, result};
+use gatelodge_mcp::{Method, RequestId, ServerNotification, ServerRequest, result_response};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Code, Decision, Reason, decide};
 use gatelodge_store::{Mode, Outcome};
@@ -174,7 +174,7 @@ pub(crate) async fn input(
 async fn is_ours(gw: &Gateway, visit: &Visit, asked: &ServerRequest<'_>) -> bool {
     let is_ours = *asked.method() == Method::Ping && visit.crossing() == Crossing::ToSession;
     if is_ours {
-        let answer = visit.addressed(Outgoing::note(result(asked.id(), "{}")));
+        let answer = visit.addressed(Outgoing::note(result_response(asked.id(), "{}")));
         let _ = tell(gw, visit, Permit::of_answer(asked.id(), answer)).await;
     }
     is_ours

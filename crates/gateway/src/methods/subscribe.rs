@@ -41,7 +41,7 @@ pub(super) async fn kept_here(
         return None;
     }
     begun(gw, visit, request, facts).await;
-    Some(gatelodge_mcp::result(request.id(), "{}"))
+    Some(gatelodge_mcp::result_response(request.id(), "{}"))
 }
 
 /// Notes what a session listens for, now that the server has taken it.

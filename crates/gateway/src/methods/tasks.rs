@@ -5,7 +5,7 @@
 mod list;
 mod owner;
 
-use gatelodge_mcp::{ClientRequest, MessageError, Method, TASKS_CAPABILITY_JSON, code, error};
+use gatelodge_mcp::{ClientRequest, MessageError, Method, TASKS_CAPABILITY_JSON, code, error_response};
 use http::StatusCode;
 
 use self::list::list;
@@ -37,7 +37,7 @@ pub(crate) async fn request(
     if matches!(&visit.side, Side::Modern(modern) if !modern.declared.has_tasks()) {
         let what = "the client has not declared the extension for tasks";
         let data = format!(r#"{{"requiredCapabilities":{TASKS_CAPABILITY_JSON}}}"#);
-        let text = error(Some(request.id()), code::MISSING_CLIENT_CAPABILITY, what, Some(&data));
+        let text = error_response(Some(request.id()), code::MISSING_CLIENT_CAPABILITY, what, Some(&data));
         line.finish_with(StatusCode::BAD_REQUEST, text.into()).await;
         return gw.write(trail.rejected(code::MISSING_CLIENT_CAPABILITY, what)).await;
     }

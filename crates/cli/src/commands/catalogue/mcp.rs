@@ -8,7 +8,7 @@ use std::io::{BufRead, Read, Write};
 
 use anyhow::{Context, Result};
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::{code, error, to_single_line};
+use gatelodge_mcp::{code, error_response, to_single_line};
 
 use super::open;
 use crate::cli::CatalogueMcpArgs;
@@ -39,7 +39,7 @@ pub fn run(args: &CatalogueMcpArgs) -> Result<Exit> {
             (_, false) => None,
             (true, true) => {
                 let what = format!("a message has more than {max} bytes");
-                Some(error(None, code::INVALID_REQUEST, &what, None))
+                Some(error_response(None, code::INVALID_REQUEST, &what, None))
             }
         };
         is_rest = !is_whole;

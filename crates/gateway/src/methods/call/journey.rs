@@ -189,7 +189,7 @@ impl Journey<'_> {
                 let mut paused = self.paused(errand, links, &asked, exchange)?;
                 paused.room = line.give_room();
                 let text = input::kept(gw, paused)?;
-                return Ok(Carried::Told { text: gatelodge_mcp::result(request.id(), &text) });
+                return Ok(Carried::Told { text: gatelodge_mcp::result_response(request.id(), &text) });
             }
             (_, exchange) => {
                 // A client with a session tells a server that has one in its own words.
@@ -211,7 +211,7 @@ impl Journey<'_> {
         if may_ask(request.method())
             && let Some(text) = input::pages(gw, visit, &message).await?
         {
-            return Ok(Carried::Told { text: gatelodge_mcp::result(request.id(), &text) });
+            return Ok(Carried::Told { text: gatelodge_mcp::result_response(request.id(), &text) });
         }
         let (text, outcome) = answer_of(visit, &message, &places, request.id())
             .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;

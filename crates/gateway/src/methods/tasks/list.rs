@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use gatelodge_json::read;
-use gatelodge_mcp::{ClientRequest, ListCaching, ServerResponse, code, error, replace_list_items};
+use gatelodge_mcp::{ClientRequest, ListCaching, ServerResponse, code, error_response, replace_list_items};
 use gatelodge_store::Outcome;
 use http::StatusCode;
 
@@ -22,7 +22,7 @@ pub(super) async fn list(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_
         Ok(None) => {}
         Ok(Some(_)) => {
             let what = FOREIGN_CURSOR;
-            line.finish(error(Some(request.id()), code::INVALID_PARAMS, what, None).into()).await;
+            line.finish(error_response(Some(request.id()), code::INVALID_PARAMS, what, None).into()).await;
             return gw.write(trail.rejected(code::INVALID_PARAMS, what)).await;
         }
         Err(fault) => return reject(gw, visit, trail, line, &fault).await,

@@ -3,7 +3,8 @@
 use gatelodge_json::{JsonLimits, quote_into};
 use gatelodge_mcp::head::{check_meta, names_stateless};
 use gatelodge_mcp::{
-    ClientMessage, ClientRequest, Method, ProtocolGeneration, Revision, code, error, read_client_message, result,
+    ClientMessage, ClientRequest, Method, ProtocolGeneration, Revision, code, error_response, read_client_message,
+    result_response,
 };
 use serde_json::Value;
 
@@ -25,7 +26,7 @@ pub fn answer(desk: &Desk, line: &[u8]) -> Option<String> {
     match read_client_message(line, &JsonLimits::REQUEST) {
         // A notification of some later revision wants no answer.
         Err(fault) if fault.id.is_none() && fault.code == code::METHOD_NOT_FOUND => None,
-        Err(fault) => Some(error(fault.id.as_ref(), fault.code, &fault.message, None)),
+        Err(fault) => Some(error_response(fault.id.as_ref(), fault.code, &fault.message, None)),
         Ok(ClientMessage::Notification(_) | ClientMessage::Response(_)) => None,
         Ok(ClientMessage::Request(request)) => Some(to_request(desk, &request)),
     }
@@ -35,12 +36,14 @@ fn to_request(desk: &Desk, request: &ClientRequest<'_>) -> String {
     let era = if names_stateless(request) {
         match check_meta(request, &Revision::ALL) {
             Ok(revision) => revision.generation(),
-            Err(misfit) => return error(Some(request.id()), misfit.code, &misfit.message, misfit.data.as_deref()),
+            Err(misfit) => {
+                return error_response(Some(request.id()), misfit.code, &misfit.message, misfit.data.as_deref());
+            }
         }
     } else {
         ProtocolGeneration::Stateful
     };
-    let answered = |text: &str| result(request.id(), &finished(text, era));
+    let answered = |text: &str| result_response(request.id(), &finished(text, era));
     match (request.method(), era) {
         (Method::Initialize, ProtocolGeneration::Stateful) => answered(&initialized(request)),
         (Method::Ping, ProtocolGeneration::Stateful) => answered("{}"),
@@ -52,7 +55,7 @@ fn to_request(desk: &Desk, request: &ClientRequest<'_>) -> String {
         (Method::ToolsCall, _) => called(desk, request, era),
         (method, _) => {
             let what = format!("this server does not know {}", gatelodge_mcp::quote_excerpt(method.name()));
-            error(Some(request.id()), code::METHOD_NOT_FOUND, &what, None)
+            error_response(Some(request.id()), code::METHOD_NOT_FOUND, &what, None)
         }
     }
 }
@@ -60,27 +63,28 @@ fn to_request(desk: &Desk, request: &ClientRequest<'_>) -> String {
 fn called(desk: &Desk, request: &ClientRequest<'_>, era: ProtocolGeneration) -> String {
     let call = match request.tool_call() {
         Ok(call) => call,
-        Err(fault) => return error(Some(request.id()), fault.code, &fault.message, None),
+        Err(fault) => return error_response(Some(request.id()), fault.code, &fault.message, None),
     };
     let arguments: Value = match call.arguments.map(|arguments| serde_json::from_str(arguments.raw())) {
         Some(Ok(arguments)) => arguments,
-        Some(Err(fault)) => return error(Some(request.id()), code::INVALID_PARAMS, &fault.to_string(), None),
+        Some(Err(fault)) => return error_response(Some(request.id()), code::INVALID_PARAMS, &fault.to_string(), None),
         None => Value::Object(serde_json::Map::new()),
     };
     match tools::call(desk, &call.name, &arguments) {
         None => {
             let what =
                 format!("there is no tool {}; `tools/list` names them", gatelodge_mcp::quote_excerpt(&call.name));
-            error(Some(request.id()), code::INVALID_PARAMS, &what, None)
+            error_response(Some(request.id()), code::INVALID_PARAMS, &what, None)
         }
         Some(Ok(told)) => {
             // Text alone: no tool promises a structure, every client hands text on, and some would hand on both.
             let text = content(&told.to_string());
-            result(request.id(), &finished(&format!(r#"{{"content":[{text}]}}"#), era))
+            result_response(request.id(), &finished(&format!(r#"{{"content":[{text}]}}"#), era))
         }
-        Some(Err(why)) => {
-            result(request.id(), &finished(&format!(r#"{{"content":[{}],"isError":true}}"#, content(&why)), era))
-        }
+        Some(Err(why)) => result_response(
+            request.id(),
+            &finished(&format!(r#"{{"content":[{}],"isError":true}}"#, content(&why)), era),
+        ),
     }
 }
 

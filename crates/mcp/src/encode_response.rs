@@ -6,7 +6,7 @@ use crate::request_id::RequestId;
 use crate::revision::ProtocolGeneration;
 
 /// Writes an error. Without an id the answer says `null`, as JSON-RPC wants it. `data` is JSON.
-pub fn error(id: Option<&RequestId<'_>>, code: i64, message: &str, data: Option<&str>) -> String {
+pub fn error_response(id: Option<&RequestId<'_>>, code: i64, message: &str, data: Option<&str>) -> String {
     let id = id.map_or("null", |id| id.raw());
     let mut out = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{code},\"message\":");
     quote_into(message, &mut out);
@@ -16,14 +16,14 @@ pub fn error(id: Option<&RequestId<'_>>, code: i64, message: &str, data: Option<
 }
 
 /// Writes an answer. `result` is JSON.
-pub fn result(id: &RequestId<'_>, result: &str) -> String {
+pub fn result_response(id: &RequestId<'_>, result: &str) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}")
 }
 
 /// Writes the result of a tool call that was refused or failed: text for the model, facts for programs.
 ///
 /// There is no `structuredContent`: strict clients hold even an error's against the tool's schema. `meta` is JSON.
-pub fn tool_refusal(text: &str, meta: Option<&str>, era: ProtocolGeneration) -> String {
+pub fn tool_error_result(text: &str, meta: Option<&str>, era: ProtocolGeneration) -> String {
     let mut out = String::from("{\"content\":[{\"type\":\"text\",\"text\":");
     quote_into(text, &mut out);
     out.push_str("}],\"isError\":true");
