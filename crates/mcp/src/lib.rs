@@ -8,7 +8,6 @@ mod client_message;
 mod confusable_members;
 mod created_task;
 mod encode_response;
-mod events;
 pub mod head;
 mod list_page;
 pub mod merged;
@@ -20,6 +19,7 @@ mod request_id;
 mod request_meta;
 mod revision;
 mod server_message;
+mod sse_codec;
 mod trace;
 pub mod translate;
 
@@ -30,9 +30,6 @@ pub use client_message::{
 };
 pub use created_task::{CreatedTask, TASKS_CAPABILITY_JSON, find_created_task, has_task_capability};
 pub use encode_response::{error_response, result_response, tool_error_result};
-pub use events::{
-    EventDecoder, EventKind, EventTooLarge, KEEP_ALIVE, endpoint_event, event, event_under, priming_event,
-};
 pub use list_page::{ListCaching, replace_list_items};
 pub use message_error::{MessageError, code, quote_excerpt};
 pub use message_rewrite::{RequestRewrite, RequestRewriteError, to_single_line};
@@ -44,5 +41,9 @@ pub use revision::{ParseRevisionError, ProtocolGeneration, Revision};
 pub use server_message::{
     RpcErrorObject, ServerMessage, ServerNotification, ServerRequest, ServerResponse, ServerResponsePayload,
     ServerResponseSpans, read_segmented_result, read_server_message,
+};
+pub use sse_codec::{
+    SSE_KEEP_ALIVE, SseDecoder, SseEventKind, SseEventTooLargeError, sse_endpoint_event, sse_event, sse_event_with_id,
+    sse_priming_event,
 };
 pub use trace::{BAGGAGE, TRACEPARENT, TRACESTATE, TraceContext, TraceParent};

@@ -15,7 +15,7 @@ use data_encoding::HEXLOWER;
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::head::{self, Guard, Misfit, check_post, check_stateless, fault_status, says_stateless};
 use gatelodge_mcp::{
-    ClientMessage, ClientRequest as Asked, Method, ProtocolGeneration, Revision, code, error_response, event,
+    ClientMessage, ClientRequest as Asked, Method, ProtocolGeneration, Revision, code, error_response, sse_event,
 };
 use gatelodge_mutants::mutant;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -238,9 +238,9 @@ impl Ask {
         tokio::spawn(async move {
             loop {
                 let next = match tokio::time::timeout(KEEP_ALIVE, queue.recv()).await {
-                    Ok(Some(text)) => event(&text),
+                    Ok(Some(text)) => sse_event(&text),
                     Ok(None) => break,
-                    Err(_) => gatelodge_mcp::KEEP_ALIVE.to_owned(),
+                    Err(_) => gatelodge_mcp::SSE_KEEP_ALIVE.to_owned(),
                 };
                 if events.send(next.into()).await.is_err() {
                     // What a legacy call still says is read, so that it can end.

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use gatelodge_mcp::EventDecoder;
+use gatelodge_mcp::SseDecoder;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
@@ -175,7 +175,7 @@ async fn read(body: Incoming) -> Result<Bytes, ClientError> {
 
 async fn events(body: Incoming) -> Result<Vec<Bytes>, ClientError> {
     let mut body = Limited::new(body, MAX_BYTES);
-    let mut decoder = EventDecoder::new(MAX_BYTES);
+    let mut decoder = SseDecoder::new(MAX_BYTES);
     let mut messages: Vec<Bytes> = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| ClientError::NotMcp(format!("the answer broke off: {error}")))?;

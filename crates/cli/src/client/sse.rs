@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use gatelodge_mcp::{EventDecoder, EventKind, head};
+use gatelodge_mcp::{SseDecoder, SseEventKind, head};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use http_body_util::BodyExt;
@@ -17,8 +17,8 @@ use super::message::Answer;
 pub struct Sse {
     endpoint: Uri,
     body: Incoming,
-    decoder: EventDecoder,
-    ready: VecDeque<(EventKind, Bytes)>,
+    decoder: SseDecoder,
+    ready: VecDeque<(SseEventKind, Bytes)>,
 }
 
 impl Sse {
@@ -31,9 +31,9 @@ impl Sse {
             if head.status != StatusCode::OK || !kind.starts_with("text/event-stream") {
                 return Ok(None);
             }
-            let (endpoint, decoder) = (wire.url().clone(), EventDecoder::new(MAX_BYTES));
+            let (endpoint, decoder) = (wire.url().clone(), SseDecoder::new(MAX_BYTES));
             let mut own = Self { endpoint, body, decoder, ready: VecDeque::new() };
-            let (EventKind::Endpoint, named) = own.next().await? else { return Ok(None) };
+            let (SseEventKind::Endpoint, named) = own.next().await? else { return Ok(None) };
             let named = String::from_utf8_lossy(&named).into_owned();
             let foreign = || ClientError::NotMcp("it wants messages at an address of another origin".to_owned());
             own.endpoint = head::endpoint(wire.url(), &named).ok_or_else(foreign)?;
@@ -48,7 +48,7 @@ impl Sse {
         wire.within(async {
             let mut messages = Vec::new();
             loop {
-                let (EventKind::Message, message) = self.next().await? else { continue };
+                let (SseEventKind::Message, message) = self.next().await? else { continue };
                 let is_last = is_answer(&message);
                 messages.push(message);
                 if is_last {
@@ -64,7 +64,7 @@ impl Sse {
         wire.tell_at(&self.endpoint, body, headers).await
     }
 
-    async fn next(&mut self) -> Result<(EventKind, Bytes), ClientError> {
+    async fn next(&mut self) -> Result<(SseEventKind, Bytes), ClientError> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(event);
@@ -73,7 +73,7 @@ impl Sse {
             let frame = self.body.frame().await.ok_or_else(broken)?.map_err(|_| broken())?;
             let Ok(data) = frame.into_data() else { continue };
             let ready = &mut self.ready;
-            let pushed = self.decoder.push_each(&data, |kind, data| ready.push_back((kind, data.into())));
+            let pushed = self.decoder.push_all_kinds(&data, |kind, data| ready.push_back((kind, data.into())));
             pushed.map_err(|error| ClientError::NotMcp(error.to_string()))?;
         }
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gatelodge_mcp::merged::message_of;
-use gatelodge_mcp::{KEEP_ALIVE, Method};
+use gatelodge_mcp::{Method, SSE_KEEP_ALIVE};
 use gatelodge_store::{Outcome, ServerName};
 use http::{HeaderValue, Response, StatusCode};
 use tokio::sync::{Notify, mpsc};
@@ -92,7 +92,7 @@ async fn serve(gw: Arc<Gateway>, all: All, behind: Option<Place>, events: mpsc::
     let handle = session.open_stream();
     let mut changes = gw.late.changes();
     // The head goes out with the first bytes; clients wait for it.
-    let _ = events.send(Bytes::from_static(KEEP_ALIVE.as_bytes())).await;
+    let _ = events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
     let _earlier_has_ended = tokio::time::timeout(HANDING_OVER, session.streaming.lock()).await;
     let missed = behind.and_then(|place| session.streams().missed(place));
     let mut followers = Followers { goes_on: missed.is_some(), ..Followers::default() };
@@ -103,7 +103,7 @@ async fn serve(gw: Arc<Gateway>, all: All, behind: Option<Place>, events: mpsc::
     loop {
         tokio::select! {
             _ = keep_alive.tick() => {
-                if events.send(Bytes::from_static(KEEP_ALIVE.as_bytes())).await.is_err() {
+                if events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await.is_err() {
                     break;
                 }
                 open_parts(&gw, &all, &session);

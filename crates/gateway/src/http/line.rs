@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::merged::{answer_of, message_of};
-use gatelodge_mcp::{KEEP_ALIVE, MessageError, Method, ProtocolGeneration, RequestId, event, head};
+use gatelodge_mcp::{MessageError, Method, ProtocolGeneration, RequestId, SSE_KEEP_ALIVE, head, sse_event};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{CallId, ServerName};
 use http::header::HeaderValue;
@@ -315,7 +315,7 @@ impl HttpLine {
         self.begin_stream();
         match &self.events {
             Events::None => {}
-            Events::Once(events) => drop(events.send(event(text).into()).await),
+            Events::Once(events) => drop(events.send(sse_event(text).into()).await),
             Events::Lasting(outlet) => outlet.send(text).await,
         }
     }
@@ -324,7 +324,7 @@ impl HttpLine {
         self.begin_stream();
         match &self.events {
             Events::None => {}
-            Events::Once(events) => drop(events.send(Bytes::from_static(KEEP_ALIVE.as_bytes())).await),
+            Events::Once(events) => drop(events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await),
             Events::Lasting(outlet) => outlet.keep_alive().await,
         }
     }
@@ -355,7 +355,7 @@ impl HttpLine {
                 let text = str::from_utf8(&text).unwrap_or_default();
                 match self.events {
                     Events::None => {}
-                    Events::Once(events) => drop(events.send(held(event(text).into(), room)).await),
+                    Events::Once(events) => drop(events.send(held(sse_event(text).into(), room)).await),
                     Events::Lasting(outlet) => outlet.finish(text, room).await,
                 }
             }

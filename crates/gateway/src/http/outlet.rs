@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_mcp::{KEEP_ALIVE, Revision};
+use gatelodge_mcp::{Revision, SSE_KEEP_ALIVE};
 use tokio::sync::mpsc;
 
 use crate::call::Room;
@@ -50,7 +50,7 @@ impl Outlet {
 
     /// Shows that we are still there.
     pub async fn keep_alive(&self) {
-        put(self.session.streams().connection(self.stream), Bytes::from_static(KEEP_ALIVE.as_bytes())).await;
+        put(self.session.streams().connection(self.stream), Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use gatelodge_mcp::head::{check_body, revision};
-use gatelodge_mcp::{KEEP_ALIVE, ProtocolGeneration, endpoint_event, event};
+use gatelodge_mcp::{ProtocolGeneration, SSE_KEEP_ALIVE, sse_endpoint_event, sse_event};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{GrantId, ServerName};
 use http::header::HeaderMap;
@@ -120,7 +120,7 @@ async fn serve(
     mut queue: mpsc::Receiver<Bytes>,
 ) {
     let address = format!("/mcp/{}?{ID}={id}", visit.upstream.name());
-    let _ = events.send(endpoint_event(&address).into()).await;
+    let _ = events.send(sse_endpoint_event(&address).into()).await;
     relay(gw, visit, slot, &events, &mut queue).await;
     // Nothing more is taken. What is under way gets its time to end, as when the gateway stops.
     gw.connections.remove(id);
@@ -150,7 +150,7 @@ async fn relay(
     loop {
         let next = tokio::select! {
             Some(text) = queue.recv() => as_event(&text),
-            _ = keep_alive.tick() => Bytes::from_static(KEEP_ALIVE.as_bytes()),
+            _ = keep_alive.tick() => Bytes::from_static(SSE_KEEP_ALIVE.as_bytes()),
             _ = look.tick() => {
                 // What was agreed on in the handshake may be too old by now.
                 let session = slot.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -171,7 +171,7 @@ async fn relay(
 
 fn as_event(text: &Bytes) -> Bytes {
     // INVARIANT: texts are UTF-8; they were read or written as such.
-    event(str::from_utf8(text).unwrap_or_default()).into()
+    sse_event(str::from_utf8(text).unwrap_or_default()).into()
 }
 
 /// Takes a client's message. What comes of it comes as an event: clients give up a connection whose POST fails.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gatelodge_mcp::translate::to_json_string;
-use gatelodge_mcp::{KEEP_ALIVE, Method, Revision, ServerMessage as Said, read_server_message};
+use gatelodge_mcp::{Method, Revision, SSE_KEEP_ALIVE, ServerMessage as Said, read_server_message};
 use gatelodge_mutants::mutant;
 use gatelodge_store::Outcome;
 use http::{HeaderValue, Response, StatusCode};
@@ -101,7 +101,7 @@ async fn serve(gw: Arc<Gateway>, visit: Visit, behind: Option<Place>, events: mp
     let Some(session) = visit.session() else { return };
     let handle = session.open_stream();
     // The head goes out with the first bytes; clients wait for it.
-    let _ = events.send(Bytes::from_static(KEEP_ALIVE.as_bytes())).await;
+    let _ = events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
     let _earlier_has_ended = tokio::time::timeout(HANDING_OVER, session.streaming.lock()).await;
     let missed = behind.and_then(|place| session.streams().missed(place));
     let heard = missed.as_ref().and_then(|_| session.heard());
@@ -137,7 +137,7 @@ async fn served(
             () = &mut upstream => return None,
             () = &mut telling, if *is_due => *is_due = false,
             _ = keep_alive.tick() => {
-                if events.send(Bytes::from_static(KEEP_ALIVE.as_bytes())).await.is_err() {
+                if events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await.is_err() {
                     return None;
                 }
             }

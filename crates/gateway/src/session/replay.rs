@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use gatelodge_mcp::{KEEP_ALIVE, event_under, priming_event};
+use gatelodge_mcp::{SSE_KEEP_ALIVE, sse_event_with_id, sse_priming_event};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::seldom::Seldom;
@@ -116,7 +116,7 @@ impl Streams {
     /// Writes the event that gives the client a place to come back to.
     pub fn priming(&self, stream: u64) -> Bytes {
         let latest = self.lock().streams.entry(stream).or_default().latest;
-        priming_event(&self.id(stream, latest), RETRY).into()
+        sse_priming_event(&self.id(stream, latest), RETRY).into()
     }
 
     /// Writes a message as the next event of a stream and keeps it.
@@ -131,7 +131,7 @@ impl Streams {
         let open = table.streams.entry(stream).or_default();
         open.latest += 1;
         let (number, to) = (open.latest, open.to.as_ref().map(|to| to.events.clone()));
-        let event = Bytes::from(event_under(&self.id(stream, number), text));
+        let event = Bytes::from(sse_event_with_id(&self.id(stream, number), text));
         let share = u32::try_from(event.len() / PIECE + 1).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room).try_acquire_many_owned(share).ok();
         table.keep(stream, number, &event, room);
@@ -196,7 +196,7 @@ impl Streams {
         let stream = table.streams.get_mut(&place.stream)?;
         let (events, receiver) = mpsc::channel(missed.len() + 1 + WAITING);
         // The head goes out with the first bytes; clients wait for it.
-        let _ = events.try_send(Bytes::from_static(KEEP_ALIVE.as_bytes()));
+        let _ = events.try_send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes()));
         // INVARIANT: there is room for all of them, so none is left out.
         missed.into_iter().for_each(|event| drop(events.try_send(event)));
         if stream.over_since.is_none() {

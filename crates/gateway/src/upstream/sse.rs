@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_mcp::EventKind;
+use gatelodge_mcp::SseEventKind;
 use http::{HeaderMap, StatusCode, Uri};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{mpsc, oneshot};
@@ -164,7 +164,7 @@ async fn greeted(http: &HttpClient, upstream: &Upstream, to: &HttpConfig) -> Res
     let response = http.request(upstream.headers(), &to.url, Outgoing::empty(Verb::Hear)).await?;
     let mut stream = EventStream::of(response, http.max_bytes())?;
     match stream.next().await? {
-        Some((EventKind::Endpoint, named)) => Ok((stream, String::from_utf8_lossy(&named).into_owned())),
+        Some((SseEventKind::Endpoint, named)) => Ok((stream, String::from_utf8_lossy(&named).into_owned())),
         _ => Err(SendError::Unusable("the stream does not begin with an address for messages".to_owned())),
     }
 }
@@ -173,7 +173,7 @@ async fn greeted(http: &HttpClient, upstream: &Upstream, to: &HttpConfig) -> Res
 async fn read(stream: &mut EventStream, inbox: &Inbox) -> Option<String> {
     loop {
         match stream.next().await {
-            Ok(Some((EventKind::Message, message))) if inbox.deliver(message.clone()) => {}
+            Ok(Some((SseEventKind::Message, message))) if inbox.deliver(message.clone()) => {}
             // The address is named once; another would be somebody else's.
             Ok(Some(_)) => inbox.count_dropped(),
             Ok(None) | Err(SendError::Gone(_)) => return None,

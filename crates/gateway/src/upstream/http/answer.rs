@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_mcp::{EventDecoder, RequestId, head};
+use gatelodge_mcp::{RequestId, SseDecoder, head};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
@@ -28,14 +28,14 @@ enum Form {
     /// One JSON text, and what was read of it.
     Whole(Gathered),
     Events {
-        decoder: Box<EventDecoder>,
+        decoder: Box<SseDecoder>,
         /// Messages that came, each with the id of its event.
         ready: VecDeque<(Bytes, Option<String>)>,
         /// The id of the message that was handed out last.
         last: Option<String>,
     },
     /// A stream keeps where it ended.
-    Ended(Option<Box<EventDecoder>>),
+    Ended(Option<Box<SseDecoder>>),
 }
 
 /// An answer of a kind that is not asked for. Kinds are not repeated: a server may write anything there, our secret, too.
@@ -62,7 +62,7 @@ impl HttpAnswer {
         let form = if is_good && is_over {
             Form::Ended(None)
         } else if is_good && is("text/event-stream") {
-            Form::Events { decoder: Box::new(EventDecoder::new(max_bytes)), ready: VecDeque::new(), last: None }
+            Form::Events { decoder: Box::new(SseDecoder::new(max_bytes)), ready: VecDeque::new(), last: None }
         } else if is("application/json") {
             Form::Whole(Gathered::of_upstream())
         } else if head.status == StatusCode::ACCEPTED {
@@ -167,7 +167,7 @@ impl HttpAnswer {
             };
             let Form::Events { decoder, ready, .. } = &mut self.form else { return Ok(None) };
             let each = |data: Vec<u8>, id: Option<&str>| ready.push_back((data.into(), id.map(str::to_owned)));
-            let pushed = decoder.push_under_ids(&chunk, each);
+            let pushed = decoder.push_with_ids(&chunk, each);
             pushed.map_err(|error| SendError::Unusable(error.to_string()))?;
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use gatelodge_mcp::{EventDecoder, EventKind};
+use gatelodge_mcp::{SseDecoder, SseEventKind};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
@@ -15,8 +15,8 @@ use crate::upstream::SendError;
 #[derive(Debug)]
 pub(super) struct EventStream {
     body: Incoming,
-    decoder: EventDecoder,
-    ready: VecDeque<(EventKind, Bytes)>,
+    decoder: SseDecoder,
+    ready: VecDeque<(SseEventKind, Bytes)>,
 }
 
 impl EventStream {
@@ -32,11 +32,11 @@ impl EventStream {
         if head.status != StatusCode::OK || !is_stream || head.headers.contains_key(CONTENT_ENCODING) {
             return Err(SendError::Status(head.status.as_u16()));
         }
-        Ok(Self { body, decoder: EventDecoder::new(max_bytes), ready: VecDeque::new() })
+        Ok(Self { body, decoder: SseDecoder::new(max_bytes), ready: VecDeque::new() })
     }
 
     /// The next event; none at the end.
-    pub async fn next(&mut self) -> Result<Option<(EventKind, Bytes)>, SendError> {
+    pub async fn next(&mut self) -> Result<Option<(SseEventKind, Bytes)>, SendError> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(Some(event));
@@ -46,7 +46,7 @@ impl EventStream {
             // Trailers say nothing here.
             let Ok(data) = frame.into_data() else { continue };
             let ready = &mut self.ready;
-            let pushed = self.decoder.push_each(&data, |kind, data| ready.push_back((kind, data.into())));
+            let pushed = self.decoder.push_all_kinds(&data, |kind, data| ready.push_back((kind, data.into())));
             pushed.map_err(|error| SendError::Unusable(error.to_string()))?;
         }
     }

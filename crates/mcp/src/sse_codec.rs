@@ -7,33 +7,33 @@ use std::time::Duration;
 use crate::message_rewrite::to_single_line;
 
 /// The most bytes of an event's id: it has to fit into a header.
-const MAX_ID: usize = 1 << 10;
+const MAX_EVENT_ID_BYTES: usize = 1 << 10;
 
 /// A comment that keeps a quiet connection open.
-pub const KEEP_ALIVE: &str = ": \n\n";
+pub const SSE_KEEP_ALIVE: &str = ": \n\n";
 
 /// Takes an event stream apart.
 #[derive(Debug)]
-pub struct EventDecoder {
+pub struct SseDecoder {
     /// The line that is not finished yet.
-    line: Vec<u8>,
+    partial_line: Vec<u8>,
     /// The data of the event that is not finished yet; none before its first `data` line.
     data: Option<Vec<u8>>,
     /// The type of the event; none if it is one that nobody knows.
-    kind: Option<EventKind>,
+    kind: Option<SseEventKind>,
     /// The last byte was a carriage return: a line feed belongs to it.
-    after_return: bool,
+    ends_with_cr: bool,
     is_first_line: bool,
     /// The id that the next event gets, and that of the last one.
     next_id: Option<String>,
     last_id: Option<String>,
     retry: Option<Duration>,
-    limit: usize,
+    max_event_bytes: usize,
 }
 
 /// What an event is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EventKind {
+pub enum SseEventKind {
     /// A message of the protocol.
     Message,
     /// The address that takes messages, in the transport of 2024-11-05.
@@ -43,24 +43,24 @@ pub enum EventKind {
 /// An event that is larger than allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an event has more than {limit} bytes")]
-pub struct EventTooLarge {
+pub struct SseEventTooLargeError {
     /// The most bytes that an event may have.
     pub limit: usize,
 }
 
-impl EventDecoder {
+impl SseDecoder {
     /// Starts a stream whose events may have so many bytes.
-    pub fn new(limit: usize) -> Self {
+    pub fn new(max_event_bytes: usize) -> Self {
         Self {
-            line: Vec::new(),
+            partial_line: Vec::new(),
             data: None,
-            kind: Some(EventKind::Message),
-            after_return: false,
+            kind: Some(SseEventKind::Message),
+            ends_with_cr: false,
             is_first_line: true,
             next_id: None,
             last_id: None,
             retry: None,
-            limit,
+            max_event_bytes,
         }
     }
 
@@ -79,22 +79,22 @@ impl EventDecoder {
     ///
     /// # Errors
     /// An event is too large; the stream cannot be read any further.
-    pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Vec<u8>)) -> Result<(), EventTooLarge> {
-        self.push_under_ids(bytes, |data, _| each(data))
+    pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Vec<u8>)) -> Result<(), SseEventTooLargeError> {
+        self.push_with_ids(bytes, |data, _| each(data))
     }
 
     /// The same with the id of each event, or of the last one that had any.
     ///
     /// # Errors
     /// An event is too large; the stream cannot be read any further.
-    pub fn push_under_ids(
+    pub fn push_with_ids(
         &mut self,
         bytes: &[u8],
         mut each: impl FnMut(Vec<u8>, Option<&str>),
-    ) -> Result<(), EventTooLarge> {
-        self.take(bytes, |kind, data, id| match kind {
-            EventKind::Message => each(data, id),
-            EventKind::Endpoint => {}
+    ) -> Result<(), SseEventTooLargeError> {
+        self.decode(bytes, |kind, data, id| match kind {
+            SseEventKind::Message => each(data, id),
+            SseEventKind::Endpoint => {}
         })
     }
 
@@ -102,55 +102,59 @@ impl EventDecoder {
     ///
     /// # Errors
     /// An event is too large; the stream cannot be read any further.
-    pub fn push_each(&mut self, bytes: &[u8], mut each: impl FnMut(EventKind, Vec<u8>)) -> Result<(), EventTooLarge> {
-        self.take(bytes, |kind, data, _| each(kind, data))
-    }
-
-    fn take(
+    pub fn push_all_kinds(
         &mut self,
         bytes: &[u8],
-        mut each: impl FnMut(EventKind, Vec<u8>, Option<&str>),
-    ) -> Result<(), EventTooLarge> {
+        mut each: impl FnMut(SseEventKind, Vec<u8>),
+    ) -> Result<(), SseEventTooLargeError> {
+        self.decode(bytes, |kind, data, _| each(kind, data))
+    }
+
+    fn decode(
+        &mut self,
+        bytes: &[u8],
+        mut each: impl FnMut(SseEventKind, Vec<u8>, Option<&str>),
+    ) -> Result<(), SseEventTooLargeError> {
         let mut rest = bytes;
-        if self.after_return && !rest.is_empty() {
+        if self.ends_with_cr && !rest.is_empty() {
             rest = rest.strip_prefix(b"\n").unwrap_or(rest);
-            self.after_return = false;
+            self.ends_with_cr = false;
         }
         while let Some(at) = memchr::memchr2(b'\n', b'\r', rest) {
             let (line, behind) = rest.split_at(at);
-            self.grow(line)?;
+            self.append_to_line(line)?;
             self.end_line(&mut each);
             rest = match behind {
                 [b'\r', b'\n', rest @ ..] => rest,
                 [b'\r'] => {
-                    self.after_return = true;
+                    self.ends_with_cr = true;
                     &[]
                 }
                 [_, rest @ ..] => rest,
                 [] => &[],
             };
         }
-        self.grow(rest)
+        self.append_to_line(rest)
     }
 
-    fn grow(&mut self, bytes: &[u8]) -> Result<(), EventTooLarge> {
-        let held = self.data.as_ref().map_or(0, Vec::len) + self.line.len();
+    fn append_to_line(&mut self, bytes: &[u8]) -> Result<(), SseEventTooLargeError> {
+        let held = self.data.as_ref().map_or(0, Vec::len) + self.partial_line.len();
         // The field's name is not part of the event's size.
-        if held + bytes.len() > self.limit + "data: ".len() {
-            return Err(EventTooLarge { limit: self.limit });
+        if held + bytes.len() > self.max_event_bytes + "data: ".len() {
+            return Err(SseEventTooLargeError { limit: self.max_event_bytes });
         }
-        self.line.extend_from_slice(bytes);
+        self.partial_line.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn end_line(&mut self, each: &mut impl FnMut(EventKind, Vec<u8>, Option<&str>)) {
-        let mut line = std::mem::take(&mut self.line);
+    fn end_line(&mut self, each: &mut impl FnMut(SseEventKind, Vec<u8>, Option<&str>)) {
+        let mut line = std::mem::take(&mut self.partial_line);
         if std::mem::take(&mut self.is_first_line) && line.starts_with(b"\xef\xbb\xbf") {
             line.drain(..3);
         }
         if line.is_empty() {
             self.last_id.clone_from(&self.next_id);
-            let kind = self.kind.replace(EventKind::Message);
+            let kind = self.kind.replace(SseEventKind::Message);
             // An event without data is for polling clients; it says nothing.
             match (kind, self.data.take()) {
                 (Some(kind), Some(data)) if !data.is_empty() => each(kind, data, self.last_id.as_deref()),
@@ -172,7 +176,7 @@ impl EventDecoder {
                 None => self.data = Some(value.to_vec()),
             },
             b"id" => {
-                let id = str::from_utf8(value).ok().filter(|id| !id.is_empty() && id.len() <= MAX_ID);
+                let id = str::from_utf8(value).ok().filter(|id| !id.is_empty() && id.len() <= MAX_EVENT_ID_BYTES);
                 self.next_id = id.filter(|id| id.bytes().all(|byte| byte.is_ascii_graphic())).map(str::to_owned);
             }
             b"retry" if value.iter().all(u8::is_ascii_digit) => {
@@ -181,8 +185,8 @@ impl EventDecoder {
             }
             b"event" => {
                 self.kind = match value {
-                    b"message" | b"" => Some(EventKind::Message),
-                    b"endpoint" => Some(EventKind::Endpoint),
+                    b"message" | b"" => Some(SseEventKind::Message),
+                    b"endpoint" => Some(SseEventKind::Endpoint),
                     _ => None,
                 }
             }
@@ -192,22 +196,22 @@ impl EventDecoder {
 }
 
 /// Writes a message as one event.
-pub fn event(text: &str) -> String {
+pub fn sse_event(text: &str) -> String {
     format!("event: message\ndata: {}\n\n", to_single_line(text))
 }
 
 /// Writes a message as one event that a client can come back to.
-pub fn event_under(id: &str, text: &str) -> String {
+pub fn sse_event_with_id(id: &str, text: &str) -> String {
     format!("id: {id}\nevent: message\ndata: {}\n\n", to_single_line(text))
 }
 
 /// Writes the event without data that gives a client a place to come back to, and when.
-pub fn priming_event(id: &str, retry: Duration) -> String {
+pub fn sse_priming_event(id: &str, retry: Duration) -> String {
     format!("id: {id}\nretry: {}\ndata:\n\n", retry.as_millis())
 }
 
 /// Writes the first event of a connection by the transport of 2024-11-05: where the client's messages go.
-pub fn endpoint_event(address: &str) -> String {
+pub fn sse_endpoint_event(address: &str) -> String {
     format!("event: endpoint\ndata: {}\n\n", to_single_line(address))
 }
 
@@ -215,8 +219,8 @@ pub fn endpoint_event(address: &str) -> String {
 mod tests {
     use super::*;
 
-    fn decode(chunks: &[&[u8]]) -> Result<Vec<String>, EventTooLarge> {
-        let mut decoder = EventDecoder::new(64);
+    fn decode(chunks: &[&[u8]]) -> Result<Vec<String>, SseEventTooLargeError> {
+        let mut decoder = SseDecoder::new(64);
         let mut out = Vec::new();
         for chunk in chunks {
             decoder.push(chunk, |data| out.push(String::from_utf8(data).expect("text")))?;
@@ -239,13 +243,13 @@ mod tests {
 
     #[test]
     fn where_a_stream_ended_is_known_by_its_last_whole_event() {
-        let mut decoder = EventDecoder::new(64);
+        let mut decoder = SseDecoder::new(64);
         let mut push = |text: &str| {
             decoder.push(text.as_bytes(), |_| ()).expect("events");
             (decoder.last_id().map(str::to_owned), decoder.retry().map(|time| time.as_millis()))
         };
         assert_eq!(push("data: x\n\n"), (None, None));
-        assert_eq!(push(&priming_event("a/1", Duration::from_millis(500))), (Some("a/1".to_owned()), Some(500)));
+        assert_eq!(push(&sse_priming_event("a/1", Duration::from_millis(500))), (Some("a/1".to_owned()), Some(500)));
         assert_eq!(push("id: a/2\ndata: cut off"), (Some("a/1".to_owned()), Some(500)), "not whole");
         assert_eq!(push("\n\nretry: soon\ndata: x\n\n"), (Some("a/2".to_owned()), Some(500)), "it stays");
         for odd in ["id:\n\n", "id: a b\n\n", "id: \u{e4}\n\n"] {
@@ -262,16 +266,16 @@ mod tests {
     fn an_event_beyond_the_limit_ends_the_stream() {
         let long = [b"data: ".as_slice(), &[b'x'; 64]].concat();
         assert!(decode(&[&long, b"\n\n"]).is_ok());
-        assert_eq!(decode(&[&long, b"y"]), Err(EventTooLarge { limit: 64 }));
+        assert_eq!(decode(&[&long, b"y"]), Err(SseEventTooLargeError { limit: 64 }));
         let lines = b"data: 123456789\n".repeat(8);
-        assert_eq!(decode(&[&lines]), Err(EventTooLarge { limit: 64 }));
+        assert_eq!(decode(&[&lines]), Err(SseEventTooLargeError { limit: 64 }));
     }
 
     #[test]
     fn what_is_written_is_one_event() {
         let text = "{\"a\":\r\n\"\u{2028}\"}";
         let mut out = Vec::new();
-        EventDecoder::new(100).push(event(text).as_bytes(), |data| out.push(data)).expect("events");
+        SseDecoder::new(100).push(sse_event(text).as_bytes(), |data| out.push(data)).expect("events");
         assert_eq!(out, [b"{\"a\":  \"\\u2028\"}".to_vec()]);
     }
 }
