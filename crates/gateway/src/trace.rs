@@ -37,13 +37,13 @@ impl Trace {
     /// Finds the caller's span: in the message, else in the head. Where there is none, a trace begins here only if it
     /// is recorded. What the message names and nobody can read is not made up for by the head.
     pub fn of(message: &ClientMessage<'_>, headers: Option<&HeaderMap>, telemetry: &Telemetry) -> Option<Self> {
-        let in_head = headers.and_then(TraceContext::of_head);
+        let in_head = headers.and_then(TraceContext::from_headers);
         let (context, link) = match message {
             ClientMessage::Request(request)
-                if request.meta().names_trace()
-                    && !(mutant!("invalid-trace-replaced-by-header") && request.meta().trace().is_none()) =>
+                if request.meta().has_trace_parent()
+                    && !(mutant!("invalid-trace-replaced-by-header") && request.meta().trace_context().is_none()) =>
             {
-                (request.meta().trace(), in_head)
+                (request.meta().trace_context(), in_head)
             }
             _ => (in_head, None),
         };

@@ -20,7 +20,7 @@ mod request_meta;
 mod revision;
 mod server_message;
 mod sse_codec;
-mod trace;
+mod trace_context;
 pub mod translate;
 
 pub use client_capabilities::ClientCapabilities;
@@ -46,4 +46,4 @@ pub use sse_codec::{
     SSE_KEEP_ALIVE, SseDecoder, SseEventKind, SseEventTooLargeError, sse_endpoint_event, sse_event, sse_event_with_id,
     sse_priming_event,
 };
-pub use trace::{BAGGAGE, TRACEPARENT, TRACESTATE, TraceContext, TraceParent};
+pub use trace_context::{BAGGAGE, TRACEPARENT, TRACESTATE, TraceContext, TraceParent};

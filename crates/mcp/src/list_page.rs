@@ -5,7 +5,7 @@ use gatelodge_json::{JsonKind, JsonValue};
 use crate::client_message::ClientRequest;
 use crate::message_rewrite::{TextEdit, removal_edits, splice};
 use crate::request_id::RequestId;
-use crate::trace::TraceParent;
+use crate::trace_context::TraceParent;
 
 impl ClientRequest<'_> {
     /// Writes the request for one page of a list: under another id and progress token, in a span of ours if the caller

@@ -8,7 +8,7 @@ use gatelodge_json::{JsonText, JsonValue, SegmentedText, quote_into};
 
 use crate::client_message::{ClientNotification, ClientRequest, ClientResponse};
 use crate::request_id::RequestId;
-use crate::trace::TraceParent;
+use crate::trace_context::TraceParent;
 
 /// A shorter rest of a text is copied: that costs less than another piece.
 pub(crate) const MIN_SHARED_TAIL_BYTES: usize = 16 << 10;

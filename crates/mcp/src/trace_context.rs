@@ -20,11 +20,11 @@ pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 pub const BAGGAGE: HeaderName = HeaderName::from_static("baggage");
 
 /// The most bytes that have to be passed on; more is not.
-const MAX_STATE: usize = 512;
-const MAX_BAGGAGE: usize = 8_192;
+const MAX_TRACESTATE_BYTES: usize = 512;
+const MAX_BAGGAGE_BYTES: usize = 8_192;
 /// The length of the first version. Later ones may be longer, within reason.
-const LENGTH: usize = 55;
-const MAX_LENGTH: usize = 256;
+const VERSION_0_BYTES: usize = 55;
+const MAX_TRACEPARENT_BYTES: usize = 256;
 /// The flags that the version we write knows: sampled, and that the trace's id is random.
 const KNOWN_FLAGS: u8 = 0b11;
 
@@ -58,12 +58,12 @@ impl TraceParent {
     /// Reads the text; none if it is not one.
     pub fn read(text: &str) -> Option<Self> {
         let mut parts = text.splitn(5, '-');
-        let (version, trace) = (hex(parts.next()?, 2)?, hex(parts.next()?, 32)?);
-        let (span, flags) = (hex(parts.next()?, 16)?, hex(parts.next()?, 2)?);
+        let (version, trace) = (parse_hex(parts.next()?, 2)?, parse_hex(parts.next()?, 32)?);
+        let (span, flags) = (parse_hex(parts.next()?, 16)?, parse_hex(parts.next()?, 2)?);
         let is_whole = match version {
-            0 => text.len() == LENGTH,
+            0 => text.len() == VERSION_0_BYTES,
             // What a later version adds is not passed on: we write the one we know.
-            1..0xff => text.len() <= MAX_LENGTH,
+            1..0xff => text.len() <= MAX_TRACEPARENT_BYTES,
             _ => false,
         };
         let (span, flags) = (u64::try_from(span).ok()?, u8::try_from(flags).ok()? & KNOWN_FLAGS);
@@ -92,46 +92,54 @@ impl fmt::Display for TraceParent {
     }
 }
 
-fn hex(text: &str, length: usize) -> Option<u128> {
+fn parse_hex(text: &str, length: usize) -> Option<u128> {
     let is_hex = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     if text.len() == length && is_hex { u128::from_str_radix(text, 16).ok() } else { None }
 }
 
 /// Whether a text is fit to be told to others: short, and such that a head can hold it.
-fn is_fit(text: &str, max: usize) -> bool {
+fn is_valid_text(text: &str, max: usize) -> bool {
     !text.is_empty() && text.len() <= max && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 impl TraceContext {
     /// What the head of an HTTP request says; none if it names no span, or none that can be read.
-    pub fn of_head(headers: &HeaderMap) -> Option<Self> {
+    pub fn from_headers(headers: &HeaderMap) -> Option<Self> {
         let mut parents = headers.get_all(TRACEPARENT).iter();
         let (first, second) = (parents.next()?, parents.next());
         let parent = TraceParent::read(first.to_str().ok()?).filter(|_| second.is_none())?;
         let joined = |name: HeaderName, max: usize| {
             let values: Option<Vec<&str>> = headers.get_all(name).iter().map(|value| value.to_str().ok()).collect();
-            Some(values?.join(",")).filter(|text| is_fit(text, max))
+            Some(values?.join(",")).filter(|text| is_valid_text(text, max))
         };
-        Some(Self { parent, state: joined(TRACESTATE, MAX_STATE), baggage: joined(BAGGAGE, MAX_BAGGAGE) })
+        Some(Self {
+            parent,
+            state: joined(TRACESTATE, MAX_TRACESTATE_BYTES),
+            baggage: joined(BAGGAGE, MAX_BAGGAGE_BYTES),
+        })
     }
 }
 
 impl<'d> RequestMeta<'d> {
     /// Whether the caller names a span here, be it one that can be read or not.
-    pub fn names_trace(&self) -> bool {
+    pub fn has_trace_parent(&self) -> bool {
         self.get(TRACEPARENT.as_str()).is_some()
     }
 
     /// The caller's span, and what is told along with it; none if it names none, or none that can be read.
-    pub fn trace(&self) -> Option<TraceContext> {
+    pub fn trace_context(&self) -> Option<TraceContext> {
         let parent = TraceParent::read(&self.get(TRACEPARENT.as_str())?.as_str()?)?;
-        let fit = |name: HeaderName, max| fit(self.get(name.as_str())?, max).map(Cow::into_owned);
-        Some(TraceContext { parent, state: fit(TRACESTATE, MAX_STATE), baggage: fit(BAGGAGE, MAX_BAGGAGE) })
+        let fit = |name: HeaderName, max| valid_text(self.get(name.as_str())?, max).map(Cow::into_owned);
+        Some(TraceContext {
+            parent,
+            state: fit(TRACESTATE, MAX_TRACESTATE_BYTES),
+            baggage: fit(BAGGAGE, MAX_BAGGAGE_BYTES),
+        })
     }
 }
 
-fn fit(value: JsonValue<'_>, max: usize) -> Option<Cow<'_, str>> {
-    value.as_str().filter(|text| is_fit(text, max))
+fn valid_text(value: JsonValue<'_>, max: usize) -> Option<Cow<'_, str>> {
+    value.as_str().filter(|text| is_valid_text(text, max))
 }
 
 impl ClientRequest<'_> {
@@ -141,13 +149,13 @@ impl ClientRequest<'_> {
         let meta = self.meta();
         let Some(object) = meta.value() else { return Vec::new() };
         let place = meta.get(TRACEPARENT.as_str());
-        let own = own.filter(|_| meta.trace().is_some());
-        let is_unfit = |name: &str, max| meta.get(name).is_some_and(|value| fit(value, max).is_none());
+        let own = own.filter(|_| meta.trace_context().is_some());
+        let is_unfit = |name: &str, max| meta.get(name).is_some_and(|value| valid_text(value, max).is_none());
         let is_lost = place.is_some() && own.is_none();
         let gone = |name: &str| match name {
             "traceparent" => is_lost,
-            "tracestate" => is_lost || is_unfit(name, MAX_STATE),
-            "baggage" => is_unfit(name, MAX_BAGGAGE),
+            "tracestate" => is_lost || is_unfit(name, MAX_TRACESTATE_BYTES),
+            "baggage" => is_unfit(name, MAX_BAGGAGE_BYTES),
             _ => false,
         };
         let mut edits = removal_edits(object, gone);
@@ -209,12 +217,12 @@ mod tests {
     fn a_head_names_one_span_and_may_have_more_lines_of_the_rest() {
         let mut headers = HeaderMap::new();
         headers.append(TRACESTATE, HeaderValue::from_static("a=1"));
-        assert_eq!(TraceContext::of_head(&headers), None);
+        assert_eq!(TraceContext::from_headers(&headers), None);
         headers.append(TRACEPARENT, HeaderValue::from_static(GOOD));
         headers.append(TRACESTATE, HeaderValue::from_static("b=2"));
-        let found = TraceContext::of_head(&headers).expect("one");
+        let found = TraceContext::from_headers(&headers).expect("one");
         assert_eq!((found.state.as_deref(), found.baggage), (Some("a=1,b=2"), None));
         headers.append(TRACEPARENT, HeaderValue::from_static(GOOD));
-        assert_eq!(TraceContext::of_head(&headers), None);
+        assert_eq!(TraceContext::from_headers(&headers), None);
     }
 }
