@@ -1,6 +1,6 @@
 //! The oldest revision of the protocol that a grant lets its bearer speak.
 
-use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, Revision, code};
 use gatelodge_mutants::mutant;
 use http::StatusCode;
@@ -20,7 +20,11 @@ impl LiveGrant {
     ///
     /// # Errors
     /// It wants a newer one.
-    pub(crate) fn may_speak(&self, revision: Revision, spoken: impl FnOnce() -> Vec<Revision>) -> Result<(), Misfit> {
+    pub(crate) fn may_speak(
+        &self,
+        revision: Revision,
+        spoken: impl FnOnce() -> Vec<Revision>,
+    ) -> Result<(), ProtocolError> {
         let is_too_old = |minimum: &Revision| revision < *minimum && !mutant!("minimum-revision-not-enforced");
         let Some(minimum) = self.config.minimum_revision.filter(is_too_old) else {
             return Ok(());
@@ -28,7 +32,7 @@ impl LiveGrant {
         let supported: Vec<String> = spoken().iter().rev().map(|own| format!("\"{own}\"")).collect();
         let message = format!("this grant wants the revision {minimum} or a newer one, and {revision} is spoken");
         let data = format!(r#"{{"requested":"{revision}","supported":[{}]}}"#, supported.join(","));
-        Err(Misfit { status: StatusCode::OK, code: code::INVALID_PARAMS, message, data: Some(data) })
+        Err(ProtocolError { status: StatusCode::OK, code: code::INVALID_PARAMS, message, data: Some(data) })
     }
 
     /// The same for a handshake, by what the client asks for. What is not known here is agreed on later.
@@ -39,14 +43,14 @@ impl LiveGrant {
         &self,
         handshake: &ClientRequest<'_>,
         spoken: impl FnOnce() -> Vec<Revision>,
-    ) -> Result<(), Misfit> {
+    ) -> Result<(), ProtocolError> {
         if *handshake.method() != Method::Initialize {
             return Ok(());
         }
         let asked = handshake.params().and_then(|params| params.get("protocolVersion"));
         if asked.is_some_and(|asked| asked.as_str().is_none()) {
             let what = "`protocolVersion` has to be text that names a revision, such as \"2025-11-25\"";
-            return Err(Misfit::new(StatusCode::OK, code::INVALID_PARAMS, what));
+            return Err(ProtocolError::new(StatusCode::OK, code::INVALID_PARAMS, what));
         }
         let asked = asked.and_then(|asked| asked.as_str()?.parse().ok());
         asked.map_or(Ok(()), |asked| self.may_speak(asked, spoken))
@@ -56,7 +60,7 @@ impl LiveGrant {
     ///
     /// # Errors
     /// Nothing that has a handshake is new enough.
-    pub(crate) fn may_open_stream(&self) -> Result<(), Misfit> {
+    pub(crate) fn may_open_stream(&self) -> Result<(), ProtocolError> {
         let has_handshake =
             self.new_enough(&Revision::ALL).iter().any(|own| own.generation() == ProtocolGeneration::Stateful);
         let Some(minimum) = self.config.minimum_revision.filter(|_| !has_handshake) else { return Ok(()) };
@@ -64,15 +68,19 @@ impl LiveGrant {
             "this grant wants the revision {minimum} or a newer one, which has no GET and no handshake; \
             send each request by POST, with `MCP-Protocol-Version: {minimum}`"
         );
-        Err(Misfit::new(StatusCode::METHOD_NOT_ALLOWED, code::INVALID_REQUEST, &message))
+        Err(ProtocolError::new(StatusCode::METHOD_NOT_ALLOWED, code::INVALID_REQUEST, &message))
     }
 
     /// The same for a session that was opened before. Its client begins anew then, and is told by the answer to that.
     ///
     /// # Errors
     /// The grant wants a newer revision by now.
-    pub(crate) fn may_go_on(&self, session: &Session, spoken: impl FnOnce() -> Vec<Revision>) -> Result<(), Misfit> {
-        let begin_anew = |misfit| Misfit { status: StatusCode::NOT_FOUND, ..misfit };
+    pub(crate) fn may_go_on(
+        &self,
+        session: &Session,
+        spoken: impl FnOnce() -> Vec<Revision>,
+    ) -> Result<(), ProtocolError> {
+        let begin_anew = |misfit| ProtocolError { status: StatusCode::NOT_FOUND, ..misfit };
         self.may_speak(session.revision(), spoken).map_err(begin_anew)
     }
 

@@ -4,7 +4,7 @@
 use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
-use gatelodge_mcp::head::{Misfit, check_meta, names_stateless};
+use gatelodge_mcp::http_headers::{ProtocolError, check_meta, names_stateless};
 use gatelodge_mcp::{
     ClientCapabilities, ClientMessage, Method, ProtocolGeneration, code, error_response, read_client_message,
 };
@@ -85,7 +85,7 @@ impl Seat {
         }
         match self.side(gw, &visit, &message) {
             Ok(side) => visit.side = side,
-            Err(Misfit { code, message: what, data, .. }) => {
+            Err(ProtocolError { code, message: what, data, .. }) => {
                 if let ClientMessage::Request(request) = &message {
                     line.finish(error_response(Some(request.id()), code, &what, data.as_deref()).into()).await;
                 }
@@ -140,8 +140,8 @@ impl Seat {
     }
 
     /// How the client speaks, by this message alone.
-    fn side(&self, gw: &Gateway, visit: &Visit, message: &ClientMessage<'_>) -> Result<Side, Misfit> {
-        let begin = || Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "begin with `initialize`");
+    fn side(&self, gw: &Gateway, visit: &Visit, message: &ClientMessage<'_>) -> Result<Side, ProtocolError> {
+        let begin = || ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "begin with `initialize`");
         let session = || {
             let session = self.session(gw, visit).ok_or_else(begin)?;
             visit

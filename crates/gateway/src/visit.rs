@@ -10,7 +10,7 @@ use crate::methods::pool::Turn;
 use crate::session::{ClientInfo, Session};
 use crate::trace::{Hop, Trace};
 use crate::upstream::{ModernHead, Offer, OfferedTool, Offers, Outgoing, Upstream};
-use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::translate::to_stateful;
 use gatelodge_mcp::{ClientCapabilities, ProtocolGeneration, Revision};
 use http::HeaderMap;
@@ -196,7 +196,7 @@ impl Visit {
     ///
     /// # Errors
     /// It wants a newer one.
-    pub fn may_speak(&self, revision: Revision) -> Result<(), Misfit> {
+    pub fn may_speak(&self, revision: Revision) -> Result<(), ProtocolError> {
         self.grant.may_speak(revision, || self.spoken(revision.generation()))
     }
 

@@ -8,7 +8,7 @@ mod client_message;
 mod confusable_members;
 mod created_task;
 mod encode_response;
-pub mod head;
+pub mod http_headers;
 mod list_page;
 pub mod merged;
 mod message_error;

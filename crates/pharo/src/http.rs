@@ -13,7 +13,9 @@ use ::http::{Method as Verb, Request, Response, StatusCode};
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::head::{self, Guard, Misfit, check_post, check_stateless, fault_status, says_stateless};
+use gatelodge_mcp::http_headers::{
+    self, Guard, ProtocolError, check_post, check_stateless, fault_status, says_stateless,
+};
 use gatelodge_mcp::{
     ClientMessage, ClientRequest as Asked, Method, ProtocolGeneration, Revision, code, error_response, sse_event,
 };
@@ -148,7 +150,7 @@ async fn post(pharo: Arc<Pharo>, headers: HeaderMap, incoming: Incoming) -> Resp
 
 /// What wants no answer; it is done if the head can be taken.
 fn accept(headers: &HeaderMap, done: impl FnOnce()) -> Response<Body> {
-    match head::revision(headers, || Revision::ALL.to_vec()) {
+    match http_headers::revision(headers, || Revision::ALL.to_vec()) {
         Err(why) => json(why.status, misfit(None, &why)),
         Ok(_) => {
             done();
@@ -177,11 +179,11 @@ async fn take(
 }
 
 /// How the client speaks, by this request alone.
-fn era(headers: &HeaderMap, request: &Asked<'_>) -> Result<ProtocolGeneration, Misfit> {
-    if head::is_stateless(headers, request) {
+fn era(headers: &HeaderMap, request: &Asked<'_>) -> Result<ProtocolGeneration, ProtocolError> {
+    if http_headers::is_stateless(headers, request) {
         check_stateless(headers, request, &Revision::ALL).map(Revision::generation)
     } else {
-        head::revision(headers, || Revision::ALL.to_vec()).map(|_| ProtocolGeneration::Stateful)
+        http_headers::revision(headers, || Revision::ALL.to_vec()).map(|_| ProtocolGeneration::Stateful)
     }
 }
 
@@ -260,7 +262,7 @@ impl Ask {
 
 /// The session that the client names, if it is one that we could have given.
 fn session(headers: &HeaderMap) -> Option<&str> {
-    let id = headers.get(head::SESSION)?.to_str().ok()?;
+    let id = headers.get(http_headers::SESSION_ID)?.to_str().ok()?;
     (id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))).then_some(id)
 }
 
@@ -269,7 +271,7 @@ fn with_session(mut response: Response<Body>) -> Response<Body> {
     if getrandom::fill(&mut id).is_ok()
         && let Ok(value) = HeaderValue::try_from(HEXLOWER.encode(&id))
     {
-        response.headers_mut().insert(head::SESSION, value);
+        response.headers_mut().insert(http_headers::SESSION_ID, value);
     }
     response
 }

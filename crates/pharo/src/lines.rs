@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::head::{Misfit, check_meta, names_stateless};
+use gatelodge_mcp::http_headers::{ProtocolError, check_meta, names_stateless};
 use gatelodge_mcp::{
     ClientMessage, ClientNotification, ClientRequest, Method, ProtocolGeneration, Revision, code, error_response,
     to_single_line,
@@ -137,7 +137,7 @@ fn begin_late(
 }
 
 /// How the client speaks, by this request alone.
-fn era(request: &ClientRequest<'_>) -> Result<ProtocolGeneration, Misfit> {
+fn era(request: &ClientRequest<'_>) -> Result<ProtocolGeneration, ProtocolError> {
     if names_stateless(request) {
         check_meta(request, &Revision::ALL).map(Revision::generation)
     } else {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use data_encoding::BASE64;
 use gatelodge_json::{JsonLimits, quote_into};
-use gatelodge_mcp::head::{Misfit, fault_status};
+use gatelodge_mcp::http_headers::{ProtocolError, fault_status};
 use gatelodge_mcp::{
     ClientMessage, ClientRequest, MessageError, Method, ProtocolGeneration, RequestId, Revision, ToolCall, code,
     error_response, read_client_message, result_response,
@@ -261,7 +261,7 @@ impl Deed {
 }
 
 /// What is said to a request that does not fit the way in which its client speaks.
-pub(crate) fn misfit(id: Option<&RequestId<'_>>, misfit: &Misfit) -> String {
+pub(crate) fn misfit(id: Option<&RequestId<'_>>, misfit: &ProtocolError) -> String {
     error_response(id, misfit.code, &misfit.message, misfit.data.as_deref())
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use gatelodge_mcp::{SseDecoder, SseEventKind, head};
+use gatelodge_mcp::{SseDecoder, SseEventKind, http_headers};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use http_body_util::BodyExt;
@@ -36,7 +36,7 @@ impl Sse {
             let (SseEventKind::Endpoint, named) = own.next().await? else { return Ok(None) };
             let named = String::from_utf8_lossy(&named).into_owned();
             let foreign = || ClientError::NotMcp("it wants messages at an address of another origin".to_owned());
-            own.endpoint = head::endpoint(wire.url(), &named).ok_or_else(foreign)?;
+            own.endpoint = http_headers::resolve_endpoint(wire.url(), &named).ok_or_else(foreign)?;
             Ok(Some(own))
         };
         wire.within(opening).await

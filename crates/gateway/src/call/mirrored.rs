@@ -1,7 +1,7 @@
 //! The arguments of a call that its server wants in the head as well: what the client says there is held against the
 //! body that was judged, and what the server gets is made from that body.
 
-use gatelodge_mcp::head::Mirror;
+use gatelodge_mcp::http_headers::Mirror;
 use http::HeaderMap;
 
 use super::{Facts, Refusal};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_policy::{Charge, Code, Question, Reason};
 use gatelodge_store::StoreError;
 
@@ -24,7 +24,7 @@ pub(crate) enum Refusal {
     /// Something has more bytes than are taken.
     TooLarge(&'static str, usize),
     /// Head and body do not say the same.
-    Misfit(Misfit),
+    Misfit(ProtocolError),
     /// It refers to nothing that is under way.
     Unaddressed,
     /// The store did not answer: without a record nothing is sent.

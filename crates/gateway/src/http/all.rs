@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_mcp::head::{self, Misfit, accepts, check_post, says_stateless};
+use gatelodge_mcp::http_headers::{self, ProtocolError, accepts, check_post, says_stateless};
 use gatelodge_mcp::{ClientMessage, Method, ProtocolGeneration, Revision, error_response, read_client_message};
 use gatelodge_store::Outcome;
 use http::header::HeaderMap;
@@ -65,7 +65,7 @@ pub(super) async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, 
     let whose = Whose { grant: &all.grant, server: None };
     match side_of(gw, whose, &headers, &message, |_| all.grant.new_enough(&Revision::ALL)).await {
         Ok(side) => all.side = side,
-        Err(Misfit { status, code, message: what, data }) => {
+        Err(ProtocolError { status, code, message: what, data }) => {
             let id = match &message {
                 ClientMessage::Request(request) => Some(request.id()),
                 ClientMessage::Notification(_) | ClientMessage::Response(_) => None,
@@ -101,7 +101,7 @@ async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<B
     if !accepts(headers, "text/event-stream") {
         return gw.turn_away(trail, StatusCode::NOT_ACCEPTABLE, ONLY_EVENTS.to_owned()).await;
     }
-    if !headers.contains_key(head::SESSION) && !headers.contains_key(head::PROTOCOL_VERSION) {
+    if !headers.contains_key(http_headers::SESSION_ID) && !headers.contains_key(http_headers::PROTOCOL_VERSION) {
         let what =
             "the transport of 2024-11-05 is taken at /mcp/<server> only; here, begin with a POST of `initialize`";
         return reply::not_allowed("POST, GET, DELETE", what);
@@ -114,7 +114,7 @@ async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<B
         Ok(session) => session,
     };
     all.side = Side::Legacy(Some(session));
-    let mut last = headers.get_all(head::LAST_EVENT).iter();
+    let mut last = headers.get_all(http_headers::LAST_EVENT_ID).iter();
     match (last.next(), last.next()) {
         (None, _) => stream::open(gw, all, None).await,
         (Some(last), None) => stream::resume(gw, all, last.to_str().unwrap_or_default()).await,

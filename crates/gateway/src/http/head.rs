@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use gatelodge_mcp::head::Refused;
+use gatelodge_mcp::http_headers::HeaderRejection;
 use gatelodge_store::{KnownToken, TokenError, TokenHash};
 use http::header::{AUTHORIZATION, HeaderMap};
 use http::{StatusCode, Uri};
@@ -26,7 +26,7 @@ impl LastToken {
 ///
 /// # Errors
 /// There is none, more than one, or something else in its place. Nothing was looked up.
-pub(crate) fn token(headers: &HeaderMap, uri: &Uri, last: &LastToken) -> Result<TokenHash, Refused> {
+pub(crate) fn token(headers: &HeaderMap, uri: &Uri, last: &LastToken) -> Result<TokenHash, HeaderRejection> {
     let unauthorized = |what| Err((StatusCode::UNAUTHORIZED, what));
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let first = values.next();

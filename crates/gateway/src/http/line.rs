@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::merged::{answer_of, message_of};
-use gatelodge_mcp::{MessageError, Method, ProtocolGeneration, RequestId, SSE_KEEP_ALIVE, head, sse_event};
+use gatelodge_mcp::{MessageError, Method, ProtocolGeneration, RequestId, SSE_KEEP_ALIVE, http_headers, sse_event};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{CallId, ServerName};
 use http::header::HeaderValue;
@@ -364,7 +364,7 @@ impl HttpLine {
 
     fn with_session(&mut self, mut response: Response<Body>) -> Response<Body> {
         if let Some(session) = self.session.take() {
-            response.headers_mut().insert(head::SESSION, session);
+            response.headers_mut().insert(http_headers::SESSION_ID, session);
         }
         response
     }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::task::Poll;
 
-use gatelodge_mcp::head::Guard;
+use gatelodge_mcp::http_headers::Guard;
 use http::header::TRANSFER_ENCODING;
 use http::{Request, Response};
 use hyper::body::Incoming;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_mcp::head::{
-    self, Misfit, Refused, accepts, check_post, check_stateless, param_headers, revision, says_stateless,
+use gatelodge_mcp::http_headers::{
+    self, HeaderRejection, ProtocolError, accepts, check_post, check_stateless, param_headers, revision, says_stateless,
 };
 use gatelodge_mcp::{
     ClientCapabilities, ClientMessage, ClientRequest as Asked, Method, ProtocolGeneration, Revision, code,
@@ -65,7 +65,7 @@ pub(super) enum To {
 }
 
 /// Finds out who asks and for which server.
-fn admit(gw: &Gateway, connection: &Connection, head: &Parts) -> Result<To, Refused> {
+fn admit(gw: &Gateway, connection: &Connection, head: &Parts) -> Result<To, HeaderRejection> {
     let not_found = |what| Err((StatusCode::NOT_FOUND, what));
     let path = head.uri.path();
     let path = path.strip_suffix('/').unwrap_or(path);
@@ -158,7 +158,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: T
     }
     match side_of(gw, Whose::of(&visit), &headers, &message, |era| visit.spoken(era)).await {
         Ok(side) => visit.side = side,
-        Err(Misfit { status, code, message: what, data }) => {
+        Err(ProtocolError { status, code, message: what, data }) => {
             let id = match &message {
                 ClientMessage::Request(request) => Some(request.id()),
                 ClientMessage::Notification(_) | ClientMessage::Response(_) => None,
@@ -295,9 +295,9 @@ pub(super) async fn side_of(
     headers: &HeaderMap,
     message: &ClientMessage<'_>,
     spoken: impl Fn(ProtocolGeneration) -> Vec<Revision>,
-) -> Result<Side, Misfit> {
+) -> Result<Side, ProtocolError> {
     let is_modern = match message {
-        ClientMessage::Request(request) => head::is_stateless(headers, request),
+        ClientMessage::Request(request) => http_headers::is_stateless(headers, request),
         ClientMessage::Notification(_) | ClientMessage::Response(_) => says_stateless(headers),
     };
     if !is_modern {
@@ -315,7 +315,7 @@ async fn legacy_side(
     headers: &HeaderMap,
     message: &ClientMessage<'_>,
     spoken: impl Fn() -> Vec<Revision>,
-) -> Result<Side, Misfit> {
+) -> Result<Side, ProtocolError> {
     if let ClientMessage::Request(request) = message
         && *request.method() == Method::Initialize
     {
@@ -334,28 +334,28 @@ pub(super) async fn find_session(
     whose: Whose<'_>,
     headers: &HeaderMap,
     spoken: impl FnOnce() -> Vec<Revision>,
-) -> Result<Arc<Session>, Misfit> {
+) -> Result<Arc<Session>, ProtocolError> {
     let version = revision(headers, spoken)?;
     let session = named_session(gw, whose, headers).await?;
     // Gemini sends no version after the handshake; what was agreed counts.
     if version.is_some_and(|version| version != session.revision()) {
         let message = format!("the session speaks {}", session.revision());
-        return Err(Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, &message));
+        return Err(ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, &message));
     }
     Ok(session)
 }
 
-async fn named_session(gw: &Gateway, whose: Whose<'_>, headers: &HeaderMap) -> Result<Arc<Session>, Misfit> {
-    let mut values = headers.get_all(head::SESSION).iter();
+async fn named_session(gw: &Gateway, whose: Whose<'_>, headers: &HeaderMap) -> Result<Arc<Session>, ProtocolError> {
+    let mut values = headers.get_all(http_headers::SESSION_ID).iter();
     let (first, second) = (values.next(), values.next());
-    let invalid = |what| Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, what);
+    let invalid = |what| ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, what);
     if second.is_some() {
         return Err(invalid("the request has more than one `Mcp-Session-Id` header"));
     }
     let id = first.ok_or_else(|| invalid("begin with `initialize`, and send the `Mcp-Session-Id` it gives"))?;
     let id = id.to_str().map_err(|_| invalid("the `Mcp-Session-Id` header is not plain text"))?;
     gw.find_session(id, whose.grant, whose.server).await?.ok_or_else(|| {
-        Misfit::new(
+        ProtocolError::new(
             StatusCode::NOT_FOUND,
             code::INVALID_REQUEST,
             "the session is unknown or over; begin with `initialize`",
@@ -363,7 +363,7 @@ async fn named_session(gw: &Gateway, whose: Whose<'_>, headers: &HeaderMap) -> R
     })
 }
 
-fn modern_side(headers: &HeaderMap, message: &ClientMessage<'_>, spoken: &[Revision]) -> Result<Modern, Misfit> {
+fn modern_side(headers: &HeaderMap, message: &ClientMessage<'_>, spoken: &[Revision]) -> Result<Modern, ProtocolError> {
     let ClientMessage::Request(request) = message else {
         return Ok(Modern {
             revision: Revision::R2026_07_28,
@@ -395,8 +395,8 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
         return gw.turn_away(trail, StatusCode::NOT_ACCEPTABLE, ONLY_EVENTS.to_owned()).await;
     }
     // A client that names neither a session nor a revision has agreed on nothing yet: it begins with its stream.
-    if !headers.contains_key(head::SESSION) && !headers.contains_key(head::PROTOCOL_VERSION) {
-        if let Err(Misfit { code, message, .. }) = visit.grant.may_open_stream() {
+    if !headers.contains_key(http_headers::SESSION_ID) && !headers.contains_key(http_headers::PROTOCOL_VERSION) {
+        if let Err(ProtocolError { code, message, .. }) = visit.grant.may_open_stream() {
             gw.reject(&visit, code, &message).await;
             return reply::not_allowed("POST", &message);
         }
@@ -408,7 +408,7 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
         Err(misfit) => gw.turn_away(trail, misfit.status, misfit.message).await,
         Ok(session) => {
             visit.side = Side::Legacy(Some(session));
-            let mut last = headers.get_all(head::LAST_EVENT).iter();
+            let mut last = headers.get_all(http_headers::LAST_EVENT_ID).iter();
             match (last.next(), last.next()) {
                 (None, _) => stream::open(gw, visit, None).await,
                 (Some(last), None) => stream::resume(gw, visit, last.to_str().unwrap_or_default()).await,

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use gatelodge_json::quote_into;
-use gatelodge_mcp::head::fault_status;
+use gatelodge_mcp::http_headers::fault_status;
 use gatelodge_mcp::{
     MessageError, ProtocolGeneration, RequestId, code, error_response, quote_excerpt, result_response,
     tool_error_result,

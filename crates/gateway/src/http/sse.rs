@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use gatelodge_mcp::head::{check_body, revision};
+use gatelodge_mcp::http_headers::{check_body, revision};
 use gatelodge_mcp::{ProtocolGeneration, SSE_KEEP_ALIVE, sse_endpoint_event, sse_event};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{GrantId, ServerName};

@@ -5,7 +5,7 @@ mod judge;
 
 use std::sync::Arc;
 
-use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::{ClientRequest, code};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::Terms;
@@ -333,7 +333,7 @@ fn resumed(
     paused.map(|paused| Some(Box::new(paused))).ok_or_else(|| {
         let what = "the request state is not of this request, was used, is too old, or its call made room for another; \
             send the request without it";
-        Refusal::Misfit(Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what))
+        Refusal::Misfit(ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what))
     })
 }
 

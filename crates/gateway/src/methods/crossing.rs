@@ -1,7 +1,7 @@
 //! What is answered here because the upstream speaks the other era, and has no such method.
 
 use gatelodge_json::{JsonKind, JsonLimits, read};
-use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::translate::{shared_capabilities, to_json_string};
 use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, code, error_response, result_response};
 use gatelodge_store::Outcome;
@@ -49,7 +49,7 @@ pub(crate) fn carried(visit: &Visit, request: &ClientRequest<'_>) -> Result<(), 
     }
     let what = "tasks are not carried between revisions with sessions and those without; the server has no such task";
     let status = if visit.era() == ProtocolGeneration::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
-    Err(Refusal::Misfit(Misfit::new(status, code::METHOD_NOT_FOUND, what)))
+    Err(Refusal::Misfit(ProtocolError::new(status, code::METHOD_NOT_FOUND, what)))
 }
 
 /// What a session's server said of itself, as `server/discover` says it.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
-use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::translate::{RetryInput, to_json_string, with_members, without_members};
 use gatelodge_mcp::{
     ClientMessage, ClientRequest, ClientResponsePayload, Method, ProtocolGeneration, RequestId, ServerMessage as Said,
@@ -100,7 +100,7 @@ pub(crate) fn judge_answers(
     if let Some(paused) = paused {
         if !Arc::ptr_eq(&paused.upstream, &visit.upstream) {
             let what = "the server is another one than when it asked; send the request without its state";
-            return Err(Refusal::Misfit(Misfit::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what)));
+            return Err(Refusal::Misfit(ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what)));
         }
         let mut questions = paused.questions.iter().filter(|_| !mutant!("resumed-answers-skip-policy"));
         return questions.try_for_each(|own| may_be_answered(gw, visit, &own.method, trail));

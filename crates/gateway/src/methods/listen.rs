@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_json::{JsonLimits, JsonValue, read};
-use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::{
     ClientMessage, ClientRequest, Method, RequestId, ServerMessage as Said, code, error_response, read_client_message,
     read_server_message, result_response,
@@ -165,7 +165,7 @@ pub(crate) fn bounded(request: &ClientRequest<'_>) -> Result<(), Refusal> {
         return Ok(());
     }
     let what = format!("`resourceSubscriptions` names more than {MOST_NAMED} resources");
-    Err(Refusal::Misfit(Misfit::new(StatusCode::OK, code::INVALID_PARAMS, &what)))
+    Err(Refusal::Misfit(ProtocolError::new(StatusCode::OK, code::INVALID_PARAMS, &what)))
 }
 
 fn named<'r>(request: &'r ClientRequest<'_>) -> Option<JsonValue<'r>> {

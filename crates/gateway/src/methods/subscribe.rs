@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mcp::{ClientRequest, Method, code};
 use gatelodge_mutants::mutant;
@@ -26,7 +26,7 @@ pub(super) fn has_room(visit: &Visit, request: &ClientRequest<'_>, facts: &Facts
         return Ok(());
     }
     let what = "the session listens for too many resources";
-    Err(Refusal::Misfit(Misfit::new(StatusCode::OK, code::INVALID_PARAMS, what)))
+    Err(Refusal::Misfit(ProtocolError::new(StatusCode::OK, code::INVALID_PARAMS, what)))
 }
 
 /// Answers what an upstream without sessions cannot keep.

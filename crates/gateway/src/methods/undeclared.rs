@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use gatelodge_json::{JsonLimits, JsonValue, read};
-use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mcp::{
     ClientCapabilities, ClientRequest, CreatedTask, Method, ProtocolGeneration, Revision, ServerMessage as Said,
@@ -50,7 +50,7 @@ pub(super) fn may_ask(visit: &Visit, asked: &ServerRequest<'_>) -> Result<(), Re
 /// What is written of a question that goes no further.
 pub(super) fn undeclared(required: &str) -> Refusal {
     let what = format!("the client has not declared that it can be asked so: {required}");
-    Refusal::Misfit(Misfit::new(StatusCode::OK, code::METHOD_NOT_FOUND, &what))
+    Refusal::Misfit(ProtocolError::new(StatusCode::OK, code::METHOD_NOT_FOUND, &what))
 }
 
 /// Holds that an answer gives no task and asks nothing that the client has not declared. A task that nobody can ask for

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gatelodge_mcp::code;
-use gatelodge_mcp::head::Misfit;
+use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mutants::mutant;
 use gatelodge_store::{IdHash, ServerName, SessionRow, SessionRows, StoreError};
 use http::StatusCode;
@@ -131,7 +131,7 @@ impl Gateway {
         id: &str,
         grant: &LiveGrant,
         server: Option<&ServerName>,
-    ) -> Result<Option<Arc<Session>>, Misfit> {
+    ) -> Result<Option<Arc<Session>>, ProtocolError> {
         if let Some(session) = self.sessions.find(id, &grant.config.id, server) {
             return Ok(Some(session));
         }
@@ -160,7 +160,7 @@ impl Gateway {
         id: &str,
         row: SessionRow,
         grant: &LiveGrant,
-    ) -> Result<Option<Arc<Session>>, Misfit> {
+    ) -> Result<Option<Arc<Session>>, ProtocolError> {
         let hash = row.id;
         let oldest = self.clock.now().checked_sub(self.settings.session_idle).unwrap_or_default();
         if row.used_at < oldest {
@@ -215,8 +215,8 @@ impl Gateway {
 }
 
 /// The client keeps its session, and comes again.
-fn not_now(what: &str) -> Misfit {
-    Misfit::new(StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR, what)
+fn not_now(what: &str) -> ProtocolError {
+    ProtocolError::new(StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR, what)
 }
 
 #[cfg(test)]

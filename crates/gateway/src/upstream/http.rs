@@ -7,7 +7,7 @@ mod pool;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_mcp::{BAGGAGE, TRACEPARENT, TRACESTATE, head};
+use gatelodge_mcp::{BAGGAGE, TRACEPARENT, TRACESTATE, http_headers};
 use gatelodge_mutants::mutant;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Request, Response, StatusCode, Uri};
@@ -128,21 +128,21 @@ fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<Text>
     if let Link::Http(session) = &outgoing.link
         && let Some(id) = &session.id
     {
-        headers.insert(head::SESSION, id.clone());
+        headers.insert(http_headers::SESSION_ID, id.clone());
     }
     if let Some(last) = outgoing.last_event {
-        headers.insert(head::LAST_EVENT, last);
+        headers.insert(http_headers::LAST_EVENT_ID, last);
     }
     if let Some(revision) = outgoing.revision {
-        headers.insert(head::PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
+        headers.insert(http_headers::PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
     }
     if let Some(modern) = outgoing.modern {
         if let Some(params) = outgoing.params {
             headers.extend(*params);
         }
-        insert_encoded(&mut headers, head::METHOD, &modern.method);
+        insert_encoded(&mut headers, http_headers::MCP_METHOD, &modern.method);
         if let Some(name) = &modern.name {
-            insert_encoded(&mut headers, head::NAME, name);
+            insert_encoded(&mut headers, http_headers::MCP_NAME, name);
         }
     }
     if let Some(hop) = outgoing.hop {
@@ -179,7 +179,7 @@ fn insert_trace(headers: &mut HeaderMap, hop: Hop) {
 }
 
 fn insert_encoded(headers: &mut HeaderMap, name: HeaderName, text: &str) {
-    if let Ok(value) = HeaderValue::try_from(head::encode(text)) {
+    if let Ok(value) = HeaderValue::try_from(http_headers::encode_value(text)) {
         headers.insert(name, value);
     }
 }

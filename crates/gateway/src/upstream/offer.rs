@@ -10,7 +10,7 @@ use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use foldhash::HashMap;
 use gatelodge_json::{JsonLimits, JsonValue, read};
-use gatelodge_mcp::head::{Mirror, MirrorError};
+use gatelodge_mcp::http_headers::{Mirror, MirrorError};
 use gatelodge_mcp::{RequestId, ServerResponseSpans};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Category, Definition, Schema};

@@ -57,7 +57,7 @@ impl Sse {
     ) -> Result<Option<Arc<Self>>, SendError> {
         let opening = tokio::time::timeout(http.patience(), greeted(http, upstream, to));
         let Ok(Ok((mut stream, named))) = opening.await else { return Ok(None) };
-        let Some(endpoint) = gatelodge_mcp::head::endpoint(&to.url, &named) else {
+        let Some(endpoint) = gatelodge_mcp::http_headers::resolve_endpoint(&to.url, &named) else {
             let what = "the server wants messages at an address that is not of its own origin";
             return Err(SendError::Unusable(what.to_owned()));
         };

@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use gatelodge_gateway::Settings;
-use gatelodge_mcp::head;
+use gatelodge_mcp::http_headers;
 use gatelodge_testkit::TestGateway;
 use http::Request;
 use http_body_util::{BodyExt, Full};
@@ -121,7 +121,7 @@ impl Side {
             Some(session) => self.send(&[("mcp-session-id", session)], "POST", body).await,
             None => {
                 let mut headers = vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
-                let name = name.map(head::encode);
+                let name = name.map(http_headers::encode_value);
                 headers.extend(name.as_deref().map(|name| ("mcp-name", name)));
                 self.send(&headers, "POST", body).await
             }

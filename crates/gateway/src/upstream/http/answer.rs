@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_mcp::{RequestId, SseDecoder, head};
+use gatelodge_mcp::{RequestId, SseDecoder, http_headers};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
@@ -74,7 +74,7 @@ impl HttpAnswer {
             return Err(SendError::Status(head.status.as_u16()));
         };
         let session = |id: &HeaderValue| Link::http(Some(id.clone()), at);
-        let link = head.headers.get(head::SESSION).map_or(Link::None, session);
+        let link = head.headers.get(http_headers::SESSION_ID).map_or(Link::None, session);
         let source = Source::Http(Self { body, form, max_bytes });
         Ok(Exchange { status: head.status, link, back: None, source })
     }

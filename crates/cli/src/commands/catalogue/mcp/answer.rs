@@ -1,7 +1,7 @@
 //! What is answered to a message, in the form of its era.
 
 use gatelodge_json::{JsonLimits, quote_into};
-use gatelodge_mcp::head::{check_meta, names_stateless};
+use gatelodge_mcp::http_headers::{check_meta, names_stateless};
 use gatelodge_mcp::{
     ClientMessage, ClientRequest, Method, ProtocolGeneration, Revision, code, error_response, read_client_message,
     result_response,

@@ -4,26 +4,26 @@ use gatelodge_mutants::mutant;
 use http::Uri;
 
 /// The most bytes of an address.
-const MAX_BYTES: usize = 8 << 10;
+const MAX_ENDPOINT_BYTES: usize = 8 << 10;
 
 /// The address that a server names for messages, at the origin of the one where its stream is. None for any other, and
 /// for what is no address: what goes there carries credentials.
-pub fn endpoint(stream: &Uri, named: &str) -> Option<Uri> {
+pub fn resolve_endpoint(stream: &Uri, named: &str) -> Option<Uri> {
     let named = named.trim().split('#').next().unwrap_or_default();
-    if named.is_empty() || named.len() > MAX_BYTES {
+    if named.is_empty() || named.len() > MAX_ENDPOINT_BYTES {
         return None;
     }
     if mutant!("sse-endpoint-on-any-origin") && is_absolute(named) {
         return named.parse().ok();
     }
     let path = if named.starts_with("//") {
-        of_own_origin(stream, &format!("{}:{named}", stream.scheme_str()?))?
+        same_origin_path(stream, &format!("{}:{named}", stream.scheme_str()?))?
     } else if named.starts_with('/') {
         named.to_owned()
     } else if named.starts_with('?') {
         format!("{}{named}", stream.path())
     } else if is_absolute(named) {
-        of_own_origin(stream, named)?
+        same_origin_path(stream, named)?
     } else {
         let folder = stream.path().rsplit_once('/').map_or("", |(folder, _)| folder);
         format!("{folder}/{named}")
@@ -44,17 +44,17 @@ fn is_absolute(named: &str) -> bool {
 }
 
 /// The path and the query of an absolute address, if it is of the stream's origin.
-fn of_own_origin(stream: &Uri, named: &str) -> Option<String> {
+fn same_origin_path(stream: &Uri, named: &str) -> Option<String> {
     let named: Uri = named.parse().ok()?;
     let is_own = named.scheme() == stream.scheme()
         && named.authority().is_some_and(|authority| !authority.as_str().contains('@'))
         && named.host()?.eq_ignore_ascii_case(stream.host()?)
-        && port(&named) == port(stream);
+        && effective_port(&named) == effective_port(stream);
     let path = named.path_and_query().map_or("/", |path| path.as_str());
     is_own.then(|| path.to_owned())
 }
 
-fn port(uri: &Uri) -> Option<u16> {
+fn effective_port(uri: &Uri) -> Option<u16> {
     uri.port_u16().or(match uri.scheme_str()? {
         "http" => Some(80),
         "https" => Some(443),
@@ -79,7 +79,7 @@ mod tests {
             ("https://books.EXAMPLE:443/m#part", "/m"),
             ("//books.example/m", "/m"),
         ] {
-            let found = endpoint(&stream, named).map(|uri| uri.to_string());
+            let found = resolve_endpoint(&stream, named).map(|uri| uri.to_string());
             assert_eq!(found, Some(format!("https://Books.example{path}")), "{named}");
         }
         for named in [
@@ -96,7 +96,7 @@ mod tests {
             "./m",
             "/m with spaces",
         ] {
-            assert_eq!(endpoint(&stream, named), None, "{named}");
+            assert_eq!(resolve_endpoint(&stream, named), None, "{named}");
         }
     }
 }

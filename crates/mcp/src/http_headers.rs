@@ -1,18 +1,18 @@
 //! What the head of an HTTP request must say, in every revision: the same rules for the gateway and for a server.
 
-mod endpoint;
 mod guard;
+mod header_names;
 mod mirror;
-mod names;
+mod sse_endpoint;
 
 use gatelodge_json::quote_into;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, UPGRADE};
 use http::{HeaderName, StatusCode};
 
-pub use endpoint::endpoint;
 pub use guard::{Guard, Rejected};
+pub use header_names::{LAST_EVENT_ID, MCP_METHOD, MCP_NAME, PROTOCOL_VERSION, SESSION_ID, decode_value, encode_value};
 pub use mirror::{Mirror, MirrorError, param_headers};
-pub use names::{LAST_EVENT, METHOD, NAME, PROTOCOL_VERSION, SESSION, decode, encode};
+pub use sse_endpoint::resolve_endpoint;
 
 use crate::client_message::ClientRequest;
 use crate::message_error::{MessageError, code, quote_excerpt};
@@ -20,14 +20,14 @@ use crate::method::Method;
 use crate::revision::{ProtocolGeneration, Revision};
 
 /// The most of a revision that is given back to whoever asked for it.
-const MAX_REQUESTED: usize = 64;
+const MAX_REQUESTED_REVISION_BYTES: usize = 64;
 
 /// Why a head is refused: the status, and words for whoever reads the client's log.
-pub type Refused = (StatusCode, &'static str);
+pub type HeaderRejection = (StatusCode, &'static str);
 
 /// Why a message does not fit the way in which its client speaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Misfit {
+pub struct ProtocolError {
     /// The status to answer with.
     pub status: StatusCode,
     /// The JSON-RPC code.
@@ -38,32 +38,35 @@ pub struct Misfit {
     pub data: Option<String>,
 }
 
-impl Misfit {
+impl ProtocolError {
     /// Without further facts.
     pub fn new(status: StatusCode, code: i64, message: &str) -> Self {
         Self { status, code, message: message.to_owned(), data: None }
     }
 
     /// A revision that is not spoken, with those that are.
-    pub fn revision(requested: &str, spoken: &[Revision]) -> Self {
+    pub fn unsupported_revision(requested: &str, spoken: &[Revision]) -> Self {
         let supported: Vec<String> = spoken.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
         let mut data = String::from("{\"requested\":");
-        quote_into(requested.get(..requested.floor_char_boundary(MAX_REQUESTED)).unwrap_or_default(), &mut data);
+        quote_into(
+            requested.get(..requested.floor_char_boundary(MAX_REQUESTED_REVISION_BYTES)).unwrap_or_default(),
+            &mut data,
+        );
         data.push_str(&format!(",\"supported\":[{}]}}", supported.join(",")));
         let message = format!("the revision {} is not spoken here", quote_excerpt(requested));
         Self { status: StatusCode::BAD_REQUEST, code: code::UNSUPPORTED_REVISION, message, data: Some(data) }
     }
 
-    fn mismatch(what: &str) -> Self {
+    fn header_mismatch(what: &str) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code::HEADER_MISMATCH, what)
     }
 
-    fn missing(what: &str) -> Self {
+    fn missing_meta(what: &str) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what)
     }
 }
 
-const NO_REVISION: &str = "`params._meta` does not say the revision; a request that stands alone has \
+const MISSING_REVISION_MESSAGE: &str = "`params._meta` does not say the revision; a request that stands alone has \
     `io.modelcontextprotocol/protocolVersion` there";
 const NO_CAPABILITIES: &str = "`params._meta` does not say the client's capabilities; a request that stands alone has \
     `io.modelcontextprotocol/clientCapabilities` there, be it `{}`";
@@ -72,7 +75,10 @@ const NO_CAPABILITIES: &str = "`params._meta` does not say the client's capabili
 ///
 /// # Errors
 /// It names one that is not known; whoever asks is told those `spoken`.
-pub fn revision(headers: &HeaderMap, spoken: impl FnOnce() -> Vec<Revision>) -> Result<Option<Revision>, Misfit> {
+pub fn revision(
+    headers: &HeaderMap,
+    spoken: impl FnOnce() -> Vec<Revision>,
+) -> Result<Option<Revision>, ProtocolError> {
     let Some(value) = headers.get(PROTOCOL_VERSION) else { return Ok(None) };
     known(value.to_str().unwrap_or("?"), spoken).map(Some)
 }
@@ -104,9 +110,9 @@ pub fn check_stateless(
     headers: &HeaderMap,
     request: &ClientRequest<'_>,
     spoken: &[Revision],
-) -> Result<Revision, Misfit> {
+) -> Result<Revision, ProtocolError> {
     let Some(named) = request.meta().protocol_version() else {
-        return Err(Misfit::missing(NO_REVISION));
+        return Err(ProtocolError::missing_meta(MISSING_REVISION_MESSAGE));
     };
     // The texts first: whoever says two things is told so, be they known here or not.
     let is_same = says(headers, &PROTOCOL_VERSION).is_some_and(|said| said == named);
@@ -114,8 +120,8 @@ pub fn check_stateless(
         return Err(unlike(headers, &PROTOCOL_VERSION, "MCP-Protocol-Version", "the revision in `params._meta`"));
     }
     let revision = check_meta(request, spoken)?;
-    if says(headers, &METHOD).as_deref() != Some(request.method().name()) {
-        return Err(unlike(headers, &METHOD, "Mcp-Method", "`method`"));
+    if says(headers, &MCP_METHOD).as_deref() != Some(request.method().name()) {
+        return Err(unlike(headers, &MCP_METHOD, "Mcp-Method", "`method`"));
     }
     let member = match request.method() {
         Method::ToolsCall | Method::PromptsGet => "name",
@@ -124,35 +130,35 @@ pub fn check_stateless(
         _ => return Ok(revision),
     };
     if let Some(about) = request.params().and_then(|params| params.get(member)) {
-        let is_same = says(headers, &NAME).is_some_and(|name| about.is_str(&name));
+        let is_same = says(headers, &MCP_NAME).is_some_and(|name| about.is_str(&name));
         if !is_same {
-            return Err(unlike(headers, &NAME, "Mcp-Name", &format!("`params.{member}`")));
+            return Err(unlike(headers, &MCP_NAME, "Mcp-Name", &format!("`params.{member}`")));
         }
     }
     Ok(revision)
 }
 
 /// What is wrong with a header that has to say what a place of the body says.
-fn unlike(headers: &HeaderMap, name: &HeaderName, shown: &str, place: &str) -> Misfit {
+fn unlike(headers: &HeaderMap, name: &HeaderName, shown: &str, place: &str) -> ProtocolError {
     let how = match headers.get_all(name).iter().count() {
         0 => "is missing",
         1 => "says something else than the body",
         _ => "is there more than once",
     };
-    Misfit::mismatch(&format!("the `{shown}` header {how}; send it once, with the value of {place}"))
+    ProtocolError::header_mismatch(&format!("the `{shown}` header {how}; send it once, with the value of {place}"))
 }
 
 /// Checks what a stateless request says of itself, where there is no head, and gives the revision.
 ///
 /// # Errors
 /// It does not say what it must, or the revision is not known; whoever asks is told those `spoken`.
-pub fn check_meta(request: &ClientRequest<'_>, spoken: &[Revision]) -> Result<Revision, Misfit> {
+pub fn check_meta(request: &ClientRequest<'_>, spoken: &[Revision]) -> Result<Revision, ProtocolError> {
     let Some(named) = request.meta().protocol_version() else {
-        return Err(Misfit::missing(NO_REVISION));
+        return Err(ProtocolError::missing_meta(MISSING_REVISION_MESSAGE));
     };
     let revision = known(&named, || spoken.to_vec())?;
     if request.meta().client_capabilities().is_none() {
-        return Err(Misfit::missing(NO_CAPABILITIES));
+        return Err(ProtocolError::missing_meta(NO_CAPABILITIES));
     }
     Ok(revision)
 }
@@ -171,22 +177,22 @@ pub fn fault_status(fault: &MessageError, era: ProtocolGeneration) -> StatusCode
     }
 }
 
-fn known(text: &str, spoken: impl FnOnce() -> Vec<Revision>) -> Result<Revision, Misfit> {
-    text.parse().map_err(|_| Misfit::revision(text, &spoken()))
+fn known(text: &str, spoken: impl FnOnce() -> Vec<Revision>) -> Result<Revision, ProtocolError> {
+    text.parse().map_err(|_| ProtocolError::unsupported_revision(text, &spoken()))
 }
 
 /// The one value of a header of the protocol.
 fn says(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let mut values = headers.get_all(name).iter();
     let first = values.next()?;
-    if values.next().is_some() { None } else { decode(first.as_bytes()) }
+    if values.next().is_some() { None } else { decode_value(first.as_bytes()) }
 }
 
 /// Checks what a POST says of its body and of the answer it can read.
 ///
 /// # Errors
 /// The body is not plain JSON, or the caller does not take both kinds of answer.
-pub fn check_post(headers: &HeaderMap) -> Result<(), Refused> {
+pub fn check_post(headers: &HeaderMap) -> Result<(), HeaderRejection> {
     check_body(headers)?;
     // As nearly all clients write it.
     if headers.get(ACCEPT).is_some_and(|value| value == "application/json, text/event-stream") {
@@ -205,7 +211,7 @@ pub fn check_post(headers: &HeaderMap) -> Result<(), Refused> {
 ///
 /// # Errors
 /// The body is not plain JSON.
-pub fn check_body(headers: &HeaderMap) -> Result<(), Refused> {
+pub fn check_body(headers: &HeaderMap) -> Result<(), HeaderRejection> {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut parts = kind.split(';');
     let is_json = parts.next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));

@@ -4,35 +4,35 @@ use data_encoding::BASE64;
 use http::header::HeaderName;
 
 /// The session of a legacy client or upstream.
-pub const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The revision that is spoken.
 pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// The method of a stateless request.
-pub const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+pub const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 /// What a stateless request is about.
-pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
+pub const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// The last event that a client has of a stream.
-pub const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-const OPEN: &str = "=?base64?";
-const CLOSE: &str = "?=";
+const BASE64_PREFIX: &str = "=?base64?";
+const BASE64_SUFFIX: &str = "?=";
 
 /// Writes a text as a header's value: as it is, or in Base64 where it would not survive or be mistaken.
-pub fn encode(text: &str) -> String {
+pub fn encode_value(text: &str) -> String {
     let is_plain = text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) && text.trim() == text;
-    if is_plain && !text.starts_with(OPEN) {
+    if is_plain && !text.starts_with(BASE64_PREFIX) {
         return text.to_owned();
     }
-    format!("{OPEN}{}{CLOSE}", BASE64.encode(text.as_bytes()))
+    format!("{BASE64_PREFIX}{}{BASE64_SUFFIX}", BASE64.encode(text.as_bytes()))
 }
 
 /// Reads such a value; none if it is neither form.
-pub fn decode(value: &[u8]) -> Option<String> {
+pub fn decode_value(value: &[u8]) -> Option<String> {
     let is_plain = value.iter().all(|byte| matches!(byte, b'\t' | 0x20..=0x7e));
     let text = str::from_utf8(value).ok().filter(|_| is_plain)?;
     // Only both marks together say that it is encoded.
-    let encoded = text.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE));
+    let encoded = text.strip_prefix(BASE64_PREFIX).and_then(|rest| rest.strip_suffix(BASE64_SUFFIX));
     let Some(encoded) = encoded else { return Some(text.to_owned()) };
     String::from_utf8(BASE64.decode(encoded.as_bytes()).ok()?).ok()
 }
@@ -44,12 +44,12 @@ mod tests {
     #[test]
     fn text_survives_in_a_header() {
         for text in ["read_note", "näh", " padded ", "=?base64?eA==?=", "a\r\nb", ""] {
-            let encoded = encode(text);
+            let encoded = encode_value(text);
             assert!(encoded.bytes().all(|byte| (0x20..0x7f).contains(&byte)), "{encoded:?}");
-            assert_eq!(decode(encoded.as_bytes()).as_deref(), Some(text));
+            assert_eq!(decode_value(encoded.as_bytes()).as_deref(), Some(text));
         }
-        assert_eq!(decode(b"=?base64?!?="), None);
-        assert_eq!(decode(b"=?base64?eA==").as_deref(), Some("=?base64?eA=="));
-        assert_eq!(decode("n\u{e4}h".as_bytes()), None);
+        assert_eq!(decode_value(b"=?base64?!?="), None);
+        assert_eq!(decode_value(b"=?base64?eA==").as_deref(), Some("=?base64?eA=="));
+        assert_eq!(decode_value("n\u{e4}h".as_bytes()), None);
     }
 }

@@ -3,7 +3,7 @@
 use gatelodge_json::{Decimal, JsonKind, JsonValue};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{Misfit, decode, encode};
+use super::{ProtocolError, decode_value, encode_value};
 use crate::message_error::quote_excerpt;
 
 /// What a tool's author writes beside a property that is to be mirrored.
@@ -110,7 +110,7 @@ impl Mirror {
     ///
     /// # Errors
     /// It did not.
-    pub fn check(&self, said: &HeaderMap, arguments: Option<JsonValue<'_>>) -> Result<(), Misfit> {
+    pub fn check(&self, said: &HeaderMap, arguments: Option<JsonValue<'_>>) -> Result<(), ProtocolError> {
         for field in &self.fields {
             let value = field.value(arguments);
             let is_same = match said.get(&field.header) {
@@ -119,7 +119,9 @@ impl Mirror {
             };
             if !is_same {
                 let name = &field.header;
-                return Err(Misfit::mismatch(&format!("the `{name}` header is not what the arguments say")));
+                return Err(ProtocolError::header_mismatch(&format!(
+                    "the `{name}` header is not what the arguments say"
+                )));
             }
         }
         Ok(())
@@ -129,7 +131,7 @@ impl Mirror {
     pub fn onto(&self, mut said: HeaderMap, arguments: Option<JsonValue<'_>>) -> HeaderMap {
         for field in &self.fields {
             let text = field.value(arguments).and_then(written);
-            match text.and_then(|text| HeaderValue::try_from(encode(&text)).ok()) {
+            match text.and_then(|text| HeaderValue::try_from(encode_value(&text)).ok()) {
                 Some(value) => drop(said.insert(&field.header, value)),
                 None => drop(said.remove(&field.header)),
             }
@@ -162,7 +164,7 @@ fn written(value: JsonValue<'_>) -> Option<String> {
 }
 
 fn says(header: &HeaderValue, value: JsonValue<'_>) -> bool {
-    let Some(said) = decode(header.as_bytes()) else { return false };
+    let Some(said) = decode_value(header.as_bytes()) else { return false };
     match value.as_number() {
         Some(number) => Decimal::new(&said).is_some_and(|said| said == number),
         None => written(value).is_some_and(|text| text == said),
@@ -173,10 +175,11 @@ fn says(header: &HeaderValue, value: JsonValue<'_>) -> bool {
 ///
 /// # Errors
 /// They are too many or too long, one is there twice, or one is not plain text: nobody could tell what they say.
-pub fn param_headers(headers: &HeaderMap) -> Result<HeaderMap, Misfit> {
+pub fn param_headers(headers: &HeaderMap) -> Result<HeaderMap, ProtocolError> {
     let mut found = HeaderMap::new();
     for (name, value) in headers.iter().filter(|(name, _)| name.as_str().starts_with(PREFIX)) {
-        let wrong = |what: &str| Misfit::mismatch(&format!("the header {} {what}", quote_excerpt(name.as_str())));
+        let wrong =
+            |what: &str| ProtocolError::header_mismatch(&format!("the header {} {what}", quote_excerpt(name.as_str())));
         if name.as_str().len() > PREFIX.len() + MAX_NAME || value.len() > MAX_VALUE {
             return Err(wrong("is too long"));
         }
